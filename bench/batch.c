@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Suite "batch": a run of the batch iterator against its longest part.
+/* Suite "batch": the batch iterator compared with its slowest stage.
  *
- * Sources and sinks take a known time for each batch by waiting, as a disk or an instrument makes
- * one wait; the work's own time, and that of copies where the device has memory of its own, is
- * measured beforehand, one batch at a time. All parts at once cannot take less than the longest of
- * them; the goal is a tenth more at most. */
+ * Sources and sinks wait a fixed time for each batch, as for a disk or an instrument; the times of
+ * the work, and of copies if the device has its own memory, are measured beforehand, one batch at a
+ * time. The overlapped run cannot be faster than the slowest stage; the goal is at most 10 %
+ * more. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@
 
 enum { SIDE = 128, ITEMS = 32, BATCHES = 64, LAYERS = 4, TRIES = 5 };
 
-static const double goal = 1.1; /* times the longest part */
+static const double goal = 1.1; /* times the slowest stage */
 
 typedef struct batch_state {
   compute_tensor *weights;
   int layers;
   double source_wait, sink_wait;       /* seconds for each batch */
-  double source_seconds, sink_seconds; /* that the callbacks of one run took */
+  double source_seconds, sink_seconds; /* spent in the callbacks of one run */
   float expected[SIDE];                /* of an item: all are alike */
   int64_t wrong;                       /* results */
 } batch_state;
@@ -51,7 +51,7 @@ static compute_status read_items(void *user, int64_t first, int64_t items, void 
   batch_state *s = user;
   const double start = clock_seconds();
   float *x = data;
-  /* Data of the previous batch serves as well: only the first item is written again. */
+  /* The previous batch's data is reused: only the first item is written again. */
   for (int64_t i = 0; i < (first < ITEMS * 16 ? items : 1) * SIDE * SIDE; i++)
     x[i] = element(i % (SIDE * SIDE));
   *count = items;
@@ -72,7 +72,7 @@ static compute_status check_items(void *user, int64_t first, int64_t items, cons
   return COMPUTE_OK;
 }
 
-/* ---- The parts, one batch at a time ---------------------------------------------------------- */
+/* ---- The stages, one batch at a time ------------------------------------------------------- */
 
 typedef struct batch_parts {
   double upload, compute, download; /* seconds; the copies are 0 where memory is shared */
@@ -133,7 +133,7 @@ static double larger(double a, double b) {
   return a > b ? a : b;
 }
 
-/* The best of some runs, since others use the machine too; each is held against its own parts. */
+/* The best of several runs, since the machine is shared; each is compared with its own stages. */
 static compute_status measure_run(compute_batch *batch, batch_state *state,
                                   const batch_parts *parts, double *total, double *longest) {
   compute_batch_result result;
@@ -189,10 +189,10 @@ static void run_batch(bench_session *session, const char *suite, const bench_cas
     record.ms = record.ms_p10 = record.ms_p90 = total * 1e3;
     record.gbytes_s = (double)ITEMS * BATCHES * SIDE * SIDE * sizeof(float) / total * 1e-9;
     bench_require_most(&record, "wrong results", "", (double)state.wrong, 0);
-    bench_aim(&record, "time / longest part", "", total / longest, goal);
+    bench_aim(&record, "time / slowest stage", "", total / longest, goal);
     bench_record_add(session, &record);
     bench_note(session,
-               "%s/%s: %.0f ms, %.2f of the longest part; source %.0f, upload %.0f, compute %.0f, "
+               "%s/%s: %.0f ms, %.2f of the slowest stage; source %.0f, upload %.0f, compute %.0f, "
                "download %.0f, sink %.0f ms",
                suite, c->name, total * 1e3, total / longest, state.source_seconds * 1e3,
                parts.upload * BATCHES * 1e3, parts.compute * BATCHES * 1e3,
@@ -218,5 +218,6 @@ static const bench_case cases[] = {
     CASE("balanced", -1, -1, LAYERS),
 };
 
-const bench_suite bench_suite_batch = {"batch", "the batch iterator against its longest part",
-                                       cases, sizeof cases / sizeof *cases};
+const bench_suite bench_suite_batch = {"batch",
+                                       "the batch iterator, compared with its slowest stage", cases,
+                                       sizeof cases / sizeof *cases};

@@ -14,7 +14,7 @@
 
 typedef struct bench_peer_list bench_peer_list; /* peers.h */
 
-/* What belongs to the rate of a fit; all 0 where a record is of something else. */
+/* The data of a fit's record; all 0 in other records. */
 typedef struct bench_fit {
   int32_t rows, columns, parameters;
   int64_t rois;
@@ -22,23 +22,24 @@ typedef struct bench_fit {
   double iterations;            /* mean of all ROIs */
   double converged;             /* fraction */
   double std_over_bound; /* spread of x around the truth, in units of the Cramér–Rao bound */
-  double worst_std_over_bound; /* the same of the parameter that is furthest from 1 */
+  double worst_std_over_bound; /* the same for the parameter furthest from 1 */
   double worst_bias;           /* largest mean error, in units of the bound */
-  double bound_error;          /* of reported uncertainties against the bound in double precision */
-  double p_mean;               /* mean of the p-values; 1/2 is right */
+  double bound_error;          /* of reported uncertainties, compared with the bound in double
+                                * precision */
+  double p_mean;               /* mean of the p-values; expected: 1/2 */
   double peak_bytes;           /* of a process that only does this */
   double frames_rate;          /* frames per second */
 } bench_fit;
 
-/* What belongs to a network; all 0 where a record is of something else. */
+/* The data of a network's record; all 0 in other records. */
 typedef struct bench_training {
   double rate; /* samples per second */
   double steps;
-  double planned_bytes, measured_bytes; /* the highest that a step needs */
+  double planned_bytes, measured_bytes; /* planned peak of a step */
   double growth_bytes;                  /* of the process, from the first steps to the last */
 } bench_training;
 
-/* One line of the result. A number that has no meaning for a case is NaN. */
+/* One line of the result. Numbers that do not apply to a case are NaN. */
 struct bench_record {
   const char *suite, *name, *dtype;
   char device[32];
@@ -60,11 +61,11 @@ typedef struct bench_options {
   const char *json;
   const char *peers; /* "torch,dnnl"; NULL: all; "none" */
   const char *commit;
-  const char *plant; /* what goes wrong on purpose: tests of this program ask for it */
+  const char *plant; /* faults to inject, for tests of this program */
   int64_t threads;   /* 0: all */
   bool quick, list, strict, wide;
-  bool first_result; /* be the process that first_result.h measures */
-  bool fit_memory;   /* be the process that fit.h measures */
+  bool first_result; /* run as the process that first_result.h measures */
+  bool fit_memory;   /* run as the process that fit.h measures */
 } bench_options;
 
 typedef struct bench_session {
@@ -90,7 +91,7 @@ typedef struct bench_session {
 
 enum { BENCH_QUICK = 1, BENCH_FULL = 2, BENCH_ALWAYS = 3 };
 
-/* A case. `run` measures it and adds its records; what it cannot measure it notes. */
+/* A case. `run` measures it and adds its records, or notes why it cannot. */
 typedef struct bench_case bench_case;
 struct bench_case {
   const char *name;      /* "matmul_1024" */
@@ -130,21 +131,21 @@ BENCH_SUITES(BENCH_SUITE)
 
 extern const option_program bench_program;
 
-/* A record for a case with all its numbers NaN, and right until something of judge.h says that it
- * is not. */
+/* A record for a case with all its numbers NaN, and correct until a function of judge.h finds an
+ * error. */
 bench_record bench_record_new(const bench_session *session, const char *suite, const bench_case *c);
 
-/* Keeps a copy of the record; its line of the table is printed when its case has ended. */
+/* Stores a copy of the record; its line of the table is printed when the case has ended. */
 void bench_record_add(bench_session *session, const bench_record *record);
 
-/* Keeps a line of text for the reader: a skipped case, a warning. Goes to stderr too. */
+/* Stores a line of text for the reader: a skipped case, a warning. Goes to stderr too. */
 void bench_note(bench_session *session, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
-/* Adds a record that is wrong because of libcompute's last error: of a case, or the one given. */
+/* Adds a failed record, new or given, with libcompute's last error as the reason. */
 void bench_fail(bench_session *session, const char *suite, const bench_case *c, const char *what);
 void bench_fail_record(bench_session *session, bench_record *record, const char *what);
 
-/* Closes a context that a case has opened for itself, and fails the case if something is left. */
+/* Closes a context that a case has opened for itself, and fails the case if anything has leaked. */
 void bench_close_context(bench_session *session, const char *suite, const bench_case *c,
                          compute_context *context);
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Pictures as SVG that follow the reader's light or dark theme, drawn with matplotlib.
 
-A picture is drawn for a width in CSS pixels and is not to be scaled: text keeps its size, and a
-telephone gets a picture of its own. Colours are written out, so that viewers that know no style
-sheets show the light picture; theme() exchanges them where the reader prefers dark.
+A picture is drawn for a width in CSS pixels and not scaled, so that text keeps its size; phones
+get a separate picture. Colours are literal, so that viewers without style sheets show the light
+picture; theme() replaces them for readers who prefer dark.
 """
 
 import html
@@ -41,7 +41,7 @@ STYLE = {
 
 @dataclass
 class Point:
-    series: int  # which colour and shape
+    series: int  # index of colour and shape
     value: float
     text: str
     title: str  # shown under the pointer
@@ -61,7 +61,7 @@ class Chart:
     base: int  # of a logarithmic axis with dots; 0: linear, from 0, with bars
     tick: Callable[[float], str]
     limits: dict[str, float] = field(default_factory=dict)
-    heading: bool = False  # the title is part of the picture, which stands alone
+    heading: bool = False  # a standalone picture, which includes its title
     below: str = ""
 
 
@@ -129,7 +129,7 @@ def marks_of(names: dict[int, str], limits: dict[str, float], unit: str = "") ->
 
 
 class Sheet:
-    """A figure with a heading, a legend and a note, and axes of so many pixels between them."""
+    """A figure with a heading, a legend and a note, and axes of the given pixels between them."""
 
     def __init__(self, width: int, middle: float, marks: list[Any], heading: str, below: str):
         longest = max((len(mark.get_label()) for mark in marks), default=0)
@@ -172,7 +172,7 @@ class Sheet:
         return axes
 
     def rows(self, axes: Any) -> None:
-        """Lets y count pixels from the top."""
+        """Makes y count pixels from the top."""
         axes.set_ylim(self.middle, 0)
         axes.set_yticks([])
 
@@ -180,7 +180,7 @@ class Sheet:
 def label(
     axes: Any, text: str, x: float, y: float, right: float, colour: str = INK, **how: Any
 ) -> None:
-    """Text beside (x, y), on paper that covers the grid."""
+    """Text beside (x, y), on a background that covers the grid."""
     paper = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.6}
     place = {"xytext": (right, 0), "textcoords": "offset points", "va": "center_baseline"}
     axes.annotate(text, (x, y), color=colour, bbox=paper, **place, **how)
@@ -190,7 +190,7 @@ def label(
 
 
 def ticks(base: int, low: float, high: float, most: float) -> Any:
-    """Where a logarithmic axis has at most so many ticks: powers of two, 1 among them; powers of
+    """A limited number of ticks for a logarithmic axis: powers of two, 1 among them; powers of
     ten, with 2 and 5 times these if there is room."""
     if base == 10:
         subs = (1, 2, 5) if 3 * math.log10(high / low) < most else (1,)
@@ -201,7 +201,7 @@ def ticks(base: int, low: float, high: float, most: float) -> Any:
 
 
 def value_axis(axes: Any, chart: Chart, span: float) -> None:
-    """From the least to the greatest value, with room for its label; `span` in pixels."""
+    """From the smallest to the largest value, with room for its label; `span` in pixels."""
     points = [point for row in chart.rows for point in row.points]
     values = [point.value for point in points] + list(chart.limits.values())
     room = 7 * max(len(point.text) for point in points) + 16
@@ -221,7 +221,7 @@ def value_axis(axes: Any, chart: Chart, span: float) -> None:
 
 
 def draw_point(axes: Any, logarithmic: bool, point: Point, y: float) -> None:
-    """A dot or a bar, with its label at its own end."""
+    """A dot or a bar, with its label at its end."""
     colour = SERIES[point.series]
     if logarithmic:
         axes.axhline(y, color=GRID, lw=0.6)
@@ -300,7 +300,7 @@ def draw_curves(
 def draw_timeline(
     title: str, rows: dict[str, list[Box]], names: dict[int, str], span: float, width: int
 ) -> str:
-    """Boxes, a line of them for each row, named above; times in milliseconds from 0 to `span`."""
+    """A line of boxes for each row, with its name above; times in milliseconds from 0 to `span`."""
     used = {box.series for boxes in rows.values() for box in boxes}
     marks = marks_of({i: name for i, name in names.items() if i in used}, {})
     for mark in marks:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Judging results; see check.h. */
+/* Checking results; see check.h. */
 #include "check.h"
 
 #include <math.h>
@@ -8,9 +8,9 @@
 
 #include "host.h"
 
-enum { BLOCK = 4096 }; /* elements of a chunk of an output that has no rows */
+enum { BLOCK = 4096 }; /* elements per chunk of an output without rows */
 
-/* How many chunks can be worked out in the time given. */
+/* The number of chunks that can be computed in the time given. */
 static int64_t affordable(const bench_problem *problem, int64_t elements, int64_t chunk,
                           double seconds) {
   const bench_operation *o = problem->operation;
@@ -80,7 +80,7 @@ double bench_check_error(const bench_check *check, const void *output, bool leni
     for (int64_t j = 0; j < check->count[i]; j++) {
       if (result[j] == value[j]) continue;
       double error = fabs(result[j] - value[j]) / fmax(scale[j], 1e-3 * top);
-      if (!(error <= worst)) worst = error; /* also when it is NaN */
+      if (!(error <= worst)) worst = error; /* also true for NaN */
     }
   }
   free(result);

@@ -8,7 +8,7 @@
 
 The first two print the figures as a Markdown table, too. A timeline is what
 compute_profile_write_trace writes, or any program with COMPUTE_TRACE=FILE. Pictures follow the
-reader's light or dark theme, and fit a telephone unless --width asks for more pixels. Needs
+reader's light or dark theme, and fit a phone unless --width asks for more pixels. Needs
 matplotlib (Debian: python3-matplotlib); the exit status is 77 without it.
 """
 
@@ -17,7 +17,7 @@ import json
 import sys
 from typing import Any, Optional
 
-sys.dont_write_bytecode = True  # nothing is left in the tree
+sys.dont_write_bytecode = True  # leaves no files in the tree
 import charts
 import pictures
 import tables
@@ -25,12 +25,12 @@ from charts import Box
 from records import read
 
 Event = dict[str, Any]
-# Which colour a kind of work has, in the order of the legend.
+# The colour of each kind of work, in the order of the legend.
 WORK = {4: "source is read", 0: "upload", 2: "compute", 1: "download", 3: "sink is written"}
 
 
 def colour_of(event: Event) -> Optional[int]:
-    """Of what is work of its own."""
+    """The colour of an event that is work in itself, or None."""
     category, name = event.get("cat", ""), event["name"]
     if category == "transfer":
         return {"upload": 0, "download": 1}.get(name)
@@ -40,7 +40,7 @@ def colour_of(event: Event) -> Optional[int]:
 
 
 def label_of(names: dict[tuple[Any, ...], str], pid: int, tid: int) -> tuple[int, int, str]:
-    """A row's name after what sorts the rows: sources first, sinks last."""
+    """A sort key (sources first, sinks last), then the row's name."""
     process, thread = names.get((pid,), ""), names.get((pid, tid), "")
     order = {"source": 0, "sink": 2}.get(thread, 1)
     return order, pid, thread if process == "host" else f"{process} {thread}"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the numbers come from; see environment.h. */
+/* The machine and the software; see environment.h. */
 #include "environment.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "output.h"
 #include "peers.h"
 
-/* Under the text of the lines that environment_print writes. */
+/* Aligned with the text of the lines that environment_print writes. */
 enum { INDENT = 11 };
 
 extern char **environ;
@@ -48,8 +48,8 @@ static void date_text(char *text, size_t text_bytes) {
     text[0] = '\0';
 }
 
-/* Variables of the environment that steer OpenBLAS, OpenMP or libcompute, except those that
- * bench_peers_prepare has set. */
+/* Environment variables that control OpenBLAS, OpenMP or libcompute, except those set by
+ * bench_peers_prepare. */
 static bool is_own(const char *assignment) {
   const bench_peer_variable *v;
   for (size_t i = 0; (v = bench_peer_variable_at(i)); i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the numbers come from: everything about the machine that could change them. */
+/* Everything about the machine and its software that could affect the numbers. */
 #ifndef BENCH_ENVIRONMENT_H
 #define BENCH_ENVIRONMENT_H
 
@@ -7,16 +7,16 @@
 
 #include "bench.h"
 
-/* The processor's own name, in `text`. */
+/* The name that the processor reports, in `text`. */
 void environment_cpu_model(char *text, size_t text_bytes);
 
-/* The environment object of the JSON file; NULL when memory is short. */
+/* The environment object of the JSON file; NULL when out of memory. */
 json_t *environment_json(const bench_session *session);
 
-/* A few lines of it, on standard output. */
+/* Prints a few lines of it. */
 void environment_print(const bench_session *session);
 
-/* The peers that were opened, on standard output. */
+/* Prints the peers that were opened. */
 void environment_print_peers(const bench_session *session);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults that come from files: source text, caches, modules; and from a device that computes
- * nothing. Contexts of their own see what was damaged, in folders of their own. */
+/* Faults in files: source text, caches, modules; and a device that computes nothing. Each uses its
+ * own context and folder. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static bool write_garbage(const char *path) {
   return fclose(file) == 0 && ok;
 }
 
-/* Does to every file of a folder; how many there were. */
+/* Applies a function to every file of a folder; returns their number. */
 static int each_file(const char *folder, bool damage) {
   DIR *stream = opendir(folder);
   int count = 0;
@@ -79,7 +79,7 @@ static int each_file(const char *folder, bool damage) {
   return count;
 }
 
-/* The variable of the environment as it was. */
+/* The saved value of an environment variable. */
 static void restore(const char *name, char *before) {
   if (before)
     setenv(name, before, 1);
@@ -95,7 +95,7 @@ static char *save(const char *name) {
 
 /* ---- Cache --------------------------------------------------------------------------------- */
 
-/* A context of its own opens, compiles and runs on the device of that name. */
+/* Opens a new context, compiles and runs on the device of that name. */
 static bool works(const char *device) {
   compute_context *context = NULL;
   if (compute_open(&context, &(compute_open_options){.device = device})) return false;
@@ -103,7 +103,7 @@ static bool works(const char *device) {
   return !compute_close(context) && right;
 }
 
-/* Built kernels, tuning and costs: all of them become something else. */
+/* Damages all built kernels, the tuning file and the costs. */
 bool fault_cache_is_damaged(fault *f) {
   char folder[] = "/tmp/compute-bench-XXXXXX", kernels[64], tuning[64], costs[64];
   char *cache_before = save("COMPUTE_CACHE_DIR"), *tuning_before = save("COMPUTE_TUNING_FILE");

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Suite "faults": what goes wrong on purpose, what the library makes of it, and how long that
- * takes.
+/* Suite "faults": injected faults, how the library handles them, and how long that takes.
  *
- * Everything is provoked from outside, as a program or its machine may do it: memory that is short,
- * sources and sinks that fail, time limits, cancelling, source text that does not compile, damaged
- * files, modules that are none, devices that compute nothing. A record is right when the library
- * did what its headers promise and a result was right in the end; its time is that from the fault
- * to the right result, or to the status where that is what was asked for. */
+ * All faults are injected from outside, as a program or its machine may cause them: too little
+ * memory, failing sources and sinks, time limits, cancellation, source text that does not compile,
+ * damaged files, invalid modules, devices that compute nothing. A record is correct if the library
+ * did what its headers promise and the final result was correct; its time runs from the fault to
+ * that result, or to the status if the fault is to be reported. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,14 +16,14 @@
 
 enum { BATCH_ITEMS = 4096, BATCH_WIDTH = 64, FAILING_ITEM = 1000 };
 
-/* ---- A plan whose result is known ---------------------------------------------------------- */
+/* ---- A plan with a known result ------------------------------------------------------------ */
 
 /* So small that rounding errors do not grow from one repetition to the next. */
 static float fault_element(int64_t i) {
   return (float)(i * 37 % 29 - 14) * (1.0F / 1024);
 }
 
-/* h = tanh(h·x) + x, `repeats` times over so that it takes its time, then summed over rows. */
+/* h = tanh(h·x) + x, repeated `repeats` times so that it takes a while, then summed over rows. */
 compute_status fault_model_create(compute_context *context, compute_device *device,
                                   compute_device *where, int repeats, compute_fallback fallback,
                                   uint32_t flags, fault_model *m) {
@@ -108,14 +107,14 @@ bool fault_computes(compute_context *context, compute_device *device) {
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* Blocks of other sizes lie in the cache and fill the budget. */
+/* Blocks of other sizes are in the cache and fill the budget. */
 static bool cached_blocks_go(fault *f) {
   enum { BYTES = 8 << 20, MANY = 4 };
   compute_pool_statistics before, after;
   compute_tensor *tensor = NULL;
   bool ok = !compute_pool_trim(f->device, 0) && !compute_pool_query(f->device, &before) &&
             !compute_pool_set_budget(f->device, before.bytes_allocated + MANY * BYTES);
-  for (int i = 0; ok && i < MANY; i++) { /* of sizes that do not serve each other */
+  for (int i = 0; ok && i < MANY; i++) { /* of sizes that cannot be reused for each other */
     compute_tensor *other = NULL;
     ok =
         !compute_tensor_create(f->device, COMPUTE_U8, COMPUTE_SHAPE(BYTES / 2 + (i << 18)), &other);
@@ -126,14 +125,14 @@ static bool cached_blocks_go(fault *f) {
        !compute_tensor_create(f->device, COMPUTE_U8, COMPUTE_SHAPE(4 * BYTES - (1 << 20)), &tensor);
   f->seconds = clock_seconds() - start;
   ok = ok && !compute_pool_query(f->device, &after) && after.evictions > before.evictions;
-  fault_says(f, "the pool was full of cached blocks; %d were given back",
+  fault_says(f, "the pool was full of cached blocks; %d were released",
              ok ? (int)(after.evictions - before.evictions) : 0);
   compute_tensor_release(tensor);
   compute_pool_set_budget(f->device, 0);
   return ok && fault_computes(f->context, f->device);
 }
 
-/* On the CPU there is nothing to fall back to: the status says so, and with memory it works. */
+/* The CPU has no fallback: the status must say so, and with memory it must work. */
 static bool memory_is_short(fault *f) {
   fault_model m;
   bool ok = !fault_model_create(f->context, f->device, f->cpu, 3, COMPUTE_FALLBACK_SILENT, 0, &m) &&
@@ -231,12 +230,12 @@ static bool batches_are_halved(fault *f) {
   fault_stream s = {.read_failure = -1, .write_failure = -1};
   compute_batch_result result = {0};
   const compute_status status = stream(f, &s, 1 << 20, &f->seconds, &result);
-  fault_says(f, "1 MiB for batches of as much: made smaller %lld times, %lld of %d items",
+  fault_says(f, "1 MiB for batches of 1 MiB: made smaller %lld times, %lld of %d items",
              (long long)result.halved, (long long)result.items, BATCH_ITEMS);
   return !status && result.halved > 0 && s.written == BATCH_ITEMS && !s.wrong;
 }
 
-/* What came before is delivered, and the next run does it all. */
+/* Earlier items are delivered, and the next run completes. */
 static bool ends_at(fault *f, fault_stream s, const char *what) {
   compute_batch_result result = {0};
   const compute_status status = stream(f, &s, 0, &f->seconds, &result);
@@ -260,7 +259,7 @@ static bool sink_fails(fault *f) {
 
 /* ---- Time ---------------------------------------------------------------------------------- */
 
-/* A kernel that had not ended in time is waited for. */
+/* Waits for a kernel that had not ended in time. */
 static bool is_back(compute_device *device) {
   const double start = clock_seconds();
   while (compute_device_recover(device))
@@ -278,14 +277,14 @@ static bool time_limit_passes(fault *f) {
       ok ? fault_model_run(&m, &(compute_run_options){.time_limit = 1e-5}) : COMPUTE_ERROR_INTERNAL;
   f->seconds = clock_seconds() - start;
   fault_says(f, "10 us for a plan that takes longer: %s", compute_status_name(s));
-  /* A device that seemed to hang may have handed the tensors' contents over only now. */
+  /* A device that seemed to hang may only now have delivered the tensors' contents. */
   ok = ok && (s == COMPUTE_ERROR_TIMEOUT || s == COMPUTE_ERROR_DEVICE_LOST) && is_back(f->device) &&
        !fault_model_run(&m, NULL) && fault_model_is_right(&m);
   fault_model_release(&m);
   return ok;
 }
 
-/* Once the job has ended it is too late: then another one. */
+/* If the job has already ended, it is too late: try another one. */
 static compute_status submit_and_cancel(fault *f, const fault_model *m) {
   compute_binding bindings[2];
   compute_status s = COMPUTE_OK;
@@ -318,7 +317,7 @@ static bool job_is_cancelled(fault *f) {
 static const struct {
   const char *name;
   bool (*provoke)(fault *f);
-  bool once; /* nothing of one device: not repeated for each */
+  bool once; /* independent of devices: not repeated for each */
 } faults[] = {
     {"cached_blocks_go", cached_blocks_go, false},
     {"memory_is_short", memory_is_short, false},
@@ -333,7 +332,7 @@ static const struct {
     {"module_is_none", fault_module_is_none, true},
 };
 
-/* "; 1 runs on the CPU": the library's own count of what went another way. */
+/* "; 1 runs on the CPU": the library's own counts of fallbacks. */
 static const char *fallbacks_text(const fault *f, char *text, size_t bytes) {
   const compute_fallback_statistics now = fault_counted(f);
   const struct {
@@ -366,7 +365,7 @@ static void run_on(bench_session *session, const char *suite, const bench_case *
   compute_fallback_query(f.context, &f.before);
   compute_error_clear(NULL);
   const bool kept = faults[which].provoke(&f);
-  bench_require(&record, kept, "not as promised: %.120s; %.80s", f.said,
+  bench_require(&record, kept, "not as documented: %.120s; %.80s", f.said,
                 compute_error_message(NULL));
   record.ms = record.ms_p10 = record.ms_p90 = f.seconds * 1e3;
   char fallbacks[256];

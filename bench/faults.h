@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the faults of suite "faults" share (faults.c), and those that come from files and modules
- * (fault_files.c). */
+/* What faults.c and fault_files.c, the files of suite "faults", share. */
 #ifndef BENCH_FAULTS_H
 #define BENCH_FAULTS_H
 
@@ -11,8 +10,8 @@ typedef struct fault {
   compute_context *context;
   compute_device *device, *cpu;
   compute_fallback_statistics before;
-  double seconds; /* from the fault to what was promised */
-  char said[256]; /* what was provoked, and what the library did */
+  double seconds; /* from the fault to the documented outcome */
+  char said[256]; /* the fault, and what the library did */
 } fault;
 
 enum { FAULT_SIDE = 96 };
@@ -34,7 +33,7 @@ size_t fault_model_bind(const fault_model *m, compute_binding bindings[2]);
 compute_status fault_model_run(const fault_model *m, const compute_run_options *options);
 bool fault_model_is_right(const fault_model *m);
 
-/* Whether a new strict plan for the device runs there and is right. */
+/* Whether a new strict plan for the device runs there correctly. */
 bool fault_computes(compute_context *context, compute_device *device);
 
 void fault_says(fault *f, const char *format, ...) COMPUTE_PRINTF(2, 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The measured process is this program again, since drivers and compilers start only once in a
- * process. Its caches are in a folder of their own: empty for the cold start, filled by a first run
- * for the warm one. The process measures itself, from the start of main on. */
+ * process. Its caches are in a separate folder: empty for the cold start, filled by an earlier run
+ * for the warm one. The process measures itself, from the start of main. */
 #include "first_result.h"
 
 #include <ftw.h>
@@ -46,7 +46,7 @@ static compute_status run_once(const char *device) {
   if (!status) status = compute_run(plan, binding, 4, NULL);
   if (!status) status = compute_tensor_read(binding[3].tensor, &mean, sizeof mean);
   if (!status && !isfinite(mean)) status = COMPUTE_ERROR_INTERNAL;
-  return status; /* the process ends: what it holds ends with it */
+  return status; /* the process ends and frees everything */
 }
 
 int first_result_main(const char *device) {
@@ -61,7 +61,7 @@ int first_result_main(const char *device) {
   return 0;
 }
 
-/* ---- The measuring one --------------------------------------------------------------------- */
+/* ---- The measuring process ----------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
   (void)status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Suite "fit": batched Gaussian fits of simulated ROIs, from arrays in memory to parameters,
  * uncertainties, ratio, p-value, iterations and status. A record's ms is for the whole stack; its
- * "fit" has the rate, of one thread too, and what makes rates comparable: size, parameters,
+ * "fit" has the rates of all threads and of one, and what makes them comparable: size, parameters,
  * iterations, spread against the Cramér–Rao bound, converged fraction. */
 #include "fit.h"
 
@@ -48,7 +48,7 @@ static void side_open(bench_session *session, int threads, const fit_stack *stac
                                       &side->fit);
 }
 
-/* Turns of all threads and of one. */
+/* Measures all threads and one thread in turn. */
 static void measure_sides(bench_session *session, fit_side *side, int sides, bench_record *record) {
   bench_runner runner[2] = {{.run = side_run, .state = &side[0]},
                             {.run = side_run, .state = &side[1]}};

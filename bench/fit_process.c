@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fits in processes of their own: what callbacks take of memory, and compute-fit as a user starts
+/* Fits in separate processes: memory of runs through callbacks, and compute-fit as a user starts
  * it; see fit.h. */
 #include <ftw.h>
 #include <jansson.h>
@@ -32,7 +32,7 @@ static int start_program(char *const *words, const char *output, struct rusage *
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* This program's own path, with another name in its place if `name` is not NULL. */
+/* This program's path, with the file name replaced by `name` unless that is NULL. */
 static bool find_program(const char *name, char *path, size_t bytes) {
   const ssize_t length = readlink("/proc/self/exe", path, bytes - 1);
   if (length <= 0) return false;
@@ -52,7 +52,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* The source tells the same hundred thousand ROIs again and again; the sink counts. */
+/* The source repeats the same hundred thousand ROIs; the sink counts. */
 typedef struct memory_state {
   fit_stack stack;
   int64_t converged, next;
@@ -184,7 +184,8 @@ static double number_of(const json_t *root, const char *name) {
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* The best of some runs, the file in the system's cache: what is measured is the program. */
+/* The best of several runs, with the file in the page cache, so that only the program is
+ * measured. */
 static bool measure_movie(bench_session *session, char *program, char *movie, char *result,
                           char *json, bench_record *record) {
   record->ms = INFINITY;

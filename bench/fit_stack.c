@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Simulated ROIs, and what their fits must be like; see fit.h. */
+/* Simulated ROIs, and checks of their fits; see fit.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,15 +93,15 @@ void fit_results_from_records(const fit_stack *stack, const float *records,
   }
 }
 
-/* ---- Judging ------------------------------------------------------------------------------- */
+/* ---- Checks -------------------------------------------------------------------------------- */
 
 static bool is_fit(uint8_t status) {
   return status == COMPUTE_FIT_CONVERGED;
 }
 
 /* Mean of (result − truth) in units of its own standard error, and the results' spread in units of
- * the bound. Results further than ten bounds from the truth fitted something else, and are left to
- * the converged fraction. */
+ * the bound. Results further than ten bounds from the truth are outliers, excluded here but not
+ * from the converged fraction. */
 static void judge_parameter(const fit_stack *stack, const compute_fit_results *r, size_t k,
                             bench_fit *fit) {
   const size_t p = parameter_count(stack);
@@ -123,8 +123,8 @@ static void judge_parameter(const fit_stack *stack, const compute_fit_results *r
   if (!(bias <= fit->worst_bias)) fit->worst_bias = bias;
 }
 
-/* The largest relative difference of the reported uncertainties from the bound at the result, in
- * double precision, of some ROIs. */
+/* The largest relative difference between the reported uncertainties and the bound at the result,
+ * in double precision, over some ROIs. */
 static double judge_bounds(compute_context *context, const fit_stack *stack,
                            const compute_fit_results *r) {
   const size_t p = parameter_count(stack);
@@ -143,8 +143,8 @@ static double judge_bounds(compute_context *context, const fit_stack *stack,
   return worst;
 }
 
-/* So many of so few as 10 000 leave 2 % to chance. XYZNB near its foci, and widths that are fitted
- * beside the background, are not quite Gaussian at this light. */
+/* With only 10 000 ROIs, 2 % is chance. XYZNB near its foci, and widths fitted along with the
+ * background, are not quite Gaussian at this many photons. */
 static void require_of_fit(const fit_stack *stack, bench_record *record) {
   const bench_fit *f = &record->fit;
   const bool shape = stack->problem.model != COMPUTE_FIT_XYNB;

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""What the developers have set themselves to reach, and how a run compares: report.py --goals.
+"""The developers' goals, and how a run compares: report.py --goals.
 
-A goal that is missed is shown with what was seen. It says nothing about results.
+A missed goal is shown with the measured value. It says nothing about the correctness of results.
 """
 
 from typing import Optional
 
 from records import Bench, Case, number, peer_name, rate_text, time_text
 
-Seen = Optional[tuple[float, str]]  # what is held against the goal, and in words
+Seen = Optional[tuple[float, str]]  # compared with the goal, and as text
 
 TIMES = {"open_first": 5, "compile_20_nodes": 1, "step_of_100": 1e-3, "pool_hit_1MiB": 1e-4}  # ms
 
@@ -22,7 +22,7 @@ FITS_CPU = {
 }
 FITS_GPU = {"XYNB_7_plan": 500e6, "XYNB_7": 100e6, "XYNB_7_u16": 100e6}
 
-# Times as fast as the fastest peer whose name begins so; "": any peer.
+# Speed-up over the fastest peer whose name begins like this; "": any peer.
 PEERS = {
     **{f"matmul_{n}": (1.0, "") for n in (64, 128, 256)},
     **{f"matmul_{n}": (0.97, "") for n in (512, 1024, 2048, 4096)},
@@ -35,7 +35,7 @@ PEERS = {
     "layer_norm_4096": (2.0, "torch"),
     "transpose_4096": (2.0, "torch"),
 }
-# The same, of peers that take and give the same arrays.
+# The same, over peers that read and write the same arrays.
 NETWORKS = {
     **dict.fromkeys(("conv3x3_128", "conv3x3_128_wino"), (1.8, "")),
     **dict.fromkeys(("conv3x3_56", "conv3x3_64", "conv7x7_224"), (1.1, "")),
@@ -48,7 +48,7 @@ NETWORKS = {
 }
 STREAM = 0.95  # of the streaming speed, of add_10M and add_100M
 FUSED = 0.95  # of the speed of the plain product, with bias and gelu
-MEMORY = 0.9  # what a training step takes, of what is planned, or the inverse
+MEMORY = 0.9  # memory of a training step / planned memory, or the inverse
 
 
 def compared(case: Case, prefix: str, inside: Optional[bool] = None) -> Seen:
@@ -78,17 +78,17 @@ def planned_memory(case: Case) -> Seen:
 
 
 def fit_rate(bench: Bench, case: Case) -> Seen:
-    """One thread counts on a CPU, all of a GPU."""
+    """The rate of one thread on a CPU, of all of a GPU."""
     fit = case.first.get("fit") or {}
     rate = fit.get("rois_per_second_one_thread" if bench.on_cpu else "rois_per_second")
     return (rate, rate_text(rate)) if rate else None
 
 
 def of_case(bench: Bench, case: Case) -> list[tuple[float, str, Seen]]:
-    """The goals of a case: (least, in words, what was seen)."""
+    """The goals of a case: (minimum, as text, measured)."""
     name = case.name
     found: list[tuple[float, str, Seen]] = []
-    if case.suite == "routing":  # names its cases like others
+    if case.suite == "routing":  # its cases have the names of others
         return found
     if name in PEERS:
         least, prefix = PEERS[name]
@@ -103,7 +103,7 @@ def of_case(bench: Bench, case: Case) -> list[tuple[float, str, Seen]]:
     if name.startswith("matmul_bias_gelu"):
         found.append((FUSED, f"{FUSED} of the plain product", fused(bench, case)))
     if name.endswith("_memory") and case.suite == "train":
-        words = "within a tenth of what is planned"
+        words = "within 10 % of the planned memory"
         found.append((MEMORY, words, planned_memory(case)))
     rate = (FITS_CPU if bench.on_cpu else FITS_GPU).get(name) if case.suite == "fit" else None
     if rate:
@@ -116,7 +116,7 @@ def of_case(bench: Bench, case: Case) -> list[tuple[float, str, Seen]]:
 
 
 def recorded(case: Case) -> list[tuple[str, str, bool]]:
-    """The goals that compute-bench itself has written down."""
+    """The goals that compute-bench itself has recorded."""
     found = []
     for goal in {str(r["goal"]): r["goal"] for r in case.records if r.get("goal")}.values():
         unit = f" {goal['unit']}" if goal["unit"] else ""
@@ -127,7 +127,7 @@ def recorded(case: Case) -> list[tuple[str, str, bool]]:
 
 
 def verdicts(bench: Bench) -> list[tuple[str, str, str, bool]]:
-    """(case, to reach, seen, met?) of everything that was measured and has a goal."""
+    """(case, goal, measured, met?) of every measured case with a goal."""
     found = []
     for case in bench.cases:
         if not case.ok or not case.first["ms"]:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See guard.h. The text is made before it is needed: a signal handler may only write it. */
+/* See guard.h. The message is formatted in advance: a signal handler may only write it. */
 #include "guard.h"
 
 #include <signal.h>
@@ -23,10 +23,11 @@ static void die(int signal) {
   for (int i = 0; i < DEATHS; i++) {
     if (deaths[i].signal != signal) continue;
     const ssize_t written = write(STDOUT_FILENO, text[i], strlen(text[i]));
-    (void)written; /* nothing is left to be done about it */
+    (void)written; /* nothing can be done about a failure */
   }
   if (signal == SIGALRM) _exit(1);
-  raise(signal); /* by default, since SA_RESETHAND: the shell says how the program ended */
+  raise(signal); /* with the default action, due to SA_RESETHAND: the shell reports how the program
+                  * ended */
 }
 
 void guard_case(const char *suite, const char *name, unsigned seconds) {
@@ -43,7 +44,7 @@ void guard_case(const char *suite, const char *name, unsigned seconds) {
     sigaction(deaths[i].signal, &action, installed ? NULL : &before[i]);
   }
   installed = true;
-  fflush(stdout); /* what was printed before comes before it */
+  fflush(stdout); /* earlier output comes first */
   alarm(seconds);
 }
 

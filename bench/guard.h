@@ -3,11 +3,11 @@
 #ifndef BENCH_GUARD_H
 #define BENCH_GUARD_H
 
-/* From here on until the next call: a crash is that of this case, and so is a hang, which is what
- * takes longer than `seconds`, far beyond what a busy machine would need. */
+/* Until the next call, a crash or hang is attributed to this case. It hangs if it takes longer than
+ * `seconds`, far more than a busy machine would need. */
 void guard_case(const char *suite, const char *name, unsigned seconds);
 
-/* No case is under way: alarms are off, and signals do what they did before. */
+/* No case is running: disables the alarm and restores the signal handlers. */
 void guard_end(void);
 
 #endif

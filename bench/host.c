@@ -29,7 +29,7 @@ uint64_t host_memory_available(void) {
   return (uint64_t)kib * 1024;
 }
 
-/* xorshift64* by Vigna, 2016: fast, and more than random enough for this. */
+/* xorshift64* by Vigna, 2016: fast, and random enough for this. */
 static inline uint64_t next(uint64_t *state) {
   uint64_t x = *state;
   x ^= x >> 12;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays in host memory: inputs that libcompute and its peers read alike. */
+/* Arrays in host memory: inputs shared by libcompute and its peers. */
 #ifndef BENCH_HOST_H
 #define BENCH_HOST_H
 
@@ -7,11 +7,11 @@
 
 #include "compute/dtype.h"
 
-/* Zeroed pages in large pages where the system has them, or NULL. */
+/* Zeroed memory, in large pages where the system has them, or NULL. */
 void *host_allocate(size_t bytes);
 void host_release(void *pointer, size_t bytes); /* NULL is allowed */
 
-/* Memory that can be had without swapping, in bytes. */
+/* Memory available without swapping, in bytes. */
 uint64_t host_memory_available(void);
 
 /* Random values in low … high (whole numbers for integer types, never all the same). */
@@ -22,7 +22,7 @@ void host_fill(compute_dtype dtype, void *array, int64_t count, double low, doub
 void host_load(compute_dtype dtype, const void *array, int64_t first, int64_t stride, int64_t count,
                double *values);
 
-/* Distance from 1 to the next number of a float dtype; 0 for the others. */
+/* Distance from 1 to the next number of a float dtype; 0 for other dtypes. */
 double host_epsilon(compute_dtype dtype);
 
 #endif

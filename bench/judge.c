@@ -12,7 +12,7 @@ bool bench_bound_holds(const bench_bound *bound) {
   return bound->least ? bound->seen >= bound->allowed : bound->seen <= bound->allowed;
 }
 
-/* Large numbers, as those of bytes, with all their digits; small ones as they are read best. */
+/* Large numbers, such as bytes, with all digits; small ones in the most readable form. */
 static void number_text(double value, const char *unit, char *text, size_t bytes) {
   const char *space = unit[0] ? " " : "";
   if (isnan(value))

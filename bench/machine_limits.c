@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The machine's limits: multiply-adds per second on registers, and memory speed.
  *
- * The loops are our own and small, so that they are a limit for everybody: twelve independent
- * chains of multiply-adds, enough to hide the latency of every current processor; and a copy and an
- * addition of arrays that fit into no cache, with stores that do not read the line first. */
+ * Small loops of our own measure what any code could reach: twelve independent chains of
+ * multiply-adds, enough to hide the latency on every current processor; and a copy and an addition
+ * of arrays larger than any cache, with non-temporal stores. */
 #include "machine_limits.h"
 
 #include <pthread.h>
@@ -21,13 +21,13 @@
 enum { CHAINS = 12, MAX_THREADS = 256, REPETITIONS = 8, FMA_STEPS = 1 << 22 };
 static const int64_t stream_elements = INT64_C(1) << 26; /* 256 MiB in each array */
 
-/* Elements i … end − 1 of out = a, or of out = a + b where there is a b. */
+/* Elements i … end − 1 of out = a, or of out = a + b if there is a b. */
 typedef void (*stream_function)(float *out, const float *a, const float *b, int64_t i, int64_t end);
 
 typedef struct limits_worker {
   struct limits_job *job;
   int index;
-  double sink; /* results go somewhere, so that the loops are not removed */
+  double sink; /* keeps the compiler from removing the loops */
 } limits_worker;
 
 typedef struct limits_job {
@@ -115,7 +115,10 @@ static void share(const limits_worker *worker, int64_t *first, int64_t *end) {
 }
 
 #if defined(__x86_64__)
-enum { AHEAD = 512 }; /* elements; fetching that far ahead is worth a third on some processors */
+enum {
+  AHEAD = 512
+}; /* elements; prefetching this far ahead is a third faster on some
+    * processors */
 
 __attribute__((target("avx2"))) static void stream_avx2(float *out, const float *a, const float *b,
                                                         int64_t i, int64_t end) {
@@ -181,8 +184,8 @@ static void *worker_main(void *argument) {
   return NULL;
 }
 
-/* Seconds of the fastest repetition of `work` on all threads at once. Threads are started anew each
- * time: that takes some thousandths of a repetition. */
+/* Seconds of the fastest repetition of `work` on all threads at once. Threads are started for each
+ * repetition, which takes some thousandths of its time. */
 static double best_time(limits_job *job, void (*work)(limits_worker *)) {
   pthread_t thread[MAX_THREADS];
   bool started[MAX_THREADS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-bench: how fast libcompute is on this machine, against the machine's limits and against
- * other libraries, with every result checked before it is timed. */
+/* compute-bench: measures libcompute on this machine, compared with the machine's limits and with
+ * other libraries; every result is checked before it is timed. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <signal.h>
@@ -106,7 +106,7 @@ static bool is_planted(const bench_session *session, const char *what) {
   return session->options->plant && !strcmp(session->options->plant, what);
 }
 
-/* Faults of --plant that precede a case; the others are in session.c. */
+/* Faults of --plant that occur before a case; the others are in session.c. */
 static void plant(bench_session *session) {
   if (is_planted(session, "crash")) raise(SIGSEGV);
   while (is_planted(session, "hang")) pause();
@@ -114,13 +114,13 @@ static void plant(bench_session *session) {
     (void)compute_tensor_create(session->device, COMPUTE_F32, COMPUTE_SHAPE(1), &session->leak);
 }
 
-/* A hundred times what the longest case takes. */
+/* A hundred times the longest case. */
 static unsigned hang_seconds(const bench_options *options) {
   if (options->plant && !strcmp(options->plant, "hang")) return 2;
   return options->quick ? 600 : 3600;
 }
 
-/* The case that begins: it may take long, so this is drawn at once. */
+/* The case that begins: drawn at once, since it may take long. */
 static void show_progress(bench_session *session, size_t done, size_t total, const char *suite,
                           const char *name) {
   progress_draw_now(&session->progress, (double)done / (double)total, "[%zu/%zu] %s/%s", done + 1,
@@ -187,7 +187,7 @@ static int measure(const bench_options *options, const bool *selected) {
     close_session(&session);
     return EXIT_FAILED;
   }
-  progress_draw_now(&session.progress, -1, "measuring what the machine can do");
+  progress_draw_now(&session.progress, -1, "measuring the machine's limits");
   /* With a planted fault the figures do not matter. */
   session.limits = options->plant ? (bench_limits){.isa = "nothing", .threads = session.threads}
                                   : bench_limits_measure(session.threads);

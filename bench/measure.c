@@ -2,8 +2,8 @@
 /* Fair timing; see measure.h.
  *
  * Competitors take turns sample by sample, so that a machine that slows down slows all of them.
- * Between turns there is a pause: other libraries' threads go on spinning for a moment after their
- * work, and would steal the next one's processor. After the pause comes one call that is not
+ * Between turns there is a pause: other libraries' threads keep spinning for a moment after their
+ * work, and would take processor time from the next one. After the pause comes one call that is not
  * timed, which wakes the runner's own threads and brings its data back into the caches. */
 #include "measure.h"
 
@@ -13,7 +13,7 @@
 /* Longer than the spinning that bench/environment.c allows to the peers' threads. */
 static const double pause_seconds = 0.7e-3;
 static const double sample_seconds = 4e-3;
-static const double long_call_seconds = 0.02; /* from here on an extra call is a waste */
+static const double long_call_seconds = 0.02; /* long enough: no extra call */
 
 static void pause_between(void) {
   nanosleep(&(struct timespec){.tv_nsec = (long)(pause_seconds * 1e9)}, NULL);
@@ -25,8 +25,8 @@ static double time_once(bench_runner *runner, int64_t times) {
   return (clock_seconds() - start) / (double)times;
 }
 
-/* Finds how many calls make up a sample. The first call, which may still compile or page in, has
- * no say, unless it is a long one. */
+/* Finds how many calls make up a sample. The first call, which may still compile or page in, is
+ * ignored unless it is long. */
 static void warm_up(bench_runner *runner) {
   pause_between();
   double t = time_once(runner, 1);

@@ -9,13 +9,13 @@
 
 enum { BENCH_SAMPLES = 64, BENCH_RUNNERS = 12 };
 
-/* One competitor. `run` does its work so many times over and returns when all of it is done. */
+/* One competitor. `run` does its work `count` times and returns when all of it is done. */
 typedef struct bench_runner {
   void (*run)(void *state, int64_t times);
   void *state;
   int64_t times;                /* calls that make up one sample */
   double estimate;              /* seconds of one call, from warming up */
-  double sample[BENCH_SAMPLES]; /* seconds of one call, sorted in the end */
+  double sample[BENCH_SAMPLES]; /* seconds of one call, sorted at the end */
   int sample_count;
 } bench_runner;
 
@@ -23,7 +23,7 @@ typedef struct bench_runner {
  * runner, at least three. Short calls are repeated to make up a sample of some milliseconds. */
 void bench_measure(bench_runner *runners, int count, double seconds);
 
-/* The sample below which `fraction` of the samples lie, in milliseconds. */
+/* The quantile `fraction` of the samples, in milliseconds. */
 double bench_quantile(const bench_runner *runner, double fraction);
 
 /* Ascending. */

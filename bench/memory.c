@@ -25,7 +25,7 @@ static compute_status pool_call(void *state) {
   return pool->trim ? compute_pool_trim(pool->device, 0) : COMPUTE_OK;
 }
 
-/* A tensor made and released; its statistics must show nothing but hits, or nothing but misses. */
+/* Creates and releases a tensor; the statistics must show only hits, or only misses. */
 static void run_pool(bench_session *session, const char *suite, const bench_case *c, bool trim) {
   pool_state pool = {.device = session->device, .bytes = c->size[0], .trim = trim};
   compute_pool_statistics before, after;
@@ -87,7 +87,7 @@ static compute_status make_source(const bench_case *c, compute_tensor *dense,
   return COMPUTE_OK;
 }
 
-/* The largest relative error of a copy; what arrives overwrites the host array. */
+/* The largest relative error of a copy; overwrites the host array. */
 static compute_status check_copy(const bench_case *c, transfer_state *t, const float *original,
                                  compute_dtype result, double *error) {
   compute_status status = compute_tensor_copy(t->to, t->from);
@@ -147,8 +147,8 @@ end:
   host_release(original, bytes);
 }
 
-/* There and back must give the same bytes; then one direction is timed. Bytes are those that cross,
- * counted once. */
+/* A round trip must give the same bytes; then one direction is timed. Each transferred byte counts
+ * once. */
 static void run_transfer(bench_session *session, const char *suite, const bench_case *c) {
   size_t bytes = (size_t)c->size[0];
   transfer_state t = {.bytes = bytes, .host = host_allocate(bytes)};
@@ -171,7 +171,7 @@ static void run_transfer(bench_session *session, const char *suite, const bench_
   const bool same = !memcmp(t.host, original, bytes), up = !strcmp(c->operation, "upload");
   bench_record record = bench_record_new(session, suite, c);
   record.max_rel_err = same ? 0 : NAN;
-  bench_require(&record, same, "other bytes come back than were sent");
+  bench_require(&record, same, "the bytes read back differ from those sent");
   bench_run_single(session, &record,
                    &(bench_single){.call = up ? upload_call : download_call,
                                    .state = &t,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See network_memory.h. The trainer works in a context of its own, whose pool has seen nothing
- * else: its highest mark is compared with what the trainer says that a step needs. Neither the pool
- * nor the process may grow from the first steps to the last. */
+/* See network_memory.h. The trainer has its own context, whose pool is used for nothing else: the
+ * pool's peak is compared with the memory that the trainer states for a step. Neither the pool nor
+ * the process may grow from the first steps to the last. */
 #include "network_memory.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 static const double tolerance = 0.1, growth_allowed = 1 << 20;
 
-/* Memory of the process that is in use now, in bytes. */
+/* Memory of the process in use, in bytes. */
 static double resident(void) {
   double kib = NAN;
   char line[128];
@@ -24,7 +24,7 @@ static double resident(void) {
   return kib * 1024;
 }
 
-/* `x` and labels, which the caller of a trainer owns, are no part of what it says. */
+/* The trainer's figure excludes x and labels, which its caller owns. */
 static compute_status measure(network_own *own, const network_data *d, compute_device *device,
                               int64_t steps, bench_record *record) {
   enum { FIRST = 10 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of training, against what the plan says. */
+/* The memory of training, compared with the plan's figure. */
 #ifndef BENCH_NETWORK_MEMORY_H
 #define BENCH_NETWORK_MEMORY_H
 

@@ -26,7 +26,7 @@ static compute_layer *layer_of(compute_device *device, const bench_part *p, int6
   }
 }
 
-/* The parts first … end − 1, which follow one another, with a flatten where features begin. */
+/* The parts first … end − 1 in sequence, with a flatten where features begin. */
 static compute_layer *chain(compute_device *device, const bench_network *n, int first, int end) {
   compute_layer *layers[BENCH_MOST_PARTS + 1];
   size_t count = 0;
@@ -40,8 +40,8 @@ static compute_layer *chain(compute_device *device, const bench_network *n, int 
   return compute_sequential(layers, count);
 }
 
-/* The sum at part `add`: its operands begin behind part `start`; a shortcut, if any, stands behind
- * the body, in parts of its own. */
+/* The sum at part `add`: both operands start from the output of part `start`; the parts of the
+ * shortcut, if any, come after those of the body. */
 static compute_layer *residual(compute_device *device, const bench_network *n, int start, int add) {
   const int body_end = n->parts[add].from + 1;
   compute_layer *shortcut =
@@ -55,7 +55,7 @@ static compute_layer *build(compute_device *device, const bench_network *n) {
   int first = 1;
   for (int i = 1; i < n->count; i++) {
     if (n->parts[i].kind != BENCH_PART_ADD) continue;
-    /* Where the operands part: at the other one, or where the shortcut begins. */
+    /* The part where the branches fork: the other operand, or the input of the shortcut. */
     const int behind = n->parts[i].from + 1;
     const int start = behind == i ? n->parts[i].other : bench_part_from(n, behind);
     if (start + 1 > first) layers[count++] = chain(device, n, first, start + 1);
@@ -176,7 +176,7 @@ compute_status network_own_results(network_own *own, float *results, int64_t cou
   return compute_tensor_read(own->binding[1].tensor, results, (size_t)count * sizeof *results);
 }
 
-/* Only the last step's loss is asked for, which waits for all of them. */
+/* Reading only the last step's loss waits for all steps. */
 void network_own_run(void *state, int64_t times) {
   network_own *own = state;
   double loss;

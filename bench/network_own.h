@@ -25,14 +25,14 @@ typedef struct network_own {
   compute_status status; /* of network_own_run */
 } network_own;
 
-/* On failure, and in any case in the end, both are to be released. */
+/* Release both at the end, also after a failure. */
 compute_status network_own_create(compute_context *context, compute_device *device,
                                   compute_queue *queue, const bench_network *network, int64_t batch,
                                   bool training, network_own *own, network_data *data);
 void network_own_release(network_own *own);
 void network_data_release(network_data *data);
 
-/* Inference: all results; training: the losses of so many steps. */
+/* Inference: all results; training: the losses of `count` steps. */
 compute_status network_own_results(network_own *own, float *results, int64_t count);
 
 /* For bench_runner: the state is a network_own. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See network_reference.h. Loops in the order of the definitions, with rows inside: a step of the
- * largest network takes about a second. */
+/* See network_reference.h. Loops in the order of the definitions, with rows innermost: a step of
+ * the largest network takes about a second. */
 #include "network_reference.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 static const double norm_epsilon = 1e-5;
 
-/* What a part leaves behind: its results and their gradients. */
+/* The results of a part, and their gradients. */
 typedef struct stage {
   int64_t channels, side; /* side 1: features */
   double *y, *dy;
@@ -94,8 +94,8 @@ static int prepare(work *k) {
 
 /* ---- Convolution --------------------------------------------------------------------------- */
 
-/* Goes through all pairs of a row of the data and a row of the result that a filter's row ties
- * together; forward, or backward by both. */
+/* Visits all pairs of data rows and result rows that a filter row connects; forward, or backward
+ * with respect to both data and filter. */
 static void convolve(work *k, int index, bool backward) {
   const bench_part *p = &k->problem->network->parts[index];
   stage *y = &k->stage[index], *x = &k->stage[bench_part_from(k->problem->network, index)];
@@ -157,7 +157,7 @@ static void norm_forward(work *k, int index) {
   }
 }
 
-/* By the results: x̂ = (y − bias) / gain. The gains of these networks are not 0. */
+/* Recovers x̂ = (y − bias) / gain from the results. The gains of these networks are not 0. */
 static void norm_backward(work *k, int index) {
   stage *y = &k->stage[index], *x = &k->stage[bench_part_from(k->problem->network, index)];
   const double *gain = k->w + y->at, *bias = gain + y->channels;
@@ -178,7 +178,7 @@ static void norm_backward(work *k, int index) {
   }
 }
 
-/* ---- The others ---------------------------------------------------------------------------- */
+/* ---- Other parts --------------------------------------------------------------------------- */
 
 static void pool(work *k, int index, bool backward) {
   stage *y = &k->stage[index], *x = &k->stage[bench_part_from(k->problem->network, index)];

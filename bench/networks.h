@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The networks of the suite "train", for libcompute, its reference and the peers alike: lists of
- * parts, each working on the one before it unless it says otherwise. This header is C and C++. */
+ * parts, each of which takes the previous one's result unless it names another. This header is C
+ * and C++. */
 #ifndef BENCH_NETWORKS_H
 #define BENCH_NETWORKS_H
 
@@ -9,11 +10,11 @@
 
 typedef enum bench_part_kind {
   BENCH_PART_INPUT, /* [batch, outputs, side, side] */
-  BENCH_PART_CONV,  /* with a bias; padding keeps the size, but for the stride */
+  BENCH_PART_CONV,  /* with a bias; padding keeps the size, apart from the stride */
   BENCH_PART_NORM,  /* batch norm, epsilon 1e-5 */
   BENCH_PART_RELU,
   BENCH_PART_POOL,    /* maximum of 2 x 2 */
-  BENCH_PART_AVERAGE, /* of all places: [batch, channels] */
+  BENCH_PART_AVERAGE, /* over all positions: [batch, channels] */
   BENCH_PART_DENSE,   /* of all elements; with a bias */
   BENCH_PART_ADD
 } bench_part_kind;
@@ -22,7 +23,7 @@ typedef struct bench_part {
   bench_part_kind kind;
   int64_t inputs, outputs; /* channels, features */
   int64_t kernel, stride;  /* of a convolution */
-  int from;                /* index of the part that it works on; 0: the one before */
+  int from;                /* index of the part that it works on; 0: the previous one */
   int other;               /* add: the other operand */
 } bench_part;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs one operation: libcompute and every peer that knows it, on the same arrays, in turn.
+/* Runs one operation: libcompute and every peer that supports it, on the same arrays, in turn.
  *
- * On a device that can address host memory, libcompute works in the very arrays that the peers use;
- * elsewhere it gets copies. Arrays smaller than the caches are used over and over, because programs
- * do that too; but arrays of a size that would just fit come in several sets, used in turn, so that
- * memory speed is not mistaken for the cache's. */
+ * On a device that can address host memory, libcompute uses the same arrays as the peers; elsewhere
+ * it gets copies. Small arrays are reused for every call, as programs do; arrays that would just
+ * fit into the caches come in several sets, used in turn, so that cache speed is not mistaken for
+ * memory speed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@
 
 enum { MAX_SETS = 16, MAX_BINDINGS = BENCH_PEER_INPUTS + BENCH_OUTPUTS };
 
-/* A result of a peer may be this far from the reference before we say that it computes something
- * else; several libraries are less exact than libcompute promises to be. */
+/* A peer's result may differ from the reference by this much before it counts as computing
+ * something else; several libraries are less exact than libcompute. */
 static const double peer_tolerance = 1e-3;
 
 typedef struct bench_arena {
@@ -67,7 +67,7 @@ static void arena_release(bench_arena *arena) {
 }
 
 /* Sets of arrays whose sum is four times the last cache, at most a GiB; one if they are so small
- * that they stay in a core's own cache, or so large that they fit nowhere. */
+ * that they stay in a core's private cache, or larger than every cache. */
 static uint32_t choose_sets(const bench_session *session, size_t bytes) {
   uint64_t cache = session->info.cache_bytes ? session->info.cache_bytes : UINT64_C(32) << 20;
   uint64_t limit = 4 * cache < UINT64_C(1) << 30 ? 4 * cache : UINT64_C(1) << 30;
@@ -98,7 +98,7 @@ static int arena_create(const bench_session *session, const bench_case *c,
     }
     arena->set[s].output = host_allocate(output_bytes);
     if (!arena->set[s].output) return -1;
-    memset(arena->set[s].output, 0xff, output_bytes); /* NaN, and every page is there */
+    memset(arena->set[s].output, 0xff, output_bytes); /* NaN, which also touches every page */
   }
   return 0;
 }
@@ -126,7 +126,7 @@ static compute_status own_build(bench_own *own, const bench_case *c,
                          &own->plan);
 }
 
-/* A tensor over an array, or where the device cannot do that, one with a copy of it. */
+/* A tensor that wraps an array, or, if the device cannot do that, one with a copy. */
 static compute_status own_tensor(bench_own *own, compute_node node, void *array,
                                  compute_tensor **tensor) {
   compute_device *device = own->session->device;
@@ -178,7 +178,7 @@ static void own_run(void *state, int64_t times) {
   if (!own->status) own->status = compute_queue_wait(own->session->queue);
 }
 
-/* Runs the first set and compares what comes out. */
+/* Runs the first set and checks the result. */
 static compute_status own_check(bench_own *own, const bench_arena *arena, const bench_check *check,
                                 double *error) {
   own_run(own, 1);
@@ -260,13 +260,13 @@ static void add_records(bench_session *session, const char *suite, const bench_c
   }
 }
 
-/* Winograd's sums of factors round some ten times as much. */
+/* Winograd's transforms round some ten times as much. */
 static double bound_of(const bench_problem *problem) {
   const double bound = problem->operation->bound;
   return problem->c->flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? 12 * bound : bound;
 }
 
-/* The part that needs all arrays to be there. */
+/* The part that needs all arrays. */
 static compute_status compete(bench_own *own, const char *suite, const bench_problem *problem,
                               const bench_arena *arena, const bench_check *check) {
   bench_session *session = own->session;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of operations that compute-bench measures; see operations.h.
  *
- * References are written for trust, not for speed: the textbook loop in double precision. That is
- * why a big problem is checked on some of its rows only, drawn at random (operation_case.c). */
+ * References are simple, not fast: textbook loops in double precision. Of a big problem, therefore,
+ * only some random rows are checked (operation_case.c). */
 #include "operations.h"
 
 #include <math.h>
@@ -103,7 +103,7 @@ static double *temporary(int64_t count) {
   return malloc((size_t)count * sizeof(double));
 }
 
-/* For a reference that has no memory to work with: nothing equals NaN, so the check fails. */
+/* For a reference that runs out of memory: nothing equals NaN, so the check fails. */
 static void give_up(int64_t count, double *value) {
   for (int64_t i = 0; i < count; i++) value[i] = NAN;
 }
@@ -140,8 +140,8 @@ static compute_node build_matmul(compute_graph *g, const bench_case *c, const co
   return compute_matmul(g, in[0], in[1]);
 }
 
-/* Row by row: value = a[i,:]·b, scale = |a[i,:]|·|b|, after which an error is checked: rounding
- * errors are in proportion to what is added up, not to what remains of it. */
+/* Row by row: value = a[i,:]·b, scale = |a[i,:]|·|b|. Errors are relative to the scale, since
+ * rounding errors are proportional to the terms, not to their sum. */
 static void reference_matmul(const bench_problem *p, int64_t first, int64_t count, double *value,
                              double *scale) {
   int64_t m = p->c->size[0], n = p->c->size[1], k = p->c->size[2];
@@ -278,7 +278,7 @@ static void reference_sum_columns(const bench_problem *p, int64_t first, int64_t
   add_up(p, first, 1, p->c->size[1], count, p->c->size[0], value, scale);
 }
 
-/* The largest of each row, or with `position` where it stands. */
+/* The largest of each row, or with `position` its index. */
 static void largest(const bench_problem *p, int64_t first, int64_t count, bool position,
                     double *value, double *scale) {
   int64_t columns = p->c->size[1];
@@ -369,7 +369,7 @@ static void reference_layer_norm(const bench_problem *p, int64_t first, int64_t 
     host_load(p->c->dtype, p->input[1], i, 1, 1, &gain);
     host_load(p->c->dtype, p->input[2], i, 1, 1, &bias);
     value[i] = value[i] * factor * gain + bias;
-    scale[i] = 1; /* of what has been normalised */
+    scale[i] = 1; /* of the normalised values */
   }
 }
 
@@ -389,8 +389,8 @@ static void reference_transpose(const bench_problem *p, int64_t first, int64_t c
 
 /* ---- The table ----------------------------------------------------------------------------- */
 
-/* Bounds: two units in the last place for functions of one operand; for sums a few roundings of
- * what is added up; zero where nothing is rounded. */
+/* Bounds: two units in the last place for functions of one operand; for sums a few roundings of the
+ * terms; zero where nothing is rounded. */
 #define UNARY(operation, truth, low_, high_, bound_, work_)                                        \
   {                                                                                                \
     .name = #operation, .input_count = 1, .low = low_, .high = high_, .bound = bound_,             \

@@ -8,7 +8,7 @@
  *   matmul…               m, n, k, batch (0: no batch dimension); bias has n elements
  *   sums, maxima, rows    rows, columns
  *   transpose             rows, columns of the input; the result is a dense [columns,rows]
- *   conv…, …pool…         the places BENCH_N … BENCH_GROUPS of peer.h; a transposed convolution
+ *   conv…, …pool…         indices BENCH_N … BENCH_GROUPS of peer.h; a transposed convolution
  *                         gives o channels from c, and its filter is [c,o/groups,kernel,kernel]
  *   batch_norm…           n, c, h, w
  *   attention             batch, heads, queries and keys, width
@@ -22,14 +22,14 @@
 
 enum { BENCH_OUTPUTS = 4 };
 
-/* A problem that a reference works on: the case and its inputs. */
+/* A reference's problem: the case and its inputs. */
 typedef struct bench_problem {
   const bench_case *c;
   const struct bench_operation *operation;
   const void *input[BENCH_PEER_INPUTS];
 } bench_problem;
 
-/* One input, where it is not the case's dtype with values in the operation's range. */
+/* One input, unless it has the case's dtype and values in the operation's range. */
 typedef struct bench_input {
   compute_dtype dtype;
   double low, high;
@@ -40,28 +40,28 @@ typedef struct bench_operation {
   uint32_t input_count;
   double low, high; /* of the inputs' values */
 
-  /* Largest error allowed, in units of the result dtype's epsilon (at least), relative to what the
-   * reference gives as the scale. */
+  /* Largest error allowed, in units of the result dtype's epsilon (at least), relative to the scale
+   * that the reference gives. */
   double bound;
 
   compute_shape (*shape)(const bench_case *c, uint32_t input);
   void (*describe)(const bench_case *c, uint32_t input, bench_input *what); /* NULL: all alike */
   compute_node (*build)(compute_graph *graph, const bench_case *c, const compute_node *inputs);
 
-  /* Instead of build, of operations with further results, which are computed but not compared:
-   * the first one has to depend on them. Returns how many there are. */
+  /* Instead of build, for operations with further results, which are computed but not compared: the
+   * first one has to depend on them. Returns their number. */
   uint32_t (*build_all)(compute_graph *graph, const bench_case *c, const compute_node *inputs,
                         compute_node *outputs);
 
-  /* The true results at positions first … first + count − 1 of the output, all in one row of
-   * it, and for each the magnitude that its error is to be compared with. */
+  /* The true results at positions first … first + count − 1 of the output, all in one row of it,
+   * and for each the magnitude to which its error is relative. */
   void (*reference)(const bench_problem *problem, int64_t first, int64_t count, double *value,
                     double *scale);
 
-  double (*flops)(const bench_case *c); /* of one run; NULL: not worth stating */
+  double (*flops)(const bench_case *c); /* of one run; NULL: not stated */
   double work;                          /* time of one reference value, in nanoseconds, roughly */
 
-  /* Of operations on one operand. */
+  /* Of unary operations. */
   compute_node (*unary)(compute_graph *graph, compute_node x);
   double (*function)(double x);
 } bench_operation;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions in the table of operations (operations.h): forward, alone and with what follows it
- * in a network, by data, by filter, and transposed, each with its textbook sum as the reference. */
+/* Convolutions in the table of operations (operations.h): forward (alone and with bias, batch norm
+ * and relu), gradients by data and by filter, and transposed, each with its textbook sum as the
+ * reference. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static geometry geometry_of(const bench_case *c) {
   return g;
 }
 
-/* Of the convolution by which a transposed one is defined: its data are the result. */
+/* Of the convolution that defines a transposed one: its data are the result. */
 static geometry geometry_transposed(const bench_case *c) {
   geometry g = geometry_of(c), t = g;
   t.c = g.o;

@@ -2,8 +2,8 @@
 /* Batch norm, the gradients of norms and of softmax with cross-entropy, and attention, in the table
  * of operations (operations.h).
  *
- * What trains is measured as a forward and a backward pass in one plan; compared is the gradient of
- * the data, into which all other results go, too. */
+ * Training operations are measured as a forward and a backward pass in one plan; the gradient of
+ * the data, which depends on all other results, is compared. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -87,7 +87,8 @@ static uint32_t build_batch_norm_train(compute_graph *graph, const bench_case *c
 typedef struct moments {
   double mean, factor;      /* factor = 1 / sqrt(variance + epsilon) */
   double d, dx;             /* means of dŷ = dy·gain and of dŷ·x̂ */
-  double d_scale, dx_scale; /* means of their magnitudes, in proportion to which they are rounded */
+  double d_scale, dx_scale; /* means of their magnitudes, to which rounding errors are
+                             * proportional */
 } moments;
 
 static void add_moment(moments *m, double x, double d, int64_t count) {
@@ -107,7 +108,7 @@ static void normalise(moments *m, const double *x, int64_t count) {
   m->factor = 1 / sqrt(variance + epsilon);
 }
 
-/* Those of a channel: all images' planes, one after the other. */
+/* Those of a channel: the planes of all images in sequence. */
 static bool moments_of_channel(const bench_problem *p, int64_t channel, moments *m) {
   const int64_t n = p->c->size[BENCH_N], c = p->c->size[BENCH_C];
   const int64_t area = p->c->size[BENCH_H] * p->c->size[BENCH_W];
@@ -230,8 +231,8 @@ static compute_node build_attention(compute_graph *graph, const bench_case *c,
   return compute_scaled_attention(graph, in[0], in[1], in[2], NULL);
 }
 
-/* One query: the mean of the values, weighted. Errors of a score go through the exponential, so
- * they are checked by the largest score's terms. */
+/* One query: the mean of the values, weighted. Errors of a score pass through the exponential, so
+ * the scale is that of the largest score's terms. */
 static void reference_attention(const bench_problem *p, int64_t first, int64_t count, double *value,
                                 double *scale) {
   const int64_t keys = p->c->size[2], head = first / count / keys * keys * count;

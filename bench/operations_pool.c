@@ -59,7 +59,7 @@ static compute_node build_average(compute_graph *graph, const bench_case *c,
   return compute_average_pool2d(graph, in[0], &options);
 }
 
-/* The place in the data of a window's largest element, the first of several. */
+/* The index in the data of a window's largest element, the first of several. */
 static int64_t largest(const bench_problem *p, const windows *g, int64_t image, int64_t row,
                        int64_t column, double *value) {
   int64_t y, y_end, x, x_end, place = -1;
@@ -131,7 +131,7 @@ static compute_node build_average_backward(compute_graph *graph, const bench_cas
   return gradient(graph, build_average(graph, c, &x), in[0], x);
 }
 
-/* One row of the data: what all windows that reach into it give. */
+/* One row of the data: the contributions of all windows that overlap it. */
 static void reference_backward(const bench_problem *p, int64_t first, int64_t count, double *value,
                                double *scale, bool average) {
   const windows g = windows_of(p->c);

@@ -26,21 +26,21 @@ static const option_row rows[] = {
     {"--threads", OPTION_COUNT, AT(threads), .value = "N",
      .help = "CPU threads, of libcompute and of the peers", .least = 1, .most = 4096},
     {"--peers", OPTION_NAMES, AT(peers), .value = "A,B",
-     .help = "compares with these libraries only, or with none; default: all that are found",
+     .help = "compares only with these libraries, or with none; default: all that are found",
      .choices = peers},
     {"--list", OPTION_FLAG, AT(list), .help = "lists suites and cases, and measures nothing"},
     {"--json", OPTION_FILE, AT(json), .value = "FILE",
      .help = "also writes the records as JSON; see docs/internals/performance.md",
      .section = "Results"},
     {"--wide", OPTION_FLAG, AT(wide),
-     .help = "also shows the 10th and 90th percentiles and the part of the machine's limit; the "
-             "default on terminals of 130 columns and more"},
-    {"--strict", OPTION_FLAG, AT(strict), .help = "a missed goal is a failure, too"},
+     .help = "also shows the 10th and 90th percentiles and the fraction of the machine's limit; "
+             "the default on terminals of 130 columns or more"},
+    {"--strict", OPTION_FLAG, AT(strict), .help = "counts a missed goal as a failure"},
     {"--commit", OPTION_TEXT, AT(commit), .value = "ID",
-     .help = "a name for what is measured, noted in the JSON"},
+     .help = "a name for what is measured, recorded in the JSON"},
     {"--first-result", OPTION_FLAG, AT(first_result),
-     .help = "only runs a small graph once and prints the milliseconds that it took; the cases "
-             "first_result_* start this in processes of their own",
+     .help = "only runs a small graph once and prints the time in milliseconds; the cases "
+             "first_result_* start this in separate processes",
      .internal = true},
     {"--fit-memory", OPTION_FLAG, AT(fit_memory),
      .help = "only fits ten million ROIs; the case fit/XYNB_7_10M_u16 starts this",
@@ -56,24 +56,25 @@ static const char *const synopsis[] = {"[--suite A,B] [--quick] [--device NAME] 
 static const option_section sections[] = {
     {"Exit status",
      "0\tall results are right\n"
-     "1\ta wrong result, a leak, a crash or a hang, which the last line names\n"
+     "1\ta wrong result, a leak, a crash or a hang, named on the last line\n"
      "2\tinvalid arguments",
      true},
     {"Records",
      "A record of `--json` has suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, "
-     "gbytes_s, max_rel_err and ok. Numbers without a meaning for the case are null. GB/s counts "
+     "gbytes_s, max_rel_err and ok. Numbers that do not apply to the case are null. GB/s counts "
      "every input read once and every output written once.\n"
      "A record that is not ok also has an object failure: what was checked, what was seen, what is "
      "allowed (at most, or with least, at least), the unit, and all of it as text. One with a goal "
      "for its time has an object goal of the same kind, with met.\n"
-     "Records of fits have an object fit: the rate, also on one thread, and how good the fits are; "
-     "those of networks an object training: samples per second, and planned and measured memory "
+     "Records of fits have an object fit: the rate, also on one thread, and the quality of the "
+     "fits; those of networks an object training: samples per second, and planned and measured "
+     "memory "
      "where the case is about memory.\n"
      "A case measured against several peers gives one record for each, which differ in peer, "
      "peer_ms and speedup (peer_ms / ms).",
      false},
     {"Environment",
-     "NO_COLOR\tIf it is set, failures are not coloured. They never are except on a terminal.\n"
+     "NO_COLOR\tIf set, failures are not coloured; they are only coloured on a terminal.\n"
      "OPENBLAS_CORETYPE, OPENBLAS_L2_SIZE\tcan make OpenBLAS run code for another processor; a "
      "comparison with it is then worthless.\n"
      "`compute-info --variables` lists every variable that libcompute reads.",

@@ -43,7 +43,7 @@ void output_wrapped(const bench_session *session, int indent, const char *format
 
 typedef enum paint { PAINT_FAILED = 31, PAINT_MISSED = 33 } paint;
 
-/* A line that ought to be seen. It is not wrapped: scripts read it. */
+/* A prominent line. It is not wrapped: scripts read it. */
 static void print_coloured(const bench_session *session, paint colour, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 static void print_coloured(const bench_session *session, paint colour, const char *format, ...) {
@@ -68,7 +68,7 @@ void output_heading(const bench_session *session, const bench_suite *suite) {
            "error");
 }
 
-/* "1.23 ms" with a unit that fits. */
+/* "1.23 ms" with a suitable unit. */
 static const char *time_text(double ms, char *text, size_t bytes) {
   if (isnan(ms)) return "";
   if (ms < 1e-3)
@@ -91,7 +91,7 @@ static const char *number_text(double value, const char *format, char *text, siz
   return text;
 }
 
-/* The part of the machine's limit that a record reaches, or NaN where no limit is known. */
+/* The fraction of the machine's limit that a record reaches, or NaN if no limit is known. */
 static double limit_part(const bench_session *session, const bench_record *r) {
   const bench_limits *l = &session->limits;
   if (session->info.type != COMPUTE_DEVICE_CPU) return NAN;
@@ -126,7 +126,7 @@ static void print_training(const bench_session *session, const bench_training *t
   output_wrapped(session, INDENT, "    %.4g samples/s%s", t->rate, memory);
 }
 
-/* A case has one record for each peer, all with one verdict, or one for each device. */
+/* A case has one record for each peer, all with the same verdict, or one for each device. */
 static bool same_verdict(const bench_record *a, const bench_record *b) {
   return !strcmp(a->suite, b->suite) && !strcmp(a->name, b->name) &&
          !strcmp(a->device, b->device) && !strcmp(a->verdict.words, b->verdict.words) &&
@@ -187,7 +187,7 @@ void output_case(const bench_session *session, const bench_record *records, size
   fflush(stdout);
 }
 
-/* 0 is what was not measured. */
+/* 0 means not measured. */
 static json_t *known(double value) {
   return json_number(value > 0 || value < 0 ? value : NAN);
 }
@@ -214,7 +214,7 @@ static json_t *training_json(const bench_training *t) {
   return object;
 }
 
-/* Nulls where it was no number that was checked. */
+/* Nulls if the check was not of a number. */
 static json_t *bound_json(const bench_bound *b) {
   return json_pack("{s:s?,s:s?,s:o,s:o,s:b}", "what", b->what, "unit", b->unit, "seen",
                    json_number(b->what ? b->seen : NAN), "allowed",
@@ -250,7 +250,7 @@ static json_t *record_json(const bench_record *r) {
   return object;
 }
 
-/* Prints each wrong or each slow record once, after `word`. Returns how many cases these are. */
+/* Prints each wrong or each slow record once, after `word`. Returns the number of cases. */
 static size_t print_those(const bench_session *session, bool wrong, const char *word) {
   size_t count = 0;
   char text[240];

@@ -5,10 +5,10 @@
 
 #include "bench.h"
 
-/* Finds out what standard output is: how wide, whether in colours. */
+/* Detects the width of standard output, and whether it has colours. */
 void output_begin(bench_session *session);
 
-/* Words with a line break where the next one would not fit; lines after the first are indented. */
+/* Prints words, wrapped to the width; lines after the first are indented. */
 void output_wrapped(const bench_session *session, int indent, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 
@@ -18,8 +18,8 @@ void output_heading(const bench_session *session, const bench_suite *suite);
 /* One line for the records of one case (several if there were several peers). */
 void output_case(const bench_session *session, const bench_record *records, size_t count);
 
-/* How many cases are wrong and how many missed their goals; then these, one line each, failures
- * last. Returns the number of failures, to which misses belong with --strict. */
+/* Prints how many cases are wrong and how many missed their goals; then these, one line each,
+ * failures last. Returns the number of failures, including misses with --strict. */
 size_t output_summary(const bench_session *session);
 
 /* Writes {"environment": …, "records": […]}. Returns 0, or -1 with errno set. */

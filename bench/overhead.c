@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Suite "overhead": what libcompute costs beside the arithmetic. */
+/* Suite "overhead": the cost of libcompute apart from the arithmetic. */
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void run_open(bench_session *session, const char *suite, const bench_case
   bench_run_single(session, &record, &(bench_single){.call = open_call, .state = session});
 }
 
-/* There is only one first time: the session's own. */
+/* There is only one first opening: the session's. */
 static void run_first_open(bench_session *session, const char *suite, const bench_case *c) {
   bench_record record = bench_record_new(session, suite, c);
   record.ms = record.ms_p10 = record.ms_p90 = session->first_open_ms;
@@ -78,7 +78,7 @@ static void run_compile(bench_session *session, const char *suite, const bench_c
   compute_graph_release(state.graph);
 }
 
-/* A result that no rounding excuses. */
+/* An exact check: no rounding is involved. */
 static void judge_equal(bench_record *record, double result, double truth) {
   if (result == truth) return;
   record->max_rel_err = fmax(record->max_rel_err, fabs(result - truth) / fabs(truth));
@@ -102,7 +102,7 @@ static compute_status run_call(void *state) {
   return status ? status : compute_queue_wait(s->session->queue);
 }
 
-/* y = x + 1, size[0] times over, each addition a step of its own. */
+/* y = x + 1, repeated size[0] times, each addition a separate step. */
 static void run_steps(bench_session *session, const char *suite, const bench_case *c) {
   float values[TINY];
   compute_plan *plan = NULL;
@@ -182,7 +182,7 @@ static void run_eager(bench_session *session, const char *suite, const bench_cas
   compute_tensor_release(state.b);
 }
 
-/* ---- Several threads against one ----------------------------------------------------------- */
+/* ---- Several threads compared with one ----------------------------------------------------- */
 
 /* gelu of size[0] elements in one context. */
 typedef struct threads_side {
@@ -222,7 +222,7 @@ static void side_release(threads_side *side) {
   compute_graph_release(side->graph);
 }
 
-/* The session's threads against one, as if the one were a peer. */
+/* The session's threads compared with one, with the one as a peer. */
 static void run_threads(bench_session *session, const char *suite, const bench_case *c) {
   threads_side side[2] = {{0}};
   size_t bytes = (size_t)c->size[0] * sizeof(float);
@@ -255,7 +255,7 @@ static void run_threads(bench_session *session, const char *suite, const bench_c
   host_release(values, bytes);
 }
 
-/* ---- Making a tensor from the pool --------------------------------------------------------- */
+/* ---- Creating a tensor from the pool ------------------------------------------------------- */
 
 static compute_status create_call(void *state) {
   compute_tensor *tensor;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The border between compute-bench and the libraries that it compares with.
+/* The interface between compute-bench and the libraries that it compares with.
  *
- * A peer is a shared library in lib/compute-peers, opened at run time with its symbols kept to
- * itself; one that is missing or does not load is simply not compared with. It exports one
- * function, compute_bench_peer, that returns its table of operations. This header is C and C++. */
+ * A peer is a shared library in lib/compute-peers, opened at run time with local symbols; one that
+ * is missing or does not load is simply not compared with. It exports one function,
+ * compute_bench_peer, that returns its table of operations. This header is C and C++. */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
@@ -18,7 +18,8 @@ extern "C" {
 #define BENCH_PEER_INPUTS 8
 #define BENCH_PEER_ENTRY  "compute_bench_peer"
 
-/* Places in size of convolutions and pooling: data [n,c,h,w], filter [o,c/groups,kernel,kernel]. */
+/* Indices into size for convolutions and pooling: data [n,c,h,w], filter
+ * [o,c/groups,kernel,kernel]. */
 enum {
   BENCH_N,
   BENCH_C,
@@ -33,13 +34,13 @@ enum {
   BENCH_SIZES
 };
 
-/* Dense row-major arrays. The same ones that libcompute reads and writes. */
+/* Dense row-major arrays, the same that libcompute reads and writes. */
 typedef struct bench_peer_buffers {
   const void *input[BENCH_PEER_INPUTS];
   void *output;
 } bench_peer_buffers;
 
-/* One problem. What size means depends on the operation; bench/operations.h says it. */
+/* One problem. The meaning of size depends on the operation; see bench/operations.h. */
 typedef struct bench_peer_problem {
   const char *operation; /* "matmul" */
   const char *dtype;     /* "f32" */
@@ -51,13 +52,13 @@ typedef struct bench_peer_problem {
 
 typedef struct bench_peer_operation {
   const char *name;    /* problem.operation */
-  const char *variant; /* "", or words for how it is called; several variants are all measured */
+  const char *variant; /* "", or how it is called; several variants are all measured */
 
-  /* Prepares; NULL when the peer cannot do this problem. The problem outlives the state. */
+  /* Prepares; NULL if the peer does not support this problem. The problem outlives the state. */
   void *(*setup)(const bench_peer_problem *problem);
   void (*run)(void *state, uint32_t set);
 
-  /* Optional: writes the last run's result to the set's output, when run keeps it elsewhere. */
+  /* Optional: writes the last run's result to the set's output, if run keeps it elsewhere. */
   void (*collect)(void *state, uint32_t set);
   void (*teardown)(void *state);
 } bench_peer_operation;

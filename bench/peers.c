@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Finding and opening peers; see peers.h.
  *
- * Each is opened with RTLD_LOCAL, so that its symbols meet nobody else's, and never closed: OpenMP
- * and libtorch leave threads behind that must not lose their code. */
+ * Each is opened with RTLD_LOCAL, so that its symbols do not clash with others, and never closed:
+ * OpenMP and libtorch leave threads running, whose code must not be unmapped. */
 #include "peers.h"
 
 #include <dirent.h>
@@ -19,10 +19,10 @@ struct bench_peer_list {
   size_t count;
 };
 
-/* Waiting threads spin by default for up to hundreds of milliseconds and would slow down whoever is
- * measured next. Sleeping at once (OMP_WAIT_POLICY=passive) would be unfair to the peers: every
- * small problem of theirs would pay for waking a thread. So they spin for about 0.2 ms (GOMP counts
- * iterations, OpenBLAS takes a power of two of clock cycles), and measure.c pauses for longer. */
+/* Waiting threads spin by default for up to hundreds of milliseconds and would slow down the next
+ * competitor. Sleeping at once (OMP_WAIT_POLICY=passive) would be unfair to the peers: every small
+ * problem would pay for waking threads. So they spin for about 0.2 ms (GOMP counts iterations,
+ * OpenBLAS takes a power of two of clock cycles), and measure.c pauses for longer. */
 static bench_peer_variable variables[] = {
     {"GOMP_SPINCOUNT", "10000", false},
     {"KMP_BLOCKTIME", "0", false},
@@ -42,7 +42,7 @@ const bench_peer_variable *bench_peer_variable_at(size_t index) {
   return index < sizeof variables / sizeof *variables ? &variables[index] : NULL;
 }
 
-/* Whether `name` is one of the words of a list with commas. */
+/* Whether a comma-separated list contains `name`. */
 static bool is_wanted(const char *list, const char *name) {
   size_t length = strlen(name);
   for (const char *word = list; word; word = strchr(word, ',')) {

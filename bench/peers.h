@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The peers that were found (peer.h says what one is). */
+/* The peers that were found (see peer.h). */
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H
 
@@ -19,8 +19,8 @@ typedef struct bench_peer_variable {
 /* The variable at `index`, or NULL past the end. */
 const bench_peer_variable *bench_peer_variable_at(size_t index);
 
-/* Opens those that are there and in the list `wanted` (NULL: all; "none"). One that does not load
- * is noted in the session. Never NULL unless memory is short. */
+/* Opens the installed peers in the list `wanted` (NULL: all; "none"). One that does not load is
+ * noted in the session. NULL only when out of memory. */
 bench_peer_list *bench_peers_open(bench_session *session, const char *wanted);
 void bench_peers_close(bench_peer_list *list);
 

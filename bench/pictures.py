@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the report and bench/draw.py show of a run, as charts (charts.py draws them)."""
+"""The charts of the report and of bench/draw.py (charts.py draws them)."""
 
 from typing import Any, Callable, Collection, Optional
 
@@ -10,13 +10,13 @@ from records import Bench, Case, peer_name, rate_text, ratio_text, time_text
 
 ARRAYS = ("elementwise", "reduce", "memory")  # suites
 NETWORKS = ("conv", "pool", "norm", "train")
-COLOURS = ("", "dnnl", "openblas", "torch", "torch plain")  # the same ones in all pictures
+COLOURS = ("", "dnnl", "openblas", "torch", "torch plain")  # the same in all pictures
 
 Draw = Callable[[int], str]  # from a width in pixels to SVG
 
 
 def colours_of(peers: Collection[str]) -> dict[str, int]:
-    """The colour of each peer; one that is not expected gets one that is free."""
+    """The colour of each peer; an unknown peer gets a free one."""
     others = [peer for peer in peers if peer not in COLOURS]
     known = [peer for peer in COLOURS if peer in peers]
     last = len(charts.SERIES) - 1
@@ -42,7 +42,7 @@ def rows_of(chart: Chart) -> Optional[Draw]:
     return lambda width: charts.draw_rows(chart, width)
 
 
-# ---- Against the machine's limits ------------------------------------------------------------
+# ---- The machine's limits --------------------------------------------------------------------
 
 
 def products(bench: Bench) -> Optional[Draw]:
@@ -65,7 +65,7 @@ def products(bench: Bench) -> Optional[Draw]:
 
 
 def cache_megabytes(bench: Bench) -> float:
-    """Up to so much may stay in the caches. Those of a virtual machine are shared with others."""
+    """The size up to which arrays may stay in the caches. Virtual machines share theirs with others."""
     return min((bench.environment.get("cache_bytes") or 32e6) * 1e-6, 32)
 
 
@@ -97,7 +97,7 @@ def array_speeds(bench: Bench, in_memory: bool) -> Optional[Draw]:
 
 
 def against_peers(bench: Bench, title: str, cases: list[Case]) -> Optional[Draw]:
-    """How many times as fast as each peer: a dot for each."""
+    """The speed-up over each peer: a dot for each."""
     compared = [c for c in cases if c.peers]
     found = [p for c in compared for p in c.peers if p != "one thread"]
     colours, rows = colours_of(dict.fromkeys(found)), []
@@ -119,7 +119,7 @@ def speed_words(case: Case, peer: str) -> str:
 def networks(
     bench: Bench, suites: tuple[str, ...] = NETWORKS, heading: bool = False
 ) -> Optional[Draw]:
-    """Against the fastest peer on the same arrays, and the fastest one within its own layout."""
+    """Speed-up over the fastest peer on the same arrays, and the fastest one in its own layout."""
     rows = []
     for case in bench.timed(*suites):
         points = []
@@ -131,9 +131,9 @@ def networks(
         rows += [Row(case.name, points)] if points else []
     names = {0: "the fastest peer on the same arrays"}
     if any(len(row.points) > 1 for row in rows):
-        names[1] = "the fastest peer within its own layout"
-    title = f"{', '.join(suites)}: times as fast as peers"
-    below = "Times as fast as the peer that is named, every result checked." if heading else ""
+        names[1] = "the fastest peer in its own layout"
+    title = f"{', '.join(suites)}: speed-up over peers"
+    below = "Speed-up over the named peer, every result checked." if heading else ""
     if heading:
         title = f"Networks against oneDNN and libtorch, {bench.environment.get('cpu_model')}"
     return rows_of(Chart(title, rows, names, 2, times_text, heading=heading, below=below))
@@ -146,7 +146,7 @@ SPOTS = "Simulated spots: 1000 photons, 10 of background per pixel, σ = 1.3 pix
 
 
 def fit_name(case: Case) -> str:
-    """'XYNB, 7 × 7, u16' and what is special."""
+    """'XYNB, 7 × 7, u16' and special features."""
     words, fit = case.name.split("_"), case.first["fit"]
     special = {"plan": "on the device", "tiff": "TIFF to CSV", "10M": "10 M, callbacks"}
     size = f"{fit['rows']} × {fit['columns']}"
@@ -191,7 +191,7 @@ def picasso(data: dict[str, Any]) -> Optional[Draw]:
         points = groups.setdefault(result["model"], [])
         points.append(Point(names.index(name), rate, rate_text(rate), words))
     rows = [Row(model, points) for model, points in groups.items()]
-    title = "Gaussian fits per second beside Picasso"
+    title = "Gaussian fits per second, compared with Picasso"
     return rows_of(Chart(title, rows, dict(enumerate(names)), 10, millions))
 
 
@@ -199,7 +199,7 @@ def picasso(data: dict[str, Any]) -> Optional[Draw]:
 
 
 def overheads(bench: Bench, with_goals: bool) -> Optional[Draw]:
-    """Times, and with the developers' goals what they are to be at most."""
+    """Times, and with the developers' goals their limits."""
     cases = [c for c in bench.timed("overhead") if not c.peers]
     cases += [c for c in bench.timed("memory") if c.name.startswith("pool_")]
     rows = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""compute-bench's JSON: its records by case, and names and numbers in words."""
+"""compute-bench's JSON: its records by case, and names and numbers as text."""
 
 import json
 import re
@@ -15,8 +15,8 @@ MANNERS = {
     "winograd": "own layout, Winograd",
     "folded": "batch norm folded",
 }
-INSIDE = ("dnnl blocked", "dnnl winograd")  # whose arrays are in the peer's own layout already
-PRODUCTS = ("matmul", "conv")  # suites that multiply-adds limit; memory limits the others
+INSIDE = ("dnnl blocked", "dnnl winograd")  # with arrays already in the peer's own layout
+PRODUCTS = ("matmul", "conv")  # suites limited by multiply-adds; the others are limited by memory
 
 
 def peer_name(peer: str) -> str:
@@ -44,7 +44,7 @@ class Case:
     def fastest(
         self, prefix: str = "", inside: Optional[bool] = None
     ) -> Optional[tuple[str, float]]:
-        """The fastest peer whose name begins so, and how many times as fast we are."""
+        """The fastest peer whose name begins like this, and the speed-up over it."""
         found = [
             (speedup, peer)
             for peer, speedup in self.peers.items()
@@ -53,7 +53,7 @@ class Case:
         return min(found)[::-1] if found else None
 
     def megabytes(self) -> float:
-        """What it reads and writes; 0 where that is not counted."""
+        """The data that it reads and writes; 0 if not counted."""
         return (self.first["gbytes_s"] or 0) * (self.first["ms"] or 0)
 
 
@@ -72,7 +72,7 @@ class Bench:
         self.cases: list[Case] = [Case(group) for group in groups.values()]
 
     def limit(self, name: str) -> Optional[float]:
-        """One of the CPU's limits, if the CPU is what was measured."""
+        """One of the CPU's limits, if the CPU was measured."""
         return self.environment.get("limits", {}).get(name) if self.on_cpu else None
 
     def timed(self, *suites: str) -> list[Case]:
@@ -90,7 +90,7 @@ class Bench:
         return library + (f" {version.group()}" if version else "") + bracket + manner
 
     def part_of_limit(self, case: Case) -> Optional[float]:
-        """The part of the multiply-add peak or of the streaming speed that a case reaches."""
+        """The fraction of the multiply-add peak or of the streaming speed that a case reaches."""
         first = case.first
         if case.suite in PRODUCTS:
             limit = self.limit("fma_f64_gflops" if first["dtype"] == "f64" else "fma_f32_gflops")

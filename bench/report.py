@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes one HTML file of compute-bench's JSON: this machine against its limits and its peers.
+"""Makes one HTML file of compute-bench's JSON, with the machine's limits and the peers for comparison.
 
 The file opens anywhere without a network. Its pictures need matplotlib (Debian: python3-matplotlib);
-without it there are the tables alone. Developers' goals are shown with --goals.
+without it there are only tables. Developers' goals are shown with --goals.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-sys.dont_write_bytecode = True  # nothing is left in the tree
+sys.dont_write_bytecode = True  # leaves no files in the tree
 import charts
 import goals
 import pictures
@@ -70,7 +70,7 @@ def paragraph(text: str, kind: str = "soft") -> str:
 
 
 def picture(draw: Optional[Draw]) -> str:
-    """Two drawings, of which a reader sees the one that fits the screen."""
+    """Two drawings; the reader sees the one that fits the screen."""
     if not draw or not charts.AVAILABLE:
         return ""
     widths = (("desk", charts.DESK), ("hand", charts.HAND))
@@ -96,9 +96,9 @@ class Section:
 def products(bench: Bench) -> Section:
     cases = [c for c in bench.timed("matmul") if not c.name.removeprefix("matmul_").isdigit()]
     text = "Square products in f32, all libraries on the same matrices in one process."
-    others = picture(pictures.against_peers(bench, "other products against peers", cases))
+    others = picture(pictures.against_peers(bench, "other products, compared with peers", cases))
     if others:
-        others = paragraph("Other products: times as fast as each peer.") + others
+        others = paragraph("Other products: speed-up over each peer.") + others
     return Section("products", "Matrix products", text, [picture(pictures.products(bench)), others])
 
 
@@ -115,15 +115,15 @@ def arrays(bench: Bench, in_memory: bool) -> Section:
     )
     second = picture(against)
     if second:
-        second = paragraph("Times as fast as each peer:") + second
+        second = paragraph("Speed-up over each peer:") + second
     return Section(name, title, text, [picture(pictures.array_speeds(bench, in_memory)), second])
 
 
 def networks(bench: Bench) -> Section:
     text = (
-        "Times as fast as the fastest peer, which is named. A peer’s “own layout” is that of data "
-        "within a network of its own; the others read and write the same arrays as libcompute. "
-        "“_wino”: Winograd’s filtering is allowed."
+        "Speed-up over the fastest peer, which is named. “Own layout” means the layout of data "
+        "inside the peer’s networks; the others read and write the same arrays as libcompute. "
+        "“_wino”: Winograd convolution is allowed."
     )
     parts = []
     for suite, title in (("conv", "Convolutions"), ("pool", "Pooling"),
@@ -159,12 +159,12 @@ def overheads(bench: Bench, with_goals: bool) -> Section:
 def goal_section(bench: Bench) -> Section:
     rows = [[*words, "met" if met else "missed"] for *words, met in goals.verdicts(bench)]
     head = ["case", "to reach", "measured", ""]
-    text = "What the developers have set themselves. A missed goal does not make a result wrong."
+    text = "The developers’ goals. A missed goal does not make a result wrong."
     return Section("goals", "Goals", text, [tables.as_html(head, rows, "goals")] if rows else [])
 
 
 def notes_of(bench: Bench, suites: list[str]) -> dict[str, list[str]]:
-    """The notes by suite; those about no suite under ''."""
+    """The notes by suite; general ones under ''."""
     found: dict[str, list[str]] = {}
     for note in bench.environment.get("notes", []):
         suite = note.partition("/")[0].partition(" ")[0]

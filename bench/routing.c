@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Suite "routing": plans placed by cost against the same plans on either device alone.
+/* Suite "routing": plans placed by cost, compared with the same plans on either device alone.
  *
- * Everything starts and ends in host memory, for all three alike. They run in turn, and the medians
- * are compared. The goal is that the placed plan is not slower than the better of the two by more
- * than a tenth. A case that seems slower is measured again, up to twice more, and the best of
- * its ratios counts: a real mistake is there every time, a disturbed measurement is not. */
+ * All three start and end in host memory. They run in turn, and the medians are compared. The goal
+ * is that the placed plan is at most 10 % slower than the better of the two. A case that seems
+ * slower is measured again, up to twice, and the best of its ratios counts: a wrong placement
+ * recurs every time, a disturbed measurement does not. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,8 +168,8 @@ static void run_pair(bench_session *session, const char *suite, const bench_case
   compute_graph_release(p.graph);
 }
 
-/* Figures that were kept from a day when the machine was busy would send work the wrong way: the
- * first case measures both devices anew. */
+/* Figures stored while the machine was busy would misplace work: the first case measures both
+ * devices again. */
 static void measure_costs(compute_device *cpu, compute_device *other) {
   static compute_device *known;
   if (known == other) return;
@@ -178,7 +178,7 @@ static void measure_costs(compute_device *cpu, compute_device *other) {
   (void)compute_route_measure(other, 10, NULL);
 }
 
-/* On the CPU together with every other device that runs kernels. */
+/* On the CPU paired with every other device that runs kernels. */
 static void run_case(bench_session *session, const char *suite, const bench_case *c) {
   compute_device *cpu = NULL, *other;
   compute_device_info info;
@@ -195,7 +195,7 @@ static void run_case(bench_session *session, const char *suite, const bench_case
     measure_costs(cpu, other);
     run_pair(session, suite, c, cpu, other);
   }
-  if (pairs == 0 && strcmp(c->name, "matmul_16") == 0) /* said once */
+  if (pairs == 0 && strcmp(c->name, "matmul_16") == 0) /* noted once */
     bench_note(session, "%s skipped: the CPU is the only device", suite);
 }
 
@@ -219,5 +219,5 @@ static const bench_case suite_cases[] = {
 };
 
 const bench_suite bench_suite_routing = {"routing",
-                                         "plans placed by cost against either device alone",
+                                         "plans placed by cost, compared with either device alone",
                                          suite_cases, sizeof suite_cases / sizeof *suite_cases};

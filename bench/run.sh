@@ -13,7 +13,7 @@ Installs the Debian packages that are missing (as root, or with sudo; otherwise 
 apt-get line and stops), configures, builds, installs into DIR/prefix, builds the examples against
 that with pkg-config and runs them, runs compute-info and compute-bench, and makes the report:
 DIR/report/report.html, from DIR/report/bench.json, with pictures where python3-matplotlib is
-installed. After the build that takes two minutes on two idle cores. Nothing that is installed is
+installed. After the build, this takes two minutes on two idle cores. No installed package is
 upgraded, removed or switched. The exit status is 0 if all results are right, however busy the
 machine is: a time that misses its goal is shown beside it. If something fails, the last line names
 it.
@@ -32,7 +32,7 @@ TEXT
 }
 
 build=$SETUP_ROOT/build
-# What shows at once what the library is worth: two minutes on two idle cores.
+# A quick overview: two minutes on two idle cores.
 size=(--quick)
 suites=overhead,elementwise,matmul,reduce,conv,pool,norm,train,memory,fit
 full=0 chosen=
@@ -72,7 +72,7 @@ fail() {
   exit 1
 }
 
-# checked NAME COMMAND…: runs it, and ends with its last words on stderr if it fails.
+# checked NAME COMMAND…: runs it, and fails with its last line on stderr if it fails.
 checked() {
   local name=$1 log=$build/report/step.log last status=0
   shift
@@ -81,7 +81,7 @@ checked() {
   ((status == 0)) || fail "$name: ${last#"$name: "} (status $status)"
 }
 
-# Measures without what cripples OpenBLAS on processors that are newer than it.
+# Unsets variables that slow OpenBLAS down on processors newer than it.
 clean_environment() {
   local name
   for name in OPENBLAS_CORETYPE OPENBLAS_L2_SIZE; do
@@ -114,7 +114,7 @@ measure() {
     --json "$build/report/bench.json" | tee "$build/report/bench.txt"
 }
 
-# The first python3 may be one without Debian's packages.
+# The first python3 may lack Debian's packages.
 draw_report() {
   local python picasso=()
   for python in "${COMPUTE_BENCH_PYTHON:-python3}" /usr/bin/python3 python3; do
@@ -130,7 +130,7 @@ install_packages
 setup_openblas "$build"
 step "build"
 clean_environment
-# The tests need packages that this job does not; a folder that has them already keeps them.
+# The tests need more packages than this job; a build folder already configured with them keeps them.
 options=(-DCOMPUTE_BENCH=ON)
 [[ -f $build/CMakeCache.txt ]] || options+=(-DCOMPUTE_TESTS=OFF)
 setup_build "$build" "${options[@]}" || fail "the build: see above"
@@ -150,7 +150,7 @@ step "compute-bench"
 result=0
 measure || result=$?
 if [[ $peers == 1 ]]; then
-  step "fits against Picasso"
+  step "fits, compared with Picasso"
   "${COMPUTE_BENCH_PYTHON:-python3}" "$SETUP_ROOT/bench/peers/fit_picasso.py" "$build/prefix/bin" \
     --json "$build/report/picasso.json" || (($? == 77)) || fail "the comparison with Picasso: see above"
 fi

@@ -17,7 +17,7 @@ bench_record bench_record_new(const bench_session *session, const char *suite,
   return record;
 }
 
-/* Room for one more; a benchmark that has no memory for its results cannot go on. */
+/* Room for one more; a benchmark without memory for its results cannot continue. */
 static void *grow(void *array, size_t count, size_t *capacity, size_t size) {
   if (count < *capacity) return array;
   *capacity = *capacity ? 2 * *capacity : 64;
@@ -29,7 +29,7 @@ static void *grow(void *array, size_t count, size_t *capacity, size_t size) {
   return larger;
 }
 
-/* What --plant asks for: tests see what a wrong or a slow record comes to. */
+/* Faults for --plant: tests check how a wrong or a slow record is reported. */
 static void plant_verdict(const bench_session *session, bench_record *record) {
   const char *plant = session->options->plant;
   if (plant && !strcmp(plant, "wrong")) bench_require_most(record, "planted error", "", 0.5, 1e-6);
@@ -50,7 +50,7 @@ void bench_note(bench_session *session, const char *format, ...) {
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
   progress_hide(&session->progress);
-  fflush(stdout); /* in order, where both go to one place */
+  fflush(stdout); /* in order, if both go to the same place */
   option_say(&bench_program, "%s", text);
   session->notes =
       grow(session->notes, session->note_count, &session->note_capacity, sizeof *session->notes);
@@ -71,5 +71,5 @@ void bench_fail_record(bench_session *session, bench_record *record, const char 
 
 void bench_close_context(bench_session *session, const char *suite, const bench_case *c,
                          compute_context *context) {
-  if (context && compute_close(context)) bench_fail(session, suite, c, "leaves something behind");
+  if (context && compute_close(context)) bench_fail(session, suite, c, "leaks memory");
 }

@@ -11,12 +11,12 @@ typedef compute_status (*bench_call)(void *state);
 typedef struct bench_single {
   bench_call call;
   void *state;
-  double per;   /* things done by one call: the record's ms is for one of them; 0: 1 */
-  double bytes; /* moved by one call, for GB/s; 0: not worth stating */
+  double per;   /* operations per call: the record's ms is for one of them; 0: 1 */
+  double bytes; /* moved by one call, for GB/s; 0: not stated */
 } bench_single;
 
-/* Measures and adds the record, which has been checked before; if the call fails, that is what is
- * wrong with it. */
+/* Measures and adds the record, whose result has already been checked; a failing call fails the
+ * record. */
 void bench_run_single(bench_session *session, bench_record *record, const bench_single *single);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The cases that are rows of the table of operations: elementwise, matmul and reduce.
  *
- * Sizes are those of the project's targets; a quick run leaves out what takes long and takes a
- * smaller size of the rest where there is one. */
+ * Sizes are those of the project's goals; a quick run omits long cases and uses smaller sizes of
+ * the rest where there are any. */
 #include <stddef.h>
 
 #include "bench.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The cases of networks' operations: suites conv, pool and norm.
  *
- * A convolution is measured as it is, with what follows it in a network, and with Winograd's
- * filtering allowed; peers are the same in all three. */
+ * A convolution is measured alone, with bias, batch norm and relu, and with Winograd allowed; the
+ * peers are the same in all three. */
 #include <stddef.h>
 
 #include "bench.h"

@@ -12,13 +12,13 @@ Cells = list[str]
 
 
 def used_columns(head: Cells, rows: list[Cells]) -> tuple[Cells, list[Cells]]:
-    """Without the columns that are empty in all rows."""
+    """Drops columns that are empty in all rows."""
     used = [i for i in range(len(head)) if any(row[i] for row in rows)]
     return [head[i] for i in used], [[row[i] for i in used] for row in rows]
 
 
 def as_html(head: Cells, rows: list[Cells], label: str) -> str:
-    """Cells are text; one that scrolls sideways on narrow screens, also by keyboard."""
+    """Cells are text; the table scrolls sideways on narrow screens, also by keyboard."""
     head, rows = used_columns(head, rows)
     lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
     names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
@@ -40,7 +40,7 @@ def peer_words(case: Case) -> str:
 
 
 def goal_words(bench: Bench, case: Case) -> str:
-    """The case's goals, and what was seen where one is missed."""
+    """The case's goals, with the measured value of missed ones."""
     found = [
         words + (": yes" if seen[0] >= least else f": {seen[1]}")
         for least, words, seen in goals.of_case(bench, case)
@@ -53,7 +53,7 @@ def goal_words(bench: Bench, case: Case) -> str:
 
 
 def failure_text(record: Record) -> str:
-    """Why a record is wrong; files of earlier versions do not say."""
+    """Why a record is wrong; unknown in files of earlier versions."""
     return (record.get("failure") or {}).get("text") or "wrong"
 
 
@@ -62,7 +62,7 @@ def state_words(case: Case) -> str:
 
 
 SUITE = ["case", "result", "device", "dtype", "median", "p10 … p90", "GFLOP/s", "GB/s",
-         "of the limit", "samples/s", "memory", "error", "times as fast as", "goal"]  # fmt: skip
+         "of the limit", "samples/s", "memory", "error", "speed-up over", "goal"] # fmt: skip
 
 
 def memory_words(training: dict[str, float]) -> str:

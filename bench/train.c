@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Suite "train": networks, in inference and in training, against libtorch's own modules and
+/* Suite "train": networks, in inference and in training, compared with libtorch's modules and
  * optimizer.
  *
- * All sides start from the same weights and see the same batch. Before anything is timed, results
- * (in training: the losses of the first steps, in which gradients and the optimizer have had their
- * say) are compared with those of network_reference.c. */
+ * All start from the same weights and see the same batch. Before anything is timed, results (in
+ * training: the losses of the first steps, which depend on gradients and the optimizer) are
+ * compared with those of network_reference.c. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "network_reference.h"
 #include "peers.h"
 
-/* Results in inference are compared with the largest of them. Losses go through Adam's division by
+/* Errors in inference are relative to the largest result. Losses pass through Adam's division by
  * the root of squares, which for gradients near zero turns roundings into whole steps. */
 static const double infer_bound = 2e-5, train_bound = 1e-3;
 
@@ -38,7 +38,7 @@ typedef struct contest {
   float *results; /* of a peer */
 } contest;
 
-/* ---- Judging ------------------------------------------------------------------------------- */
+/* ---- Checks -------------------------------------------------------------------------------- */
 
 static int find_truth(contest *t) {
   const network_problem problem = {.network = t->data.network,
@@ -72,10 +72,10 @@ static void rival_run(void *state, int64_t times) {
   for (int64_t i = 0; i < times; i++) r->operation->run(r->state, 0);
 }
 
-/* Of a peer's training only the last loss is known. */
+/* Only the last loss of a peer's training is known. */
 static bool rival_agrees(contest *t, rival *r) {
   const int64_t last = t->training ? BENCH_CHECK_STEPS - 1 : 0;
-  for (int64_t i = 0; i < t->result_count; i++) t->results[i] = NAN; /* not what we computed */
+  for (int64_t i = 0; i < t->result_count; i++) t->results[i] = NAN; /* not our result */
   rival_run(r, t->training ? BENCH_CHECK_STEPS : 1);
   if (r->operation->collect) r->operation->collect(r->state, 0);
   if (t->training) t->results[last] = t->results[0];

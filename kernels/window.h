@@ -5,6 +5,7 @@
  *   WINDOW_IS_MAX         1 for maxima, of which a NaN is the largest; 0 for averages
  *   WINDOW_START          what a fold begins with
  *   WINDOW_FOLD(a, b)
+ *   WINDOW_IS_NAN(a)      0 for integers
  *   WINDOW_DILATED        whether elements of a window lie apart in either dimension
  *   WINDOW_COUNT_PADDING  whether averages count what lies in the padding
  *   ELEMENT0(place)       the first input; ELEMENT1 the second, where there is one
@@ -24,7 +25,7 @@ typedef struct {
 } window_span;
 
 DEVICE window_span window_cut(INDEX start, INDEX size, INDEX dilation, INDEX extent,
-                              INDEX padding) {
+                              INDEX behind) {
   window_span span;
   const INDEX room = extent - start;
   const INDEX reached = room > 0 ? WINDOW_STEPS(room, dilation) : 0;
@@ -32,7 +33,7 @@ DEVICE window_span window_cut(INDEX start, INDEX size, INDEX dilation, INDEX ext
   span.end = reached < size ? reached : size;
   span.first = first < span.end ? first : span.end;
 #if WINDOW_COUNT_PADDING
-  const INDEX padded = room + padding, all = padded > 0 ? WINDOW_STEPS(padded, dilation) : 0;
+  const INDEX padded = room + behind, all = padded > 0 ? WINDOW_STEPS(padded, dilation) : 0;
   span.counted = all < size ? all : size;
 #else
   span.counted = span.end - span.first;
@@ -40,9 +41,9 @@ DEVICE window_span window_cut(INDEX start, INDEX size, INDEX dilation, INDEX ext
   return span;
 }
 #define WINDOW_ROWS(top)                                                                           \
-  window_cut(top, shape.size_h, shape.dilation_h, shape.data_rows, shape.padding_h)
+  window_cut(top, shape.size_h, shape.dilation_h, shape.data_rows, shape.behind_h)
 #define WINDOW_COLUMNS(left)                                                                       \
-  window_cut(left, shape.size_v, shape.dilation_v, shape.data_columns, shape.padding_v)
+  window_cut(left, shape.size_v, shape.dilation_v, shape.data_columns, shape.behind_v)
 
 /* The windows first … end − 1 that may reach an element, which lies `place` after the beginning of
  * the padding. */
@@ -136,8 +137,8 @@ for (INDEX p = lines.first; p < lines.end; p++) {
   }
 }
 
-/* Notes where in its plane the first largest element of a window lies, −1 for a window without
- * elements. Configured as window. */
+/* Where in its plane the first largest element of a window lies, −1 for a window without elements.
+ * Configured as window; leaves INDEX found. */
 //@ window_places
 const INDEX top = at_row * shape.stride_h - shape.padding_h;
 const INDEX left = at_column * shape.stride_v - shape.padding_v;
@@ -149,11 +150,11 @@ for (INDEX r = rows.first; r < rows.end; r++) {
   for (INDEX s = columns.first; s < columns.end; s++) {
     const INDEX column = left + s * shape.dilation_v;
     const VALUE element = ELEMENT0(at_in0 + row * shape.in0_h + column * shape.in0_v);
-    const boolean more = (element > largest) | ((element != element) & (largest == largest));
+    const boolean more =
+        (element > largest) | (WINDOW_IS_NAN(element) & !WINDOW_IS_NAN(largest));
     if (more | (found < 0)) {
       largest = element;
       found = row * shape.data_columns + column;
     }
   }
 }
-places[at] = found;

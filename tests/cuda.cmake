@@ -104,11 +104,12 @@ foreach(name cast convolution elementwise typed_graphs sources eager)
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
 # Each program costs a run of the C compiler: another share of the samples than PoCL's.
-foreach(name gradients indexed matmul reduction row structural)
+foreach(name gradients indexed matmul recurrent reduction row structural)
   compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
 compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
+compute_add_variant(operations_volume cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
 foreach(name plan_run plan_call plan_bindings plan_index_errors plan_training job_job eager_eager graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill

@@ -31,6 +31,8 @@ target_link_libraries(opencl_layer PRIVATE compute_flags)
 set_target_properties(opencl_layer PROPERTIES PREFIX ""
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 
+set_property(TEST model_placement APPEND PROPERTY ENVIRONMENT ${opencl_environment})
+
 foreach(name faults_opencl opencl_recover opencl_fallback opencl_fit_fallback)
   add_dependencies(${name} opencl_layer)
   target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
@@ -59,11 +61,12 @@ foreach(name cast convolution random_graphs typed_graphs sources)
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
 # A gradient's kernels are those of the operations that it consists of.
-foreach(name gradients indexed matmul network reduction row structural)
+foreach(name gradients indexed matmul network recurrent reduction row structural)
   compute_add_variant(operations_${name} opencl "${on_device_sampled}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
 compute_add_variant(operations_network_gradients opencl "${on_device_sampled}")
+compute_add_variant(operations_volume opencl "${on_device_sampled}")
 compute_add_variant(operations_operand_kinds opencl "${on_device};COMPUTE_TEST_SPREAD=30")
 compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPREAD=45;COMPUTE_TEST_SAMPLES=2")
 compute_add_variant(operations_eager opencl "${on_device};COMPUTE_TEST_SAMPLES=4")
@@ -93,8 +96,8 @@ compute_add_variant(faults_long_run opencl
 compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUTE_VALIDATE=strict")
 
 # PoCL under the name of a GPU gets the kernels that GPUs get.
-foreach(name operations_indexed operations_matmul operations_network operations_reduction
-        operations_row plan_index_errors)
+foreach(name operations_indexed operations_matmul operations_network operations_recurrent
+        operations_reduction operations_row plan_index_errors)
   compute_add_variant(${name} opencl_gpu
     "${on_device_sampled};COMPUTE_TEST_SAMPLES=48;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
 endforeach()

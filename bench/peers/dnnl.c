@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Peer: oneDNN 2.x through its C interface. Plain f32 products go through dnnl_sgemm, all else
- * through primitives made once, as the library wants to be used. */
+/* Peer: oneDNN 2.x through its C interface. Plain f32 products use dnnl_sgemm, everything else
+ * primitives that are created once, as the library recommends. */
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ typedef struct run_state {
   dnnl_exec_arg_t arguments[MAX_SETS][MAX_ARGUMENTS];
 } run_state;
 
-/* What an operation needs: a primitive, and a memory descriptor and number for each argument. */
+/* An operation's primitive, with a memory descriptor and number for each argument. */
 typedef struct recipe {
   dnnl_primitive_desc_t primitive;
   int count;
@@ -246,7 +246,7 @@ static void sgemm_run(void *state, uint32_t set) {
              transposed ? k : n, 0, b->output, n);
 }
 
-/* setup takes no argument that tells the operations apart, so each recipe has one. */
+/* setup takes no argument that identifies the operation, so each recipe has its own. */
 static void *setup_matmul(const bench_peer_problem *p) {
   return !p->size[3] && data_type(p) == dnnl_f32 ? NULL : setup(p, matmul);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* oneDNN's convolutions (dnnl_steps.h). Batch norm behind one is folded into filter and bias
- * beforehand, and relu is part of the primitive. */
+/* oneDNN's convolutions (dnnl_steps.h). A batch norm that follows one is folded into filter and
+ * bias beforehand, and relu is part of the primitive. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

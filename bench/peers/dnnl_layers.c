@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* oneDNN's pooling and batch norm (dnnl_steps.h). A backward pass finds what the forward pass
- * leaves to it (where the maxima were, the statistics) made beforehand. */
+/* oneDNN's pooling and batch norm (dnnl_steps.h). What a backward pass needs from the forward pass
+ * (positions of the maxima, statistics) is computed beforehand. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static windows windows_of(network *n) {
   return w;
 }
 
-/* Blocks of 16 channels, which the library likes best; pooling does not choose by itself. */
+/* Blocks of 16 channels, the library's preferred layout; pooling does not choose a layout. */
 static dnnl_memory_desc_t blocked(network *n, const dnnl_memory_desc_t *plain) {
   if (n->way == PLAIN) return *plain;
   return net_layout(n, 4, plain->dims, dnnl_nChw16c);
@@ -59,7 +59,7 @@ static void pooling(network *n) {
   if (d) dnnl_primitive_desc_destroy(d);
 }
 
-/* Runs the forward pass beforehand, for the place of each maximum, which it returns. */
+/* Runs the forward pass beforehand and returns the position of each maximum. */
 static int places_of_maxima(network *n, const windows *w, const_dnnl_primitive_desc_t forward) {
   const int x = net_bring(n, forward, DNNL_ARG_SRC, net_input_slot(n, 0, &w->x), BEFORE);
   const dnnl_memory_desc_t result = blocked(n, &w->y);
@@ -130,7 +130,7 @@ static void batch_norm(network *n) {
   if (d) dnnl_primitive_desc_destroy(d);
 }
 
-/* Forward and backward: both belong to the run. */
+/* Both the forward and the backward pass are timed. */
 static void batch_norm_train(network *n) {
   const dnnl_memory_desc_t x = image(n), c = channels(n), data = blocked(n, &x);
   dnnl_batch_normalization_desc_t o;
@@ -159,7 +159,7 @@ static void batch_norm_train(network *n) {
   net_argument(s, DNNL_ARG_SRC, from);
   net_argument(s, DNNL_ARG_DIFF_DST, dy);
   net_argument(s, DNNL_ARG_SCALE, gain);
-  net_argument(s, DNNL_ARG_SHIFT, bias); /* not read, but wanted */
+  net_argument(s, DNNL_ARG_SHIFT, bias); /* not read, but required */
   net_argument(s, DNNL_ARG_MEAN, mean);
   net_argument(s, DNNL_ARG_VARIANCE, variance);
   net_argument(s, DNNL_ARG_DIFF_SRC, dx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of the peer oneDNN that have files of their own, each ended by a row without a name.
+/* The oneDNN peer's tables in other files, each ended by a row without a name.
  */
 #ifndef BENCH_PEERS_DNNL_NETWORK_H
 #define BENCH_PEERS_DNNL_NETWORK_H

@@ -70,7 +70,7 @@ void net_argument(net_step *s, int number, int slot) {
   s->slot[s->count++] = slot;
 }
 
-/* A step that brings slot `from` into slot `to`. */
+/* A step that reorders slot `from` into slot `to`. */
 void net_reorder(network *n, run_phase phase, int from, int to) {
   dnnl_primitive_desc_t d = NULL;
   net_need(n, dnnl_reorder_primitive_desc_create(&d, &n->slots[from].layout, n->engine,
@@ -85,7 +85,7 @@ static const dnnl_memory_desc_t *wanted(const_dnnl_primitive_desc_t d, int numbe
   return dnnl_primitive_desc_query_md(d, dnnl_query_exec_arg_md, number);
 }
 
-/* The slot with an argument of `d` in the layout that it wants, brought there from `plain`. */
+/* The slot with an argument of `d` in its preferred layout, reordered from `plain`. */
 int net_bring(network *n, const_dnnl_primitive_desc_t d, int number, int plain, run_phase phase) {
   const dnnl_memory_desc_t *w = n->failed ? NULL : wanted(d, number);
   if (!w || dnnl_memory_desc_equal(w, &n->slots[plain].layout)) return plain;
@@ -94,7 +94,7 @@ int net_bring(network *n, const_dnnl_primitive_desc_t d, int number, int plain, 
   return slot;
 }
 
-/* Where a result of `d` goes, and the step (to be added behind it) that brings it to `plain`. */
+/* The slot for a result of `d`, and the step, to be added after it, that reorders it to `plain`. */
 int net_result_slot(network *n, const_dnnl_primitive_desc_t d, int number, int plain) {
   const dnnl_memory_desc_t *w = n->failed ? NULL : wanted(d, number);
   if (!w || dnnl_memory_desc_equal(w, &n->slots[plain].layout)) return plain;
@@ -158,7 +158,7 @@ void net_teardown(void *state) {
   free(n);
 }
 
-/* A way that comes to the same steps as the plain one is not measured twice. */
+/* A variant with the same steps as the plain one is not measured. */
 static bool is_distinct(const network *n) {
   int during = 0, other = 0;
   for (int i = 0; i < n->step_count; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* oneDNN's networks of few steps: data may have to be brought into the library's own layout, and
- * back.
+/* Short sequences of oneDNN primitives: data may have to be reordered to the library's own layout,
+ * and back.
  *
- * Three ways of calling it are measured. Plain: data stay [n,c,h,w]. "reordered": data are brought
- * into the layout that the library likes best and the result back, in every run. "blocked": data
- * have been brought there before and the result stays there, as inside of a network; this is what
- * the library can do at best. Filters are always brought into its layout beforehand. */
+ * Three variants are measured. Plain: data stay [n,c,h,w]. "reordered": data are reordered to the
+ * library's preferred layout and the result back, in every run. "blocked": data are already in that
+ * layout and the result stays in it, as inside a network; this is the library's best case. Filters
+ * are always reordered beforehand. */
 #ifndef BENCH_PEERS_DNNL_STEPS_H
 #define BENCH_PEERS_DNNL_STEPS_H
 
@@ -40,10 +40,10 @@ typedef struct network {
   net_slot slots[MAX_SLOTS];
   net_step steps[MAX_STEPS];
   int slot_count, step_count;
-  float *folded[MAX_SETS]; /* filter and bias with a batch norm in them */
+  float *folded[MAX_SETS]; /* filter and bias with a batch norm folded in */
 } network;
 
-/* Any failure makes the whole network one that is not measured. */
+/* After any failure the network is not measured. */
 void net_need(network *n, dnnl_status_t status);
 /* A dense array. */
 dnnl_memory_desc_t net_layout(network *n, int rank, const int64_t *sizes, dnnl_format_tag_t tag);
@@ -51,24 +51,24 @@ dnnl_memory_desc_t net_layout(network *n, int rank, const int64_t *sizes, dnnl_f
 int net_input_slot(network *n, int input, const dnnl_memory_desc_t *d);
 int net_output_slot(network *n, const dnnl_memory_desc_t *d);
 int net_own_slot(network *n, const dnnl_memory_desc_t *d);
-/* A primitive to be run, and its arguments. */
+/* A primitive and its arguments. */
 net_step *net_add_step(network *n, run_phase phase, const_dnnl_primitive_desc_t description);
 void net_argument(net_step *s, int number, int slot);
 void net_reorder(network *n, run_phase phase, int from, int to);
-/* The slot with an argument of `d` in the layout that it wants, brought there from `plain`. */
+/* The slot with an argument of `d` in its preferred layout, reordered from `plain`. */
 int net_bring(network *n, const_dnnl_primitive_desc_t d, int number, int plain, run_phase phase);
-/* Where a result of `d` goes; net_finish, behind its step, brings it to `plain`. */
+/* The slot for a result of `d`; net_finish, after its step, reorders it to `plain`. */
 int net_result_slot(network *n, const_dnnl_primitive_desc_t d, int number, int plain);
-/* When data are brought into a layout. */
+/* When data are reordered. */
 run_phase net_of_data(const network *n);
 void net_finish(network *n, int from, int plain);
 /* A description for `operation`, or NULL. */
 dnnl_primitive_desc_t net_describe(network *n, dnnl_status_t status, const void *operation,
                                    const_dnnl_primitive_attr_t attributes,
                                    const_dnnl_primitive_desc_t hint);
-/* The layout of data: as they are, or any. */
+/* The layout of data: unchanged, or any. */
 dnnl_memory_desc_t net_data_layout(const network *n, const dnnl_memory_desc_t *plain);
-/* The same, in whatever layout a primitive likes. */
+/* The same, in any layout that a primitive prefers. */
 dnnl_memory_desc_t net_any(const dnnl_memory_desc_t *from);
 
 /* For bench_peer_operation; `build` adds the slots and steps. */
@@ -80,7 +80,7 @@ void net_teardown(void *state);
 /* Sets the library's number of threads. */
 void dnnl_use_threads(int threads);
 
-/* setup takes no argument that tells the ways apart: NET_WAYS(build) makes three of them, and
+/* setup takes no argument that identifies the variant: NET_WAYS(build) defines one for each, and
  * NET_ROWS three rows of a table. */
 #define NET_WAYS(build)                                                                            \
   static void *build##_plain(const bench_peer_problem *p) {                                        \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares fits with Picasso's on the CPU: same model, light and size of ROI, in turns.
+"""Compares fits with Picasso's on the CPU, in turn: same model, photons and size of ROI.
 
 usage: fit_picasso.py BIN-FOLDER [--rois N] [--rounds N] [--json FILE]
 
@@ -8,12 +8,12 @@ BIN-FOLDER holds compute-bench and compute-fit. Needs picassosr from PyPI, in a 
 say: python3 -m venv venv; venv/bin/pip install picassosr; venv/bin/python bench/peers/fit_picasso.py …
 Without it the script says so and ends with status 77.
 
-What Picasso is asked for: gaussmle, maximum likelihood with the pixel-integrated model, Cramér–Rao
-bound and log-likelihood, and gaussfit, the Levenberg–Marquardt solver that takes its place, whose
-model is sampled at pixel centres and which gives no uncertainties by itself. libcompute gives
+Picasso's side: gaussmle, maximum likelihood with the pixel-integrated model, Cramér–Rao
+bound and log-likelihood, and gaussfit, the Levenberg–Marquardt solver that replaces it, whose
+model is sampled at pixel centres and which gives no uncertainties. libcompute gives
 parameters, uncertainties, ratio, p-value, steps and status. The stack is simulated by compute-fit;
-every result is held against the truth before times count. All threads take part on both sides; what
-is compiled is compiled before.
+every result is compared with the truth before it is timed. Both sides use all threads; compilation
+is not timed.
 """
 import argparse
 import contextlib
@@ -57,7 +57,7 @@ def simulate(numpy, folder, bin_folder, rois, model):
 
 
 def ours(bin_folder, case):
-    """libcompute's record of the case, measured by compute-bench as everywhere."""
+    """libcompute's record of the case, measured by compute-bench."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         subprocess.run([os.path.join(bin_folder, "compute-bench"), "--suite", "fit", "--filter",
                         case, "--quick", "--peers", "none", "--device", "cpu", "--json", file.name],
@@ -69,13 +69,13 @@ def ours(bin_folder, case):
 
 
 def wait(current, count):
-    """Until all spots are done; gaussmle counts what it has begun."""
+    """Waits until all spots are done; gaussmle counts those that it has begun."""
     while current[0] < count:
         time.sleep(0.002)
 
 
 def run_newton(gaussmle, stack, method):
-    """The threads of gaussmle_async end after their last spot: the time is up to the last result."""
+    """The threads of gaussmle_async end after their last spot: the time ends with the last result."""
     run = getattr(gaussmle, "_gaussmle_async", None) or gaussmle.gaussmle_async
     start = time.perf_counter()
     current, theta, bounds, likelihood, steps = run(stack, 0.001, 100, method)
@@ -98,9 +98,9 @@ def run_marquardt(gaussfit, seeds, stack, method):
 
 
 def judge(numpy, x, truth, bound):
-    """Spread of x around the truth, in pixels and in units of the bound; outliers left out."""
+    """Spread of x around the truth, in pixels and in units of the bound, without outliers."""
     off = x - truth
-    off = off - numpy.median(off) # programs count from another pixel's centre or edge
+    off = off - numpy.median(off) # programs count from different centres or edges of pixels
     good = numpy.abs(off) < 1
     return float(good.mean()), float(off[good].std()), \
         float(off[good].std() / bound[good].mean()) if bound is not None else None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Whole networks beside ONNX Runtime and OpenVINO in one run: speed, loading time, memory, and whether results agree.
+"""Whole networks, compared with ONNX Runtime and OpenVINO in one run: speed, loading time, memory, and results.
 
     models.py [--library LIBCOMPUTE.so] [--batch 1,8] [--threads N] [--rounds R] [--json FILE] MODEL.onnx...
 
-Each engine runs in a process of its own, with the same inputs and number of threads, and the engines take turns, so
-that a slow moment of the machine hits all of them. Needs numpy, onnx, and whichever of onnxruntime and openvino is to
-be compared, from PyPI. "memory" is what loading and running add to the process at its peak. A ratio is the peer's
+Each engine runs in a separate process, with the same inputs and number of threads, and the engines take turns, so
+that a slow phase of the machine affects all of them. Needs numpy, onnx, and whichever of onnxruntime and openvino is
+compared, from PyPI. "memory" is what loading and running add to the process at its peak. A ratio is the peer's
 time divided by libcompute's: above 1, libcompute is faster.
 """
 import argparse
@@ -82,7 +82,7 @@ class Libcompute:
         self.outputs = (Binding * len(self.names))(*((name, None) for name in self.names))
 
     def run(self):
-        # Outputs of the first run are kept and written again, as programs do that run more than once.
+        # Outputs of the first run are reused, as in programs that run more than once.
         self.check(self.c.compute_model_run(self.model, self.inputs, ctypes.c_size_t(len(self.inputs)), self.outputs,
                                             ctypes.c_size_t(len(self.outputs))))
 
@@ -135,7 +135,7 @@ class OpenVino:
         self.request = self.compiled.create_infer_request()
 
     def bind(self, inputs):
-        self.inputs = inputs  # whose memory the tensors share
+        self.inputs = inputs  # the tensors share their memory
         for name, array in inputs.items():
             self.request.set_tensor(name, self.module.Tensor(array, shared_memory=True))
 
@@ -151,7 +151,7 @@ class OpenVino:
 
 def work(options):
     """An engine's process: commands on stdin, a line of JSON for each on stdout."""
-    # What libraries print must not come between the answers.
+    # The libraries' output must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -234,7 +234,7 @@ def difference(a, b):
 
 
 def compare(model, batch, options, folder):
-    """A record of one model at one batch, or None if libcompute is not able to run it."""
+    """A record of one model at one batch, or None if libcompute cannot run it."""
     name = os.path.splitext(os.path.basename(model))[0]
     path = os.path.join(folder, "inputs.npz")
     np.savez(path, **random_inputs(model, batch))

@@ -4,7 +4,7 @@ detector, BERT-base, and GPT-2's prefill and decoding step, with a past that gro
 
     networks.py FOLDER [NAME...]
 
-Structures follow the papers and the shapes that the usual exporters write; weights are drawn so that values neither
+Structures follow the papers, and shapes those of common exporters; weights are drawn so that values neither
 vanish nor overflow. Sizes of the batch (and of a sequence) are symbolic. Needs numpy and onnx from PyPI.
 """
 import os
@@ -63,7 +63,7 @@ class Network:
                          self.constant(np.zeros(width, np.float32)), axis=-1, epsilon=1e-5)
 
     def gelu(self, x):
-        """As torch exports the one with erf."""
+        """The erf variant, as torch exports it."""
         scaled = self.node("Div", x, self.constant(np.float32(np.sqrt(2))))
         one = self.node("Add", self.node("Erf", scaled), self.constant(np.float32(1)))
         return self.node("Mul", self.node("Mul", x, one), self.constant(np.float32(0.5)))
@@ -239,14 +239,14 @@ def bert(tokens=128, layers=12, width=768):
 
 
 class Sizes:
-    """Of a GPT; `places` is the longest sequence."""
+    """Sizes of a GPT; `places` is the longest sequence."""
 
     def __init__(self, layers=12, width=768, count=12, words=50257, places=1024):
         self.layers, self.width, self.count, self.words, self.places = layers, width, count, words, places
 
 
 def gpt(n, s, tokens, places, attention):
-    """What the forms below share; attention(i, q, k, v) adds what layer i does with these."""
+    """What the variants below share; attention(i, q, k, v) adds the attention of layer i."""
     width = s.width
     words = n.weight(s.words, width, fan=2500)
     x = n.node("Add", n.node("Gather", words, "ids"), n.node("Gather", n.weight(s.places, width, fan=2500), places))

@@ -2,8 +2,8 @@
 /* Peer: OpenBLAS called as any program calls it, with its own threads. libcompute opens the same
  * library; it sets one thread for its own calls only.
  *
- * It is opened by its own name when the peer is, not linked: libblas.so.3 would be whatever the
- * machine's alternatives say, and its headers would have to be installed. */
+ * It is opened by name at run time, not linked: libblas.so.3 would be whatever the machine's
+ * alternatives select, and its headers would have to be installed. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -26,14 +26,14 @@ static struct {
   char *(*get_config)(void);
 } blas;
 
-/* dlsym hands functions over as object pointers; POSIX promises that they fit. */
+/* dlsym returns functions as object pointers; POSIX guarantees that this works. */
 static bool find(void *library, const char *name, void *function) {
   void *address = dlsym(library, name);
   memcpy(function, &address, sizeof address);
   return address != NULL;
 }
 
-/* The library that libcompute opens, too (COMPUTE_BLAS in docs/reference/environment.md). */
+/* The same library that libcompute opens (COMPUTE_BLAS in docs/reference/environment.md). */
 static bool open_library(void) {
   const char *name = getenv("COMPUTE_BLAS");
   if (!name || !strcmp(name, "none")) name = "libopenblas.so.0";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Peer: libtorch, called from C++ without gradients.
  *
- * Most operations are measured in the form that writes into a given tensor, which is the library's
- * fastest. Where programs hardly ever do that, and the difference is large because a result of many
- * megabytes is allocated anew each time, the plain call is measured as a variant of its own. */
+ * Most operations are measured in the form that writes into a given tensor, the library's fastest.
+ * Where programs hardly ever use it, and the difference is large because each call allocates a
+ * result of many megabytes, the plain call is measured as a separate variant. */
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
@@ -182,7 +182,7 @@ const Operation &operation_at(size_t row) {
 
 } // namespace
 
-/* libtorch calls BLAS, which has a thread count of its own. */
+/* libtorch calls BLAS, which has its own thread count. */
 void torch_use_threads(int threads) {
   at::set_num_threads(threads);
   void *library = dlopen("libopenblas.so.0", RTLD_LAZY | RTLD_NOLOAD);
@@ -220,7 +220,7 @@ void *setup(const bench_peer_problem *problem, const Operation &operation) {
   return state.release();
 }
 
-/* The table's rows as the plain C functions that the border wants, one instance of each. */
+/* The table's rows as the plain C functions that the interface requires, one instance of each. */
 template <size_t row> void *setup_row(const bench_peer_problem *problem) {
   try {
     c10::InferenceMode guard;

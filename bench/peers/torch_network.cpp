@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* libtorch's convolutions, pooling, normalisation and attention.
  *
- * Gradients are called as the library's own backward pass calls them, with all that the forward
- * pass saves for them at hand. */
+ * Gradients are called as the library's own backward pass calls them, with everything that the
+ * forward pass saves for them. */
 #include "torch_operations.h"
 
 #include <array>
@@ -126,7 +126,7 @@ void run_conv_folded(const State &state, Set &s) {
   s.kept = at::relu_(y);
 }
 
-/* A gradient takes an operand that it does not read. */
+/* An operand that the gradient requires but does not read. */
 void prepare_by_data(const State &state, Set &s) {
   s.saved[0] = at::empty(geometry(state.size).x);
 }

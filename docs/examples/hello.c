@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* y = gelu(x · w + b) on the best device of this machine.
+/* y = gelu(x · w + b) on the fastest device of this machine.
  *
  *   cc hello.c $(pkg-config --cflags --libs compute) -o hello && ./hello          */
 #include <compute/compute.h>
@@ -16,7 +16,7 @@ int main(void) {
   if (!s) s = compute_tensor_random(device, COMPUTE_F32, COMPUTE_SHAPE(10), -.1, .1, 2, &bias);
   if (!s) s = compute_tensor_random(device, COMPUTE_F32, COMPUTE_SHAPE(64, 784), 0, 1, 3, &images);
 
-  /* Builder calls need no checks: the first error comes out of compute_compile. */
+  /* Builder calls need no checks: compute_compile returns the first error. */
   compute_graph *g = compute_graph_create(context);
   compute_node x = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(64, 784));
   compute_node w = compute_parameter(g, weights), b = compute_parameter(g, bias);

@@ -4,9 +4,9 @@
  *   cc own_function.c $(pkg-config --cflags --libs compute) -o own_function && ./own_function
  * [DEVICE]
  *
- * The graph smooths rows by a decaying mean, y[t] = decay y[t − 1] + (1 − decay) x[t], which no
- * operation of the library does, and finds the gain for which gain · x, smoothed, is nearest to a
- * target. On a device that is not the CPU everything else runs there. */
+ * The graph smooths rows by an exponential moving average, y[t] = decay y[t − 1] + (1 − decay)
+ * x[t], for which the library has no operation, and finds the gain for which gain · x, smoothed, is
+ * nearest to a target. Only the function runs on the CPU if another device is chosen. */
 #include <compute/compute.h>
 #include <stdio.h>
 
@@ -14,7 +14,7 @@ enum { ROWS = 64, TIMES = 500, STEPS = 150 };
 
 /* ---- The function, and its gradient ---------------------------------------------------------- */
 
-/* Rows are shared out among the parts. */
+/* Rows are divided among the parts. */
 static compute_status smooth(void *user, const compute_call_arguments *a, int32_t part,
                              int32_t parts) {
   const float decay = *(const float *)user;
@@ -30,7 +30,7 @@ static compute_status smooth(void *user, const compute_call_arguments *a, int32_
   return COMPUTE_OK;
 }
 
-/* The gradient runs the other way in time: what y[t] gives to x[t] is what all later y have of it.
+/* The gradient runs backwards in time: that of x[t] collects those of y[t] and all later y.
  */
 static compute_status smooth_back(void *user, const compute_call_arguments *a, int32_t part,
                                   int32_t parts) {
@@ -69,7 +69,7 @@ static void fill(float *x, float *target) {
     float mean = 0;
     for (int t = 0; t < TIMES; t++) {
       mean = decay * mean + (1 - decay) * x[row * TIMES + t];
-      target[row * TIMES + t] = 2.5F * mean; /* the gain that is to be found */
+      target[row * TIMES + t] = 2.5F * mean; /* the gain to find */
     }
   }
 }
@@ -116,7 +116,7 @@ int main(int count, char **words) {
   if (!s) s = compute_tensor_read(tloss, &loss, sizeof loss);
   if (!s) s = compute_tensor_read(gain, &found, sizeof found);
   if (!s) {
-    printf("on device %s: gain %.4f after %d steps (2.5 is right), error %.2g\n", info.name,
+    printf("on device %s: gain %.4f after %d steps (expected: 2.5), error %.2g\n", info.name,
            (double)found, STEPS, (double)loss);
   } else {
     fprintf(stderr, "own_function: %s\n", compute_error_message(context));

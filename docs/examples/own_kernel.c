@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel of your own, in the dialect that every device with a compiler takes: the Mandelbrot set.
+/* A kernel of your own, in the dialect that every device with a compiler supports: the Mandelbrot
+ * set.
  *
  *   cc own_kernel.c $(pkg-config --cflags --libs compute) -o own_kernel && ./own_kernel [DEVICE] */
 #include <compute/compute.h>

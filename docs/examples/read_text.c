@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the text in a picture with PP-OCR's networks, which the Python package
- * rapidocr-onnxruntime carries: one finds where text is, one reads it, line by line.
+/* Reads the text in a picture with PP-OCR's networks, from the Python package rapidocr-onnxruntime:
+ * one finds text, one reads it, line by line.
  *
  *   cc read_text.c $(pkg-config --cflags --libs compute libpng) -lm -o read_text
  *   ./read_text DETECTION.onnx RECOGNITION.onnx PICTURE.png [DEVICE]
  *
- * Text must be upright. Prints for each line of text its place (left, top, width, height), how sure
- * the network is of it, and the text. */
+ * Text must be upright. Prints for each line of text its box (left, top, width, height), the
+ * network's confidence, and the text. */
 #include <compute/compute.h>
 #include <string.h>
 
@@ -43,14 +43,14 @@ static compute_status run(compute_context *context, compute_model *model, const 
   const size_t bytes = (size_t)compute_tensor_count(output.tensor) * sizeof **values;
   *shape = compute_tensor_shape(output.tensor);
   if (compute_tensor_dtype(output.tensor) != COMPUTE_F32 || !(*values = malloc(bytes + 1)))
-    s = complain("the network's result is not what was expected");
+    s = complain("the network's result has an unexpected dtype or shape");
   if (!s) s = compute_tensor_read(output.tensor, *values, bytes);
   compute_tensor_release(output.tensor);
   return s;
 }
 
-/* The pixels above the threshold that hang together with `start` are taken off the map. Returns
- * whether they are text: their box, grown as training had shrunk it (Liao et al. 2020). */
+/* Removes the connected pixels above the threshold around `start` from the map. Returns whether
+ * they are text, and their box, grown by as much as training had shrunk it (Liao et al. 2020). */
 static bool take_box(float *map, int width, int height, int start, int *stack, box *found) {
   int left = width, right = 0, top = height, bottom = 0, waiting = 0, count = 0;
   double sum = map[start];
@@ -75,7 +75,7 @@ static bool take_box(float *map, int width, int height, int start, int *stack, b
   return w >= 3 && h >= 3 && sum / count > box_above;
 }
 
-/* All boxes in the picture's pixels, from the top; on one line from the left. */
+/* All boxes in the picture's pixels, from top to bottom, and within a line from left to right. */
 static compute_status find_boxes(compute_context *context, compute_model *model, const picture *p,
                                  box **boxes, size_t *count) {
   const int longest = p->width > p->height ? p->width : p->height;
@@ -87,9 +87,9 @@ static compute_status find_boxes(compute_context *context, compute_model *model,
   const box whole = {0, 0, p->width, p->height};
   compute_status s = run(context, model, p, whole, w, h, w, &shape, &map);
   if (!s && !compute_shape_equal(shape, COMPUTE_SHAPE(1, 1, h, w)))
-    s = complain("the first network does not give a map of the picture");
+    s = complain("the first network's result is not a map of the picture");
   int *stack = malloc((size_t)w * (size_t)h * sizeof *stack);
-  *boxes = malloc((size_t)w * (size_t)h / 4 * sizeof **boxes); /* more cannot lie apart */
+  *boxes = malloc((size_t)w * (size_t)h / 4 * sizeof **boxes); /* more could not be separate */
   if (!s && (!stack || !*boxes)) s = complain("out of memory");
   for (int i = 0; i < w * h && !s; i++) {
     box b;
@@ -97,7 +97,7 @@ static compute_status find_boxes(compute_context *context, compute_model *model,
     b.left *= (double)p->width / w, b.width *= (double)p->width / w;
     b.top *= (double)p->height / h, b.height *= (double)p->height / h;
     size_t at = (*count)++;
-    for (; at > 0; at--) { /* boxes come by their tops */
+    for (; at > 0; at--) { /* boxes are ordered by their tops */
       const box *before = &(*boxes)[at - 1];
       if (before->left < b.left || b.top > before->top + before->height / 2) break;
       (*boxes)[at] = *before;
@@ -109,7 +109,8 @@ static compute_status find_boxes(compute_context *context, compute_model *model,
   return s;
 }
 
-/* The characters of a network: class 0 is none, the last a space. *text becomes the caller's. */
+/* The characters of a network: class 0 is no character, the last a space. *text becomes the
+ * caller's. */
 static compute_status load_characters(const compute_model *model, char **text, char ***characters,
                                       size_t *count) {
   const char *key, *value = NULL;
@@ -133,7 +134,8 @@ static compute_status load_characters(const compute_model *model, char **text, c
   return COMPUTE_OK;
 }
 
-/* The likeliest class of each place; equal neighbours are one character (Graves et al. 2006). */
+/* The likeliest class at each position; equal neighbours are one character (CTC, Graves et al.
+ * 2006). */
 static compute_status read_line(compute_context *context, compute_model *model, const picture *p,
                                 box b, char **characters, size_t classes) {
   const int wide = (int)limit(ceil(READ_HEIGHT * b.width / b.height), 1, 1 << 14);
@@ -142,7 +144,7 @@ static compute_status read_line(compute_context *context, compute_model *model, 
   float *scores = NULL;
   compute_status s = run(context, model, p, b, wide, READ_HEIGHT, row, &shape, &scores);
   if (!s && (shape.rank != 3 || shape.size[2] != (int64_t)classes))
-    s = complain("the second network's characters are not those of its metadata");
+    s = complain("the second network's classes do not match its metadata");
   size_t *line = s ? NULL : malloc((size_t)shape.size[1] * sizeof *line + 1), length = 0, last = 0;
   double sum = 0;
   for (int64_t t = 0; !s && line && t < shape.size[1]; t++) {
@@ -166,7 +168,7 @@ static compute_status read_line(compute_context *context, compute_model *model, 
 int main(int argc, char **argv) {
   if (argc == 2 && !strcmp(argv[1], "--help"))
     return puts("usage: read_text DETECTION.onnx RECOGNITION.onnx PICTURE.png [DEVICE]\n"
-                "Prints the lines of text in the picture: place, certainty, text."),
+                "Prints the lines of text in the picture: box, confidence, text."),
            0;
   if (argc < 4 || argc > 5) return complain("wrong arguments; see read_text --help"), 2;
   compute_context *context = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* More data than memory: a stream of matrices through a fused graph, while the next ones are being
- * made and the last ones are being summed up.
+/* More data than memory: a stream of matrices through a fused graph, while the next ones are
+ * generated and the previous results are summed.
  *
  *   cc stream.c $(pkg-config --cflags --libs compute) -o stream && ./stream --help */
 #include <compute/compute.h>
@@ -19,10 +19,10 @@ static const char help[] =
     "  --device D    cpu, cuda:0, ... (default: the best)\n"
     "  --all         all devices together\n"
     "  --trace FILE  writes a timeline that ui.perfetto.dev opens\n"
-    "  --memory MB   what the batches may take (default 96)\n"
+    "  --memory MB   limit of the batches' memory (default 96)\n"
     "  --quiet       no progress bar\n";
 
-/* The source: every matrix is one of a few, and its first element tells which. */
+/* The source: every matrix is one of a few, and its first element says which. */
 enum { KINDS = 16 };
 static float kinds[KINDS][ELEMENTS];
 
@@ -60,7 +60,7 @@ static compute_status take(void *user, int64_t first, int64_t items, const void 
 }
 
 /* The work on a batch of matrices at once: compiled into a matrix product with everything else
- * fused to it, and a reduction. */
+ * fused into it, and a reduction. */
 static void build(void *user, compute_graph *graph, int64_t items, const compute_node *inputs,
                   compute_node *outputs) {
   compute_tensor *const *parameters = user;
@@ -110,7 +110,7 @@ static int parse(int count, char **words, arguments *a) {
     else if (value && !strcmp(words[i], "--trace"))
       a->trace = words[++i];
     else
-      return fprintf(stderr, "stream: what is '%s'? See stream --help\n", words[i]), 2;
+      return fprintf(stderr, "stream: unknown argument '%s'; see stream --help\n", words[i]), 2;
   }
   return -1;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * The vtable between libcompute and its backends, for those who write one.
+ * The interface between libcompute and its backends, for authors of backends.
  *
  * A backend is a shared library with one exported symbol, compute_backend_entry. It needs no symbol
- * of libcompute: what it may use of the core comes in a compute_services struct. backends/null is
- * the skeleton to copy, docs/internals/backends.md the guide.
+ * of libcompute: the core's services are passed in a compute_services struct. backends/null is the
+ * skeleton to copy, docs/internals/backends.md the guide.
  *
- * Versioning: every struct that crosses the border starts with its size; fields are only ever
- * appended. A change that is not appending raises COMPUTE_BACKEND_ABI_MAJOR, and a module of
- * another major is refused. The core treats a slot past the module's struct_size as NULL, and asks
- * before calling any slot marked optional. A module must do the same with the services.
+ * Versioning: every struct that crosses the interface starts with its size; fields are only ever
+ * appended. Any other change raises COMPUTE_BACKEND_ABI_MAJOR, and a module with another major
+ * version is refused. The core treats a slot past the module's struct_size as NULL, and asks before
+ * calling any slot marked optional. A module must do the same with the services.
  *
  * Threads: the core may call every function from any thread, several at once, except that calls on
  * one queue never overlap. Errors: return a status and say why through services->fail. */
@@ -34,10 +34,9 @@ extern "C" {
  * A program computes one element of the iteration space from one element of each input: scalar
  * instructions in SSA form. Instruction i defines value i; operands name earlier values. Types:
  * F64, F32, I64, I32 and BOOL. Loads widen f16 and bf16 to F32, integers as dtype.h says; stores
- * convert back (so does dtype.h). COPY does not take u64 to floats. An operation's operands have
- * its result's type, except where its row in compute/instructions.def says otherwise. Integer
- * division and remainder by zero give 0; integer overflow wraps. Minimum, maximum, relu and sign
- * propagate NaN. */
+ * convert back (also as in dtype.h). COPY does not take u64 to floats. Operands have the result's
+ * type unless the row in compute/instructions.def says otherwise. Integer division and remainder by
+ * zero give 0; integer overflow wraps. Minimum, maximum, relu and sign propagate NaN. */
 typedef enum compute_instruction_code {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
   COMPUTE_I_##code = number,
@@ -60,7 +59,7 @@ typedef struct compute_instruction {
 #define COMPUTE_MAX_INSTRUCTIONS 256 /**< of one program */
 
 typedef struct compute_program {
-  uint32_t count; /**< 0: no program; then results pass through unchanged */
+  uint32_t count; /**< 0: no program; results then pass through unchanged */
   uint32_t output_count;
   const compute_instruction *instructions;
   const uint16_t *outputs; /**< the value stored to each output */
@@ -68,8 +67,8 @@ typedef struct compute_program {
 
 /* ---- Kernel descriptors -------------------------------------------------------------------- */
 
-/** KIND(code, number, name): `COMPUTE_KERNEL_code = number`, which never changes. Tables that are
- * made from this list cannot forget a kind. */
+/** KIND(code, number, name): `COMPUTE_KERNEL_code = number`, which never changes. Tables generated
+ * from this list cannot miss a kind. */
 #define COMPUTE_KERNEL_KINDS(KIND)                                                                 \
   KIND(MAP, 0, map)                                                                                \
   KIND(REDUCE, 1, reduce)                                                                          \
@@ -86,7 +85,8 @@ typedef struct compute_program {
   KIND(ATTENTION, 12, attention)                                                                   \
   KIND(SPOTS, 13, spots)                                                                           \
   KIND(SORT, 14, sort)                                                                             \
-  KIND(CALL, 15, call)
+  KIND(CALL, 15, call)                                                                             \
+  KIND(RECURRENT, 16, recurrent)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -130,13 +130,12 @@ typedef struct compute_row_attributes {
   double epsilon; /**< NORMALIZE; ≥ 0 */
 } compute_row_attributes;
 
-/** How exactly GEMM and CONV multiply f32: allowances, which may be combined by |. A device may
- * always be more exact than it is asked to. */
+/** The precision of f32 products in GEMM and CONV: allowances, which may be combined by |. A device
+ * may always be more exact. */
 typedef enum compute_precision {
   COMPUTE_PRECISION_STRICT = 0, /**< as f32 does */
   COMPUTE_PRECISION_TF32 = 1,   /**< factors may be rounded to 10 bits of mantissa; sums are f32 */
-  /** Sums of products may come from fewer products of sums (Winograd's minimal filtering), in f32;
-   * CONV only. */
+  /** Winograd's minimal filtering is allowed, in f32; CONV only. */
   COMPUTE_PRECISION_WINOGRAD = 2
 } compute_precision;
 
@@ -176,7 +175,7 @@ typedef struct compute_conv_attributes {
   int64_t result_size[2];         /**< of y */
   int64_t filter_size[2];         /**< of w; ≥ 1 */
   int64_t stride[2], dilation[2]; /**< ≥ 1 */
-  int64_t padding[2]; /**< before the first row and column; ≥ 0. After the last as results need */
+  int64_t padding[2]; /**< before the first row and column; ≥ 0; after the last as needed */
   compute_precision precision; /**< with accumulate F32 */
   uint32_t reserved;           /**< 0 */
 } compute_conv_attributes;
@@ -190,26 +189,29 @@ typedef struct compute_fit_attributes {
 
 typedef enum compute_window_operation {
   COMPUTE_WINDOW_MAX = 0, /**< NaN is the largest */
-  COMPUTE_WINDOW_AVERAGE = 1
+  COMPUTE_WINDOW_AVERAGE = 1,
+  COMPUTE_WINDOW_ARGMAX = 2 /**< I64: where the first largest is, counted over all of the data */
 } compute_window_operation;
 
 /** Pooling: windows of a data plane, each folded to one element of the result. The window of result
  * (p, q) begins at row p·stride[0] − padding[0], column q·stride[1] − padding[1] and has size[0] ×
- * size[1] elements, dilation apart; those outside the data do not take part. */
+ * size[1] elements, dilation apart; those outside the data are ignored. */
 typedef struct compute_window_attributes {
   compute_window_operation operation;
-  bool by_data; /**< the gradient of the data from that of the result */
+  bool by_data; /**< the gradient of the data from that of the result; not of ARGMAX */
   /** AVERAGE divides by all elements of the window that lie in the data or its padding (padding[i]
-   * rows or columns on both sides); otherwise by those in the data. */
+   * rows or columns before it, padding[i] + padding_more[i] after it); otherwise by those in the
+   * data. */
   bool count_padding;
   int64_t data_size[2], result_size[2];
   int64_t size[2], stride[2], dilation[2]; /**< ≥ 1 */
   int64_t padding[2];                      /**< ≥ 0 */
+  int64_t padding_more[2];                 /**< ≥ −padding[i]; only where padding is counted */
 } compute_window_attributes;
 
 typedef struct compute_scan_attributes {
   compute_combine combine; /**< SUM, PROD, MAX or MIN */
-  bool exclusive;          /**< of the elements before: the identity first */
+  bool exclusive;          /**< excluding the element itself: the identity first */
   bool reverse;            /**< from the end */
 } compute_scan_attributes;
 
@@ -257,13 +259,41 @@ typedef struct compute_sort_attributes {
   bool values, positions; /**< the outputs, in this order: at least one */
 } compute_sort_attributes;
 
-/** A function of the program's, which only the CPU can call. */
+typedef enum compute_recurrent_cell {
+  COMPUTE_RECURRENT_RNN = 0,
+  COMPUTE_RECURRENT_GRU = 1,
+  COMPUTE_RECURRENT_LSTM = 2
+} compute_recurrent_cell;
+
+/** A recurrence over the steps of sequences. With σ the sigmoid, R(s) the product of a row of the
+ * state with the gate's columns of R, and x the gate's columns of the step's input:
+ * @code
+ *   RNN    h' = tanh(x + R(h))
+ *   GRU    z = σ(x₀ + R₀(h)), r = σ(x₁ + R₁(h))
+ *          n = tanh(x₂ + R₂(r · h)), or with reset_after tanh(x₂ + r · (R₂(h) + bias))
+ *          h' = (1 − z) · n + z · h
+ *   LSTM   i = σ(x₀ + R₀(h) + p₀ · c), f = σ(x₂ + R₂(h) + p₂ · c)
+ *          c' = f · c + i · tanh(x₃ + R₃(h)), o = σ(x₁ + R₁(h) + p₁ · c')
+ *          h' = o · tanh(c')
+ * @endcode
+ * Arguments of these σ, and of each tanh but the last, are clamped to −clip … clip first. */
+typedef struct compute_recurrent_attributes {
+  compute_recurrent_cell cell;
+  bool reverse;     /**< from the last step to the first */
+  bool reset_after; /**< GRU */
+  bool lengths;     /**< there are inputs for these */
+  bool bias;        /**< GRU with reset_after */
+  bool peepholes;   /**< LSTM: p */
+  double clip;      /**< 0: none */
+} compute_recurrent_attributes;
+
+/** A function of the calling program, which only the CPU can call. */
 typedef struct compute_call_attributes {
   /** Makes the call with the addresses of the inputs, then the outputs, and returns when it is
-   * done, having reported a failure. May be called from several threads at once. */
+   * done; has reported any failure. May be called from several threads at once. */
   compute_status (*run)(const void *call, void *const *operands);
   const void *call; /**< first argument of run; lives as long as the kernel runs */
-  const char *name; /**< for text; likewise */
+  const char *name; /**< for messages; likewise */
   int64_t count[COMPUTE_MAX_OPERANDS]; /**< elements of the inputs, then the outputs, all dense */
 } compute_call_attributes;
 
@@ -304,7 +334,7 @@ typedef struct compute_call_attributes {
  *         and written; several updates of one element are added in row-major order of the space,
  *         or in another order that is the same at every run. Indices as in GATHER. Other modes
  *         multiply, take the larger or smaller (not of U64), or set, in that order, so that the
- *         last update stands. BOOL can only be set.
+ *         last update wins. BOOL can only be set.
  *
  * COPY    outputs[0] = inputs[0], converted. No programs.
  *
@@ -328,9 +358,11 @@ typedef struct compute_call_attributes {
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and
  *         then the result's gradient (n, channel, p, q), AVERAGE only that gradient. Strides over
  *         dimensions of their own, as in CONV. The gradient of a maximum goes to its first place
- *         in row-major order. A window without an element of the data gives −infinity (MAX) or 0.
- *         Folded in `accumulate`; `epilogue` has the fold as its input 0 and the inputs after
- *         those named here as its further inputs. No prologue.
+ *         in row-major order. A window without an element of the data gives the least number of
+ *         inputs[0]'s dtype (MAX), 0 (AVERAGE) or −1 (ARGMAX). MAX and ARGMAX, not by_data, take
+ *         all dtypes of numbers but U64. Folded in `accumulate`; `epilogue` has the fold (I64 of
+ *         ARGMAX) as its input 0 and the inputs after those named here as its further inputs. No
+ *         prologue.
  *
  * SCAN    Running `combine` (SUM, PROD, MAX, MIN) of inputs[0] along the last dimension of the
  *         space, in `accumulate`; exclusive: of the elements before (the identity first); reverse:
@@ -339,7 +371,7 @@ typedef struct compute_call_attributes {
  * TOP_K   The last dimension of the space has the k results of a row; inputs[0] has a stride for
  *         each dimension but the last, where it has that of the row's axis_size ≥ k elements.
  *         outputs[0], I64, are the positions in the row of its largest elements (smallest with
- *         `smallest`), in that order, equal ones by position; a NaN is larger than all numbers. No
+ *         `smallest`), in that order, ties by position; a NaN is larger than all numbers. No
  *         programs.
  *
  * ATTENTION The space is batch dimensions, then m (queries), e (width of V). Inputs Q, K, V with
@@ -360,15 +392,24 @@ typedef struct compute_call_attributes {
  *         The outputs: with `values` the elements, of the input's dtype and bit for bit; then with
  *         `positions` where in the row each was, I64. No programs.
  *
- * CALL    The attributes say what to call, and how many elements each operand has, all of them
- *         dense. The space has one dimension, of as many elements as the largest output; the
- *         strides say nothing. Only a device whose memory is the host's can take it. No programs.
+ * RECURRENT The space is (row, batch, hidden), a row for each step, then one for the last h and,
+ *         LSTM, one for the last c. Inputs, with strides over three dimensions of their own: the
+ *         steps' inputs (step, batch, gates · hidden), R (1, hidden, gates · hidden), the first h
+ *         (1, batch, hidden), LSTM the first c likewise; then those that the attributes name:
+ *         lengths (1, 1, batch) in I32, bias (1, 1, hidden), peepholes (1, 1, 3 · hidden). All but
+ *         lengths of one dtype; computed in `accumulate`. Row `step` of the output is h after that
+ *         step. A sequence takes part in steps below its length; in others its h and c stay as
+ *         they are, and the row is 0. One output. No programs.
+ *
+ * CALL    The attributes say what to call, and the number of elements of each operand, all of them
+ *         dense. The space has one dimension, with the size of the largest output; the strides are
+ *         ignored. Only a device that computes in host memory can run it. No programs.
  *
  * A program-less epilogue stores value 0 (in MAP: is not allowed), converted to outputs[0]'s dtype.
  * Any size may be 0: then nothing is stored, except that REDUCE over 0 elements stores the
  * identity (through the epilogue) and GEMM with k = 0 stores 0 (through the epilogue), as CONV does
  * where nothing is summed. */
-/** clang-format on */
+/* clang-format on */
 typedef struct compute_kernel_descriptor {
   size_t struct_size;
   compute_kernel_kind kind;
@@ -383,9 +424,13 @@ typedef struct compute_kernel_descriptor {
   uint32_t prologue_inputs; /**< REDUCE, ROW */
   compute_dtype accumulate; /**< F64, F32, I64, I32 or (max, min) BOOL; MAP, COPY, …: not used */
   /** compute_<kind>_attributes, GATHER and SCATTER compute_index_attributes, MAP and COPY none. A
-   * minor version may append fields to them: attribute_bytes says which are there. */
+   * minor version may append fields to them: attribute_bytes says which are present. */
   const void *attributes;
   size_t attribute_bytes;
+  /** Bit i: inputs[i] has the same elements at every launch, and the device may ask for it in a
+   * form of its own (compute_backend.kernel_packed_bytes). GEMM and CONV: inputs 0 and 1. Of a
+   * backend without that function always 0. */
+  uint32_t constant_inputs;
 } compute_kernel_descriptor;
 
 /** The attributes of a descriptor of that kind. */
@@ -448,17 +493,30 @@ static inline const compute_sort_attributes *
 compute_sort_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_sort_attributes *)descriptor->attributes;
 }
+static inline const compute_recurrent_attributes *
+compute_recurrent_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_recurrent_attributes *)descriptor->attributes;
+}
+
+/** Gates of a cell; rows of the output after those of the steps. */
+static inline int64_t compute_recurrent_gates(compute_recurrent_cell cell) {
+  return cell == COMPUTE_RECURRENT_LSTM ? 4 : cell == COMPUTE_RECURRENT_GRU ? 3 : 1;
+}
+static inline int64_t compute_recurrent_states(compute_recurrent_cell cell) {
+  return cell == COMPUTE_RECURRENT_LSTM ? 2 : 1;
+}
+
 static inline const compute_call_attributes *
 compute_call_of(const compute_kernel_descriptor *descriptor) {
   return (const compute_call_attributes *)descriptor->attributes;
 }
 
-/* ---- What the core offers a module --------------------------------------------------------- */
+/* ---- Services of the core ------------------------------------------------------------------ */
 
 /** One task of a parallel loop; `worker` is below thread_count and unique among those running. */
 typedef void (*compute_task)(void *argument, int64_t task, int32_t worker);
 
-/** A part of a key of the disk cache: any bytes. */
+/** Part of a disk-cache key: any bytes. */
 typedef struct compute_cache_part {
   const void *data;
   size_t bytes;
@@ -469,7 +527,7 @@ typedef struct compute_services {
   uint32_t abi_major, abi_minor; /**< of the core */
   void *host;                    /**< first argument of the functions below */
 
-  /** Host memory, zeroed; NULL when there is none (say so through fail). */
+  /** Host memory, zeroed; NULL when out of memory (report it through fail). */
   void *(*allocate)(void *host, size_t bytes, size_t alignment);
   void (*release)(void *host, void *pointer);
 
@@ -481,7 +539,7 @@ typedef struct compute_services {
   compute_status (*fail)(void *host, compute_status status, int64_t native_code, const char *remedy,
                          const char *format, ...) COMPUTE_PRINTF(5, 6);
 
-  /** Threads of the context's pool, the caller counted: at least 1, constant. */
+  /** Threads of the context's pool, including the caller: at least 1, constant. */
   int32_t (*thread_count)(void *host);
 
   /** Runs task(argument, 0 … tasks−1, worker) on the pool and the caller; returns when all are
@@ -492,10 +550,10 @@ typedef struct compute_services {
   /** The text of an environment variable of the core's table, or NULL if unset or empty. */
   const char *(*variable)(void *host, const char *name);
 
-  /** Writes a kernel's source (compute/generator.h). `tuning` may be NULL: then all is the default
-   * choice. COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target does not
-   * have what the kernel needs or cannot run these parameters. The result is constant and goes back
-   * by generated_release. */
+  /** Writes a kernel's source (compute/generator.h). `tuning` may be NULL: the defaults.
+   * COMPUTE_ERROR_UNSUPPORTED, with the reason as error detail, when the target does not have what
+   * the kernel needs or cannot run these parameters. The result is constant; release it with
+   * generated_release. */
   compute_status (*generate)(void *host, const compute_target *target,
                              const struct compute_kernel_descriptor *descriptor,
                              const compute_tuning *tuning, const compute_generated **generated);
@@ -515,9 +573,9 @@ typedef struct compute_services {
                                          const struct compute_kernel_descriptor *descriptor,
                                          compute_tuning *tuning);
 
-  /** The disk cache. `parts` are all that can change the entry, in an order that the module fixes;
-   * the core adds its own version. load returns memory to be given back by `release`, or NULL when
-   * there is no such entry, it is damaged, or the cache is off. Neither call sets an error. */
+  /** The disk cache. `parts` are everything that the entry depends on, in an order that the module
+   * fixes; the core adds its own version. load returns memory to be freed with `release`, or NULL
+   * if there is no such entry, it is damaged, or the cache is off. Neither call sets an error. */
   void *(*cache_load)(void *host, const compute_cache_part *parts, uint32_t count, size_t *bytes);
   void (*cache_store)(void *host, const compute_cache_part *parts, uint32_t count, const void *data,
                       size_t bytes);
@@ -530,12 +588,12 @@ typedef struct compute_services {
 
   /** fail for an index of GATHER or SCATTER that is outside its axis: its value, and where it was
    * read, in elements from the beginning of inputs[1]. `label` is what queue_label set when the
-   * kernel was enqueued, 0 if that is not known or enqueue itself fails. Of several the one with
-   * the lowest position, or any of them. Returns COMPUTE_ERROR_INDEX. */
+   * kernel was enqueued, 0 if that is not known or enqueue itself fails. Of several, report the one
+   * with the lowest position, or any of them. Returns COMPUTE_ERROR_INDEX. */
   compute_status (*fail_index)(void *host, uint32_t label, int64_t index, int64_t offset);
 } compute_services;
 
-/* ---- What a module offers ------------------------------------------------------------------ */
+/* ---- A module's functions ------------------------------------------------------------------ */
 
 /** A piece of device memory. `handle` is the module's own; `host` is its address if the CPU can
  * read and write it, else NULL. */
@@ -567,21 +625,21 @@ typedef struct compute_backend {
   const char *description; /**< one line */
   const char *version;
 
-  /** Starts the module. Later calls get *instance. COMPUTE_ERROR_MISSING_LIBRARY, _NO_DEVICE, …
-   * when there is nothing to start; the text given to services->fail becomes the probe's detail and
-   * remedy. `services` lives until close. May be called once per context, several contexts at once.
+  /** Starts the module. Later calls get *instance. COMPUTE_ERROR_MISSING_LIBRARY, _NO_DEVICE, … if
+   * it cannot start; the text given to services->fail becomes the probe's detail and remedy.
+   * `services` lives until close. May be called once per context, several contexts at once.
    */
   compute_status (*open)(const compute_services *services, void **instance);
   void (*close)(void *instance);
 
   uint32_t (*device_count)(void *instance);
-  /** _INVALID_ARGUMENT is for an environment variable that asks for what the device cannot do:
-   * compute_open fails with it. With another failure the device is left out. */
+  /** _INVALID_ARGUMENT is for an environment variable that requests what the device cannot do:
+   * compute_open fails with it. After any other failure the device is omitted. */
   compute_status (*device_open)(void *instance, uint32_t index, void **device);
   void (*device_close)(void *device);
 
-  /** Fills what it knows: the core has zeroed `info` and sets name, backend and index itself.
-   * priority 0 asks the core to rank the device by its type and vendor. */
+  /** Fills in what is known: the core has zeroed `info` and sets name, backend and index itself.
+   * With priority 0 the core ranks the device by its type and vendor. */
   compute_status (*device_describe)(void *device, compute_device_info *info);
 
   /** bytes > 0. Alignment at least 64. COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY makes the core evict and
@@ -589,7 +647,7 @@ typedef struct compute_backend {
   compute_status (*memory_allocate)(void *device, uint64_t bytes, compute_memory *memory);
   void (*memory_release)(void *device, compute_memory *memory);
 
-  /** Optional: wraps host memory without a copy, or says COMPUTE_ERROR_UNSUPPORTED. */
+  /** Optional: wraps host memory without a copy, or returns COMPUTE_ERROR_UNSUPPORTED. */
   compute_status (*memory_import)(void *device, void *data, uint64_t bytes, compute_memory *memory);
 
   compute_status (*queue_create)(void *device, void **queue);
@@ -612,7 +670,7 @@ typedef struct compute_backend {
   compute_status (*copy)(void *queue, const compute_argument *destination,
                          const compute_argument *source, uint64_t bytes);
 
-  /** Whether the device can run this kernel. When not, `reason` gets a sentence. */
+  /** Whether the device can run this kernel. If not, `reason` gets a sentence. */
   bool (*supports)(void *device, const compute_kernel_descriptor *descriptor, char *reason,
                    size_t reason_bytes);
 
@@ -629,10 +687,10 @@ typedef struct compute_backend {
   compute_status (*enqueue)(void *queue, void *kernel, const compute_argument *arguments,
                             uint32_t count);
 
-  /* ---- All that follows is optional ---- */
+  /* ---- Optional functions ---- */
 
   /** True when the module cannot have a device that ranks above the CPU and is slow to start: the
-   * core then opens it only when its devices are asked for. Called before open; must be quick. */
+   * core then opens it only when its devices are needed. Called before open; must be quick. */
   bool (*can_wait)(const compute_services *services);
 
   /** What the generator needs to know. A device without it has no generated kernels to tune. */
@@ -650,8 +708,8 @@ typedef struct compute_backend {
   /** Adds what the device has built so far (device.h). */
   void (*build_statistics)(void *device, compute_build_statistics *statistics);
 
-  /** A user's kernel. The build log becomes part of the error. Arguments as in kernel.h, in which
-   * tensors have become `memory` and `offset`. */
+  /** A user's kernel. The build log becomes part of the error. Arguments as in kernel.h, with
+   * tensors replaced by `memory` and `offset`. */
   compute_status (*custom_build)(void *device, const char *source, const char *entry,
                                  const char *options, void **kernel);
   void (*custom_destroy)(void *device, void *kernel);
@@ -660,20 +718,20 @@ typedef struct compute_backend {
                                   uint32_t count);
 
   /** Copies from another device of the same module without the host in between, in the order of
-   * this queue; the core has waited for the source's own work. COMPUTE_ERROR_UNSUPPORTED when the
-   * two cannot reach each other: then the core goes through the host. */
+   * this queue; the core has already waited for the source's work. COMPUTE_ERROR_UNSUPPORTED if the
+   * two cannot reach each other: the core then copies through the host. */
   compute_status (*copy_from_peer)(void *queue, const compute_argument *destination,
                                    void *source_device, const compute_argument *source,
                                    uint64_t bytes);
 
   /** Together: recording a sequence of kernels once and submitting it as a whole. Between
-   * record_begin and record_end, what is enqueued on the queue is noted and does not run. The
-   * caller does nothing else with the queue meanwhile. A recording is submitted with the
-   * arguments of all its kernels, in the kernels' order, which may differ from the
-   * recorded ones in memory and offset; submitting neither allocates nor waits. record_end fails
-   * with COMPUTE_ERROR_UNSUPPORTED when the sequence cannot be recorded; with `recording` NULL it
-   * gives the recording up. One thread at a time submits a recording; submissions of one recording
-   * run in sequence, whatever their queues. */
+   * record_begin and record_end, what is enqueued on the queue is recorded and does not run. The
+   * caller does nothing else with the queue meanwhile. A recording is submitted with the arguments
+   * of all its kernels, in the kernels' order, which may differ from the recorded ones in memory
+   * and offset; submitting neither allocates nor waits. record_end fails with
+   * COMPUTE_ERROR_UNSUPPORTED if the sequence cannot be recorded; with `recording` NULL it discards
+   * the recording. One thread at a time submits a recording; submissions of one recording run in
+   * sequence, whatever their queues. */
   compute_status (*record_begin)(void *queue);
   compute_status (*record_end)(void *queue, void **recording);
   compute_status (*record_submit)(void *queue, void *recording, const compute_argument *arguments,
@@ -681,36 +739,45 @@ typedef struct compute_backend {
   void (*record_destroy)(void *device, void *recording);
 
   /** Together: times of points on a queue. timer_record marks the queue's progress so far,
-   * timer_read waits until it is reached and gives the time at which it was, in nanoseconds of the
-   * host's CLOCK_MONOTONIC (exact relative to other timers of the device; relative to the host's
-   * own readings as well as the driver allows). Without them the core reads the clock around calls.
+   * timer_read waits until it is reached and returns the time of that, in nanoseconds of the host's
+   * CLOCK_MONOTONIC (exact relative to other timers of the device; relative to the host's clock, as
+   * exact as the driver allows). Without them the core reads the clock around calls.
    */
   compute_status (*timer_record)(void *queue, void **timer);
   compute_status (*timer_read)(void *device, void *timer, int64_t *nanoseconds);
   void (*timer_destroy)(void *device, void *timer);
 
-  /** Together: host memory from which and to which this device copies fastest (page-locked). Copies
-   * do not hold up the caller: upload returns before it has read such memory, download before it
-   * has written it. Not initialised. COMPUTE_ERROR_OUT_OF_MEMORY. */
+  /** Together: page-locked host memory, which this device copies fastest. Copies are asynchronous:
+   * upload returns before it has read such memory, download before it has written it. Not
+   * initialised. COMPUTE_ERROR_OUT_OF_MEMORY. */
   compute_status (*host_allocate)(void *device, uint64_t bytes, void **data);
   void (*host_release)(void *device, void *data);
 
-  /** Together: makes the caller's own memory such memory, for as long as it is registered. Slow;
-   * pays for memory that is copied many times. COMPUTE_ERROR_UNSUPPORTED where the driver cannot,
-   * _INVALID_STATE where some of it is such memory already, _OUT_OF_MEMORY. */
+  /** Together: page-locks the caller's own memory for as long as it is registered. Slow; pays off
+   * for memory that is copied many times. COMPUTE_ERROR_UNSUPPORTED if the driver cannot,
+   * _INVALID_STATE if some of it is already page-locked, _OUT_OF_MEMORY. */
   compute_status (*host_register)(void *device, void *data, uint64_t bytes);
   void (*host_unregister)(void *device, void *data);
 
-  /** Brings a lost device back, where the driver can within the process. Memory, kernels, queues,
+  /** Recovers a lost device, if the driver can do so within the process. Memory, kernels, queues,
    * existing events and recordings stay lost: their calls keep failing with
    * COMPUTE_ERROR_DEVICE_LOST, and releasing them is safe. */
   compute_status (*device_recover)(void *device);
 
   uint64_t flags; /**< COMPUTE_BACKEND_…, any of the bits below */
 
-  /** Optional. Marks what is enqueued from now on, recorded kernels included, with a number for
-   * fail_index. Of use to modules that find an index outside only when the queue is waited for. */
+  /** Optional. Marks what is enqueued from now on, including recorded kernels, with a number for
+   * fail_index. For modules that find invalid indices only when the queue is waited for. */
   void (*queue_label)(void *queue, uint32_t label);
+
+  /** Together: inputs that never change, in a form that the kernel reads faster than the elements
+   * as they lie. kernel_packed_bytes: the size of one of the descriptor's constant_inputs in that
+   * form, or 0 if the kernel reads it as it lies. *form is a number: where it and the elements are
+   * the same, kernels of this device share one packed copy. kernel_pack makes it from the
+   * elements, in the order of the queue; launches have it as their argument in place of these. */
+  uint64_t (*kernel_packed_bytes)(void *device, void *kernel, uint32_t input, uint64_t *form);
+  compute_status (*kernel_pack)(void *queue, void *kernel, uint32_t input,
+                                const compute_argument *packed, const compute_argument *source);
 } compute_backend;
 
 enum {
@@ -719,13 +786,18 @@ enum {
    * program with raised privileges, unless compute_open_options name it. */
   COMPUTE_BACKEND_ENVIRONMENT_SAFE = 1 << 0,
 
-  /** custom_build takes portable source, as the user wrote it, and no other: the module puts a
-   * dialect before it (services->dialect_text). */
-  COMPUTE_BACKEND_PORTABLE_KERNELS = 1 << 1
+  /** custom_build takes only portable source, as the user wrote it: the module prepends a dialect
+   * (services->dialect_text). */
+  COMPUTE_BACKEND_PORTABLE_KERNELS = 1 << 1,
+
+  /** Convolutions and pooling are fastest on data and results with the channels of a pixel side by
+   * side (strides over (n, channel, height, width) of which the second is 1): plans store what lies
+   * between them so. */
+  COMPUTE_BACKEND_CHANNELS_LAST = 1 << 2
 };
 
-/** The one exported symbol. Returns the module's vtable, or NULL when it cannot work with a core of
- * this ABI at all. Must not have side effects. */
+/** The one exported symbol. Returns the module's vtable, or NULL if it cannot work with a core of
+ * this ABI. Must not have side effects. */
 #define COMPUTE_BACKEND_ENTRY "compute_backend_entry"
 typedef const compute_backend *(*compute_backend_entry_function)(uint32_t core_abi_major,
                                                                  uint32_t core_abi_minor);

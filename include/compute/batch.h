@@ -25,9 +25,9 @@
  *       .sinks = (compute_batch_sink[]){{.array = smoothed}}}, NULL);
  *   compute_batch_release(batch);
  * @endcode
- * Where the work treats items one by one, results depend neither on the size of the batches nor on
- * how many devices took part, but for what rounds differently: another device, and sums, which a
- * device may take in another order for another shape. A step of your own decides this for itself.
+ * If the work treats items independently, results depend neither on the batch size nor on the
+ * number of devices, apart from rounding: devices round differently, and a device may sum in
+ * another order for another shape. Steps of your own must ensure this themselves.
  */
 #ifndef COMPUTE_BATCH_H
 #define COMPUTE_BATCH_H
@@ -52,17 +52,17 @@ typedef struct compute_batch_port {
 } compute_batch_port;
 
 /** Records the work on `items` items at once in `graph`. inputs[i] is a node [items, item shape…];
- * outputs[i] is to be set to one of that form, too. Plans have fixed shapes, so this is called for
- * the normal batch, again for a smaller one such as the last, and for each device; one call at a
- * time, from any thread. It should do the same each time. An error of a builder call fails the
- * iterator. Parameters (compute_parameter) may be on any device of the context and are copied to
- * the others at the start of each run; assignments to them are refused. */
+ * set outputs[i] to one of that form, too. Plans have fixed shapes, so this is called for the
+ * normal batch, again for a smaller one such as the last, and for each device; one call at a time,
+ * from any thread. It should do the same each time. An error of a builder call fails the iterator.
+ * Parameters (compute_parameter) may be on any device of the context and are copied to the others
+ * at the start of each run; assignments to them are refused. */
 typedef void (*compute_batch_build_function)(void *user, compute_graph *graph, int64_t items,
                                              const compute_node *inputs, compute_node *outputs);
 
-/** What a step is given. The tensors are dense, [items, item shape…], on the device. */
+/** The arguments of a step. The tensors are dense, [items, item shape…], on the device. */
 typedef struct compute_batch_step {
-  compute_queue *queue; /**< what the step submits goes here; or NULL: be done on return */
+  compute_queue *queue; /**< the queue to submit to; NULL: the work must be done on return */
   compute_device *device;
   int64_t first; /**< the batch's first item */
   int64_t items;
@@ -72,10 +72,11 @@ typedef struct compute_batch_step {
 } compute_batch_step;
 
 /** Submits the work on one batch to step->queue: compute_kernel_launch, compute_run. The inputs may
- * still be on their way to the device, in the order of that queue: what does not go through it (a
- * compute_tensor_copy, say) must wait for it first. The step may return before the work is done;
- * the iterator waits. Calls for one device do not overlap, save for a batch that is repeated on the
- * CPU; calls for several devices do. A status that is not COMPUTE_OK fails the batch. */
+ * still be in transfer to the device, in the order of that queue: anything that bypasses it (for
+ * example, a compute_tensor_copy) must wait for it first. The step may return before the work is
+ * done; the iterator waits. Calls for one device do not overlap, except for a batch that is
+ * repeated on the CPU; calls for several devices do. A status that is not COMPUTE_OK fails the
+ * batch. */
 typedef compute_status (*compute_batch_step_function)(void *user, const compute_batch_step *step);
 
 enum {
@@ -91,21 +92,21 @@ typedef struct compute_batch_options {
 
   const compute_batch_port *inputs;  /**< copied, as `outputs` */
   size_t input_count;                /**< 0 … 32 */
-  const compute_batch_port *outputs; /**< with `build` it may be NULL: the graph itself says it */
+  const compute_batch_port *outputs; /**< with `build` it may be NULL: taken from the graph */
   size_t output_count;               /**< 1 … 32 */
 
-  /** Who works; NULL and 0 for the default device. */
+  /** The devices to use; NULL and 0 for the default device. */
   compute_device *const *devices;
   size_t device_count;
 
-  /** Items at a time; 0: chosen for the memory and caches of the device. With several devices it is
-   * the fastest one's, and slower ones take fewer. */
+  /** Items at a time; 0: chosen for the memory and caches of the device. With several devices this
+   * applies to the fastest, and slower ones take fewer. */
   int64_t batch;
   /** Batches in progress on each device, 1 … 16; 0: 3. With 1 nothing overlaps; 3 let upload, work
    * and download do so; where sources and sinks take as long as these, 5 keep every stage busy. */
   uint32_t slots;
-  /** Bytes that slots and temporaries of all devices should not exceed together, as far as a batch
-   * of one item can do with it; 0: a quarter of what is free. */
+  /** Limit in bytes for slots and temporaries of all devices together, exceeded only if a batch of
+   * one item needs more; 0: a quarter of the free memory. */
   uint64_t memory;
 
   /** What happens when a device fails or is out of memory: the batch is halved, then goes to the
@@ -116,10 +117,10 @@ typedef struct compute_batch_options {
   uint64_t reserved[8]; /**< must be zero */
 } compute_batch_options;
 
-/** Makes an iterator: chooses batch sizes and compiles the plans. Its slots are made by the first
- * run. Ownership of *batch passes to the caller. COMPUTE_ERROR_INVALID_ARGUMENT, _NULL_POINTER,
+/** Creates an iterator: chooses batch sizes and compiles the plans. The first run allocates its
+ * slots. Ownership of *batch passes to the caller. COMPUTE_ERROR_INVALID_ARGUMENT, _NULL_POINTER,
  * _DTYPE, _SHAPE (an output without the items' axis), _OVERFLOW, _WRONG_CONTEXT, _OUT_OF_MEMORY,
- * _UNSUPPORTED (assignments), and what builders and compute_compile report. Thread-safe. */
+ * _UNSUPPORTED (assignments), and those of builders and compute_compile. Thread-safe. */
 COMPUTE_API compute_status compute_batch_create(compute_context *context,
                                                 const compute_batch_options *options,
                                                 compute_batch **batch);
@@ -132,8 +133,8 @@ COMPUTE_API void compute_batch_release(compute_batch *batch);
 /** Writes up to `items` items, the first of them number `first`, to `data`, dense and contiguous,
  * and their number to *count: fewer only where the source ends. Calls come in order,
  * from one thread, which is not the one that called compute_batch_run. A status that is not
- * COMPUTE_OK ends the run when what was read before, *count items included, is delivered; the
- * remaining sources are asked for just those items. */
+ * COMPUTE_OK ends the run once everything read so far, including these *count items, is delivered;
+ * the other sources are read only up to there. */
 typedef compute_status (*compute_batch_read_function)(void *user, int64_t first, int64_t items,
                                                       void *data, int64_t *count);
 
@@ -145,7 +146,7 @@ typedef compute_status (*compute_batch_write_function)(void *user, int64_t first
 
 /** Exactly one of array, path and read is set. */
 typedef struct compute_batch_source {
-  const void *array; /**< all items, dense; the CPU computes right from here */
+  const void *array; /**< all items, dense; the CPU reads them in place */
   const char *path;  /**< a file with the items, dense, `offset` bytes from its start */
   uint64_t offset;
   compute_batch_read_function read;
@@ -155,11 +156,11 @@ typedef struct compute_batch_source {
 
 /** Exactly one of array, path, write and discard is set. */
 typedef struct compute_batch_sink {
-  /** Room for all items; the CPU computes right into it. It must not overlap a source, except that
-   * an item's result may replace that item in place. After a failure, whatever follows the
-   * complete items is undefined. */
+  /** Room for all items; the CPU writes them in place. It must not overlap a source, except that an
+   * item's result may replace that item in place. After a failure, whatever follows the complete
+   * items is undefined. */
   void *array;
-  const char *path; /**< a file: made if need be, written from `offset` on in order, else kept */
+  const char *path; /**< a file: created if missing, written in order from `offset` on, else kept */
   uint64_t offset;
   compute_batch_write_function write;
   void *user;
@@ -180,8 +181,8 @@ typedef struct compute_batch_progress {
   uint64_t reserved[4];
 } compute_batch_progress;
 
-/** Called by the thread that called compute_batch_run, every `progress_seconds`, and again when
- * all is done. false cancels the run. */
+/** Called by the thread that called compute_batch_run, every `progress_seconds`, and again at the
+ * end. Returning false cancels the run. */
 typedef bool (*compute_batch_progress_function)(void *user, const compute_batch_progress *progress);
 
 typedef struct compute_batch_run_options {
@@ -197,10 +198,10 @@ typedef struct compute_batch_run_options {
 
 typedef struct compute_batch_result {
   int64_t items;                      /**< complete: delivered, in order, to every sink */
-  int64_t batches;                    /**< that these were */
+  int64_t batches;                    /**< in these items */
   double seconds;                     /**< of the whole call */
   uint64_t bytes_read, bytes_written; /**< of the complete items, from sources and to sinks */
-  int64_t halved;      /**< times that a batch was made smaller because memory was short */
+  int64_t halved;                     /**< times that a batch was made smaller to save memory */
   int64_t on_cpu;      /**< batches that went to the CPU because their device had failed */
   uint64_t slot_bytes; /**< of all slots' buffers at the end */
   uint64_t reserved[4];
@@ -210,11 +211,11 @@ typedef struct compute_batch_result {
  * filled in on success and on failure alike: result->items says how many items are complete, and
  * so does the message.
  *
- * COMPUTE_ERROR_CANCELLED after compute_batch_cancel or a progress function that said so; the
- * status of a source, sink or step that failed; _FILE, with errno; _INVALID_ARGUMENT when a source
- * ends before `items` or before another source; _INVALID_STATE while another run of this iterator
- * is in progress; _OUT_OF_MEMORY; and whatever the devices report when policy leaves nothing else
- * to try. One run at a time; different iterators may run at once. */
+ * COMPUTE_ERROR_CANCELLED after compute_batch_cancel or a progress function that returned false;
+ * the status of a source, sink or step that failed; _FILE, with errno; _INVALID_ARGUMENT when a
+ * source ends before `items` or before another source; _INVALID_STATE while another run of this
+ * iterator is in progress; _OUT_OF_MEMORY; and the devices' failures when the policy allows no
+ * further fallback. One run at a time; different iterators may run at once. */
 COMPUTE_API compute_status compute_batch_run(compute_batch *batch,
                                              const compute_batch_run_options *options,
                                              compute_batch_result *result);
@@ -227,8 +228,8 @@ COMPUTE_API void compute_batch_cancel(compute_batch *batch);
 /** One of the iterator's devices. */
 typedef struct compute_batch_device_info {
   compute_device *device;
-  int64_t batch;           /**< items that it takes at a time now */
-  int64_t items;           /**< complete items of the last run that were its share */
+  int64_t batch;           /**< its current batch size, in items */
+  int64_t items;           /**< its share of the complete items of the last run */
   double items_per_second; /**< while it computes, measured; 0 if it never has */
   uint64_t reserved[4];
 } compute_batch_device_info;
@@ -238,8 +239,8 @@ typedef struct compute_batch_device_info {
 COMPUTE_API compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                                                    compute_batch_device_info *info);
 
-/** Seconds that each part of a run was busy. Parts work at the same time, so together they may take
- * longer than the run; the one that was busy longest is what the others wait for. */
+/** Seconds that each stage of a run was busy. Stages overlap, so their sum may exceed the run's
+ * time; the one that was busy longest limits the speed. */
 typedef struct compute_batch_times {
   double seconds;   /**< of the run */
   double reading;   /**< sources */
@@ -248,7 +249,7 @@ typedef struct compute_batch_times {
   uint64_t reserved[4];
 } compute_batch_times;
 
-/** The times of the run in progress so far, else of the last one; all 0 before the first.
+/** The times of the run in progress so far, otherwise of the last one; all 0 before the first.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
 COMPUTE_API compute_status compute_batch_times_get(compute_batch *batch,
                                                    compute_batch_times *times);

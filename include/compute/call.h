@@ -16,8 +16,8 @@
  *                                 NULL, NULL);
  * @endcode
  * The function runs on the CPU. In a plan for another device it is a step on the CPU, with copies
- * of its inputs and outputs around it. That is no fallback: plans that are strict take it too. It
- * needs a context with the CPU's device. */
+ * of its inputs and outputs around it. This does not count as a fallback: strict plans allow it
+ * too. It needs a context with a CPU device. */
 #ifndef COMPUTE_CALL_H
 #define COMPUTE_CALL_H
 
@@ -32,13 +32,13 @@ extern "C" {
 
 /** A tensor in host memory: dense, row-major, aligned for its dtype. */
 typedef struct compute_call_tensor {
-  void *data; /**< of an input: not to be written. Anything for a tensor without elements */
+  void *data; /**< read-only for inputs. Unspecified for a tensor without elements */
   compute_dtype dtype;
   compute_shape shape;
   int64_t count; /**< elements */
 } compute_call_tensor;
 
-/** What a function gets. All of it lives during the call only. */
+/** The function's arguments, valid during the call only. */
 typedef struct compute_call_arguments {
   const compute_call_tensor *inputs, *outputs;
   uint32_t input_count, output_count;
@@ -47,11 +47,11 @@ typedef struct compute_call_arguments {
 
 /** The function. Part `part` of `parts`: every run calls it once for each part 0 … parts − 1,
  * several at the same time on threads of the context's pool, or in sequence on any thread, in any
- * order; a part must not wait for another. Together they write every element of every
- * output, which holds anything before. Inputs never overlap outputs.
+ * order; a part must not wait for another. Together they write every element of every output, whose
+ * contents are undefined before. Inputs never overlap outputs.
  *
- * Several threads may run a plan at once, and the training of several replicas and the batch
- * iterator do, so that the function and `user` have to be prepared for calls at the same time.
+ * The function must be prepared for concurrent calls with the same `user`: several threads may run
+ * a plan at once, and the batch iterator and training with several replicas do.
  *
  * It may call what needs no context (dtype.h, shapes), and compute_call_fail. It must not run
  * plans, wait for queues, jobs or batches, or make or release objects of the graph's context;
@@ -59,16 +59,15 @@ typedef struct compute_call_arguments {
  * after the step.
  *
  * Any status but COMPUTE_OK fails the run, which returns it (COMPUTE_ERROR_LAUNCH for a number that
- * is no status) with the message of compute_call_fail. Parts that have not begun are left out. As
- * with every failed run, outputs then hold anything, and parameters are unchanged. Such a failure
- * is not repeated on the CPU. Later runs are not affected. */
+ * is no status) with the message of compute_call_fail. Parts that have not begun are skipped. As
+ * after every failed run, outputs are undefined, and parameters unchanged. Such a failure is not
+ * repeated on the CPU. Later runs are not affected. */
 typedef compute_status (*compute_call_function)(void *user, const compute_call_arguments *arguments,
                                                 int32_t part, int32_t parts);
 
-/** What the error of a failing call says, as printf does; for a function that then returns
- * `status`, which is the result: `return compute_call_fail(arguments, COMPUTE_ERROR_FORMAT, "row %d
- * …", …)`. Of several messages of one part the last stands; if several parts fail, that of the
- * lowest. */
+/** Sets the error message of a failing call, as printf does. Returns `status`, for the function to
+ * return: `return compute_call_fail(arguments, COMPUTE_ERROR_FORMAT, "row %d …", …)`. Of several
+ * messages of one part the last counts; if several parts fail, that of the lowest. */
 COMPUTE_API compute_status compute_call_fail(const compute_call_arguments *arguments,
                                              compute_status status, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
@@ -82,11 +81,11 @@ static inline void compute_call_share(int64_t count, int32_t part, int32_t parts
 }
 
 /** Records the gradient of a call, while compute_gradients does: nodes for d(loss)/d(inputs[i]), of
- * that input's shape and dtype, into input_gradients[i]. These are {0} before, which means that
- * nothing flows to the input; inputs that are not floats stay so. output_gradients[k] is
+ * that input's shape and dtype, into input_gradients[i]. They are initially {0}, which means no
+ * gradient for that input; inputs that are not floats stay so. output_gradients[k] is
  * d(loss)/d(outputs[k]), zeros where the loss does not depend on it, {0} for outputs that are not
- * floats. It may use every builder, compute_call included. A status but COMPUTE_OK fails
- * compute_gradients with it, if the graph has no error by then. */
+ * floats. It may use every builder, compute_call included. A status other than COMPUTE_OK fails
+ * compute_gradients with it, unless the graph already has an error. */
 typedef compute_status (*compute_call_gradient)(void *user, compute_graph *graph,
                                                 const compute_node *inputs,
                                                 const compute_node *outputs,
@@ -94,13 +93,13 @@ typedef compute_status (*compute_call_gradient)(void *user, compute_graph *graph
                                                 compute_node *input_gradients);
 
 enum {
-  /** The outputs depend on the inputs and `user` alone, and nothing else happens: equal calls (of
-   * function, user, inputs and options) may become one, and a call whose inputs are constants may
-   * be made once, while a plan is compiled. Without it the function is called once in each run of a
-   * plan that needs one of its outputs, in the order in which the calls were recorded. It is called
-   * again for a run that is repeated on the CPU (compute_fallback), and when a trainer looks for
-   * numbers that are not finite. A call of which a plan needs no output is not part of it, pure or
-   * not; compute_group makes one part of it that is there for its effects alone. */
+  /** The outputs depend only on the inputs and `user`, and there are no side effects: equal calls
+   * (of function, user, inputs and options) may become one, and a call whose inputs are constants
+   * may be made once, while a plan is compiled. Without it the function is called once in each run
+   * of a plan that needs one of its outputs, in the order in which the calls were recorded. It is
+   * called again for a run that is repeated on the CPU (compute_fallback), and when a trainer looks
+   * for numbers that are not finite. A call of which a plan needs no output is not part of it, pure
+   * or not; compute_group includes one that is there only for its effects. */
   COMPUTE_CALL_PURE = 1 << 0,
 
   COMPUTE_CALL_PARTS_AUTOMATIC = -1 /**< for `parts`: one for each of the context's threads */
@@ -111,7 +110,7 @@ typedef struct compute_call_options {
   uint32_t flags;   /**< COMPUTE_CALL_PURE */
   int32_t parts;    /**< 1 … 65536 or COMPUTE_CALL_PARTS_AUTOMATIC; 0: 1 */
   /** Called exactly once for each call of compute_call, also if that fails: when the graph and all
-   * plans that were compiled from it are gone, by the thread that releases the last. */
+   * plans compiled from it have been released, by the thread that releases the last. */
   void (*release)(void *user);
   compute_call_gradient gradient; /**< NULL: compute_gradients through the call fails */
   uint64_t reserved[4];           /**< must be zero */
@@ -123,9 +122,9 @@ typedef struct compute_call_output {
 } compute_call_output;
 
 /** A call of `function` with the values of `inputs` (up to COMPUTE_CALL_MAX_INPUTS, or none), which
- * makes 1 … COMPUTE_CALL_MAX_OUTPUTS outputs of these dtypes and shapes. Returns the first output;
+ * has 1 … COMPUTE_CALL_MAX_OUTPUTS outputs of these dtypes and shapes. Returns the first output;
  * `results`, if it is not NULL, gets all of them ({0} on failure). NULL options: defaults. A call
- * of which no output has an element is never made.
+ * whose outputs all have no elements is never made.
  *
  * COMPUTE_ERROR_NULL_POINTER (function, inputs, outputs), _INVALID_ARGUMENT (numbers of inputs,
  * outputs, parts, unknown flags, reserved fields), _DTYPE, _SHAPE, _OVERFLOW, _WRONG_GRAPH,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * libcompute in C++17: owning handles, exceptions, operators. A thin header over compute.h, with no
- * library of its own: everything converts to the C type it owns, so that every C function can be
- * called beside it.
+ * libcompute in C++17: owning handles, exceptions, operators. A header-only wrapper of compute.h:
+ * every object converts to the C type it owns, so that C functions can be mixed in.
  *
  *     compute::context context;
  *     compute::tensor x(context.device(), compute::shape(2, 2), {1.f, 2.f, 3.f, 4.f});
  *     std::vector<float> squares = (x * x).read<float>();
  *
- * Calls throw compute::error when the C function below them fails. Thread-safety, limits and the
+ * Calls throw compute::error when the underlying C function fails. Thread-safety, limits and the
  * meaning of arguments are those of the C functions. An object must not outlive its context: what
  * is declared later is destroyed first, so declare the context before them. A handle that was moved
  * from owns nothing and may only be destroyed or assigned to. */
@@ -43,7 +42,8 @@ private:
   compute_error error_;
 };
 
-/** Throws the thread's last error if `status` is not COMPUTE_OK: for calls of C functions. */
+/** Throws the thread's last error if `status` is not COMPUTE_OK: for direct calls of C
+ * functions. */
 inline void check(compute_status status) {
   if (status == COMPUTE_OK) return;
   compute_error e{};
@@ -70,7 +70,7 @@ template <class... Axes> constexpr compute_axes axes(Axes... list) {
 inline constexpr compute_axes all_axes{0, {}};
 inline constexpr compute_axes no_axes{INT32_MIN, {}};
 
-/** The dtype of a C++ type: dtype_of<float> is COMPUTE_F32. There is none for f16 and bf16. */
+/** The dtype of a C++ type: dtype_of<float> is COMPUTE_F32. f16 and bf16 have no C++ type. */
 template <class T> inline constexpr compute_dtype dtype_of = COMPUTE_DTYPE_NONE;
 template <> inline constexpr compute_dtype dtype_of<double> = COMPUTE_F64;
 template <> inline constexpr compute_dtype dtype_of<float> = COMPUTE_F32;
@@ -271,7 +271,7 @@ inline tensor operator-(const tensor &x) {
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
 
-/** A node with its graph, which must outlive it: so that operators can record. */
+/** A node with its graph, which must outlive it, so that operators can record. */
 struct node {
   compute_graph *graph = nullptr;
   compute_node value{};
@@ -349,7 +349,7 @@ public:
     return make<compute_job>(compute_submit, plan_.get(), bindings.begin(), bindings.size(),
                              options);
   }
-  /** A tensor with the shape and dtype of an input or output, where the plan has it. */
+  /** A tensor with the shape and dtype of an input or output, on the plan's device. */
   tensor create_tensor(compute_node of) const {
     return make<compute_tensor>(compute_plan_create_tensor, plan_.get(), of);
   }
@@ -381,7 +381,7 @@ public:
   node scalar(compute_dtype dtype, double value) const {
     return (*this)(compute_scalar, dtype, value);
   }
-  /** A constant of as many values as the shape has. */
+  /** A constant of the given shape and values. */
   template <class T> node constant(compute_shape shape, const std::vector<T> &values) const {
     static_assert(dtype_of<T> != COMPUTE_DTYPE_NONE, "this type has no dtype");
     int64_t count = -1;

@@ -62,13 +62,13 @@ typedef enum compute_probe_state {
   COMPUTE_PROBE_DUPLICATE = 7        /**< another file already provides this backend */
 } compute_probe_state;
 
-/** What became of one candidate module. Strings live as long as the context. */
+/** The state of one candidate module. Strings live as long as the context. */
 typedef struct compute_probe {
   const char *name; /**< "cuda" */
   const char *path; /**< file that was tried; "built in" for what libcompute.a contains */
   compute_probe_state state;
   const char *detail;  /**< the loader's or the module's own message; "" if it loaded */
-  const char *remedy;  /**< what to install or set; "" if there is none */
+  const char *remedy;  /**< what to install or set; "" if there is nothing */
   const char *version; /**< the module's version; "" if it was never loaded */
   uint32_t device_count;
 } compute_probe;
@@ -103,7 +103,7 @@ enum {
   COMPUTE_CAPABILITY_HOST = 1 << 8
 };
 
-/** Static facts of a device. memory_free was true at the time of the call. */
+/** Static properties of a device. memory_free is as of the time of the call. */
 typedef struct compute_device_info {
   char name[32];    /**< as in compute_device_by_name: "cpu", "cuda:0" */
   char backend[32]; /**< module */
@@ -126,14 +126,14 @@ typedef struct compute_device_info {
 } compute_device_info;
 
 /** The device at `index`, best first, or NULL past the end. Devices belong to the context. Slow
- * drivers are only started by the first call; if host memory is too short for one of them, its
- * devices are missing until a later call succeeds. Thread-safe. */
+ * drivers are only started by the first call; if one runs out of host memory, its devices are
+ * missing until a later call succeeds. Thread-safe. */
 COMPUTE_API compute_device *compute_device_at(const compute_context *context, size_t index);
 
-/** The device called `name` ("cpu", "cuda:0"; "cuda" means its first) through `device`. When there
- * is none, COMPUTE_ERROR_NO_DEVICE, and the message lists those that exist; or
- * COMPUTE_ERROR_OUT_OF_MEMORY when its driver could not be started, which the next call tries
- * again. Thread-safe. */
+/** The device called `name` ("cpu", "cuda:0"; "cuda" means its first) through `device`.
+ * COMPUTE_ERROR_NO_DEVICE if there is none, with a message that lists those that exist;
+ * COMPUTE_ERROR_OUT_OF_MEMORY if its driver could not be started, which the next call retries.
+ * Thread-safe. */
 COMPUTE_API compute_status compute_device_by_name(compute_context *context, const char *name,
                                                   compute_device **device);
 
@@ -148,13 +148,13 @@ COMPUTE_API compute_status compute_device_describe(const compute_device *device,
 /** The context of a device. Thread-safe. */
 COMPUTE_API compute_context *compute_device_context(const compute_device *device);
 
-/** Brings a lost device back where its driver can within the process, or notices that a kernel
- * which exceeded a time limit has finished: then nothing was lost. COMPUTE_OK when the device
- * works, also when it was never lost. Once it has been brought back, tensors, plans, queues and
- * existing events stay lost: release them and create new ones; the kernels of new plans are built
- * again. COMPUTE_ERROR_UNSUPPORTED when the driver cannot do it, _DEVICE_LOST while a kernel still
- * runs or when it fails. No other thread may be using the device's tensors and queues.
- * Thread-safe otherwise. */
+/** Recovers a lost device, if its driver can do so within the process, or detects that a kernel
+ * which exceeded a time limit has finished: then nothing was lost. COMPUTE_OK if the device works,
+ * including one that was never lost. After a recovery, existing tensors, plans, queues and events
+ * stay lost: release them and create new ones; the kernels of new plans are built again.
+ * COMPUTE_ERROR_UNSUPPORTED if the driver cannot do it, _DEVICE_LOST while a kernel still runs or
+ * if recovery fails. No other thread may be using the device's tensors and queues. Thread-safe
+ * otherwise. */
 COMPUTE_API compute_status compute_device_recover(compute_device *device);
 
 /** Makes `device` the calling thread's default until the matching pop. Scopes nest 32 deep;
@@ -181,7 +181,7 @@ COMPUTE_API compute_device *compute_queue_device(const compute_queue *queue);
 COMPUTE_API compute_status compute_event_record(compute_queue *queue, compute_event **event);
 COMPUTE_API void compute_event_release(compute_event *event);
 
-/** Waits for an event; or makes a queue wait for it before what is submitted next; or asks without
+/** Waits for an event; makes a queue wait for it before what is submitted next; queries it without
  * waiting. */
 COMPUTE_API compute_status compute_event_wait(compute_event *event);
 COMPUTE_API compute_status compute_queue_wait_event(compute_queue *queue, compute_event *event);
@@ -194,12 +194,12 @@ typedef struct compute_pool_statistics {
   uint64_t bytes_allocated; /**< held from the device: active + cached, in whole blocks */
   uint64_t bytes_active;
   uint64_t bytes_cached;
-  uint64_t bytes_requested; /**< what callers asked for of what is active */
+  uint64_t bytes_requested; /**< bytes that callers requested, of the active ones */
   uint64_t bytes_peak;      /**< highest bytes_active ever */
   uint64_t bytes_budget;    /**< limit of bytes_allocated; 0: the device's memory */
   uint64_t hits;            /**< requests served from the cache */
   uint64_t misses;          /**< requests that went to the device */
-  uint64_t evictions;       /**< cached blocks given back, least recently used first */
+  uint64_t evictions;       /**< cached blocks released, least recently used first */
   uint64_t blocks_active;
   uint64_t blocks_cached;
   uint64_t reserved[8]; /**< zero */
@@ -208,25 +208,25 @@ typedef struct compute_pool_statistics {
 COMPUTE_API compute_status compute_pool_query(const compute_device *device,
                                               compute_pool_statistics *statistics);
 
-/** Limits what the pool may hold; cached blocks beyond it are evicted at once. An allocation that
- * would exceed it fails with COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY. 0 removes the limit. */
+/** Limits the pool's memory; cached blocks beyond it are evicted at once. An allocation that would
+ * exceed it fails with COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY. 0 removes the limit. */
 COMPUTE_API compute_status compute_pool_set_budget(compute_device *device, uint64_t bytes);
 
-/** Gives cached blocks back to the device, least recently used first, until at most `keep_bytes`
- * are cached. Thread-safe, as are the two above. */
+/** Releases cached blocks to the device, least recently used first, until at most `keep_bytes` are
+ * cached. Thread-safe, as are the two above. */
 COMPUTE_API compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes);
 
 /* ---- Built kernels ------------------------------------------------------------------------- */
 
-/** What a device's kernels cost to build, since the context was opened. All 0 for a device that
- * builds nothing, such as the CPU. */
+/** Kernel builds on a device since the context was opened. All 0 for a device that builds nothing,
+ * such as the CPU. */
 typedef struct compute_build_statistics {
   uint64_t programs_compiled;    /**< from source, by the device's compiler */
   uint64_t programs_from_disk;   /**< ready-made from libcompute's cache on disk */
   uint64_t programs_from_driver; /**< ready-made from the driver's own cache, as PoCL keeps one */
-  uint64_t programs_shared;      /**< found again in memory */
-  uint64_t programs_failed;      /**< that the compiler refused */
-  uint64_t build_nanoseconds;    /**< spent in building, all together */
+  uint64_t programs_shared;      /**< found in memory */
+  uint64_t programs_failed;      /**< that the compiler rejected */
+  uint64_t build_nanoseconds;    /**< spent building, in total */
   uint64_t reserved[8];          /**< zero */
 } compute_build_statistics;
 

@@ -21,7 +21,7 @@ extern "C" {
  *   kind          FLOAT, SIGNED or UNSIGNED integer, or LOGIC
  *   bytes         of one element
  *   type          in which programs compute it: F64, F32, I64, I32 or BOOL
- *   element       the C type of what lies in memory: for f16 and bf16 their bits */
+ *   element       the C type in memory: for f16 and bf16 their bits */
 /** clang-format off */
 #define COMPUTE_DTYPES(DTYPE)                                                                      \
   DTYPE(F64, 1, f64, FLOAT, 8, F64, double)                                                        \
@@ -43,18 +43,19 @@ extern "C" {
  * loaded, they become f32, and results round to nearest even. i8, i16, u8 and u16 compute as i32,
  * u32 as i64, and wrap when stored. bool is one byte, 0 or 1.
  *
- * u64 computes as i64 with the same bits. What is the same modulo 2^64 is exact: sums, differences,
- * products, matrix products, bits, shifts to the left, equality, select, and what moves elements.
- * What depends on the order (comparisons, maximum, minimum, sorting, quotients, shifts to the
- * right, absolute values, …) is refused in graphs with COMPUTE_ERROR_DTYPE: cast to i64 where
- * values are below 2^63, or to a float. Casts between u64 and floats are right for all values.
+ * u64 computes as i64 with the same bits. Operations that are the same modulo 2^64 are exact: sums,
+ * differences, products, matrix products, bits, shifts to the left, equality, select, and moving
+ * elements. Those that depend on the order (comparisons, maximum, minimum, sorting, quotients,
+ * shifts to the right, absolute values, …) are refused in graphs with COMPUTE_ERROR_DTYPE: cast to
+ * i64 where values are below 2^63, or to a float. Casts between u64 and floats are correct for all
+ * values.
  *
- * An f16 or bf16 result that a fused kernel passes on without storing it is rounded wherever the
- * rounding could be noticed as anything but a rounding: casts, comparisons, select, sign, floor,
+ * An f16 or bf16 result that a fused kernel passes on without storing it is rounded wherever
+ * skipping it could change more than the rounding error: casts, comparisons, select, sign, floor,
  * ceil, round, trunc, mod, is_nan, is_finite, argmax and argmin always see the rounded value, and
  * the result of a cast to f16 or bf16 is rounded for every consumer. Other arithmetic (and sum,
  * mean, softmax, normalize) within the kernel may use the f32 value, which differs from the rounded
- * one by at most half a unit in the last place; which operations are fused decides.
+ * one by at most half a unit in the last place; this depends on which operations are fused.
  *
  * Casts: to a narrower float round to nearest even; float to integer truncates toward zero and
  * saturates, NaN becomes 0; integer to a narrower integer wraps; anything to bool is "not equal to
@@ -66,8 +67,8 @@ typedef enum compute_dtype {
 #undef COMPUTE_DTYPE_ROW
 } compute_dtype;
 
-/** How many values compute_dtype has, COMPUTE_DTYPE_NONE among them: an array by dtype has that
- * many elements. It grows when dtypes are added; a dtype's number never changes. */
+/** The number of values of compute_dtype, including COMPUTE_DTYPE_NONE: the size of an array
+ * indexed by dtype. It grows when dtypes are added; a dtype's number never changes. */
 #define COMPUTE_DTYPE_PLUS_1(...) +1
 #define COMPUTE_DTYPE_COUNT       (1 COMPUTE_DTYPES(COMPUTE_DTYPE_PLUS_1))
 
@@ -77,10 +78,10 @@ COMPUTE_API size_t compute_dtype_size(compute_dtype dtype);
 /** "f32", "bool", …; "invalid" for an invalid dtype. Thread-safe. */
 COMPUTE_API const char *compute_dtype_name(compute_dtype dtype);
 
-/** What a scatter makes of an element and an update for it. */
+/** How a scatter combines an element with an update. */
 typedef enum compute_scatter_mode {
   COMPUTE_SCATTER_ADD = 0,
-  COMPUTE_SCATTER_SET = 1, /**< the update; of several for one element the last */
+  COMPUTE_SCATTER_SET = 1, /**< the update; the last of several for one element */
   COMPUTE_SCATTER_MUL = 2,
   COMPUTE_SCATTER_MAX = 3, /**< the larger; NaN if either is */
   COMPUTE_SCATTER_MIN = 4  /**< the smaller; NaN if either is */
@@ -102,8 +103,8 @@ typedef struct compute_shape {
 
 /** A list of axes. Negative axes count from the end. An empty list means all axes, in reverse order
  * where the order counts (transpose). COMPUTE_NO_AXES means none: a reduction along no axes is its
- * operand, and transpose leaves the order as it is. A program that works out its axes, and may find
- * none, writes `axes.count ? axes : COMPUTE_NO_AXES`. */
+ * operand, and transpose keeps the order. A program that computes its axes, possibly none, writes
+ * `axes.count ? axes : COMPUTE_NO_AXES`. */
 typedef struct compute_axes {
   int32_t count;
   int32_t axis[COMPUTE_MAX_RANK];
@@ -119,7 +120,7 @@ typedef struct compute_axes {
  * a rank outside 0 … 8 and COMPUTE_ERROR_OVERFLOW when the product exceeds 63 bits. Thread-safe. */
 COMPUTE_API compute_status compute_shape_count(compute_shape shape, int64_t *count);
 
-/** Writes "[64,784]" to `text`, cut to `bytes`. Returns `text`. Thread-safe. */
+/** Writes "[64,784]" to `text`, truncated to `bytes`. Returns `text`. Thread-safe. */
 COMPUTE_API char *compute_shape_text(compute_shape shape, char *text, size_t bytes);
 
 /** Whether both have the same rank and sizes. Thread-safe. */

@@ -3,14 +3,14 @@
  * Eager calls: one operation on tensors, done when the call returns.
  *
  * Each function is the operation of the same name in graph.h, with the same rules for shapes and
- * dtypes; it runs through the same plans, which are found again by operation, attributes, dtypes,
- * shapes and device (the context keeps the 256 used last). The work happens on the device of the
+ * dtypes; it runs through the same plans, cached by operation, attributes, dtypes, shapes and
+ * device (the context keeps the 256 most recently used). The work happens on the device of the
  * first operand; operands on other devices of the context are copied there. Operands may be views.
  *
  * *result receives a new dense tensor on that device; it belongs to the caller (or to the open
- * memory scope), and is left alone on failure. All functions are thread-safe. They return
+ * memory scope). *result is unchanged on failure. All functions are thread-safe. They return
  * COMPUTE_OK or: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT for operands of two contexts, _SHAPE,
- * _DTYPE, _OVERFLOW and _INVALID_ARGUMENT as the operation says in graph.h, _INDEX for an index
+ * _DTYPE, _OVERFLOW and _INVALID_ARGUMENT as for the operation in graph.h, _INDEX for an index
  * outside its axis, _OUT_OF_MEMORY, _OUT_OF_DEVICE_MEMORY, and what compute_run reports.
  *
  * Constants are made by compute_tensor_full and compute_tensor_from_host (tensor.h), views that
@@ -31,8 +31,8 @@ COMPUTE_API compute_status compute_tensor_index(compute_device *device, compute_
                                                 compute_shape shape, int32_t axis,
                                                 compute_tensor **result);
 
-/** Uniform in [0, 1), as compute_random_uniform; `seed` is an i64 scalar, whose device does the
- * work. compute_tensor_random takes its seed as a number. */
+/** Uniform in [0, 1), as compute_random_uniform; `seed` is an i64 scalar, whose device is used.
+ * compute_tensor_random takes its seed as a number. */
 COMPUTE_API compute_status compute_tensor_random_uniform(const compute_tensor *seed,
                                                          compute_dtype dtype, compute_shape shape,
                                                          uint32_t stream, compute_tensor **result);
@@ -166,7 +166,7 @@ COMPUTE_API compute_status compute_tensor_clamp_i64(const compute_tensor *x, int
 COMPUTE_API compute_status compute_tensor_transpose(const compute_tensor *x, compute_axes order,
                                                     compute_tensor **result);
 
-/** Another shape of as many elements; one size may be −1. */
+/** Another shape with the same number of elements; one size may be −1. */
 COMPUTE_API compute_status compute_tensor_reshape(const compute_tensor *x, compute_shape shape,
                                                   compute_tensor **result);
 

@@ -53,20 +53,19 @@ typedef struct compute_fit_map {
 } compute_fit_map;
 
 typedef struct compute_fit_options {
-  compute_fit_problem problem; /**< `inputs` is set by the library from what follows; leave it 0 */
+  compute_fit_problem problem; /**< leave `inputs` 0: the library sets it from the fields below */
   compute_dtype dtype;         /**< of the pixels: COMPUTE_F32 (also for 0) or COMPUTE_U16 */
 
-  /** Frames instead of ROI stacks; 0: a stack. With a stack they may be set, too, when maps are as
-   * large as the frames: then COMPUTE_FIT_STACK is to be among problem.flags. */
+  /** Frames instead of ROI stacks; 0: a stack. For a stack with maps of the frames' size, set
+   * these, too, and add COMPUTE_FIT_STACK to problem.flags. */
   int64_t frame_rows, frame_columns;
 
   compute_fit_map offset, gain, variance; /**< copied */
-  const uint8_t *mask;                    /**< of the maps' size, 0 for pixels that do not count */
+  const uint8_t *mask;                    /**< of the maps' size, 0 for pixels to ignore */
   int64_t mask_rows, mask_columns;
 
-  /** For frames: spots are found by the library; without it the corners are the caller's. */
-  bool
-      find; /**< results then go to the run's `write` alone: their number is not known in advance */
+  /** For frames: the library finds the spots; without it the caller gives the corners. */
+  bool find; /**< results then go only to the run's `write`: their number is not known in advance */
   compute_spot_options spots; /**< spots.h */
 
   /** As in compute_batch_options. */
@@ -81,7 +80,7 @@ typedef struct compute_fit_options {
   uint64_t reserved[8]; /**< must be zero */
 } compute_fit_options;
 
-/** Makes a fitter: checks the problem and compiles it for its devices. The maps are copied.
+/** Creates a fitter: checks the problem and compiles it for its devices. The maps are copied.
  * Ownership of *fit passes to the caller. Errors: those of compute_gaussian_fit and
  * compute_batch_create, before any work. Thread-safe. */
 COMPUTE_API compute_status compute_fit_create(compute_context *context,
@@ -92,7 +91,7 @@ COMPUTE_API compute_status compute_fit_create(compute_context *context,
 COMPUTE_API void compute_fit_release(compute_fit *fit);
 
 /** Arrays of results, one entry or row for each ROI; NULL for what is not needed. P is the model's
- * number of parameters. What is requested must be among problem.outputs. */
+ * number of parameters. Each must be among problem.outputs. */
 typedef struct compute_fit_results {
   float *parameters;    /**< [n, P], positions from the centre of the ROI's first pixel */
   float *std;           /**< [n, P] */
@@ -106,7 +105,7 @@ typedef struct compute_fit_results {
 } compute_fit_results;
 
 /** Takes `count` results, the first of them of ROI number `first`. All outputs of the problem are
- * there; `corners` are [count, 3] (frame, row, column), or NULL for stacks without them. Valid
+ * present; `corners` are [count, 3] (frame, row, column), or NULL for stacks without them. Valid
  * during the call. Calls come in order, from the thread that called compute_fit_run, and once for
  * every batch, so also with a count of 0 when frames had no spots; `next_frame` is the number of
  * frames complete with this call (0 for stacks). A status that is not COMPUTE_OK ends the run. */
@@ -124,9 +123,9 @@ typedef struct compute_fit_run_options {
   int64_t frames; /**< 0 for stacks; else frames, or COMPUTE_BATCH_UNTIL_END, with `write` */
 
   /** Arrays in host memory, NULL if there are none. */
-  const int32_t
-      *corners;       /**< [count, 3]; every ROI inside its frame; for frames: those ascending */
-  const float *sigma; /**< [count, 2] */
+  const int32_t *corners; /**< [count, 3]; every ROI inside its frame; for frames: in ascending
+                           * order of frames */
+  const float *sigma;     /**< [count, 2] */
   const float *start, *lower, *upper; /**< [count, P], NaN for "not given" */
 
   /** Room for `count`. All statuses are COMPUTE_FIT_NOT_RUN before any work; when the call returns,
@@ -154,17 +153,17 @@ typedef struct compute_fit_summary {
 
 /** Fits everything and returns when results are delivered. `summary` (may be NULL) is filled in
  * also on failure. Errors: COMPUTE_ERROR_INVALID_ARGUMENT (corners outside their frame or not
- * ascending, results that are not computed, arrays that the fitter was not made for: all before any
- * work), _CANCELLED, _INVALID_STATE while a run is in progress, and those of compute_batch_run.
- * Which of sigma, start, lower and upper are given may change from run to run: for a combination
- * that is new, plans are compiled first. */
+ * ascending, results that are not computed, arrays for which the fitter was not created: all before
+ * any work), _CANCELLED, _INVALID_STATE while a run is in progress, and those of compute_batch_run.
+ * Different runs may give different ones of sigma, start, lower and upper; for a new combination,
+ * plans are compiled first. */
 COMPUTE_API compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *options,
                                            compute_fit_summary *summary);
 
-/** Starts a run on a thread of its own and returns; what `options` points to must live until it has
- * ended, and callbacks come on that thread. compute_fit_wait returns the run's status and its
- * error, and may be called once for each start. _INVALID_STATE: nothing was started, or a run is
- * still to be waited for. */
+/** Starts a run on a new thread and returns; what `options` points to must live until the run has
+ * ended, and callbacks are called on that thread. compute_fit_wait returns the run's status and its
+ * error, and may be called once for each start. _INVALID_STATE: nothing was started, or an earlier
+ * run has not been waited for. */
 COMPUTE_API compute_status compute_fit_start(compute_fit *fit,
                                              const compute_fit_run_options *options);
 COMPUTE_API compute_status compute_fit_poll(compute_fit *fit, bool *done);
@@ -173,18 +172,18 @@ COMPUTE_API compute_status compute_fit_wait(compute_fit *fit, compute_fit_summar
 /** Makes the run in progress end as compute_batch_cancel does. Thread-safe, from callbacks too. */
 COMPUTE_API void compute_fit_cancel(compute_fit *fit);
 
-/** Seconds that each part of a run was busy. Parts work at the same time, so together they may take
- * longer than the run; the one that was busy longest is what the others wait for. */
+/** Seconds that each stage of a run was busy. Stages overlap, so their sum may exceed the run's
+ * time; the one that was busy longest limits the speed. */
 typedef struct compute_fit_times {
-  double seconds; /**< of the run, but for what it needs before its first batch */
+  double seconds; /**< of the run, excluding the preparation before its first batch */
   double reading; /**< the source */
   double finding; /**< spots: devices, and the host while it waits for them */
-  double fitting; /**< devices with anything else: transfers count; the mean of several, as above */
+  double fitting; /**< devices with all other work, including transfers; the mean of several */
   double writing; /**< distributing results, and `write` */
   uint64_t reserved[4];
 } compute_fit_times;
 
-/** The times of the run in progress so far, else of the last one; all 0 before the first.
+/** The times of the run in progress so far, otherwise of the last one; all 0 before the first.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
 COMPUTE_API compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times);
 

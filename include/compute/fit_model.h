@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * What a batched Gaussian fit computes: models, cameras, solvers, outputs, and the order of
- * everything. Used by compute/fit.h, by the graph's gaussian_fit and by backends (kernel kind FIT).
+ * What a batched Gaussian fit computes: models, cameras, solvers, outputs, and their layout. Used
+ * by compute/fit.h, by the graph's gaussian_fit and by backends (kernel kind FIT).
  *
  * Conventions. The pixel in row i and column j has its centre at y = i, x = j, counted from 0, and
- * reaches half a pixel to each side. Lengths are in pixels, z in micrometres, N (photons of the
- * whole spot) and bg (photons per pixel) in photo-electrons. A fitted position counts from the
+ * extends half a pixel to each side. Lengths are in pixels, z in micrometres, N (photons of the
+ * whole spot) and bg (photons per pixel) in photo-electrons. A fitted position is relative to the
  * centre of the ROI's first pixel; add the ROI's corner for the position in the frame.
  *
  * The expected image is mu = bg + N · Ex · Ey, where Ex and Ey are the Gaussian integrated over the
@@ -47,19 +47,19 @@ static inline int32_t compute_fit_parameter_count(compute_fit_model model) {
 
 typedef enum compute_fit_profile {
   COMPUTE_FIT_INTEGRATED = 0, /**< over each pixel: what a camera sees */
-  COMPUTE_FIT_SAMPLED = 1     /**< at pixel centres: for comparison with programs that do so */
+  COMPUTE_FIT_SAMPLED = 1     /**< at pixel centres: for comparison with programs that do this */
 } compute_fit_profile;
 
 typedef enum compute_fit_solver {
-  /** Maximum likelihood by Fisher scoring with the whole information matrix. */
+  /** Maximum likelihood by Fisher scoring with the full information matrix. */
   COMPUTE_FIT_FISHER = 0,
   /** Maximum likelihood by Newton's method in each parameter separately (Smith et al. 2010): always
    * `iterations` steps. */
   COMPUTE_FIT_NEWTON = 1,
   /** Maximum likelihood by Levenberg–Marquardt (Laurence and Chromy 2010). */
   COMPUTE_FIT_LEVENBERG_MARQUARDT = 2,
-  /** Unweighted least squares by Levenberg–Marquardt. Uncertainties are those of maximum
-   * likelihood at the result: what the data allow, not what this solver reaches. */
+  /** Unweighted least squares by Levenberg–Marquardt. Uncertainties are the Cramér–Rao bound at the
+   * result, which this solver does not attain. */
   COMPUTE_FIT_LEAST_SQUARES = 3
 } compute_fit_solver;
 
@@ -68,20 +68,20 @@ typedef enum compute_fit_solver {
 typedef enum compute_fit_camera {
   COMPUTE_FIT_IDEAL = 0, /**< d = value; Poisson */
   /** d = (value − offset) · gain / em_gain. The excess noise factor 2 multiplies variances (so
-   * standard deviations grow by sqrt 2), and the test of fit allows for it. */
+   * standard deviations grow by sqrt 2), and the goodness-of-fit test accounts for it. */
   COMPUTE_FIT_EMCCD = 1,
-  /** d = (value − offset) · gain, and readout noise of `variance` electrons²: d + variance is taken
-   * as Poisson with mean mu + variance. */
+  /** d = (value − offset) · gain, and readout noise of `variance` electrons²: d + variance is
+   * treated as Poisson with mean mu + variance. */
   COMPUTE_FIT_SCMOS = 2
 } compute_fit_camera;
 
-/** What became of an ROI. */
+/** The outcome for one ROI. */
 typedef enum compute_fit_status {
-  COMPUTE_FIT_NOT_RUN = 0, /**< no fit: what outputs hold before they are written */
+  COMPUTE_FIT_NOT_RUN = 0, /**< no fit: the initial value of outputs */
   COMPUTE_FIT_CONVERGED = 1,
-  COMPUTE_FIT_MAX_ITERATIONS = 2, /**< the last step was still larger than asked for */
+  COMPUTE_FIT_MAX_ITERATIONS = 2, /**< the last step was still larger than required */
   COMPUTE_FIT_AT_BOUND = 3,       /**< converged with a parameter held at its bound */
-  COMPUTE_FIT_SINGULAR = 4,       /**< the information matrix has no inverse; no uncertainties */
+  COMPUTE_FIT_SINGULAR = 4,       /**< the information matrix is singular; no uncertainties */
   COMPUTE_FIT_BAD_DATA = 5        /**< NaN, infinite, no light, corner outside, too few pixels */
 } compute_fit_status;
 
@@ -89,9 +89,9 @@ typedef enum compute_fit_status {
 
 /* ---- Outputs -------------------------------------------------------------------------------
  *
- * One record of f32 for each ROI. Its columns are those of the outputs that are asked for, in the
- * order of the bits; P is the model's number of parameters. Fits that could not be made have NaN in
- * every column but iterations and status. */
+ * One record of f32 for each ROI. Its columns are those of the requested outputs, in the order of
+ * the bits; P is the model's number of parameters. Failed fits have NaN in every column but
+ * iterations and status. */
 enum {
   COMPUTE_FIT_PARAMETERS = 1 << 0, /**< P columns */
   COMPUTE_FIT_STD = 1 << 1, /**< P: square roots of the Cramér–Rao bound; 0 if held fixed */
@@ -100,13 +100,13 @@ enum {
   /** 1: probability of a fit as bad as this one or worse, by chi-squared with as many degrees of
    * freedom as pixels less free parameters */
   COMPUTE_FIT_P_RAW = 1 << 4,
-  /** 1: the same with the mean and the variance that the ratio really has at these counts; uniform
-   * in [0, 1] for good fits at any light level */
+  /** 1: the same with the actual mean and variance of the ratio at these counts; uniform in [0, 1]
+   * for good fits at any light level */
   COMPUTE_FIT_P_VALUE = 1 << 5,
   COMPUTE_FIT_ITERATIONS = 1 << 6, /**< 1: steps taken, as a number */
   COMPUTE_FIT_STATUS = 1 << 7,     /**< 1: compute_fit_status, as a number */
   COMPUTE_FIT_ALL_OUTPUTS = (1 << 8) - 1,
-  /** What fits usually need: all but the covariance and the raw p-value. */
+  /** The default outputs: all but the covariance and the raw p-value. */
   COMPUTE_FIT_USUAL_OUTPUTS = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD | COMPUTE_FIT_RATIO |
                               COMPUTE_FIT_P_VALUE | COMPUTE_FIT_ITERATIONS | COMPUTE_FIT_STATUS
 };
@@ -114,14 +114,14 @@ enum {
 /* ---- Inputs that a fit may have besides the pixels ----------------------------------------- */
 enum {
   /** i32 [n, 3]: frame, row and column of the ROI's first pixel. Without COMPUTE_FIT_STACK the
-   * pixels are whole frames [frames, height, width]; with it they are an ROI stack all the same,
-   * and corners give each ROI's position in the maps. */
+   * pixels are whole frames [frames, height, width]; with it they are still an ROI stack, and
+   * corners give each ROI's position in the maps. */
   COMPUTE_FIT_WITH_CORNERS = 1 << 0,
   /** f32 maps, of the ROI's size, or of the frame's where there are corners. */
   COMPUTE_FIT_WITH_OFFSET = 1 << 1,
   COMPUTE_FIT_WITH_GAIN = 1 << 2,
   COMPUTE_FIT_WITH_VARIANCE = 1 << 3,
-  COMPUTE_FIT_WITH_MASK = 1 << 4,  /**< u8, of a map's size: pixels where it is 0 do not count */
+  COMPUTE_FIT_WITH_MASK = 1 << 4,  /**< u8, of a map's size: pixels where it is 0 are ignored */
   COMPUTE_FIT_WITH_SIGMA = 1 << 5, /**< f32 [n, 2]: sigma of each ROI, x and y */
   COMPUTE_FIT_WITH_START = 1 << 6, /**< f32 [n, P]: starting values; NaN: estimate this one */
   COMPUTE_FIT_WITH_LOWER = 1 << 7, /**< f32 [n, P]: bounds; NaN: the default */
@@ -131,7 +131,7 @@ enum {
 
 /* ---- The problem ---------------------------------------------------------------------------
  *
- * Zero is a sensible value of every field but model, rows, columns and sigma. */
+ * Zero means the default for every field but model, rows, columns and sigma. */
 typedef struct compute_fit_problem {
   compute_fit_model model;
   compute_fit_profile profile;
@@ -148,15 +148,15 @@ typedef struct compute_fit_problem {
 
   /* Bit i refers to parameter i. */
   uint32_t fixed;     /**< stays at its starting value */
-  uint32_t start_set; /**< start[i] counts; else it is estimated from the pixels */
+  uint32_t start_set; /**< start[i] is used; otherwise it is estimated from the pixels */
   uint32_t lower_set; /**< lower[i] applies, within the default bounds (below) */
-  uint32_t upper_set; /**< upper[i] counts, likewise */
+  uint32_t upper_set; /**< upper[i] applies, likewise */
   double start[COMPUTE_FIT_MAX_PARAMETERS];
   double lower[COMPUTE_FIT_MAX_PARAMETERS];
   double upper[COMPUTE_FIT_MAX_PARAMETERS];
 
-  /** Widths for x and y, > 0 (sigma[1] = 0: as sigma[0]): fixed in XYNB, at focus in XYZNB, where
-   * the others start. */
+  /** Widths for x and y, > 0 (sigma[1] = 0: as sigma[0]): fixed in XYNB, at focus in XYZNB,
+   * starting values in the others. */
   double sigma[2];
   double depth, gamma;   /**< XYZNB, µm; depth > 0 */
   double a[2], b[2];     /**< XYZNB: for x and y */
@@ -178,8 +178,8 @@ enum { COMPUTE_FIT_STACK = 1 << 0 };
 #define COMPUTE_FIT_LEAST_PHOTONS 1e-3
 #define COMPUTE_FIT_LEAST_SIGMA   0.1
 
-/** The problem's number of outputs' columns, for outputs as they are in the record. `outputs` as
- * in compute_fit_problem, 0 for the default. */
+/** The number of columns of an output in the record. `outputs` as in compute_fit_problem, 0 for the
+ * default. */
 static inline int32_t compute_fit_output_columns(compute_fit_model model, uint32_t output) {
   int32_t p = compute_fit_parameter_count(model);
   switch (output) {

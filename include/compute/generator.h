@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Kernel source that the core writes for backends with a compiler, and the parameters it is tuned
- * with. For those who write a backend; included by compute/backend.h.
+ * Kernel source that the core writes for backends with a compiler, and its tuning parameters. For
+ * authors of backends; included by compute/backend.h.
  *
- * From a descriptor, a target and a set of parameters the core's generator makes source text in one
- * of three dialects, and says how to launch it. The same text serves many descriptors: sizes and
- * strides are launch arguments, only their pattern (0, 1, other) is in the text. So a module keeps
- * the programs it has built by the bytes of their source. */
+ * From a descriptor, a target and a set of parameters the core's generator creates source text in
+ * one of three dialects, with its launches. The same text serves many descriptors: sizes and
+ * strides are launch arguments, only their pattern (0, 1, other) is in the text. So a module caches
+ * the programs it has built by their source text. */
 #ifndef COMPUTE_GENERATOR_H
 #define COMPUTE_GENERATOR_H
 
@@ -20,24 +20,23 @@ extern "C" {
 
 typedef enum compute_dialect {
   COMPUTE_DIALECT_OPENCL = 0, /**< OpenCL C 1.2 */
-  COMPUTE_DIALECT_CUDA = 1,   /**< CUDA C++ as NVRTC takes it, without any header */
+  COMPUTE_DIALECT_CUDA = 1,   /**< CUDA C++ for NVRTC, without headers */
   COMPUTE_DIALECT_C = 2 /**< C11 with GNU extensions; items of a group are run by a caller that
                          * offers the functions named in kernels/dialect_c.h */
 } compute_dialect;
 
 enum {
-  COMPUTE_TARGET_F64 = 1 << 0, /**< f64 arithmetic */
-  COMPUTE_TARGET_F16 = 1 << 1, /**< f16 as a type, not only as storage */
-  COMPUTE_TARGET_FAST_LOCAL =
-      1 << 2,                       /**< local memory is a memory of its own, faster than global */
+  COMPUTE_TARGET_F64 = 1 << 0,        /**< f64 arithmetic */
+  COMPUTE_TARGET_F16 = 1 << 1,        /**< f16 as a type, not only as storage */
+  COMPUTE_TARGET_FAST_LOCAL = 1 << 2, /**< local memory is dedicated and faster than global */
   COMPUTE_TARGET_LOCKSTEP = 1 << 3, /**< items run in groups of `lanes` on one instruction stream */
   COMPUTE_TARGET_MATRIX_CORES = 1 << 4, /**< matrix units of the CUDA dialect for f16, bf16, TF32 */
   COMPUTE_TARGET_FAULT_RECORDS =
       1 << 5 /**< the module has COMPUTE_GENERATED_FAULT_WORDS for faults */
 };
 
-/** What generator and tuner must know of a device. Texts are zero-terminated. Constant while the
- * device lives. */
+/** What the generator and the tuner need to know about a device. Texts are zero-terminated.
+ * Constant while the device lives. */
 typedef struct compute_target {
   size_t struct_size;
   compute_dialect dialect;
@@ -50,7 +49,7 @@ typedef struct compute_target {
   char driver[128];
   uint32_t compute_units;
   uint32_t lanes;             /**< 1 if unknown */
-  uint32_t vector_width;      /**< f32 elements that one load or store should move */
+  uint32_t vector_width;      /**< preferred number of f32 elements per load or store */
   uint32_t group_limit;       /**< items of one group */
   uint32_t group_limit_of[3]; /**< in each dimension */
   uint64_t local_bytes;       /**< of one group */
@@ -59,11 +58,11 @@ typedef struct compute_target {
 
 /* ---- Parameters ---------------------------------------------------------------------------- */
 
-/** How a kernel is cut up. 0 leaves a value to the generator's default choice; a value that a kind
- * does not use is ignored. The generator refuses combinations that the target cannot run. */
+/** How a kernel is partitioned. 0 leaves a value to the generator; a value that a kind does not use
+ * is ignored. The generator refuses combinations that the target cannot run. */
 typedef struct compute_tuning {
   uint32_t implementation;   /**< 0: generated; from 1: the module's own (a vendor's library) */
-  uint32_t variant;          /**< of the forms of this kind; 0: the default choice */
+  uint32_t variant;          /**< of the variants of this kind; 0: the default */
   uint32_t group_x, group_y; /**< items of a group */
   uint32_t vector;           /**< elements of one load or store */
   uint32_t items;            /**< vectors that one item handles in a row (MAP, COPY, REDUCE) */
@@ -72,7 +71,7 @@ typedef struct compute_tuning {
   uint32_t groups;                 /**< groups launched for each compute unit, for grid strides */
 } compute_tuning;
 
-/** Where a set of parameters came from. */
+/** The origin of a set of parameters. */
 typedef enum compute_tuning_source {
   COMPUTE_TUNING_HEURISTIC = 0,
   COMPUTE_TUNING_TABLE = 1, /**< built into the library */
@@ -96,12 +95,12 @@ typedef struct compute_generated_buffer {
 } compute_generated_buffer;
 
 /** One launch of a generated program. The entry point takes the buffers in order as pointers to
- * global memory, then one struct by value: `shape_bytes` of them, which start with an int64_t for
- * each buffer, its offset in elements from the pointer passed. The module fills these in; the
- * rest of the struct is constant. */
+ * global memory, then one struct of `shape_bytes` by value, which starts with an int64_t for each
+ * buffer: its offset in elements from the pointer passed. The module fills these in; the rest of
+ * the struct is constant. */
 typedef struct compute_generated_launch {
   const char *entry;
-  uint32_t group[3];  /**< items; the source requires just these */
+  uint32_t group[3];  /**< items; the source requires exactly this size */
   uint32_t groups[3]; /**< each ≥ 1; [1] and [2] ≤ 65535 */
   uint32_t buffer_count;
   const compute_generated_buffer *buffers;
@@ -111,8 +110,8 @@ typedef struct compute_generated_launch {
 
 #define COMPUTE_GENERATED_LAUNCHES 4
 
-/** Launches run in sequence; each sees what the earlier ones wrote. None at all means that there
- * is nothing to do. */
+/** Launches run in sequence; each sees what the earlier ones wrote. No launches: there is nothing
+ * to do. */
 typedef struct compute_generated {
   size_t struct_size;
   const char *source; /**< zero-terminated; NULL without launches */
@@ -121,8 +120,8 @@ typedef struct compute_generated {
   /** Whether launches take COMPUTE_GENERATED_FAULT: a word that they set to 1 when an index in the
    * data is out of range (and leave alone otherwise); for targets with
    * COMPUTE_TARGET_FAULT_RECORDS the first of COMPUTE_GENERATED_FAULT_WORDS words, of which the
-   * others are filled in then. The module keeps zeroed words for each queue, as many faults as it
-   * wants to tell apart; when it finds one set while waiting for the queue, the wait fails with
+   * others are filled in then. The module keeps zeroed words for each queue, for as many faults as
+   * it wants to distinguish; if it finds one set while waiting for the queue, the wait fails with
    * COMPUTE_ERROR_INDEX, and the words are zeroed again. */
   bool faults;
   uint32_t launch_count;

@@ -2,14 +2,14 @@
 /** @file
  * Graphs: operations recorded once, compiled to a plan (plan.h), run many times.
  *
- * A builder call appends a node and returns its handle. Calls never need a check of their own: the
+ * A builder call appends a node and returns its handle. Calls need not be checked individually: the
  * first error stays in the graph with the operation's name and the shapes, every later call returns
  * the invalid node {0}, and compute_compile (or compute_graph_status) reports it. A call that fails
- * leaves the graph as it was; compute_graph_clear_error lets building continue. Operands must
- * have equal dtypes unless stated otherwise; compute_cast converts. Shapes broadcast as in
- * NumPy. A graph under construction belongs to one thread; a finished graph may be compiled from
- * several. Compute and storage dtypes are described in dtype.h; docs/reference/operations.md is the
- * table of all operations, made from the same source as this library. */
+ * leaves the graph as it was; compute_graph_clear_error lets building continue. Operands must have
+ * equal dtypes unless stated otherwise; compute_cast converts. Shapes broadcast as in NumPy. A
+ * graph under construction belongs to one thread; a finished graph may be compiled from several.
+ * Compute and storage dtypes are described in dtype.h; docs/reference/operations.md is the table of
+ * all operations, made from the same source as this library. */
 #ifndef COMPUTE_GRAPH_H
 #define COMPUTE_GRAPH_H
 
@@ -27,7 +27,7 @@ typedef struct compute_node {
   uint32_t graph; /**< serial number of its graph */
 } compute_node;
 
-/** NULL when memory is short or `context` is NULL (see compute_error_get). Owned by the caller. */
+/** NULL when out of memory or if `context` is NULL (see compute_error_get). Owned by the caller. */
 COMPUTE_API compute_graph *compute_graph_create(compute_context *context);
 
 /** Frees the graph and its references to parameters. Plans stay usable. NULL is allowed. */
@@ -37,15 +37,15 @@ COMPUTE_API void compute_graph_release(compute_graph *graph);
 COMPUTE_API compute_status compute_graph_status(const compute_graph *graph);
 
 /** Clears the graph's error, so that building can continue: to try one form of an operation, and
- * another if it is refused. The graph is as it was before the failing call. That call has left
- * nothing in it, even if it records many nodes (a loss, compute_gradients, an optimizer step, a
- * layer) and failed half-way, and later calls recorded nothing. Nodes recorded before it stay
- * valid; the {0} that failed calls returned stays invalid, and using it is a new error
- * (COMPUTE_ERROR_WRONG_GRAPH), except where {0} stands for an operand that is left out. Handles
- * that your own code took from inside a failing compute_layer_apply are invalid, too. Works for
- * every error, out of memory included, and does nothing if the graph has none or is NULL. The
- * thread's last error (compute_error_get) stays. Like every builder call, only for the thread that
- * builds the graph, and not while another compiles it. */
+ * another if it is refused. The graph is as it was before the failing call, which has left nothing
+ * in it, even if it records many nodes (a loss, compute_gradients, an optimizer step, a layer) and
+ * failed half-way, and later calls recorded nothing. Nodes recorded before it stay valid; the {0}
+ * that failed calls returned stays invalid, and using it is a new error
+ * (COMPUTE_ERROR_WRONG_GRAPH), except where {0} stands for an omitted operand. Handles that your
+ * own code took from inside a failing compute_layer_apply are invalid, too. Works for every error,
+ * out of memory included, and does nothing if the graph has none or is NULL. The thread's last
+ * error (compute_error_get) stays. Like every builder call, only for the thread that builds the
+ * graph, and not while another compiles it. */
 COMPUTE_API void compute_graph_clear_error(compute_graph *graph);
 
 COMPUTE_API compute_context *compute_graph_context(const compute_graph *graph);
@@ -75,10 +75,10 @@ COMPUTE_API compute_node compute_constant(compute_graph *graph, compute_dtype dt
 /** A constant of rank 0; and a tensor whose every element is `value`, which takes no memory.
  *
  * COMPUTE_ERROR_INVALID_ARGUMENT for a value that the dtype does not hold: for integers a fraction,
- * NaN, an infinity and what is out of range, for bool all but 0 and 1, for floats a finite number
- * that would become infinite (f16: from 65520 on). Floats hold NaN and infinities, and round what
- * lies between two of their values to the nearest. A double is exact for integers up to 2^53 only:
- * write larger ones with the forms below. */
+ * NaN, an infinity or a value out of range, for bool all but 0 and 1, for floats a finite number
+ * that would become infinite (f16: from 65520 on). Floats hold NaN and infinities, and round other
+ * values to nearest. A double is exact for integers up to 2^53 only: use the functions below for
+ * larger ones. */
 COMPUTE_API compute_node compute_scalar(compute_graph *graph, compute_dtype dtype, double value);
 COMPUTE_API compute_node compute_full(compute_graph *graph, compute_dtype dtype,
                                       compute_shape shape, double value);
@@ -95,7 +95,7 @@ COMPUTE_API compute_node compute_index(compute_graph *graph, compute_dtype dtype
                                        compute_shape shape, int32_t axis);
 
 /** Uniform in [0, 1): Philox4x32-10 with the i64 scalar node `seed` as key, `stream` and the
- * element's row-major position as counter. Same numbers on every device. */
+ * element's row-major position as counter. The same numbers on every device. */
 COMPUTE_API compute_node compute_random_uniform(compute_graph *graph, compute_dtype dtype,
                                                 compute_shape shape, compute_node seed,
                                                 uint32_t stream);
@@ -143,8 +143,8 @@ COMPUTE_API compute_node compute_gelu(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_gelu_tanh(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_silu(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_softplus(compute_graph *graph, compute_node x);
-/** COMPUTE_ERROR_INVALID_ARGUMENT for a slope or alpha that is not finite, or not in f32 (f64 for
- * an x in f64). */
+/** COMPUTE_ERROR_INVALID_ARGUMENT for a slope or alpha that is not finite, also as f32 (f64 for an
+ * x in f64). */
 COMPUTE_API compute_node compute_leaky_relu(compute_graph *graph, compute_node x, double slope);
 COMPUTE_API compute_node compute_elu(compute_graph *graph, compute_node x, double alpha);
 
@@ -187,30 +187,29 @@ COMPUTE_API compute_node compute_select(compute_graph *graph, compute_node condi
                                         compute_node a, compute_node b);
 
 /** x limited to low … high; for integers, to the whole numbers among them. A limit beyond the
- * dtype's range does not limit: −infinity and infinity never do. COMPUTE_ERROR_INVALID_ARGUMENT
- * where no value of the dtype lies in low … high, as when low > high or one is NaN. */
+ * dtype's range does not limit: −infinity and infinity never do. COMPUTE_ERROR_INVALID_ARGUMENT if
+ * no value of the dtype is in low … high, as when low > high or one is NaN. */
 COMPUTE_API compute_node compute_clamp(compute_graph *graph, compute_node x, double low,
                                        double high);
 
-/** The same with limits that any i64 can be. A float x must hold both exactly. */
+/** The same with i64 limits. A float x must hold both exactly. */
 COMPUTE_API compute_node compute_clamp_i64(compute_graph *graph, compute_node x, int64_t low,
                                            int64_t high);
 
 /* ---- Shape --------------------------------------------------------------------------------- */
 
-/** Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. Costs nothing
- * where the consumer can stride. */
+/** Axes in a new order; an empty list reverses them, COMPUTE_NO_AXES leaves them. Free if the
+ * consumer supports strides. */
 COMPUTE_API compute_node compute_transpose(compute_graph *graph, compute_node x,
                                            compute_axes order);
 
-/** Another shape of as many elements; one size may be −1 and is then worked out. */
+/** Another shape with the same number of elements; one size may be −1 and is then inferred. */
 COMPUTE_API compute_node compute_reshape(compute_graph *graph, compute_node x, compute_shape shape);
 
 /** Elements start, start + step, … (`count` of them) along `axis`. A negative start counts from the
- * end. Nothing is clipped: start must be in −size … size, and every element that is taken inside
- * the axis (so start = size, the end, goes with count 0 only), else COMPUTE_ERROR_SHAPE; that
- * includes a start past the end with count 0. COMPUTE_ERROR_INVALID_ARGUMENT for count < 0 and step
- * < 1. */
+ * end. Nothing is clipped: start must be in −size … size, and every element inside the axis (so
+ * start = size requires count 0), otherwise COMPUTE_ERROR_SHAPE. COMPUTE_ERROR_INVALID_ARGUMENT for
+ * count < 0 and step < 1. */
 COMPUTE_API compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis,
                                        int64_t start, int64_t count, int64_t step);
 
@@ -222,8 +221,8 @@ COMPUTE_API compute_node compute_broadcast(compute_graph *graph, compute_node x,
 COMPUTE_API compute_node compute_concat(compute_graph *graph, const compute_node *parts,
                                         size_t count, int32_t axis);
 
-/** Zeros with `size` elements along `axis`, x written at start, start + step, …: undoes slice, and
- * has its rule for start and step, with x's own size as count. */
+/** Zeros with `size` elements along `axis`, x written at start, start + step, …: the adjoint of
+ * slice, with its rules for start and step and x's own size as count. */
 COMPUTE_API compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis,
                                        int64_t size, int64_t start, int64_t step);
 
@@ -231,7 +230,7 @@ COMPUTE_API compute_node compute_embed(compute_graph *graph, compute_node x, int
 
 /** a[…,m,k] · b[…,k,n] = [...,m,n]; leading axes broadcast. A vector operand counts as a row (a) or
  * a column (b), and that axis is dropped from the result, as in NumPy. f16 and bf16 accumulate in
- * f32. Transposed operands cost nothing: pass compute_transpose of them. */
+ * f32. Transposed operands are free: pass their compute_transpose. */
 COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b);
 
 /** (a − a_zero) · (b − b_zero) of 8-bit integers, summed exactly, as i32; shapes as in
@@ -250,9 +249,9 @@ COMPUTE_API compute_node compute_matmul_integer(compute_graph *graph, compute_no
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
 /** Along `axes` (empty: all; COMPUTE_NO_AXES: none, which gives x itself); with keep_axes the
- * reduced axes stay with size 1. Of no elements, sum is 0, prod 1, mean NaN; max, min, argmax and
- * argmin of none are COMPUTE_ERROR_SHAPE. f16 and bf16 accumulate in f32; narrow integers wrap
- * when they are stored, so cast before summing. */
+ * reduced axes stay with size 1. Without elements, sum is 0, prod 1, mean NaN; max, min, argmax and
+ * argmin of none are COMPUTE_ERROR_SHAPE. f16 and bf16 accumulate in f32; narrow integers wrap when
+ * they are stored, so cast before summing. */
 COMPUTE_API compute_node compute_sum(compute_graph *graph, compute_node x, compute_axes axes,
                                      bool keep_axes);
 COMPUTE_API compute_node compute_mean(compute_graph *graph, compute_node x, compute_axes axes,
@@ -274,7 +273,7 @@ COMPUTE_API compute_node compute_softmax(compute_graph *graph, compute_node x, i
 COMPUTE_API compute_node compute_log_softmax(compute_graph *graph, compute_node x, int32_t axis);
 
 /** (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance.
- * COMPUTE_ERROR_INVALID_ARGUMENT for an epsilon that is negative or not finite, or not in f32 (f64
+ * COMPUTE_ERROR_INVALID_ARGUMENT for an epsilon that is negative or not finite, also as f32 (f64
  * for an x in f64); likewise compute_layer_norm. */
 COMPUTE_API compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon);
 
@@ -284,8 +283,8 @@ COMPUTE_API compute_node compute_layer_norm(compute_graph *graph, compute_node x
 
 /* ---- Indexing ------------------------------------------------------------------------------ */
 
-/** x[…, indices[i…], …] along `axis`: the result has the index tensor's axes in its place. Indices
- * are i32 or i64; negative ones count from the end; others outside the axis fail the run with
+/** x[…, indices[i…], …] along `axis`: the index tensor's axes replace it in the result. Indices are
+ * i32 or i64; negative ones count from the end; others outside the axis fail the run with
  * COMPUTE_ERROR_INDEX, whose message has the index, its position and the nodes' names: "gather:
  * index 7 at position [0,2] is outside -5 … 4 (node 'tokens')". */
 COMPUTE_API compute_node compute_gather(compute_graph *graph, compute_node x, compute_node indices,
@@ -297,9 +296,9 @@ COMPUTE_API compute_node compute_gather(compute_graph *graph, compute_node x, co
 COMPUTE_API compute_node compute_gather_elements(compute_graph *graph, compute_node x,
                                                  compute_node indices, int32_t axis);
 
-/** Zeros with `size` elements along `axis` of the result, x's slices added at `indices`: undoes
- * gather, and takes its indices: negative ones count from the end of the result's axis, others
- * outside it fail the run. x has the index tensor's axes at `axis`. Sums in index order. */
+/** Zeros with `size` elements along `axis` of the result, x's slices added at `indices`: the
+ * adjoint of gather, with the same rules for indices, along the result's axis. x has the index
+ * tensor's axes at `axis`. Sums in index order. */
 COMPUTE_API compute_node compute_scatter_add(compute_graph *graph, compute_node x,
                                              compute_node indices, int32_t axis, int64_t size);
 
@@ -309,19 +308,19 @@ COMPUTE_API compute_node compute_scatter_add_elements(compute_graph *graph, comp
                                                       compute_node indices, int32_t axis,
                                                       compute_shape shape);
 
-/** data, with slices of `updates` joined at `indices` along `axis` by `mode`: undoes gather.
- * `updates` has data's axes, those of the index tensor in the place of `axis`. Of several updates
- * of one element all count, in index order, or with SET the last. Indices as for gather, along
- * data's axis; both tensors have the result's dtype, a number's unless mode is SET, and not u64 for
- * MAX and MIN. A plan writes in place where data's memory is free afterwards (plan.h); elsewhere it
- * copies data first. */
+/** data, with slices of `updates` combined at `indices` along `axis` by `mode`: the counterpart of
+ * gather. `updates` has data's axes, those of the index tensor in the place of `axis`. Several
+ * updates of one element all apply, in index order; with SET the last wins. Indices as for gather,
+ * along data's axis; both tensors have the result's dtype, a number's unless mode is SET, and not
+ * u64 for MAX and MIN. A plan updates data in place if its memory is free afterwards (plan.h);
+ * otherwise it copies data first. */
 COMPUTE_API compute_node compute_scatter(compute_graph *graph, compute_node data,
                                          compute_node updates, compute_node indices, int32_t axis,
                                          compute_scatter_mode mode);
 
-/** data, with each updates[i,j] joined at [i, indices[i,j]] for axis 1, and so on. `indices` and
- * `updates` have one shape, of data's rank and, off the axis, sizes no larger than data's. As
- * scatter otherwise. */
+/** data, with each updates[i,j] combined at [i, indices[i,j]] for axis 1, and so on. `indices` and
+ * `updates` have the same shape, with data's rank and, off the axis, sizes no larger than data's.
+ * As scatter otherwise. */
 COMPUTE_API compute_node compute_scatter_elements(compute_graph *graph, compute_node data,
                                                   compute_node updates, compute_node indices,
                                                   int32_t axis, compute_scatter_mode mode);
@@ -329,7 +328,7 @@ COMPUTE_API compute_node compute_scatter_elements(compute_graph *graph, compute_
 /* ---- Losses -------------------------------------------------------------------------------- */
 
 /** Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch].
- * One outside 0 … classes − 1, also a negative one, fails the run with COMPUTE_ERROR_INDEX:
+ * One outside 0 … classes − 1, negative ones included, fails the run with COMPUTE_ERROR_INDEX:
  * "cross_entropy: label -1 at position 0 is outside 0 … 2". */
 COMPUTE_API compute_node compute_cross_entropy(compute_graph *graph, compute_node logits,
                                                compute_node labels);
@@ -359,9 +358,9 @@ COMPUTE_API compute_node compute_assign(compute_graph *graph, compute_node param
 COMPUTE_API compute_node compute_group(compute_graph *graph, const compute_node *nodes,
                                        size_t count);
 
-/** learning_rate_node, a float scalar, takes precedence over learning_rate. Numbers are finite and
- * not negative, in f32 too unless all parameters are f64, and betas (and RMSprop's alpha) below 1,
- * else COMPUTE_ERROR_INVALID_ARGUMENT. */
+/** learning_rate_node, a float scalar, takes precedence over learning_rate. Numbers must be finite
+ * and not negative, also as f32 unless all parameters are f64, and betas (and RMSprop's alpha)
+ * below 1, otherwise COMPUTE_ERROR_INVALID_ARGUMENT. */
 typedef struct compute_sgd_options {
   double learning_rate; /**< 0: 0.01 */
   double momentum;
@@ -377,7 +376,7 @@ typedef struct compute_adam_options {
   double beta2;         /**< 0: 0.999 */
   double epsilon;       /**< 0: 1e-8 */
   double weight_decay;
-  bool decoupled; /**< weight decay as AdamW applies it */
+  bool decoupled; /**< decoupled weight decay, as in AdamW */
   compute_node learning_rate_node;
   uint64_t reserved[4]; /**< must be zero */
 } compute_adam_options;
@@ -394,7 +393,8 @@ COMPUTE_API compute_node compute_adam_step(compute_graph *graph, compute_node lo
                                            const compute_node *parameters, size_t count,
                                            const compute_adam_options *options);
 
-/** The tensor of a parameter node, optimizer state included; NULL if it is none. Not retained. */
+/** The tensor of a parameter node, including optimizer state; NULL for other nodes. Not
+ * retained. */
 COMPUTE_API compute_tensor *compute_parameter_tensor(const compute_graph *graph, compute_node node);
 
 /** The index-th parameter node in order of creation; {0} past the end. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Graph operations of neural networks: convolution, pooling, normalisation, dropout, attention.
+ * Graph operations of neural networks: convolution, pooling, normalisation, dropout, attention,
+ * recurrent layers.
  * Parts of a graph like those of graph.h, with the same rules. Images are [batch, channels, height,
  * width]; the planner chooses their layout in memory. */
 #ifndef COMPUTE_GRAPH_NN_H
@@ -19,20 +20,23 @@ typedef struct compute_conv2d_options {
   int64_t stride[2],
       dilation[2];           /**< rows, columns; 0: 1 (stride[1] = 0: as stride[0], likewise) */
   int64_t padding[2];        /**< zeros on both sides; padding[1] = −1: as padding[0] */
-  int64_t output_padding[2]; /**< transposed only: further rows and columns of the result */
+  int64_t output_padding[2]; /**< transposed only: additional rows and columns of the result */
   int64_t groups;            /**< 0: 1 */
-  uint64_t reserved[4];      /**< must be zero */
+  /** Zeros after the last row and column only, beyond `padding`; as far as −padding, which leaves
+   * none there. */
+  int64_t padding_more[2];
+  uint64_t reserved[2]; /**< must be zero */
 } compute_conv2d_options;
 
-/** x [n, c, h, w] with filter [o, c / groups, r, s] → [n, o, p, q], p = floor((h + 2·padding −
- * dilation·(r − 1) − 1) / stride) + 1, q likewise; groups = channels makes it depthwise. `bias` [o]
- * or {0}. f64, f32, f16, bf16. COMPUTE_ERROR_SHAPE for a filter larger than the padded data and for
- * channels that groups do not divide. `options` may be NULL. */
+/** x [n, c, h, w] with filter [o, c / groups, r, s] → [n, o, p, q], p = floor((h + 2·padding +
+ * padding_more − dilation·(r − 1) − 1) / stride) + 1, q likewise; groups = channels makes it
+ * depthwise. `bias` [o] or {0}. f64, f32, f16, bf16. COMPUTE_ERROR_SHAPE for a filter larger than
+ * the padded data, and if groups does not divide the channels. `options` may be NULL. */
 COMPUTE_API compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
                                         compute_node bias, const compute_conv2d_options *options);
 
 /** The transposed convolution: x [n, o, p, q] with filter [o, c / groups, r, s] → [n, c, h, w], h =
- * (p − 1)·stride − 2·padding + dilation·(r − 1) + output_padding + 1. */
+ * (p − 1)·stride − 2·padding − padding_more + dilation·(r − 1) + output_padding + 1. */
 COMPUTE_API compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x,
                                                   compute_node filter, compute_node bias,
                                                   const compute_conv2d_options *options);
@@ -40,28 +44,89 @@ COMPUTE_API compute_node compute_conv2d_transpose(compute_graph *graph, compute_
 /* ---- Pooling ------------------------------------------------------------------------------- */
 
 typedef struct compute_pool2d_options {
-  int64_t size[2];      /**< ≥ 1; size[1] = 0: as size[0] */
-  int64_t stride[2];    /**< 0: as size */
-  int64_t padding[2];   /**< at most half of size; padding[1] = −1: as padding[0] */
-  int64_t dilation[2];  /**< max only; 0: 1 */
-  bool ceil;            /**< windows that reach over the end count, if they begin inside */
-  bool exclude_padding; /**< average: divide by the elements inside the data */
-  uint64_t reserved[4]; /**< must be zero */
+  int64_t size[2];         /**< ≥ 1; size[1] = 0: as size[0] */
+  int64_t stride[2];       /**< 0: as size */
+  int64_t padding[2];      /**< on both sides; padding[1] = −1: as padding[0] */
+  int64_t dilation[2];     /**< 0: 1 */
+  bool ceil;               /**< include windows that extend past the end, if they begin inside */
+  bool exclude_padding;    /**< average: divide by the elements inside the data */
+  int64_t padding_more[2]; /**< after the last row and column only, as in convolutions */
+  uint64_t reserved[2];    /**< must be zero */
 } compute_pool2d_options;
 
+/** x [n, c, h, w] → [n, c, p, q], p = floor((h + 2·padding + padding_more − span) / stride) + 1
+ * with span = dilation·(size − 1) + 1, q likewise; with `ceil`, rounded up. On either side padding
+ * is less than span; what lies in it is never the largest. Any ordered dtype of numbers. A window
+ * without an element of x gives the least number (−infinity). */
 COMPUTE_API compute_node compute_max_pool2d(compute_graph *graph, compute_node x,
                                             const compute_pool2d_options *options);
+/** Where the maxima of compute_max_pool2d are, as i64 of the same shape: the position in x, counted
+ * over all of its elements in row-major order, of each window's first largest; a NaN is larger than
+ * all numbers. −1 for a window without an element of x. */
+COMPUTE_API compute_node compute_argmax_pool2d(compute_graph *graph, compute_node x,
+                                               const compute_pool2d_options *options);
+/** x [n, c, h, w] of f64, f32, f16, bf16 → [n, c, p, q] as for compute_max_pool2d. Padding counts
+ * as zeros, unless it is excluded; nothing counts beyond it. */
 COMPUTE_API compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
                                                 const compute_pool2d_options *options);
+/** Undoes max pooling: zeros of `shape`, and in them each element of x at its place, of several at
+ * one place the last. `places`, i32 or i64 of x's shape, count the result's elements in row-major
+ * order, as compute_argmax_pool2d counts those of its data; negative ones count from the end, and
+ * others outside fail the run. Any dtype and any rank. */
+COMPUTE_API compute_node compute_max_unpool(compute_graph *graph, compute_node x,
+                                            compute_node places, compute_shape shape);
 /** [n, c, h, w] → [n, c]. */
 COMPUTE_API compute_node compute_global_average_pool2d(compute_graph *graph, compute_node x);
 COMPUTE_API compute_node compute_global_max_pool2d(compute_graph *graph, compute_node x);
+
+/* ---- Along three axes ---------------------------------------------------------------------- */
+
+/** Zero means the default, as in compute_conv2d_options: depth, rows, columns. */
+typedef struct compute_conv3d_options {
+  int64_t stride[3], dilation[3]; /**< 0: as the first, which is 1 unless given */
+  int64_t padding[3];             /**< zeros on both sides; −1 after the first: as the first */
+  int64_t output_padding[3];      /**< transposed only */
+  int64_t padding_more[3];        /**< zeros after the last slice, row and column only */
+  int64_t groups;                 /**< 0: 1 */
+  uint64_t reserved[4];           /**< must be zero */
+} compute_conv3d_options;
+
+/** x [n, c, d, h, w] with filter [o, c / groups, t, r, s] → [n, o, m, p, q], each size as in
+ * compute_conv2d; `bias` [o] or {0}, `options` may be NULL. One convolution along two axes, for
+ * which the data is copied t / stride[0] times. */
+COMPUTE_API compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node filter,
+                                        compute_node bias, const compute_conv3d_options *options);
+/** x [n, o, m, p, q] with filter [o, c / groups, t, r, s] → [n, c, d, h, w], each size as in
+ * compute_conv2d_transpose. */
+COMPUTE_API compute_node compute_conv3d_transpose(compute_graph *graph, compute_node x,
+                                                  compute_node filter, compute_node bias,
+                                                  const compute_conv3d_options *options);
+
+/** As compute_pool2d_options: depth, rows, columns. */
+typedef struct compute_pool3d_options {
+  int64_t size[3];         /**< ≥ 1; 0 after the first: as the first */
+  int64_t stride[3];       /**< 0: as the first, or as size where that is 0, too */
+  int64_t padding[3];      /**< on both sides; −1 after the first: as the first */
+  int64_t dilation[3];     /**< 0: as the first, which is 1 unless given */
+  bool ceil;               /**< windows that reach over the end count, if they begin inside */
+  bool exclude_padding;    /**< average: divide by the elements inside the data */
+  int64_t padding_more[3]; /**< after the last slice, row and column only */
+  uint64_t reserved[4];    /**< must be zero */
+} compute_pool3d_options;
+
+/** x [n, c, d, h, w] → [n, c, m, p, q], as the operations of the same name along two axes. */
+COMPUTE_API compute_node compute_max_pool3d(compute_graph *graph, compute_node x,
+                                            const compute_pool3d_options *options);
+COMPUTE_API compute_node compute_argmax_pool3d(compute_graph *graph, compute_node x,
+                                               const compute_pool3d_options *options);
+COMPUTE_API compute_node compute_average_pool3d(compute_graph *graph, compute_node x,
+                                                const compute_pool3d_options *options);
 
 /* ---- Normalisation, dropout ---------------------------------------------------------------- */
 
 /** With given statistics: (x − mean) / sqrt(variance + epsilon) · gain + bias for each channel
  * (axis 1); x has rank ≥ 2, the others [channels]; gain and bias may be {0}; epsilon as in
- * compute_normalize. After a convolution it becomes part of it. */
+ * compute_normalize. After a convolution it is folded into that. */
 COMPUTE_API compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                             compute_node variance, compute_node gain,
                                             compute_node bias, double epsilon);
@@ -74,8 +139,8 @@ COMPUTE_API compute_node compute_batch_norm_training(compute_graph *graph, compu
                                                      double epsilon, compute_node *mean,
                                                      compute_node *variance);
 
-/** Each element is 0 with `probability` (0 ≤ p < 1, and 1 / (1 − p) a number of x's dtype), else
- * divided by 1 − p; by the random numbers of compute_random_uniform, so the same seed and stream
+/** Each element is 0 with `probability` (0 ≤ p < 1, and 1 / (1 − p) finite in x's dtype), otherwise
+ * divided by 1 − p; with the random numbers of compute_random_uniform, so the same seed and stream
  * drop the same elements on every device. */
 COMPUTE_API compute_node compute_dropout(compute_graph *graph, compute_node x, double probability,
                                          compute_node seed, uint32_t stream);
@@ -88,9 +153,9 @@ typedef enum compute_pad_mode {
   COMPUTE_PAD_REFLECT = 2 /**< mirrored, the edge itself not repeated; less than the axis's size */
 } compute_pad_mode;
 
-/** `before` and `after` (≥ 0) elements more along `axis`. COMPUTE_PAD_CONSTANT fills them with
- * `value`, which x's dtype must hold as compute_full says (graph.h), in compute_pad_i64 exactly;
- * the other modes ignore it. */
+/** Adds `before` and `after` (≥ 0) elements along `axis`. COMPUTE_PAD_CONSTANT fills them with
+ * `value`, which x's dtype must hold as in compute_full (graph.h), for compute_pad_i64 exactly; the
+ * other modes ignore it. */
 COMPUTE_API compute_node compute_pad(compute_graph *graph, compute_node x, int32_t axis,
                                      int64_t before, int64_t after, compute_pad_mode mode,
                                      double value);
@@ -100,11 +165,11 @@ COMPUTE_API compute_node compute_pad_i64(compute_graph *graph, compute_node x, i
 
 typedef enum compute_upsample_mode {
   COMPUTE_UPSAMPLE_NEAREST = 0,
-  COMPUTE_UPSAMPLE_BILINEAR = 1 /**< pixel areas aligned, not corners */
+  COMPUTE_UPSAMPLE_BILINEAR = 1 /**< aligns pixel areas, not corners */
 } compute_upsample_mode;
 
-/** [n, c, h, w] → [n, c, height, width]. What is read where is worked out by the plan: the graph
- * takes no memory for it. */
+/** [n, c, h, w] → [n, c, height, width]. The plan computes the positions to read; the graph takes
+ * no memory for them. */
 COMPUTE_API compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t height,
                                             int64_t width, compute_upsample_mode mode);
 
@@ -113,15 +178,15 @@ COMPUTE_API compute_node compute_upsample2d(compute_graph *graph, compute_node x
 COMPUTE_API compute_node compute_cumulative_sum(compute_graph *graph, compute_node x, int32_t axis,
                                                 bool exclusive, bool reverse);
 
-/** The k largest (or smallest) along `axis`, in that order, equal ones by position, NaN as the
- * largest; *positions (may be NULL) are their places, i64. COMPUTE_ERROR_SHAPE if k exceeds the
- * axis. On the CPU an axis of 32-bit and shorter numbers has at most 2^32. */
+/** The k largest (or smallest) along `axis`, in that order, ties by position, NaN as the largest;
+ * *positions (may be NULL) are their indices, i64. COMPUTE_ERROR_SHAPE if k exceeds the axis. On
+ * the CPU an axis of 32-bit and shorter numbers has at most 2^32. */
 COMPUTE_API compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k,
                                        int32_t axis, bool smallest, compute_node *positions);
 
-/** The elements along `axis` in ascending (or descending) order, and, as i64, where each was. Equal
- * ones stay in the order of their positions; NaNs come last either way. x is of any dtype of
- * numbers. On the CPU an axis of 32-bit and shorter numbers has at most 2^32. */
+/** The elements along `axis` in ascending (or descending) order, and their former positions, i64.
+ * The sort is stable; NaNs come last either way. x has any number dtype. On the CPU an axis of
+ * 32-bit and shorter numbers has at most 2^32. */
 COMPUTE_API compute_node compute_sort(compute_graph *graph, compute_node x, int32_t axis,
                                       bool descending);
 COMPUTE_API compute_node compute_argsort(compute_graph *graph, compute_node x, int32_t axis,
@@ -147,6 +212,59 @@ typedef struct compute_attention_options {
 COMPUTE_API compute_node compute_scaled_attention(compute_graph *graph, compute_node q,
                                                   compute_node k, compute_node v,
                                                   const compute_attention_options *options);
+
+/* ---- Recurrent layers ---------------------------------------------------------------------- */
+
+/** Zero means the default, {0} that there is no such tensor. */
+typedef struct compute_recurrent_options {
+  compute_node bias;       /**< [gates · hidden] */
+  compute_node state_bias; /**< GRU with reset_after: [hidden], b below */
+  compute_node initial_h;  /**< [batch, hidden]; {0}: zeros */
+  compute_node initial_c;  /**< LSTM: likewise */
+  compute_node peepholes;  /**< LSTM: [3 · hidden], of the input, output and forget gate */
+  compute_node lengths;    /**< i32 [batch]: steps of each sequence; {0}: all */
+  double clip;      /**< arguments of gates' functions are clamped to −clip … clip; 0: not */
+  bool reverse;     /**< from the last step to the first */
+  bool reset_after; /**< GRU */
+  uint64_t reserved[4]; /**< must be zero */
+} compute_recurrent_options;
+
+/** The state after the last step, [batch, hidden]. */
+typedef struct compute_recurrent_state {
+  compute_node h, c; /**< c of LSTM only, else {0} */
+} compute_recurrent_state;
+
+/** Recurrent layers: x [steps, batch, inputs], w [inputs, gates · hidden], r [hidden, gates ·
+ * hidden] → h after each step, [steps, batch, hidden]. `last`, which may be NULL, gets the state
+ * after the last step (with `reverse`, the first). `options` may be NULL. With X = x w + bias, σ
+ * the sigmoid, and gates in this order along the columns:
+ * @code
+ *   rnn   1: h' = tanh(X + h r)
+ *   gru   3: update z = σ(X₀ + h r₀), reset s = σ(X₁ + h r₁), new n = tanh(X₂ + (s · h) r₂);
+ *         with reset_after n = tanh(X₂ + s · (h r₂ + b)); h' = (1 − z) · n + z · h
+ *   lstm  4: input i = σ(X₀ + h r₀ + p₀ · c), output o = σ(X₁ + h r₁ + p₁ · c'),
+ *         forget f = σ(X₂ + h r₂ + p₂ · c), cell g = tanh(X₃ + h r₃);
+ *         c' = f · c + i · g, h' = o · tanh(c')
+ * @endcode
+ * This is the order of ONNX. Steps from its length on change nothing in a sequence's state, and its
+ * h there is 0. All of one dtype, f64, f32, f16 or bf16, but for the lengths; states between steps
+ * are not rounded to f16 and bf16. Both directions are two calls.
+ *
+ * All steps are one kernel. Gradients compute them again, recorded step by step: a graph for
+ * training has some forty nodes for each.
+ *
+ * COMPUTE_ERROR_SHAPE for shapes that do not fit, COMPUTE_ERROR_DTYPE for dtypes that differ, and
+ * COMPUTE_ERROR_INVALID_ARGUMENT for an option that the layer does not have, or a clip that is
+ * negative or not finite. */
+COMPUTE_API compute_node compute_rnn(compute_graph *graph, compute_node x, compute_node w,
+                                     compute_node r, const compute_recurrent_options *options,
+                                     compute_recurrent_state *last);
+COMPUTE_API compute_node compute_gru(compute_graph *graph, compute_node x, compute_node w,
+                                     compute_node r, const compute_recurrent_options *options,
+                                     compute_recurrent_state *last);
+COMPUTE_API compute_node compute_lstm(compute_graph *graph, compute_node x, compute_node w,
+                                      compute_node r, const compute_recurrent_options *options,
+                                      compute_recurrent_state *last);
 
 /* ---- Losses: the mean over all elements (or samples), a scalar ------------------------------ */
 
@@ -176,7 +294,7 @@ COMPUTE_API compute_node compute_rmsprop_step(compute_graph *graph, compute_node
                                               const compute_node *parameters, size_t count,
                                               const compute_rmsprop_options *options);
 
-/** The steps of graph.h and this one with gradients that the caller made (clipped, accumulated,
+/** The steps of graph.h and this one, with gradients from the caller (clipped, accumulated,
  * unscaled): gradients[i] belongs to parameters[i]. */
 COMPUTE_API compute_node compute_sgd_apply(compute_graph *graph, const compute_node *parameters,
                                            const compute_node *gradients, size_t count,
@@ -188,8 +306,8 @@ COMPUTE_API compute_node compute_rmsprop_apply(compute_graph *graph, const compu
                                                const compute_node *gradients, size_t count,
                                                const compute_rmsprop_options *options);
 
-/** Scales all gradients by min(1, limit / norm), where norm is the Euclidean one of all together,
- * which *norm (may be NULL) becomes. Overwrites gradients[i], unless it fails. */
+/** Scales all gradients by min(1, limit / norm), where norm is the Euclidean norm of all of them,
+ * returned in *norm (may be NULL). Overwrites gradients[i], unless it fails. */
 COMPUTE_API void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
                                         double limit, compute_node *norm);
 

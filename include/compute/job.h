@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Jobs: runs of plans that go on while the caller does something else.
+ * Jobs: runs of plans in the background.
  *
- * compute_submit returns at once for every device, also for the CPU. The library's own threads, a
- * few for each context, started when first needed, carry jobs out; those that wait for no other run
- * side by side. A job ends as DONE with a status, whatever happens: compute_job_wait,
- * compute_job_poll or a callback report it. Jobs may follow others (`after`), which takes results
- * of one plan to the next through the same tensors, without a copy through the host.
+ * compute_submit returns at once for every device, also for the CPU. Jobs run on the library's own
+ * threads, a few for each context, started when first needed; independent jobs run concurrently. A
+ * job always ends as DONE with a status: compute_job_wait, compute_job_poll or a callback report
+ * it. Jobs may follow others (`after`), which passes results from one plan to the next in the same
+ * tensors, without a copy through the host.
  *
  * A job keeps its plan and the tensors bound to it alive until it ends; the caller may release them
- * at once, but leaves the tensors' contents alone meanwhile. Runs of a plan that assigns to
+ * at once, but must not touch the tensors' contents meanwhile. Runs of a plan that assigns to
  * parameters must not overlap: let one follow the other. All functions are thread-safe. Threads do
- * not survive a fork: in the child, the functions that need them say COMPUTE_ERROR_INVALID_STATE.
+ * not survive a fork: in the child, the functions that need them return
+ * COMPUTE_ERROR_INVALID_STATE.
  */
 #ifndef COMPUTE_JOB_H
 #define COMPUTE_JOB_H
@@ -24,11 +25,11 @@ extern "C" {
 
 typedef struct compute_job compute_job;
 
-/** Called when a job ends, once, with its status. It comes on one of the library's threads, or on
- * the thread that cancels the job (or one that it follows) before it has begun. A wait for the job
- * returns only after it. It may call everything, also submit and release jobs, this one included,
- * except that it cannot wait for jobs. The job is valid during the call; afterwards only if the
- * caller has not released it. */
+/** Called once with the status when a job ends, on one of the library's threads, or on the thread
+ * that cancels the job (or one that it follows) before it has begun. A wait for the job returns
+ * only after it. It may call any function, and submit and release jobs, this one included, but
+ * cannot wait for jobs. The job is valid during the call; afterwards only if the caller has not
+ * released it. */
 typedef void (*compute_job_function)(void *user, compute_job *job, compute_status status);
 
 typedef struct compute_submit_options {
@@ -36,19 +37,19 @@ typedef struct compute_submit_options {
       *after; /**< jobs of the same context that must succeed before this one begins */
   size_t after_count;
   compute_run_fallback fallback; /**< as in compute_run_options */
-  double time_limit;         /**< seconds from its beginning; 0: none; as in compute_run_options */
-  compute_job_function done; /**< or NULL */
-  void *user;                /**< for `done` */
-  uint64_t reserved[8];      /**< must be zero */
+  double time_limit;             /**< seconds from its start; 0: none; as in compute_run_options */
+  compute_job_function done;     /**< or NULL */
+  void *user;                    /**< for `done` */
+  uint64_t reserved[8];          /**< must be zero */
 } compute_submit_options;
 
 /** Submits a run of `plan`. `options` may be NULL. The arrays are copied, and the bindings checked
  * at once as compute_run checks them. Ownership of *job passes to the caller; `job` may be NULL:
- * then only its callback can observe it. When a job that this one follows fails or is
- * cancelled, this one ends without having run, as COMPUTE_ERROR_CANCELLED, and its error names the
- * cause. Errors: those of compute_run for its arguments, COMPUTE_ERROR_WRONG_CONTEXT for jobs of
- * another context, _INVALID_ARGUMENT, _OUT_OF_MEMORY, _INVALID_STATE after a fork; then there is
- * no job, and the callback is not called. */
+ * then only the callback can observe it. If a job that this one follows fails or is cancelled, this
+ * one ends with COMPUTE_ERROR_CANCELLED without running, and its error names the cause. Errors:
+ * those of compute_run for its arguments, COMPUTE_ERROR_WRONG_CONTEXT for jobs of another context,
+ * _INVALID_ARGUMENT, _OUT_OF_MEMORY, _INVALID_STATE after a fork; then there is no job, and the
+ * callback is not called. */
 COMPUTE_API compute_status compute_submit(const compute_plan *plan, const compute_binding *bindings,
                                           size_t count, const compute_submit_options *options,
                                           compute_job **job);
@@ -64,8 +65,8 @@ COMPUTE_API compute_status compute_job_poll(const compute_job *job, bool *done);
 
 /** Asks the job to end. One that has not begun ends at once, and those that follow it with it; one
  * that runs ends before its next step, unless its steps that assign to parameters have begun. Its
- * status is then COMPUTE_ERROR_CANCELLED, and the contents of its outputs are undefined. Nothing
- * happens to one that has ended. */
+ * status is then COMPUTE_ERROR_CANCELLED, and the contents of its outputs are undefined. One that
+ * has ended is unaffected. */
 COMPUTE_API compute_status compute_job_cancel(compute_job *job);
 
 typedef enum compute_job_state {
@@ -86,7 +87,7 @@ typedef struct compute_job_info {
   uint32_t fallbacks;     /**< 1 if it was repeated on the CPU */
   uint32_t steps_done;    /**< submitted so far */
   uint32_t steps;         /**< of its plan, transfers included */
-  double waited;          /**< seconds before it began */
+  double waited;          /**< seconds until it began */
   double seconds;         /**< that it has run */
   uint64_t reserved[8];
 } compute_job_info;

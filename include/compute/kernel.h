@@ -2,13 +2,14 @@
 /** @file
  * Kernels of your own: compiled from source for a device, launched on a queue.
  *
- * Devices with a compiler take them (OpenCL, CUDA); others say COMPUTE_ERROR_UNSUPPORTED. Source is
- * the device's own language, or, with COMPUTE_KERNEL_PORTABLE, the dialect in which libcompute's
- * own kernels are written, so that one source serves OpenCL, CUDA and the CPU: see
- * kernels/README.md. The CPU takes only that, and needs the machine's C compiler (COMPUTE_CC, or
- * cc, gcc or clang in PATH), whose options are -O3 for this very processor and those given; groups
- * have up to 1024 items there, and arrays in a kernel's items up to about 100 kB together. What has
- * been compiled is kept in the disk cache. call.h makes a C function part of a graph instead.
+ * Devices with a compiler support them (OpenCL, CUDA); others return COMPUTE_ERROR_UNSUPPORTED.
+ * Source is the device's own language, or, with COMPUTE_KERNEL_PORTABLE, the dialect in which
+ * libcompute's own kernels are written, so that one source serves OpenCL, CUDA and the CPU: see
+ * kernels/README.md. The CPU supports only that, and needs a C compiler (COMPUTE_CC, or cc, gcc or
+ * clang in PATH), which is called with -O3 for the machine's processor and the given options;
+ * there, groups have up to 1024 items, and the arrays of a kernel's items up to about 100 kB in
+ * total. Compiled kernels are kept in the disk cache. call.h makes a C function part of a graph
+ * instead.
  * @code
  *   static const char source[] =
  *       "KERNEL void scale(GLOBAL const f32 *x, GLOBAL f32 *y, u32 n, f32 by) {\n"
@@ -47,7 +48,7 @@ COMPUTE_API compute_status compute_kernel_compile(compute_device *device, const 
                                                   const char *entry, const char *options,
                                                   uint32_t flags, compute_kernel **kernel);
 
-/** Frees a kernel. It must not be in a queue any more. NULL is allowed. */
+/** Frees a kernel. It must no longer be in a queue. NULL is allowed. */
 COMPUTE_API void compute_kernel_release(compute_kernel *kernel);
 
 /** One argument: a tensor on the kernel's device (the kernel gets the address of its first
@@ -70,7 +71,7 @@ typedef struct compute_launch {
   uint32_t group[3]; /**< items of one group */
 } compute_launch;
 
-/** Submits a kernel to `queue`, or runs it to its end without one. Tensors must live until the
+/** Submits a kernel to `queue`, or without one runs it to completion. Tensors must live until the
  * queue has been waited for. COMPUTE_ERROR_INVALID_ARGUMENT (number of arguments, a group that the
  * device refuses, a tensor or queue of another device; the size of a value only where the driver
  * checks it), _WRONG_CONTEXT, _NULL_POINTER, _UNSUPPORTED (a view that begins where the device

@@ -11,12 +11,13 @@
  * @endcode
  * docs/guide/models.md is the guide, docs/reference/onnx.md the table of operators.
  *
- * A file may come from anywhere: sizes, offsets, names and structure are checked before they are
- * used. Operators of the default domain from opset 7 on and some of com.microsoft are known; others
+ * Files need not be trusted: sizes, offsets, names and structure are checked before they are used.
+ * Supported are operators of the default domain from opset 7 on and some of com.microsoft; others
  * can be added (compute_model_operator). */
 #ifndef COMPUTE_MODEL_H
 #define COMPUTE_MODEL_H
 
+#include "compute/batch.h"
 #include "compute/plan.h"
 
 #ifdef __cplusplus
@@ -32,12 +33,12 @@ typedef struct compute_model_call compute_model_call;
 
 /** An operator of your own: `record` is called for each node of this domain and name, whenever the
  * model is recorded. It takes the node's inputs and attributes and sets its outputs with the
- * functions below. compute_call (call.h) makes a C function of yours an operation. An operator of
- * the library with the same domain and name gives way. */
+ * functions below. compute_call (call.h) makes a C function of yours an operation. It overrides an
+ * operator of the library with the same domain and name. */
 typedef struct compute_model_operator {
-  const char *domain; /**< "" is ONNX's own */
+  const char *domain; /**< "" for ONNX's own */
   const char *name;
-  /** A status but COMPUTE_OK fails what records the model, with the message of
+  /** A status other than COMPUTE_OK fails the call that records the model, with the message of
    * compute_model_call_fail or that of the graph's error. Called by one thread at a time for each
    * model. */
   compute_status (*record)(void *user, compute_model_call *call);
@@ -51,17 +52,17 @@ COMPUTE_API compute_graph *compute_model_call_graph(const compute_model_call *ca
 COMPUTE_API size_t compute_model_call_input_count(const compute_model_call *call);
 COMPUTE_API size_t compute_model_call_output_count(const compute_model_call *call);
 
-/** Input `index`; {0} for one that the node leaves out, or past the last. */
+/** Input `index`; {0} for one that the node omits, or past the last. */
 COMPUTE_API compute_node compute_model_call_input(compute_model_call *call, size_t index);
 
 /** Sets output `index`. Each output that the node names must be set. */
 COMPUTE_API compute_status compute_model_call_output(compute_model_call *call, size_t index,
                                                      compute_node node);
 
-/** Whole numbers of input `index`, an integer tensor, where its values are known while the model is
- * recorded: constants, and what is computed from them and from shapes. *values lives during the
- * call. Where they are not known yet, COMPUTE_ERROR_INVALID_STATE: return it as it is. The model
- * then runs what comes before, and calls `record` again with the values known. */
+/** Whole numbers of input `index`, an integer tensor, if its values are known while the model is
+ * recorded: constants, and values computed from them and from shapes. *values lives during the
+ * call. If they are not known yet, COMPUTE_ERROR_INVALID_STATE: return it unchanged. The model then
+ * runs the preceding part, and calls `record` again with the values known. */
 COMPUTE_API compute_status compute_model_call_integers(compute_model_call *call, size_t index,
                                                        const int64_t **values, size_t *count);
 
@@ -78,7 +79,7 @@ COMPUTE_API const int64_t *compute_model_call_integer_list(const compute_model_c
 COMPUTE_API const float *compute_model_call_number_list(const compute_model_call *call,
                                                         const char *name, size_t *count);
 
-/** Why a call fails, as printf does; returns `status`. */
+/** Sets the message of a failing call, as printf does; returns `status`. */
 COMPUTE_API compute_status compute_model_call_fail(compute_model_call *call, compute_status status,
                                                    const char *format, ...) COMPUTE_PRINTF(3, 4);
 
@@ -87,19 +88,19 @@ COMPUTE_API compute_status compute_model_call_fail(compute_model_call *call, com
 typedef struct compute_model_options {
   compute_device *device; /**< as in compute_plan_options */
   compute_fallback fallback;
-  uint32_t flags;     /**< COMPUTE_PLAN_…, for its plans */
-  uint32_t max_plans; /**< plans kept for the sizes that inputs had lately; 0: 32 */
+  uint32_t flags;                          /**< COMPUTE_PLAN_…, for its plans */
+  uint32_t max_plans;                      /**< plans kept for recent input sizes; 0: 32 */
   const compute_model_operator *operators; /**< copied; their names and `user` are not */
   size_t operator_count;
-  /** compute_model_load_memory only: where files of external data lie; NULL: there may be none */
+  /** compute_model_load_memory only: the folder of external data; NULL: none allowed */
   const char *folder;
   uint64_t reserved[8]; /**< must be zero */
 } compute_model_options;
 
-/** Loads a model. Weights are mapped, not read, where the file allows it: neither the file nor
- * those beside it that it names may change while the model lives. Tensors are put on the device
- * when a plan first needs them. `options` may be NULL. Ownership of *model passes to the caller;
- * it keeps the context's objects in use until compute_model_release. Thread-safe.
+/** Loads a model. Weights are mapped, not read, if the file allows it: neither it nor its files of
+ * external data may change while the model lives. Tensors are copied to the device when a plan
+ * first needs them. `options` may be NULL. Ownership of *model passes to the caller; it keeps the
+ * context's objects in use until compute_model_release. Thread-safe.
  *
  * COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT for a file that is
  * damaged, contradicts itself or names files outside its folder: the message names the node or
@@ -110,8 +111,8 @@ COMPUTE_API compute_status compute_model_load(compute_context *context, const ch
                                               const compute_model_options *options,
                                               compute_model **model);
 
-/** The same from `bytes` bytes of memory, which must stay as they are while the model lives.
- * Weights are copied. */
+/** The same from `bytes` bytes of memory, which must not change while the model lives. Weights are
+ * copied. */
 COMPUTE_API compute_status compute_model_load_memory(compute_context *context, const void *data,
                                                      size_t bytes,
                                                      const compute_model_options *options,
@@ -125,9 +126,9 @@ typedef struct compute_model_port {
   const char *name; /**< lives as long as the model */
   compute_dtype dtype;
   int32_t rank;                         /**< −1 if the file does not say */
-  int64_t size[COMPUTE_MAX_RANK];       /**< −1: any, or what `symbol` stands for */
+  int64_t size[COMPUTE_MAX_RANK];       /**< −1: any, or named by `symbol` */
   const char *symbol[COMPUTE_MAX_RANK]; /**< the name of such a size, or NULL */
-  bool optional;                        /**< an input that need not be bound: it has a default */
+  bool optional;                        /**< an input with a default, which need not be bound */
   uint64_t reserved[4];                 /**< zero */
 } compute_model_port;
 
@@ -146,10 +147,10 @@ typedef struct compute_model_info {
   uint64_t nodes;                                  /**< of the file, those of sub-graphs included */
   uint64_t weights;                                /**< tensors in the file */
   uint64_t weight_bytes;
-  uint64_t mapped_bytes; /**< of these, used where they lie in the file */
+  uint64_t mapped_bytes; /**< of these, used in place from the file */
   uint64_t plans;        /**< kept now */
   uint64_t plans_made;   /**< since the model was loaded */
-  uint64_t plan_hits;    /**< runs that found all their plans */
+  uint64_t plan_hits;    /**< runs that found all their plans in the cache */
   uint64_t runs;
   uint64_t reserved[8]; /**< zero */
 } compute_model_info;
@@ -158,13 +159,12 @@ typedef struct compute_model_info {
 COMPUTE_API compute_status compute_model_describe(const compute_model *model,
                                                   compute_model_info *info);
 
-/** Texts that the file carries beside the network, under keys that its author chose: names of
- * classes, the characters that a network reads, a licence. */
+/** The file's metadata, under keys chosen by its author: names of classes, the characters that a
+ * network reads, a licence. */
 COMPUTE_API size_t compute_model_metadata_count(const compute_model *model);
 
-/** Both live as long as the model, "" if the file leaves one out. In the order of the file; what
- * has a key twice is given twice. COMPUTE_ERROR_INVALID_ARGUMENT past the end; _NULL_POINTER.
- * Thread-safe. */
+/** Both live as long as the model, "" if the file omits one. In the order of the file; duplicate
+ * keys are kept. COMPUTE_ERROR_INVALID_ARGUMENT past the end; _NULL_POINTER. Thread-safe. */
 COMPUTE_API compute_status compute_model_metadata_at(const compute_model *model, size_t index,
                                                      const char **key, const char **value);
 
@@ -176,55 +176,77 @@ typedef struct compute_model_binding {
 } compute_model_binding;
 
 /** Runs the model and waits for its end. `inputs`: every input that is not optional, in any order;
- * a tensor may be on any device. `outputs`: those that are wanted. One whose tensor is NULL is made
- * by the run, on the model's device, and belongs to the caller; others receive the values and must
- * have their dtype and shape. After a failure the NULLs are NULL still, and the contents of other
- * outputs undefined.
+ * a tensor may be on any device. `outputs`: those to compute. If its tensor is NULL, the run
+ * creates one on the model's device, which belongs to the caller; other tensors receive the values
+ * and must have their dtype and shape. After a failure NULLs stay NULL, and the contents of other
+ * outputs are undefined.
  *
  * A tensor may be given as an input and as an output, such as a decoder's cache: the run then
- * updates it in place where that is safe, and through a copy elsewhere (compute_run).
+ * updates it in place where that is safe, otherwise through a copy (compute_run).
  *
- * The first run with new sizes of its inputs makes the plans for them, which takes longer; those
- * of the sizes seen last are kept. Values that decide about shapes count like sizes. Several
- * threads may run one model at the same time.
+ * The first run with new input sizes compiles plans for them, which takes longer; the plans of
+ * recent sizes are kept. Values that determine shapes count like sizes. Several threads may run one
+ * model at the same time: one of them at a time compiles plans, and runs whose plans exist do not
+ * wait for it.
  *
- * COMPUTE_ERROR_BINDING for a missing, unknown or twice given name; _DTYPE, _SHAPE for an input
- * that is not what the file says; those of compute_compile and compute_run, with the node's name.
+ * COMPUTE_ERROR_BINDING for a missing, unknown or duplicate name; _DTYPE, _SHAPE for an input that
+ * differs from the file's declaration; those of compute_compile and compute_run, with the node's
+ * name.
  */
 COMPUTE_API compute_status compute_model_run(compute_model *model,
                                              const compute_model_binding *inputs,
                                              size_t input_count, compute_model_binding *outputs,
                                              size_t output_count);
 
-/** The tables of compute_explain for all plans that are kept. Free it with compute_text_free. */
+/** The tables of compute_explain for all cached plans. Free it with compute_text_free. */
 COMPUTE_API compute_status compute_model_explain(compute_model *model, char **text);
 
 /* ---- Recording ------------------------------------------------------------------------------ */
 
-/** A value of the model in a graph of the caller's. */
+/** A value of the model in a caller's graph. */
 typedef struct compute_model_value {
   const char *name;
   compute_node node;
 } compute_model_value;
 
-/** Records the part of the model that computes `outputs`, names of any values of its main graph,
- * from `inputs`, nodes that take the place of the values with these names, into `graph`, and fills
- * in outputs[i].node. Weights become parameters of the graph, named as in the file: the model's own
+/** Records into `graph` the part of the model that computes `outputs`, any named values of its main
+ * graph, from `inputs`, nodes that replace the values with these names, and fills in
+ * outputs[i].node. Weights become parameters of the graph, named as in the file: the model's own
  * tensors, which can be trained (train.h) and then written with compute_model_save. Runs of the
- * model see what they hold. On failure the graph is as it was, its error cleared.
+ * model see their current values. On failure the graph is unchanged, with its error cleared.
  *
- * COMPUTE_ERROR_INVALID_ARGUMENT for a name that the model does not have; _BINDING if a value is
- * needed that `inputs` do not have; _UNSUPPORTED if a shape depends on values that are known only
- * in a run; those of the builders. Not while another thread uses the graph. */
+ * COMPUTE_ERROR_INVALID_ARGUMENT for a name that the model does not have; _BINDING if a needed
+ * value is missing from `inputs`; _UNSUPPORTED if a shape depends on values that are known only in
+ * a run; those of the builders. Not while another thread uses the graph. */
 COMPUTE_API compute_status compute_model_record(compute_model *model, compute_graph *graph,
                                                 const compute_model_value *inputs,
                                                 size_t input_count, compute_model_value *outputs,
                                                 size_t output_count);
 
-/** Writes the model with its weights as they are now: as ONNX if `path` ends in ".onnx", as
- * safetensors (weights alone, under their names) if it ends in ".safetensors". The file appears
- * when it is complete. COMPUTE_ERROR_INVALID_ARGUMENT for another ending, _FILE,
- * _OUT_OF_MEMORY. */
+/* ---- Batches -------------------------------------------------------------------------------- */
+
+/** Creates an iterator (batch.h) that runs the model on each batch. Its inputs are the model's
+ * required inputs, in the file's order, its outputs all of the model's; the first axis of each
+ * counts items. `options`, which may be NULL, is as in compute_batch_create without build, step and
+ * user; the default device is the model's. `inputs` is only needed where the file leaves the size
+ * of an item open, and gives it. If the file fixes the first axis to 1, items are run one at a
+ * time. Weights are copied to other devices at the start of each run. The model must outlive the
+ * iterator, and may be run meanwhile. Ownership of *batch passes to the caller.
+ *
+ * COMPUTE_ERROR_DTYPE or _SHAPE for `inputs` that contradict the file, or where the file does not
+ * define an item; _INVALID_ARGUMENT; _UNSUPPORTED for a first axis with another fixed size, more
+ * than 32 inputs or outputs, and where a shape depends on values known only at run time: for such a
+ * model, call compute_model_run in a step; those of compute_model_record and compute_batch_create.
+ * Thread-safe. */
+COMPUTE_API compute_status compute_model_batch(compute_model *model,
+                                               const compute_batch_options *options,
+                                               compute_batch **batch);
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+/** Writes the model with its current weights: as ONNX if `path` ends in ".onnx", as safetensors
+ * (only weights, under their names) if it ends in ".safetensors". The file appears when it is
+ * complete. COMPUTE_ERROR_INVALID_ARGUMENT for another ending, _FILE, _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_model_save(compute_model *model, const char *path);
 
 /* ---- Graphs as models ----------------------------------------------------------------------- */
@@ -238,21 +260,20 @@ typedef struct compute_model_export_options {
   uint64_t reserved[8];    /**< must be zero */
 } compute_model_export_options;
 
-/** Writes what computes `outputs` as an ONNX file, for inference. `inputs` are nodes of any kind
- * whose values the model is to be given: what computes them is left out. Input nodes
- * (compute_input) that are needed and not among them come after them, in order of creation. A name
- * that is NULL is the node's own (compute_name) or else made up, and so are names of other values.
- * Parameters become initializers with the values that they have now, on whatever device, and
- * constants likewise. Sizes are those of the graph. `inputs` with `input_count` 0, and `options`,
- * may be NULL. The file appears when it is complete. docs/reference/onnx.md has the form of each
- * operation.
+/** Writes the part of a graph that computes `outputs` as an ONNX file, for inference. `inputs` are
+ * nodes of any kind that become the model's inputs: what computes them is omitted. Other input
+ * nodes (compute_input) that are needed come after them, in order of creation. For a NULL name, the
+ * node's own (compute_name) is used or one is generated, as for other values. Parameters become
+ * initializers with their current values, on any device, and constants likewise. Sizes are those of
+ * the graph. `inputs` with `input_count` 0, and `options`, may be NULL. The file appears when it is
+ * complete. docs/reference/onnx.md has the form of each operation.
  *
  * COMPUTE_ERROR_UNSUPPORTED for operations without one (random numbers, gradients of convolution
- * and pooling, optimizer steps, functions of the caller's, fits), whose message names all of them
- * with their first nodes, and for 2 GiB and more, which ONNX files cannot hold;
- * _INVALID_ARGUMENT for no outputs, a node that is twice an input, and a name that two have or that
- * is not UTF-8; _WRONG_GRAPH; the graph's own error; _FILE; _TRANSFER; _OUT_OF_MEMORY;
- * _NULL_POINTER. Not while another thread extends the graph or changes parameters. */
+ * and pooling, optimizer steps, the caller's functions, fits), with a message that names all of
+ * them with their first nodes, and for 2 GiB and more, which ONNX files cannot hold;
+ * _INVALID_ARGUMENT for no outputs, a duplicate input, and a name that is duplicate or not UTF-8;
+ * _WRONG_GRAPH; the graph's own error; _FILE; _TRANSFER; _OUT_OF_MEMORY; _NULL_POINTER. Not while
+ * another thread extends the graph or changes parameters. */
 COMPUTE_API compute_status compute_graph_save_onnx(const compute_graph *graph,
                                                    const compute_model_value *inputs,
                                                    size_t input_count,

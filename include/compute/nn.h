@@ -9,13 +9,13 @@
  *       compute_dense(device, 16 * 4 * 4, 10, NULL)}, 6);
  *   if (net == NULL) fprintf(stderr, "%s\n", compute_error_message(context));
  * @endcode
- * Constructors return NULL, with the error kept (compute_error_get), when they fail, and a
- * composition of which a part is NULL releases the others and is NULL too: one check at the end is
- * enough. A composition owns its parts; a layer is part of one composition at most, once.
+ * A failing constructor returns NULL, with an error (compute_error_get), and a composition with a
+ * NULL part releases the others and is NULL too: one check at the end is enough. A composition owns
+ * its parts; a layer is part of at most one composition, once.
  *
  * Parameters are named as PyTorch names those of the same layers ("0.weight", "1.running_mean"), so
- * that weights move both ways. A layer belongs to one thread while it is built and while its
- * weights change. */
+ * that weights can be exchanged in both directions. A layer belongs to one thread while it is built
+ * and while its weights change. */
 #ifndef COMPUTE_NN_H
 #define COMPUTE_NN_H
 
@@ -30,8 +30,8 @@ typedef struct compute_layer compute_layer;
 /* ---- Initial weights ----------------------------------------------------------------------- */
 
 typedef enum compute_initializer {
-  /** The layer's own, PyTorch's: weights and biases uniform ± 1 / sqrt(fan in), embeddings standard
-   * normal. With the others biases are 0. */
+  /** PyTorch's default for the layer: weights and biases uniform ± 1 / sqrt(fan in), embeddings
+   * standard normal. The other schemes set biases to 0. */
   COMPUTE_INIT_DEFAULT = 0,
   COMPUTE_INIT_ZERO = 1,
   COMPUTE_INIT_XAVIER_UNIFORM = 2, /**< ± sqrt(6 / (fan in + fan out)); Glorot and Bengio 2010 */
@@ -41,7 +41,7 @@ typedef enum compute_initializer {
 } compute_initializer;
 
 /** Common to layers with weights; zero means the default. Weights drawn from `seed` are the same
- * on every device; layers with equal seeds and shapes start equal, so give each its own
+ * on every device; layers with equal seeds and shapes start equal, so give each a different one
  * (compute_layer_initialize does so for a whole network). */
 typedef struct compute_weights_options {
   compute_initializer initializer;
@@ -62,8 +62,8 @@ typedef struct compute_conv2d_layer_options {
   int64_t kernel[2]; /**< when not square; 0: as the argument */
   /** As conv2d's, but padding = {1} is 1 on all sides unless `kernel` is given; output_padding
    * likewise. */
-  int64_t stride[2], dilation[2], padding[2], output_padding[2], groups;
-  uint64_t reserved[4]; /**< must be zero */
+  int64_t stride[2], dilation[2], padding[2], output_padding[2], groups, padding_more[2];
+  uint64_t reserved[2]; /**< must be zero */
 } compute_conv2d_layer_options;
 
 /** "weight" [outputs, inputs / groups, kernel, kernel], "bias" [outputs]. */
@@ -124,8 +124,8 @@ COMPUTE_API compute_layer *compute_identity(void); /**< x → x: the plain short
 /** In sequence; parts are called "0", "1", … */
 COMPUTE_API compute_layer *compute_sequential(compute_layer *const *layers, size_t count);
 
-/** body(x) + shortcut(x), which must have one shape; compute_identity() for body(x) + x. Parts:
- * "body", "shortcut". */
+/** body(x) + shortcut(x), which must have the same shape; compute_identity() for body(x) + x.
+ * Parts: "body", "shortcut". */
 COMPUTE_API compute_layer *compute_residual(compute_layer *body, compute_layer *shortcut);
 
 /** A layer of your own: `apply` records it, with the parameters (trainable tensors, retained, under
@@ -136,17 +136,17 @@ COMPUTE_API compute_layer *compute_custom_layer(const char *name, compute_layer_
                                                 void *user, compute_tensor *const *parameters,
                                                 const char *const *names, size_t count);
 
-/** Gives a part another name ("conv1" instead of "0"), before it is put into a composition. The
- * name is copied; no dots. Returns the layer; a layer that cannot be named is released, and NULL
- * returned, except one that already belongs to a composition (COMPUTE_ERROR_INVALID_STATE). */
+/** Names a part ("conv1" instead of "0"), before it is added to a composition. The name is copied;
+ * no dots. Returns the layer; on failure the layer is released, unless it already belongs to a
+ * composition (COMPUTE_ERROR_INVALID_STATE), and NULL returned. */
 COMPUTE_API compute_layer *compute_layer_name(compute_layer *layer, const char *name);
 
 /** Frees a layer with its parts. Graphs and plans keep the weights that they use. NULL is allowed;
- * a part of a composition is left alone, with an error. */
+ * for a part of a composition this is an error without effect. */
 COMPUTE_API void compute_layer_release(compute_layer *layer);
 
-/** Draws all weights again, each parameter with its own numbers from `seed`; statistics start over.
- * When it fails (memory, a transfer), some may have been drawn. */
+/** Initialises all weights again, each parameter with different numbers from `seed`, and resets
+ * statistics. After a failure (memory, a transfer), some may have changed. */
 COMPUTE_API compute_status compute_layer_initialize(compute_layer *layer,
                                                     compute_initializer initializer, uint64_t seed);
 
@@ -155,20 +155,20 @@ COMPUTE_API compute_status compute_layer_initialize(compute_layer *layer,
 /** How a network is recorded. Fill in `training` and, for dropout, `seed` (an i64 scalar node that
  * changes from step to step); apply fills in `updates`. Used again in one graph, for the same
  * network or another, `updates` becomes the group of all assignments so far, so that only the last
- * one is an output of the plan; each dropout draws numbers of its own. */
+ * one is an output of the plan; each dropout draws different numbers. */
 typedef struct compute_forward {
   bool training; /**< batch statistics and dropout; otherwise running statistics and none */
   compute_node seed;
   compute_node updates;    /**< assignments of running statistics, a group, or {0}: an output of the
                             * plan of a training step */
-  compute_dtype precision; /**< of what an embedding gives: COMPUTE_F16, …; 0: as its weights */
+  compute_dtype precision; /**< of an embedding's result: COMPUTE_F16, …; 0: as its weights */
   uint64_t reserved[4];    /**< must be zero */
 } compute_forward;
 
-/** Records the network. `forward` NULL: inference. A tensor is one parameter node of the graph,
- * called by its dotted name, however often it is used; f32 weights are cast for f16 and bf16 data.
- * Mismatches become the graph's error, prefixed with the layer's name; then nothing is recorded,
- * and `updates` stays. */
+/** Records the network. `forward` NULL: inference. A tensor becomes one parameter node of the
+ * graph, named by its dotted name, however often it is used; f32 weights are cast for f16 and bf16
+ * data. Mismatches become the graph's error, prefixed with the layer's name; then nothing is
+ * recorded, and `updates` is unchanged. */
 COMPUTE_API compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph,
                                              compute_node x, compute_forward *forward);
 
@@ -191,27 +191,27 @@ COMPUTE_API int64_t compute_layer_element_count(const compute_layer *layer, bool
 COMPUTE_API size_t compute_layer_nodes(const compute_layer *layer, compute_graph *graph,
                                        compute_node *nodes, size_t capacity);
 
-/** A table of the parts for an input of this shape: name, kind, shape of the result, parameters
- * (that are trained), multiply-adds (of products, convolutions and attention), in inference. Memory
- * of the caller, to be freed with compute_text_free; NULL on failure, and for a layer without any
- * weights. */
+/** A table of the parts for an input of this shape: name, kind, shape of the result, trainable
+ * parameters, multiply-adds (of products, convolutions, attention and recurrent layers), in
+ * inference. Free it with compute_text_free; NULL on failure, and for a layer without any weights.
+ */
 COMPUTE_API char *compute_layer_summary(compute_layer *layer, compute_dtype dtype,
                                         compute_shape input);
 
 /* ---- Weights on disk ----------------------------------------------------------------------- */
 
 enum {
-  COMPUTE_WEIGHTS_ALLOW_MISSING = 1 << 0, /**< keep what the file does not have */
-  COMPUTE_WEIGHTS_ALLOW_EXTRA = 1 << 1    /**< ignore what the layer does not have */
+  COMPUTE_WEIGHTS_ALLOW_MISSING = 1 << 0, /**< keep values that the file lacks */
+  COMPUTE_WEIGHTS_ALLOW_EXTRA = 1 << 1    /**< ignore tensors that the layer lacks */
 };
 
 /** By the name's ending: ".safetensors" or ".npz". Appears only when complete. A tensor that
  * several layers share is written under each of its names, as PyTorch's state_dict has it. */
 COMPUTE_API compute_status compute_layer_save(const compute_layer *layer, const char *path);
 
-/** Everything is read and checked before anything changes: COMPUTE_ERROR_FORMAT for a damaged file,
- * _SHAPE, _DTYPE, _INVALID_ARGUMENT (missing or extra names), which name the tensor. One name is
- * enough for a tensor that several layers share; under more of them it must be the same. */
+/** Everything is read and checked before any weight changes: COMPUTE_ERROR_FORMAT for a damaged
+ * file, _SHAPE, _DTYPE, _INVALID_ARGUMENT (missing or extra names), which name the tensor. For a
+ * tensor that several layers share, one name is enough; under several, the values must be equal. */
 COMPUTE_API compute_status compute_layer_load(compute_layer *layer, const char *path,
                                               uint32_t flags);
 

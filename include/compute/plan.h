@@ -17,8 +17,8 @@ extern "C" {
 typedef struct compute_plan compute_plan;
 
 /** What to do with a step that the device does not support, and with a run that fails there. A plan
- * that is not strict keeps what it needs of the graph, so that it can be compiled for the CPU when
- * a run has failed on the device (compute_run_with). */
+ * that is not strict keeps the graph that it needs, so that it can be compiled for the CPU after a
+ * run has failed on the device (compute_run_with). */
 typedef enum compute_fallback {
   COMPUTE_FALLBACK_WARN = 0,   /**< use the CPU, and log a warning */
   COMPUTE_FALLBACK_SILENT = 1, /**< use the CPU */
@@ -30,17 +30,17 @@ enum {
   COMPUTE_PLAN_NO_SIMPLIFICATION = 1 << 1, /**< no folding, common subexpressions or rewriting */
   /** f32 matrix products and convolutions may round their factors to 10 bits of mantissa (TF32),
    * for a relative error near 1e-3 and several times the speed on devices with matrix cores. Others
-   * compute as without the flag. */
+   * ignore the flag. */
   COMPUTE_PLAN_ALLOW_TF32 = 1 << 2,
-  /** Each step runs where the whole plan is predicted to be fastest, copies between the devices
-   * counted: on the CPU or on an accelerator, one in each plan; the one that the options name, or
-   * the best for this plan. Inputs and outputs live on the host, parameters where their tensors
-   * are. compute_explain shows why. A device that has not been measured yet is measured, which
-   * takes up to a second (route.h). */
+  /** Each step runs where the whole plan is predicted to be fastest, including copies between the
+   * devices: on the CPU or on one accelerator, the one that the options name, or the best for this
+   * plan. Inputs and outputs live on the host, parameters where their tensors are. compute_explain
+   * shows why. A device not measured yet is measured first, which takes up to a second
+   * (route.h). */
   COMPUTE_PLAN_AUTO = 1 << 3,
   /** f32 convolutions with 3 × 3 filters and stride 1 may use Winograd's minimal filtering: about
-   * half the time for large ones, and some ten times the rounding of the plain sum (still near 1e-6
-   * of the largest terms). Devices that have no such kernels compute as without the flag. */
+   * half the time for large ones, and about ten times the rounding error of the plain sum (still
+   * near 1e-6 of the largest terms). Devices without such kernels ignore the flag. */
   COMPUTE_PLAN_ALLOW_WINOGRAD = 1 << 4
 };
 
@@ -53,11 +53,11 @@ typedef struct compute_plan_options {
   uint64_t reserved[8]; /**< must be zero */
 } compute_plan_options;
 
-/** Compiles the part of `graph` that `outputs` (1 … 1024 nodes; one may be given more than once)
- * need. `options` may be NULL. The plan keeps what it needs of the graph. Time and memory are
- * nearly proportional to the size of the graph, and little stack is needed, however deep the graph
- * is. Ownership of *plan passes to the caller. Any error of a builder call is reported here.
- * Thread-safe as long as no thread extends the graph meanwhile. */
+/** Compiles the part of `graph` that `outputs` need (1 … 1024 nodes, possibly repeated). `options`
+ * may be NULL. The plan keeps what it needs from the graph. Time and memory are nearly proportional
+ * to the size of the graph, and little stack is needed, however deep the graph is. Ownership of
+ * *plan passes to the caller. Any error of a builder call is reported here. Thread-safe as long as
+ * no thread extends the graph meanwhile. */
 COMPUTE_API compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,
                                            size_t count, const compute_plan_options *options,
                                            compute_plan **plan);
@@ -65,9 +65,9 @@ COMPUTE_API compute_status compute_compile(const compute_graph *graph, const com
 COMPUTE_API void compute_plan_release(compute_plan *plan); /**< NULL is allowed */
 
 /** One input or output of a run. A tensor that is dense and on the plan's device is used in place;
- * a strided one, one on another device, and an output that overlaps an input or a parameter go
- * through a dense copy, which costs a copy. An output must not be a broadcast view, and no two
- * outputs may overlap. */
+ * a strided one, one on another device, and an output that overlaps an input or a parameter are
+ * copied through dense memory. An output must not be a broadcast view, and no two outputs may
+ * overlap. */
 typedef struct compute_binding {
   compute_node node;
   compute_tensor *tensor;
@@ -75,24 +75,24 @@ typedef struct compute_binding {
 
 /** Runs the plan. Every input that it needs and every output with a value must be bound exactly
  * once; bindings of inputs that the plan does not need are ignored. A node that is both is bound
- * twice, as an input first. An output that compute_compile was given n times is bound to 1 to n
- * tensors, which all get its value (and for any but the first, a run with a queue waits for its
- * end); binding it to the same tensor again changes nothing. Different nodes are different outputs,
- * also when their values are the same or views of one another, or are those of an input, a
- * parameter or a constant: each is bound to a tensor of its own. With a queue, the run is
- * submitted and may finish later: keep the tensors alive until compute_queue_wait. With NULL, the
- * run is finished on return. Short for compute_run_with without options. On failure the contents of
- * outputs are undefined and parameters are unchanged, unless the message says otherwise; inputs are
- * never changed but through outputs in the same memory.
+ * twice, as an input first. An output that was passed to compute_compile n times can be bound to 1
+ * to n tensors, which all get its value (with more than one, a run with a queue waits for its end);
+ * binding it to the same tensor again has no effect. Different nodes are different outputs, even if
+ * their values are the same, views of one another, or those of an input, a parameter or a constant:
+ * bind each to a different tensor. With a queue, the run is submitted and may finish later: keep
+ * the tensors alive until compute_queue_wait. With NULL, the run is finished on return. Shorthand
+ * for compute_run_with without options. On failure the contents of outputs are undefined and
+ * parameters are unchanged, unless the message says otherwise; inputs are never changed except by
+ * outputs in the same memory.
  *
  * One tensor may be bound to an input and to an output of its dtype and size, such as a cache that
- * a run updates. The result is that of separate tensors. Where every step that reads the input
- * comes before the output is written, or is the one that writes it element by element, it is
- * written in place, and a copy of it (compute_scatter's of its data) is left out; else, and where
- * tensors overlap in part, the run writes into memory of its own and copies that at the end.
- * Outputs may not overlap each other. A run that fails leaves such a tensor undefined, and is not
- * repeated on the CPU once it may have been written. COMPUTE_ERROR_BINDING, _WRONG_CONTEXT, _INDEX,
- * _LAUNCH, …, memory. */
+ * a run updates. The result is that of separate tensors. If every step that reads the input comes
+ * before the output is written, or is the one that writes it element by element, the output is
+ * written in place, without a copy (such as compute_scatter's of its data); otherwise, and if
+ * tensors overlap in part, the run writes to temporary memory, which it copies at the end. Outputs
+ * may not overlap each other. A run that fails leaves such a tensor undefined, and is not repeated
+ * on the CPU once it may have been written. COMPUTE_ERROR_BINDING, _WRONG_CONTEXT, _INDEX, _LAUNCH,
+ * …, memory. */
 COMPUTE_API compute_status compute_run(const compute_plan *plan, const compute_binding *bindings,
                                        size_t count, compute_queue *queue);
 
@@ -115,44 +115,43 @@ typedef struct compute_run_report {
   compute_device *device; /**< where the last attempt ran: the plan's device, or the CPU */
   compute_status failure; /**< of the device, if the run was repeated on the CPU; else COMPUTE_OK */
   uint32_t fallbacks;     /**< repetitions on the CPU: 0 or 1 */
-  uint32_t steps_done;    /**< of the last attempt; as submitted, where the device still works */
-  double seconds;         /**< of the whole call */
+  uint32_t steps_done; /**< of the last attempt; those submitted, if the device is still working */
+  double seconds;      /**< of the whole call */
   uint64_t reserved[8];
 } compute_run_report;
 
 /** Like compute_run, with control over what happens when the device fails. `options` and `report`
  * may be NULL; the report is filled in also on failure.
  *
- * Out of device memory (after the pool has given back what it had cached), a kernel that does not
+ * Out of device memory (after the pool has released its cached blocks), a kernel that does not
  * compile, start or finish, a failing transfer, a lost device: unless the call or the plan is
  * strict, the run is repeated on the CPU, from its inputs, and counts as a fallback. A lost device
- * is recovered first where that is possible (compute_device_recover), for later plans; a plan
- * compiled earlier continues on the CPU. The failure itself is returned when the repetition could
- * not be right or is impossible: an input, output or parameter is on a lost device; parameters had
- * been assigned to already; the failing queue held other work too. A plan compiled as strict has
- * no inputs left to repeat it from.
+ * is recovered first if possible (compute_device_recover), for later plans; a plan compiled earlier
+ * continues on the CPU. The failure itself is returned if a repetition is impossible or could be
+ * wrong: an input, output or parameter is on a lost device; parameters had already been assigned
+ * to; the failing queue held other work too. A plan compiled as strict cannot be repeated.
  *
- * A call with a time limit is finished on return, also with a queue. When the limit passes between
+ * A call with a time limit is finished on return, even with a queue. When the limit passes between
  * two steps, COMPUTE_ERROR_TIMEOUT; a run is not interrupted once it has begun to assign to
- * parameters, which is early in plans of the CPU (as soon as no step reads the old values). When a
- * kernel of a device has not finished by then, the device is considered lost until it has (nothing
- * of it is used or freed meanwhile), and the run is repeated on the CPU as above, with the same
- * limit again. On devices without events, the kernel is waited for. Thread-safe as compute_run.
+ * parameters, which is early in plans for the CPU (as soon as no step reads the old values). If a
+ * kernel has not finished by then, its device is considered lost until it has (nothing on it is
+ * used or freed meanwhile), and the run is repeated on the CPU as above, with the same limit. On
+ * devices without events, the kernel is waited for. Thread-safe as compute_run.
  * COMPUTE_ERROR_INVALID_ARGUMENT for invalid options. */
 COMPUTE_API compute_status compute_run_with(const compute_plan *plan,
                                             const compute_binding *bindings, size_t count,
                                             const compute_run_options *options,
                                             compute_run_report *report);
 
-/** The device that the plan was compiled for; of an automatically placed plan the accelerator that
- * it uses, or the CPU if it uses none. Queues for compute_run are those of this device.
+/** The device that the plan was compiled for; for an automatically placed plan, the accelerator
+ * that it uses, or the CPU if it uses none. compute_run takes queues of this device.
  * Thread-safe. */
 COMPUTE_API compute_device *compute_plan_device(const compute_plan *plan);
 
-/** Runs the plan once to the end, as compute_run does without a queue and without falling back,
- * waiting after every step. compute_explain shows the time of each step next to the prediction;
- * the shortest time of several such runs counts. The time of a step contains that of waiting for
- * it. Statuses as compute_run. */
+/** Runs the plan once to completion, as compute_run does without a queue but without fallback,
+ * waiting after every step. compute_explain shows the time of each step next to the prediction; of
+ * several such runs, the shortest. The time of a step includes waiting for it. Statuses as
+ * compute_run. */
 COMPUTE_API compute_status compute_plan_measure(const compute_plan *plan,
                                                 const compute_binding *bindings, size_t count);
 
@@ -163,7 +162,7 @@ COMPUTE_API compute_status compute_plan_create_tensor(const compute_plan *plan, 
 
 typedef struct compute_plan_info {
   uint32_t steps;          /**< kernels of one run */
-  uint32_t operations;     /**< graph operations that they carry out */
+  uint32_t operations;     /**< graph operations that they perform */
   uint32_t fallbacks;      /**< steps that run on the CPU because the device refused them */
   uint64_t arena_bytes;    /**< temporary memory of one run */
   uint64_t constant_bytes; /**< kept for as long as the plan lives */
@@ -175,9 +174,9 @@ typedef struct compute_plan_info {
 
 COMPUTE_API compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info);
 
-/** A table of steps as text: fused operations, buffers, bytes and FLOPs, the device and why it is
- * that one, the time that is predicted from the device's costs (route.h) and, after
- * compute_plan_measure, the time that it took. Free it with compute_text_free. */
+/** A table of steps as text: fused operations, buffers, bytes and FLOPs, the device and the reason
+ * for it, the time predicted from the device's costs (route.h) and, after compute_plan_measure, the
+ * measured time. Free it with compute_text_free. */
 COMPUTE_API compute_status compute_explain(const compute_plan *plan, char **text);
 
 #ifdef __cplusplus

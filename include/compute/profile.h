@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * What a context has done so far: sums for each kernel and transfer, and a timeline.
+ * A profile of a context: sums for each kernel and transfer, and a timeline.
  *
- * Recording is off until compute_profile_start; what it costs then is a few hundred nanoseconds for
- * each step, and nothing that can be measured while it is off. Sums (count, mean, median, …) are
- * kept for every kernel in constant memory, however long the context records; the timeline keeps
- * the latest records and counts those that it had to drop. On devices with timers the times are the
- * device's own; elsewhere they are the host's, read around each call. */
+ * Recording is off until compute_profile_start; it then costs a few hundred nanoseconds per step.
+ * While off, its cost is not measurable. Sums (count, mean, median, …) are kept for every kernel in
+ * constant memory, however long the context records; the timeline keeps the latest records and
+ * counts the dropped ones. On devices with timers the times are the device's own; elsewhere they
+ * are the host's, read around each call. */
 #ifndef COMPUTE_PROFILE_H
 #define COMPUTE_PROFILE_H
 
@@ -29,32 +29,32 @@ typedef struct compute_profile_options {
   uint64_t reserved[6];      /**< must be zero */
 } compute_profile_options;
 
-/** Starts recording, or continues after a stop, or changes the options (another size of the
- * timeline empties it). `options` may be NULL. What is in progress counts from its next step on.
- * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT, _OUT_OF_MEMORY. Thread-safe, as all of these. */
+/** Starts recording, continues after a stop, or changes the options (changing the size of the
+ * timeline empties it). `options` may be NULL. Runs in progress are recorded from their next step
+ * on. COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT, _OUT_OF_MEMORY. Thread-safe, like all of
+ * these. */
 COMPUTE_API compute_status compute_profile_start(compute_context *context,
                                                  const compute_profile_options *options);
 
-/** Stops recording; what was recorded stays until compute_profile_clear.
- * COMPUTE_ERROR_NULL_POINTER.
+/** Stops recording; the records stay until compute_profile_clear. COMPUTE_ERROR_NULL_POINTER.
  */
 COMPUTE_API compute_status compute_profile_stop(compute_context *context);
 
-/** Forgets sums, timeline and the texts of fallbacks; recording continues if it was on. The
- * counters of fallbacks, pools and builds stay. COMPUTE_ERROR_NULL_POINTER. */
+/** Deletes sums, timeline and the texts of fallbacks; recording continues if it was on. The
+ * counters of fallbacks, pools and builds are kept. COMPUTE_ERROR_NULL_POINTER. */
 COMPUTE_API compute_status compute_profile_clear(compute_context *context);
 
 /** Writes a JSON report of the context to `path`: for each device its name, model and driver, the
  * counters of its pool (compute_pool_statistics) and of its builds (compute_build_statistics),
- * those of the disk cache, the fallbacks with their texts, and whatever was recorded: for kernels,
+ * those of the disk cache, the fallbacks with their texts, and everything recorded: for kernels,
  * transfers, builds, runs, waits and spans of the caller count, total, mean, median, 90th
  * percentile, extremes, bytes, FLOP, and rates, as fractions of the device's measured peaks where
  * those are known. Median and percentile are accurate to within 4 %.
  *
- * The file is replaced by renaming, so that a reader never sees half of it; a path that is a pipe,
- * a device or a link is written to as it is. Devices of modules that have not been needed yet are
- * left out. Waits for what was submitted with a device's own timers. COMPUTE_ERROR_FILE,
- * _NULL_POINTER, _OUT_OF_MEMORY.
+ * The file is replaced by renaming, so that a reader never sees half of it; a pipe, a device file
+ * or a link is written to directly. Devices of modules that are not open yet are omitted. Waits for
+ * work that was submitted with a device's own timers. COMPUTE_ERROR_FILE, _NULL_POINTER,
+ * _OUT_OF_MEMORY.
  *
  * With COMPUTE_PROFILE=FILE in the environment every context records from its opening on and writes
  * this report when it closes. */
@@ -62,11 +62,11 @@ COMPUTE_API compute_status compute_profile_write(compute_context *context, const
 
 /** Writes the timeline in the Chrome trace event format, which Perfetto (ui.perfetto.dev) opens: a
  * process for each device with a row for each queue, and one for the host with a row for each
- * thread and each row that spans were put on. Errors and the file as above. With COMPUTE_TRACE=FILE
- * in the environment every context records from its opening on and writes this when it closes. */
+ * thread and each named row of spans. Errors and the file as above. With COMPUTE_TRACE=FILE in the
+ * environment every context records from its opening on and writes this when it closes. */
 COMPUTE_API compute_status compute_profile_write_trace(compute_context *context, const char *path);
 
-/** The sums as a table, the costliest first; free it with compute_text_free.
+/** The sums as a table, in descending order of time; free it with compute_text_free.
  * COMPUTE_ERROR_NULL_POINTER, _OUT_OF_MEMORY. */
 COMPUTE_API compute_status compute_profile_text(compute_context *context, char **text);
 
@@ -79,9 +79,9 @@ typedef struct compute_profile_span {
   uint64_t reserved[4]; /**< the library's */
 } compute_profile_span;
 
-/** Begins a span called `name`; nothing happens while recording is off. It shows on the row `row`
+/** Begins a span called `name`; nothing happens while recording is off. It appears on the row `row`
  * of the host, or with NULL on the calling thread's. Spans of one row should nest. Any thread may
- * end it. The texts are copied; names should be few, with what differs left to the row. */
+ * end it. The texts are copied; use few names, and rows for what varies. */
 COMPUTE_API compute_profile_span compute_profile_span_begin(compute_context *context,
                                                             const char *row, const char *name);
 COMPUTE_API void compute_profile_span_end(compute_context *context,
@@ -89,12 +89,11 @@ COMPUTE_API void compute_profile_span_end(compute_context *context,
 
 /* ---- Fallbacks ----------------------------------------------------------------------------- */
 
-/** How often something went another way than asked for, since the context was opened. Counted
- * whether or not it records. */
+/** Counters of fallbacks since the context was opened, whether or not it records. */
 typedef struct compute_fallback_statistics {
   uint64_t steps_on_cpu;      /**< a device refused a step when a plan was compiled */
-  uint64_t other_kernels;     /**< a kernel did not build; another implementation did */
-  uint64_t evictions;         /**< device memory was short; cached blocks were given back */
+  uint64_t other_kernels;     /**< a kernel did not build; another implementation was used */
+  uint64_t evictions;         /**< device memory ran out; cached blocks were released */
   uint64_t smaller_batches;   /**< a batch was halved */
   uint64_t runs_on_cpu;       /**< a run failed on the device and was repeated on the CPU */
   uint64_t devices_recovered; /**< a lost device was brought back */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * Simulated camera images with known truth: ROI stacks and movies, as fits see them.
+ * Simulated camera images with known truth: ROI stacks and movies, as input for fits.
  *
- * Every number comes from a counter (Philox4x32-10) keyed by the seed and counted by ROI or frame
- * and pixel: ROI i is the same whether it is made alone or among a million, on whatever machine and
- * with however many threads. Made on the host, on the context's threads. */
+ * Random numbers are counter-based (Philox4x32-10), with the seed as key and ROI or frame and pixel
+ * as counter: ROI i is the same whether it is simulated alone or among a million, on any machine
+ * and with any number of threads. Runs on the host, on the context's threads. */
 #ifndef COMPUTE_SIMULATE_H
 #define COMPUTE_SIMULATE_H
 
@@ -24,9 +24,8 @@ typedef struct compute_simulation {
   /** Model, profile, camera, size of the ROI, sigma, astigmatism and the camera's numbers. Solver,
    * outputs and bounds are ignored. */
   compute_fit_problem problem;
-  compute_dtype
-      dtype; /**< COMPUTE_U16 or COMPUTE_F32 (also for 0): counts as the camera gives them,
-              * which for an ideal camera are photons; U16 is rounded and saturates */
+  compute_dtype dtype; /**< COMPUTE_U16 or COMPUTE_F32 (also for 0): camera counts, which for an
+                        * ideal camera are photons; U16 is rounded and saturates */
   uint64_t seed;
   compute_range photons, background; /**< per spot, per pixel; ≥ 0 */
   compute_range position;            /**< of x and y from the ROI's centre, pixels */
@@ -50,15 +49,15 @@ COMPUTE_API compute_status compute_simulate_rois(compute_context *context,
                                                  int64_t first, int64_t count, void *pixels,
                                                  float *truth);
 
-/** How many spots frames first … first + count − 1 hold together. */
+/** The total number of spots in frames first … first + count − 1. */
 COMPUTE_API compute_status compute_simulate_spot_count(compute_context *context,
                                                        const compute_simulation *simulation,
                                                        int64_t first, int64_t count,
                                                        int64_t *spots);
 
 /** Frames: `pixels` [count, frame_rows, frame_columns]; `truth` f32 [spots, 1 + P]: frame number,
- * then parameters with positions in the frame, spots in the order of frames (may be NULL). A
- * frame's background is drawn once for it. Spots are cut off five sigma from their centre. */
+ * then parameters with positions in the frame, spots in order of frames (may be NULL). The
+ * background is drawn once per frame. Spots are cut off five sigma from their centre. */
 COMPUTE_API compute_status compute_simulate_movie(compute_context *context,
                                                   const compute_simulation *simulation,
                                                   int64_t first, int64_t count, void *pixels,

@@ -3,7 +3,7 @@
  * Finding spots in camera frames: a band-pass filter, local maxima, a threshold in units of the
  * noise. Parts of a graph, so that frames stay on the device on which they are fitted. The CPU has
  * a kernel for it; elsewhere, and with COMPUTE_PLAN_NO_FUSION, it is composed of other operations,
- * which find the same but for what rounding decides. */
+ * with the same result apart from rounding. */
 #ifndef COMPUTE_SPOTS_H
 #define COMPUTE_SPOTS_H
 
@@ -25,27 +25,27 @@ typedef struct compute_spot_options {
   double threshold; /**< in standard deviations of the filtered background; 0: 5 */
   int32_t
       distance;  /**< radius within which a spot must be the maximum; 0: 2 sigma, up; at most 100 */
-  int64_t limit; /**< most spots of one frame that are kept, the brightest; 0: all */
+  int64_t limit; /**< maximum number of spots kept per frame, the brightest; 0: all */
   uint64_t reserved[4]; /**< must be zero */
 } compute_spot_options;
 
 /** `frames`: u16 or f32 [n, height, width], at least 3 × 3 pixels, in counts or electrons. Results:
- * *response f32 [n, height, width], the filtered frames divided by the standard deviation that each
- * frame's noise has after the filter; the return value is bool of the same shape, true at the
- * spots. The noise is estimated from what changes from pixel to pixel, so that spots hardly count;
- * frames that were smoothed before seem quieter than they are and need a larger threshold. At the
- * border a frame is continued by its edge. Of equal neighbours the first in row-major order is the
- * spot. NaN and infinity hide spots only around them. Errors: COMPUTE_ERROR_SHAPE,
- * _INVALID_ARGUMENT, _DTYPE. `response` may be NULL. `limit` does not apply here. */
+ * *response f32 [n, height, width], the filtered frames divided by the standard deviation of each
+ * frame's noise after the filter; the return value is bool of the same shape, true at the spots.
+ * The noise is estimated from pixel-to-pixel differences, so that spots barely affect it; frames
+ * that have been smoothed seem quieter than they are and need a larger threshold. Frames are padded
+ * by their edge pixels. Of equal neighbours the first in row-major order is the spot. NaN and
+ * infinity hide spots only around them. Errors: COMPUTE_ERROR_SHAPE, _INVALID_ARGUMENT, _DTYPE.
+ * `response` may be NULL. `limit` does not apply here. */
 COMPUTE_API compute_node compute_find_spots(compute_graph *graph, compute_node frames,
                                             const compute_spot_options *options,
                                             compute_node *response);
 
 /** Turns one chunk of results (host memory) into corners of ROIs of rows × columns, centred on the
  * spots and moved inwards at the frame's border, in the order frame, row, column: i32 [*count, 3],
- * frames counted from `first_frame`. `capacity` is the room in `corners`; *count is how many there
- * are, also if that is more: then COMPUTE_ERROR_OVERFLOW, and the first `capacity` are written.
- * `response` may be NULL where options->limit is 0. Thread-safe. */
+ * frames counted from `first_frame`. `capacity` is the room in `corners`; *count is the number of
+ * corners, even if larger: then COMPUTE_ERROR_OVERFLOW, and the first `capacity` are written.
+ * `response` may be NULL if options->limit is 0. Thread-safe. */
 COMPUTE_API compute_status compute_spot_corners(compute_context *context,
                                                 const compute_spot_options *options,
                                                 const bool *spots, const float *response,

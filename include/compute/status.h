@@ -3,8 +3,8 @@
  * Status codes, error details and logging.
  *
  * Every call that can fail returns a compute_status; COMPUTE_OK is zero. The library never aborts
- * the process and prints nothing unless a log callback or COMPUTE_LOG asks for it. What exactly
- * went wrong, where and what to do about it is in a compute_error, kept per thread and per context.
+ * the process and prints nothing unless a log callback or COMPUTE_LOG asks for it. A compute_error,
+ * kept per thread and per context, says what went wrong, where, and what to do about it.
  */
 #ifndef COMPUTE_STATUS_H
 #define COMPUTE_STATUS_H
@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct compute_context compute_context;
 
-/** Codes come in bands of a hundred, one band per kind of cause. Codes are never renumbered. */
+/** Codes are grouped by kind of cause, in hundreds. Codes are never renumbered. */
 typedef enum compute_status {
   COMPUTE_OK = 0,
 
@@ -33,15 +33,15 @@ typedef enum compute_status {
   COMPUTE_ERROR_INVALID_STATE = 105,    /**< not possible in the object's current state */
 
   /* 2xx: shapes, dtypes and data. */
-  COMPUTE_ERROR_SHAPE = 200, /**< shapes do not fit each other or the operation */
-  COMPUTE_ERROR_DTYPE = 201, /**< unknown dtype, or one the operation does not support */
+  COMPUTE_ERROR_SHAPE = 200, /**< shapes do not match each other or the operation */
+  COMPUTE_ERROR_DTYPE = 201, /**< unknown dtype, or one that the operation does not support */
   COMPUTE_ERROR_NOT_DIFFERENTIABLE = 202, /**< no gradient flows along the requested path */
   COMPUTE_ERROR_BINDING = 203,            /**< a plan was run with missing or wrong bindings */
   COMPUTE_ERROR_INDEX = 204,              /**< an index in the data points outside its axis */
 
   /* 3xx: devices and backends. */
-  COMPUTE_ERROR_NO_DEVICE = 300,    /**< the device asked for does not exist */
-  COMPUTE_ERROR_BACKEND_LOAD = 301, /**< a module is not loadable; the loader's message is kept */
+  COMPUTE_ERROR_NO_DEVICE = 300,    /**< the requested device does not exist */
+  COMPUTE_ERROR_BACKEND_LOAD = 301, /**< a module cannot be loaded; the loader's message is kept */
   COMPUTE_ERROR_BACKEND_ABI = 302,  /**< a module has another version of the vtable */
   COMPUTE_ERROR_MISSING_LIBRARY = 303, /**< a driver or vendor library is not installed */
   COMPUTE_ERROR_UNSUPPORTED = 304, /**< the device cannot do this; the reason is in the message */
@@ -57,12 +57,12 @@ typedef enum compute_status {
   COMPUTE_ERROR_LAUNCH = 501,      /**< a kernel did not start or failed while running */
   COMPUTE_ERROR_TRANSFER = 502,    /**< a copy between devices failed */
   COMPUTE_ERROR_TIMEOUT = 503,     /**< a time limit was exceeded */
-  COMPUTE_ERROR_CANCELLED = 504,   /**< the caller stopped the work, or what it was to follow */
-  COMPUTE_ERROR_VALIDATION = 505,  /**< a step's result is not what it should be (validate.h) */
+  COMPUTE_ERROR_CANCELLED = 504,   /**< the caller cancelled the work, or work that it follows */
+  COMPUTE_ERROR_VALIDATION = 505,  /**< a step's result is wrong (validate.h) */
 
   /* 6xx: files. */
   COMPUTE_ERROR_FILE = 600,   /**< a file cannot be opened, read or written */
-  COMPUTE_ERROR_FORMAT = 601, /**< a file's content is damaged or not what its name says */
+  COMPUTE_ERROR_FORMAT = 601, /**< a file is damaged, or not in the format that its name suggests */
 
   /* 9xx: internal errors. */
   COMPUTE_ERROR_INTERNAL = 900 /**< a bug in libcompute; please report it */
@@ -79,21 +79,22 @@ COMPUTE_API const char *compute_status_name(compute_status status);
  * `status` may be NULL. Thread-safe. */
 COMPUTE_API size_t compute_status_list(size_t index, compute_status *status);
 
-/** What is known about a failure. All strings are zero-terminated and possibly empty. */
+/** The details of a failure. All strings are zero-terminated and possibly empty. */
 typedef struct compute_error {
   compute_status status;
-  int64_t native_code; /**< errno, a driver's or a library's own code; 0 if there is none */
-  char operation[48];  /**< the graph operation or library call: "matmul", "compute_run" */
-  char message[512];   /**< "matmul: inner sizes differ: [2,3] x [4,5]": the operation, then what */
-  char remedy[256];    /**< what the caller may do; empty if there is none */
-  char source[64];     /**< file:line inside libcompute, for bug reports */
+  int64_t native_code;  /**< errno, a driver's or a library's own code; 0 if there is none */
+  char operation[48];   /**< the graph operation or library call: "matmul", "compute_run" */
+  char message[512];    /**< "matmul: inner sizes differ: [2,3] x [4,5]": the operation, then the
+                           problem */
+  char remedy[256];     /**< what the caller may do; empty if there is none */
+  char source[64];      /**< file:line inside libcompute, for bug reports */
   uint64_t reserved[8]; /**< zero */
 } compute_error;
 
 /** Copies the calling thread's last error in `context` (or, if this thread has none there, the
  * context's last error of any thread) to `error`. A NULL context asks for the thread's last error
- * in any context, which is how a failing compute_open is read. After a success the old error
- * stays. Returns COMPUTE_OK, even if there was no error (then error->status is COMPUTE_OK), or
+ * in any context, which is how a failing compute_open is read. A success does not clear the error.
+ * Returns COMPUTE_OK, even if there was no error (then error->status is COMPUTE_OK), or
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe. */
 COMPUTE_API compute_status compute_error_get(const compute_context *context, compute_error *error);
 
@@ -117,9 +118,9 @@ typedef enum compute_log_level {
 typedef void (*compute_log_function)(void *user, compute_log_level level, const char *module,
                                      const char *message);
 
-/** Sets who receives the process's log and from which level on; NULL or COMPUTE_LOG_OFF silences
- * it. Initially silent, unless the variable COMPUTE_LOG names a level (error, warning, info,
- * debug): then lines go to standard error. Thread-safe. */
+/** Sets the callback for the process's log, and its level; NULL or COMPUTE_LOG_OFF silences it.
+ * Initially silent, unless the variable COMPUTE_LOG names a level (error, warning, info, debug):
+ * then lines go to standard error. Thread-safe. */
 COMPUTE_API void compute_log_set(compute_log_function function, void *user,
                                  compute_log_level level);
 
@@ -132,8 +133,8 @@ typedef struct compute_allocator {
 } compute_allocator;
 
 /** Replaces the host allocator of the process; NULL restores the C library's. Fails with
- * COMPUTE_ERROR_INVALID_STATE while any context is open; texts returned by the library must
- * have been freed, too. Not thread-safe against compute_open. */
+ * COMPUTE_ERROR_INVALID_STATE while any context is open; texts returned by the library must also
+ * have been freed. Must not run concurrently with compute_open. */
 COMPUTE_API compute_status compute_allocator_set(const compute_allocator *allocator);
 
 /** Frees text that a libcompute call returned to the caller. NULL is allowed. Thread-safe. */
@@ -142,7 +143,7 @@ COMPUTE_API void compute_text_free(char *text);
 /** One environment variable that the library reads. */
 typedef struct compute_variable {
   const char *name;        /**< "COMPUTE_DEVICE" */
-  const char *values;      /**< what it may hold: "cpu, cuda:0, …" */
+  const char *values;      /**< possible values: "cpu, cuda:0, …" */
   const char *description; /**< one sentence */
 } compute_variable;
 
@@ -150,8 +151,9 @@ typedef struct compute_variable {
  * result is constant. Thread-safe. */
 COMPUTE_API const compute_variable *compute_variable_at(size_t index);
 
-/** What the library reads for the variable called `name`: NULL if it is unset, empty, not in the
- * table, or ignored because the program runs with raised privileges. Belongs to the environment. */
+/** The value that the library reads for the variable `name`: NULL if it is unset, empty, not in the
+ * table, or ignored because the program runs with raised privileges. The string belongs to the
+ * environment. */
 COMPUTE_API const char *compute_variable_value(const char *name);
 
 /** Version of the running library as major * 10000 + minor * 100 + patch, and as text "0.2.0". */

@@ -3,8 +3,8 @@
  * Tensors: typed, strided arrays on a device.
  *
  * A tensor is a reference-counted view of a reference-counted buffer. Its shape, dtype and strides
- * never change. Reading and writing the same data from several threads needs the caller's own
- * ordering; everything else here is thread-safe. */
+ * never change. Reading and writing the same data from several threads must be synchronised by the
+ * caller; everything else here is thread-safe. */
 #ifndef COMPUTE_TENSOR_H
 #define COMPUTE_TENSOR_H
 
@@ -26,31 +26,31 @@ COMPUTE_API compute_status compute_tensor_from_host(compute_device *device, comp
                                                     compute_shape shape, const void *data,
                                                     compute_tensor **tensor);
 
-/** The same, every element set to `value`. COMPUTE_ERROR_INVALID_ARGUMENT for one that the dtype
- * does not hold, as compute_full (graph.h) refuses it. */
+/** The same, every element set to `value`. COMPUTE_ERROR_INVALID_ARGUMENT for a value that the
+ * dtype does not hold, as in compute_full (graph.h). */
 COMPUTE_API compute_status compute_tensor_full(compute_device *device, compute_dtype dtype,
                                                compute_shape shape, double value,
                                                compute_tensor **tensor);
 
-/** The same for an integer, which the dtype must hold exactly: any i64 arrives as it is, where a
- * double is exact up to 2^53 only. */
+/** The same for an integer, which the dtype must hold exactly; a double is exact only up to
+ * 2^53. */
 COMPUTE_API compute_status compute_tensor_full_i64(compute_device *device, compute_dtype dtype,
                                                    compute_shape shape, int64_t value,
                                                    compute_tensor **tensor);
 
-/** Uniform random numbers in [low, high) (floats only), a function of seed and element index alone:
+/** Uniform random numbers in [low, high) (floats only), a function of only seed and element index:
  * the same on every device (Philox4x32-10, key `seed`, counter = element index). */
 COMPUTE_API compute_status compute_tensor_random(compute_device *device, compute_dtype dtype,
                                                  compute_shape shape, double low, double high,
                                                  uint64_t seed, compute_tensor **tensor);
 
-/** Called when the last reference to wrapped memory goes. */
+/** Called when the last reference to wrapped memory is released. */
 typedef void (*compute_release_function)(void *user, void *data);
 
 /** A tensor over the caller's own memory, without a copy. `data` must be aligned to the element
  * size and stay valid until `release` is called (or, with release NULL, until the tensor is gone).
  * strides are in elements, may be NULL for dense row-major, and must not be negative. Devices that
- * cannot address host memory answer COMPUTE_ERROR_UNSUPPORTED: use compute_tensor_from_host there.
+ * cannot address host memory return COMPUTE_ERROR_UNSUPPORTED: use compute_tensor_from_host there.
  */
 COMPUTE_API compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype,
                                                compute_shape shape, const int64_t *strides,
@@ -71,7 +71,16 @@ COMPUTE_API bool compute_tensor_is_dense(const compute_tensor *tensor);
 /** The first element's address if the CPU can reach it, else NULL. */
 COMPUTE_API void *compute_tensor_data(const compute_tensor *tensor);
 
-/** Copies between host memory (dense, row-major, of the tensor's dtype, `bytes` long exactly) and
+/** Promises that the elements in this tensor's memory, views included, never change again. Plans
+ * compiled from then on may keep copies of them in the layout that their kernels read fastest, one
+ * for all plans, until the memory is released: worthwhile for the weights of a network that is run
+ * many times. Writing to them fails with COMPUTE_ERROR_INVALID_ARGUMENT or _BINDING; writing
+ * through compute_tensor_data or wrapped memory makes results undefined. Cannot be undone.
+ * Thread-safe. NULL is allowed. */
+COMPUTE_API void compute_tensor_freeze(compute_tensor *tensor);
+COMPUTE_API bool compute_tensor_is_frozen(const compute_tensor *tensor);
+
+/** Copies between host memory (dense, row-major, of the tensor's dtype, exactly `bytes` long) and
  * the tensor. Strided tensors are scattered and gathered. Both return when the copy is done.
  * COMPUTE_ERROR_NULL_POINTER, _SHAPE when `bytes` is not the tensor's size, _TRANSFER. */
 COMPUTE_API compute_status compute_tensor_read(const compute_tensor *tensor, void *data,
@@ -91,8 +100,9 @@ COMPUTE_API compute_status compute_tensor_to_device(const compute_tensor *tensor
 
 /* Views share the buffer; no element moves. A view keeps the buffer alive. */
 
-/** Elements start, start + step, … (count of them) along `axis`; step ≥ 1. A start below 0 counts
- * from the end; compute_slice (graph.h) has the rule. COMPUTE_ERROR_SHAPE for anything outside. */
+/** Elements start, start + step, … (count of them) along `axis`; step ≥ 1. A negative start counts
+ * from the end; the rules are those of compute_slice (graph.h). COMPUTE_ERROR_SHAPE for anything
+ * outside. */
 COMPUTE_API compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis,
                                                      int64_t start, int64_t count, int64_t step,
                                                      compute_tensor **view);
@@ -101,8 +111,8 @@ COMPUTE_API compute_status compute_tensor_slice_view(compute_tensor *tensor, int
 COMPUTE_API compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axes order,
                                                          compute_tensor **view);
 
-/** Another shape of as many elements; COMPUTE_ERROR_SHAPE if the strides do not allow it without a
- * copy. One size may be −1. */
+/** Another shape with the same number of elements; COMPUTE_ERROR_SHAPE if the strides do not allow
+ * it without a copy. One size may be −1. */
 COMPUTE_API compute_status compute_tensor_reshape_view(compute_tensor *tensor, compute_shape shape,
                                                        compute_tensor **view);
 

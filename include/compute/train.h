@@ -13,9 +13,9 @@
  * @endcode
  * A step (forward, loss, gradients, update) is one plan. With several devices each has a replica of
  * the model and a share of the batch; gradients are summed in a fixed order, so a step equals that
- * of one device on the whole batch up to rounding. Two layers see only their own share: batch norm
- * normalises it by its own statistics (the model keeps those of the first device's), and dropout
- * draws other elements on each device. */
+ * of one device on the whole batch up to rounding. Two layers depend on the share: batch norm uses
+ * its statistics (the model keeps the first device's), and dropout draws different elements on each
+ * device. */
 #ifndef COMPUTE_TRAIN_H
 #define COMPUTE_TRAIN_H
 
@@ -46,7 +46,7 @@ COMPUTE_API compute_status compute_dataset_from_files(compute_context *context, 
 COMPUTE_API compute_status compute_dataset_from_csv(compute_context *context, const char *path,
                                                     int32_t target_column, compute_shape item,
                                                     compute_dataset **dataset);
-/** Splits off a part: `fraction` of the items, drawn by `seed`, becomes *second, the rest stays.
+/** Splits off a part: `fraction` of the items, drawn by `seed`, becomes *second, the rest remains.
  * Both share the memory. */
 COMPUTE_API compute_status compute_dataset_split(compute_dataset *dataset, double fraction,
                                                  uint64_t seed, compute_dataset **second);
@@ -71,14 +71,14 @@ typedef enum compute_optimizer_kind {
   COMPUTE_RMSPROP = 3
 } compute_optimizer_kind;
 
-/** Numbers are finite and not negative, in f32 too unless all weights are f64; betas and alpha
+/** Numbers must be finite and not negative, also as f32 unless all weights are f64; betas and alpha
  * below 1. */
 typedef struct compute_optimizer_options {
   compute_optimizer_kind kind;
   double learning_rate;                /**< 0: 0.01 for SGD and RMSprop, 0.001 for Adam and AdamW */
   double momentum;                     /**< SGD, RMSprop */
   bool nesterov;                       /**< SGD */
-  double beta1, beta2, alpha, epsilon; /**< 0: the kind's own */
+  double beta1, beta2, alpha, epsilon; /**< 0: the kind's default */
   double weight_decay;
   uint64_t reserved[4]; /**< must be zero */
 } compute_optimizer_options;
@@ -91,7 +91,7 @@ typedef enum compute_schedule_kind {
 
 typedef struct compute_schedule {
   compute_schedule_kind kind;
-  int64_t period;  /**< optimizer steps, warm-up included; cosine, 0: up to the end of the run */
+  int64_t period;  /**< optimizer steps, including warm-up; cosine, 0: until the end of the run */
   double factor;   /**< step: 0: 0.1; cosine: 0 */
   int64_t warm_up; /**< optimizer steps over which the rate grows linearly from 0: the first of them
                     * has 1 / warm_up of it. A cosine schedule starts after them */
@@ -99,32 +99,32 @@ typedef struct compute_schedule {
 } compute_schedule;
 
 enum {
-  COMPUTE_TRAIN_CHECK_NAN = 1 << 0, /**< a loss that is not finite fails the step and names the
-                                     * first operation that made it so; slower */
-  /** Less memory: what the backward pass needs of a sequential model is computed again, but for the
-   * results of about the root of the number of its parts. Other models are trained as without. */
+  COMPUTE_TRAIN_CHECK_NAN = 1 << 0, /**< a loss that is not finite fails the step, naming the first
+                                     * operation with such a result; slower */
+  /** Gradient checkpointing: of a sequential model with n parts, about √n results are kept, and the
+   * others computed again for the backward pass. Other models ignore it. */
   COMPUTE_TRAIN_RECOMPUTE = 1 << 1
 };
 
 typedef struct compute_trainer_options {
   compute_layer *model;             /**< must outlive the trainer; its weights are trained */
   compute_batch_port input, target; /**< of one item */
-  int64_t batch;                    /**< items of one step on all devices together; ≥ 1 */
+  int64_t batch;                    /**< items of one step over all devices; ≥ 1 */
   compute_loss_kind loss;
   double label_smoothing, huber_delta; /**< delta 0: 1 */
   compute_optimizer_options optimizer;
   compute_schedule schedule;
   double clip_norm;   /**< maximum global norm of the gradients; 0: no limit */
   int32_t accumulate; /**< batches whose gradients make one optimizer step; 0: 1 */
-  /** COMPUTE_F16 or COMPUTE_BF16: activations in it, weights and optimizer in f32; with f16 the
-   * loss is scaled, and steps whose gradients overflow are left out (but count for the schedule).
-   * 0: as the weights. */
+  /** COMPUTE_F16 or COMPUTE_BF16: activations in this dtype, weights and optimizer in f32; with f16
+   * the loss is scaled, and steps whose gradients overflow are skipped (but count for the
+   * schedule). 0: as the weights. */
   compute_dtype precision;
   uint64_t seed;                  /**< of dropout and shuffling */
   compute_device *const *devices; /**< NULL and 0: the default device; one may be listed twice */
   size_t device_count;            /**< at most 16, and no more than items of a batch */
   uint32_t flags;                 /**< COMPUTE_TRAIN_…, COMPUTE_PLAN_ALLOW_… */
-  /** Applied to the input before the model, may be NULL: scaling, augmentation. */
+  /** Applied to the input before the model: scaling, augmentation. May be NULL. */
   compute_node (*prepare)(void *user, compute_graph *graph, compute_node x, bool training,
                           compute_node seed);
   void *user;
@@ -137,8 +137,8 @@ COMPUTE_API compute_status compute_trainer_create(compute_context *context,
 COMPUTE_API void compute_trainer_release(compute_trainer *trainer); /**< NULL is allowed */
 
 /** One batch: inputs [batch, ...], targets [batch, ...] on any device. *loss may be NULL, which
- * saves a wait. COMPUTE_ERROR_INDEX for a label outside, _VALIDATION with CHECK_NAN; then weights
- * are unchanged. */
+ * saves a wait. COMPUTE_ERROR_INDEX for a label out of range, _VALIDATION with CHECK_NAN; the
+ * weights are then unchanged. */
 COMPUTE_API compute_status compute_trainer_step(compute_trainer *trainer,
                                                 const compute_tensor *inputs,
                                                 const compute_tensor *targets, double *loss);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
- * The autotuner: finds, on the machine at hand, the parameters with which generated kernels run
- * fastest, and stores them in a text file that every later program uses. Nothing is tuned unless
- * compute_tune is called (the program compute-tune does).
+ * The autotuner: finds the parameters with which generated kernels run fastest on this machine, and
+ * stores them in a text file that later programs use. Nothing is tuned unless compute_tune is
+ * called, as the program compute-tune does.
  *
  * The parameters of a kernel are looked up in this order: COMPUTE_TUNING, the tuning file, the
  * table built into the library (exact device, family, vendor, type), the generator's own choice.
@@ -22,25 +22,26 @@ typedef struct compute_tune_progress {
   const char *problem; /**< "gemm f32 1024x1024x1024" */
   uint32_t problem_index, problem_count;
   uint32_t candidate_index, candidate_count;
-  double best_seconds;      /**< of one kernel; 0 while none has been measured */
+  double best_seconds;      /**< of one kernel; 0 until one has been measured */
   double heuristic_seconds; /**< the same without tuning */
   const char *best;         /**< its parameters as text; "" while no tuning is known to be better */
-  uint32_t refused;         /**< candidates that did not compile, failed or gave wrong numbers */
+  uint32_t refused;         /**< candidates that did not compile, failed or gave wrong results */
   double elapsed_seconds;
   double remaining_seconds; /**< estimated; < 0 while unknown */
-  /** The last call for this problem. If nothing beat the default choice by more than noise, `best`
+  /** The last call for this problem. If nothing beats the default choice by more than noise, `best`
    * is "" and best_seconds is heuristic_seconds; both are 0 for a problem that the device cannot
    * run. */
   bool finished;
 } compute_tune_progress;
 
-/** Called between candidates. Returning false ends the run; what is already found stays stored. */
+/** Called between candidates. Returning false ends the run; results stored so far are kept. */
 typedef bool (*compute_tune_callback)(void *user, const compute_tune_progress *progress);
 
 typedef struct compute_tune_options {
-  /** Kinds of kernels with ',' between ("gemm,conv"); NULL or "all": all that have parameters. */
+  /** Kinds of kernels, separated by commas ("gemm,conv"); NULL or "all": all that have
+   * parameters. */
   const char *suite;
-  double candidate_seconds;       /**< limit for one candidate, compiling not counted; 0: 1 */
+  double candidate_seconds;       /**< limit for one candidate, without compilation; 0: 1 */
   double total_seconds;           /**< limit of the run; 0: none */
   bool quick;                     /**< fewer problems and candidates */
   bool dry;                       /**< measure, but store nothing */
@@ -49,11 +50,11 @@ typedef struct compute_tune_options {
   uint64_t reserved[4]; /**< 0 */
 } compute_tune_options;
 
-/** Measures the candidates of every problem of the suite on `device`, checks their numbers against
+/** Measures the candidates of every problem of the suite on `device`, checks their results against
  * the CPU's, and appends the winners to the tuning file: those that beat the default choice by more
- * than 3 %. A problem in which none does gets an entry without parameters where another entry would
- * otherwise serve it. `options` may be NULL. A candidate past its limit is not started again, but a
- * kernel that runs is waited for. Kernels that are prepared already keep their parameters.
+ * than 3 %. A problem without a winner gets an entry without parameters if another entry would
+ * otherwise apply to it. `options` may be NULL. A candidate past its limit is not started again,
+ * but a running kernel is waited for. Existing kernels keep their parameters.
  *
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT; _UNSUPPORTED if the device has nothing to tune;
  * _CANCELLED if the callback ended it; _FILE if the tuning file cannot be written; _DEVICE_LOST,
@@ -65,11 +66,12 @@ COMPUTE_API compute_status compute_tune(compute_device *device,
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT if it does not fit. Thread-safe. */
 COMPUTE_API compute_status compute_tuning_path(compute_context *context, char *path, size_t bytes);
 
-/** Writes the entries of the tuning file that are in force (of all devices, or of one) to another
- * file, which is made or overwritten; adds the entries of another file that are in force there to
- * the tuning file, unless they are there already. Lines that are damaged or of another version of
- * the format are skipped and counted in `skipped`, which may be NULL. Entries of other devices are
- * taken too, and serve those alone. COMPUTE_ERROR_NULL_POINTER, _FILE, _OUT_OF_MEMORY. Thread-safe.
+/** compute_tune_export writes the entries of the tuning file that are in effect (of all devices, or
+ * of one) to another file, which is created or overwritten; compute_tune_import adds the entries in
+ * effect in another file to the tuning file, unless they are there already. Lines that are damaged
+ * or of another version of the format are skipped and counted in `skipped`, which may be NULL.
+ * Entries of other devices are imported too, and apply only to those. COMPUTE_ERROR_NULL_POINTER,
+ * _FILE, _OUT_OF_MEMORY. Thread-safe.
  */
 COMPUTE_API compute_status compute_tuning_export(compute_context *context, const char *path,
                                                  const compute_device *device);

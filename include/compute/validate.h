@@ -2,18 +2,17 @@
 /** @file
  * Validation: every step of every plan is checked while it runs.
  *
- * Each step that a device has run is evaluated again from the same inputs, plainly, element by
- * element in double precision, by code that shares nothing with any backend, and the results are
+ * Each step that a device has run is evaluated again from the same inputs, element by element in
+ * double precision, by plain code that shares nothing with any backend, and the results are
  * compared. The tolerance of each element follows from the step itself: the evaluation carries a
- * bound of what rounding can do along with each value, so that a cancellation may lose what it must
- * and a sum of a thousand terms may err as such a sum does, while a wrong element stands out. A
- * step's inputs are what the device has computed before: an error is named where it arises, not
- * where it is seen.
+ * bound on the rounding error along with each value, so that cancellations and sums of a thousand
+ * terms may have the errors that they must, while a wrong element stands out. A step's inputs are
+ * the device's own earlier results, so an error is reported where it arises, not where it shows.
  *
  * For finding faults, not for production: each step is waited for, its operands are fetched, and
- * the plain evaluation takes up to a thousand times as long as the step. Of steps that are more
- * work than the options allow, elements spread evenly are checked. Steps run one by one even where
- * a device could run them as one recording. Kernels of the caller's own are not checked. */
+ * the plain evaluation takes up to a thousand times as long as the step. For steps with more work
+ * than the options allow, only evenly spaced elements are checked. Steps run one by one even if a
+ * device could run them as one recording. Kernels of the caller's own are not checked. */
 #ifndef COMPUTE_VALIDATE_H
 #define COMPUTE_VALIDATE_H
 
@@ -24,8 +23,8 @@ extern "C" {
 #endif
 
 typedef enum compute_validation_policy {
-  COMPUTE_VALIDATION_REPORT = 0,  /**< report, and go on with the device's result */
-  COMPUTE_VALIDATION_REPLACE = 1, /**< report, and go on with the plain result */
+  COMPUTE_VALIDATION_REPORT = 0,  /**< report, and continue with the device's result */
+  COMPUTE_VALIDATION_REPLACE = 1, /**< report, and continue with the plain result */
   COMPUTE_VALIDATION_FAIL = 2     /**< report, and end the run with COMPUTE_ERROR_VALIDATION */
 } compute_validation_policy;
 
@@ -33,7 +32,7 @@ typedef enum compute_validation_kind {
   COMPUTE_VALIDATION_DIFFERS = 0,  /**< by more than the tolerance */
   COMPUTE_VALIDATION_NAN = 1,      /**< a NaN where the plain result is a number */
   COMPUTE_VALIDATION_INFINITE = 2, /**< infinite where the plain result is finite */
-  /** The device agrees: from finite inputs the operation itself makes a NaN or an infinite value.
+  /** The device agrees: the operation itself gives a NaN or an infinite value from finite inputs.
    * Only with COMPUTE_VALIDATION_ORIGINS; never replaced, and never ends a run. */
   COMPUTE_VALIDATION_ORIGIN = 3
 } compute_validation_kind;
@@ -46,7 +45,7 @@ typedef struct compute_validation_input {
   uint64_t nans, infinite; /**< among them */
 } compute_validation_input;
 
-/** What was found in one step. Everything lives during the callback only. */
+/** What was found in one step. Valid only during the callback. */
 typedef struct compute_validation_finding {
   compute_validation_kind kind;
   const char *device;
@@ -71,7 +70,7 @@ typedef struct compute_validation_finding {
 typedef void (*compute_validation_function)(void *user, const compute_validation_finding *finding);
 
 enum {
-  /** Also name the steps in which NaN or infinity arises though the device did as it should. */
+  /** Also report steps in which NaN or infinity arises although the device is right. */
   COMPUTE_VALIDATION_ORIGINS = 1 << 0
 };
 
@@ -81,29 +80,29 @@ typedef struct compute_validation_options {
   double tolerance;                     /**< multiplies every tolerance; 0: 1 */
   compute_validation_function function; /**< receives the findings; NULL: they are only logged */
   void *user;
-  uint64_t most_operations; /**< of a step that is more work, evenly spread elements; 0: 2^28 */
+  uint64_t most_operations; /**< of a step with more work, evenly spaced elements are checked; 0:
+                             * 2^28 */
   uint64_t reserved[6];     /**< must be zero */
 } compute_validation_options;
 
-/** Starts validating what runs in the context from now on, or changes the options. `options` may be
- * NULL. Findings are logged as warnings. COMPUTE_VALIDATE in the environment (warn, replace,
- * strict) starts it when a context opens. COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT,
- * _OUT_OF_MEMORY. Thread-safe, as are those below. */
+/** Starts validating runs in the context, or changes the options. `options` may be NULL. Findings
+ * are logged as warnings. COMPUTE_VALIDATE in the environment (warn, replace, strict) starts it
+ * when a context opens. COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT, _OUT_OF_MEMORY. Thread-safe,
+ * as are those below. */
 COMPUTE_API compute_status compute_validation_start(compute_context *context,
                                                     const compute_validation_options *options);
 
-/** Steps in progress may still be checked. COMPUTE_ERROR_NULL_POINTER. */
+/** Stops validating. Steps in progress may still be checked. COMPUTE_ERROR_NULL_POINTER. */
 COMPUTE_API compute_status compute_validation_stop(compute_context *context);
 
 /** Counted since the context was opened. */
 typedef struct compute_validation_statistics {
   uint64_t steps;    /**< checked */
   uint64_t elements; /**< compared */
-  uint64_t vague;    /**< of them so ill-conditioned that any number would pass */
+  uint64_t vague;    /**< of these, so ill-conditioned that any number would pass */
   uint64_t findings; /**< outputs of steps that were reported */
-  uint64_t replaced; /**< outputs that became the plain result */
-  uint64_t
-      skipped; /**< steps for which memory was short, and fits, which are not evaluated again */
+  uint64_t replaced; /**< outputs replaced by the plain result */
+  uint64_t skipped;  /**< steps for which memory ran out, and fits, which are not evaluated again */
   uint64_t reserved[10];
 } compute_validation_statistics;
 

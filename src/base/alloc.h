@@ -18,7 +18,7 @@ int base_grow(void **array, size_t *capacity, size_t needed, size_t size);
 
 void base_release(void *pointer); /* NULL is allowed */
 
-char *base_duplicate(const char *text); /* NULL when memory is short or text is NULL */
+char *base_duplicate(const char *text); /* NULL when out of memory or if text is NULL */
 
 /* How many contexts are open; compute_allocator_set refuses while there is one. */
 void base_context_opened(void);

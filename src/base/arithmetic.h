@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Arithmetic on sizes and limits: the smaller and the larger, divisions that round up, and products
- * and sums that notice overflow. A header alone, so that the programs can use it. */
+/* Arithmetic on sizes and limits: minimum and maximum, divisions that round up, and products and
+ * sums that detect overflow. Header-only, so that the programs can use it. */
 #ifndef BASE_ARITHMETIC_H
 #define BASE_ARITHMETIC_H
 
@@ -42,7 +42,7 @@ static inline uint64_t round_up_u64(uint64_t whole, uint64_t part) {
   return (whole / part + (whole % part != 0)) * part;
 }
 
-/* Each of the following returns false and leaves *result alone when the true result does not fit.
+/* Each of the following returns false and leaves *result unchanged if the true result does not fit.
  */
 static inline bool checked_multiply(int64_t a, int64_t b, int64_t *result) {
   int64_t r;

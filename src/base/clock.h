@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The one clock: CLOCK_MONOTONIC. A header alone, so that the programs can use it without a private
+/* The one clock: CLOCK_MONOTONIC. Header-only, so that the programs can use it without a private
  * symbol of the library. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since some moment in the past. */
+/* Nanoseconds since an unspecified start. */
 static inline int64_t clock_now(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

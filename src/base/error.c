@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Error details: the last one of each thread, of each context, and of each thread in each context.
  *
- * The thread's last error in any context lies in thread-local storage, so that recording it can
- * never fail. The others hang off a record of the context, under one lock: a context's record and
- * all below it go when the context closes, and a thread's entries go when the thread ends. A
- * context is known by the address that it has while it is open, and a thread by a number that is
- * never used twice. Without memory for an entry, the thread-local error remains. */
+ * The thread's last error in any context is in thread-local storage, so that recording it can never
+ * fail. The others are attached to a record of the context, under one lock: a context's record and
+ * its entries are freed when the context closes, and a thread's entries when the thread ends. A
+ * context is identified by its address while it is open, and a thread by a number that is never
+ * reused. Without memory for an entry, the thread-local error remains. */
 #include "base/error.h"
 
 #include <pthread.h>
@@ -93,7 +93,7 @@ static thread_entry *entry_find(const context_record *record, uintptr_t thread) 
   return NULL;
 }
 
-/* Keeps `error` for the context and for the thread in it, as far as memory allows. */
+/* Stores `error` for the context and for the thread in it, if memory allows. */
 static void context_keep(const compute_context *context, uintptr_t thread,
                          const compute_error *error) {
   context_record *record = record_find(context);
@@ -155,7 +155,7 @@ const char *error_text(const compute_error *error) {
   return after_operation(error->message, error->operation);
 }
 
-/* Sets the message to "<operation>: <text>"; a text that was passed on may have the name already.
+/* Sets the message to "<operation>: <text>"; a forwarded text may already have the name.
  */
 static void message_set(compute_error *error, const char *text) {
   const bool named = error->operation[0] && strcmp(error->operation, ERROR_BACKEND) != 0;
@@ -178,7 +178,7 @@ void error_attribute(const compute_context *context, const char *operation) {
 compute_status error_record_list(const compute_context *context, compute_status status,
                                  int64_t native_code, const char *operation, const char *remedy,
                                  const char *file, int line, const char *format, va_list list) {
-  /* Built apart, because the arguments may point into the error that it replaces. */
+  /* Built separately, because the arguments may point into the error that it replaces. */
   compute_error error = {.status = status, .native_code = native_code};
   text_set(error.operation, sizeof error.operation, operation);
   text_set(error.remedy, sizeof error.remedy, remedy);

@@ -8,9 +8,9 @@
 #include "compute/status.h"
 
 /* Records a detail for the calling thread and for `context` (may be NULL) and returns `status`, so
- * that a failing function can end in `return error_set(…)`. Copies the strings, cutting long ones.
- * The message becomes "<operation>: <text>", so the text does not name the operation itself; it
- * begins in lower case and, if it is one sentence, has no full stop. */
+ * that a failing function can end in `return error_set(…)`. Copies the strings, truncating long
+ * ones. The message becomes "<operation>: <text>", so the text does not name the operation itself;
+ * it begins in lower case and, if it is one sentence, has no full stop. */
 #define error_set(context, status, operation, ...)                                                 \
   error_record((context), (status), 0, (operation), NULL, __FILE__, __LINE__, __VA_ARGS__)
 
@@ -49,10 +49,10 @@ void error_attribute(const compute_context *context, const char *operation);
  * that quotes it. Points into `error`. */
 const char *error_text(const compute_error *error);
 
-/* For code that keeps an error to report it later: puts a detail back as the current one. */
+/* For code that saves an error to report it later: restores a detail as the current one. */
 void error_restore(const compute_context *context, const compute_error *error);
 
-/* Forgets what is kept for a context that is being closed. */
+/* Frees the errors of a context that is being closed. */
 void error_context_closed(const compute_context *context);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files and the cache folder. read and write may do less than they are asked to, for many reasons
- * that are not a failure. */
+/* Files and the cache folder. read and write may process fewer bytes than requested without a
+ * failure. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -56,13 +56,13 @@ int file_write(int descriptor, const void *data, size_t bytes) {
 
 /* ---- The cache folder ------------------------------------------------------------------------ */
 
-/* The user's cache folder, as the XDG base directory specification has it, with a variable of our
- * own before it. variable_text hides all three variables from programs with raised privileges,
- * which therefore have no cache folder. */
+/* The user's cache folder according to the XDG base directory specification, with our own variable
+ * first. variable_text hides all three variables from programs with raised privileges, which
+ * therefore have no cache folder. */
 
 static const struct {
   const char *variable, *below;
-  bool must_exist; /* a home that is not there is not for us to make: daemons have such ones */
+  bool must_exist; /* never create a missing home folder, which daemons often have */
 } places[] = {
     {"COMPUTE_CACHE_DIR", "", false},
     {"XDG_CACHE_HOME", "/compute", false},
@@ -104,7 +104,7 @@ int cache_folder_make(const char *path) {
   char *partial = base_duplicate(path);
   if (!partial) return ENOMEM;
   int problem = 0;
-  /* Only the last answer counts: a folder above may be there without being ours to look into. */
+  /* Only the last result counts: a folder above may exist without being accessible. */
   for (char *slash = strchr(partial + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
     mkdir(partial, S_IRWXU);

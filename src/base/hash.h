@@ -16,8 +16,8 @@ static inline uint64_t hash_u64(uint64_t seed, uint64_t value) {
   return x ^ (x >> 29);
 }
 
-/* Eight bytes at a time through the mixing step of hash_u64. The length goes in last, so that
- * trailing zeros count. */
+/* Eight bytes at a time through the mixing step of hash_u64. The length is added last, so that
+ * trailing zeros matter. */
 static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes) {
   const unsigned char *p = data;
   uint64_t hash = seed;

@@ -12,7 +12,7 @@
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-/* Bytes of `words` that are in JSON as they are. */
+/* The number of leading bytes of `words` that need no escape. */
 static size_t plain_length(const char *words) {
   size_t plain = 0;
   for (;;) {
@@ -134,7 +134,7 @@ static uint32_t take_code(json_input *text) {
   return 0x10000u + ((uint32_t)(code - 0xd800) << 10 | (uint32_t)(low - 0xdc00));
 }
 
-/* Writes at most 4 bytes, and never more than the escape took. */
+/* Writes at most 4 bytes, and never more than the escape's length. */
 static char *put_code(char *to, uint32_t code) {
   if (code < 0x80) {
     *to++ = (char)code;
@@ -154,7 +154,7 @@ static char *put_code(char *to, uint32_t code) {
   return to;
 }
 
-/* What an escape stands for; `to` is left alone if it is none. */
+/* Resolves an escape; `to` is unchanged if it is invalid. */
 static char *take_escape(json_input *text, char *to) {
   static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
   if (text->at == text->end) return to;
@@ -190,6 +190,6 @@ bool json_take_string(json_input *text, char **string) {
   }
   if (text->at == text->end) return false;
   text->at++;
-  *to = 0; /* where the closing quote stood, or before it */
+  *to = 0; /* at the closing quote's position, or before it */
   return true;
 }

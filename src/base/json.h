@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON (RFC 8259) for the library itself: pieces of it written to a text, and read by a caller who
- * knows what must come next. The reader is strict: what a writer must not write is refused, and
- * nothing is guessed. It never reads past the end, takes no memory, and does not recurse.
+/* JSON (RFC 8259) for the library itself: writing pieces of it to a text, and a pull parser for
+ * callers that know what must come next. The parser is strict: it refuses everything that the
+ * standard does not allow. It never reads past the end, allocates nothing, and does not
+ * recurse.
  *
- * docs/internals/design.md says why this is not left to a library of JSON as in the programs. */
+ * docs/internals/design.md says why this does not use a JSON library, as the programs do. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
@@ -25,16 +26,16 @@ void json_put_count(text_buffer *text, const char *name, uint64_t value);
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* The text is changed where strings are taken: their escapes are resolved in place. */
+/* Strings are modified in the text: their escapes are resolved in place. */
 typedef struct json_input {
   char *begin, *at, *end; /* *end is a zero */
 } json_input;
 
-/* Takes the character (one of { } [ ] : ,) if it is next after blanks. */
+/* Consumes the character (one of { } [ ] : ,) if it is next after blanks. */
 bool json_take(json_input *text, char c);
 
-/* Takes a string: UTF-8 with all escapes resolved, ended by a zero. It stays where it stood. False
- * if none is next, or if it is not well-formed or contains U+0000. */
+/* Consumes a string: UTF-8 with all escapes resolved, zero-terminated, in place. False if none is
+ * next, or if it is malformed or contains U+0000. */
 bool json_take_string(json_input *text, char **string);
 
 typedef enum json_number {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The process's log: one receiver and one level.
  *
- * The level is an atomic that every log call looks at first, so that a silent log costs one load.
- * The receiver is used under a read lock: when compute_log_set returns, no thread is inside the old
- * receiver any more and its data may go. */
+ * The level is an atomic that every log call reads first, so that a silent log costs one load. The
+ * receiver is called under a read lock: when compute_log_set returns, no thread is still inside the
+ * old receiver, and its data may be freed. */
 #include "base/log.h"
 
 #include <pthread.h>
@@ -32,8 +32,7 @@ static void write_to_stderr(void *user, compute_log_level level, const char *mod
   fprintf(stderr, "compute %s: %s: %s\n", module, level_text[level], message);
 }
 
-/* Whoever sets COMPUTE_LOG to something unknown wants to see a log, and learns here what it may
- * be. */
+/* A user who sets COMPUTE_LOG to an unknown value wants a log, and is told the valid ones. */
 static void read_environment(void) {
   const char *text = variable_text("COMPUTE_LOG");
   int level = COMPUTE_LOG_OFF;

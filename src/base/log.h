@@ -13,7 +13,7 @@ void log_write(compute_log_level level, const char *module, const char *format, 
     COMPUTE_PRINTF(3, 4);
 void log_write_list(compute_log_level level, const char *module, const char *format, va_list list);
 
-/* For what a variable asks to be shown: to the log, or if that does not take this level to standard
+/* For output that a variable requests: to the log, or, if its level excludes this, to standard
  * error. */
 void log_write_asked(compute_log_level level, const char *module, const char *format, ...)
     COMPUTE_PRINTF(3, 4);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Growing text, and the release of text that was handed to the caller. */
+/* Growing text, and the release of text returned to the caller. */
 #include "base/text.h"
 
 #include <stdarg.h>

@@ -32,8 +32,8 @@ static inline const char *bytes_text(uint64_t bytes, char *text, size_t text_siz
   return text;
 }
 
-/* UTF-8, for those who print texts of unknown origin as JSON. A header alone, so that the programs
- * can use it without a private symbol of the library. */
+/* UTF-8, for printing texts of unknown origin as JSON. Header-only, so that the programs can use it
+ * without a private symbol of the library. */
 
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 

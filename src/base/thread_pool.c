@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread pool: workers that join the caller's loop while it is open.
  *
- * Nothing waits for a worker to come. The caller opens a loop, raises `signal`, works on the loop
- * itself, and closes it when no task is left; a worker that comes in between enters, takes tasks
- * from the common counter and leaves; one that comes too late finds the loop closed. So a loop
- * costs no more than a wake-up when the other CPUs are taken, and the caller only waits for tasks
- * that a worker has really begun.
+ * The caller never waits for a worker to arrive. It opens a loop, increments `signal`, works on the
+ * loop itself, and closes it when no task is left; a worker that arrives in between enters, takes
+ * tasks from the shared counter and leaves; one that arrives too late finds the loop closed. So a
+ * loop costs no more than a wake-up if the other CPUs are busy, and the caller only waits for tasks
+ * that a worker has already begun.
  *
- * `entry` is the door: the OPEN bit, and how many workers are inside. Entering needs a compare and
+ * `entry` is the gate: the OPEN bit, and the number of workers inside. Entering needs a compare and
  * swap that sees OPEN; the caller clears OPEN and then waits until nobody is inside. Entering
- * acquires what opening released, and the last to leave hands everything back the same way: these
- * atomics order all data, and the futex only puts threads to sleep.
+ * acquires what opening released, and the last to leave releases in the same way: these atomics
+ * order all data, and the futex only puts threads to sleep.
  *
  * Wake-ups spread as a tree: the caller wakes two sleepers, and each of them two more while tasks
  * are left, so that the cost to the caller does not grow with the machine. */
@@ -33,9 +33,9 @@
 
 #define CACHE_LINE 64
 
-/* How long a thread looks for the next loop, or the caller for the end of this one, before it
- * sleeps: somewhat more than the pause between two steps of a plan, and less than what a sleep and
- * a wake-up cost on a virtual machine. */
+/* How long a thread spins for the next loop, or the caller for the end of this one, before it
+ * sleeps: somewhat more than the pause between two steps of a plan, and less than the cost of
+ * sleeping and waking up on a virtual machine. */
 #define SPIN_NANOSECONDS 20000
 
 #define WAKE_FAN_OUT 2
@@ -50,20 +50,21 @@ typedef struct pool_worker {
 } pool_worker;
 
 struct thread_pool {
-  /* The loop that is open. Written by the owner of `busy` while the door is closed. */
+  /* The open loop. Written by the owner of `busy` while the gate is closed. */
   compute_task task;
   void *argument;
   int64_t tasks;
-  int32_t count;   /* workers, the caller included */
+  int32_t count;   /* workers, including the caller */
   int32_t started; /* threads running: at most count − 1 */
   bool start_tried;
   bool spin;
-  pid_t process; /* that has the threads: a forked child has none */
+  pid_t process; /* the process with the threads: a forked child has none */
   pool_worker *workers;
 
   _Alignas(CACHE_LINE) _Atomic int64_t next;
   _Alignas(CACHE_LINE) _Atomic uint32_t entry;
-  _Alignas(CACHE_LINE) _Atomic uint32_t signal; /* raised with each loop; sleepers wait on it */
+  _Alignas(CACHE_LINE) _Atomic uint32_t signal; /* incremented with each loop; sleepers wait on
+                                                 * it */
   _Atomic int32_t sleepers;
   _Atomic bool stopping;
   _Alignas(CACHE_LINE) _Atomic bool busy;
@@ -85,8 +86,8 @@ static inline void cpu_relax(void) {
 #endif
 }
 
-/* Looks at *word until it is (or, with `differ`, is no longer) `value`, or until the time is up.
- * Returns what it saw last. */
+/* Polls *word until it is (or, with `differ`, is no longer) `value`, or until the time is up.
+ * Returns the last value read. */
 static uint32_t spin_on(_Atomic uint32_t *word, uint32_t value, bool differ) {
   int64_t end = clock_now() + SPIN_NANOSECONDS;
   uint32_t seen;
@@ -169,7 +170,7 @@ static void *worker_main(void *argument) {
 
 /* ---- The caller's side --------------------------------------------------------------------- */
 
-/* Workers take no signals: a handler of the program must not run on a thread it does not know. */
+/* Workers block all signals: the program's handlers must not run on threads unknown to it. */
 static void threads_start(thread_pool *pool) {
   pool->start_tried = true;
   pool->process = getpid();
@@ -261,7 +262,7 @@ int32_t thread_pool_count(const thread_pool *pool) {
 /* ---- How many threads are worth starting ----------------------------------------------------- */
 
 /* How many threads are worth starting: the CPUs that the process may run on, or less if its cgroup
- * (both versions of cgroups) grants less CPU time. Containers usually limit by the second. */
+ * (both versions of cgroups) grants less CPU time. Containers usually use the latter. */
 
 #define PATH_BYTES 1024
 
@@ -312,8 +313,8 @@ static int32_t folder_limit(const char *folder, bool version_2, int32_t limit) {
   return quota_apply(quota, period, limit);
 }
 
-/* A group's limit is the smallest on the way from it to the root. In a container the path may name
- * folders of the host, which are not there; the ones that are still count. */
+/* A group's limit is the smallest between it and the root. In a container the path may name folders
+ * of the host, which do not exist; existing ones still count. */
 static int32_t group_limit(const char *root, const char *mount, const char *group, bool version_2,
                            int32_t limit) {
   char folder[PATH_BYTES];

@@ -3,7 +3,7 @@
  *
  * The caller is worker 0 and works too. Workers spin for some microseconds after a loop, so that
  * the next one starts fast, then sleep on a futex. When the pool is busy, or the caller is itself
- * one of its tasks, the loop runs in the caller alone. */
+ * one of its tasks, the loop runs only in the caller. */
 #ifndef BASE_THREAD_POOL_H
 #define BASE_THREAD_POOL_H
 
@@ -16,19 +16,19 @@ typedef struct thread_pool thread_pool;
 /* Threads that this process may use: affinity mask and cgroup CPU quota, rounded up; at least 1. */
 int32_t thread_pool_available(void);
 
-/* `threads` ≥ 1, the caller counted. Threads start at the first loop that has more than one task.
- * NULL when memory is short. */
+/* `threads` ≥ 1, including the caller. Threads start at the first loop with more than one task.
+ * NULL when out of memory. */
 thread_pool *thread_pool_create(int32_t threads);
 void thread_pool_release(thread_pool *pool);
 
 int32_t thread_pool_count(const thread_pool *pool);
 
-/* As compute_services.parallel. If fewer threads can be started than asked for, fewer work. */
+/* As compute_services.parallel. Works with fewer threads if not all can be started. */
 void thread_pool_run(thread_pool *pool, int64_t tasks, compute_task task, void *argument);
 
-/* The part of thread_pool_available that tests can feed with files of their own: the smaller of
- * `limit` and the CPUs, rounded up, that the process's cgroups grant. `cgroup_file` is
- * /proc/self/cgroup, and `root` the folder where the cgroup file systems are mounted. */
+/* The part of thread_pool_available that tests can run on their own files: the smaller of `limit`
+ * and the CPUs, rounded up, that the process's cgroups grant. `cgroup_file` is /proc/self/cgroup,
+ * and `root` the folder where the cgroup file systems are mounted. */
 int32_t thread_limit_cgroup(const char *cgroup_file, const char *root, int32_t limit);
 
 #endif

@@ -17,7 +17,7 @@
 
 /* What a value must be. Only our own variables are checked. */
 typedef enum variable_kind {
-  VARIABLE_ANY,     /* checked by whoever reads it, or nobody: other software's */
+  VARIABLE_ANY,     /* checked by its reader, or, for other software's, not at all */
   VARIABLE_NUMBER,  /* whole, low … high */
   VARIABLE_WORD,    /* one of `words` */
   VARIABLE_WORDS,   /* some of `words` with ',' between them */
@@ -38,15 +38,14 @@ typedef struct variable_row {
 static const variable_row table[] = {
     {.shown = {"COMPUTE_DEVICE", "cpu, cuda:0, opencl:1, …, auto",
                "The default device of a context that names none in its options. With auto it is "
-               "the best "
-               "one, and plans that name none place each step where they run fastest."},
+               "the best one, and plans that name none place each step where it runs fastest."},
      .trusted_only = false},
-    {.shown = {"COMPUTE_BACKENDS", "names with ',' between them",
-               "Only these backend modules are loaded; by default all that are found."},
+    {.shown = {"COMPUTE_BACKENDS", "names separated by ','",
+               "Loads only these backend modules; by default all that are found."},
      .trusted_only = false,
      .kind = VARIABLE_NAMES},
     {.shown =
-         {"COMPUTE_BACKEND_PATH", "absolute folders with ':' between them",
+         {"COMPUTE_BACKEND_PATH", "absolute folders separated by ':'",
           "Folders searched for backend modules before the library's own; ignored in privileged "
           "programs."},
      .trusted_only = true,
@@ -69,9 +68,8 @@ static const variable_row table[] = {
      .trusted_only = true,
      .kind = VARIABLE_PATH},
     {.shown = {"COMPUTE_CACHE_LIMIT", "bytes; 0: no cache",
-               "How much the compiled kernels on disk may take, by default 256 MiB; the least "
-               "recently used "
-               "are deleted first."},
+               "Size limit of the compiled kernels on disk, by default 256 MiB; the least recently "
+               "used are deleted first."},
      .trusted_only = false,
      .kind = VARIABLE_NUMBER,
      .high = INT64_MAX},
@@ -96,10 +94,9 @@ static const variable_row table[] = {
      .kind = VARIABLE_WORD,
      .words = "1 warn replace strict"},
     {.shown = {"COMPUTE_LEAKS", "1",
-               "Every context remembers where its tensors, graphs, plans and other objects are "
-               "made, and if "
-               "some are left when it is closed, lists them in the log, or on standard error "
-               "without one."},
+               "Every context records where its tensors, graphs, plans and other objects are "
+               "created, and if some are left when it is closed, lists them in the log or else on "
+               "standard error."},
      .trusted_only = false,
      .kind = VARIABLE_WORD,
      .words = "1"},
@@ -118,7 +115,7 @@ static const variable_row table[] = {
     {.shown = {"COMPUTE_COSTS", "measure, stored, guess",
                "What automatic placement is based on: figures of each device, measured when they "
                "are first "
-               "needed (default); figures measured earlier; or guesses."},
+               "needed (default); figures measured earlier; or estimates."},
      .trusted_only = false,
      .kind = VARIABLE_WORD,
      .words = "measure stored guess"},
@@ -128,8 +125,7 @@ static const variable_row table[] = {
      .kind = VARIABLE_WORD,
      .words = "scalar avx2 avx512"},
     {.shown = {"COMPUTE_POOL_BUDGET", "bytes; 0: no limit",
-               "What the buffer pool of each device may hold until compute_pool_set_budget says "
-               "otherwise."},
+               "Limit of each device's buffer pool until compute_pool_set_budget changes it."},
      .trusted_only = false,
      .kind = VARIABLE_NUMBER,
      .high = INT64_MAX},
@@ -143,9 +139,8 @@ static const variable_row table[] = {
                "cc, gcc and clang in PATH. Ignored in privileged programs."},
      .trusted_only = true},
     {.shown = {"COMPUTE_OPENCL_SUBDEVICES", "0 … 64",
-               "Divides each OpenCL device that is a CPU into this number of devices, if its "
-               "driver can; 0 "
-               "and 1: not at all."},
+               "Splits each OpenCL CPU device into this many devices, if its driver can; 0 and 1: "
+               "no split."},
      .trusted_only = false,
      .kind = VARIABLE_NUMBER,
      .high = 64},
@@ -158,26 +153,22 @@ static const variable_row table[] = {
      .words = "none cublas cudnn"},
     {.shown = {"OCL_ICD_VENDORS", "a folder, an .icd file or a library",
                "Read by the OpenCL loader itself, instead of /etc/OpenCL/vendors; libcompute looks "
-               "there "
-               "for which drivers are registered."},
+               "there for registered drivers."},
      .trusted_only = false},
     {.shown = {"POCL_CACHE_DIR", "absolute folder",
                "Read by PoCL itself, which keeps its compiled kernels there; libcompute checks "
-               "whether it "
-               "does."},
+               "whether PoCL has a cache."},
      .trusted_only = false},
     {.shown = {"CUDA_VISIBLE_DEVICES", "numbers or names of GPUs with ',' between them",
                "Read by the NVIDIA driver itself, which shows only these GPUs; libcompute only "
-               "reports it, "
-               "when there are none."},
+               "mentions it if there are none."},
      .trusted_only = false},
     {.shown = {"LD_LIBRARY_PATH", "folders with ':' between them",
-               "Read by the loader itself; which NVRTC was found is remembered in the cache as "
-               "long as this "
-               "stays the same."},
+               "Read by the loader itself; the cache stores which NVRTC was found, and looks again "
+               "if this changes."},
      .trusted_only = true},
     {.shown = {"PATH", "absolute folders with ':' between them",
-               "Where a C compiler is looked for; the compiler gets the same PATH."},
+               "Searched for a C compiler, which gets the same PATH."},
      .trusted_only = true},
     {.shown = {"XDG_CACHE_HOME", "absolute folder",
                "The user's cache folder, used when COMPUTE_CACHE_DIR is not set."},
@@ -255,7 +246,7 @@ static bool all_words(const char *words, const char *text) {
   }
 }
 
-/* As file names hold them: lower case, digits and '_'. Empty entries are passed over. */
+/* Names as in file names: lower case, digits and '_'. Empty entries are ignored. */
 static bool all_names(const char *text) {
   return text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_,")] == '\0';
 }
@@ -276,7 +267,7 @@ static bool in_bounds(const variable_row *row, const char *text) {
   return errno == 0 && end != text && *end == '\0' && value >= row->low && value <= row->high;
 }
 
-/* Whether a file of this name can be written: it is one that can, or its folder can. */
+/* Whether a file of this name can be written or created. */
 static bool can_be_written(const char *path) {
   char folder[PATH_MAX];
   if (access(path, F_OK) == 0) {

@@ -8,16 +8,16 @@
 #include <stdint.h>
 
 /* The value of a variable that is in the table, or NULL if it is unset, empty, not in the table, or
- * to be ignored because the program runs with raised privileges. */
+ * ignored because the program runs with raised privileges. */
 const char *variable_text(const char *name);
 
-/* A whole number low … high; `fallback` when unset. An invalid value is logged and ignored: a
- * context does not open with one, so it was set since. */
+/* A whole number low … high; `fallback` when unset. An invalid value is logged and ignored:
+ * contexts do not open with one, so it was set later. */
 int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fallback);
 
 /* The first of libcompute's own variables whose value is invalid, and the rule that it breaks: "it
- * must be …"; NULL if there is none. Those whose place options take, as `overridden` says, are
- * passed over.
+ * must be …"; NULL if there is none. Variables that options override, according to `overridden`,
+ * are skipped.
  */
 const char *variables_check(bool (*overridden)(const void *user, const char *name),
                             const void *user, char *rule, size_t rule_bytes);
@@ -25,10 +25,10 @@ const char *variables_check(bool (*overridden)(const void *user, const char *nam
 /* ---- Privileges ------------------------------------------------------------------------------ */
 
 /* True in a program that was started set-user-ID, set-group-ID or with file capabilities: its
- * environment comes from somebody who may do less than it may. Constant while the process lives,
- * also after it has dropped its privileges. The condition of secure_getenv.
+ * environment comes from a less privileged user. Constant while the process lives, even after it
+ * has dropped its privileges. The condition of secure_getenv.
  *
- * Alone in its file, so that a test that links the private objects can put its own in its place. */
+ * In its own file, so that tests that link the private objects can replace it. */
 bool privilege_raised(void);
 
 #endif

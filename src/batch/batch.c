@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making and releasing iterators; the checks of what the caller asks for. */
+/* Creating and releasing iterators; checks of the options. */
 #include "batch/batch.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ static compute_status take_ports(compute_batch *batch, const compute_batch_optio
   return status;
 }
 
-/* All slots of a given batch must be countable in bytes. */
+/* The bytes of all slots of a given batch must not overflow. */
 static compute_status check_batch(const compute_batch *batch) {
   int64_t bytes = 1, all;
   for (uint32_t i = 0; i < batch->input_count; i++) bytes += (int64_t)batch->inputs[i].bytes;
@@ -135,7 +135,7 @@ static compute_status work_for(compute_batch *batch, compute_device *device, bat
   return status;
 }
 
-/* Whether the host addresses the device's memory: that of a small tensor shows it. */
+/* Whether the host addresses the device's memory, tested with a small tensor. */
 static compute_status look_at_memory(batch_lane *lane) {
   compute_tensor *probe;
   const compute_device *cpu = lane->batch->context->cpu;
@@ -183,7 +183,7 @@ static compute_status open_lanes(compute_batch *batch, const compute_batch_optio
   return status;
 }
 
-/* With several devices all begin small: how fast each is shows with the first batches. */
+/* With several devices all begin with small batches, which show how fast each one is. */
 static compute_status choose_sizes(compute_batch *batch) {
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; !status && i < batch->lane_count; i++) {
@@ -279,7 +279,7 @@ compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                      "device %zu does not exist; the iterator has %u", index, batch->lane_count);
   const batch_lane *lane = &batch->lanes[index];
   compute_batch_device_info found = {.device = lane->work->device};
-  /* Held to the end: no run begins meanwhile. */
+  /* Held until the end, so that no run begins meanwhile. */
   pthread_mutex_lock(&batch->run_mutex);
   const bool running = batch->running;
   if (!running) {

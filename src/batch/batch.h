@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a batch iterator.
+/* Internals of a batch iterator.
  *
- * How a batch travels in a run, each line a thread (the last is the caller's):
+ * The path of a batch through a run, with a thread per line (the last is the caller's):
  *
  *   reader            takes a free slot, has the sources fill it
  *   lane, submitting  uploads, submits the work          (for each device)
  *   lane, finishing   downloads, waits, repairs          (for each device)
  *   writer            hands the results to the sinks in order, frees the slot
  *
- * A slot is in one thread's hands at a time and passes through the lists below, all under one
- * mutex. The number of slots is fixed, so a stage that is ahead runs out of them and waits: that is
- * the back-pressure, and memory is constant. Nothing else waits; and each list's consumer ends when
- * its producer has ended or the run is stopped, so that nobody waits for ever. */
+ * A slot belongs to one thread at a time and passes through the lists below, all under one mutex.
+ * The number of slots is fixed, so a stage that is ahead runs out of them and waits: this
+ * back-pressure keeps memory constant. Nothing else waits; and each list's consumer ends when its
+ * producer has ended or the run is stopped, so that no thread waits for ever. */
 #ifndef BATCH_BATCH_H
 #define BATCH_BATCH_H
 
@@ -39,7 +39,7 @@ typedef struct batch_plan {
   compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
 } batch_plan;
 
-/* A parameter that lies elsewhere, and its copy on this device. */
+/* A parameter on another device, and its copy on this one. */
 typedef struct batch_copy {
   compute_tensor *original, *copy;
 } batch_copy;
@@ -55,15 +55,14 @@ typedef struct batch_work {
 
 /* ---- Slots (slot.c) ------------------------------------------------------------------------ */
 
-/* What a slot has for one port. */
+/* A slot's data for one port. */
 typedef struct batch_buffer {
   compute_tensor *tensor; /* [capacity, item…] on the device, or NULL */
-  void
-      *host; /* where the reader writes and the writer reads: the tensor's own memory, or staging */
+  void *host; /* where the reader writes and the writer reads: the tensor's memory, or staging */
   bool staged, locked;   /* `host` is staging; it is page-locked */
   int64_t capacity;      /* items */
-  void *data;            /* of the batch under way: `host`, or a place in the caller's array */
-  compute_tensor *bound; /* of the batch under way: the tensor that the work gets */
+  void *data;            /* of the current batch: `host`, or a place in the caller's array */
+  compute_tensor *bound; /* of the current batch: the tensor that the work gets */
 } batch_buffer;
 
 typedef struct batch_slot {
@@ -71,9 +70,9 @@ typedef struct batch_slot {
   struct batch_lane *lane;
   compute_queue *queue;
   batch_buffer inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
-  int64_t sequence, first, items; /* of the batch under way */
+  int64_t sequence, first, items; /* of the current batch */
   int64_t room, most;             /* the lane's `items` and `most` when the slot was taken */
-  int64_t began;                  /* clock_now when it was submitted; 0: not a time to learn from */
+  int64_t began;                  /* clock_now when it was submitted; 0: not used for timing */
   bool downloading;               /* the results' copies are submitted */
   compute_status status;          /* of submitting */
   compute_error error;            /* and its detail */
@@ -83,7 +82,7 @@ typedef struct batch_list {
   batch_slot *first, *last;
 } batch_list;
 
-/* Nanoseconds that something was busy, and since when it is; 0: it is idle. */
+/* Nanoseconds that a stage was busy, and the time since which it is; 0: idle. */
 typedef struct batch_watch {
   int64_t busy, since;
 } batch_watch;
@@ -97,19 +96,19 @@ typedef struct batch_lane {
   batch_slot *slots;
   bool direct;      /* the host addresses the device's memory */
   bool processor;   /* the CPU: it computes in the caller's arrays */
-  atomic_bool lost; /* the device has failed for good; all goes to the CPU */
+  atomic_bool lost; /* the device has failed permanently; everything goes to the CPU */
   /* Under the mutex of the flow: */
-  int64_t most;  /* items of a batch at most: as chosen, less after a lack of memory */
+  int64_t most;  /* maximum items of a batch: as chosen, or fewer after running out of memory */
   int64_t items; /* of the next batch */
   batch_list ready, submitted;
   bool submitting_ended;
   uint32_t under_way; /* slots between the reader and the writer */
-  uint32_t on_device; /* slots that the two threads have */
+  uint32_t on_device; /* slots held by the two threads */
   int64_t items_under_way;
   int64_t items_complete; /* of this run */
   double rate;            /* items per second while it works; 0: not known */
   int64_t last_finish;    /* clock_now */
-  batch_watch working;    /* while the two threads have a slot */
+  batch_watch working;    /* while the two threads hold a slot */
   pthread_cond_t ready_changed, submitted_changed, device_changed;
 } batch_lane;
 
@@ -121,7 +120,7 @@ typedef struct batch_flow {
   batch_list free;       /* slots without a batch, the longest idle first */
   batch_list done;       /* computed, in any order */
   int64_t total;         /* items, or COMPUTE_BATCH_UNTIL_END */
-  int64_t next_item;     /* the first that no batch has yet */
+  int64_t next_item;     /* the first that is not yet in a batch */
   int64_t next_sequence; /* number of the next batch */
   int64_t delivered;     /* batches handed to the sinks */
   int64_t stop_at;       /* batches from this number on are dropped */
@@ -140,7 +139,7 @@ struct compute_batch {
   void *user;
   batch_port inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
   uint32_t input_count, output_count;
-  int64_t given; /* items at a time as the caller wants it; 0: chosen */
+  int64_t given; /* batch size from the caller; 0: chosen */
   uint32_t slot_count;
   uint64_t memory;
   compute_fallback fallback;
@@ -149,7 +148,7 @@ struct compute_batch {
   pthread_mutex_t build_mutex; /* held while the caller's builder runs */
   batch_work *works;           /* one for each different device, and the CPU's */
   uint32_t work_count;
-  batch_work *cpu_work; /* for repeating on the CPU; NULL if there is no CPU */
+  batch_work *cpu_work; /* for fallback to the CPU; NULL if there is no CPU */
   batch_lane *lanes;
   uint32_t lane_count;
   bool flow_opened;
@@ -157,7 +156,7 @@ struct compute_batch {
   bool running;
   atomic_bool cancelled;
   batch_flow flow;
-  /* Of the run under way: */
+  /* Of the current run: */
   const compute_batch_source *sources;
   const compute_batch_sink *sinks;
   int source_files[COMPUTE_BATCH_MAX_PORTS], sink_files[COMPUTE_BATCH_MAX_PORTS]; /* or −1 */
@@ -173,27 +172,27 @@ const char *batch_label(const compute_batch *batch, char *text, size_t bytes);
 void *lane_submit_all(void *lane);
 void *lane_finish_all(void *lane);
 
-/* Gives the device up, for the reason that is the thread's last error: batches not yet begun go to
- * the CPU. False if there is none to go to, or policy forbids it. */
+/* Gives up on the device, because of the thread's last error: batches not yet begun go to the CPU.
+ * False if there is no CPU, or the policy forbids it. */
 bool lane_give_up(batch_lane *lane);
 
-/* Notes that batches of that size are too large for the device's memory. Returns the next
- * smaller size. */
+/* Records that batches of that size are too large for the device's memory. Returns the next smaller
+ * size. */
 int64_t lane_halve(batch_lane *lane, int64_t items);
 
-/* ---- port.c: where items come from and where results go: arrays, files, callbacks ---------- */
+/* ---- port.c: sources and sinks: arrays, files, callbacks ----------------------------------- */
 
-/* Checks the caller's sources and sinks, opens files, and sets flow.total, also from the files'
- * sizes where those show it. ports_close is due after a failure too; its own status is that of a
- * file that could not be finished. */
+/* Checks the caller's sources and sinks, opens files, and sets flow.total, from the files' sizes if
+ * these determine it. Call ports_close also after a failure; it returns the status of completing
+ * the output files. */
 compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options);
 compute_status ports_close(compute_batch *batch);
 
-/* Fills the inputs of a slot. *count is how many items every source had: fewer than slot->items
- * where one has ended, or failed, as the status then says. */
+/* Fills the inputs of a slot. *count is the number of items that every source had: fewer than
+ * slot->items if one has ended, or failed with the returned status. */
 compute_status ports_read(const compute_batch *batch, batch_slot *slot, int64_t *count);
 
-/* Hands the outputs of a slot on. */
+/* Passes the outputs of a slot to the sinks. */
 compute_status ports_write(const compute_batch *batch, const batch_slot *slot);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute_batch_run: starts the threads, and delivers from the caller's own. */
+/* compute_batch_run: starts the threads, and delivers on the caller's thread. */
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
@@ -15,17 +15,17 @@
 static const char HERE[] = "compute_batch_run";
 
 #define PROGRESS_SECONDS 0.1
-#define RATE_SECONDS     2.0 /* the rate that is shown forgets what is older */
+#define RATE_SECONDS     2.0 /* time window of the displayed rate */
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Buffers for the slot: where the device has no memory, for fewer items, in the end none of its
- * own; nor where it turns out to be lost. */
+/* Buffers for the slot: if the device is out of memory, for fewer items, and finally no device
+ * buffers; nor if the device is lost. */
 static compute_status prepare(batch_slot *slot) {
   batch_lane *lane = slot->lane;
   compute_batch *batch = lane->batch;
   for (;;) {
-    /* As it was: another thread may notice the loss at the same time. */
+    /* The old value: another thread may notice the loss at the same time. */
     const bool lost = atomic_load(&lane->lost);
     const compute_status status = slot_prepare(slot);
     if (status == COMPUTE_ERROR_DEVICE_LOST && !lost && lane_give_up(lane)) continue;
@@ -78,7 +78,7 @@ typedef struct delivery {
   double rate;
 } delivery;
 
-/* Items per second, old times counting less and less. */
+/* Items per second, with exponentially decaying weights. */
 static void update_rate(delivery *d, int64_t now) {
   const double seconds = (double)(now - d->last_report) * 1e-9;
   if (seconds <= 0) return;
@@ -90,7 +90,7 @@ static void update_rate(delivery *d, int64_t now) {
   d->last_items = d->result.items;
 }
 
-/* Tells the caller where it is; false if that cancelled the run. */
+/* Reports progress to the caller; false if the callback cancelled the run. */
 static bool report(delivery *d) {
   const int64_t total = d->batch->flow.total, now = clock_now();
   if (!d->options->progress) return true;
@@ -156,8 +156,8 @@ static compute_status start_thread(const compute_batch *batch, pthread_t *thread
                           "cannot start a thread: %s", strerror(code));
 }
 
-/* Lanes first, the reader last: without the reader nothing happens, so a failure is undone by
- * saying that no batch will come. */
+/* Lanes first, the reader last: without the reader nothing happens, so after a failure it is enough
+ * to declare that no batch will come. */
 static void run_threads(delivery *d, pthread_t *threads) {
   compute_batch *batch = d->batch;
   uint32_t started = 0;
@@ -200,7 +200,7 @@ static compute_status check_options(const compute_batch *batch,
 static compute_status begin(compute_batch *batch) {
   pthread_mutex_lock(&batch->run_mutex);
   const bool free = !batch->running;
-  /* Before anybody can know of this run: from then on it may be cancelled. */
+  /* Before the run becomes visible: from then on it may be cancelled. */
   if (free) atomic_store(&batch->cancelled, false);
   batch->running = true;
   pthread_mutex_unlock(&batch->run_mutex);
@@ -215,7 +215,7 @@ static void end(compute_batch *batch) {
   pthread_mutex_unlock(&batch->run_mutex);
 }
 
-/* What the caller is told: the earliest failure, and how far the run came. */
+/* The caller's error: the earliest failure, and the progress of the run. */
 static compute_status outcome(const compute_batch *batch, const delivery *d) {
   const batch_flow *f = &batch->flow;
   char label[80];
@@ -237,7 +237,7 @@ static compute_status outcome(const compute_batch *batch, const delivery *d) {
 static compute_status run(delivery *d) {
   compute_batch *batch = d->batch;
   compute_status status = COMPUTE_OK;
-  flow_start(batch); /* first of all: its counts are the result also of a run that fails early */
+  flow_start(batch); /* first, since its counts are the result even of a run that fails early */
   pthread_t *threads = base_allocate(2 * (size_t)batch->lane_count + 1, sizeof *threads);
   if (!threads)
     status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,

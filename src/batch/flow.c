@@ -3,7 +3,7 @@
  *
  * Batches are numbered as they are read. A failure belongs to a batch: those before it are still
  * delivered, those from it on are dropped (`stop_at`), and of several failures the earliest batch's
- * is reported, so that what a run leaves behind does not depend on which thread was faster. */
+ * is reported, so that the outcome of a run does not depend on which thread was faster. */
 #include "batch/flow.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times
   if (missing) return missing;
   double computing = 0;
   pthread_mutex_lock(&batch->flow.mutex);
-  const int64_t now = clock_now(); /* the same for all, so that no part exceeds the run */
+  const int64_t now = clock_now(); /* the same for all, so that no stage exceeds the run */
   for (uint32_t i = 0; i < batch->lane_count; i++)
     computing += watch_seconds(&batch->lanes[i].working, now);
   *times = (compute_batch_times){.seconds = watch_seconds(&batch->flow.running, now),
@@ -75,7 +75,7 @@ static batch_slot *take_first(batch_list *list) {
 
 /* ---- Opening and starting ------------------------------------------------------------------ */
 
-/* With Linux's C libraries neither these nor mutexes allocate, and so none fails. */
+/* In Linux's C libraries neither these nor mutexes allocate, so none fails. */
 static bool make_condition(pthread_cond_t *condition) {
   pthread_condattr_t attributes;
   if (pthread_condattr_init(&attributes) != 0) return false;

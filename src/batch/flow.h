@@ -12,7 +12,7 @@ void flow_close(compute_batch *batch);
 /* Empties everything for a new run and frees all slots. flow.total is kept. */
 void flow_start(compute_batch *batch);
 
-/* A part is busy from now on, or idle. */
+/* Marks a stage as busy from now on, or idle. */
 void flow_watch(compute_batch *batch, batch_watch *watch, bool busy);
 
 /* ---- For the reader ------------------------------------------------------------------------ */
@@ -21,12 +21,12 @@ void flow_watch(compute_batch *batch, batch_watch *watch, bool busy);
  * items are left or the run is stopped. */
 batch_slot *flow_take_free(compute_batch *batch);
 
-/* Gives a slot with slot->items filled items to its lane; or one without any back. */
+/* Passes a slot with slot->items filled items to its lane; frees one without any. */
 void flow_give_ready(batch_slot *slot);
 void flow_give_back(batch_slot *slot);
 
 /* No further batch will come, because a source has ended, no items are left, the run is stopped, or
- * of a failure, whose detail is the calling thread's last error. */
+ * after a failure, whose detail is the calling thread's last error. */
 void flow_end_reading(compute_batch *batch, bool source_ended, compute_status status);
 
 /* ---- For the lanes ------------------------------------------------------------------------- */
@@ -37,17 +37,17 @@ void flow_give_submitted(batch_slot *slot);
 void flow_end_submitting(batch_lane *lane);
 batch_slot *flow_take_submitted(batch_lane *lane);
 
-/* Waits until the caller's slot is the only one that the lane's threads have. */
+/* Waits until the caller's slot is the only one that the lane's threads hold. */
 void flow_wait_for_device(batch_lane *lane);
 
 /* The slot is computed. With a failure the run ends before this batch; its detail is the calling
  * thread's last error. */
 void flow_give_done(batch_slot *slot, compute_status status);
 
-/* Whether the results of this batch are still wanted. */
+/* Whether the results of this batch are still needed. */
 bool flow_is_wanted(const batch_slot *slot);
 
-/* From now on at most that number of items at a time, since memory was short. */
+/* From now on at most that number of items at a time, after running out of memory. */
 void flow_limit(batch_lane *lane, int64_t items);
 void flow_count_on_cpu(batch_lane *lane);
 
@@ -55,17 +55,17 @@ void flow_count_on_cpu(batch_lane *lane);
 
 typedef enum flow_answer { FLOW_SLOT, FLOW_TIME, FLOW_END } flow_answer;
 
-/* Waits until the next batch in order is there, `until` (of clock_now) has passed, or all is
- * over. */
+/* Waits until the next batch in order is ready, `until` (of clock_now) has passed, or the run has
+ * ended. */
 flow_answer flow_take_done(compute_batch *batch, int64_t until, batch_slot **slot);
 
 /* The slot is delivered, and free again. */
 void flow_give_free(batch_slot *slot);
 
-/* Ends the run at what is delivered now; the reason is the calling thread's last error. */
+/* Ends the run after the items delivered so far; the reason is the calling thread's last error. */
 void flow_stop(compute_batch *batch, compute_status status);
 
-/* Wakes all who wait, after batch->cancelled was set. */
+/* Wakes all waiting threads, after batch->cancelled was set. */
 void flow_wake(compute_batch *batch);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The two threads of a device, and what they do when it fails.
+/* The two threads of a device, and how they handle its failures.
  *
- * One thread uploads and submits, the other downloads and waits, so that a backend whose copies
- * hold up the caller still copies in both directions while it computes. Where copies run by
- * themselves (page-locked memory) the first thread submits the download too, and the device need
- * not wait for anybody between the work and its way back.
+ * One thread uploads and submits, the other downloads and waits, so that a backend with blocking
+ * copies still copies in both directions while it computes. If copies are asynchronous (page-locked
+ * memory), the first thread submits the download too, and the device need not wait for the host
+ * between the work and the download.
  *
- * Inputs stay as they are until a batch is done, so it can always be repeated: in pieces where
- * memory was short, on the CPU where the device has failed. */
+ * Inputs are unchanged until a batch is done, so it can always be repeated: in pieces after running
+ * out of memory, on the CPU if the device has failed. */
 #include "batch/batch.h"
 
 #include "base/error.h"
@@ -40,7 +40,7 @@ static compute_status submit_work(const batch_slot *slot) {
   return work_submit(slot->lane->work, slot->first, slot->items, inputs, outputs, slot->queue);
 }
 
-/* The work on `items` items from `from` on of those in the slot, to its end. */
+/* Runs the work on `items` items of the slot, starting at `from`, to completion. */
 static compute_status run_piece(const batch_slot *slot, int64_t from, int64_t items) {
   const compute_batch *batch = slot->lane->batch;
   compute_tensor *inputs[COMPUTE_BATCH_MAX_PORTS] = {NULL};
@@ -68,8 +68,8 @@ int64_t lane_halve(batch_lane *lane, int64_t items) {
   return (items + 1) / 2;
 }
 
-/* Memory was short. The other batches of the device give theirs back first; then the batch is
- * halved for as long as that helps, and later ones are no larger. */
+/* Out of memory. The device's other batches finish first and free theirs; then the batch is halved
+ * until it fits, and later ones are no larger. */
 static compute_status repeat_in_pieces(batch_slot *slot) {
   batch_lane *lane = slot->lane;
   int64_t piece = slot->items, done = 0;
@@ -102,7 +102,7 @@ static void submit(batch_slot *slot) {
     slot->status = COMPUTE_ERROR_DEVICE_LOST;
     return;
   }
-  if (batch->build) { /* compiling is not part of how fast the device is */
+  if (batch->build) { /* compilation does not count towards the device's speed */
     batch_plan *plan;
     status = work_plan(lane->work, slot->items, &plan);
   }
@@ -132,7 +132,7 @@ void *lane_submit_all(void *argument) {
 
 /* ---- Repeating on the CPU ------------------------------------------------------------------ */
 
-/* Failures of the device, not of what it was asked for. */
+/* Failures of the device, not of the request. */
 static bool is_the_device(compute_status status) {
   switch (status) {
   case COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY:
@@ -182,7 +182,7 @@ static compute_status repeat_on_cpu(batch_slot *slot, compute_status cause) {
     compute_tensor_release(outputs[i]);
   }
   if (!status) flow_count_on_cpu(lane);
-  /* A step that has nothing for the CPU: what the device said is the reason. */
+  /* A step that does not support the CPU: report the device's error. */
   if (status == COMPUTE_ERROR_UNSUPPORTED && batch->step && error.status == cause) {
     error_restore(batch->context, &error);
     status = cause;
@@ -196,7 +196,7 @@ static compute_status finish(batch_slot *slot) {
   compute_batch *batch = slot->lane->batch;
   if (!flow_is_wanted(slot)) {
     (void)wait_for(slot);
-    return COMPUTE_OK; /* nobody will look at it */
+    return COMPUTE_OK; /* it will not be used */
   }
   compute_status status = slot->status;
   if (status) {
@@ -208,7 +208,7 @@ static compute_status finish(batch_slot *slot) {
     if (!status) status = waited;
   }
   if (!status) return status;
-  slot->began = 0; /* says nothing about how fast the device is */
+  slot->began = 0; /* not a measure of the device's speed */
   if (status == COMPUTE_ERROR_DEVICE_LOST && slot->error.status != status && slot->status == status)
     (void)error_set(batch->context, status, HERE, "%s was lost earlier",
                     slot->lane->work->device->info.name);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sources and sinks. The CPU's lanes work in the caller's arrays, and then nothing is copied here;
- * other arrays are copied by the context's threads together, since one thread alone is slower than
- * a fast bus. */
+/* Sources and sinks. The CPU's lanes work in the caller's arrays without copying; other arrays are
+ * copied by all of the context's threads, since a single thread is slower than a fast bus. */
 #include "batch/batch.h"
 
 #include <errno.h>
@@ -45,7 +44,7 @@ static compute_status check_sink(const compute_batch *batch, const compute_batch
   return COMPUTE_OK;
 }
 
-/* Whether the source itself shows where it ends. A file of items without bytes has no end.
+/* Whether the source itself determines its end. A file of items without bytes has no end.
  */
 static bool has_end(const compute_batch *batch, const compute_batch_source *source, uint32_t i) {
   return source->read != NULL || (source->path && batch->inputs[i].bytes > 0);
@@ -95,7 +94,7 @@ static compute_status open_files(compute_batch *batch) {
   return COMPUTE_OK;
 }
 
-/* Items of a file that has a size and whole items; −1 of another. */
+/* The number of items in a file with a size and whole items; −1 for others. */
 static int64_t file_items(const compute_batch *batch, uint32_t i) {
   struct stat facts;
   const uint64_t offset = batch->sources[i].offset, bytes = batch->inputs[i].bytes;
@@ -107,7 +106,7 @@ static int64_t file_items(const compute_batch *batch, uint32_t i) {
   return left % bytes == 0 ? (int64_t)(left / bytes) : -1;
 }
 
-/* When all sources that end are files of one length, the number of items is known after all. */
+/* If all sources that end are files of the same length, the number of items is known. */
 static int64_t total_items(const compute_batch *batch) {
   int64_t total = COMPUTE_BATCH_UNTIL_END;
   for (uint32_t i = 0; i < batch->input_count; i++) {
@@ -134,7 +133,7 @@ compute_status ports_close(compute_batch *batch) {
   compute_status status = COMPUTE_OK;
   for (int i = 0; i < COMPUTE_BATCH_MAX_PORTS; i++) {
     if (batch->source_files[i] >= 0) close(batch->source_files[i]);
-    /* What the system could not write at once it may say only now. */
+    /* The system may report delayed write errors only now. */
     if (batch->sink_files[i] >= 0 && close(batch->sink_files[i]) != 0 && !status)
       status = file_failed(batch, "writing", batch->sinks[i].path, errno);
     batch->source_files[i] = batch->sink_files[i] = -1;
@@ -232,9 +231,9 @@ static compute_status read_source(const compute_batch *batch, const batch_slot *
                                 : read_callback(batch, slot, i, count);
 }
 
-/* Until the end, the first source that has one says where it is, and the others must agree. After a
- * failure the items before it are still delivered, so the remaining sources are read for those. Of
- * several failures the one at the earliest item counts. */
+/* If running until the end, the first source that ends determines it, and the others must agree.
+ * After a failure the items before it are still delivered, so the remaining sources are read for
+ * those. Of several failures the one at the earliest item counts. */
 static compute_status read_ending(const compute_batch *batch, const batch_slot *slot,
                                   int64_t *count) {
   const bool until_end = batch->flow.total == COMPUTE_BATCH_UNTIL_END;
@@ -266,7 +265,7 @@ static compute_status read_ending(const compute_batch *batch, const batch_slot *
 compute_status ports_read(const compute_batch *batch, batch_slot *slot, int64_t *count) {
   *count = slot->items;
   const compute_status status = read_ending(batch, slot, count);
-  /* Arrays last: only now it is known how much of them there is. */
+  /* Arrays last: only now is the number of items known. */
   for (uint32_t i = 0; i < batch->input_count; i++) {
     const char *array = batch->sources[i].array;
     const batch_buffer *buffer = &slot->inputs[i];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How many items make a batch.
+/* The choice of the batch size.
  *
- * Large enough that what a batch costs by itself (threads that hand it on, launches, the start of a
- * copy: some tens of microseconds) is little beside its work; small enough that on a CPU all slots
- * stay in the last cache, and that all slots and temporaries fit into the share of memory that they
- * may have. */
+ * Large enough that the overhead of a batch (passing it between threads, launches, starting a copy:
+ * some tens of microseconds) is small compared with its work; small enough that on a CPU all slots
+ * stay in the last-level cache, and that all slots and temporaries fit into their share of
+ * memory. */
 #include "base/error.h"
 #include "base/log.h"
 #include "batch/work.h"
@@ -14,7 +14,7 @@
 #define MIB                 ((uint64_t)1 << 20)
 #define SHARED_TARGET_LEAST MIB /* bytes of a batch where host and device share memory */
 #define SHARED_TARGET_MOST  (8 * MIB)
-#define OWN_TARGET          (32 * MIB) /* where data travels: a millisecond of a fast bus */
+#define OWN_TARGET          (32 * MIB) /* with transfers: a millisecond of a fast bus */
 
 static uint64_t item_bytes(const compute_batch *batch) {
   uint64_t bytes = 0;
@@ -23,7 +23,7 @@ static uint64_t item_bytes(const compute_batch *batch) {
   return bytes > 0 ? bytes : 1;
 }
 
-/* What a lane's slots and temporaries may take. */
+/* The memory limit for a lane's slots and temporaries. */
 static uint64_t memory_limit(const batch_lane *lane) {
   const compute_batch *batch = lane->batch;
   compute_device_info info;
@@ -48,7 +48,7 @@ static uint64_t target_bytes(const batch_lane *lane) {
   return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : min_u64(share, SHARED_TARGET_MOST);
 }
 
-/* Bytes that batches of that size take on this lane, with what the plan says. */
+/* Bytes that batches of that size take on this lane, including the plan's. */
 static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) {
   const compute_batch *batch = lane->batch;
   const uint64_t copies = lane->direct ? 1 : 2; /* on the device, and staged */
@@ -94,16 +94,16 @@ compute_status size_choose(batch_lane *lane) {
 
 /* Sharing between devices of different speed.
  *
- * The reader hands the next items to whichever slot has been free longest, so each device gets work
- * as fast as it does it. Two things need more care. A slow device must not take so many items at a
- * time that the others run out of slots while the order of results waits for it: its batch is cut
+ * The reader gives the next items to the slot that has been free longest, so each device gets work
+ * at its own pace. Two things need more care. A slow device must not take so many items at a time
+ * that the others run out of slots while the in-order delivery waits for it: its batch is limited
  * to about the time that the fastest device needs for one of its own. And near the end it must not
- * begin what the others would have done sooner. */
+ * begin a batch that the others would finish sooner. */
 
 #define MOST_HALVES 4
 
-/* Batches overlap, so one counts from the end of the one before. Half of what is known is kept,
- * since a first batch also warms things up. */
+/* Batches overlap, so each is timed from the end of the previous one. The running mean has weight
+ * 1/2, since a first batch also warms up. */
 static void learn_rate(batch_lane *lane, const batch_slot *slot) {
   const int64_t now = clock_now();
   const int64_t since = slot->began > lane->last_finish ? slot->began : lane->last_finish;
@@ -132,8 +132,8 @@ void share_learn(const batch_slot *slot) {
   const double seconds = (double)best->most / best->rate;
   for (uint32_t i = 0; i < batch->lane_count; i++) {
     batch_lane *lane = &batch->lanes[i];
-    /* Halves only, since each size costs a plan; and not too many of them, since small batches are
-     * slow, and a lane that looks slow would get still smaller ones. */
+    /* Only powers of two smaller, since each size costs a plan; and limited, since small batches
+     * are slow, and a lane that looks slow would get still smaller ones. */
     int64_t items = lane->most;
     for (int half = 0; half < MOST_HALVES && (double)items > 1.5 * seconds * lane->rate; half++)
       items = (items + 1) / 2;
@@ -158,6 +158,6 @@ bool share_comes_too_late(const batch_lane *lane) {
     others += other->items_under_way;
     rates += other->rate;
   }
-  /* With nothing under way nobody would come to take the items. */
+  /* With nothing in progress, no thread would take the items. */
   return busy > 0 && rates > 0 && (double)own / lane->rate > (double)others / rates;
 }

@@ -2,11 +2,11 @@
 /* Buffers of a slot, in three kinds.
  *
  * On the CPU a port whose source or sink is an array needs none: the work reads and writes the
- * caller's memory. Where the host shares the device's memory, the tensor itself is what sources
- * fill and sinks read. Elsewhere each tensor has staging in host memory beside it, page-locked if
- * the backend can, so that copies run by themselves.
+ * caller's memory. If the host shares the device's memory, sources fill and sinks read the tensor
+ * itself. Otherwise each tensor has a staging buffer in host memory, page-locked if the backend
+ * can, so that copies are asynchronous.
  *
- * Buffers are made when a batch first needs them, and kept from batch to batch and run to run. */
+ * Buffers are allocated when a batch first needs them, and kept for later batches and runs. */
 #include "batch/slot.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static void buffer_free(const batch_lane *lane, batch_buffer *buffer) {
   const device_release_function release = buffer->locked ? free_locked : free_plain;
   compute_tensor_release(buffer->bound);
   compute_tensor_release(buffer->tensor);
-  /* A copy that hangs may still read or write it. */
+  /* A hung copy may still access it. */
   if (buffer->staged && !device_release_later(device, release, buffer->host))
     release(device, buffer->host);
   *buffer = (batch_buffer){0};
@@ -63,7 +63,7 @@ static compute_status buffer_make(const batch_lane *lane, const batch_port *port
   if (!lost)
     status = tensor_create_private(lane->work->device, port->dtype, batch_shape(port->item, items),
                                    &buffer->tensor);
-  /* A device that shares its memory may still have had none to share for this tensor. */
+  /* A device with shared memory may still fail to share this tensor. */
   if (!status && lane->direct && !lost) buffer->host = compute_tensor_data(buffer->tensor);
   if (!status && !buffer->host) status = make_staging(lane, buffer, port->bytes * (uint64_t)items);
   if (!status)
@@ -73,7 +73,7 @@ static compute_status buffer_make(const batch_lane *lane, const batch_port *port
   return status;
 }
 
-/* The caller's own memory as the place of a port's items, or NULL if they need a buffer. */
+/* The caller's memory for a port's items, or NULL if they need a buffer. */
 static void *in_place(const batch_lane *lane, const batch_port *port, const void *array,
                       int64_t first) {
   if (!array || !lane->processor) return NULL;
@@ -86,7 +86,7 @@ static compute_status prepare_port(const batch_slot *slot, const batch_port *por
   compute_status status = COMPUTE_OK;
   buffer->data = in_place(slot->lane, port, array, slot->first);
   if (buffer->data) return COMPUTE_OK;
-  /* One larger than the lane now takes would keep memory that it is short of. */
+  /* A buffer larger than the lane's current batches would waste scarce memory. */
   if (buffer->capacity < slot->items || buffer->capacity > slot->most) {
     buffer_free(slot->lane, buffer);
     status =
@@ -194,7 +194,7 @@ compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute
 
 /* ---- Copies -------------------------------------------------------------------------------- */
 
-/* One copy in the queue's order, in the profile as "upload" or "download". There is none where the
+/* One copy in the queue's order, in the profile as "upload" or "download". None is needed if the
  * host addresses the tensor, or the work is done in the caller's array. */
 static compute_status submit_copy(const batch_slot *slot, const batch_buffer *buffer,
                                   uint64_t bytes, bool up) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Graphs of the caller's builder, compiled for one device.
  *
- * Parameters are part of the graph, and a plan wants them on its own device. So before a graph is
- * compiled for a device, those that lie elsewhere are replaced by copies, which the work keeps and
- * refreshes at the start of each run: the caller may train or replace values in between. */
+ * Parameters are part of the graph, and a plan needs them on its own device. So before a graph is
+ * compiled for a device, those on other devices are replaced by copies, which are kept and
+ * refreshed at the start of each run: the caller may train or replace values in between. */
 #include "batch/work.h"
 
 #include <string.h>
@@ -80,7 +80,7 @@ static compute_status copy_of(batch_work *work, compute_tensor *original, comput
   return s;
 }
 
-/* A copy on the work's device in the place of a parameter of another. */
+/* Replaces a parameter of another device by a copy on the work's device. */
 static compute_status choose_copy(void *user, compute_tensor *tensor, compute_tensor **copy) {
   batch_work *work = user;
   return tensor->buffer->device == work->device ? COMPUTE_OK : copy_of(work, tensor, copy);
@@ -103,7 +103,7 @@ compute_shape batch_shape(compute_shape item, int64_t items) {
   return shape;
 }
 
-/* What the builder makes of that number of items; NULL when memory is short. */
+/* The builder's graph for that number of items; NULL when out of memory. */
 static compute_graph *record(compute_batch *batch, int64_t items, compute_node *inputs,
                              compute_node *outputs) {
   compute_graph *graph = compute_graph_create(batch->context);
@@ -148,7 +148,7 @@ static compute_status check_output(const compute_batch *batch, const compute_gra
 /* The graph's own error, or what is wrong with an output. */
 static compute_status check_graph(const compute_batch *batch, const compute_graph *graph,
                                   const compute_node *outputs, int64_t items) {
-  if (graph == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY; /* compute_graph_create has said so */
+  if (graph == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY; /* compute_graph_create has reported it */
   compute_status s = compute_graph_status(graph);
   for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++)
     s = check_output(batch, graph, outputs[i], i, items);
@@ -176,7 +176,8 @@ compute_status work_probe(compute_batch *batch) {
 
 static compute_status compile(batch_work *work, int64_t items, batch_plan **result) {
   compute_batch *batch = work->batch;
-  /* The lanes share the items; a plan that spreads over devices by itself would cross them. */
+  /* The lanes divide the items; a plan placed on several devices would interfere with other
+   * lanes. */
   const uint32_t not_for_plans = COMPUTE_BATCH_ALL_DEVICES | COMPUTE_PLAN_AUTO;
   const compute_plan_options options = {.device = work->device,
                                         .fallback = batch->fallback,
@@ -253,7 +254,7 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
     bindings[count++] = (compute_binding){.node = plan->inputs[i], .tensor = inputs[i]};
   for (uint32_t i = 0; i < batch->output_count; i++)
     bindings[count++] = (compute_binding){.node = plan->outputs[i], .tensor = outputs[i]};
-  /* Strict: a smaller batch comes before the CPU, and both are the lane's to try. */
+  /* Strict: the lane itself tries a smaller batch first, then the CPU. */
   return compute_run_with(plan->plan, bindings, count,
                           &(compute_run_options){.queue = queue, .fallback = COMPUTE_RUN_STRICT},
                           NULL);

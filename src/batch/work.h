@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The work on one device: a plan for each number of items that came up, or the caller's step. And
- * how many items a device takes at a time (sizes.c). */
+/* The work on one device: a plan for each batch size used, or the caller's step. And the batch size
+ * of a device (sizes.c). */
 #ifndef BATCH_WORK_H
 #define BATCH_WORK_H
 
@@ -9,14 +9,14 @@
 compute_status work_open(batch_work *work, compute_batch *batch, compute_device *device);
 void work_close(batch_work *work);
 
-/* Has the builder record its work on two items, to learn what the outputs are and that they have
+/* Has the builder record its work on two items, to determine the outputs and check that they have
  * the items' axis. Fills in the iterator's outputs. */
 compute_status work_probe(compute_batch *batch);
 
 /* The plan for that number of items, compiled if it is new. Thread-safe. */
 compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan);
 
-/* Copies parameters that are on other devices again. */
+/* Refreshes the copies of parameters on other devices. */
 compute_status work_refresh(batch_work *work);
 
 /* Submits the work on `items` items to `queue` (NULL: done on return). Thread-safe. */
@@ -29,10 +29,11 @@ compute_status size_choose(batch_lane *lane);
 
 /* ---- Sharing between devices. The flow's mutex is held. ------------------------------------ */
 
-/* Takes from a batch that is just done how fast its lane is, and gives all lanes new sizes. */
+/* Updates the speed of a lane after a batch, and gives all lanes new sizes. */
 void share_learn(const batch_slot *slot);
 
-/* Whether the others would have done all that is left before this lane has done one more batch. */
+/* Whether the others would finish everything that is left before this lane finishes one more
+ * batch. */
 bool share_comes_too_late(const batch_lane *lane);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* One file for each entry, named by its key. A file appears whole, by renaming, and is checked
- * whole when it is read; so processes need no lock between them, and a crash leaves at worst a
+/* One file for each entry, named by its key. A file is renamed into place when complete, and
+ * checked completely when it is read; so processes need no lock, and a crash leaves at worst a
  * temporary file. The folder is opened again for every call: it may be deleted while the program
  * runs.
  *
- * Files are trusted as far as their owner is: only those of this user that nobody else can write
- * are read, for what they hold is run by a device. */
+ * Only files of this user that no other user can write are read, since devices execute their
+ * contents. */
 #include "cache/disk_cache.h"
 
 #include <dirent.h>
@@ -30,7 +30,9 @@
 #include "cache/entry.h"
 
 #define DEFAULT_LIMIT ((int64_t)256 << 20)
-#define SWEEP_PART    16 /* of the limit: after storing so much, a process looks again */
+#define SWEEP_PART                                                                                 \
+  16 /* of the limit: after storing this much, a process lists the folder again                    \
+      */
 
 struct disk_cache {
   char *folder; /* NULL: there is none */
@@ -38,12 +40,12 @@ struct disk_cache {
   atomic_bool off, complained;
   atomic_uint_fast64_t hits, misses, stores, damaged, evictions;
   pthread_mutex_t room_mutex; /* for: */
-  uint64_t room;              /* what may be stored before the folder is looked through again */
+  uint64_t room;              /* what may be stored before the folder is listed again */
 };
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-/* At most one line for each cache, whatever goes wrong how often. */
+/* Logs at most one line per cache, whatever fails, however often. */
 static void complain(disk_cache *cache, const char *what, const char *why) {
   if (atomic_exchange(&cache->complained, true)) return;
   log_write(COMPUTE_LOG_INFO, "core", "disk cache%s%s: %s: %s", cache->folder ? " " : "",
@@ -101,7 +103,7 @@ static bool is_ours_alone(const struct stat *status) {
   return status->st_uid == geteuid() && !(status->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* The folder's descriptor, or -1. What will not change by itself switches the cache off. */
+/* The folder's descriptor, or -1. A permanent problem switches the cache off. */
 static int folder_open(disk_cache *cache, bool make) {
   static const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   if (atomic_load(&cache->off)) return -1;
@@ -143,7 +145,7 @@ static entry_state entry_read(const disk_cache *cache, int file, const entry_key
   if (!S_ISREG(status.st_mode) || !is_ours_alone(&status)) return ENTRY_DAMAGED;
   entry_state state = state_of(file_read(file, header, sizeof header));
   if (state != ENTRY_GOOD) return state;
-  /* The limit keeps a false length from becoming a false allocation. */
+  /* The limit keeps a wrong length from causing a huge allocation. */
   if (!entry_header_check(header, key, (uint64_t)status.st_size, &length) ||
       length > cache->limit || length > SIZE_MAX)
     return ENTRY_DAMAGED;
@@ -153,7 +155,7 @@ static entry_state entry_read(const disk_cache *cache, int file, const entry_key
   if (state == ENTRY_GOOD && !entry_payload_check(header, payload, (size_t)length))
     state = ENTRY_DAMAGED;
   if (state == ENTRY_GOOD) {
-    futimens(file, NULL); /* it is in use: sweep.c */
+    futimens(file, NULL); /* marks it as used: see the sweep */
     *data = payload;
     *bytes = (size_t)length;
   } else {
@@ -189,8 +191,9 @@ void *disk_cache_load(disk_cache *cache, const compute_cache_part *parts, uint32
     if (state == ENTRY_DAMAGED) {
       unlinkat(folder, key.name, 0);
       atomic_fetch_add(&cache->damaged, 1);
-      log_write(COMPUTE_LOG_INFO, "core", "%s/%s is damaged or not exclusively ours; replacing it",
-                cache->folder, key.name);
+      log_write(COMPUTE_LOG_INFO, "core",
+                "%s/%s is damaged, or other users can write to it; replacing it", cache->folder,
+                key.name);
     }
     close(folder);
   }
@@ -200,8 +203,8 @@ void *disk_cache_load(disk_cache *cache, const compute_cache_part *parts, uint32
 
 /* ---- Storing ------------------------------------------------------------------------------- */
 
-/* Takes `cost` bytes from the room that the last look through the folder found, or looks again.
- * Each process at work can add a SWEEP_PART of the limit to what the others know of. */
+/* Takes `cost` bytes from the room found when the folder was last listed, or lists it again. Each
+ * process can add a SWEEP_PART of the limit unknown to the others. */
 static bool take_room(disk_cache *cache, int folder, uint64_t cost) {
   pthread_mutex_lock(&cache->room_mutex);
   bool swept = true;
@@ -224,12 +227,12 @@ static bool take_room(disk_cache *cache, int folder, uint64_t cost) {
   return fits;
 }
 
-/* A new file under a name that no other thread or process has; its descriptor, or -1. */
+/* Creates a file under a name unique among threads and processes; its descriptor, or -1. */
 static int temporary_open(int folder, char *name, size_t name_bytes) {
   static atomic_uint counter;
   for (int attempt = 0; attempt < 16; attempt++) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now); /* processes of other machines may have our number */
+    clock_gettime(CLOCK_REALTIME, &now); /* processes on other machines may have the same number */
     snprintf(name, name_bytes, SWEEP_TEMPORARY "%ld-%lld%09ld-%u", (long)getpid(),
              (long long)now.tv_sec, now.tv_nsec, atomic_fetch_add(&counter, 1));
     int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -239,14 +242,15 @@ static int temporary_open(int folder, char *name, size_t name_bytes) {
   return -1;
 }
 
-/* Writing past this limit would send a signal that ends the program. */
+/* Writing past this limit would send a signal that kills the program. */
 static bool exceeds_file_limit(uint64_t bytes) {
   struct rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
          bytes > limit.rlim_cur;
 }
 
-/* 0 or an errno. Nothing is synchronised to the disk: after a power failure the checksum shows it.
+/* 0 or an errno. Nothing is synchronised to the disk: after a power failure the checksum detects
+ * it.
  */
 static int entry_write(int folder, const entry_key *key, const void *data, size_t bytes) {
   uint8_t header[ENTRY_HEADER_BYTES];
@@ -314,7 +318,7 @@ static bool list_add(sweep_list *list, const char *name, const struct stat *stat
   memcpy(entry->name, name, sizeof entry->name);
   entry->cost = sweep_cost((uint64_t)status->st_size);
   entry->used = status->st_mtim;
-  /* From a time when the clock was wrong; left alone it would outlive all the others. */
+  /* Stored while the clock was wrong; unchanged, it would outlive all others. */
   if (entry->used.tv_sec > now + STALE_SECONDS) entry->used = (struct timespec){0};
   list->cost += entry->cost;
   return true;
@@ -333,7 +337,7 @@ static bool visit(int folder, const char *name, time_t now, sweep_list *list) {
 }
 
 static bool list_folder(int folder, sweep_list *list) {
-  /* A descriptor of its own: reading a folder moves the descriptor's position. */
+  /* A separate descriptor: reading a folder moves its position. */
   int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *stream = again >= 0 ? fdopendir(again) : NULL;
   if (!stream) {

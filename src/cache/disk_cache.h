@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiled kernels on disk, found again by everything that could change them. Several processes may
- * use one folder at once. Nothing here sets an error: a cache that does not work is a slower
- * program, and the log says why, once. Thread-safe. */
+/* Compiled kernels on disk, keyed by everything that they depend on. Several processes may use one
+ * folder at once. Nothing here sets an error: a cache that does not work is a slower program, and
+ * the log says why, once. Thread-safe. */
 #ifndef CACHE_DISK_CACHE_H
 #define CACHE_DISK_CACHE_H
 
@@ -13,8 +13,8 @@ typedef struct disk_cache_statistics {
   uint64_t hits, misses, stores, damaged, evictions;
 } disk_cache_statistics;
 
-/* Never fails except for want of host memory (NULL): without a usable folder the cache is off. The
- * folder is made at the first store. */
+/* Fails only when out of host memory (NULL): without a usable folder the cache is off. The folder
+ * is created at the first store. */
 disk_cache *disk_cache_create(void);
 void disk_cache_release(disk_cache *cache);
 

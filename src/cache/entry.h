@@ -9,7 +9,7 @@
  *   56  checksum           32: SHA-256 of all the bytes above and of the payload
  *   88  payload
  *
- * Functions of bytes alone: no file is touched here, and any bytes can be checked. */
+ * Pure functions of bytes: no file is accessed here. */
 #ifndef CACHE_ENTRY_H
 #define CACHE_ENTRY_H
 
@@ -38,26 +38,26 @@ bool entry_name_is_valid(const char *name);
 void entry_header_make(uint8_t header[ENTRY_HEADER_BYTES], const entry_key *key, const void *data,
                        size_t bytes);
 
-/* Judges the header of a file of `file_bytes`; what follows it is *bytes long. */
+/* Checks the header of a file of `file_bytes`; the payload has *bytes. */
 bool entry_header_check(const uint8_t header[ENTRY_HEADER_BYTES], const entry_key *key,
                         uint64_t file_bytes, uint64_t *bytes);
 
-/* Judges a payload by its checked header. */
+/* Checks a payload against its checked header. */
 bool entry_payload_check(const uint8_t header[ENTRY_HEADER_BYTES], const void *data, size_t bytes);
 
 /* Keeping the folder of the disk cache within its size. */
 
 #define SWEEP_TEMPORARY "new-" /* how the names of unfinished entries begin */
 
-/* What a file costs on disk, nearly: whole blocks, so that very many tiny files count as well. */
+/* The approximate size of a file on disk: whole blocks, so that many tiny files count, too. */
 static inline uint64_t sweep_cost(uint64_t bytes) {
   return bytes > UINT64_MAX - 4095 ? UINT64_MAX : (bytes + 4095) / 4096 * 4096;
 }
 
 /* Removes what other processes left unfinished more than an hour ago and, if the entries cost more
- * than `keep` bytes, the least recently used ones until they do not. *left is what then remains,
- * and *evictions the number of entries removed. False when the folder cannot be read or host memory
- * is short. Other processes may do the same at once: each file goes only once. */
+ * than `keep` bytes, the least recently used ones until they do not. *left is the remaining cost,
+ * and *evictions the number of entries removed. False when the folder cannot be read or out of host
+ * memory. Other processes may do the same concurrently: each file is removed only once. */
 bool sweep_folder(int folder, uint64_t keep, uint64_t *left, uint64_t *evictions);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts: opening, closing, and counting what must be gone before closing.
+/* Contexts: opening, closing, and counting objects that must be released before closing.
  *
- * While modules are probed they record why they cannot start. That is what probes are for, not a
- * failure of compute_open, so after a success the thread's error is again what it was before. */
+ * While modules are probed, they record why they cannot start. That is not a failure of
+ * compute_open, so after a success the thread's previous error is restored. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static compute_status options_check(const compute_open_options *options) {
   }
   if (options->backends && !names_list_is_valid(options->backends)) {
     return error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation_open,
-                     "options.backends is not a list of module names with ',' between: '%.200s'",
+                     "options.backends is not a list of module names separated by ',': '%.200s'",
                      options->backends);
   }
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
@@ -45,7 +45,7 @@ static compute_status options_check(const compute_open_options *options) {
   return COMPUTE_OK;
 }
 
-/* Whether the options say what an environment variable would have said. */
+/* Whether the options override an environment variable. */
 static bool is_overridden(const void *user, const char *name) {
   const compute_open_options *options = user;
   if (!strcmp(name, "COMPUTE_THREADS")) return options->threads > 0;
@@ -69,7 +69,7 @@ static compute_status environment_check(const compute_open_options *options) {
   return variable_refuse("COMPUTE_TUNING", tuning, reason);
 }
 
-/* Every name of COMPUTE_BACKENDS is a module's that was found, loaded or not. */
+/* Checks that every name of COMPUTE_BACKENDS is a module that was found, loaded or not. */
 static compute_status backends_check(const compute_context *context,
                                      const compute_open_options *options) {
   const char *list = variable_text("COMPUTE_BACKENDS");
@@ -117,7 +117,8 @@ static compute_status context_fill(compute_context *context, const compute_open_
   return status;
 }
 
-/* Modules go before the threads that they may use, and after the devices that they made. */
+/* Modules are released before the threads that they may use, and after the devices that they
+ * created. */
 static void context_destroy(compute_context *context) {
   runners_release(context->jobs);
   profile_collect(context, NULL); /* timers belong to devices */
@@ -180,13 +181,13 @@ compute_status compute_close(compute_context *context) {
   const int64_t alive = objects_count(context, kinds, sizeof kinds);
   if (alive != 0) {
     origins_list(context);
-    return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, "compute_close",
-                            context->origins ? "release them, and close again"
-                                             : "release them, and close again; COMPUTE_LEAKS=1 "
-                                               "lists where they were made",
-                            "%lld object%s of the context %s not been released: %s",
-                            (long long)alive, alive == 1 ? "" : "s", alive == 1 ? "has" : "have",
-                            kinds);
+    return error_set_native(
+        context, COMPUTE_ERROR_INVALID_STATE, 0, "compute_close",
+        context->origins
+            ? "release them, and close again"
+            : "release them, and close again; COMPUTE_LEAKS=1 lists where they were created",
+        "%lld object%s of the context %s not been released: %s", (long long)alive,
+        alive == 1 ? "" : "s", alive == 1 ? "has" : "have", kinds);
   }
   profile_at_close(context);
   context_destroy(context);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The services are thin: each hands on to the room that does the work. */
+/* Thin wrappers: each service calls the room that does the work. */
 #include "context/services.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Everything in a line is a whole number, so that no locale can spoil it. */
+/* All numbers in a line are integers, so that the locale does not matter. */
 #include "cost/file.h"
 
 #include <ctype.h>
@@ -15,14 +15,14 @@ static const char magic[] = "costs 1 ";
 
 enum { CHECKSUM_DIGITS = 8, MODEL_CHARACTERS = 48, KEY_DIGITS = 16 };
 
-/* A figure beyond this is nobody's measurement: 1000 seconds, or as many bytes. */
+/* A larger figure cannot be a measurement: 1000 seconds, or as many bytes. */
 #define MOST_NUMBER UINT64_C(1000000000000000)
 
 static const double PICOSECONDS = 1e12;
 
-/* ---- What the figures are for ---------------------------------------------------------------- */
+/* ---- The identity of the device -------------------------------------------------------------- */
 
-/* FNV-1a: being written down, it must be the same in every build. */
+/* FNV-1a: stored in files, so it must be the same in every build. */
 static uint64_t hash_text(uint64_t hash, const char *text) {
   do {
     hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
@@ -145,7 +145,7 @@ bool costs_line_parse(const char *line, size_t length, uint64_t key, device_cost
   *costs = (device_costs){.source = COMPUTE_COSTS_STORED};
   reader r = {line + head, line + length - CHECKSUM_DIGITS - 1};
   if (!take(&r, ' ')) return false;
-  while (r.at < r.end && *r.at != ' ') r.at++; /* the model is for people */
+  while (r.at < r.end && *r.at != ' ') r.at++; /* the model is informational */
   if (!take(&r, ' ') || !number(&r, &costs->launch) || !take(&r, ' ') || !number(&r, &costs->wait))
     return false;
   costs->launch /= PICOSECONDS;
@@ -157,7 +157,7 @@ bool costs_line_parse(const char *line, size_t length, uint64_t key, device_cost
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* A writer that died may have left a line without its end, so one may begin inside another. */
+/* A killed writer may have left an unterminated line, so one may begin inside another. */
 static bool find_in_line(const char *line, const char *end, uint64_t key, device_costs *costs) {
   while (line != NULL && line < end) {
     if (costs_line_parse(line, (size_t)(end - line), key, costs)) return true;
@@ -194,7 +194,7 @@ char *costs_file_path(const compute_context *context) {
 }
 
 bool costs_file_find(const compute_device *device, device_costs *costs) {
-  enum { MOST_BYTES = 1 << 20 }; /* of which the last are read: lines are only ever appended */
+  enum { MOST_BYTES = 1 << 20 }; /* of which the last are read: the file is append-only */
   char *path = costs_file_path(device->context), *text = NULL;
   FILE *file = path ? fopen(path, "rbe") : NULL;
   bool found = false;

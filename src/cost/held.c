@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The costs that a device holds: found in the file, measured, or guessed, once and for all.
+/* The costs of a device, determined once: from the file, measured, or estimated.
  *
- * A device keeps the figures as they were measured; curves that are missing are computed again for
- * whoever asks. One lock for each device is held while it is measured, so that two plans that are
- * compiled at once measure it once. */
+ * A device stores the figures as measured; missing curves are estimated for each query. A lock per
+ * device is held while it is measured, so that two plans compiled concurrently measure it once. */
 
 #include <math.h>
 #include <string.h>
@@ -21,7 +20,7 @@ static const double DEFAULT_LIMIT = 0.8;
 struct held_costs {
   device_costs costs;
   bool looked;  /* in the file */
-  bool refused; /* measuring failed: not tried again of itself */
+  bool refused; /* measuring failed: not retried automatically */
 };
 
 typedef enum costs_mode { MODE_MEASURE, MODE_STORED, MODE_GUESS } costs_mode;
@@ -53,7 +52,7 @@ static double streaming_rate(const device_costs *costs) {
   return c->count ? c->work[c->count - 1] / c->seconds[c->count - 1] : 0;
 }
 
-/* What the profile compares kernels with; sizes too small to show a peak give none. */
+/* The peaks for the profile; sizes too small to show a peak give none. */
 static void publish_peaks(compute_device *device, const device_costs *costs) {
   const cost_curve *gemm = &costs->curve[WORK_GEMM_F32], *stream = &costs->curve[WORK_STREAM];
   double flops = gemm->count > 2 ? costs_curve_rate(gemm) : 0;
@@ -124,7 +123,7 @@ bool costs_set(compute_device *device, const device_costs *costs) {
   return held != NULL;
 }
 
-/* ---- Questions ------------------------------------------------------------------------------- */
+/* ---- Queries --------------------------------------------------------------------------------- */
 
 double costs_peak_flops(compute_device *device, compute_dtype factors) {
   device_costs costs;

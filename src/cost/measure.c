@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A point of a curve is the least of a few timings: whatever else the machine does only adds to
- * them. Small kernels are timed many at a time, so that what is seen is the cost of one among
- * others and not that of waiting. */
+/* A point of a curve is the minimum of a few timings, since other load only adds to them. Small
+ * kernels are timed many at a time, which shows the cost of one among others without the wait. */
 #include "cost/costs.h"
 
 #include "base/alloc.h"
@@ -11,7 +10,7 @@
 #include "device/transfer.h"
 #include "cost/probe.h"
 
-/* More than the caches of a CPU, and of a GPU, hold. */
+/* Larger than the caches of a CPU, and of a GPU. */
 enum {
   CPU_ELEMENTS = 4194304,
   OTHER_ELEMENTS = 16777216,
@@ -20,13 +19,13 @@ enum {
 };
 enum { LEAST_SAMPLES = 4, MOST_SAMPLES = 8 };
 
-/* One timing aims at this long, a point at a few of them. */
+/* The target duration of one timing; a point takes a few. */
 static const double SAMPLE_SECONDS = 0.4e-3, POINT_SECONDS = 2.5e-3, LONGEST_POINT_SECONDS = 40e-3;
 
 typedef struct session {
   compute_device *device;
   compute_queue *queue;
-  void *host;                                 /* data to be sent, and where downloads go */
+  void *host;                                 /* source of uploads, and target of downloads */
   compute_memory input[PROBE_INPUTS], output; /* not of the pool, which would keep them */
   uint64_t elements;                          /* of f32 in each of these */
   probe_data held[PROBE_INPUTS];
@@ -84,7 +83,7 @@ static compute_status download(const session *s, uint64_t bytes) {
   return wait_after(s, queue_download(s->queue, s->host, &from, bytes, "measuring costs"));
 }
 
-/* Only what the probe reads is made and sent, and only if it does not lie there already. */
+/* Only the probe's inputs are created and uploaded, and only if they are not there already. */
 static compute_status provide(session *s, const probe *p) {
   for (uint32_t i = 0; i < p->descriptor.input_count; i++) {
     bool enough = p->data[i] == PROBE_INDEX ? p->elements[i] == s->held_elements[i]
@@ -138,7 +137,7 @@ static void close_session(session *s) {
 
 /* ---- Timing ---------------------------------------------------------------------------------- */
 
-/* Something that can be done several times in a row, and is waited for at the end. */
+/* An action that can be repeated, and waited for at the end. */
 typedef compute_status (*action)(const session *s, const void *what, uint32_t repetitions);
 
 static compute_status time_once(const session *s, action act, const void *what,
@@ -149,14 +148,14 @@ static compute_status time_once(const session *s, action act, const void *what,
   return status;
 }
 
-/* How often at a time, so that one sample takes long enough to be measured. */
+/* The repetitions per sample, so that it takes long enough to be measured. */
 static uint32_t repetitions_for(double seconds) {
   double wanted = SAMPLE_SECONDS / (seconds > 1e-8 ? seconds : 1e-8);
   return wanted < 1 ? 1 : wanted < MOST_REPETITIONS ? (uint32_t)wanted + 1 : MOST_REPETITIONS;
 }
 
-/* The least time of one, the first not counted: that one warms up. A few samples are taken however
- * long they are, because a machine that is busy with something else may spoil any one of them. */
+/* The minimum time of one, without the first, which warms up. At least a few samples are taken,
+ * because other load may disturb any one of them. */
 static compute_status time_point(const session *s, action act, const void *what, bool repeat,
                                  double *seconds) {
   double taken = 0, spent = 0;
@@ -190,7 +189,7 @@ static compute_status run_probe(const session *s, const void *what, uint32_t rep
 
 static void add_point(cost_curve *curve, double work, double seconds) {
   if (curve->count == COSTS_POINTS || !(seconds > 0)) return;
-  /* More work never takes less time; where it seems so, noise spoke. */
+  /* More work never takes less time, except for noise. */
   if (curve->count > 0 && seconds < curve->seconds[curve->count - 1])
     seconds = curve->seconds[curve->count - 1];
   curve->work[curve->count] = work;
@@ -204,7 +203,7 @@ static bool is_refusal(compute_status status) {
          status == COMPUTE_ERROR_LAUNCH;
 }
 
-/* The smallest kernel of all also shows what a launch and a wait cost. */
+/* The smallest kernel also shows the cost of a launch and a wait. */
 static compute_status measure_launch(session *s, const probe_kernel *k, double seconds) {
   double single;
   compute_status status = time_point(s, run_probe, k, false, &single);
@@ -230,8 +229,8 @@ static compute_status measure_point(session *s, work_class class, uint32_t point
   return status;
 }
 
-/* Sizes grow until one would take too long: its time is told from the one before. The very first
- * point is measured however late it is: nothing can be told without any. */
+/* Sizes grow until one would take too long: its time is predicted from the previous one. The very
+ * first point is always measured: nothing can be predicted without any. */
 static compute_status measure_class(session *s, work_class class, probe *p) {
   const double longest = 20e-3;
   const cost_curve *c = &s->costs->curve[class];
@@ -275,7 +274,7 @@ static compute_status measure_copies(session *s) {
   return status;
 }
 
-/* The most telling first: what comes last may have to be guessed. */
+/* The most informative first: the last ones may have to be estimated. */
 static const work_class in_turn[] = {WORK_STREAM,  WORK_GEMM_F32,    WORK_UPLOAD,   WORK_FUNCTION,
                                      WORK_ROW,     WORK_REDUCE,      WORK_SIMPLE,   WORK_COPY,
                                      WORK_GATHER,  WORK_CONVOLUTION, WORK_GEMM_F64, WORK_GEMM_BF16,
@@ -296,7 +295,7 @@ compute_status costs_measure_device(compute_device *device, double limit, device
   close_session(&s);
   base_release(p);
   if (status) return status;
-  error_restore(NULL, &before); /* refusals are none */
+  error_restore(NULL, &before); /* refusals are not failures */
   if (costs->curve[WORK_STREAM].count > 0) return COMPUTE_OK;
   return error_set(device->context, COMPUTE_ERROR_UNSUPPORTED, "compute_route_measure",
                    "%s does not support the kernels that measure it", device->info.name);

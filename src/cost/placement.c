@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The network: the source is the CPU, the sink the accelerator. A unit on the source's side runs on
- * the CPU, and its edge to the sink is cut, which costs what the unit costs there; and the other
- * way round.
+ * the CPU, and its edge to the sink is cut, whose capacity is the unit's cost there; and vice
+ * versa.
  *
- * A value has two more nodes. `needed there` lies before its readers, with edges that cannot be
- * cut: one reader on the accelerator draws it to that side, and if the maker is on the other, the
- * edge between them is cut, for the price of the copy. `needed here` mirrors it. */
+ * A value has two more nodes. `needed there` precedes its readers, with infinite edges: one reader
+ * on the accelerator pulls it to that side, and if the producer is on the other, the edge between
+ * them, with the cost of the copy, is cut. `needed here` mirrors it. */
 #include "cost/placement.h"
 
 #include <string.h>
@@ -15,34 +15,34 @@
 
 /* ---- Flow ------------------------------------------------------------------------------------ */
 
-/* The largest flow into the sink of a network of directed edges, and with it the cheapest cut
- * between its source and that (push and relabel, Goldberg and Tarjan 1988, the highest node first:
- * what arrives at a node from many is sent on together, so that long chains take no longer than
- * short ones). Capacities are whole numbers, so that the result is exact. */
+/* Maximum flow, and with it the minimum cut between source and sink (push-relabel, Goldberg and
+ * Tarjan 1988, highest label first: flow that arrives at a node from many edges is pushed on
+ * together, so that long chains take no longer than short ones). Capacities are integers, so that
+ * the result is exact. */
 
-/* Never cut as long as there is any other way. */
+/* Never cut unless unavoidable. */
 #define FLOW_ENDLESS (INT64_MAX / 8)
 
 typedef struct flow_edge {
   uint32_t to, next; /* the next edge from the same node */
-  int64_t left;      /* what may still flow; edge i ^ 1 is the same one backwards */
+  int64_t left;      /* residual capacity; edge i ^ 1 is the reverse edge */
 } flow_edge;
 
 typedef struct flow_network {
   uint32_t node_count, edge_count, edge_capacity;
   flow_edge *edges;
   uint32_t *first;  /* by node: its list of edges */
-  uint32_t *level;  /* by node: at least so far from the sink; node_count: it is out of reach */
+  uint32_t *level;  /* by node: lower bound of the distance to the sink; node_count: unreachable */
   uint32_t *next;   /* by node: where to continue in the list */
   uint32_t *queue;  /* of a search */
   uint32_t *active; /* by level: a list of nodes with an excess */
   uint32_t *next_active;    /* by node */
-  int64_t *excess;          /* by node: what has arrived and not gone on */
+  int64_t *excess;          /* by node: its excess */
   uint32_t *at_level;       /* by level: a list of all nodes there … */
   uint32_t *before, *after; /* … by node: its neighbours in the list */
   uint32_t highest;         /* no active node is above this level */
   uint32_t top;             /* no node is above this level, unless it is out of reach */
-  uint64_t relabelled;      /* edges looked at since the levels were exact */
+  uint64_t relabelled;      /* edges visited since the levels were exact */
 } flow_network;
 
 #define NONE UINT32_MAX
@@ -86,7 +86,7 @@ static void flow_add(flow_network *network, uint32_t from, uint32_t to, int64_t 
   add_half(network, to, from, 0);
 }
 
-/* Notes a node with an excess, unless the sink is out of its reach. */
+/* Activates a node with an excess, unless it cannot reach the sink. */
 static void activate(flow_network *n, uint32_t node) {
   const uint32_t level = n->level[node];
   if (level >= n->node_count) return;
@@ -113,7 +113,7 @@ static void leave_level(flow_network *n, uint32_t node) {
   if (before == NONE) n->at_level[n->level[node]] = after;
 }
 
-/* When nobody is at a level any more, those above it cannot reach the sink: their way down would
+/* Gap heuristic: when a level is empty, nodes above it cannot reach the sink, as their path would
  * lead through it. */
 static void close_gap(flow_network *n, uint32_t level) {
   for (uint32_t above = level + 1; above <= n->top; above++) {
@@ -123,7 +123,7 @@ static void close_gap(flow_network *n, uint32_t level) {
   n->top = level;
 }
 
-/* Levels from distances to the sink along edges that have capacity left. */
+/* Global relabelling: levels from distances to the sink in the residual network. */
 static void find_levels(flow_network *n, uint32_t source, uint32_t sink) {
   uint32_t head = 0, tail = 0;
   for (uint32_t i = 0; i < n->node_count; i++) n->level[i] = n->node_count;
@@ -155,7 +155,7 @@ static void push(flow_network *n, uint32_t from, uint32_t edge, int64_t amount) 
   *excess = *excess + amount < 2 * FLOW_ENDLESS ? *excess + amount : 2 * FLOW_ENDLESS;
 }
 
-/* The level from which a node can send something on. */
+/* The level from which a node can push. */
 static void relabel(flow_network *n, uint32_t node, uint32_t source) {
   uint32_t level = n->node_count;
   for (uint32_t e = n->first[node]; e != NONE; e = n->edges[e].next) {
@@ -173,7 +173,7 @@ static void relabel(flow_network *n, uint32_t node, uint32_t source) {
   n->next[node] = n->first[node];
 }
 
-/* Sends on what has arrived at a node, until nothing is left or the sink is out of reach. */
+/* Discharges a node, until it has no excess or cannot reach the sink. */
 static void discharge(flow_network *n, uint32_t node, uint32_t source, uint32_t sink) {
   while (n->excess[node] > 0 && n->level[node] < n->node_count) {
     const uint32_t e = n->next[node];
@@ -201,7 +201,7 @@ static uint32_t take_highest(flow_network *n) {
   return node;
 }
 
-/* Marks what still reaches the sink. */
+/* Marks the nodes that can still reach the sink. */
 static void mark_sink_side(flow_network *n, uint32_t source, uint32_t sink,
                            unsigned char *sink_side) {
   find_levels(n, source, sink);

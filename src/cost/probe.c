@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Sizes are those between which devices change their ways: what a launch hides, what caches hold,
- * and what they do not. One kernel text serves all sizes of a class wherever the generator's
- * seems necessary, because compilers take longer than anything that is measured here. */
+/* Sizes are chosen around the transitions of devices: dominated by the launch, within the caches,
+ * and beyond them. As far as possible one kernel source serves all sizes of a class, because
+ * compilers take longer than anything measured here. */
 #include "cost/probe.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static bool stream(uint32_t point, uint64_t most, probe *p) {
 
 enum { SIMPLE_OPERATIONS = 16, FUNCTION_CALLS = 4 };
 
-/* x ← min(x · 1.01 + 0.125, 2) − 0.0625 and so on: nothing that a compiler could leave out. */
+/* x ← min(x · 1.01 + 0.125, 2) − 0.0625 and so on: nothing that a compiler could eliminate. */
 static bool simple(uint32_t point, uint64_t most, probe *p) {
   static const uint64_t size[] = {16384, 131072, 1048576};
   static const compute_instruction_code code[] = {COMPUTE_I_MUL, COMPUTE_I_ADD, COMPUTE_I_MIN,
@@ -69,7 +69,7 @@ static bool simple(uint32_t point, uint64_t most, probe *p) {
   return true;
 }
 
-/* x ← exp(−x), which stays between 0 and 1 once it is there. */
+/* x ← exp(−x), which stays between 0 and 1. */
 static bool function(uint32_t point, uint64_t most, probe *p) {
   static const uint64_t size[] = {4096, 65536, 524288};
   if (point >= 3 || size[point] > most) return false;
@@ -138,7 +138,7 @@ static bool copy(uint32_t point, uint64_t most, probe *p) {
   return true;
 }
 
-/* Single elements from anywhere: the worst that indices can do. */
+/* Single elements from random positions: the worst case for indices. */
 static bool gather(uint32_t point, uint64_t most, probe *p) {
   static const uint64_t size[] = {4096, 65536, 1048576};
   if (point >= 3 || size[point] > most) return false;
@@ -186,7 +186,7 @@ static void dense(int64_t *stride, int64_t channels, int64_t height, int64_t wid
   stride[0] = channels * height * width;
 }
 
-/* 3 × 3, as most are. */
+/* 3 × 3, the most common size. */
 static bool convolution(uint32_t point, uint64_t most, probe *p) {
   static const int64_t batch[] = {1, 8, 64};
   enum { CHANNELS = 32, SIDE = 28, TAPS = 9 };

@@ -7,7 +7,7 @@
 #include "kernel/program.h"
 #include "cost/costs.h"
 
-/* What a probe's inputs are filled with; never zeros, with which some devices are quick. */
+/* The contents of a probe's inputs; never zeros, with which some devices are faster. */
 typedef enum probe_data { PROBE_F32, PROBE_F64, PROBE_F16, PROBE_BF16, PROBE_INDEX } probe_data;
 
 enum { PROBE_INPUTS = 2 };

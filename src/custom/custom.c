@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels from a user's own source. What is checked here is what a mistake in a call can be; what
- * the compiler and the device think of a kernel, the backend says. */
+/* Kernels from a user's own source. This file checks for mistakes in calls; the backend reports
+ * errors of the compiler and the device. */
 #include "compute/kernel.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "tensor/tensor.h"
 
 #define ARGUMENTS_AT_HAND 16   /* this many need no allocation at a launch */
-#define ARGUMENTS_MAX     1024 /* more than any device takes */
+#define ARGUMENTS_MAX     1024 /* more than any device supports */
 
 struct compute_kernel {
   compute_device *device;

@@ -72,9 +72,19 @@ static void end_wrapped(compute_device *device, void *item) {
   base_release(buffer);
 }
 
+static void release_packed(packed_piece *piece) {
+  while (piece) {
+    packed_piece *next = piece->next;
+    buffer_release(piece->buffer);
+    base_release(piece);
+    piece = next;
+  }
+}
+
 void buffer_release(memory_buffer *buffer) {
   if (!buffer || __atomic_sub_fetch(&buffer->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_device *device = buffer->device;
+  release_packed(buffer->packed);
   if (buffer->block) {
     pool_return(device->pool, buffer->block);
     base_release(buffer);

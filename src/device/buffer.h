@@ -13,21 +13,21 @@
  * ones), a byte budget, eviction in order of last use. Thread-safe. */
 typedef struct memory_pool memory_pool;
 
-/* Where the pool gets its memory; `release` cannot fail. */
+/* The source of the pool's memory; `release` cannot fail. */
 typedef struct pool_source {
   compute_status (*allocate)(void *owner, uint64_t bytes, compute_memory *memory);
   void (*release)(void *owner, compute_memory *memory);
   void *owner;
 } pool_source;
 
-/* A block handed out; memory.bytes is the block's whole size. */
+/* An allocated block; memory.bytes is the block's full size. */
 typedef struct pool_block {
   compute_memory memory;
   uint64_t requested;
   struct pool_block *newer, *older; /* the pool's own */
   struct pool_block *class_next, *class_previous;
   uint32_t size_class;
-  uint32_t generation; /* how often the pool had forgotten everything when it was made */
+  uint32_t generation; /* the pool's generation when it was allocated */
 } pool_block;
 
 memory_pool *pool_create(compute_context *context, const pool_source *source,
@@ -45,14 +45,21 @@ void pool_query(memory_pool *pool, compute_pool_statistics *statistics);
 void pool_set_budget(memory_pool *pool, uint64_t bytes);
 void pool_trim(memory_pool *pool, uint64_t keep_bytes);
 
-/* Gives all cached blocks back, and from now on those that are in use too as soon as they are
- * returned: after the device was lost and brought back. */
+/* Frees all cached blocks, and those in use as soon as they are returned: after the device was lost
+ * and recovered. */
 void pool_forget(memory_pool *pool);
 
-/* The size of block that serves a request; 0 on overflow. For tests of the slack. */
+/* The block size for a request; 0 on overflow. For tests of the slack. */
 uint64_t pool_block_bytes(uint64_t bytes);
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
+
+/* A frozen buffer's elements from an offset on, in a layout that kernels prefer (packed.c). */
+typedef struct packed_piece {
+  struct packed_piece *next;
+  uint64_t form, offset;
+  struct memory_buffer *buffer;
+} packed_piece;
 
 typedef struct memory_buffer {
   int32_t references; /* atomic */
@@ -60,7 +67,11 @@ typedef struct memory_buffer {
   compute_memory memory;
   pool_block *block; /* NULL for wrapped memory */
   compute_release_function release;
-  void *user, *data; /* of wrapped memory */
+  void *user, *data;    /* of wrapped memory */
+  bool frozen;          /* atomic: the elements do not change any more */
+  packed_piece *packed; /* under the device's packed_mutex */
+  /* Of wrapped memory, or NULL: the elements have been packed and may not be read for long. */
+  void (*on_packed)(void *data, uint64_t bytes);
 } memory_buffer;
 
 /* bytes may be 0: then memory.bytes is 0 and there is no block. */
@@ -69,6 +80,14 @@ compute_status buffer_create(compute_device *device, uint64_t bytes, memory_buff
 /* Wraps host memory; on failure `release` has not been called. */
 compute_status buffer_wrap(compute_device *device, void *data, uint64_t bytes,
                            compute_release_function release, void *user, memory_buffer **buffer);
+
+/* From now on nobody writes to it. */
+static inline void buffer_freeze(memory_buffer *buffer) {
+  __atomic_store_n(&buffer->frozen, true, __ATOMIC_RELEASE);
+}
+static inline bool buffer_is_frozen(const memory_buffer *buffer) {
+  return __atomic_load_n(&buffer->frozen, __ATOMIC_ACQUIRE);
+}
 
 memory_buffer *buffer_retain(memory_buffer *buffer);
 void buffer_release(memory_buffer *buffer); /* NULL is allowed */

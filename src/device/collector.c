@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries, rows and records under one lock. What is recorded takes about a hundred nanoseconds, so
- * that threads rarely meet at it; names are looked up once and remembered by their number. */
+/* Entries, rows and records under one lock. A record takes about a hundred nanoseconds, so there is
+ * little contention; names are looked up once and stored by number. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,7 +167,7 @@ void profile_store(profile_collector *p, const profile_record *record, bool by_d
   p->records[p->written++ % p->capacity] = *record;
 }
 
-/* What happened, but nobody knows when. */
+/* Adds work that happened at an unknown time. */
 static void store_untimed(profile_collector *p, uint32_t entry) {
   if (entry == 0)
     p->unlisted++;
@@ -289,7 +289,7 @@ void profile_begin(compute_queue *queue, profile_mark *mark) {
   }
 }
 
-/* Leaves a stretch to be read later. Lock held; false when there is no room. */
+/* Queues an interval whose timers are read later. Lock held; false when there is no room. */
 static bool leave_pending(profile_collector *p, const profile_mark *mark, void *end,
                           const profile_record *record) {
   if (p->pending == NULL) p->pending = base_allocate(PROFILE_PENDING, sizeof *p->pending);
@@ -336,8 +336,8 @@ void profile_end(profile_mark *mark, compute_status status, uint32_t entry, prof
 
 enum { BATCH = 32 };
 
-/* Takes some of a queue's pending stretches out of the list. Those of a device that hangs stay: to
- * read them would hang, too. */
+/* Takes some of a queue's pending intervals out of the list. Those of a hung device stay: reading
+ * them would hang, too. */
 static uint32_t take_pending(profile_collector *p, const compute_queue *queue,
                              profile_pending *batch) {
   uint32_t taken = 0, kept = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is recorded, and recording it. Sits beside the device: every room may call it.
+/* Recording for profiles. Part of the device room, so that every room may call it.
  *
  * Recording a piece of work on a queue takes a mark before and after it:
  *
@@ -8,8 +8,8 @@
  *   status = …enqueue…;
  *   if (mark.on) profile_end(&mark, status, entry, work);
  *
- * An entry stands for everything of one device, kind and name, and holds the sums. Entries stay for
- * as long as the context, so that a plan's step can remember the number of its own. */
+ * An entry holds the sums for one device, kind and name. Entries live as long as the context, so
+ * that a plan's step can store its entry's number. */
 #ifndef DEVICE_COLLECTOR_H
 #define DEVICE_COLLECTOR_H
 
@@ -20,8 +20,8 @@
 
 /* ---- Histograms ------------------------------------------------------------------------------ */
 
-/* How long something took, of any number of times, in constant memory: exact count, sum and
- * extremes, and quantiles from buckets that are a sixteenth of an octave wide. */
+/* The distribution of any number of durations in constant memory: exact count, sum and extremes,
+ * and quantiles from buckets of a sixteenth of an octave. */
 enum { HISTOGRAM_OCTAVES = 40, HISTOGRAM_BUCKETS = (HISTOGRAM_OCTAVES + 1) * 16 };
 
 /* Nanoseconds. All zero is empty. */
@@ -32,17 +32,17 @@ typedef struct histogram {
 
 void histogram_add(histogram *h, uint64_t nanoseconds);
 
-/* The value below which a fraction `q` (0 … 1) of them lie; 0 if there are none. */
+/* The quantile `q` (0 … 1); 0 if empty. */
 double histogram_quantile(const histogram *h, double q);
 
 /* ---- Fallbacks ------------------------------------------------------------------------------- */
 
-/* What went another way than asked for, because something failed or was refused. Every such event
- * is logged and counted in one place. */
+/* Deviations from the requested execution after a failure or refusal. Every such event is logged
+ * and counted in one place. */
 typedef enum fallback_kind {
   FALLBACK_STEP_ON_CPU = 0,  /* the device refused a step when the plan was compiled */
-  FALLBACK_OTHER_KERNEL = 1, /* a kernel did not build; another implementation did */
-  FALLBACK_EVICTED = 2,      /* device memory was short; cached blocks were given back */
+  FALLBACK_OTHER_KERNEL = 1, /* a kernel did not build; another implementation was used */
+  FALLBACK_EVICTED = 2,      /* device memory ran out; cached blocks were released */
   FALLBACK_SMALLER_BATCH = 3,
   FALLBACK_RUN_ON_CPU = 4, /* a run failed on the device and was repeated on the CPU */
   FALLBACK_DEVICE_RECOVERED = 5,
@@ -58,12 +58,12 @@ const char *fallback_name(fallback_kind kind);
 void fallback_note(compute_context *context, const compute_device *device, fallback_kind kind,
                    bool loud, const char *format, ...) COMPUTE_PRINTF(5, 6);
 
-/* ---- What is recorded ------------------------------------------------------------------------ */
+/* ---- Records --------------------------------------------------------------------------------- */
 
-/* Bits of compute_context.watch: what a run must look out for. */
+/* Bits of compute_context.watch: features that a run must check. */
 enum {
   WATCH_RECORD = 1 << 0,  /* the profile is on */
-  WATCH_STEPS = 1 << 1,   /* run step by step what could run as a recording */
+  WATCH_STEPS = 1 << 1,   /* run step by step instead of as a recording */
   WATCH_VALIDATE = 1 << 2 /* src/validate */
 };
 
@@ -73,10 +73,10 @@ typedef enum profile_kind {
   PROFILE_RECORDING, /* a plan's steps, submitted as one */
   PROFILE_RUN,
   PROFILE_BUILD,
-  PROFILE_SUBMIT, /* the host's part of a run on a device that runs by itself */
+  PROFILE_SUBMIT, /* the host's part of a run on an asynchronous device */
   PROFILE_WAIT,
   PROFILE_SPAN,
-  PROFILE_EVENT, /* a moment, not a stretch */
+  PROFILE_EVENT, /* an instant, not an interval */
   PROFILE_KINDS
 } profile_kind;
 
@@ -94,7 +94,7 @@ typedef struct profile_entry {
   /* Sums, under the lock. */
   histogram times;
   uint64_t bytes, flops;
-  uint64_t untimed;        /* happened, but no timer was left, or it failed */
+  uint64_t untimed;        /* untimed: no timer was free, or it failed */
   bool by_device, by_host; /* whose clock */
 } profile_entry;
 
@@ -122,17 +122,17 @@ typedef struct profile_note {
 } profile_note;
 
 enum {
-  PROFILE_ENTRIES = 16384, /* of 2.7 KB, made as they are needed */
+  PROFILE_ENTRIES = 16384, /* of 2.7 KB, allocated as needed */
   PROFILE_ROWS = 1024,
   PROFILE_NOTES = 64,
-  PROFILE_PENDING = 4096, /* timed stretches whose times have not been read yet */
+  PROFILE_PENDING = 4096, /* timed intervals whose timers have not been read yet */
   PROFILE_DEFAULT_RECORDS = 65536
 };
 
 typedef struct profile_collector profile_collector;
 
-/* NULL when memory is short. Before the devices close, profile_collect gives their timers back; it
- * is released after them, since what closes may still have a fallback to note. */
+/* NULL when out of memory. Before the devices close, profile_collect releases their timers; the
+ * profile is released after them, since closing may still record a fallback. */
 profile_collector *profile_create(compute_context *context);
 void profile_release(profile_collector *collector);
 
@@ -149,7 +149,7 @@ static inline bool profile_is_on(const compute_context *context) {
 uint32_t profile_entry_of(compute_context *context, const compute_device *device, profile_kind kind,
                           const char *text, const char *detail);
 
-/* A stretch of a queue under way. All zero: not recorded. */
+/* An interval of a queue in progress. All zero: not recorded. */
 typedef struct profile_mark {
   compute_queue *queue;
   int64_t begin;
@@ -162,17 +162,18 @@ typedef struct profile_mark {
 void profile_begin(compute_queue *queue, profile_mark *mark);
 void profile_end(profile_mark *mark, compute_status status, uint32_t entry, profile_work work);
 
-/* A stretch of the host that ends now, on the calling thread's row; and a moment. */
+/* An interval of the host that ends now, on the calling thread's row; and an instant. */
 void profile_host(compute_context *context, uint32_t entry, int64_t begin, profile_work work);
 void profile_event(compute_context *context, const compute_device *device, fallback_kind kind,
                    const char *text);
 
-/* Around a wait for a queue: the stretch on the host's row, and the timers of what has run. */
+/* Around a wait for a queue: records the interval on the host's row, and reads the timers of
+ * finished work. */
 int64_t profile_wait_begin(const compute_queue *queue);
 void profile_wait_end(const compute_queue *queue, int64_t begin);
 
-/* Reads the timers of what has run on `queue`, or on all queues for NULL, waiting for them. Cheap
- * when there are none. */
+/* Reads the timers of work on `queue`, or on all queues for NULL, waiting for them. Cheap if there
+ * are none. */
 void profile_collect(compute_context *context, const compute_queue *queue);
 
 #endif

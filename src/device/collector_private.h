@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of the collector: for the files that fill and print it. */
+/* Internals of the collector: for the files that fill and print it. */
 #ifndef DEVICE_COLLECTOR_PRIVATE_H
 #define DEVICE_COLLECTOR_PRIVATE_H
 
@@ -21,7 +21,7 @@ typedef struct profile_pending {
 struct profile_collector {
   pthread_mutex_t mutex;
   compute_context *context;
-  int64_t origin; /* the timeline's zero */
+  int64_t origin; /* the timeline's origin */
   profile_entry **entries;
   uint32_t entry_count; /* number n is entries[n - 1] */
   uint32_t bucket[PROFILE_BUCKETS];
@@ -33,8 +33,8 @@ struct profile_collector {
   uint32_t capacity;
   uint64_t written, dropped; /* since the last clear */
   profile_pending *pending;
-  uint32_t pending_count; /* changed under the lock, looked at without */
-  uint32_t timing;        /* atomic: timers taken by stretches still under way */
+  uint32_t pending_count; /* changed under the lock, read without */
+  uint32_t timing;        /* atomic: timers of intervals still in progress */
   uint64_t generation;    /* counts the clears */
   int64_t on_since, on_time;
   profile_note *notes;

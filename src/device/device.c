@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One device: opening it, describing it, the controls of its buffer pool, and bringing it back
- * after a loss. */
+/* One device: opening it, describing it, the controls of its buffer pool, and recovering it after a
+ * loss. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -13,7 +13,7 @@
 
 /* ---- Rank ---------------------------------------------------------------------------------- */
 
-/* The first row that fits; `vendor` is looked for inside the device's vendor text. */
+/* The first row that matches; `vendor` is searched in the device's vendor text. */
 static const struct {
   compute_device_type type;
   const char *vendor;
@@ -56,7 +56,7 @@ static void pool_source_release(void *owner, compute_memory *memory) {
   if (!device_hangs(device)) device->backend->memory_release(device->handle, memory);
 }
 
-/* Ends every text of the info, whatever the module wrote. */
+/* Terminates every text of the info, whatever the module wrote. */
 static void texts_end(compute_device_info *info) {
   info->model[sizeof info->model - 1] = '\0';
   info->vendor[sizeof info->vendor - 1] = '\0';
@@ -77,7 +77,7 @@ static compute_status device_introduce(compute_device *device, const device_modu
   compute_device_info *info = &device->info;
   compute_status status = describe_fresh(device, info);
   if (status != COMPUTE_OK) return status;
-  /* There is one host, so its device needs no number. */
+  /* There is only one host, so its device needs no number. */
   const bool only_host = (info->capabilities & COMPUTE_CAPABILITY_HOST) != 0 &&
                          module->backend.device_count(module->instance) == 1;
   info->index = index;
@@ -114,6 +114,7 @@ compute_status device_create(compute_context *context, const device_module *modu
   device->backend = &module->backend;
   pthread_mutex_init(&device->internal_mutex, NULL);
   pthread_mutex_init(&device->costs_mutex, NULL);
+  pthread_mutex_init(&device->packed_mutex, NULL);
   pthread_mutex_init(&device->loss_mutex, NULL);
   compute_status status = module->backend.device_open(module->instance, index, &device->handle);
   bool handle_open = status == COMPUTE_OK;
@@ -137,6 +138,7 @@ bool device_destroy(compute_device *device) {
   pthread_mutex_destroy(&device->loss_mutex);
   pthread_mutex_destroy(&device->internal_mutex);
   pthread_mutex_destroy(&device->costs_mutex);
+  pthread_mutex_destroy(&device->packed_mutex);
   base_release(device->costs);
   base_release(device);
   return !hangs;
@@ -196,7 +198,7 @@ compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
 
 /* ---- Kernels built --------------------------------------------------------------------------- */
 
-/* What they have cost, as far as the module counts that. */
+/* Their costs, as far as the module counts them. */
 compute_status compute_build_query(const compute_device *device,
                                    compute_build_statistics *statistics) {
   const compute_status missing =
@@ -209,7 +211,7 @@ compute_status compute_build_query(const compute_device *device,
   return COMPUTE_OK;
 }
 
-/* ---- Bringing a lost device back ------------------------------------------------------------- */
+/* ---- Recovering a lost device -------------------------------------------------------------- */
 
 /* Makes everything from before the loss stale: cached memory and kernels go, the internal queue is
  * created again. Called with loss_mutex and internal_mutex held. */
@@ -229,7 +231,7 @@ static compute_status renew(compute_device *device, compute_queue **old) {
   return COMPUTE_OK;
 }
 
-/* Whether there is nothing to bring back; else *status is why it cannot be tried. */
+/* Whether there is nothing to recover, or it cannot be tried: then *status says which. */
 static bool works_or_cannot(compute_device *device, compute_status *status) {
   *status = COMPUTE_OK;
   if (device_loss_of(device) == DEVICE_WORKS) {
@@ -243,7 +245,7 @@ static bool works_or_cannot(compute_device *device, compute_status *status) {
   if (device->backend->device_recover) return false;
   *status = error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0,
                              "compute_device_recover", "restart the program",
-                             "%s: the driver cannot bring a lost device back within the process",
+                             "%s: the driver cannot recover a lost device within the process",
                              device->info.name);
   return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of contexts, devices and queues. Nobody but src/device calls a backend's vtable to open,
- * describe or close; others call it through the device and queue below. */
+/* Internals of contexts, devices and queues. Only src/device calls a backend's vtable to open,
+ * describe or close; other rooms call it through the device and queue below. */
 #ifndef DEVICE_DEVICE_H
 #define DEVICE_DEVICE_H
 
@@ -24,25 +24,26 @@ struct compute_device {
   compute_queue *internal_queue;     /* for synchronous copies and runs without a queue */
   pthread_mutex_t internal_mutex;    /* held while using internal_queue */
   struct kernel_cache *kernels;      /* src/device/kernel_cache.h */
+  pthread_mutex_t packed_mutex;      /* src/device/packed.h */
   pthread_mutex_t costs_mutex;       /* of `costs` */
-  struct held_costs *costs;          /* src/cost/held.h; NULL until it is asked for */
-  uint32_t queue_count;              /* atomic: queues made so far */
-  double peak_flops, peak_bytes;     /* atomic: measured, per second; 0: not known */
+  struct held_costs *costs;          /* src/cost/held.h; NULL until needed */
+  uint32_t queue_count;              /* atomic: queues created so far */
+  double peak_flops, peak_bytes;     /* atomic: measured, per second; 0: unknown */
   int32_t loss;                      /* atomic, a device_loss: loss.c */
-  uint32_t generation;               /* atomic: how often it has been brought back */
-  pthread_mutex_t loss_mutex;        /* of what follows, and held while it is brought back */
+  uint32_t generation;               /* atomic: how often it has been recovered */
+  pthread_mutex_t loss_mutex;        /* guards what follows; held during recovery */
   compute_queue *hung;               /* queues that do not end, and those released meanwhile */
-  struct device_leftover *leftovers; /* what else is to be released when they have ended */
+  struct device_leftover *leftovers; /* what else to release when they have ended */
 };
 
 struct compute_queue {
   compute_device *device;
   void *handle;
-  void *hung_event; /* that did not come in time; device->loss_mutex */
+  void *hung_event; /* that was not reached in time; device->loss_mutex */
   compute_queue *next_hung;
   bool listed;                   /* in device->hung */
-  uint32_t generation;           /* of the device when it was made */
-  bool abandoned;                /* released while the device hung: to be freed when it has ended */
+  uint32_t generation;           /* of the device when it was created */
+  bool abandoned;                /* released while the device hung: to be freed afterwards */
   struct queue_pending *pending; /* buffers to release after the next wait; owned by queue.c */
   uint32_t number;               /* of the device's queues; 0 is its internal one */
   uint16_t profile_row;          /* atomic; src/device/collector.c */
@@ -53,7 +54,7 @@ struct compute_event {
   void *handle; /* NULL: the backend has no events, and the work was waited for */
 };
 
-/* What a program makes of a context and must release before it closes. */
+/* Objects that a program creates in a context and must release before closing it. */
 typedef enum object_kind {
   OBJECT_TENSOR,
   OBJECT_GRAPH,
@@ -71,7 +72,7 @@ typedef enum object_kind {
 struct compute_context {
   uint64_t serial; /* unique in the process */
   thread_pool *threads;
-  compute_services services; /* handed to the modules; host is this context */
+  compute_services services; /* passed to the modules; host is this context */
   device_module *modules;
   size_t module_count;
   char search_problem[192]; /* a folder that could not be searched for modules, and why; or "" */
@@ -81,11 +82,11 @@ struct compute_context {
   bool automatic;      /* plans that name no device place their steps by cost */
   compute_device *cpu; /* the device for fallback; NULL only if no CPU module is loaded */
   int64_t live_objects[OBJECT_KINDS]; /* atomic: those that are not released */
-  struct object_origins *origins;     /* origins.c; NULL: nobody asks where they are made */
+  struct object_origins *origins;     /* origins.c; NULL: origins are not recorded */
   struct eager_cache *eager;          /* src/eager/eager.c */
   struct disk_cache *disk_cache;      /* src/cache/disk_cache.h */
   struct tuning_store *tuning;        /* src/tune/tuning.h */
-  pthread_mutex_t registry_mutex;     /* held while modules that could wait are opened */
+  pthread_mutex_t registry_mutex;     /* held while deferred modules are opened */
   bool modules_waiting;               /* atomic: some candidate has not been opened yet */
   uint64_t fallbacks[16];             /* atomic, by fallback_kind: src/device/collector.h */
   struct profile_collector *profile;  /* src/device/collector.h; NULL in a context of a test */
@@ -99,8 +100,8 @@ struct compute_context {
 
 typedef enum device_loss {
   DEVICE_WORKS = 0,
-  DEVICE_FAILED = 1, /* the backend says so; it refuses further calls itself */
-  DEVICE_HANGS = 2   /* work did not end in time and may still run: the driver is left alone */
+  DEVICE_FAILED = 1, /* reported by the backend, which refuses further calls itself */
+  DEVICE_HANGS = 2   /* work did not end in time and may still run: the driver is not called */
 } device_loss;
 
 /* Whether work that did not end in time may still use the device's memory, queues and kernels:
@@ -116,22 +117,23 @@ static inline uint32_t device_generation(const compute_device *device) {
   return __atomic_load_n(&device->generation, __ATOMIC_ACQUIRE);
 }
 
-/* COMPUTE_ERROR_DEVICE_LOST with words while the device hangs. If what hung has ended meanwhile,
- * the device works again. */
+/* COMPUTE_ERROR_DEVICE_LOST with a message while the device hangs. If the hung work has ended
+ * meanwhile, the device works again. */
 compute_status device_check(compute_device *device, const char *operation);
 
 /* Records a device loss reported by a wait, unless the queue predates an earlier
  * loss. Returns the status. */
 compute_status device_note(const compute_queue *queue, compute_status status);
 
-/* Takes over `event`, of the backend, which did not come in time on `queue`. */
+/* Takes over the backend's `event`, which was not reached in time on `queue`. */
 void device_mark_hung(compute_queue *queue, void *event);
 
 /* Keeps a released queue until the device has ended its work. False if the device does not hang. */
 bool device_keep_queue(compute_queue *queue);
 
-/* While the device hangs: has `release(device, item)` called when it has ended, and returns true
- * (if memory is short, it never is). Else returns false, and the caller releases the item itself.
+/* While the device hangs: schedules `release(device, item)` for when it has ended, and returns true
+ * (out of memory, the call never comes). Otherwise returns false, and the caller releases the item
+ * itself.
  */
 typedef void (*device_release_function)(compute_device *device, void *item);
 bool device_release_later(compute_device *device, device_release_function release, void *item);
@@ -141,35 +143,35 @@ bool device_give_up(compute_device *device);
 
 /* ---- Objects -------------------------------------------------------------------------------- */
 
-/* Where objects are made (origins.c): open, if COMPUTE_LEAKS asks for it; close; write what is left
- * to the log. Thread-safe but for opening and closing. */
+/* Where objects are created (origins.c): open, if COMPUTE_LEAKS is set; close; write what is left
+ * to the log. Thread-safe except for opening and closing. */
 void origins_open(compute_context *context);
 void origins_close(compute_context *context);
 void origins_add(struct object_origins *origins, object_kind kind, const void *object);
 void origins_remove(struct object_origins *origins, const void *object);
 void origins_list(const compute_context *context);
 
-/* How many objects there are, and in `text` of which kinds: "2 tensors, 1 plan". */
+/* The number of objects, and in `text` their kinds: "2 tensors, 1 plan". */
 int64_t objects_count(const compute_context *context, char *text, size_t bytes);
 
-/* Counts an object that must be gone before the context closes. */
+/* Counts an object that must be released before the context closes. */
 static inline void context_object_created(compute_context *context, object_kind kind,
                                           const void *object) {
   if (context->origins) origins_add(context->origins, kind, object);
   __atomic_add_fetch(&context->live_objects[kind], 1, __ATOMIC_RELAXED);
 }
 
-/* Before an object is freed: its address may then be another's. */
+/* Called before an object is freed: its address may then be reused. */
 static inline void context_object_leaves(compute_context *context, const void *object) {
   if (context->origins) origins_remove(context->origins, object);
 }
 
-/* After it is freed: the context may close as soon as nothing is counted. */
+/* Called after it is freed: the context may close as soon as nothing is counted. */
 static inline void context_object_released(compute_context *context, object_kind kind) {
   __atomic_sub_fetch(&context->live_objects[kind], 1, __ATOMIC_RELEASE);
 }
 
-/* Gives a context its serial number and counts it among those that are open; and takes it off. */
+/* Gives a context its serial number and adds it to the open ones; and removes it. */
 void context_enlist(compute_context *context);
 void context_delist(const compute_context *context);
 
@@ -182,7 +184,7 @@ static inline compute_status queue_enqueue(compute_queue *queue, void *kernel,
   return queue->device->backend->enqueue(queue->handle, kernel, arguments, count);
 }
 
-/* Marks what is enqueued next with the label of its check; NULL: it has none. */
+/* Labels what is enqueued next with its check; NULL: none. */
 static inline void queue_label(compute_queue *queue, const index_check *check) {
   if (queue->device->backend->queue_label != NULL)
     queue->device->backend->queue_label(queue->handle, check != NULL ? check->label : 0);
@@ -192,16 +194,16 @@ static inline void queue_label(compute_queue *queue, const index_check *check) {
  * queues are synchronous). */
 compute_status queue_keep(compute_queue *queue, struct memory_buffer *buffer);
 
-/* Keeps the records of checks, each once, until the queue is waited for, when it reports which of
- * them failed. Every wait drops them, so call it for each kernel that has one. */
+/* Keeps the records of checks, each once, until the queue is waited for, which reports the failed
+ * ones. Every wait drops them, so call it for each kernel that has one. */
 compute_status queue_keep_checks(compute_queue *queue, index_checks *checks);
 
-/* Like queue_keep, for a queue whose work did not end in time: never waits. Without memory for the
- * note the buffer is never freed. */
+/* Like queue_keep, for a queue whose work did not end in time: never waits. Out of memory, the
+ * buffer is never freed. */
 void queue_keep_hung(compute_queue *queue, struct memory_buffer *buffer);
 
-/* The backend's wait for a queue, with an error that names the caller. The queue goes on keeping
- * buffers and checks: for waits that a compute_queue_wait follows. */
+/* The backend's wait for a queue, with an error that names the caller. The queue keeps its buffers
+ * and checks: for waits that are followed by compute_queue_wait. */
 compute_status queue_wait_named(compute_queue *queue);
 
 /* compute_queue_wait that gives up at `deadline` (CLOCK_MONOTONIC in nanoseconds; 0: never): then

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Which contexts are open, and device scopes: the calling thread's stack of default devices.
  *
- * One array per thread serves all contexts. An entry remembers its context by serial number, which
- * is never used twice: when a context is closed inside a scope, its entries just match nothing any
- * more, and are cleared away when the array fills up. */
+ * One array per thread serves all contexts. An entry stores its context's serial number, which is
+ * never reused: when a context is closed inside a scope, its entries no longer match anything, and
+ * are removed when the array fills up. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/registry.h"

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* What a backend has reported last on this thread, until it is explained. */
+/* The last fault that a backend has reported on this thread, until it is explained. */
 typedef struct fault {
   bool valid;
   uint32_t label;
@@ -72,8 +72,8 @@ uint32_t index_fault_label(void) {
   return last.valid ? last.label : 0;
 }
 
-/* Which element of the operand lies `offset` elements from its first, as the row-major position of
- * the first such. Views never let elements overlap, except where they repeat them. */
+/* The row-major position of the first element of the operand that is `offset` elements from its
+ * beginning. Elements of views never overlap, except where they repeat. */
 static int64_t position_of(const index_check *check, int64_t offset) {
   int64_t at[COMPUTE_MAX_RANK] = {0}, position = 0;
   bool done[COMPUTE_MAX_RANK] = {false};
@@ -109,7 +109,7 @@ static void print_position(const index_check *check, int64_t position, char *tex
   if (shape->rank > 1 && used < bytes) snprintf(text + used, bytes - used, "]");
 }
 
-/* The range of what is allowed; no index is on an empty axis. */
+/* The valid range; an empty axis has no valid index. */
 static void print_range(const index_check *check, char *text, size_t bytes) {
   if (check->size == 0)
     snprintf(text, bytes, "an axis of size 0");

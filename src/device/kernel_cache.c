@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prepared kernels, found again by the bytes of their descriptor.
+/* Prepared kernels, looked up by the bytes of their descriptor.
  *
  * The key is compared in full; the hash only finds the bucket. A kernel is prepared without the
  * lock held, since that may take long (a GPU compiler): two threads may then prepare the same
@@ -45,8 +45,8 @@ static kernel_entry *find(const kernel_cache *cache, const kernel_key *key, uint
   return entry;
 }
 
-/* Makes room for one more entry. Long chains are slower but no fault, so that only the very first
- * table must be had. */
+/* Makes room for one more entry. Long chains are only slower, so only allocating the first table
+ * can fail. */
 static bool grow(kernel_cache *cache) {
   if (cache->entry_count < cache->bucket_count) return true;
   size_t count = cache->bucket_count ? 2 * cache->bucket_count : FIRST_BUCKETS;
@@ -89,7 +89,7 @@ static void take_reference(kernel_cache *cache, kernel_entry *entry) {
   if (entry->references++ == 0) unlink_from_order(cache, entry);
 }
 
-/* Takes the entry that was unused longest out of the cache, if there are more than the limit. */
+/* Takes the least recently used entry out of the cache if there are more than the limit. */
 static kernel_entry *take_surplus(kernel_cache *cache, size_t limit) {
   kernel_entry *entry = cache->oldest;
   if (cache->unreferenced <= limit) return NULL;
@@ -122,8 +122,8 @@ static compute_status fail_memory(const kernel_cache *cache) {
                    "not enough host memory for a kernel's record");
 }
 
-/* Programs that the device's compiler has refused so far, for whatever thread: a module that finds
- * another way says so in the log only. */
+/* Programs that the device's compiler has rejected so far, on any thread: a module that then uses
+ * an alternative reports that only in the log. */
 static uint64_t programs_failed(const compute_device *device) {
   compute_build_statistics statistics = {0};
   if (device->backend->build_statistics)
@@ -177,7 +177,7 @@ static compute_status prepare_entry(const kernel_cache *cache,
   return COMPUTE_OK;
 }
 
-/* Puts an entry into the table, unless another thread was faster: then that one is the result. */
+/* Adds an entry to the table, or returns that of another thread that was faster. */
 static compute_status publish(kernel_cache *cache, const kernel_key *key, kernel_entry *made,
                               kernel_entry **result) {
   pthread_mutex_lock(&cache->mutex);
@@ -252,7 +252,7 @@ void kernel_cache_forget(kernel_cache *cache) {
       next = entry->next;
       entry->stale = true;
       entry->next = NULL;
-      if (entry->references > 0) continue; /* the last plan that has it gives it back */
+      if (entry->references > 0) continue; /* the last plan that has it releases it */
       unlink_from_order(cache, entry);
       entry->next = unused;
       unused = entry;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels prepared on one device, found again by their descriptor. Thread-safe. */
+/* Kernels prepared on one device, looked up by descriptor. Thread-safe. */
 #ifndef DEVICE_KERNEL_CACHE_H
 #define DEVICE_KERNEL_CACHE_H
 
@@ -11,8 +11,8 @@ typedef struct kernel_entry {
   void *kernel;       /* the backend's */
   int32_t references; /* under the cache's lock */
   uint64_t hash;
-  bool stale;                         /* made before the device was lost: no longer in the table */
-  struct kernel_entry *next;          /* same bucket */
+  bool stale;                /* prepared before the device was lost: no longer in the table */
+  struct kernel_entry *next; /* same bucket */
   struct kernel_entry *newer, *older; /* order of last use among those unreferenced */
   unsigned char *key;                 /* the descriptor as bytes */
   size_t key_bytes;
@@ -22,19 +22,19 @@ typedef struct kernel_entry {
 kernel_cache *kernel_cache_create(compute_device *device);
 void kernel_cache_release(kernel_cache *cache); /* every entry must have been returned */
 
-/* Whether the device's backend takes a kernel; `reason` as in its `supports`. One that was built
- * before a field of the descriptor existed would not look at it. */
+/* Whether the device's backend supports a kernel; `reason` as in its `supports`. Checks fields that
+ * the backend may be too old to know. */
 bool kernel_is_supported(const compute_device *device, const compute_kernel_descriptor *descriptor,
                          char *reason, size_t reason_bytes);
 
-/* Finds or prepares. On failure the backend's status and error detail stand. */
+/* Finds or prepares. On failure the backend's status and error detail are kept. */
 compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descriptor *descriptor,
                                 kernel_entry **entry);
-/* Only finds: NULL when it has not been prepared. */
+/* Only looks up: NULL if it has not been prepared. */
 kernel_entry *kernel_cache_find(kernel_cache *cache, const compute_kernel_descriptor *descriptor);
 void kernel_cache_return(kernel_cache *cache, kernel_entry *entry); /* NULL is allowed */
 
-/* Forgets all kernels, after the device was lost and brought back. Those in use go when they are
+/* Drops all kernels, after the device was lost and recovered. Those in use are freed when they are
  * returned. */
 void kernel_cache_forget(kernel_cache *cache);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Devices that stop answering.
  *
- * There are two ways to lose a device. Its backend says so: then the backend itself refuses further
- * calls, and releasing what lay there is safe. Or work does not end within the caller's limit: then
- * nobody knows whether a kernel still writes to its memory, so nothing of the device goes to the
- * driver any more, neither new work nor what would be freed. Queues released meanwhile wait in a
- * list with the buffers that they keep. As soon as the events of all hung queues have come, the
- * device works as if nothing had happened. */
+ * There are two ways to lose a device. Its backend reports it: then the backend itself refuses
+ * further calls, and releasing its objects is safe. Or work does not end within the caller's limit:
+ * then it is unknown whether a kernel still writes to its memory, so the driver is no longer called
+ * for the device, neither for new work nor to free anything. Queues released meanwhile wait in a
+ * list with the buffers that they keep. As soon as the events of all hung queues have been reached,
+ * the device works again. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -78,7 +78,7 @@ bool device_release_later(compute_device *device, device_release_function releas
   return hangs;
 }
 
-/* The list taken from the device; `release` is false when they must stay for ever. */
+/* Frees the list taken from the device; `release` is false if the items must never be released. */
 static void end_leftovers(compute_device *device, struct device_leftover *list, bool release) {
   for (struct device_leftover *l = list, *next; l; l = next) {
     next = l->next;
@@ -93,9 +93,9 @@ static struct device_leftover *take_leftovers(compute_device *device) {
   return list;
 }
 
-/* Whether all that hung has ended, and what the device is then (loss_mutex held). An event that
- * cannot be asked has not come, unless the backend says that all is lost: then it lets nothing
- * through any more and everything can be released. */
+/* Whether all hung work has ended, and the resulting state of the device (loss_mutex held). An
+ * event that cannot be queried counts as not reached, unless the backend reports the device lost:
+ * then the backend refuses all calls, and everything can be released. */
 static bool has_ended(compute_device *device, device_loss *then) {
   bool ended = true;
   *then = DEVICE_WORKS;
@@ -114,7 +114,7 @@ static bool has_ended(compute_device *device, device_loss *then) {
   return ended;
 }
 
-/* Takes the list of hung queues; what was released meanwhile is returned, the rest is free again
+/* Clears the list of hung queues; those released meanwhile are returned, the others usable again
  * (loss_mutex held). */
 static compute_queue *take_abandoned(compute_device *device) {
   compute_queue *abandoned = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading one backend module: file, loader, entry point, vtable, start. Whatever goes wrong on the
- * way becomes the probe's state, with the message of what refused it. */
+/* Loading one backend module: file, loader, entry point, vtable, start. Any failure on the way
+ * becomes the probe's state, with its message. */
 #include "device/registry.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/variable.h"
 
-#define DEVICES_MAX 4096 /* more than any machine has; a larger count is a defect of the module */
+#define DEVICES_MAX 4096 /* more than any machine has; a larger count is a bug in the module */
 
 /* ---- Probe --------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static compute_status out_of_memory(compute_context *context) {
                    "out of memory while loading backend modules");
 }
 
-/* "" is shared, anything else owned. */
+/* "" is shared, anything else is owned. */
 static void words_release(const char *words) {
   if (words && *words) base_release((char *)(uintptr_t)words);
 }
@@ -66,7 +66,7 @@ compute_status module_probe_set(compute_context *context, device_module *module,
 /* ---- File and loader ----------------------------------------------------------------------- */
 
 /* The loader names the file that it could not open first: a bare soname is a library that the
- * module needs, a path is the module or a library that is there but does not fit. */
+ * module needs, a path is the module or a library that exists but is incompatible. */
 static compute_status loader_refused(compute_context *context, device_module *module,
                                      const char *words) {
   size_t first = strcspn(words, ":");
@@ -176,7 +176,7 @@ static void events_check(device_module *module) {
   module->backend.queue_wait_event = NULL;
 }
 
-/* Judges a copied vtable of the right version; accepts it or says why not. */
+/* Checks a copied vtable of the right version; accepts it or says why not. */
 static compute_status vtable_judge(compute_context *context, device_module *module) {
   compute_backend *backend = &module->backend;
   char words[512] = "";
@@ -234,8 +234,8 @@ bool module_trusts_environment(const compute_context *context, const char *backe
   return false;
 }
 
-/* Most modules open loaders of drivers, which open what their variables name: with the privileges
- * of the program, what whoever started it chose. */
+/* Most modules open driver loaders, which open files that variables name: with the program's
+ * privileges, files chosen by the user who started it. */
 static compute_status environment_judge(compute_context *context, device_module *module) {
   if ((module->backend.flags & COMPUTE_BACKEND_ENVIRONMENT_SAFE) ||
       module_trusts_environment(context, module->probe.name)) {
@@ -262,7 +262,7 @@ static compute_probe_state start_state(compute_status status) {
 }
 
 static compute_status module_start(compute_context *context, device_module *module) {
-  compute_error_clear(NULL); /* so that the words found afterwards are the module's */
+  compute_error_clear(NULL); /* so that a message found afterwards is the module's */
   compute_status status = module->backend.open(&context->services, &module->instance);
   module->opened = status == COMPUTE_OK;
   if (status == COMPUTE_ERROR_OUT_OF_MEMORY) {

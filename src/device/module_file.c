@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A look at a module's file before the loader maps it.
+/* Checks a module's file before the loader maps it.
  *
- * The loader trusts the headers of an ELF file. Where a segment reaches past the end of the file,
- * as after a broken copy, touching the mapping ends the process with SIGBUS; a FIFO of the right
- * name would hang it. So all extents that the headers promise are checked against the file here. */
+ * The loader trusts the headers of an ELF file. If a segment extends past the end of the file, as
+ * in a truncated copy, touching the mapping kills the process with SIGBUS; a FIFO of the right name
+ * would hang it. So all extents in the headers are checked against the file here. */
 #include "device/registry.h"
 
 #include <elf.h>
@@ -113,8 +113,8 @@ static bool segments_check(const file_view *file, const ElfW(Ehdr) * header) {
   return dynamic || refuse(file, "not a shared library: no dynamic section");
 }
 
-/* Sections are not needed for loading, but they usually come last, so that they reveal a cut that
- * the segments survived. */
+/* Sections are not needed for loading, but they usually come last, so that they reveal a truncation
+ * after the segments. */
 static bool sections_check(const file_view *file, const ElfW(Ehdr) * header) {
   if (header->e_shoff == 0 || header->e_shnum == 0) return true;
   ElfW(Shdr) sections[CHUNK];
@@ -151,8 +151,8 @@ static bool content_check(const file_view *file) {
   return segments_check(file, &header) && sections_check(file, &header);
 }
 
-/* The program names its loader in a header. Asked for a library, a C library without one gives an
- * error (musl) or brings a second C library into the process, which ends it (glibc). */
+/* The program names its loader in a header. Without one, dlopen of a library fails (musl) or loads
+ * a second C library into the process, which crashes it (glibc). */
 bool module_loader_works(void) {
   const ElfW(Phdr) *segment = (const ElfW(Phdr) *)getauxval(AT_PHDR);
   for (unsigned long i = 0; segment && i < getauxval(AT_PHNUM); i++) {

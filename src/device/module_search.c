@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of backends and devices, and where backend modules are looked for: the folders of the
- * options, of COMPUTE_BACKEND_PATH, the folder "compute" beside libcompute.so, and the folder of
- * the installation, in this order. The first file for a backend that works wins. libcompute.a
- * contains the CPU backend, which comes after the folders of the options and the environment.
+/* Names of backends and devices, and the search for backend modules: the folders of the options, of
+ * COMPUTE_BACKEND_PATH, the folder "compute" beside libcompute.so, and the folder of the
+ * installation, in this order. The first working file for a backend wins. libcompute.a contains the
+ * CPU backend, which comes after the folders of the options and the environment.
  *
- * Only absolute folders count: what a relative one means depends on where the program was started,
- * and an attacker may have put a module there. */
+ * Only absolute folders count: a relative one depends on where the program was started, where an
+ * attacker may have put a module. */
 #include "device/registry.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ typedef struct module_finder {
   compute_context *context;
   size_t capacity;                        /* of context->modules */
   const char *chosen;                     /* "cpu,cuda", or NULL for all */
-  const char *chosen_by;                  /* where that comes from, for the message */
+  const char *chosen_by;                  /* the source of that, for the message */
   const char *asked;                      /* options.backends, or NULL */
   char asked_device[NAMES_BACKEND_BYTES]; /* the backend of options.device, or "" */
   struct stat folders[64];                /* those already searched */
@@ -43,7 +43,7 @@ static compute_status out_of_memory(compute_context *context) {
                    "out of memory while looking for backend modules");
 }
 
-/* The backend's name in a file name "libcompute-cuda.so"; false if it is none. */
+/* The backend's name in a file name "libcompute-cuda.so"; false for other names. */
 static bool file_backend(const char *file, char *name, size_t name_bytes) {
   size_t length = strlen(file), prefix = strlen(FILE_PREFIX), suffix = strlen(FILE_SUFFIX);
   if (length <= prefix + suffix || length - prefix - suffix >= name_bytes) return false;
@@ -54,14 +54,14 @@ static bool file_backend(const char *file, char *name, size_t name_bytes) {
   return names_backend_is_valid(name);
 }
 
-/* Whether the program names the backend. What the environment names is somebody else's wish. */
+/* Whether the program itself names the backend; the environment does not count. */
 static bool is_asked_for(const module_finder *finder, const char *name) {
   const char *list = finder->asked;
   return (list && *list && names_list_contains(list, name)) ||
          strcmp(finder->asked_device, name) == 0;
 }
 
-/* Adds a module with this path, whose memory it takes over; NULL means that there was none left. */
+/* Adds a module with this path, whose memory it takes over; NULL means out of memory. */
 static compute_status candidate_add(module_finder *finder, char *path, const char *name,
                                     compute_backend_entry_function entry) {
   compute_context *context = finder->context;
@@ -108,7 +108,7 @@ static bool folder_is_new(module_finder *finder, const struct stat *folder) {
   return true;
 }
 
-/* Files come in the order of the disk; the order of candidates should not depend on it. */
+/* Makes the order of candidates independent of the directory's. */
 static void candidates_sort(device_module *modules, size_t count) {
   for (size_t i = 1; i < count; i++) {
     for (size_t j = i; j > 0 && strcmp(modules[j].probe.name, modules[j - 1].probe.name) < 0; j--) {
@@ -119,9 +119,9 @@ static void candidates_sort(device_module *modules, size_t count) {
   }
 }
 
-/* A folder that cannot be read is passed over, and remembered in case that no device is found: the
- * first one, for what comes after it often fails for the same reason. Not so if memory is short,
- * since then nothing is known of the folder. */
+/* A folder that cannot be read is skipped, and stored for the message in case no device is found:
+ * only the first, since later ones often fail for the same reason. Out of memory is different: then
+ * nothing is known about the folder. */
 static compute_status folder_failed(module_finder *finder, const char *folder, const char *source,
                                     int problem) {
   if (problem == ENOMEM) return out_of_memory(finder->context);
@@ -168,7 +168,7 @@ static compute_status folder_search(module_finder *finder, const char *folder, c
   return result;
 }
 
-/* Each folder of a list with ':' between; an empty entry would mean the current folder. */
+/* Each folder of a list separated by ':'; an empty entry would mean the current folder. */
 static compute_status path_search(module_finder *finder, const char *path, const char *source) {
   while (path && *path) {
     size_t length = strcspn(path, ":");
@@ -188,8 +188,8 @@ static compute_status path_search(module_finder *finder, const char *path, const
   return COMPUTE_OK;
 }
 
-/* The line of /proc/self/maps that `address` lies in, read without memory of the heap, which may be
- * short just now. A line that is longer than the buffer is passed over. */
+/* The line of /proc/self/maps that `address` lies in, read without heap memory, which may have run
+ * out. A line longer than the buffer is skipped. */
 static bool mapping_find(int maps, uintptr_t address, char *line, size_t line_bytes) {
   size_t used = 0;
   for (bool skipping = false;;) {
@@ -215,8 +215,8 @@ static bool mapping_find(int maps, uintptr_t address, char *line, size_t line_by
   }
 }
 
-/* The loader knows a library by the path it was asked for, which may be relative; the kernel knows
- * the whole path of every mapped file. */
+/* The loader knows a library by the requested path, which may be relative; the kernel knows the
+ * full path of every mapped file. */
 static bool library_path_mapped(const void *address, char *path, size_t path_bytes) {
   int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (maps < 0) return false;
@@ -229,8 +229,8 @@ static bool library_path_mapped(const void *address, char *path, size_t path_byt
   return true;
 }
 
-/* Whether the address lies in the program itself, as this code does when it was linked in: then the
- * loader only repeats what the caller said that the program is called. */
+/* Whether the address is in the program itself, as if this code is linked in: then the loader only
+ * repeats argv[0]. */
 static bool lies_in_program(const Dl_info *found) {
   Dl_info program;
   return dladdr((const void *)getauxval(AT_PHDR), &program) != 0 &&
@@ -238,7 +238,7 @@ static bool lies_in_program(const Dl_info *found) {
 }
 
 /* The folder "compute" beside the file that holds this code. A program with raised privileges may
- * have been started through a link that the caller has made, so its own folder says nothing. */
+ * have been started through a link that the caller has made, so its own folder is not trusted. */
 static bool library_folder(char *folder, size_t folder_bytes) {
   static const char inside; /* any address within the library */
   char path[PATH_MAX];

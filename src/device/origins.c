@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the objects of a context are made, if COMPUTE_LEAKS asks for it: the addresses of the calls
- * that led to each, by which compute_close names what is left. Costs a walk of the stack for each
- * object, and nothing where it is not asked for. */
+/* Where the objects of a context are created, if COMPUTE_LEAKS is set: each object's call stack,
+ * with which compute_close reports what is left. Costs a stack walk for each object, and nothing if
+ * not set. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
-#else /* a C library without it: objects are listed by their kinds alone */
+#else /* a C library without backtrace: objects are listed only by kind */
 static int backtrace(void **frames, int most) {
   (void)frames;
   (void)most;
@@ -54,7 +54,7 @@ static origin **bucket_of(struct object_origins *origins, const void *object) {
   return &origins->bucket[((uintptr_t)object >> 4) % BUCKETS];
 }
 
-/* Without memory the object is only counted. */
+/* Out of memory, the object is only counted. */
 void origins_add(struct object_origins *origins, object_kind kind, const void *object) {
   origin *made = base_allocate(1, sizeof *made);
   if (!made) return;
@@ -90,7 +90,7 @@ void origins_close(compute_context *context) {
   context->origins = NULL;
 }
 
-/* ---- Words --------------------------------------------------------------------------------- */
+/* ---- Text ---------------------------------------------------------------------------------- */
 
 int64_t objects_count(const compute_context *context, char *text, size_t bytes) {
   int64_t all = 0;
@@ -123,8 +123,8 @@ static void describe_frame(const void *frame, char *text, size_t bytes) {
              (uintptr_t)address - (uintptr_t)info.dli_fbase, info.dli_sname ? ")" : "");
 }
 
-/* How many of the first frames are in this library: the last of them is the function that the
- * program called. */
+/* The number of leading frames in this library: the last of them is the function that the program
+ * called. */
 static int own_frames(const origin *o) {
   Dl_info own, info;
   int count = 0;
@@ -132,7 +132,7 @@ static int own_frames(const origin *o) {
   while (count < o->frame_count && dladdr(o->frames[count], &info) &&
          info.dli_fbase == own.dli_fbase)
     count++;
-  return count < o->frame_count ? count : 1; /* all of it is one program */
+  return count < o->frame_count ? count : 1; /* library and program are one file */
 }
 
 static void list_object(const origin *o) {

@@ -2,8 +2,8 @@
 /* The buffer pool of one device.
  *
  * Sizes: multiples of 64 bytes up to 1024, then 16 classes to every doubling, so that a block
- * exceeds its request by less than a sixteenth (or by less than 64 bytes). A request looks only
- * into its own class: a hit is a list operation under a mutex.
+ * exceeds its request by less than a sixteenth (or by less than 64 bytes). A request searches only
+ * its own class: a hit is a list operation under a mutex.
  *
  * Cached blocks are in two lists at once: that of their class, most recently used first (its memory
  * may still be in a cache), and one over all classes in order of last use, from whose old end
@@ -11,8 +11,8 @@
  *
  * Two locks: `mutex` guards the lists and counters and is held for nanoseconds; `source_mutex` is
  * held while the device allocates or frees, which may take milliseconds, so that hits need not wait
- * for misses, and so that a miss that finds the cache empty knows that no other thread is still
- * giving blocks back. Order: source_mutex, then mutex. */
+ * for misses, and a miss that finds the cache empty knows that no other thread is still freeing
+ * blocks. Order: source_mutex, then mutex. */
 #include "device/buffer.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ struct memory_pool {
   char device_name[32];
   pool_block *class_head[CLASS_COUNT];
   pool_block *newest, *oldest; /* cached blocks in order of last use */
-  uint32_t generation;         /* of the blocks that may be handed out */
+  uint32_t generation;         /* of the blocks that may be reused */
   pool_block *spare;           /* structs without memory, chained by class_next */
   compute_pool_statistics statistics;
 };
@@ -52,7 +52,7 @@ static uint32_t class_of(uint64_t bytes, uint64_t *block_bytes) {
     *block_bytes = units * UNIT_BYTES;
     return (uint32_t)units - 1;
   }
-  /* The smallest q << shift, q in 17 … 32, that is not below `units`. */
+  /* The smallest q << shift, q in 17 … 32, that is at least `units`. */
   uint32_t shift = 63 - (uint32_t)__builtin_clzll(units - 1) - 4;
   uint64_t q = ((units - 1) >> shift) + 1;
   uint64_t whole = q << shift;
@@ -126,7 +126,7 @@ static pool_block *evict_oldest(memory_pool *pool) {
 }
 
 /* Evicts, oldest first, until at least `bytes` are freed or at most `keep_bytes` are cached.
- * Returns what was freed. Memory goes back to the device without `mutex` held. */
+ * Returns what was freed. Memory is freed on the device without `mutex` held. */
 static uint64_t evict(memory_pool *pool, uint64_t bytes, uint64_t keep_bytes) {
   pool_block *first = NULL, *last = NULL;
   uint64_t freed = 0;
@@ -205,7 +205,8 @@ static void note_eviction(const memory_pool *pool, uint64_t freed, uint64_t want
                 bytes_text(wanted, needed, sizeof needed));
 }
 
-/* Asks the source; each time it has no memory, evicts about as much as is wanted and asks again. */
+/* Requests memory from the source; each time that fails, evicts about as much as requested and
+ * retries. */
 static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
                                         compute_memory *memory) {
   for (;;) {
@@ -220,7 +221,7 @@ static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
   compute_error cause; /* with the device's message */
   pool_query(pool, &now);
   compute_error_get(pool->context, &cause);
-  /* Without a code of the driver it only says once more how much there is no memory for. */
+  /* Without a driver code it would only repeat the size. */
   const bool says_more =
       cause.status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && cause.native_code != 0;
   char wanted[32], used[32];
@@ -360,7 +361,7 @@ void pool_query(memory_pool *pool, compute_pool_statistics *statistics) {
   pthread_mutex_lock(&pool->mutex);
   *statistics = pool->statistics;
   pthread_mutex_unlock(&pool->mutex);
-  /* A miss in flight has reserved its bytes, but they are not a block yet. */
+  /* A miss in progress has reserved its bytes, but they are not a block yet. */
   statistics->bytes_allocated = statistics->bytes_active + statistics->bytes_cached;
 }
 

@@ -2,8 +2,8 @@
 /* Queues and events, and the buffers that submitted work still needs.
  *
  * A buffer that a run has finished with may be in use by the device until the queue has caught up.
- * queue_keep holds a reference until the next wait, so that the pool cannot hand the memory to
- * somebody else in between. The native CPU's queues are synchronous: nothing is ever pending there.
+ * queue_keep holds a reference until the next wait, so that the pool cannot reuse the memory in
+ * between. The CPU backend's queues are synchronous: nothing is ever pending there.
  */
 #include <time.h>
 
@@ -16,8 +16,8 @@
 #include "device/device.h"
 #include "device/registry.h"
 
-/* A queue that is fed without ever being waited for would keep everything; at this many buffers it
- * is waited for. */
+/* A queue that is never waited for would keep everything; at this many buffers, it is waited
+ * for. */
 #define PENDING_LIMIT 4096
 
 struct queue_pending {
@@ -37,7 +37,7 @@ void queue_forget(compute_queue *queue, bool own) {
   pending->check_count = 0;
 }
 
-/* The check that has found an index outside: by its label, or the only one of the queue. */
+/* The check that failed: by its label, or the only one of the queue. */
 static const index_check *failed_check(const compute_queue *queue) {
   const struct queue_pending *pending = queue->pending;
   const uint32_t label = index_fault_label();
@@ -125,7 +125,7 @@ compute_status compute_queue_wait(compute_queue *queue) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");
   }
   compute_status status = device_check(queue->device, "compute_queue_wait");
-  if (status != COMPUTE_OK) return status; /* what hangs still uses what the queue keeps */
+  if (status != COMPUTE_OK) return status; /* hung work still uses what the queue keeps */
   const int64_t begin = profile_wait_begin(queue);
   status = queue_wait_named(queue);
   queue_forget(queue, false);
@@ -135,13 +135,13 @@ compute_status compute_queue_wait(compute_queue *queue) {
 
 /* ---- Waiting with a limit -------------------------------------------------------------------- */
 
-/* Between two looks at an event: short at first, since most work is, then what costs no CPU time to
- * speak of. */
+/* Pauses between two queries of an event: short at first, since most work is, then long enough to
+ * cost little CPU time. */
 #define FIRST_PAUSE 5000    /* nanoseconds */
 #define LAST_PAUSE  1000000 /* likewise */
 
-/* Looks until the event has come or the time is up. A failure to look counts as having come: the
- * wait that follows says what is wrong. */
+/* Polls until the event is reached or the time is up. A failing query counts as reached: the wait
+ * that follows reports the error. */
 static bool came_in_time(const compute_device *device, void *event, int64_t deadline) {
   int64_t pause = FIRST_PAUSE;
   for (;;) {
@@ -174,7 +174,7 @@ compute_status queue_wait_until(compute_queue *queue, int64_t deadline) {
   device_mark_hung(queue, event);
   return error_set_native(device->context, COMPUTE_ERROR_TIMEOUT, 0, "compute_run",
                           "allow more time, or split the work; "
-                          "compute_device_recover brings the device back",
+                          "compute_device_recover recovers the device",
                           "%s: a kernel did not finish within the time limit; the device is "
                           "considered lost until it does",
                           device->info.name);
@@ -196,7 +196,7 @@ static bool pending_reserve(compute_queue *queue) {
 compute_status queue_keep(compute_queue *queue, memory_buffer *buffer) {
   if (queue->device == queue->device->context->cpu) return COMPUTE_OK;
   bool full = queue->pending && queue->pending->count >= PENDING_LIMIT;
-  /* Once the work is done nothing needs keeping. */
+  /* Once the work is done, nothing needs to be kept. */
   if (full || !pending_reserve(queue)) return compute_queue_wait(queue);
   queue->pending->buffers[queue->pending->count++] = buffer_retain(buffer);
   return COMPUTE_OK;
@@ -229,8 +229,8 @@ void queue_keep_hung(compute_queue *queue, memory_buffer *buffer) {
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Events. A backend without events is simply waited for when one is recorded: the event is then
- * complete from its birth and has no handle. */
+/* Events. Without events in the backend, recording one waits for the queue: the event is then
+ * complete from the start and has no handle. */
 
 static compute_status event_null(const compute_context *context, const char *operation,
                                  const char *what) {
@@ -294,7 +294,7 @@ compute_status compute_queue_wait_event(compute_queue *queue, compute_event *eve
                      "the event and the queue belong to different contexts");
   }
   if (!event->handle) return COMPUTE_OK;
-  /* Backends know their own events only, so across devices the caller waits in the queue's place.
+  /* Backends know only their own events, so across devices the caller waits instead of the queue.
    */
   if (event->device != device) return compute_event_wait(event);
   return device->backend->queue_wait_event(queue->handle, event->handle);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of devices of a context, best first, and how one is found in it by name. */
+/* The list of devices of a context, best first, and lookup by name. */
 #include "device/registry.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/variable.h"
 
-/* Behind all that rank at least as high, so that equals stay in the order of discovery. */
+/* Inserted after all that rank at least as high, so that equals stay in order of discovery. */
 static void device_insert(compute_context *context, compute_device *device) {
   size_t position = context->device_count;
   while (position > 0 && context->devices[position - 1]->info.priority < device->info.priority) {
@@ -36,7 +36,7 @@ static compute_status devices_reserve(compute_context *context, uint32_t more) {
   return COMPUTE_OK;
 }
 
-/* Notes in the probe why a device of a loaded module is missing. */
+/* Records in the probe why a device of a loaded module is missing. */
 static compute_status device_refused(compute_context *context, device_module *module,
                                      uint32_t index, compute_status status) {
   compute_error error;
@@ -62,7 +62,7 @@ static compute_status add_module(compute_context *context, device_module *module
       module->probe.device_count++;
       module->probe.state = COMPUTE_PROBE_LOADED;
     } else if (opened == COMPUTE_ERROR_OUT_OF_MEMORY ||
-               opened == COMPUTE_ERROR_INVALID_ARGUMENT) { /* a variable asks for the impossible */
+               opened == COMPUTE_ERROR_INVALID_ARGUMENT) { /* a variable requests the impossible */
       status = opened;
     } else {
       status = device_refused(context, module, index, opened);
@@ -84,8 +84,8 @@ compute_status registry_open_modules(compute_context *context) {
   return status;
 }
 
-/* Takes the devices of a module out of the list again and lets it wait, after memory ran out
- * between two of them. Nobody has seen them yet. */
+/* Removes the devices of a module from the list and defers it, after memory ran out between two of
+ * them. They have not been visible yet. */
 static void module_withdraw(compute_context *context, device_module *module) {
   size_t kept = 0;
   for (size_t i = 0; i < context->device_count; i++) {
@@ -178,8 +178,8 @@ static compute_device *device_find(const compute_context *context, const char *n
   return found;
 }
 
-/* A list in words, as far as an error's message has room. Not on the heap: what fails may fail for
- * want of memory, and must not end in the words for an empty list. */
+/* A list as text, as far as an error message has room. Not on the heap: the failure may be out of
+ * memory, which must not look like an empty list. */
 typedef struct words {
   char text[sizeof((compute_error *)NULL)->message];
   size_t length;
@@ -202,7 +202,7 @@ static void devices_list(const compute_context *context, words *list) {
   }
 }
 
-/* Why the backend that the name asks for has no devices, if it was a candidate. */
+/* Why the named backend has no devices, if it was a candidate. */
 static const compute_probe *refusal_find(const compute_context *context, const char *name) {
   char backend[NAMES_BACKEND_BYTES];
   int64_t index;
@@ -237,7 +237,7 @@ compute_status compute_device_by_name(compute_context *context, const char *name
   static const char operation[] = "compute_device_by_name";
   const compute_status missing = error_if_null(context, operation, context, name, device);
   if (missing) return missing;
-  /* Who asks for a device that is open need not wait for modules that are not. */
+  /* Looking up an open device need not wait for modules that are not open. */
   pthread_mutex_lock(&context->registry_mutex);
   *device = device_find(context, name);
   pthread_mutex_unlock(&context->registry_mutex);
@@ -271,8 +271,8 @@ static compute_status no_device_at_all(const compute_context *context) {
       "no device that can compute; modules: %s", list.text);
 }
 
-/* The device for fallback: OpenCL may have devices of type CPU too, but they are not total and have
- * memory of their own. */
+/* The device for fallback: OpenCL may have devices of type CPU too, but they do not support every
+ * kernel and have their own memory. */
 compute_status registry_choose_default(compute_context *context, const char *name) {
   for (size_t i = 0; i < context->device_count && !context->cpu; i++) {
     compute_device *device = context->devices[i];

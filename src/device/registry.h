@@ -11,19 +11,19 @@
 
 /* ---- Modules --------------------------------------------------------------------------------- */
 
-/* One backend module: where its file was found, what became of it, and its vtable once loaded. */
+/* One backend module: its file, its state, and its vtable once loaded. */
 
 struct device_module {
   compute_probe probe;     /* its strings are owned: name and path always, the others or "" */
   compute_backend backend; /* a complete copy: slots that the module lacks are NULL */
   bool asked;              /* named by the options, not only by the environment */
-  bool accepted;           /* its vtable was found good, whatever its start said */
+  bool accepted;           /* its vtable was accepted, whether or not it started */
   compute_backend_entry_function built_in; /* of a module that is part of the library, or NULL */
   void *library;                           /* of dlopen; NULL when not loaded */
   void *instance;                          /* of backend.open; valid while `opened` */
   bool opened;
-  bool busy;    /* work of a device did not end: it can neither be closed nor unloaded */
-  bool waiting; /* accepted, but to be started only when its devices are asked for */
+  bool busy;    /* work of a device did not end: it can be neither closed nor unloaded */
+  bool waiting; /* accepted, but started only when its devices are needed */
 };
 
 /* Finds the candidates in all folders and stores them in context->modules; those that the
@@ -31,11 +31,10 @@ struct device_module {
 compute_status module_search(compute_context *context, const compute_open_options *options);
 
 /* Loads one candidate and starts it, unless it can wait and `may_wait` allows it. A module that
- * does not work is not a failure: its probe says why. Fails only when host memory is short. */
+ * does not work is not a failure: its probe says why. Fails only when out of host memory. */
 compute_status module_load(compute_context *context, device_module *module, bool may_wait);
 
-/* Starts a module that was left waiting. When host memory is short it stays so, and may be started
- * again. */
+/* Starts a deferred module. Out of host memory, it stays deferred, and may be started later. */
 compute_status module_start_waiting(compute_context *context, device_module *module);
 
 /* Whether the backend may open libraries that obey the environment: see compute_services. Never in
@@ -51,14 +50,14 @@ void module_unload(device_module *module);
 /* Unloads it and frees its strings. */
 void module_release(device_module *module);
 
-/* Replaces the probe's state and words; empty words may be NULL. */
+/* Replaces the probe's state and texts; empty texts may be NULL. */
 compute_status module_probe_set(compute_context *context, device_module *module,
                                 compute_probe_state state, const char *detail, const char *remedy);
 
-/* Whether the file looks like a complete shared library of this kind of machine, so that the
- * loader may be trusted with it: it crashes on a file that is cut off. If not, `reason` says
- * why, and *problem is the errno of the call that failed, or 0. A sound file of another machine
- * passes: the loader has good words for those itself. */
+/* Whether the file looks like a complete shared library of this kind of machine, so that it is safe
+ * to load: the loader crashes on a truncated file. If not, `reason` says why, and *problem is the
+ * errno of the call that failed, or 0. An intact file for another machine passes: the loader itself
+ * has a good message for those. */
 bool module_file_check(const char *path, char *reason, size_t reason_bytes, int *problem);
 
 /* Whether the program can load libraries: one that is linked statically has no loader. */
@@ -66,34 +65,35 @@ bool module_loader_works(void);
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* Longest backend name and its zero: leaves room for ":4294967295" in compute_device_info.name. */
+/* Longest backend name, with its zero: leaves room for ":4294967295" in
+ * compute_device_info.name. */
 #define NAMES_BACKEND_BYTES 21
 
 /* Lower-case letters, digits and '_', at least one, short enough. */
 bool names_backend_is_valid(const char *name);
 
-/* Whether every entry of "cpu,cuda" is a valid backend name; empty entries are passed over. */
+/* Whether every entry of "cpu,cuda" is a valid backend name; empty entries are ignored. */
 bool names_list_is_valid(const char *list);
 
 /* Whether the list names the backend; a list that is NULL or empty names all. */
 bool names_list_contains(const char *list, const char *name);
 
-/* Splits "cuda:1" into backend and index; without ":1", *index is −1. False if it is no device
+/* Splits "cuda:1" into backend and index; without ":1", *index is −1. False for an invalid device
  * name. */
 bool names_device_parse(const char *text, char backend[NAMES_BACKEND_BYTES], int64_t *index);
 
 /* Loads every candidate module and opens every device of it, best first. A module or device that
- * does not open is not a failure: its probe says why. Modules that can wait are left for
- * registry_complete. Fails when memory is short. */
+ * does not open is not a failure: its probe says why. Modules that can wait are left to
+ * registry_complete. Fails when out of memory. */
 compute_status registry_open_modules(compute_context *context);
 
-/* Opens the modules that were left waiting. After a success the list of devices never changes, and
- * the calling thread's error is what it was before. Fails when memory is short: then some module
- * still waits, and the next call tries again. Thread-safe. */
+/* Opens the deferred modules. After a success the list of devices never changes, and the calling
+ * thread's error is unchanged. Fails when out of memory: then some module is still deferred, and
+ * the next call retries. Thread-safe. */
 compute_status registry_complete(compute_context *context);
 
-/* The same for those who cannot fail: the list may lack devices then. The calling thread's error
- * stays as it was. */
+/* The same for callers that cannot fail: the list may then lack devices. The calling thread's error
+ * is unchanged. */
 void registry_complete_quietly(compute_context *context);
 
 /* Decides on context->default_device and context->cpu. `name` may be NULL or empty: then

@@ -12,7 +12,7 @@
 #include "device/kernel_cache.h"
 #include "kernel/kernel.h"
 
-/* Large enough that the cost of a submission does not count, small enough to be always there. */
+/* Large enough to make the cost of a submission negligible, small enough to be always available. */
 #define STAGING_BYTES ((uint64_t)4 << 20)
 
 /* ---- In a queue's order --------------------------------------------------------------------- */
@@ -25,8 +25,8 @@ typedef struct move {
   const void *source;         /* MOVE_UP */
   void *target;               /* MOVE_DOWN */
   const compute_device *peer; /* MOVE_FROM_PEER: that of `from` */
-  const char *detail;         /* beside its name in the profile; NULL: not in the profile */
-  bool wait;                  /* for its end, so that the profile has all of its time */
+  const char *detail;         /* shown with its name in the profile; NULL: not in the profile */
+  bool wait;                  /* until its end, so that the profile has the full time */
 } move;
 
 static compute_status call_backend(compute_queue *queue, const move *m, uint64_t offset,
@@ -44,8 +44,8 @@ static compute_status call_backend(compute_queue *queue, const move *m, uint64_t
   return COMPUTE_ERROR_INTERNAL;
 }
 
-/* A copy that says so may only have been of memory from before an earlier loss; whether the device
- * itself is lost, its queue knows. Keeps the thread's error. */
+/* The failing copy may only have been of memory from before an earlier loss; the queue knows
+ * whether the device itself is lost. Keeps the thread's error. */
 static void note_loss(compute_queue *queue) {
   compute_error before;
   compute_error_get(queue->device->context, &before);
@@ -53,8 +53,7 @@ static void note_loss(compute_queue *queue) {
   error_restore(queue->device->context, &before);
 }
 
-/* Every copy of the library comes through here: so each is in the profile, and a device that is
- * lost by it is known to be. */
+/* All copies go through here, so that each is in the profile, and a device loss is noticed. */
 static compute_status submit(compute_queue *queue, const move *m, uint64_t offset, uint64_t bytes) {
   static const char *const names[] = {[MOVE_UP] = "upload",
                                       [MOVE_DOWN] = "download",
@@ -91,12 +90,12 @@ compute_status queue_download(compute_queue *queue, void *destination,
 
 /* ---- Done on return, in pieces if need be ---------------------------------------------------- */
 
-/* Pieces are a quarter of those before, so many times; what fails then, fails. */
+/* Each retry divides pieces by four, at most this many times. */
 #define SPLITS     3
 #define PIECE_UNIT ((uint64_t)4096)
 
-/* On the internal queue, which is waited for even when submitting failed: part of the work may be
- * under way and may use the caller's memory. */
+/* On the internal queue, which is waited for even if submitting failed: part of the work may be in
+ * progress and use the caller's memory. */
 static compute_status move_piece(compute_device *device, const move *m, uint64_t offset,
                                  uint64_t bytes) {
   compute_status status = device_check(device, ERROR_BACKEND);
@@ -108,13 +107,13 @@ static compute_status move_piece(compute_device *device, const move *m, uint64_t
   return status ? status : waited;
 }
 
-/* What a driver says when a copy is too much for it at once; a lost device is none of these. */
+/* The status of a driver for which a copy is too large; does not include a lost device. */
 bool transfer_may_be_too_large(compute_status status) {
   return status == COMPUTE_ERROR_TRANSFER || status == COMPUTE_ERROR_LAUNCH ||
          status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || status == COMPUTE_ERROR_OUT_OF_MEMORY;
 }
 
-/* The same bytes again and again do no harm, so a piece that failed starts again. */
+/* Copying the same bytes again is harmless, so a failed piece is restarted. */
 static compute_status move_all(compute_device *device, move m, uint64_t bytes) {
   m.detail = "";
   m.wait = true;
@@ -168,7 +167,7 @@ compute_status transfer_copy(compute_device *device, const compute_argument *des
 
 /* ---- Between devices ------------------------------------------------------------------------ */
 
-/* Whether the module has moved the bytes itself; else the host must. */
+/* Whether the module has copied the bytes itself; otherwise the host must. */
 static bool moved_by_peers(compute_device *to, const compute_argument *destination,
                            compute_device *from, const compute_argument *source, uint64_t bytes,
                            compute_status *status) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between host and devices, and kernels. Nobody else calls the vtable's upload, download,
- * copy and copy_from_peer: so every copy is in the profile, and a device that is lost by one is
- * known to be. Failures carry the backend's status and detail. bytes may be 0. */
+/* Copies between host and devices, and kernels. No other code calls the vtable's upload, download,
+ * copy and copy_from_peer, so that every copy is in the profile, and a device loss is noticed.
+ * Failures carry the backend's status and detail. bytes may be 0. */
 #ifndef DEVICE_TRANSFER_H
 #define DEVICE_TRANSFER_H
 
@@ -9,8 +9,8 @@
 
 /* ---- In a queue's order --------------------------------------------------------------------- */
 
-/* Submits a copy; on return it may be under way. `detail` stands beside "upload" or "download" in
- * the profile: whose copy it is. NULL: the caller records it under a name of its own. */
+/* Submits a copy; on return it may be in progress. `detail` is shown with "upload" or "download" in
+ * the profile: whose copy it is. NULL: the caller records it under another name. */
 compute_status queue_upload(compute_queue *queue, const compute_argument *destination,
                             const void *source, uint64_t bytes, const char *detail);
 compute_status queue_download(compute_queue *queue, void *destination,
@@ -19,7 +19,7 @@ compute_status queue_download(compute_queue *queue, void *destination,
 /* ---- Done on return -------------------------------------------------------------------------
  *
  * These go through the device's internal queue and take its internal_mutex, so the caller must not
- * hold it. Work on other queues that touches the same memory is the caller's to order. */
+ * hold it. The caller must order work on other queues that accesses the same memory. */
 
 compute_status transfer_upload(compute_device *device, const compute_argument *destination,
                                const void *source, uint64_t bytes);
@@ -39,7 +39,7 @@ compute_status transfer_between(compute_device *to, const compute_argument *dest
                                 compute_device *from, const compute_argument *source,
                                 uint64_t bytes);
 
-/* Runs a kernel to its end. */
+/* Runs a kernel to completion. */
 compute_status transfer_run(compute_device *device, const compute_kernel_descriptor *descriptor,
                             const compute_argument *arguments, uint32_t count);
 

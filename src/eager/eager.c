@@ -2,9 +2,9 @@
 /* The eager calls: each describes itself as an eager_call, and one function does the rest.
  *
  * An eager_call is a builder of graph.h with its attributes. The first time, the builder makes a
- * graph of one operation, which is compiled; from then on the plan is found by the bytes of the
- * description, without a graph. The builders' own rules thus check the operands, and an eager call
- * fails with the message of a graph. */
+ * graph of one operation, which is compiled; from then on the plan is looked up by the bytes of the
+ * description, without a graph. So the builders' rules check the operands, and an eager call fails
+ * with the message of a graph. */
 
 #include <string.h>
 
@@ -153,7 +153,7 @@ static compute_status null_pointer(const eager_call *call, const char *what) {
   return error_set(context, COMPUTE_ERROR_NULL_POINTER, call->operation, "%s is NULL", what);
 }
 
-/* Whether the operands are there and of one context; finds the device. */
+/* Checks that the operands exist and belong to one context; finds the device. */
 static compute_status check_operands(eager_call *call) {
   for (size_t i = 0; i < call->operand_count; i++) {
     const compute_tensor *operand = call->operands[i];

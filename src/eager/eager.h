@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Eager calls (compute/eager.h): how each describes itself, and their plans, found again by
- * structure.
+/* Eager calls (compute/eager.h): their descriptions, and their plans, cached by structure.
  *
  * The first eager call of a context creates its cache; the context owns it. Thread-safe. */
 #ifndef EAGER_EAGER_H
@@ -23,7 +22,7 @@ struct eager_call {
   eager_build *build;
   const compute_tensor *const *operands;
   size_t operand_count;
-  bool optional;          /* operands after the first may be NULL: left out */
+  bool optional;          /* operands after the first may be NULL: omitted */
   compute_device *device; /* without operands; else the first operand's is used */
   double number[2];
   int64_t integer[3];
@@ -67,7 +66,7 @@ void eager_cache_release(struct eager_cache *cache);
 typedef struct eager_plan {
   int32_t references; /* atomic; the cache has one */
   compute_plan *plan;
-  compute_node *inputs; /* {0} for an operand that was left out; owned */
+  compute_node *inputs; /* {0} for an omitted operand; owned */
   compute_node output;
   unsigned char *key; /* the structure, as bytes; owned */
   size_t key_bytes;
@@ -79,15 +78,15 @@ typedef struct eager_plan {
 /* Frees the plan with its last reference. NULL is allowed. */
 void eager_plan_release(eager_plan *plan);
 
-/* The context's cache, created if there is none; NULL when memory is short. */
+/* The context's cache, created if there is none; NULL when out of memory. */
 struct eager_cache *eager_cache_of(compute_context *context);
 
 /* The plan with this key, with a reference for the caller; NULL if there is none. */
 eager_plan *eager_cache_find(struct eager_cache *cache, const void *key, size_t key_bytes,
                              uint64_t hash);
 
-/* Hands a plan over to the cache, which forgets the least recently used beyond its limit. Returns
- * the plan to use, with a reference for the caller: another one if another thread was faster. */
+/* Adds a plan to the cache, which evicts the least recently used ones beyond its limit. Returns the
+ * plan to use, with a reference for the caller: another thread's if that was faster. */
 eager_plan *eager_cache_insert(struct eager_cache *cache, eager_plan *plan);
 
 /* Plans that are cached now. */

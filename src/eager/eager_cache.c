@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A hash table of plans with a list by last use. Plans in use are counted, so that forgetting one
- * while another thread runs it only drops the cache's own reference. */
+/* A hash table of plans with a list by last use. Plans are reference-counted, so that evicting one
+ * while another thread runs it only drops the cache's reference. */
 #include "eager/eager.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Records are rows of the device's result. The caller wants columns: one array for each output. A
- * block of records that the first cache holds is dealt out output by output. */
+/* Records are rows of the device's result, but the caller gets columns: one array for each output.
+ * Blocks of records that fit into the L1 cache are split output by output. */
 #include "fit/fitter.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static const char HERE[] = "compute_fit_run";
 
 enum { BLOCK = 256, OUTPUTS = 8, PIECE = 1 << 18 };
 
-#define STREAM_COUNT 200000 /* ROIs whose results no cache holds until they are read */
+#define STREAM_COUNT 200000 /* ROIs whose results exceed every cache */
 
 /* ---- Outputs as a table -------------------------------------------------------------------- */
 
@@ -66,7 +66,7 @@ static void blank_piece(void *argument, int64_t task, int32_t worker) {
   for (size_t i = 0; i < bytes / sizeof *to; i++) to[i] = NAN;
 }
 
-/* Makes the ROIs from `first` on look like what they are: not fitted. */
+/* Marks the ROIs from `first` on as not fitted. */
 static void blank_output(const fit_delivery *d, int output, int64_t first) {
   const size_t each = bytes_of(d->fit, output);
   char *array = array_of(&d->options->results, output);
@@ -78,8 +78,8 @@ static void blank_output(const fit_delivery *d, int output, int64_t first) {
                   &b);
 }
 
-/* What the statuses say counts from the first moment on. Numbers are blanked when the run is over,
- * where it has not come: to write every number twice would cost a fast run several per cent. */
+/* Statuses are valid from the start. Other outputs of unfitted ROIs are blanked after the run:
+ * writing every number twice would cost a fast run several per cent. */
 void delivery_open(fit_delivery *d, compute_fit *fit, const compute_fit_run_options *options) {
   const compute_fit_problem *p = &fit->problem;
   *d = (fit_delivery){.fit = fit, .options = options};
@@ -98,7 +98,7 @@ void delivery_close(fit_delivery *d) {
 
 /* ---- A batch ------------------------------------------------------------------------------- */
 
-/* What only the caller's function gets lies in the scratch, array after array. */
+/* Outputs that only the caller's function gets are in the scratch, array after array. */
 static compute_status place_scratch(fit_delivery *d, int64_t count) {
   const compute_fit *fit = d->fit;
   size_t bytes = 0;
@@ -150,8 +150,8 @@ static void copy_columns(float *to, const float *from, int64_t step, int32_t wid
 }
 
 #ifdef __SSE2__
-/* The same past the caches, for arrays that nobody reads soon: to fetch what is then overwritten
- * would double the traffic. Both are for widths that fill 16 bytes; false: not such a case. */
+/* The same with non-temporal stores, for arrays that are not read soon: fetching lines before
+ * overwriting them would double the traffic. For widths that fill 16 bytes; false for others. */
 static bool stream_columns(float *to, const float *from, int64_t step, int32_t width,
                            int64_t count) {
   if ((uintptr_t)to % 16 != 0) return false;
@@ -215,7 +215,7 @@ void delivery_take(fit_delivery *d, int64_t place, int64_t count, const float *r
     take_block(d, place + done, block, records + done * d->columns);
   }
 #ifdef __SSE2__
-  if (d->streams) _mm_sfence(); /* before anybody is told */
+  if (d->streams) _mm_sfence(); /* before the callback */
 #endif
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans and chunks of one device. Both are made when a batch first needs them and kept: after a few
- * batches a run compiles and allocates nothing any more. */
+/* Plans and chunks of one device. Both are created when a batch first needs them and kept: after a
+ * few batches a run compiles and allocates nothing more. */
 #include "fit/device_plans.h"
 
 #include <string.h>
@@ -150,8 +150,8 @@ compute_status device_plans_get(fit_device_plans *device_plans, int64_t frames, 
 
 /* ---- Chunks -------------------------------------------------------------------------------- */
 
-/* Powers of two, so that plans are few: the next larger one if that is nearly full, else the next
- * smaller one and another chunk for the rest. */
+/* Powers of two, so that there are few plans: the next larger one if it is nearly full, otherwise
+ * the next smaller one and another chunk for the rest. */
 int64_t chunk_rows(int64_t left) {
   int64_t rows = LEAST_ROWS;
   while (rows < left && rows < MOST_ROWS) rows *= 2;
@@ -172,7 +172,7 @@ static void chunk_free(fit_chunk *chunk) {
   const device_release_function release = chunk->locked ? free_locked : free_plain;
   for (int i = 0; i < FIT_INPUTS; i++) compute_tensor_release(chunk->input[i]);
   compute_tensor_release(chunk->records);
-  /* A copy that hangs may still read or write it. */
+  /* A hung copy may still access it. */
   if (chunk->staging != NULL && !device_release_later(device, release, chunk->staging))
     release(device, chunk->staging);
   base_release(chunk);

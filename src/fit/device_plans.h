@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A device at which frames are worked on: its plans, and its memory for ROIs.
+/* A device that processes frames: its plans, and its memory for ROIs.
  *
- * A batch of frames has any number of ROIs, and plans have fixed shapes. So ROIs go in chunks of a
- * few sizes, and what a last chunk has more than there are ROIs gets corners outside every frame,
- * which cost a fit nothing. */
+ * A batch of frames has any number of ROIs, and plans have fixed shapes. So ROIs are processed in
+ * chunks of a few sizes, and surplus rows of a last chunk get corners outside every frame, which
+ * cost nothing. */
 #ifndef FIT_DEVICE_PLANS_H
 #define FIT_DEVICE_PLANS_H
 
 #include "fit/fitter.h"
 
-/* One chunk under way: what goes in and what comes out, and the host's side of it. */
+/* One chunk in progress: its inputs and outputs, and the host's copies. */
 typedef struct fit_chunk {
   struct fit_chunk *next;
   struct fit_device_plans *device_plans;
@@ -47,8 +47,8 @@ compute_status device_plans_of(compute_fit *fit, compute_device *device,
                                fit_device_plans **device_plans);
 void device_plans_free(fit_device_plans *device_plans);
 
-/* The plan that fits that number of ROIs in that number of frames, or with rois 0 finds spots in
- * them. */
+/* The plan for fitting that number of ROIs in that number of frames, or with rois 0 for finding
+ * spots in them. */
 compute_status device_plans_get(fit_device_plans *device_plans, int64_t frames, int64_t rois,
                                 uint32_t inputs, fit_plan **plan);
 

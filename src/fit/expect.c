@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute_fit_image, compute_fit_crlb and the names: what a fit should give, in double precision
- * and without one. */
+/* compute_fit_image, compute_fit_crlb and the names: the expected result of a fit, computed in
+ * double precision without fitting. */
 #include <math.h>
 #include <string.h>
 
@@ -84,8 +84,8 @@ compute_status compute_fit_image(compute_context *context, const compute_fit_pro
 
 enum { MOST = COMPUTE_FIT_MAX_PARAMETERS };
 
-/* The information of the free parameters; `free` has their numbers. False if some pixel has no
- * light at all to expect. */
+/* The information of the free parameters; `free` has their numbers. False if the expected value of
+ * a pixel is 0. */
 static bool information(const compute_fit_problem *p, const double *parameters,
                         const double *variance, const int32_t *free, int32_t count,
                         double matrix[MOST][MOST]) {
@@ -107,8 +107,8 @@ static bool information(const compute_fit_problem *p, const double *parameters,
   return true;
 }
 
-/* The inverse of a symmetric matrix, lower half to whole, by Cholesky's decomposition of what is
- * left when the units are taken out. False if it has none. */
+/* The inverse of a symmetric matrix, from its lower half, by Cholesky decomposition after scaling
+ * to a unit diagonal. False if it is singular. */
 static bool invert(double matrix[MOST][MOST], int32_t n, double inverse[MOST][MOST]) {
   double unit[MOST], lower[MOST][MOST] = {{0}}, whole[MOST][MOST] = {{0}};
   for (int32_t i = 0; i < n; i++) {

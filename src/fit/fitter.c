@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making and releasing fitters; what their options may be. */
+/* Creating and releasing fitters; checks of their options. */
 #include "fit/fitter.h"
 
 #include <inttypes.h>
@@ -87,7 +87,7 @@ static compute_status take_problem(compute_fit *fit, const compute_fit_options *
   if (!fit->frames) problem.flags |= COMPUTE_FIT_STACK & o->problem.flags;
   const compute_status status = fit_problem_take(fit->context, HERE, &problem, &fit->problem);
   if (status) return status;
-  fit->problem.flags = problem.flags; /* of use as soon as there are corners */
+  fit->problem.flags = problem.flags; /* used as soon as there are corners */
   fit->problem.outputs |= FIT_COUNTED;
   fit->corners_in_maps =
       !fit->frames && fit->frame_rows != 0 && (fit->problem.inputs & FIT_MAPS) != 0;
@@ -104,7 +104,7 @@ static compute_status take_devices(compute_fit *fit, const compute_fit_options *
   fit->name = base_duplicate(o->name ? o->name : "fit");
   if (!fit->name) goto short_of_memory;
   if (!o->devices || o->device_count == 0 || o->device_count > 64) {
-    fit->device_count = o->device_count; /* the iterator says what is wrong with it */
+    fit->device_count = o->device_count; /* the iterator reports errors */
     return o->device_count == 0 ? COMPUTE_OK : refuse(fit, "devices and device_count do not match");
   }
   fit->devices = base_allocate(o->device_count, sizeof *fit->devices);

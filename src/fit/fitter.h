@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a fitter.
+/* Internals of a fitter.
  *
  * Stacks of ROIs go through the batch iterator as items, by a graph that it compiles itself
  * (fitter_run.c). Frames go through it as items, too, but have any number of ROIs each, so they
- * need a step of their own (frames.c), which finds the ROIs of its frames among the caller's
- * corners, or on the frames (movie.c), and has its own plans and memory for records
- * (device_plans.c). Either way records arrive in order on the thread that runs the fitter and are
- * dealt out there (delivery.c). */
+ * need a custom step (frames.c), which finds the ROIs of its frames among the caller's corners, or
+ * on the frames (movie.c), and has its own plans and memory for records (device_plans.c). Either
+ * way records arrive in order on the thread that runs the fitter and are delivered there
+ * (delivery.c). */
 #ifndef FIT_FITTER_H
 #define FIT_FITTER_H
 
@@ -23,14 +23,14 @@ enum {
   FIT_MAP_COUNT = 4 /* bits 1 … 4 of the inputs */
 };
 
-/* What is computed besides what the caller wants: the summary counts them. */
+/* Computed in addition to the caller's outputs: the summary counts them. */
 enum { FIT_COUNTED = COMPUTE_FIT_ITERATIONS | COMPUTE_FIT_STATUS };
 
 typedef enum fit_state {
   FIT_IDLE,
   FIT_RUNNING, /* on a caller's thread */
   FIT_STARTED, /* on the fitter's own */
-  FIT_ENDED    /* there, and nobody has waited for it yet */
+  FIT_ENDED    /* exists, and has not been waited for */
 } fit_state;
 
 struct compute_fit {
@@ -60,7 +60,7 @@ struct compute_fit {
 
   pthread_mutex_t mutex; /* of what follows */
   fit_state state;
-  bool waiting; /* somebody is in compute_fit_wait */
+  bool waiting; /* a thread is in compute_fit_wait */
   pthread_t thread;
   compute_fit_run_options started;
   compute_fit_summary summary;
@@ -71,7 +71,7 @@ struct compute_fit {
   compute_batch_times times; /* of the last run */
   atomic_llong finding; /* nanoseconds that steps of this run took to find spots, all devices */
 
-  /* Frames: of the run under way. */
+  /* Frames: of the current run. */
   struct fit_delivery *delivery;
   pthread_mutex_t parts_mutex; /* of `parts` and `device_plans` */
   struct fit_part *parts;      /* batches that are computed, by their first frames */
@@ -102,10 +102,10 @@ compute_status frames_run(compute_fit *fit, const compute_fit_run_options *optio
                           struct fit_delivery *delivery);
 void frames_close(compute_fit *fit);
 
-/* inputs.c: what can be wrong with a run before it begins. */
+/* inputs.c: checks a run before it begins. */
 compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_options *options);
 
-/* fit.c: runs an iterator so that compute_fit_cancel finds it, and takes its counts. */
+/* fit.c: runs an iterator so that compute_fit_cancel finds it, and stores its counts. */
 compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
                              const compute_batch_run_options *options,
                              struct fit_delivery *delivery);
@@ -134,7 +134,7 @@ void delivery_open(fit_delivery *delivery, compute_fit *fit,
                    const compute_fit_run_options *options);
 void delivery_close(fit_delivery *delivery);
 
-/* A batch of `count` records in pieces: begin, pieces one after the other with their places in the
+/* A batch of `count` records in pieces: begin, pieces in sequence with their positions in the
  * batch, end. It counts as complete when the end succeeds. */
 compute_status delivery_begin(fit_delivery *delivery, int64_t count);
 void delivery_take(fit_delivery *delivery, int64_t place, int64_t count, const float *records);

@@ -8,7 +8,8 @@
 
 static const char HERE[] = "compute_fit_run";
 
-/* Runs of one iterator leave a plan for each size of a last batch. Now and then it is recreated. */
+/* Runs leave a plan in the iterator for each size of a last batch, so it is recreated now and
+ * then. */
 #define MOST_RUNS 256
 
 /* ---- The iterator -------------------------------------------------------------------------- */
@@ -73,7 +74,7 @@ compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times)
       error_if_null(fit ? fit->context : NULL, "compute_fit_times_get", fit, times);
   if (missing) return missing;
   pthread_mutex_lock(&fit->mutex);
-  /* Before the others, which then contain it: steps add to it meanwhile. */
+  /* Read before the others, so that they include it: steps add to it meanwhile. */
   const double all = 1e-9 * (double)atomic_load(&fit->finding);
   compute_batch_times parts = fit->times;
   if (fit->running) (void)compute_batch_times_get(fit->running, &parts);
@@ -146,7 +147,7 @@ compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *
   return status;
 }
 
-/* ---- On a thread of its own ---------------------------------------------------------------- */
+/* ---- In the background --------------------------------------------------------------------- */
 
 static void *run_started(void *argument) {
   compute_fit *fit = argument;
@@ -206,7 +207,7 @@ compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) 
   return status;
 }
 
-/* A run that has not come to its iterator yet sees the mark at its first delivery. */
+/* A run that has not reached its iterator yet sees the flag at its first delivery. */
 void compute_fit_cancel(compute_fit *fit) {
   if (!fit) return;
   pthread_mutex_lock(&fit->mutex);

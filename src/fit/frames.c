@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Frames with any number of ROIs each.
  *
- * The items of the iterator are frames, so each crosses the bus once, whatever lies on it. What a
- * step computes it keeps in a part, in chunks of ROIs with memory of their own; the iterator's only
- * output is a byte for each frame, whose coming says that the frames' parts are complete and next
- * in order. A batch that fails and is repeated, whole, in pieces or on the CPU, makes its parts
- * anew. */
+ * The items of the iterator are frames, so each crosses the bus once, however many ROIs it has. A
+ * step stores its results in a part, in chunks of ROIs with separate memory; the iterator's only
+ * output is a byte for each frame, whose delivery means that the frames' parts are complete and
+ * next in order. A batch that fails and is repeated, whole, in pieces or on the CPU, creates its
+ * parts again. */
 #include "fit/frames.h"
 
 #include <inttypes.h>
@@ -227,8 +227,8 @@ static compute_status deliver(void *user, int64_t first, int64_t items, const vo
 
 /* ---- Making and running -------------------------------------------------------------------- */
 
-/* Frames at a time, if the caller leaves the choice to us. The iterator looks at the bytes of
- * frames alone; here ROIs are the work, and few of them do not fill a device. */
+/* The default number of frames at a time. The iterator considers only the bytes of frames; here
+ * ROIs are the work, and few of them do not fill a device. */
 static int64_t usual_batch(const compute_fit *fit) {
   const int64_t frame =
       fit->frame_rows * fit->frame_columns * (int64_t)compute_dtype_size(fit->dtype);
@@ -236,7 +236,7 @@ static int64_t usual_batch(const compute_fit *fit) {
   return frames < 1 ? 1 : frames > 1024 ? 1024 : frames;
 }
 
-/* Plans that every device will need: an error of theirs belongs to compute_fit_create. */
+/* Plans that every device will need: compute_fit_create reports their errors. */
 static compute_status compile_first(compute_fit *fit) {
   compute_batch_device_info info;
   compute_error before;
@@ -253,7 +253,7 @@ static compute_status compile_first(compute_fit *fit) {
                                 &plan);
     if (status) return status;
   }
-  error_restore(NULL, &before); /* the lack of a further device is not a failure */
+  error_restore(NULL, &before); /* a missing additional device is not a failure */
   return COMPUTE_OK;
 }
 

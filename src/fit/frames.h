@@ -5,7 +5,7 @@
 
 #include "fit/device_plans.h"
 
-/* Some frames that a step has worked on, with the records of their ROIs. */
+/* Frames that a step has processed, with the records of their ROIs. */
 typedef struct fit_part {
   struct fit_part *next;
   int64_t first, frames;
@@ -15,8 +15,8 @@ typedef struct fit_part {
   fit_chunk *chunks;
 } fit_part;
 
-/* movie.c: how many of a batch's frames are searched at a time: on a CPU no more than its caches
- * hold together with all that a filter makes of them. */
+/* movie.c: how many of a batch's frames are searched at a time: on a CPU, at most as many as its
+ * caches hold together with the filter's intermediate results. */
 int64_t movie_piece(const fit_device_plans *device_plans, int64_t frames);
 
 /* Finds the spots of a part on its frames, which the step has on its device. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes into a fit besides pixels, for stacks and frames alike, and what can be wrong with a
- * run: found before it begins, for a corner outside its frame at the end of ten million would
- * otherwise cost an hour. */
+/* The inputs of a fit besides pixels, for stacks and frames alike, and the checks of a run before
+ * it begins: a corner outside its frame at the end of ten million would otherwise cost an hour. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -104,7 +103,7 @@ typedef struct corner_check {
   const compute_fit *fit;
   const int32_t *corners;
   int64_t count, frames;
-  int64_t first_bad; /* atomic: the least ROI that is wrong; INT64_MAX */
+  int64_t first_bad; /* atomic: the first invalid ROI; INT64_MAX */
 } corner_check;
 
 enum { PIECE = 1 << 16 };
@@ -116,7 +115,7 @@ static bool is_inside(const corner_check *c, int64_t i) {
          at[2] <= fit->frame_columns - fit->problem.columns;
 }
 
-/* Whether it comes after the one before it and in a frame that there is. */
+/* Whether it is in order, and in an existing frame. */
 static bool is_in_order(const corner_check *c, int64_t i) {
   if (!c->fit->frames) return true;
   return (i == 0 || c->corners[3 * i] >= c->corners[3 * i - 3]) &&
@@ -162,7 +161,7 @@ static compute_status check_corners(const compute_fit *fit,
                 (int)at[0], c.frames);
 }
 
-/* ---- Everything ---------------------------------------------------------------------------- */
+/* ---- All checks ---------------------------------------------------------------------------- */
 
 static compute_status check_count(const compute_fit *fit, const compute_fit_run_options *options) {
   const bool open = fit->frames ? options->frames == COMPUTE_BATCH_UNTIL_END

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The formulas are those of compute/fit_model.h. A pixel's part of an axis is the difference of the
- * error function at its two edges; far out it is taken from the complement, where the difference of
- * two numbers near 1 would have lost its digits. */
+/* The formulas are those of compute/fit_model.h. A pixel's share along an axis is the difference of
+ * the error function at its two edges; far out the complement is used, since the difference of two
+ * numbers near 1 would lose its digits. */
 #include "fit/model.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The model of a spot in double precision: what kernels compute in f32, for those who want to know
- * what to expect. */
+/* The model of a spot in double precision, for expected images and bounds; kernels compute it in
+ * f32. */
 #ifndef FIT_MODEL_H
 #define FIT_MODEL_H
 
@@ -13,8 +13,8 @@ typedef struct fit_pixel {
   double slope[COMPUTE_FIT_MAX_PARAMETERS];
 } fit_pixel;
 
-/* One axis of a spot: the part of its light in each pixel, and that part's derivatives by the
- * position and by the width. */
+/* One axis of a spot: the share of its light in each pixel, and the derivatives of that by position
+ * and width. */
 typedef struct fit_axis {
   double part[COMPUTE_FIT_MAX_SIDE];
   double by_position[COMPUTE_FIT_MAX_SIDE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Spots on frames that a device holds already: it filters and marks, the host turns the marks into
+/* Spots on frames that are already on a device: it filters and marks, the host turns the marks into
  * corners, and the fit reads the same frames. */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static compute_status short_of_memory(const compute_fit *fit) {
 
 /* What the device has found. */
 typedef struct finding {
-  compute_tensor *spots, *response; /* on the device; response NULL if nobody asks */
+  compute_tensor *spots, *response; /* on the device; response NULL if not needed */
   void *host_spots, *host_response; /* the host's copies, or NULL: it addresses the device */
   const bool *spots_data;
   const float *response_data;
@@ -114,7 +114,7 @@ static compute_status mark_spots(fit_device_plans *device_plans, const compute_b
   return status;
 }
 
-/* As much room as there are spots: the second time it is known. */
+/* Room for all spots: their number is known the second time. */
 static compute_status make_corners(const compute_fit *fit, const finding *f, fit_part *part) {
   int64_t room = FIRST_ROOM;
   compute_status status = COMPUTE_ERROR_OVERFLOW;

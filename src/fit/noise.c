@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The draws. Small Poisson means are inverted: one uniform number, searched for among the
- * probabilities from 0 up. From INVERSION_BELOW on, Hörmann's transformed rejection ("The
+/* The draws. Small Poisson means use inversion: one uniform number, searched for among the
+ * cumulative probabilities. From INVERSION_BELOW on, Hörmann's transformed rejection ("The
  * transformed rejection method for generating Poisson random variables", Insurance: Mathematics and
- * Economics 12, 1993), whose work does not grow with the mean. Gamma: products of uniform numbers
+ * Economics 12, 1993), whose cost does not grow with the mean. Gamma: products of uniform numbers
  * for few terms, else Marsaglia and Tsang, "A simple method for generating gamma variables", ACM
  * Transactions on Mathematical Software 26, 2000. Normal: Marsaglia's polar method. */
 #include "fit/noise.h"
@@ -128,8 +128,8 @@ static double poisson_rejected(const noise_source *source, noise_purpose purpose
   }
 }
 
-/* A number begins with two words. So an even place and the next one share a block: number 0 of half
- * the place. What a place draws besides are its own blocks from number 1 on. */
+/* A number starts with two words, so an even place and the next one share a block: number 0 of half
+ * the place. Further draws of a place use its own blocks from number 1 on. */
 double noise_poisson(const noise_source *source, noise_purpose purpose, uint32_t place,
                      double mean) {
   double number;
@@ -137,8 +137,8 @@ double noise_poisson(const noise_source *source, noise_purpose purpose, uint32_t
   return number;
 }
 
-/* What can be done without branches is done for all places first, where compilers make vectors of
- * it and processors do not guess. */
+/* Branch-free work is done for all places first, which compilers vectorise and which avoids
+ * mispredictions. */
 void noise_poisson_run(const noise_source *source, noise_purpose purpose, uint32_t place,
                        int32_t count, const double *means, double *numbers) {
   uint32_t words[NOISE_RUN / 2 + 1][4];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Random draws for simulated images, each named by where it is used, so that none depends on which
- * others were made before: Philox4x32-10 with the seed as key, and as counter the ROI or frame, the
- * place within it (a pixel, a spot), what the draw is for, and for methods that reject how often
- * they have. Distributions are exact but for the rounding of doubles. */
+/* Random draws for simulated images, each identified by its use, so that none depends on earlier
+ * draws: Philox4x32-10 with the seed as key, and as counter the ROI or frame, the place within it
+ * (a pixel, a spot), the purpose, and, for rejection methods, the number of attempts. Distributions
+ * are exact apart from the rounding of doubles. */
 #ifndef FIT_NOISE_H
 #define FIT_NOISE_H
 

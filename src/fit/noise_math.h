@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* exp, log and erf made of additions, multiplications and divisions alone, which round alike
+/* exp, log and erf from only additions, multiplications and divisions, which round identically
  * everywhere: the C library's may differ in the last bit between machines, and one bit in a mean
- * could change a draw. Branch-free or nearly so, for loops that compilers turn into vectors. Exact
- * to some 1e-15, relative (erf: absolute). */
+ * could change a draw. (Nearly) branch-free, for loops that compilers vectorise. Accurate to about
+ * 1e-15, relative (erf: absolute). */
 #ifndef FIT_NOISE_MATH_H
 #define FIT_NOISE_MATH_H
 
@@ -23,7 +23,7 @@ static inline uint64_t noise_to_bits(double value) {
 
 /* For −700 ≤ x ≤ 700: 2^k times the Taylor series for what is left, at most ln 2 / 2. */
 static inline double noise_exp(double x) {
-  /* Added and taken away again, this rounds to a whole number, which then is in the low bits.
+  /* Adding and subtracting this rounds to a whole number, which is then in the low bits.
    */
   const double whole = 0x1.8p52;
   const double shifted = x * 1.4426950408889634 + whole, k = shifted - whole;
@@ -53,8 +53,8 @@ static inline double noise_log(double x) {
   const double exponent = (double)((int64_t)bits >> 52);
   const double m = noise_from_bits((bits & UINT64_C(0xFFFFFFFFFFFFF)) + root_half);
   const double s = (m - 1) / (m + 1), square = s * s;
-  /* The series' terms in pairs, and pairs of pairs: short chains of operations that wait for each
-   * other, for this is called for one number at a time. */
+  /* The series' terms in pairs, and pairs of pairs: short dependency chains, since this is called
+   * for one number at a time. */
   const double fourth = square * square, eighth = fourth * fourth;
   const double low = 1.0 / 3 + square * (1.0 / 5) + fourth * (1.0 / 7 + square * (1.0 / 9));
   const double high = 1.0 / 11 + square * (1.0 / 13) + fourth * (1.0 / 15 + square * (1.0 / 17));

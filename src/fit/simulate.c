@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ROI stacks and movies. Work is shared out among the context's threads in pieces that nothing
- * depends on, since every draw is named by its ROI or frame and its pixel. */
+/* ROI stacks and movies. The context's threads divide the work in any way, since every draw is
+ * identified by its ROI or frame and its pixel. */
 #include "fit/simulate.h"
 
 #include <string.h>
@@ -84,7 +84,8 @@ static void write_truth(const movie_work *work, int64_t index, int64_t number,
   memcpy(row + 1, spot->truth, (size_t)parameters * sizeof *row);
 }
 
-/* Each band of a frame draws all of its spots again: that is little beside the pixels' noise. */
+/* Each band of a frame draws all of its spots again, which is cheap compared with the pixels'
+ * noise. */
 static void band_task(void *argument, int64_t task, int32_t worker) {
   movie_work *work = argument;
   (void)worker;

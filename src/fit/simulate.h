@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of simulations: a checked order, and the three stages of an image (spots, expected
+/* Internals of simulations: checked options, and the three stages of an image (spots, expected
  * electrons, counts). */
 #ifndef FIT_SIMULATE_H
 #define FIT_SIMULATE_H
@@ -7,7 +7,7 @@
 #include "compute/simulate.h"
 #include "fit/noise.h"
 
-/* What was asked for, checked, with defaults in place. */
+/* The checked options, with defaults filled in. */
 typedef struct simulation {
   compute_context *context;
   compute_simulation given; /* its problem is normalised */
@@ -16,7 +16,7 @@ typedef struct simulation {
   int64_t rows, columns;    /* of an ROI or a frame */
 } simulation;
 
-/* One spot as it is drawn on an image. */
+/* One spot to draw on an image. */
 typedef struct simulation_spot {
   float truth[COMPUTE_FIT_MAX_PARAMETERS];
   double x, y, photons;

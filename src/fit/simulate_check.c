@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a simulation makes sense. */
+/* Checks of a simulation's options. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -7,7 +7,7 @@
 #include "fit/simulate.h"
 #include "kernel/fit_problem.h"
 
-#define MOST_PHOTONS 1e12 /* beyond, whole numbers of electrons are no longer worth drawing */
+#define MOST_PHOTONS 1e12 /* above this, drawing whole numbers of electrons is pointless */
 #define MOST_SPOTS   1e8  /* in one frame */
 
 static compute_status refuse(const simulation *s, const char *operation, const char *what) {
@@ -89,7 +89,7 @@ compute_status simulation_check(compute_context *context, const compute_simulati
     return error_set(context, COMPUTE_ERROR_DTYPE, operation, "pixels must be u16 or f32");
   checked->whole = given->dtype == COMPUTE_U16;
 
-  /* What says how to fit does not matter here. */
+  /* Options of the fit do not matter here. */
   compute_fit_problem problem = given->problem;
   problem.solver = COMPUTE_FIT_FISHER;
   problem.iterations = 0;

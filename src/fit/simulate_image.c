@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Truth, the expected image that belongs to it, and what the camera makes of that. */
+/* The truth, its expected image, and the camera's counts. */
 #include <math.h>
 
 #include "fit/noise_math.h"
@@ -7,10 +7,10 @@
 #include "fit/simulate.h"
 
 #define REACH       5.0  /* sigma from the centre at which spots of movies are cut off */
-#define LEAST_ALPHA 1e-3 /* of a width's square: how narrow astigmatism can make a spot */
+#define LEAST_ALPHA 1e-3 /* of the squared width: limits how narrow astigmatism can make a spot */
 #define RUN         128  /* pixels of an axis that are computed at a time */
 
-/* Parameters by what they are, which is how their draws are counted. */
+/* Parameters by kind, which identifies their draws. */
 enum { DRAW_X, DRAW_Y, DRAW_Z, DRAW_PHOTONS, DRAW_SIGMA, DRAW_SIGMA_Y, DRAWS = 8 };
 
 static float uniform(const noise_source *source, noise_purpose purpose, uint32_t place, double low,
@@ -23,7 +23,7 @@ float simulation_background(const simulation *s, const noise_source *source) {
   return uniform(source, NOISE_BACKGROUND, 0, range->low, range->high);
 }
 
-/* Where along an axis of `size` pixels: around the middle of an ROI, anywhere in a frame. */
+/* A position along an axis of `size` pixels: around the middle of an ROI, anywhere in a frame. */
 static float draw_position(const simulation *s, const noise_source *source, uint32_t place,
                            int64_t size) {
   const double middle = 0.5 * (double)(size - 1), half = 0.5 * (double)size;
@@ -107,7 +107,7 @@ void simulation_add_spot(const simulation *s, const simulation_spot *spot, int64
           column_end = s->columns;
   find_extent(s, spot->y, spot->sigma[1], &row_begin, &row_end);
   find_extent(s, spot->x, spot->sigma[0], &column_begin, &column_end);
-  /* In pieces, for a spot may be as large as a frame. */
+  /* In pieces, since a spot may be as large as a frame. */
   for (int64_t row = row_begin; row < row_end; row += RUN) {
     const int32_t high = (int32_t)(row_end - row < RUN ? row_end - row : RUN);
     double down[RUN], across[RUN];
@@ -126,7 +126,7 @@ void simulation_add_spot(const simulation *s, const simulation_spot *spot, int64
 
 /* ---- The camera ---------------------------------------------------------------------------- */
 
-/* From expected electrons to what the camera's file would hold. */
+/* From expected electrons to the values in the camera's file. */
 
 /* Expected electrons to electrons as the camera has them at its output, in place. */
 static void add_noise(const simulation *s, const noise_source *source, uint32_t pixel,
@@ -156,7 +156,7 @@ static void to_counts(const simulation *s, int64_t pixel, int32_t count, double 
   }
 }
 
-/* To the nearest, and at the ends of what 16 bits hold as a saturated camera does. */
+/* Rounds to nearest and saturates to 16 bits, like a camera. */
 static uint16_t to_u16(double value) {
   if (!(value > 0)) return 0;
   return value >= 65535 ? 65535 : (uint16_t)(value + 0.5);

@@ -4,17 +4,17 @@
  * It is recorded in two forms: as one operation, find_spots, for devices that have a kernel for it
  * (kernel kind SPOTS), and made of the graph's other operations, so that it runs wherever graphs
  * run. Both give the same spots: the kernel's sums are those of the composed form, term by term,
- * but for those that the noise is estimated from, which may round differently.
+ * except those for the noise estimate, which may round differently.
  *
- * How the composed form's nodes are strung together follows from how the planner fuses them:
+ * The composed form is arranged for the planner's fusion:
  *
- * The frames are continued by their edges once, in their own dtype, wide enough for all that
- * follows. A filter's pass along one axis is a sum of shifted slices, which cost nothing; the whole
- * sum becomes one kernel, or several where it has more terms than a kernel has operands. No term is
- * used by two sums that are stored, since that would store the term too.
+ * The frames are padded by their edges once, in their own dtype, wide enough for all that follows.
+ * A filter's pass along one axis is a sum of shifted slices, which are free; the whole sum becomes
+ * one kernel, or several if it has more terms than a kernel has operands. No term is used by two
+ * stored sums, since that would store the term too.
  *
- * Outside of the frame the filtered image is set to zero: a spot is positive, so nothing outside
- * ever hides one at the border. */
+ * Outside the frame the filtered image is set to zero: a spot is positive, so nothing outside hides
+ * one at the border. */
 #include "compute/spots.h"
 
 #include <math.h>
@@ -25,16 +25,16 @@
 #include "base/error.h"
 #include "graph/build/build.h"
 
-/* A filter has some sigma · 15 terms, each several nodes of the graph. */
+/* A filter has about sigma · 15 terms, each several nodes of the graph. */
 #define SPOT_MOST_SIGMA    50
 #define SPOT_MOST_DISTANCE 100
 
 static const char operation[] = "find_spots";
 
-/* The noise is the root mean square of what lies within CLIP of it, found in so many rounds from
- * the mean size of all values. CLIPPED is what that cut leaves of the standard deviation of normal
- * noise, SIZE its standard deviation over its mean size. QUIET limits how far below the first
- * estimate the noise can be, which matters in images without any. */
+/* The noise is the root mean square of values within CLIP times it, iterated from the mean absolute
+ * value for ROUNDS rounds. CLIPPED is the fraction of normal noise's standard deviation that
+ * remains after clipping, SIZE its standard deviation over its mean absolute value. QUIET limits
+ * how far below the first estimate the noise can be, which matters in images without noise. */
 #define CLIP    2.5
 #define CLIPPED 0.9546038
 #define SIZE    1.2533141
@@ -52,7 +52,7 @@ typedef struct finder {
   compute_shape shape;
   bool whole; /* the frames are integers */
   int32_t distance;
-  int32_t margin; /* by which the frames are continued on each side */
+  int32_t margin; /* padding of the frames on each side */
   double threshold;
   double gain; /* of the filter for noise that is white */
   compute_spots_attributes search;
@@ -75,7 +75,7 @@ static compute_node inner(const finder *f, compute_node x, int32_t margin) {
   return part(f, x, 2, margin, shape.size[2] - 2 * margin);
 }
 
-/* ---- Continuing the frames ----------------------------------------------------------------- */
+/* ---- Padding the frames -------------------------------------------------------------------- */
 
 static compute_node continue_axis(const finder *f, compute_node x, int32_t axis) {
   compute_shape border = compute_node_shape(f->graph, x);
@@ -97,8 +97,8 @@ static compute_node frame_mask(const finder *f, int32_t axis) {
 
 /* ---- Filters ------------------------------------------------------------------------------- */
 
-/* Elements `shift` and −shift away from the `count` elements of the result, added. Integers add up
- * as such, which is exact and takes one conversion less. */
+/* Elements `shift` and −shift away from the `count` elements of the result, added. Integers are
+ * added as such, which is exact and saves a conversion. */
 static compute_node pair(const finder *f, compute_node x, int32_t axis, int32_t radius,
                          int32_t shift, int64_t count) {
   const bool whole = compute_node_dtype(f->graph, x) != COMPUTE_F32;
@@ -174,8 +174,8 @@ static compute_node gaussians(finder *f, compute_node frames, double sigma) {
   return compute_sub(f->graph, inner(f, x, wide), blur(f, x, more, wide));
 }
 
-/* Sums of 2 · radius + 1 elements, those of the smaller radius on the way to the larger: so both
- * come out of one kernel. */
+/* Sums of 2 · radius + 1 elements; the smaller radius is an intermediate result of the larger, so
+ * one kernel gives both. */
 static compute_node box_axis(const finder *f, compute_node x, int32_t axis, int32_t from,
                              int32_t to, int32_t margin, compute_node sum) {
   const int64_t count = compute_node_shape(f->graph, x).size[axis] - 2 * (int64_t)margin;
@@ -220,10 +220,10 @@ static int64_t sample_step(const finder *f) {
   return step < 1 ? 1 : step;
 }
 
-/* The size of the curvature along columns of that along rows. Where each pixel is noisy by itself,
- * as a camera's are, its noise is ROUGH times a pixel's; of what is as smooth as spots it leaves
- * next to nothing, so that a frame full of spots has the noise of an empty one (Immerkær, "Fast
- * noise variance estimation", 1996). In every step-th row: some ten thousand pixels say enough. */
+/* The absolute second difference along columns of that along rows. With independent noise in each
+ * pixel, as in cameras, its noise is ROUGH times a pixel's; it nearly removes anything as smooth as
+ * spots, so that a frame full of spots has the noise of an empty one (Immerkær, "Fast noise
+ * variance estimation", 1996). Only every step-th row: about ten thousand pixels are enough. */
 static compute_node roughness(const finder *f, compute_node frames) {
   const int64_t height = f->shape.size[1], width = f->shape.size[2], step = sample_step(f);
   compute_node column[3], row[3];
@@ -245,8 +245,9 @@ static compute_node over_frame(const finder *f, compute_node x,
   return fold(f->graph, x, COMPUTE_AXES(1, 2), true);
 }
 
-/* 1 / noise of the filtered frames, [n, 1, 1]; 0 where there is none. NaN counts nowhere. The two
- * sums of a round ask the same in two ways because a node that two reductions share is stored. */
+/* 1 / noise of the filtered frames, [n, 1, 1]; 0 where there is none. NaN is ignored. The two sums
+ * of a round express the same condition in two ways because a node shared by two reductions would
+ * be stored. */
 static compute_node inverse_noise(const finder *f, compute_node frames) {
   compute_graph *g = f->graph;
   const compute_node x = roughness(f, frames), zero = number(f, 0), one = number(f, 1);
@@ -299,7 +300,7 @@ static compute_node is_maximum(const finder *f, compute_node filtered) {
 
 /* ---- The whole ----------------------------------------------------------------------------- */
 
-/* What is wrong with the options, in words; NULL if nothing is. */
+/* The error in the options, as text; NULL if none. */
 static const char *spot_options_refusal(const compute_spot_options *options) {
   if (!options) return "options is NULL";
   if (options->filter != COMPUTE_SPOT_GAUSSIANS && options->filter != COMPUTE_SPOT_BOXES)
@@ -350,7 +351,7 @@ static bool accept(compute_graph *graph, compute_node frames, const compute_spot
   return true;
 }
 
-/* The same as the kernel SPOTS computes it, from the finder that composed it. */
+/* The operation for the kernel SPOTS, with the parameters of the composed form. */
 static compute_node as_kernel(const finder *f, compute_node frames, compute_node composed) {
   uint32_t inputs[2];
   const compute_node operands[] = {frames, composed};
@@ -376,7 +377,7 @@ static compute_node as_kernel(const finder *f, compute_node frames, compute_node
   return build_node(f->graph, operation, &node, inputs, 2);
 }
 
-/* `x` inside of the frame, and 0 about it whatever is there. */
+/* `x` inside the frame, and 0 outside, whatever is there. */
 static compute_node framed(const finder *f, compute_node x) {
   const compute_node mask = compute_mul(f->graph, frame_mask(f, 1), frame_mask(f, 2));
   return compute_select(f->graph, compute_greater(f->graph, mask, number(f, 0)), x, number(f, 0));
@@ -408,8 +409,8 @@ compute_node compute_find_spots(compute_graph *graph, compute_node frames,
 
 static const char corners_operation[] = "compute_spot_corners";
 
-/* From marked pixels to corners of ROIs, on the host: a pass over bytes that are nearly all zero,
- * which memchr does at the speed of memory. */
+/* From marked pixels to corners of ROIs, on the host: a pass over mostly zero bytes, which memchr
+ * does at memory speed. */
 
 typedef struct spot {
   float response;

@@ -2,8 +2,8 @@
 /* The graph object: nodes in creation order, handles, names, and the first error.
  *
  * Errors stay in the graph instead of being returned one by one: a model is dozens of builder calls
- * in a row, and nobody checks each. The graph keeps the whole detail, because the thread's last
- * error may be another's by the time somebody asks. */
+ * in a row, and checking each is tedious. The graph keeps the full detail, because the thread's
+ * last error may have been replaced when it is queried. */
 #include "graph/graph.h"
 
 #include <stdarg.h>
@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "tensor/tensor.h"
 
-/* Unique in the process, so that a node of one graph is never taken for one of another. 0 is kept
- * for "not a node". */
+/* Unique in the process, so that a node of one graph is never mistaken for one of another. 0 is
+ * reserved for "not a node". */
 static uint32_t next_serial(void) {
   static uint32_t last;
   uint32_t serial;
@@ -24,7 +24,7 @@ static uint32_t next_serial(void) {
   return serial;
 }
 
-/* A block with a head before it; as aligned as any other memory. */
+/* A block preceded by a head; aligned like any other memory. */
 #define CONSTANT_HEADER 64
 
 typedef struct constant_head {
@@ -136,7 +136,7 @@ compute_status compute_graph_status(const compute_graph *graph) {
   return graph->status;
 }
 
-/* A failing call has taken its nodes back already (build.h). */
+/* A failing call has already removed its nodes (build.h). */
 void compute_graph_clear_error(compute_graph *graph) {
   if (!graph) return;
   graph->status = COMPUTE_OK;
@@ -160,7 +160,7 @@ compute_node graph_fail(compute_graph *graph, compute_status status, const char 
   return (compute_node){0};
 }
 
-/* The node's index, or −1 if the handle is none of this graph's. */
+/* The node's index, or −1 if the handle is not one of this graph. */
 static int64_t node_index(const compute_graph *graph, compute_node node) {
   if (!graph || node.graph != graph->serial || node.id == 0 || node.id > graph->count) return -1;
   return (int64_t)node.id - 1;

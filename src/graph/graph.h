@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a graph: an array of nodes in creation order, which is a topological order. */
+/* Internals of a graph: an array of nodes in creation order, which is a topological order. */
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
@@ -17,7 +17,7 @@ typedef enum graph_op {
   OP_COUNT
 } graph_op;
 
-/* What compute_operation_at calls a group of operations. */
+/* The groups of operations in compute_operation_at. */
 #define GRAPH_CATEGORIES(CATEGORY)                                                                 \
   CATEGORY(ELEMENTWISE, "elementwise")                                                             \
   CATEGORY(SOURCE, "source")                                                                       \
@@ -31,6 +31,7 @@ typedef enum graph_op {
   CATEGORY(SCAN, "scan")                                                                           \
   CATEGORY(ORDER, "order")                                                                         \
   CATEGORY(ATTENTION, "attention")                                                                 \
+  CATEGORY(RECURRENT, "recurrent")                                                                 \
   CATEGORY(INDEXED, "indexed")                                                                     \
   CATEGORY(JOIN, "join")                                                                           \
   CATEGORY(FIT, "fit")                                                                             \
@@ -54,7 +55,7 @@ typedef enum graph_domain {
   DOMAIN_ANY
 } graph_domain;
 
-/* What an operation has besides operands; unused fields are zero, so that nodes compare as bytes.
+/* An operation's attributes; unused fields are zero, so that nodes compare as bytes.
  */
 typedef struct graph_attributes {
   double scalar;       /* leaky_relu slope, elu alpha, normalize epsilon */
@@ -70,24 +71,24 @@ typedef struct graph_attributes {
   bool descending;                 /* sort, argsort */
   bool from_zero;                  /* gather_elements, scatter_add_elements: negative is outside */
   uint8_t mode;                    /* scatter, scatter_elements: compute_scatter_mode */
-  bool dense;                      /* reshape, in a plan: its elements lie in row-major order */
+  bool dense;                      /* reshape, in a plan: its elements are in row-major order */
 } graph_attributes;
 
-/* The words of a call whose operand indexes an axis: "cross_entropy", "label", "labels"; and what
- * the caller calls the operand that is read from, or NULL. */
+/* The terms of a call whose operand indexes an axis: "cross_entropy", "label", "labels"; and the
+ * name of the operand that is read from, or NULL. */
 typedef struct graph_call {
   const char *operation, *index, *indices, *table;
 } graph_call;
 
-/* Whose index a gather or scatter refuses at run time, for the error. */
+/* The origin of the indices of a gather or scatter, for run-time errors. */
 typedef struct graph_origin {
   const graph_call *call; /* static; NULL: the node is the caller's own */
   uint32_t result;        /* the node that the call returned … */
-  uint32_t indices; /* … and its operand; it has the elements of the node's, in their order */
+  uint32_t indices;       /* … and its operand, with the same elements in the same order */
 } graph_origin;
 
-/* What a node is the result of when others than its operands are the formula's own. Such a formula
- * has a gradient of its own, with fewer sums and passes than what its parts would add up to. */
+/* The composite formula that a node is the result of, if its operands are not the formula's. Such a
+ * formula has its own gradient, with fewer sums and passes than those of its parts. */
 typedef enum graph_whole_kind {
   WHOLE_NONE = 0,
   WHOLE_BATCH_NORM,   /* operands: x, x − mean, 1 / deviation; then gain and bias, or NONE */
@@ -105,7 +106,8 @@ typedef struct graph_whole {
 
 enum { CALL_NAME_BYTES = 48 };
 
-/* What makes two pure calls with the same inputs one: the block of `call`, compared as bytes. */
+/* The key by which pure calls with the same inputs are merged: part of the block of `call`,
+ * compared as bytes. */
 typedef struct graph_call_key {
   compute_call_function function;
   void *user;
@@ -118,10 +120,9 @@ typedef struct graph_call_key {
   char name[CALL_NAME_BYTES];
 } graph_call_key;
 
-/* That and what is not compared; plans keep a reference of their own to it. A call of several
- * outputs is a node `call`, which is the first of them, and a node `call_result` for each of the
- * others, whose last operand is the call; before that it has the call's own, so that gradients find
- * their way. */
+/* The key and what is not compared; plans keep their own reference to it. A call of several outputs
+ * is a node `call` for the first, and a node `call_result` for each of the others, whose last
+ * operand is the call; before that come the call's own operands, for gradients. */
 typedef struct graph_host_call {
   graph_call_key key;
   compute_context *context;
@@ -132,9 +133,9 @@ typedef struct graph_host_call {
 } graph_host_call;
 
 /* constant: a dense row-major block (graph_constant_create), or, when every element is the same
- * (compute_scalar, compute_full), just that one element: `uniform`. Other operations keep in such a
- * block what has no room in the attributes, of the type that ops.def names, zeroed where it has
- * gaps, so that it compares as bytes; gaussian_fit as fit_problem_normalize leaves it. */
+ * (compute_scalar, compute_full), just that one element: `uniform`. Other operations store larger
+ * attributes in such a block, of the type that ops.def names, with zeroed padding, so that it
+ * compares as bytes; gaussian_fit as fit_problem_normalize leaves it. */
 typedef struct graph_node {
   graph_op op;
   compute_dtype dtype;
@@ -146,8 +147,8 @@ typedef struct graph_node {
   bool uniform;
   compute_tensor *tensor; /* OP_parameter; one reference */
   char *name;             /* or NULL; owned */
-  graph_whole whole;      /* of use to gradients only */
-  graph_origin origin;    /* of use to errors only */
+  graph_whole whole;      /* only for gradients */
+  graph_origin origin;    /* only for errors */
 } graph_node;
 
 struct compute_graph {
@@ -157,7 +158,7 @@ struct compute_graph {
   compute_error error;
   graph_node *nodes;
   size_t count, capacity;
-  uint32_t *states; /* nodes that optimizers have added for what they keep, in order */
+  uint32_t *states; /* nodes that optimizers have added for their state, in order */
   size_t state_count, state_capacity;
 };
 
@@ -177,12 +178,12 @@ typedef struct graph_op_info {
   double ulp;
 } graph_op_info;
 
-/* The memory of a constant: zeroed, with one reference; NULL when there is none. */
+/* The memory of a constant: zeroed, with one reference; NULL when out of memory. */
 void *graph_constant_create(size_t count, size_t size);
 void *graph_constant_retain(void *constant); /* NULL is allowed */
 void graph_constant_release(void *constant); /* likewise */
 
-/* What is to be done with a constant before its memory is released. */
+/* Clean-up of a constant before its memory is released. */
 void graph_constant_on_release(void *constant, void (*finish)(void *constant));
 
 const graph_op_info *graph_op_describe(graph_op op);
@@ -190,7 +191,7 @@ const graph_op_info *graph_op_describe(graph_op op);
 /* Whether a node's second operand indexes an axis. */
 bool graph_is_indexed(graph_op op);
 
-/* The origin of such a node, its own included. */
+/* The origin of such a node, including the default. */
 graph_origin graph_origin_of(const compute_graph *graph, size_t index);
 
 /* The block of a node `call`. */
@@ -198,7 +199,7 @@ static inline const graph_host_call *graph_call_of(const graph_node *node) {
   return (const graph_host_call *)node->constant;
 }
 
-/* Whether a node is a call, or a further result of one, that may have effects. */
+/* Whether a node is a call, or a further result of one, that may have side effects. */
 bool graph_has_effects(const compute_graph *graph, const graph_node *node);
 
 /* Makes a call (a graph_host_call): compute_call_attributes.run. */
@@ -207,19 +208,19 @@ compute_status graph_call_run(const void *call, void *const *operands);
 /* Frees what a node owns. */
 void graph_node_release(graph_node *node);
 
-/* Takes the nodes from number `count` on out of the graph. */
+/* Removes the nodes from number `count` on. */
 void graph_truncate(compute_graph *graph, size_t count);
 
-/* Asks `choose` for each parameter which tensor is to take its place, of the same dtype and shape;
- * what it leaves NULL stays. The graph takes a reference of its own. A failure of `choose` ends
- * this, and what was replaced stays so. Plans that were compiled before keep what they have. */
+/* Lets `choose` give a replacement tensor for each parameter, of the same dtype and shape, or NULL
+ * to keep it. The graph takes its own reference. A failure of `choose` ends this; earlier
+ * replacements remain. Existing plans are unaffected. */
 typedef compute_status (*graph_choice)(void *user, compute_tensor *tensor, compute_tensor **other);
 compute_status graph_replace_tensors(compute_graph *graph, graph_choice choose, void *user);
 
-/* Counts a parameter to the optimizers' state. False when memory is short. */
+/* Adds a parameter to the optimizers' state. False when out of memory. */
 bool graph_add_state(compute_graph *graph, compute_node node);
 
-/* Bytes of the block in which an operation keeps its geometry; 0 if it has none (and for
+/* Bytes of the block in which an operation stores its geometry; 0 if it has none (and for
  * constants, whose block holds elements). */
 size_t graph_block_bytes(graph_op op);
 
@@ -229,11 +230,11 @@ int64_t graph_resolve(compute_graph *graph, compute_node node, const char *opera
 /* The handle of a node. */
 compute_node graph_handle(const compute_graph *graph, size_t index);
 
-/* Keeps the graph's first error; its message is "<operation>: <text>". Returns {0}. */
+/* Records the graph's first error; its message is "<operation>: <text>". Returns {0}. */
 compute_node graph_fail(compute_graph *graph, compute_status status, const char *operation,
                         const char *format, ...) COMPUTE_PRINTF(4, 5);
 
-/* The same where a check answers whether all is well: false. */
+/* The same for checks: returns false. */
 #define graph_refuse(...) (graph_fail(__VA_ARGS__), false)
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ops.def as a table that can be read at run time. */
+/* ops.def as a table at run time. */
 #include "graph/graph.h"
 
 #include "base/error.h"

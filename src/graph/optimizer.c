@@ -6,8 +6,7 @@
  * 1983, Kingma and Ba 2015 (arXiv 1412.6980), Loshchilov and Hutter 2019 (arXiv 1711.05101), and
  * Tieleman and Hinton 2012.
  *
- * f16 and bf16 parameters keep their state and calculate their update in f32; only the new value is
- * rounded. */
+ * For f16 and bf16 parameters, state and update are in f32; only the new value is rounded. */
 #include "compute/graph_nn.h"
 #include "graph/build/build.h"
 
@@ -20,7 +19,7 @@
 #include "tensor/tensor.h"
 
 /* One call: what all optimizers need. `gradients` has a node for each parameter, `assign` one for
- * everything that the step writes. */
+ * each value that the step writes. */
 typedef struct optimizer {
   compute_graph *graph;
   const char *operation;
@@ -32,7 +31,7 @@ typedef struct optimizer {
   compute_dtype narrowest; /* of the dtypes in which updates are calculated */
 } optimizer;
 
-/* The parameter that is being updated, in the dtype to calculate in. */
+/* The parameter to update, in the dtype of the computation. */
 typedef struct update {
   size_t index;
   compute_dtype dtype;
@@ -57,7 +56,7 @@ static bool check_amount(const optimizer *o, const char *name, double value) {
                       "%s is %g; it must not be negative", name, value);
 }
 
-/* Whether an option is a share that may stay from step to step. */
+/* Whether an option is a valid decay factor. */
 static bool check_decay(const optimizer *o, const char *name, double value) {
   if (value >= 0 && value < 1) return true;
   return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
@@ -80,7 +79,7 @@ static bool check_rate_node(const optimizer *o, compute_node rate) {
                       compute_shape_text(build_at(graph, index)->shape, text, sizeof text));
 }
 
-/* Notes the tensors of the parameters, which must be float parameter nodes. */
+/* Records the tensors of the parameters, which must be float parameter nodes. */
 static bool collect_targets(optimizer *o, build_target *targets) {
   o->narrowest = COMPUTE_F64;
   compute_graph *graph = o->graph;
@@ -100,7 +99,7 @@ static bool collect_targets(optimizer *o, build_target *targets) {
   return true;
 }
 
-/* Whether every parameter is a float parameter node, and none of them comes twice. */
+/* Whether every parameter is a float parameter node, without duplicates. */
 static bool check_parameters(optimizer *o) {
   compute_graph *graph = o->graph;
   if (!o->parameters) {
@@ -126,7 +125,7 @@ static bool check_parameters(optimizer *o) {
 
 /* A new parameter of zeros on the device of parameter number `beside`. `own` state is called
  * "<that parameter's name or number>.<suffix>", shared state just `suffix`. Private: a memory scope
- * that is open while the graph is built must not take the state away. */
+ * that is open while the graph is built must not release the state. */
 static compute_node create_state(const optimizer *o, size_t beside, bool own, compute_dtype dtype,
                                  compute_shape shape, const char *suffix) {
   compute_graph *graph = o->graph;
@@ -195,7 +194,7 @@ static update start_update(const optimizer *o, size_t index) {
                   .gradient = as_dtype(o, o->gradients[index], dtype)};
 }
 
-/* The parameter takes value − change. */
+/* Assigns value − change to the parameter. */
 static void descend(optimizer *o, const update *u, compute_node change) {
   compute_node parameter = o->parameters[u->index];
   compute_node value = compute_sub(o->graph, u->value, change);
@@ -208,14 +207,14 @@ static compute_node rate(const optimizer *o, const update *u, compute_node node,
   return as_dtype(o, node, u->dtype);
 }
 
-/* Where the gradients come from: a loss, or the caller. */
+/* The source of the gradients: a loss, or the caller. */
 typedef struct gradient_source {
   compute_node loss;
   const compute_node *given; /* NULL: the loss's */
   bool is_given;
 } gradient_source;
 
-/* Each a float of its parameter's shape. */
+/* Each must be a float of its parameter's shape. */
 static bool take_gradients(const optimizer *o, const compute_node *given) {
   if (!given) {
     return graph_refuse(o->graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "gradients is NULL");
@@ -265,11 +264,11 @@ typedef struct update_scalars {
   compute_node first, second; /* Adam's corrections of both moments, in the step counter's dtype */
 } update_scalars;
 
-/* What differs between optimizers; `options` is its copy of the caller's. */
+/* The specifics of an optimizer; `options` is a copy of the caller's. */
 typedef struct optimizer_rule {
   size_t state_count; /* of a parameter, at most */
   bool (*check)(const optimizer *o, const void *options);
-  void (*fill_in)(void *options); /* what was left at 0 takes its default */
+  void (*fill_in)(void *options); /* replaces 0 by defaults */
   void (*start)(optimizer *o, const void *options, update_scalars *scalars); /* or NULL */
   void (*update)(optimizer *o, const update *u, const void *options, const update_scalars *scalars);
 } optimizer_rule;
@@ -497,7 +496,7 @@ static compute_node clip_cast(compute_graph *graph, compute_node x, compute_dtyp
   return compute_node_dtype(graph, x) == dtype ? x : compute_cast(graph, x, dtype);
 }
 
-/* Records the scaled gradients; they are not the caller's before all of them exist. */
+/* Records the scaled gradients; returns them to the caller only when all exist. */
 static compute_node clip(compute_graph *graph, const compute_node *gradients, size_t count,
                          double limit, compute_dtype work, compute_node *scaled) {
   compute_node sum = BUILD_NONE;

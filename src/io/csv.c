@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Tables of numbers from text files.
  *
- * Values are parsed into a chain of blocks of fixed size as the file is unpacked, and the blocks
- * are uploaded one after the other: beside the values themselves, reading takes constant memory,
- * however large the file. Nothing is uploaded before the whole file is known to be good. */
+ * Values are parsed into a list of fixed-size blocks as the file is decompressed, and the blocks
+ * are uploaded in sequence: apart from the values themselves, reading takes constant memory,
+ * however large the file. Nothing is uploaded before the whole file is known to be valid. */
 #include "compute/io.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ typedef struct csv_table {
   value_block *first, *last;
   int64_t rows, columns;
   int64_t line;       /* of the file, from 1 */
-  int64_t first_line; /* the one that said how many columns there are */
+  int64_t first_line; /* the one that determined the number of columns */
   int64_t blank_line; /* the first of those that must be at the end; 0: none yet */
 } csv_table;
 
@@ -78,7 +78,7 @@ static compute_status upload(csv_table *table, compute_tensor *tensor) {
 
 /* ---- Fields and lines ---------------------------------------------------------------------- */
 
-/* A field as it can be shown in a message: short, and without control characters. */
+/* A field for a message: short, and without control characters. */
 static const char *showable(const text_field *field, char *text, size_t bytes) {
   size_t length = field->length < bytes - 4 ? field->length : bytes - 4;
   for (size_t i = 0; i < length; i++) {

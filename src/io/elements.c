@@ -29,7 +29,7 @@ static void swap_bytes(unsigned char *data, size_t bytes, size_t size) {
   }
 }
 
-/* Makes a block of the file what a tensor holds. */
+/* Converts a block of the file to a tensor's format. */
 static void convert(unsigned char *data, size_t bytes, const element_format *format) {
   if (format->swapped) swap_bytes(data, bytes, compute_dtype_size(format->dtype));
   if (format->dtype == COMPUTE_BOOL) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Fields of a text file, through zlib, which also reads plain files.
  *
- * One buffer of fixed size: a field is handed out in place, and only the unfinished one at the end
- * of the buffer is moved when more is read. */
+ * One buffer of fixed size: a field is returned in place, and only the unfinished one at the end of
+ * the buffer is moved when more is read. */
 #include "io/field_reader.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct field_reader {
   const char *operation;
   const char *path;
   char separator;
-  uint64_t bytes_left; /* that may still be unpacked */
+  uint64_t bytes_left; /* that may still be decompressed */
   uint64_t max_bytes;
   bool at_end;                   /* of the file; the buffer may still hold text */
   size_t begin, end;             /* of the text in the buffer */
@@ -184,7 +184,7 @@ compute_status field_reader_skip_line(field_reader *reader, bool *more) {
  * read floating point numbers accurately", 1990); all others go to the C library. Integers never
  * pass through a float. */
 
-/* A number taken apart: ± digits · 10^exponent. */
+/* A parsed number: ± digits · 10^exponent. */
 typedef struct decimal {
   bool negative;
   bool whole; /* neither point nor exponent */
@@ -247,7 +247,7 @@ static const double power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* Whether digits ≤ `most` and |exponent| ≤ `largest` make the one operation exact but for its
+/* Whether digits ≤ `most` and |exponent| ≤ `largest` make the operation exact apart from its final
  * rounding: 2^53 and 22 in f64, 2^24 and 10 in f32. */
 static bool is_simple(const decimal *number, uint64_t most, int32_t largest) {
   return number->fits && number->digits <= most && number->exponent >= -largest &&

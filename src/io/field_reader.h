@@ -20,7 +20,8 @@ typedef enum field_end {
 } field_end;
 
 /* One field, without blanks around it and without the line's end. `text` is zero-terminated and
- * valid until the next call. A field longer than any number is cut, and what follows it is lost. */
+ * valid until the next call. A field longer than any number is truncated, and the rest of the line
+ * is lost. */
 typedef struct text_field {
   char *text;
   size_t length;
@@ -28,8 +29,8 @@ typedef struct text_field {
   bool too_long;
 } text_field;
 
-/* Opens `path`. A byte order mark at its start is passed over. Errors are recorded in `context`
- * under `operation`; both strings must outlive the reader. At most `max_bytes` are unpacked. */
+/* Opens `path`. A byte order mark at its start is skipped. Errors are recorded in `context` under
+ * `operation`; both strings must outlive the reader. At most `max_bytes` are unpacked. */
 compute_status field_reader_open(const compute_context *context, const char *operation,
                                  const char *path, char separator, uint64_t max_bytes,
                                  field_reader **reader);
@@ -37,23 +38,23 @@ compute_status field_reader_open(const compute_context *context, const char *ope
 /* The next field. A file that ends in a newline ends in an empty field. */
 compute_status field_reader_next(field_reader *reader, text_field *field);
 
-/* Passes over the rest of the line; `more` says whether the file goes on. */
+/* Skips the rest of the line; `more` says whether the file continues. */
 compute_status field_reader_skip_line(field_reader *reader, bool *more);
 
 /* Closes the file and frees the reader. Returns `status` unless that is COMPUTE_OK and the file was
- * not read to an end that its compression confirms. */
+ * not read to a valid end of its compressed data. */
 compute_status field_reader_close(field_reader *reader, compute_status status);
 
 typedef enum number_result {
   NUMBER_OK,
   NUMBER_EMPTY,
   NUMBER_MALFORMED,
-  NUMBER_NOT_WHOLE,   /* a fraction or an exponent where an integer is wanted */
+  NUMBER_NOT_WHOLE,   /* a fraction or an exponent where an integer is expected */
   NUMBER_OUT_OF_RANGE /* of the dtype */
 } number_result;
 
 /* Reads all of text[0 … length−1], which text[length] = 0 must follow, as one element of a float or
- * integer dtype. Floats round once, to nearest (f16 and bf16 by way of f64); "inf" and "nan" are
+ * integer dtype. Floats round once, to nearest (f16 and bf16 through f64); "inf" and "nan" are
  * floats. `c_locale` is the locale "C". */
 number_result number_parse(const char *text, size_t length, compute_dtype dtype, locale_t c_locale,
                            void *element);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* IDX: two zeros, the type of the elements, the number of axes, a big-endian size of 32 bits for
- * each, the elements, big-endian. After the description beside the MNIST files of LeCun, Cortes and
- * Burges. Nothing is allocated for a size that the file, unpacked, cannot have. */
+ * each, the elements, big-endian. According to the description of the MNIST files by LeCun, Cortes
+ * and Burges. Nothing is allocated for a size that the decompressed file cannot have. */
 #include "io/npy.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 typedef struct idx_type {
   unsigned char code;
   compute_dtype dtype;
-  unsigned narrow; /* bytes of a stored integer that is made i32; 0: stored as the dtype */
+  unsigned narrow; /* bytes of a stored integer that becomes i32; 0: stored as the dtype */
 } idx_type;
 
 static const idx_type types[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that appears under its name only when it is complete: written beside it, brought to the
- * disk, renamed. */
+/* A file that appears under its name only when it is complete: written under a temporary name,
+ * synced, renamed. */
 #include "io/new_file.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-/* Names the file that was asked for: nobody knows the one beside it. */
+/* Names the requested file: the temporary name is internal. */
 static compute_status fail(const new_file *file, const char *what, int code) {
   return file_error(file->context, file->operation, file->path, what, code);
 }
@@ -30,7 +30,7 @@ compute_status new_file_open(const compute_context *context, const char *operati
   if (!file->name)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory to write %s", path);
-  /* A process that was killed may have left such a file, and this one may have its number. */
+  /* A killed process with the same number may have left such a file. */
   for (int tries = 0; tries < 1000; tries++) {
     snprintf(file->name, bytes, "%s.%ld-%u.new", path, (long)getpid(),
              atomic_fetch_add(&number, 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors in .npy files, moved in blocks of fixed size: beside the tensor itself, reading and
- * writing take constant memory. Nothing is allocated for what a header claims before the file is
- * known to be as long as that. */
+/* Tensors in .npy files, copied in blocks of fixed size: apart from the tensor itself, reading and
+ * writing take constant memory. Nothing is allocated for a claim of a header before the file is
+ * known to be that long. */
 #include "compute/io.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ static compute_status read_text(const compute_context *context, const char *oper
   return status;
 }
 
-/* Reads the header; the file then stands at its first element. */
+/* Reads the header; the file is then at its first element. */
 static compute_status read_header(const compute_context *context, const char *operation, int file,
                                   const char *path, compute_npy_info *info) {
   struct stat about;
@@ -100,7 +100,7 @@ static compute_status read_header(const compute_context *context, const char *op
 
 static compute_status open_file(const compute_context *context, const char *operation,
                                 const char *path, int *file, compute_npy_info *info) {
-  /* O_NONBLOCK: a FIFO would wait for somebody to write, before it can be refused. */
+  /* O_NONBLOCK: opening a FIFO would wait for a writer before it can be refused. */
   *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*file < 0) return file_error(context, operation, path, "open", errno);
   compute_status status = read_header(context, operation, *file, path, info);

@@ -15,21 +15,21 @@ compute_status npy_read(const char *operation, compute_device *device, const cha
 /* ---- The header of a .npy file: a Python dictionary as text, after a magic number and a length */
 
 #define NPY_PREFIX_BYTES  12u      /* room for magic number, version and length */
-#define NPY_MAX_HEADER    1048576u /* bytes of text that are believed */
+#define NPY_MAX_HEADER    1048576u /* the most bytes of a plausible header */
 #define NPY_PROBLEM_BYTES 200
 
 typedef struct npy_header {
   compute_dtype dtype;
   compute_shape shape;
   bool fortran_order;
-  bool swapped;  /* the elements' bytes are in the other order than this machine's */
+  bool swapped;  /* the elements' bytes are not in this machine's order */
   int64_t count; /* elements; count · size of the dtype fits into 63 bits */
 } npy_header;
 
 typedef enum npy_result {
   NPY_OK,
   NPY_MALFORMED,  /* not as NumPy writes it */
-  NPY_UNSUPPORTED /* an array that NumPy may have, and we have not */
+  NPY_UNSUPPORTED /* an array that NumPy supports, and we do not */
 } npy_result;
 
 /* Reads the file's first bytes (as many as there are of NPY_PREFIX_BYTES): where the header's text
@@ -52,7 +52,7 @@ size_t npy_header_make(compute_dtype dtype, compute_shape shape, char text[NPY_M
  *
  * Reads a file into a dense tensor on `device` that is in no memory scope. Bytes stay u8; signed
  * bytes and 16-bit integers, which have no dtype here, become i32. `operation` names the call for
- * errors. COMPUTE_ERROR_FILE; COMPUTE_ERROR_FORMAT if it is damaged or no IDX file;
+ * errors. COMPUTE_ERROR_FILE; COMPUTE_ERROR_FORMAT if it is damaged or not an IDX file;
  * COMPUTE_ERROR_UNSUPPORTED for more than 8 dimensions. */
 compute_status idx_read(const char *operation, compute_device *device, const char *path,
                         compute_tensor **tensor);

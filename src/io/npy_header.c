@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading trusts nothing: keys in any order, each exactly once, sizes that fit, nothing after the
- * dictionary but blanks. No expression is evaluated, as a general reader of Python would. */
+/* Reading is strict: keys in any order, each exactly once, sizes that fit, only blanks after the
+ * dictionary. Unlike in a Python parser, no expression is evaluated. */
 #include "io/npy.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@ typedef struct npy_dtype {
   compute_dtype dtype;
 } npy_dtype;
 
-/* NumPy has no bf16: where a name is looked for, f16 comes first. */
+/* NumPy has no bf16: a lookup by name finds f16 first. */
 static const npy_dtype dtypes[] = {
 #define NPY_FLOAT                                   "f"
 #define NPY_SIGNED                                  "i"
@@ -74,7 +74,7 @@ static void skip_blanks(npy_text *text) {
     text->at++;
 }
 
-/* Takes `c`, with blanks before it, if it is next. */
+/* Consumes `c`, with blanks before it, if it is next. */
 static bool take(npy_text *text, char c) {
   skip_blanks(text);
   if (text->at == text->end || *text->at != c) return false;
@@ -215,7 +215,7 @@ npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header
     else
       fits = fits && checked_multiply(elements, header->shape.size[i], &elements);
   }
-  /* Also with a size of 0 the others must make sense: somebody multiplies them. */
+  /* Even with a size of 0 the product of the others must fit: callers multiply them. */
   if (!fits || !checked_multiply(elements, size, &unused))
     return refuse(problem, NPY_MALFORMED, "the number of its elements exceeds 63 bits");
   header->count = empty ? 0 : elements;

@@ -99,7 +99,7 @@ static compute_status list_member(compute_tensor_file *file, const zip_file *zip
   compute_status status = zip_reader_open(zip, member, &reader);
   if (status) return status;
   status = take_header(zip, reader, tensor);
-  /* Only its beginning has been read: its checksum is compared when all of it is. */
+  /* Only its beginning has been read: its checksum is compared when it is read completely. */
   (void)zip_reader_close(reader, status ? status : COMPUTE_ERROR_INVALID_STATE);
   return status;
 }

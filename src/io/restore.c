@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors filled from a file of named tensors. Everything is read and checked beside the tensors,
- * and put in their place only when nothing can be wrong with the file any more: a model is never
- * left half loaded by a file that does not fit. */
+/* Tensors filled from a file of named tensors. Everything is read into temporary memory and
+ * checked, and copied to the tensors only when the whole file is known to be valid: a mismatched
+ * file never leaves a model half loaded. */
 
 #include <stdio.h>
 #include <string.h>
@@ -126,7 +126,7 @@ static compute_status check_twins(const restore *r) {
   return status;
 }
 
-/* Not by compute_tensor_file_read: these are none of the caller's memory scope. */
+/* Not by compute_tensor_file_read: these must not be in the caller's memory scope. */
 static compute_status read_all(restore *r) {
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count && !status; i++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* safetensors: 8 bytes that say how long the header is, the header, the elements.
+/* safetensors: the header's length in 8 bytes, the header, the elements.
  *
  *   { "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …,
  *     "__metadata__": {"text": "text", …} }      blanks up to a multiple of 8
  *
  * Offsets count from the end of the header; together the tensors cover all that follows it, without
- * gaps and overlaps. All of it little-endian. The format is that of the safetensors library's
- * README and of what that library accepts; unknown keys of a tensor are refused here. */
+ * gaps and overlaps. All of it little-endian. The format follows the safetensors library's README
+ * and what that library accepts; unknown keys of a tensor are refused here. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,7 +115,7 @@ static compute_status take_offsets(header_reader *reader, stored_tensor *tensor)
   return COMPUTE_OK;
 }
 
-/* The part of a tensor that the key says, and again what it was. */
+/* Reads the member of a tensor named by the key, and returns which it was. */
 static compute_status take_tensor(header_reader *reader, stored_tensor *tensor) {
   static const struct {
     const char *key;
@@ -174,7 +174,7 @@ static compute_status take_metadata_into(header_reader *reader, void **keys, siz
   return COMPUTE_OK;
 }
 
-/* Passes over metadata. */
+/* Skips metadata. */
 static compute_status take_metadata(header_reader *reader) {
   void *keys = NULL;
   size_t capacity = 0;
@@ -366,7 +366,7 @@ static compute_status write_in_order(new_file *file, const compute_named_tensor 
   return status;
 }
 
-/* Large elements come first, so that all of them are aligned for those who map the file. */
+/* Large elements come first, so that all are aligned when the file is mapped. */
 compute_status safetensors_write(new_file *file, const compute_named_tensor *tensors,
                                  size_t count) {
   size_t *order = base_allocate(count, sizeof *order), used = 0;

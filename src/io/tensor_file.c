@@ -127,7 +127,7 @@ void compute_tensor_file_close(compute_tensor_file *file) {
   base_release(file);
 }
 
-/* ---- Looking ------------------------------------------------------------------------------- */
+/* ---- Lookup -------------------------------------------------------------------------------- */
 
 size_t compute_tensor_file_count(const compute_tensor_file *file) {
   return file ? file->count : 0;

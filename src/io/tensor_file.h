@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of an open file of named tensors, which the formats fill in, and tensors filled from one.
+/* Internals of an open file of named tensors, which the formats fill in, and loading tensors from
+ * one.
  */
 #ifndef IO_TENSOR_FILE_H
 #define IO_TENSOR_FILE_H
@@ -9,7 +10,7 @@
 #include "io/new_file.h"
 #include "io/zip.h"
 
-/* Bytes of a list of tensors that are believed, as safetensors' own library has it. */
+/* The most bytes of a plausible list of tensors, as in the safetensors library. */
 #define TENSOR_FILE_MAX_LIST 100000000u
 
 typedef struct stored_tensor {
@@ -21,7 +22,7 @@ typedef struct stored_tensor {
 } stored_tensor;
 
 struct compute_tensor_file {
-  const compute_context *context; /* errors go there, or to nobody */
+  const compute_context *context; /* receives errors, or NULL */
   char *path;
   int descriptor;
   uint64_t bytes;
@@ -38,21 +39,21 @@ struct compute_tensor_file {
 compute_status safetensors_list(compute_tensor_file *file, const char *operation);
 compute_status npz_list(compute_tensor_file *file, const char *operation);
 
-/* Write everything to `file`. Names are in order and each there once. */
+/* Write everything to `file`. Names are in order, without duplicates. */
 compute_status safetensors_write(new_file *file, const compute_named_tensor *tensors, size_t count);
 compute_status npz_write(new_file *file, const compute_named_tensor *tensors, size_t count,
                          uint64_t zip64_from);
 
-/* For the formats: room for one more tensor, or NULL when memory is short. */
+/* For the formats: room for one more tensor, or NULL when out of memory. */
 stored_tensor *tensor_file_add(compute_tensor_file *file);
 
 /* Bytes of a shape's elements; false if they, or the product of the sizes that are not 0, do not
  * fit into 63 bits. */
 bool tensor_file_bytes(compute_dtype dtype, compute_shape shape, uint64_t *bytes);
 
-/* What the file shall have, and where it goes. A tensor may come several times, under one name
- * each (a weight that two layers share): the file then needs one of them, and may have all if they
- * are equal. */
+/* A name expected in the file, and the tensor to fill. A tensor may occur several times, under
+ * different names (a weight that two layers share): the file then needs one of them, and may have
+ * all if they are equal. */
 typedef struct restore_entry {
   const char *name;
   compute_tensor *tensor;
@@ -71,11 +72,11 @@ typedef struct restore {
   compute_tensor_file *file;
 } restore;
 
-/* Opens the file, compares names, dtypes and shapes, and reads it beside the tensors. Nothing has
- * changed when it fails. restore_close is due in any case. */
+/* Opens the file, compares names, dtypes and shapes, and reads it into temporary memory. After a
+ * failure nothing has changed. Always call restore_close. */
 compute_status restore_read(restore *restoring);
 
-/* Puts what has been read in its place. */
+/* Copies what has been read into the tensors. */
 compute_status restore_put(restore *restoring);
 
 void restore_close(restore *restoring);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ZIP archives, as far as NumPy's need it: members stored or deflated, also larger than 4 GiB, in
- * one file, neither encrypted nor in parts. After APPNOTE.TXT 6.3 of PKWARE. */
+/* ZIP archives, as far as NumPy's files need it: members stored or deflated, also larger than 4
+ * GiB, in one file, neither encrypted nor multi-part. According to PKWARE's APPNOTE.TXT 6.3. */
 #ifndef IO_ZIP_H
 #define IO_ZIP_H
 
@@ -10,7 +10,7 @@
 
 #include "io/new_file.h"
 
-/* An archive that is open, and where errors go. */
+/* An open archive, and the context for errors. */
 typedef struct zip_file {
   const compute_context *context;
   const char *operation;
@@ -23,7 +23,7 @@ typedef struct zip_member {
   char *name;      /* UTF-8; in the text that zip_list made, which has room for one byte more */
   uint64_t header; /* where its local header begins */
   uint64_t data;   /* where its bytes begin */
-  uint64_t packed, unpacked; /* bytes; no more unpacked than `packed` bytes can become */
+  uint64_t packed, unpacked; /* bytes; no more unpacked than `packed` bytes can expand to */
   uint32_t crc;
   uint32_t name_bytes;
   bool deflated;
@@ -31,9 +31,9 @@ typedef struct zip_member {
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* The archive's list, read and checked: each member lies in the file, none overlaps another one or
- * the list, local headers say what the list says. On success *members and *text, which holds the
- * names, are the caller's to base_release. */
+/* Reads and checks the archive's directory: each member is within the file, none overlaps another
+ * one or the list, local headers match the directory. On success *members and *text, which holds
+ * the names, are the caller's to base_release. */
 compute_status zip_list(const zip_file *zip, zip_member **members, size_t *count, char **text);
 
 /* A member while it is unpacked. */
@@ -45,8 +45,8 @@ compute_status zip_reader_open(const zip_file *zip, const zip_member *member, zi
 /* The next bytes. COMPUTE_ERROR_FORMAT if there are not as many. */
 compute_status zip_reader_read(zip_reader *reader, void *data, size_t bytes);
 
-/* Frees it. Returns `status` unless that is COMPUTE_OK and the member does not end here, or does
- * not match its checksum. */
+/* Frees it. Returns `status`, or an error if that is COMPUTE_OK but the member does not end here or
+ * does not match its checksum. */
 compute_status zip_reader_close(zip_reader *reader, compute_status status);
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -60,14 +60,14 @@ typedef struct zip_writer {
   size_t count, capacity;
 } zip_writer;
 
-/* Begins a stored member of exactly that number of bytes; they follow by zip_writer_add. The name
- * must live until the archive ends. */
+/* Begins a stored member of exactly that number of bytes, which are added by zip_writer_add. The
+ * name must live until the archive ends. */
 compute_status zip_writer_begin(zip_writer *writer, const char *name, uint64_t bytes);
 compute_status zip_writer_add(zip_writer *writer, const void *data, size_t bytes);
 compute_status zip_writer_end_member(zip_writer *writer);
 
-/* Writes the list, if `status` is COMPUTE_OK, and frees what the writer holds. Returns `status`, or
- * what went wrong. */
+/* Writes the directory, if `status` is COMPUTE_OK, and frees the writer's memory. Returns `status`,
+ * or the error. */
 compute_status zip_writer_finish(zip_writer *writer, compute_status status);
 
 #define ZIP_LOCAL        0x04034b50u /* signatures */

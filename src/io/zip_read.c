@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The list at an archive's end, from its last bytes backwards.
+/* The directory at an archive's end, from its last bytes backwards.
  *
- * Stricter than most readers: nothing may stand before the first member or between the list and the
- * end, and members do not overlap, so that no archive means different things to different readers
- * or unpacks to more than a thousand times its length. */
+ * Stricter than most readers: nothing may come before the first member or between the directory and
+ * the end, and members must not overlap, so that no archive is ambiguous between readers or expands
+ * to more than about a thousand times its length. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ typedef struct list_place {
   uint64_t offset, bytes, count;
 } list_place;
 
-/* Where the archive's last record begins: the last place from which on it fits just up to the end.
+/* Where the archive's end record begins: the last offset from which it extends exactly to the end.
  */
 static compute_status find_end(const zip_file *zip, uint64_t *offset,
                                unsigned char end[ZIP_END_BYTES]) {
@@ -74,7 +74,7 @@ static compute_status find_end(const zip_file *zip, uint64_t *offset,
   return refuse(zip, "its directory is missing; the file may be truncated");
 }
 
-/* The record that replaces the last one's numbers where these do not fit into 32 bits. */
+/* The record with 64-bit numbers for those of the end record that do not fit into 32 bits. */
 static compute_status read_end64(const zip_file *zip, uint64_t end, list_place *place,
                                  uint64_t *list_end) {
   unsigned char where[ZIP_PLACE_BYTES], record[ZIP_END64_BYTES];
@@ -128,7 +128,7 @@ static compute_status find_list(const zip_file *zip, list_place *place) {
 
 /* ---- The list's entries -------------------------------------------------------------------- */
 
-/* A size or place of 32 bits, or of 64 bits from the extra field if it says so. */
+/* A size or offset of 32 bits, or of 64 bits from the extra field if it says so. */
 static bool widen(uint64_t *value, const unsigned char **extra, const unsigned char *end) {
   if (*value != 0xffffffffu) return true;
   if (end - *extra < 8) return false;
@@ -166,7 +166,7 @@ static bool is_text(const char *name, size_t bytes) {
   return at == bytes;
 }
 
-/* The name moves back by a byte, over what has been read, to have room for its end. */
+/* The name moves back by a byte, over data already read, to make room for its terminator. */
 static void take_name(zip_member *member, unsigned char *entry, uint32_t name_bytes) {
   member->name = (char *)entry + ZIP_ENTRY_BYTES - 1;
   member->name_bytes = name_bytes;
@@ -189,7 +189,7 @@ static compute_status check_entry(const zip_file *zip, const zip_member *member,
   return COMPUTE_OK;
 }
 
-/* Reads the entry at `entry`, with `left` bytes of list, and says how long it is. */
+/* Reads the entry at `entry`, with `left` bytes of directory, and returns its length. */
 static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint64_t left,
                                  zip_member *member, uint64_t *entry_bytes) {
   if (left < ZIP_ENTRY_BYTES || zip_load32(entry) != ZIP_ENTRY)
@@ -218,7 +218,7 @@ static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint
 
 /* ---- Local headers ------------------------------------------------------------------------- */
 
-/* Whether the local header repeats what the list says, where it says it. */
+/* Whether the local header matches the directory. */
 static bool agrees(const unsigned char *local, const zip_member *member) {
   if (zip_load32(local) != ZIP_LOCAL || zip_load16(local + 6) & ZIP_ENCRYPTED ||
       zip_load16(local + 8) != (member->deflated ? ZIP_DEFLATED : ZIP_STORED) ||
@@ -240,7 +240,7 @@ static compute_status read_local(const zip_file *zip, zip_member *member, uint64
   compute_status status = read_at(zip, member->header, local, sizeof local);
   if (status) return status;
   if (!agrees(local, member)) {
-    return refuse_member(zip, member->name, "is not where, or not what, the directory says");
+    return refuse_member(zip, member->name, "does not match the directory");
   }
   status = read_at(zip, member->header + ZIP_LOCAL_BYTES, name, member->name_bytes);
   if (status) return status;
@@ -297,7 +297,7 @@ compute_status zip_list(const zip_file *zip, zip_member **members, size_t *count
   list_place place = {0, 0, 0};
   compute_status status = find_list(zip, &place);
   if (status) return status;
-  /* A zero after the list ends a damaged character at its end. */
+  /* A zero after the directory terminates a damaged character at its end. */
   unsigned char *list = base_allocate(place.bytes + 1, 1);
   zip_member *made = base_allocate(place.count, sizeof *made);
   status = list && made
@@ -325,7 +325,7 @@ struct zip_reader {
   const zip_member *member;
   uint64_t at, left; /* in the file: the packed bytes that have not been read */
   uint32_t crc;
-  bool ended; /* the deflated stream has said so */
+  bool ended; /* the deflate stream has ended */
   z_stream stream;
   unsigned char packed[PACKED_BYTES];
 };
@@ -371,7 +371,7 @@ compute_status zip_reader_open(const zip_file *zip, const zip_member *member, zi
   return COMPUTE_OK;
 }
 
-/* Takes packed bytes from the file. */
+/* Reads packed bytes from the file. */
 static compute_status take(zip_reader *reader, void *data, size_t bytes) {
   int code = file_read_at(reader->zip->descriptor, reader->at, data, bytes);
   if (code)
@@ -434,7 +434,7 @@ static compute_status check_end(zip_reader *reader) {
       return refuse_data(reader, "unpacks to more than its stated size");
   }
   if (reader->left > 0 || reader->stream.avail_in > 0)
-    return refuse_data(reader, "does not end where it should");
+    return refuse_data(reader, "has extra bytes after its data");
   return reader->crc == reader->member->crc ? COMPUTE_OK
                                             : refuse_data(reader, "does not match its checksum");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Archives of stored members. A member's checksum is written into its header when its bytes have
- * passed by; all dates are the format's first, so that equal content makes equal files. */
+/* Archives of stored members. A member's checksum is written into its header after its bytes; all
+ * dates are the format's first, so that equal content gives equal files. */
 #include <string.h>
 #include <zlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What can be done with a job: run it, wait, ask, cancel, give it up. */
+/* Operations on a job: run, wait, poll, cancel, release. */
 #include "job/job.h"
 
 #include <stdio.h>
@@ -181,9 +181,9 @@ void life_inherit(compute_job *job, const compute_job *before) {
              compute_status_name(before->status), before->error.message);
 }
 
-/* Hands the result of a job that has ended to those that follow. Those that can begin go into the
- * queue; those that cannot run any more come to the list (lock held). The job itself still counts
- * as an object, so that the context cannot close when another one goes here. */
+/* Passes the result of a finished job to those that follow. Those that can begin go into the queue;
+ * those that can no longer run go into the list (lock held). The job itself still counts as an
+ * object, so that the context cannot close when another one is released here. */
 static void release_successors(compute_job *job, compute_job **list) {
   for (job_link *link = job->successors, *later; link; link = later) {
     compute_job *next = link->successor;
@@ -191,7 +191,7 @@ static void release_successors(compute_job *job, compute_job **list) {
     next->blockers--;
     if (!next->ending) life_inherit(next, job);
     if (next->ending) {
-      /* Cancelled meanwhile, or given up because of another one. */
+      /* Cancelled meanwhile, or ended because of another job. */
     } else if (next->status != COMPUTE_OK) {
       next->ending = true;
       next->ended = clock_now();
@@ -200,14 +200,14 @@ static void release_successors(compute_job *job, compute_job **list) {
     } else if (next->blockers == 0) {
       runners_enqueue(job->runners, next);
     }
-    life_unreference(next); /* which the link held */
+    life_unreference(next); /* held by the link */
   }
   job->successors = NULL;
 }
 
-/* One job: callback, then everybody else. The reference goes before those who wait are told, so
- * that a context can be closed as soon as its last job has been waited for and released; the
- * runners themselves live until their threads have been joined. */
+/* Ends one job: callback first, then the waiting threads. The reference is dropped before these are
+ * woken, so that a context can be closed as soon as its last job has been waited for and released;
+ * the runners themselves live until their threads have been joined. */
 static void end_one(compute_job *job, compute_job **list) {
   job_runners *runners = job->runners;
   life_drop_inputs(job);

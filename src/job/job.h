@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a job, and the threads of a context that carry jobs out.
+/* Internals of a job, and the threads of a context that run jobs.
  *
  * A job waits for its predecessors (`blockers` counts those that have not ended), then in the
- * queue, then it runs. Everything but its run happens under the one lock of the context's runners:
- * it is held for moments only. No thread ever waits for a job that must come first, so jobs cannot
- * block each other, and `after` names only jobs that exist, so there are no circles. */
+ * queue, then it runs. Everything but its run happens under the single lock of the context's
+ * runners, held only briefly. No thread ever waits for a predecessor, so jobs cannot deadlock, and
+ * `after` names only existing jobs, so there are no cycles. */
 #ifndef JOB_JOB_H
 #define JOB_JOB_H
 
@@ -13,8 +13,8 @@
 
 typedef struct job_runners job_runners;
 
-/* One job that follows another: part of the one that follows, and a reference to it, until the one
- * before has ended. */
+/* A link between two jobs: stored in the following one, and a reference to it, until the earlier
+ * one has ended. */
 typedef struct job_link {
   struct compute_job *successor;
   struct job_link *next; /* of the same predecessor */
@@ -40,7 +40,7 @@ struct compute_job {
   atomic_uint progress;
   /* Under the lock. */
   compute_job_state state;
-  bool ending; /* its status stands; it is DONE as soon as its callback has returned */
+  bool ending; /* its status is final; it is DONE as soon as its callback has returned */
   uint32_t blockers;
   job_link *successors;
   struct compute_job *next, *previous; /* in the queue of those that are ready */
@@ -59,13 +59,13 @@ compute_status runners_of(compute_context *context, job_runners **runners);
 /* When the context closes: no jobs are left. NULL is allowed. */
 void runners_release(job_runners *runners);
 
-/* Whether the threads are those of this process: a forked child has none. If not, an error. */
+/* Whether the threads belong to this process: a forked child has none. If not, an error. */
 compute_status runners_check(const job_runners *runners, const char *operation);
 
 void runners_lock(job_runners *runners);
 void runners_unlock(job_runners *runners);
 
-/* Lock held. Makes sure that there is a thread to come. */
+/* Lock held. Ensures that a thread will take the job. */
 compute_status runners_prepare(job_runners *runners);
 
 /* Lock held: puts a job into the queue and wakes or starts a thread; takes it out again. */
@@ -81,7 +81,7 @@ void runners_announce(job_runners *runners);
 
 /* ---- job.c ----------------------------------------------------------------------------------- */
 
-/* Carries out a job taken from the queue, and ends it. Called without the lock. */
+/* Runs a job taken from the queue, and ends it. Called without the lock. */
 void job_run(compute_job *job);
 
 /* The end of jobs: one's own, and that of the jobs that follow. */
@@ -94,7 +94,7 @@ void life_inherit(compute_job *job, const compute_job *before);
  * lock, by the thread that has marked it. */
 void life_end(compute_job *job);
 
-/* Gives plan and tensors back. */
+/* Releases the plan and the tensors. */
 void life_drop_inputs(compute_job *job);
 
 void life_unreference(compute_job *job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The threads that carry out jobs: started one by one when a job is ready and none is idle, up to
- * a limit, and kept until the context closes. A runner only submits and waits; the CPU's work is
- * shared out by the thread pool as usual. */
+/* The threads that run jobs: started one by one when a job is ready and none is idle, up to a
+ * limit, and kept until the context closes. A runner only submits and waits; the thread pool
+ * divides the CPU's work as usual. */
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "job/job.h"
 
-/* As many jobs are under way at once. More would only take memory from each other. */
+/* The number of concurrent jobs. More would only compete for memory. */
 #define MOST_RUNNERS 8
 
 struct job_runners {
@@ -61,7 +61,7 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* Runners take no signals: a handler of the program must not run on a thread it does not know. */
+/* Runners block all signals: the program's handlers must not run on threads unknown to it. */
 static bool start_one(job_runners *runners) {
   sigset_t all, before;
   if (runners->count == MOST_RUNNERS) return false;
@@ -156,7 +156,7 @@ compute_status runners_of(compute_context *context, job_runners **result) {
 void runners_release(job_runners *runners) {
   if (!runners) return;
   if (runners->process != getpid()) {
-    /* The parent's threads, of which this process has only the locks, perhaps held. */
+    /* The parent's threads: this process has only their locks, possibly held. */
     base_release(runners);
     return;
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making a job: everything that can fail happens before the job is known to anybody. */
+/* Creating a job: everything that can fail happens before the job becomes visible. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -77,7 +77,7 @@ static compute_status make(const compute_plan *plan, const compute_binding *bind
   return COMPUTE_OK;
 }
 
-/* Hangs the job onto those that it follows and that have not ended (lock held). */
+/* Links the job to those that it follows and that have not ended (lock held). */
 static void follow(compute_job *job, const compute_submit_options *options) {
   for (size_t i = 0; i < options->after_count; i++) {
     compute_job *before = options->after[i];
@@ -118,7 +118,7 @@ compute_status compute_submit(const compute_plan *plan, const compute_binding *b
     return s;
   }
   if (result != NULL) {
-    *result = job; /* before it can run: a callback may look at it */
+    *result = job; /* before it can run: a callback may read it */
     __atomic_add_fetch(&job->references, 1, __ATOMIC_RELAXED);
   }
   follow(job, options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of kernel descriptors, so that no backend has to repeat them; what differs by kind is in
- * kinds/. */
+/* Checks of kernel descriptors, so that no backend has to repeat them; what is specific to a kind
+ * is in kinds/. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static bool check_space(const compute_kernel_descriptor *d, const explanation *w
 }
 
 static bool check_operands(const compute_kernel_descriptor *d, const explanation *why) {
-  /* Apart, because the sum of two wild numbers may wrap. */
+  /* Separately, because the sum of two huge numbers may wrap. */
   if (d->input_count > COMPUTE_MAX_OPERANDS || d->output_count > COMPUTE_MAX_OPERANDS ||
       d->input_count + d->output_count > COMPUTE_MAX_OPERANDS) {
     return descriptor_refuse(why, "%" PRIu32 " inputs and %" PRIu32 " outputs are too many",
@@ -58,7 +58,7 @@ bool descriptor_check_axis(int64_t size, const explanation *why) {
          descriptor_refuse(why, "an axis has too many elements for any memory");
 }
 
-/* Outputs must have an element of their own for each position in dimensions 0 … rank − 1. */
+/* Outputs must have a separate element for each position in dimensions 0 … rank − 1. */
 bool descriptor_check_outputs_distinct(const compute_kernel_descriptor *d, int32_t rank,
                                        const explanation *why) {
   for (uint32_t k = 0; k < d->output_count; k++) {
@@ -191,7 +191,8 @@ bool descriptor_check_map_program(const compute_kernel_descriptor *d, const expl
 
 /* ---- The whole descriptor ------------------------------------------------------------------- */
 
-/* Strides no longer than memory: what walks a buffer backwards asks how far it reaches. */
+/* Limits strides to the size of any memory: code that traverses a buffer backwards computes its
+ * extent. */
 static bool check_strides(const compute_kernel_descriptor *d, const explanation *why) {
   for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {
     const bool input = k < d->input_count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of kinds, and what all of them are asked in the same way. */
+/* The table of kinds, and the functions common to all of them. */
 #include "kernel/kind.h"
 
 #include <stdio.h>
@@ -69,6 +69,10 @@ void kernel_operand_sizes(const compute_kernel_descriptor *d, uint32_t index,
 int32_t kernel_output_rank(const compute_kernel_descriptor *d) {
   const kernel_kind *kind = kinds[d->kind];
   return kind->output_rank ? kind->output_rank(d) : d->rank;
+}
+
+uint32_t kernel_packable_inputs(const compute_kernel_descriptor *d) {
+  return kinds[d->kind]->packable;
 }
 
 uint32_t kernel_first_in_place(const compute_kernel_descriptor *d) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernel descriptors: their checks, sizes, prices and names. What differs by kind lives in one file
- * for each, kinds/<name>.c. Unless it says otherwise, a function takes a descriptor that
- * descriptor_check accepts. */
+/* Kernel descriptors: their checks, sizes, prices and names. What is specific to a kind is in
+ * kinds/<name>.c. Unless it says otherwise, a function takes a descriptor that descriptor_check
+ * accepts. */
 #ifndef KERNEL_KERNEL_H
 #define KERNEL_KERNEL_H
 
@@ -13,7 +13,7 @@
 
 #define KERNEL_ATTRIBUTE_BYTES 512
 
-/* Room for the attributes of any kind, for those who build descriptors. */
+/* Room for the attributes of any kind, for building descriptors. */
 typedef struct kernel_attributes {
   _Alignas(16) unsigned char bytes[KERNEL_ATTRIBUTE_BYTES];
 } kernel_attributes;
@@ -30,8 +30,8 @@ static inline void *kernel_attributes_in(kernel_attributes *storage, compute_ker
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
-/* Checks any descriptor against the contract in compute/backend.h, so that no backend has to. If
- * it is not well formed, `reason` says why. */
+/* Checks any descriptor against the contract in compute/backend.h, so that no backend has to. If it
+ * is malformed, `reason` says why. */
 bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes);
 
 /* ---- Names --------------------------------------------------------------------------------- */
@@ -42,32 +42,35 @@ const char *kernel_kind_name(compute_kernel_kind kind);
 /* Whether `name` (of `length` characters) is that of a kind. */
 bool kernel_kind_exists(const char *name, size_t length);
 
-/* Text for people: "convolution 3x3, stride 2, then relu(in0)", added to `text`; and the sizes of
- * its space, "64x1000 | 3". */
+/* Readable text: "convolution 3x3, stride 2, then relu(in0)", added to `text`; and the sizes of its
+ * space, "64x1000 | 3". */
 struct text_buffer;
 void kernel_describe(const compute_kernel_descriptor *d, struct text_buffer *text);
 void kernel_describe_size(const compute_kernel_descriptor *d, char *text, size_t bytes);
 
 /* The class of kernels that share their best parameters: see tune/entry.h for the grammar.
- * Into `text`, which has KERNEL_CLASS_BYTES and is returned. Of a kind that does not exist, which a
- * module may ask about, "unknown/". */
+ * Into `text`, which has KERNEL_CLASS_BYTES and is returned. For an unknown kind, which a module
+ * may pass, "unknown/". */
 #define KERNEL_CLASS_BYTES 160
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text);
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-/* How many of the first inputs are the kind's own, before those that its epilogue reads. */
+/* The number of leading inputs that belong to the kind itself; its epilogue reads the rest. */
 uint32_t kernel_operands_own(const compute_kernel_descriptor *d);
 
 /* Sizes of the dimensions that operand `index` (inputs, then outputs) has strides for: those of the
- * space, except where its kind gives an operand dimensions of its own. All kinds but FIT. A size
- * whose stride is 0 repeats, and what GATHER and SCATTER walk besides is not among them. */
+ * space, except where its kind gives an operand separate dimensions. All kinds but FIT. A size
+ * whose stride is 0 repeats; the axis that GATHER and SCATTER index is not included. */
 void kernel_operand_sizes(const compute_kernel_descriptor *d, uint32_t index,
                           int64_t size[COMPUTE_MAX_RANK]);
 
 /* Dimensions of the space that outputs run over, which are its first: all but those that REDUCE
- * folds. */
+ * reduces. */
 int32_t kernel_output_rank(const compute_kernel_descriptor *d);
+
+/* How many inputs, from the first on, may be among constant_inputs. */
+uint32_t kernel_packable_inputs(const compute_kernel_descriptor *d);
 
 /* The first input that an output may overwrite element by element; input_count if none. */
 uint32_t kernel_first_in_place(const compute_kernel_descriptor *d);
@@ -81,7 +84,7 @@ typedef struct kernel_cost {
 
 kernel_cost kernel_cost_of(const compute_kernel_descriptor *d);
 
-/* Kinds of work whose times grow alike; devices have a curve of time for each. */
+/* Kinds of work with similar scaling; devices have a curve of time for each. */
 typedef enum work_class {
   /* bytes read and written, every distinct element once */
   WORK_STREAM = 0, /* elementwise, in memory order */
@@ -106,7 +109,7 @@ typedef enum work_class {
 
 /* The work of one kernel. */
 typedef struct kernel_work {
-  work_class moved; /* how its bytes move */
+  work_class moved; /* its memory access pattern */
   double bytes;
   work_class product;       /* of a GEMM or CONV; else WORK_CLASSES */
   double flops;             /* of the product */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of kinds share: sizes, prices, classes. */
+/* What the files of kinds share: sizes, costs, classes. */
 #include "kernel/kind.h"
 
 #include <stdarg.h>
@@ -105,8 +105,8 @@ void class_add_sum_types(class_text *t, const compute_kernel_descriptor *d, uint
 }
 
 /* In whole numbers, so that it is the same everywhere: x lies above the middle 2^(b + 1/2) when x²
- * does above 2^(2b + 1). Rounded, so that 1000 and 1024, or 784 and 768, share a bucket, where a
- * cut at powers of two would part them. */
+ * does above 2^(2b + 1). Rounded, so that 1000 and 1024, or 784 and 768, share a bucket, which
+ * boundaries at powers of two would separate. */
 int class_bucket(int64_t count) {
   uint64_t x = count > 0 ? (uint64_t)count : 1;
   int shift = 0;

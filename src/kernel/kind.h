@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a kind of kernel is made of, and what the files of kinds share. */
+/* The description of a kind of kernel, and what the files of kinds share. */
 #ifndef KERNEL_KIND_H
 #define KERNEL_KIND_H
 
@@ -21,22 +21,23 @@ typedef struct class_text {
 
 /* All but the first four may be NULL or 0, which means what their comments say. */
 typedef struct kernel_kind {
-  const char *name, *title; /* in files, "conv"; for people, "convolution" */
+  const char *name, *title; /* in files, "conv"; in readable text, "convolution" */
   bool (*check)(const compute_kernel_descriptor *d, const explanation *why);
   uint64_t (*flops)(const compute_kernel_descriptor *d);
 
   size_t attribute_bytes;
-  /* Sets the fields of `attributes`, zeros, that make a difference, so that equal work has equal
-   * bytes. NULL: the attributes have no gaps and all of them count. */
+  /* Copies the relevant fields to the zeroed `attributes`, so that equal work has equal bytes.
+   * NULL: the attributes have no padding and all fields matter. */
   void (*normalize)(const compute_kernel_descriptor *d, void *attributes);
-  bool has_prologue, has_accumulate; /* whether prologue_inputs and accumulate count */
+  bool has_prologue, has_accumulate; /* whether prologue_inputs and accumulate matter */
 
   int32_t operand_rank;                                /* dimensions of strides; 0: the space's */
   uint32_t (*own)(const compute_kernel_descriptor *d); /* NULL: all inputs */
-  /* Changes `size` for an input of its own; NULL: they have the space's. */
+  /* Changes `size` for an input of the kind itself; NULL: these have the space's. */
   void (*sizes)(const compute_kernel_descriptor *d, uint32_t input, int64_t *size);
   int32_t (*output_rank)(const compute_kernel_descriptor *d); /* NULL: the space's */
-  bool in_place; /* outputs may overwrite inputs that are not its own */
+  bool in_place;     /* outputs may overwrite the epilogue's inputs */
+  uint32_t packable; /* number of leading inputs that a device may keep in a layout of its own */
 
   /* Bytes read of an input and written to an output; NULL: distinct elements by strides. */
   uint64_t (*input_bytes)(const compute_kernel_descriptor *d, uint32_t input);
@@ -56,14 +57,14 @@ typedef struct kernel_kind {
 /* NULL for an unknown kind. */
 const kernel_kind *kernel_kind_of(compute_kernel_kind kind);
 
-/* Whether the attributes that the kind needs are there. */
+/* Whether the attributes that the kind needs are present. */
 bool kernel_attributes_fit(const compute_kernel_descriptor *d);
 
 /* ---- For checks: each returns false when it has written why --------------------------------- */
 
 bool descriptor_refuse(const explanation *why, const char *format, ...) COMPUTE_PRINTF(2, 3);
 
-/* What all kinds have: the space, the operands and their strides. */
+/* The checks of all kinds: the space, the operands and their strides. */
 bool descriptor_check_operands(const compute_kernel_descriptor *d, const explanation *why);
 
 bool descriptor_check_counts(const compute_kernel_descriptor *d, uint32_t inputs, uint32_t outputs,
@@ -73,7 +74,7 @@ bool descriptor_check_no_programs(const compute_kernel_descriptor *d, const expl
 /* Whether memory can hold an axis of that size. */
 bool descriptor_check_axis(int64_t size, const explanation *why);
 
-/* Outputs must have an element of their own for each position in dimensions 0 … rank − 1. */
+/* Outputs must have a separate element for each position in dimensions 0 … rank − 1. */
 bool descriptor_check_outputs_distinct(const compute_kernel_descriptor *d, int32_t rank,
                                        const explanation *why);
 
@@ -88,8 +89,8 @@ bool descriptor_check_prologue(const compute_kernel_descriptor *d, const explana
 bool descriptor_check_epilogue(const compute_kernel_descriptor *d, compute_dtype first,
                                uint32_t rest, int32_t rank, const explanation *why);
 
-/* The two factors of a product, what it may round (bits of `known`), and its epilogue. `kind` names
- * it in reasons. */
+/* The two factors of a product, its precision (bits of `known`), and its epilogue. `kind` names it
+ * in reasons. */
 bool descriptor_check_product(const compute_kernel_descriptor *d, const char *kind,
                               compute_precision precision, unsigned known, const explanation *why);
 
@@ -108,7 +109,7 @@ void class_add_sum_types(class_text *t, const compute_kernel_descriptor *d, uint
 /* The base-2 logarithm rounded to nearest; 0 for 0. */
 int class_bucket(int64_t count);
 
-/* The dimension whose neighbours are nearest in memory, or −1 if the operand does not move. */
+/* The dimension with the smallest nonzero stride, or −1 if there is none. */
 int32_t class_fastest(const compute_kernel_descriptor *d, const compute_operand *operand);
 
 /* "dense", "broadcast" or "strided": the worst of all operands. */
@@ -119,13 +120,13 @@ const char *class_walk(const compute_kernel_descriptor *d);
 /* The product of sizes `first` … `end` − 1 of the space. */
 int64_t kernel_elements(const compute_kernel_descriptor *d, int32_t first, int32_t end);
 
-/* All elements of the space by the operations of the epilogue. */
+/* All elements of the space times the operations of the epilogue. */
 uint64_t kernel_epilogue_flops(const compute_kernel_descriptor *d);
 
 /* A program's operations on that number of elements. */
 void work_add_program(const compute_program *program, double elements, kernel_work *work);
 
-/* The class of a product of such factors, and by how much one too narrow to fill tiles is slower.
+/* The class of a product of such factors, and the slowdown of one too narrow to fill tiles.
  */
 work_class work_product(compute_dtype factors);
 double work_narrowness(int64_t m, int64_t n, int64_t k);
@@ -133,7 +134,7 @@ double work_narrowness(int64_t m, int64_t n, int64_t k);
 /* Whether neighbours in the last dimension are neighbours in the memory of every operand. */
 bool work_streams(const compute_kernel_descriptor *d);
 
-/* ", stride 2" or ", stride 2x1", only what is not usual. */
+/* ", stride 2" or ", stride 2x1"; only values other than the default. */
 void text_add_pair(text_buffer *text, const char *name, const int64_t *pair, int64_t usual);
 
 #endif

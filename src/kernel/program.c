@@ -10,7 +10,7 @@
 
 /* ---- The table of instructions ------------------------------------------------------------- */
 
-/* What an instruction costs, by the name in its row. */
+/* The cost of an instruction, by the name in its row. */
 typedef enum price_class {
   PRICE_FREE,
   PRICE_MOVE,
@@ -23,7 +23,7 @@ typedef enum price_class {
   PRICE_RANDOM
 } price_class;
 
-/* What types an instruction takes and gives. */
+/* The operand and result types of an instruction. */
 typedef enum type_rule {
   RULE_NONE = 0, /* no such code */
   RULE_LOAD,     /* any type; immediate is an input */
@@ -69,7 +69,7 @@ const char *program_code_name(compute_instruction_code code) {
 }
 
 program_price program_code_price(compute_instruction_code code) {
-  /* Simple operations, exponentials, and what both count as when only operations are counted. */
+  /* Simple operations, exponentials, and their equivalent when only operations are counted. */
   static const program_price prices[] = {
       [PRICE_FREE] = {0, 0, 0},     [PRICE_MOVE] = {1, 0, 0},  [PRICE_SIMPLE] = {1, 0, 1},
       [PRICE_DIVISION] = {3, 0, 1}, [PRICE_EXP] = {0, 1, 8},   [PRICE_LOG] = {0, 1.4, 8},
@@ -93,8 +93,8 @@ compute_instruction program_normalize(compute_instruction instruction) {
   return instruction;
 }
 
-/* The struct has no padding, so equal instructions are equal bytes; zeros of different sign stay
- * apart. Programs are short: a search beats a table. */
+/* The struct has no padding, so equal instructions are equal bytes; zeros of different sign differ.
+ * Programs are short: a linear search beats a table. */
 _Static_assert(sizeof(compute_instruction) == 16, "instructions compare as bytes");
 
 uint16_t program_instruction(program_builder *b, compute_instruction instruction) {
@@ -296,7 +296,7 @@ static void print_leaf(const compute_instruction *instruction, text_buffer *text
   }
 }
 
-/* A value that several instructions use is given a name, or else the text could double with every
+/* A value that several instructions use is named; otherwise the text could double with every
  * instruction. `uses` counts them. */
 static void print_value(const compute_program *program, const uint16_t *uses, uint16_t value,
                         bool define, text_buffer *text) {

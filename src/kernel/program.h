@@ -38,8 +38,8 @@ const char *program_code_name(compute_instruction_code code);
  * result by much: casts, comparisons, selections, sign, rounding to integers, remainders. */
 bool program_code_jumps(compute_instruction_code code);
 
-/* What an instruction costs on an ordinary CPU: in additions (simple) or in exponentials
- * (functions), and in operations when only these are counted. On a GPU memory decides in all but
+/* The cost of an instruction on a typical CPU: in additions (simple) or in exponentials
+ * (functions), and in operations when only these are counted. On a GPU, memory dominates in all but
  * the longest programs. */
 typedef struct program_price {
   double simple, functions;
@@ -51,8 +51,8 @@ program_price program_code_price(compute_instruction_code code);
 /* Arithmetic operations for one element, with transcendental functions counted as 8. */
 uint32_t program_flops(const compute_program *program);
 
-/* Whether the program is well formed: operands precede, types agree, loads are below
- * input_count, outputs exist. `reason` says what is not. */
+/* Whether the program is well formed: operands precede, types agree, loads are below input_count,
+ * outputs exist. If not, `reason` says why. */
 bool program_check(const compute_program *program, uint32_t input_count, char *reason,
                    size_t reason_bytes);
 

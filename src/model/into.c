@@ -15,8 +15,8 @@ static int32_t find_name(const onnx_graph *graph, const char *name) {
   return -1;
 }
 
-static compute_status unknown_name(const compute_model *model, const char *name) {
-  return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
+static compute_status unknown_name(const model_recorder *recorder, const char *name) {
+  return error_set(recorder->model->context, COMPUTE_ERROR_INVALID_ARGUMENT, recorder->operation,
                    "the model has no value '%s'", name);
 }
 
@@ -25,16 +25,16 @@ static compute_status place_inputs(model_recorder *recorder, model_frame *frame,
                                    const compute_model_value *inputs, size_t count, bool *given) {
   for (size_t i = 0; i < count; i++) {
     if (!inputs[i].name)
-      return error_set(recorder->model->context, COMPUTE_ERROR_NULL_POINTER, OPERATION,
+      return error_set(recorder->model->context, COMPUTE_ERROR_NULL_POINTER, recorder->operation,
                        "inputs[%zu] lacks its name", i);
     const int32_t at = find_name(frame->graph, inputs[i].name);
-    if (at < 0) return unknown_name(recorder->model, inputs[i].name);
+    if (at < 0) return unknown_name(recorder, inputs[i].name);
     if (given[at])
-      return error_set(recorder->model->context, COMPUTE_ERROR_BINDING, OPERATION,
+      return error_set(recorder->model->context, COMPUTE_ERROR_BINDING, recorder->operation,
                        "'%s' is twice among the inputs", inputs[i].name);
     const compute_dtype dtype = compute_node_dtype(recorder->graph, inputs[i].node);
     if (dtype == COMPUTE_DTYPE_NONE)
-      return error_set(recorder->model->context, COMPUTE_ERROR_WRONG_GRAPH, OPERATION,
+      return error_set(recorder->model->context, COMPUTE_ERROR_WRONG_GRAPH, recorder->operation,
                        "inputs[%zu], '%s', is not a node of the graph", i, inputs[i].name);
     given[at] = true;
     frame->values[at] = (model_value){.kind = VALUE_TENSOR,
@@ -55,21 +55,21 @@ static compute_status find_part(model_recorder *recorder, model_frame *frame, co
   bool *values = arena_allocate(recorder->arena, graph->value_count, sizeof *values);
   bool *needed = arena_allocate(recorder->arena, graph->node_count, sizeof *needed);
   if (!values || !needed)
-    return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
+    return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
                      "out of memory");
   for (size_t i = 0; i < count; i++) {
     if (!outputs[i].name)
-      return error_set(recorder->model->context, COMPUTE_ERROR_NULL_POINTER, OPERATION,
+      return error_set(recorder->model->context, COMPUTE_ERROR_NULL_POINTER, recorder->operation,
                        "outputs[%zu] lacks its name", i);
     const int32_t at = find_name(graph, outputs[i].name);
-    if (at < 0) return unknown_name(recorder->model, outputs[i].name);
+    if (at < 0) return unknown_name(recorder, outputs[i].name);
     values[at] = !given[at];
   }
   record_mark_needed(graph, given, values, needed);
   for (size_t i = 0; i < graph->input_count; i++) {
     const int32_t at = graph->inputs[i].value;
     if (values[at] && frame->values[at].kind == VALUE_ABSENT)
-      return error_set(recorder->model->context, COMPUTE_ERROR_BINDING, OPERATION,
+      return error_set(recorder->model->context, COMPUTE_ERROR_BINDING, recorder->operation,
                        "input '%s' is needed, and not among the inputs", graph->inputs[i].name);
   }
   frame->needed = needed;
@@ -84,7 +84,7 @@ static compute_status take_outputs(model_recorder *recorder, model_frame *frame,
   for (size_t i = 0; i < count; i++) {
     model_value *value = &frame->values[find_name(frame->graph, outputs[i].name)];
     if (value->kind != VALUE_TENSOR)
-      return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
+      return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
                        "'%s' is not a tensor of numbers", outputs[i].name);
     nodes[i] = record_node(recorder, value);
     if (!compute_node_is_valid(nodes[i]))
@@ -100,7 +100,7 @@ static compute_status needs_values(const model_recorder *recorder) {
   const onnx_node *node = frame->next < frame->graph->node_count
                               ? &frame->graph->nodes[frame->next]
                               : &frame->caller->graph->nodes[frame->caller->next];
-  return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
+  return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
                    "node '%s' (%s) depends on values that are known in a run only",
                    node->name[0] || !node->output_count ? node->name : node->output_names[0],
                    node->type);
@@ -113,7 +113,7 @@ static compute_status record_part(model_recorder *recorder, const compute_model_
   if (!frame) return COMPUTE_ERROR_OUT_OF_MEMORY;
   bool *given = arena_allocate(recorder->arena, frame->graph->value_count, sizeof *given);
   if (!given)
-    return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
+    return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
                      "out of memory");
   compute_status status = place_inputs(recorder, frame, inputs, input_count, given);
   if (!status) status = find_part(recorder, frame, given, outputs, output_count);
@@ -121,6 +121,29 @@ static compute_status record_part(model_recorder *recorder, const compute_model_
   if (!status) status = record_run(recorder, &end);
   if (!status && end != STAGE_ENDS) status = needs_values(recorder);
   return status ? status : take_outputs(recorder, frame, outputs, output_count);
+}
+
+compute_status record_into(compute_model *model, const char *operation, compute_graph *graph,
+                           const compute_model_value *inputs, size_t input_count,
+                           compute_model_value *outputs, size_t output_count, bool training) {
+  model_arena arena = {0};
+  model_recorder recorder = {
+      .model = model, .operation = operation, .graph = graph, .arena = &arena};
+  const size_t nodes_before = graph->count;
+  pthread_mutex_lock(&model->recording);
+  if (training) stage_expose(model);
+  recorder.training = model->exposed;
+  const compute_status status = record_part(&recorder, inputs, input_count, outputs, output_count);
+  pthread_mutex_unlock(&model->recording);
+  if (status) {
+    compute_graph_clear_error(graph);
+    graph_truncate(graph, nodes_before);
+  }
+  base_release(recorder.inputs.slots);
+  base_release(recorder.weights.slots);
+  base_release(recorder.asked);
+  arena_release(&arena);
+  return status;
 }
 
 compute_status compute_model_record(compute_model *model, compute_graph *graph,
@@ -134,22 +157,5 @@ compute_status compute_model_record(compute_model *model, compute_graph *graph,
   if (compute_graph_context(graph) != model->context)
     return error_set(model->context, COMPUTE_ERROR_WRONG_CONTEXT, OPERATION,
                      "the graph belongs to another context");
-  model_arena arena = {0};
-  model_recorder recorder = {
-      .model = model, .operation = OPERATION, .graph = graph, .arena = &arena, .training = true};
-  const size_t nodes_before = graph->count;
-  pthread_mutex_lock(&model->lock);
-  if (!model->exposed) stage_forget(model); /* what its plans took for constants may be trained */
-  model->exposed = true;
-  status = record_part(&recorder, inputs, input_count, outputs, output_count);
-  pthread_mutex_unlock(&model->lock);
-  if (status) {
-    compute_graph_clear_error(graph);
-    graph_truncate(graph, nodes_before);
-  }
-  base_release(recorder.inputs.slots);
-  base_release(recorder.weights.slots);
-  base_release(recorder.asked);
-  arena_release(&arena);
-  return status;
+  return record_into(model, OPERATION, graph, inputs, input_count, outputs, output_count, true);
 }

@@ -146,6 +146,7 @@ void compute_model_release(compute_model *model) {
   base_release(model->operators);
   if (model->storage) storage_release(model->storage, NULL);
   pthread_mutex_destroy(&model->lock);
+  pthread_mutex_destroy(&model->recording);
   base_release(model);
   context_object_released(context, OBJECT_MODEL);
 }
@@ -163,10 +164,9 @@ static compute_status load(compute_context *context, const char *operation,
   compute_status status = options ? check_options(context, operation, options) : COMPUTE_OK;
   if (status) return status;
   compute_model *model = base_allocate(1, sizeof *model);
-  if (!model || pthread_mutex_init(&model->lock, NULL)) {
-    base_release(model);
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
-  }
+  if (!model) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  pthread_mutex_init(&model->recording, NULL);
+  pthread_mutex_init(&model->lock, NULL);
   model->context = context;
   context_object_created(context, OBJECT_MODEL, model);
   status = copy_options(model, operation, options);

@@ -107,14 +107,19 @@ struct compute_model {
   model_storage *storage;
   compute_model_options options;
   compute_model_operator *operators;
-  pthread_mutex_t lock;  /* of what follows */
+  pthread_mutex_t recording; /* held while a stage is made, which may take long; taken first */
+  pthread_mutex_t lock;      /* held for moments */
+  /* Of recording: */
   weight_entry *weights; /* a hash table by address */
   size_t weight_count, weight_capacity;
   graph_uses *uses; /* sorted by address of the graph */
   size_t uses_count;
+  /* Of both: who changes it holds both, who reads it one of them. */
   model_stage root; /* no plan: its children are the first stages */
-  uint64_t clock, stages, stages_made, hits, runs;
+  uint64_t stages;
   bool exposed; /* recorded into a graph of the caller's: even single numbers may be trained */
+  /* Of lock, as are the users of stages: */
+  uint64_t clock, stages_made, hits, runs;
 };
 
 static inline const onnx_graph *model_graph(const compute_model *model) {
@@ -171,14 +176,22 @@ bool record_find_uses(compute_model *model);
 
 int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int32_t value);
 
+/* ---- into.c -------------------------------------------------------------------------------- */
+
+/* compute_model_record, whose arguments are checked. Without `training`, floats that no graph of
+ * the caller's may train yet stay constants where they are single numbers. */
+compute_status record_into(compute_model *model, const char *operation, compute_graph *graph,
+                           const compute_model_value *inputs, size_t input_count,
+                           compute_model_value *outputs, size_t output_count, bool training);
+
 /* ---- weights.c ------------------------------------------------------------------------------ */
 
 /* Elements at an address that their type can be read from: where they are, or copied once for as
- * long as the model lives. NULL on failure. model->lock is held. */
+ * long as the model lives. NULL on failure. model->recording is held. */
 const void *weight_elements(compute_model *model, const onnx_tensor *tensor);
 
 /* The entry of a weight, whose tensor is on the model's device and not retained. NULL on failure.
- * It stays until the next is asked for. model->lock is held. */
+ * It stays until the next is asked for. model->recording is held. */
 weight_entry *weight_find_or_make(compute_model *model, const char *operation,
                                   const onnx_tensor *tensor);
 
@@ -188,6 +201,12 @@ compute_tensor *weight_tensor(compute_model *model, const char *operation,
 
 /* The same if it has been made, else NULL. */
 compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor);
+
+/* Right after a plan of the recording was compiled: aligns the weights that it reads as they lie. */
+compute_status weights_settle(model_recorder *recorder, const compute_plan *plan);
+
+/* Those made so far are frozen: from now on, others are made in their place. */
+void weights_forget(compute_model *model);
 
 void weights_release(compute_model *model);
 

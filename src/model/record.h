@@ -41,6 +41,7 @@ typedef struct model_value {
   const char *const *strings;
   const struct model_value *items;
   size_t item_count;
+  struct item_room *room; /* around the items of a sequence that was inserted into; or NULL */
 } model_value;
 
 typedef struct model_recorder model_recorder;

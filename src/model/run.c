@@ -20,7 +20,7 @@ typedef struct model_run {
   compute_tensor **made;  /* for outputs that the run makes */
   compute_tensor **table; /* by id */
   size_t table_count, table_capacity;
-  bool all_found;
+  bool all_found; /* no plan had to be made */
 } model_run;
 
 static compute_status no_memory(const model_run *run) {
@@ -211,25 +211,15 @@ static compute_status read_tensor(const model_run *run, int64_t id, void **data)
   return bytes ? compute_tensor_read(tensor, *data, bytes) : COMPUTE_OK;
 }
 
-static compute_status find_next(model_run *run, model_stage *stage, const void *const *values,
-                                const host_tensor *made, model_stage **next) {
-  compute_model *model = run->model;
-  pthread_mutex_lock(&model->lock);
-  const uint64_t before = model->stages_made;
-  const compute_status status =
-      stage_next(model, OPERATION, stage, values, made, run->wanted, next);
-  run->all_found &= model->stages_made == before;
-  pthread_mutex_unlock(&model->lock);
-  return status;
-}
-
 static compute_status follow_values(model_run *run, model_stage *stage, model_stage **next) {
   const size_t count = stage->asked.count;
   void **values = base_allocate(count, sizeof *values);
   compute_status status = values ? COMPUTE_OK : no_memory(run);
   for (size_t i = 0; !status && i < count; i++)
     status = read_tensor(run, stage->asked.slots[i].id, &values[i]);
-  if (!status) status = find_next(run, stage, (const void *const *)values, NULL, next);
+  if (!status)
+    status = stage_next(run->model, OPERATION, stage, (const void *const *)values, NULL,
+                        run->wanted, next, &run->all_found);
   for (size_t i = 0; values && i < count; i++) base_release(values[i]);
   base_release(values);
   return status;
@@ -267,7 +257,9 @@ static compute_status follow_host(model_run *run, model_stage *stage, model_stag
   host_tensor *outputs = tensors + in;
   compute_status status = call_host_function(run, stage, tensors, outputs);
   if (!status) status = keep_made(run, stage, outputs);
-  if (!status) status = find_next(run, stage, NULL, outputs, next);
+  if (!status)
+    status =
+        stage_next(run->model, OPERATION, stage, NULL, outputs, run->wanted, next, &run->all_found);
   for (size_t i = 0; i < in; i++)
     if (stage->host_inputs[i].id >= 0) base_release(tensors[i].data);
   for (size_t i = 0; i < out; i++) base_release(outputs[i].data);
@@ -278,11 +270,8 @@ static compute_status follow_host(model_run *run, model_stage *stage, model_stag
 static compute_status run_stages(model_run *run) {
   compute_model *model = run->model;
   model_stage *stage;
-  pthread_mutex_lock(&model->lock);
-  const uint64_t before = model->stages_made;
-  compute_status status = stage_first(model, OPERATION, run->inputs, run->wanted, &stage);
-  run->all_found = model->stages_made == before;
-  pthread_mutex_unlock(&model->lock);
+  compute_status status =
+      stage_first(model, OPERATION, run->inputs, run->wanted, &stage, &run->all_found);
   while (!status) {
     model_stage *next = NULL;
     status = run_plan(run, stage);
@@ -291,9 +280,7 @@ static compute_status run_stages(model_run *run) {
                                           : follow_host(run, stage, &next);
       drop_dead(run, stage);
     }
-    pthread_mutex_lock(&model->lock);
-    stage_leave(stage);
-    pthread_mutex_unlock(&model->lock);
+    stage_leave(model, stage);
     if (!next) break;
     stage = next;
   }
@@ -337,7 +324,8 @@ compute_status compute_model_run(compute_model *model, const compute_model_bindi
   if (!status && input_count) status = error_if_null(model->context, OPERATION, inputs);
   if (!status && output_count) status = error_if_null(model->context, OPERATION, outputs);
   if (status) return status;
-  model_run run = {.model = model, .outputs = outputs, .output_count = output_count};
+  model_run run = {
+      .model = model, .outputs = outputs, .output_count = output_count, .all_found = true};
   status = open_run(&run) ? bind_inputs(&run, inputs, input_count) : no_memory(&run);
   if (!status) status = bind_outputs(&run);
   if (!status) status = run_stages(&run);

@@ -130,8 +130,8 @@ compute_status compute_model_save(compute_model *model, const char *path) {
   if (!onnx && !ends_in(path, ".safetensors"))
     return error_set(model->context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
                      "'%s' ends in neither .onnx nor .safetensors", path);
-  pthread_mutex_lock(&model->lock);
+  pthread_mutex_lock(&model->recording);
   status = onnx ? save_onnx(model, path) : save_weights(model, path);
-  pthread_mutex_unlock(&model->lock);
+  pthread_mutex_unlock(&model->recording);
   return status;
 }

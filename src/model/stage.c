@@ -35,7 +35,7 @@ static model_stage *find_child(model_stage *parent, const uint8_t *key, size_t b
 
 /* ---- Giving up ----------------------------------------------------------------------------- */
 
-static void release_stage(compute_model *model, model_stage *stage) {
+static void release_stage(model_stage *stage) {
   compute_plan_release(stage->plan);
   base_release(stage->inputs.slots);
   base_release(stage->outputs.slots);
@@ -43,13 +43,13 @@ static void release_stage(compute_model *model, model_stage *stage) {
   base_release(stage->key);
   arena_release(&stage->arena);
   base_release(stage);
-  model->stages--;
 }
 
-static void unlink_stage(model_stage *stage) {
+static void unlink_stage(compute_model *model, model_stage *stage) {
   model_stage **link = &stage->parent->children;
   while (*link != stage) link = &(*link)->sibling;
   *link = stage->sibling;
+  model->stages--;
 }
 
 /* The stage after `stage` in an order in which children come before their parent. */
@@ -61,30 +61,52 @@ static model_stage *deepest(model_stage *stage) {
 void stage_release_all(compute_model *model) {
   while (model->root.children) {
     model_stage *leaf = deepest(model->root.children);
-    unlink_stage(leaf);
-    release_stage(model, leaf);
+    unlink_stage(model, leaf);
+    release_stage(leaf);
   }
 }
 
-static model_stage *next_stage(const compute_model *model, model_stage *stage) {
+static model_stage *next_stage(compute_model *model, model_stage *stage) {
   if (stage->children) return stage->children;
   while (stage != &model->root && !stage->sibling) stage = stage->parent;
   return stage == &model->root ? NULL : stage->sibling;
 }
 
-/* False if all are in use. */
-static bool give_up_oldest(compute_model *model) {
+static model_stage *oldest_unused(compute_model *model) {
   model_stage *oldest = NULL;
   for (model_stage *at = next_stage(model, &model->root); at; at = next_stage(model, at))
     if (!at->children && !at->users && (!oldest || at->last_used < oldest->last_used)) oldest = at;
-  if (!oldest) return false;
-  unlink_stage(oldest);
-  release_stage(model, oldest);
-  return true;
+  return oldest;
 }
 
-void stage_forget(compute_model *model) {
-  while (give_up_oldest(model)) continue;
+/* Takes stages that are not in use out of the tree, those used least recently first, until `most`
+ * are left: a list by `sibling`. What they hold is freed when the lock is not held any more. */
+static model_stage *take_oldest(compute_model *model, uint64_t most) {
+  model_stage *list = NULL, *oldest;
+  while (model->stages > most && (oldest = oldest_unused(model))) {
+    unlink_stage(model, oldest);
+    oldest->sibling = list;
+    list = oldest;
+  }
+  return list;
+}
+
+static void release_list(model_stage *list) {
+  while (list) {
+    model_stage *next = list->sibling;
+    release_stage(list);
+    list = next;
+  }
+}
+
+void stage_expose(compute_model *model) {
+  pthread_mutex_lock(&model->lock);
+  const bool first = !model->exposed;
+  model_stage *list = first ? take_oldest(model, 0) : NULL;
+  model->exposed = true;
+  pthread_mutex_unlock(&model->lock);
+  if (first) weights_forget(model);
+  release_list(list);
 }
 
 /* ---- Going on where another stage ended ------------------------------------------------------ */
@@ -99,6 +121,7 @@ static model_value *copy_values(model_arena *arena, const model_value *values, s
   for (size_t i = 0; copy && i < count; i++) {
     copy[i] = values[i];
     copy[i].node = (compute_node){0};
+    copy[i].room = NULL;
     if (!values[i].item_count) continue;
     copy[i].items = copy_values(arena, values[i].items, values[i].item_count);
     if (!copy[i].items) return NULL;
@@ -255,9 +278,10 @@ static compute_status compile_stage(model_recorder *recorder, model_stage *stage
                                         .fallback = model->options.fallback,
                                         .flags = model->options.flags,
                                         .name = model_graph(model)->name};
-  const compute_status status =
+  compute_status status =
       compute_compile(recorder->graph, nodes, stage->outputs.count, &options, &stage->plan);
   base_release(nodes);
+  if (!status) status = weights_settle(recorder, stage->plan);
   return status;
 }
 
@@ -316,26 +340,14 @@ static model_stage *new_stage(model_stage *parent, const uint8_t *key, size_t ke
   return stage;
 }
 
-static void use(compute_model *model, model_stage *stage) {
-  stage->users++;
-  stage->last_used = ++model->clock;
-}
-
-static compute_status keep(compute_model *model, compute_status status, model_stage *stage,
-                           model_stage **result) {
-  model->stages++;
-  if (status) {
-    release_stage(model, stage);
-    return status;
-  }
-  model->stages_made++;
-  stage->sibling = stage->parent->children;
-  stage->parent->children = stage;
-  use(model, stage);
-  while (model->stages > model->options.max_plans && give_up_oldest(model)) continue;
-  *result = stage;
-  return COMPUTE_OK;
-}
+/* What a stage is made from. */
+typedef struct stage_request {
+  compute_model *model;
+  const char *operation;
+  const bool *wanted;
+  const compute_tensor *const *inputs; /* of a first stage */
+  const host_tensor *made;             /* of one after a function of the host */
+} stage_request;
 
 /* Which nodes of the main graph the wanted outputs need. */
 static compute_status find_needed(const compute_model *model, const char *operation,
@@ -368,44 +380,20 @@ static void take_inputs(const onnx_graph *graph, model_frame *frame,
   }
 }
 
-compute_status stage_first(compute_model *model, const char *operation,
-                           const compute_tensor *const *inputs, const bool *wanted,
-                           model_stage **result) {
+static compute_status make_first(const stage_request *request, model_stage *stage) {
+  compute_model *model = request->model;
   const onnx_graph *graph = model_graph(model);
-  const size_t bytes = graph->input_count * sizeof(shape_key) + graph->output_count + 1;
-  uint8_t *key = base_allocate(bytes, 1);
-  if (!key) return no_memory(model, operation);
-  for (size_t i = 0; i < graph->input_count; i++) {
-    const shape_key one =
-        inputs[i] ? key_of(compute_tensor_dtype(inputs[i]), compute_tensor_shape(inputs[i]))
-                  : (shape_key){0};
-    memcpy(key + i * sizeof one, &one, sizeof one);
-  }
-  for (size_t i = 0; i < graph->output_count; i++)
-    key[graph->input_count * sizeof(shape_key) + i] = wanted[i];
-  key[bytes - 1] = model->exposed; /* stages made before took weights for constants */
-  *result = find_child(&model->root, key, bytes);
-  if (*result) {
-    use(model, *result);
-    base_release(key);
-    return COMPUTE_OK;
-  }
-  model_stage *stage = new_stage(&model->root, key, bytes);
-  base_release(key);
-  if (!stage) return no_memory(model, operation);
   model_recorder recorder = {.model = model,
-                             .operation = operation,
+                             .operation = request->operation,
                              .arena = &stage->arena,
                              .next_id = (int64_t)graph->input_count,
                              .training = model->exposed};
   model_frame *frame = record_push(&recorder, graph);
-  compute_status status = frame ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
-  if (!status) {
-    take_inputs(graph, frame, inputs);
-    status = find_needed(model, operation, &stage->arena, wanted, &frame->needed);
-  }
-  if (!status) status = record_stage(&recorder, stage, wanted);
-  return keep(model, status, stage, result);
+  if (!frame) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  take_inputs(graph, frame, request->inputs);
+  const compute_status status =
+      find_needed(model, request->operation, &stage->arena, request->wanted, &frame->needed);
+  return status ? status : record_stage(&recorder, stage, request->wanted);
 }
 
 /* Gives the values that were asked for to the frames of a new stage. */
@@ -440,6 +428,117 @@ static void set_made(const model_stage *parent, model_frame *top, const host_ten
   top->next++;
 }
 
+static compute_status make_next(const stage_request *request, model_stage *stage) {
+  compute_model *model = request->model;
+  const model_stage *parent = stage->parent;
+  model_recorder recorder = {.model = model,
+                             .operation = request->operation,
+                             .arena = &stage->arena,
+                             .next_id = parent->next_id,
+                             .training = model->exposed};
+  recorder.top = copy_frames(&stage->arena, parent->top);
+  if (!recorder.top) return no_memory(model, request->operation);
+  if (parent->end == STAGE_HOST) {
+    set_made(parent, recorder.top, request->made);
+  } else {
+    const compute_status status =
+        set_values(model, request->operation, parent, stage, recorder.top, stage->key);
+    if (status) return status;
+  }
+  return record_stage(&recorder, stage, request->wanted);
+}
+
+/* ---- Finding a stage, or making it ------------------------------------------------------------
+ */
+
+static void use(compute_model *model, model_stage *stage) {
+  stage->users++;
+  stage->last_used = ++model->clock;
+}
+
+/* The child of `parent` with this key, in use from now on; NULL if there is none yet. */
+static model_stage *look_up(compute_model *model, model_stage *parent, uint8_t *key, size_t bytes) {
+  pthread_mutex_lock(&model->lock);
+  /* stages made before took weights for constants */
+  if (parent == &model->root) key[bytes - 1] = model->exposed;
+  model_stage *child = find_child(parent, key, bytes);
+  if (child) use(model, child);
+  pthread_mutex_unlock(&model->lock);
+  return child;
+}
+
+static void keep(compute_model *model, model_stage *stage) {
+  pthread_mutex_lock(&model->lock);
+  model->stages++;
+  model->stages_made++;
+  stage->sibling = stage->parent->children;
+  stage->parent->children = stage;
+  use(model, stage);
+  model_stage *list = take_oldest(model, model->options.max_plans);
+  pthread_mutex_unlock(&model->lock);
+  release_list(list);
+}
+
+static compute_status make(const stage_request *request, model_stage *parent, const uint8_t *key,
+                           size_t bytes, model_stage **result) {
+  model_stage *stage = new_stage(parent, key, bytes);
+  if (!stage) return no_memory(request->model, request->operation);
+  const compute_status status =
+      parent == &request->model->root ? make_first(request, stage) : make_next(request, stage);
+  if (status) {
+    release_stage(stage);
+    return status;
+  }
+  keep(request->model, stage);
+  *result = stage;
+  return COMPUTE_OK;
+}
+
+/* The key is freed. Stages that are there are found while another is being made. */
+static compute_status find_or_make(const stage_request *request, model_stage *parent, uint8_t *key,
+                                   size_t bytes, model_stage **result, bool *found) {
+  compute_model *model = request->model;
+  compute_status status = COMPUTE_OK;
+  *result = look_up(model, parent, key, bytes);
+  if (!*result) {
+    pthread_mutex_lock(&model->recording);
+    *result = look_up(model, parent, key, bytes); /* another thread may just have made it */
+    if (!*result) {
+      *found = false;
+      status = make(request, parent, key, bytes, result);
+    }
+    pthread_mutex_unlock(&model->recording);
+  }
+  base_release(key);
+  return status;
+}
+
+static uint8_t *first_key(const onnx_graph *graph, const compute_tensor *const *inputs,
+                          const bool *wanted, size_t *bytes) {
+  *bytes = graph->input_count * sizeof(shape_key) + graph->output_count + 1;
+  uint8_t *key = base_allocate(*bytes, 1);
+  for (size_t i = 0; key && i < graph->input_count; i++) {
+    const shape_key one =
+        inputs[i] ? key_of(compute_tensor_dtype(inputs[i]), compute_tensor_shape(inputs[i]))
+                  : (shape_key){0};
+    memcpy(key + i * sizeof one, &one, sizeof one);
+  }
+  for (size_t i = 0; key && i < graph->output_count; i++)
+    key[graph->input_count * sizeof(shape_key) + i] = wanted[i];
+  return key;
+}
+
+compute_status stage_first(compute_model *model, const char *operation,
+                           const compute_tensor *const *inputs, const bool *wanted,
+                           model_stage **result, bool *found) {
+  const stage_request request = {
+      .model = model, .operation = operation, .wanted = wanted, .inputs = inputs};
+  size_t bytes;
+  uint8_t *key = first_key(model_graph(model), inputs, wanted, &bytes);
+  if (!key) return no_memory(model, operation);
+  return find_or_make(&request, &model->root, key, bytes, result, found);
+}
+
 static uint8_t *values_key(const model_stage *parent, const void *const *values, size_t *bytes) {
   *bytes = 0;
   for (size_t i = 0; i < parent->asked.count; i++) *bytes += slot_bytes(&parent->asked.slots[i]);
@@ -463,46 +562,22 @@ static uint8_t *made_key(const model_stage *parent, const host_tensor *made, siz
   return key;
 }
 
-static compute_status make_next(compute_model *model, const char *operation, model_stage *parent,
-                                const host_tensor *made, const bool *wanted, model_stage *stage) {
-  model_recorder recorder = {.model = model,
-                             .operation = operation,
-                             .arena = &stage->arena,
-                             .next_id = parent->next_id,
-                             .training = model->exposed};
-  recorder.top = copy_frames(&stage->arena, parent->top);
-  if (!recorder.top) return no_memory(model, operation);
-  if (parent->end == STAGE_HOST) {
-    set_made(parent, recorder.top, made);
-  } else {
-    const compute_status status =
-        set_values(model, operation, parent, stage, recorder.top, stage->key);
-    if (status) return status;
-  }
-  return record_stage(&recorder, stage, wanted);
-}
-
 compute_status stage_next(compute_model *model, const char *operation, model_stage *parent,
                           const void *const *values, const host_tensor *made, const bool *wanted,
-                          model_stage **result) {
+                          model_stage **result, bool *found) {
+  const stage_request request = {
+      .model = model, .operation = operation, .wanted = wanted, .made = made};
   size_t bytes;
   uint8_t *key = parent->end == STAGE_HOST ? made_key(parent, made, &bytes)
                                            : values_key(parent, values, &bytes);
   if (!key) return no_memory(model, operation);
-  *result = find_child(parent, key, bytes);
-  if (*result) {
-    use(model, *result);
-    base_release(key);
-    return COMPUTE_OK;
-  }
-  model_stage *stage = new_stage(parent, key, bytes);
-  base_release(key);
-  if (!stage) return no_memory(model, operation);
-  return keep(model, make_next(model, operation, parent, made, wanted, stage), stage, result);
+  return find_or_make(&request, parent, key, bytes, result, found);
 }
 
-void stage_leave(model_stage *stage) {
+void stage_leave(compute_model *model, model_stage *stage) {
+  pthread_mutex_lock(&model->lock);
   stage->users--;
+  pthread_mutex_unlock(&model->lock);
 }
 
 /* ---- Showing ------------------------------------------------------------------------------- */
@@ -527,12 +602,12 @@ static compute_status explain_one(const model_stage *stage, text_buffer *text) {
 compute_status stage_explain(compute_model *model, const char *operation, char **result) {
   text_buffer text = {0};
   compute_status status = COMPUTE_OK;
-  pthread_mutex_lock(&model->lock);
+  pthread_mutex_lock(&model->recording);
   text_add(&text, "%zu stage%s\n", (size_t)model->stages, model->stages == 1 ? "" : "s");
   for (const model_stage *at = next_stage(model, &model->root); !status && at;
        at = next_stage(model, (model_stage *)(uintptr_t)at))
     status = explain_one(at, &text);
-  pthread_mutex_unlock(&model->lock);
+  pthread_mutex_unlock(&model->recording);
   if (!status && text.failed) status = no_memory(model, operation);
   if (status)
     text_release(&text);

@@ -3,6 +3,7 @@
  * it allow that. A message of Protocol Buffers aligns nothing, so that weights within it often lie
  * at addresses that their type must not be read from. */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,6 +11,8 @@
 #include "base/hash.h"
 #include "model/decode.h"
 #include "model/model.h"
+#include "plan/plan.h"
+#include "tensor/tensor.h"
 
 void storage_release(void *user, void *data) {
   (void)data;
@@ -66,11 +69,32 @@ static compute_status weight_no_memory(const compute_model *model, const char *o
   return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
 }
 
+static bool is_unaligned(const onnx_tensor *tensor) {
+  return (uintptr_t)tensor->data % compute_dtype_size(onnx_dtype(tensor->type)) != 0;
+}
+
+/* Plans keep weights of this many elements in forms of their own, made from wherever they lie.
+ * Where one does not, weights_settle copies them. */
+enum { LEAST_PACKED = 4096 };
+
+static compute_status wrap_unaligned(compute_model *model, const onnx_tensor *tensor,
+                                     compute_tensor **result) {
+  __atomic_add_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
+  const compute_status status = tensor_wrap_unaligned(
+      model_device(model), onnx_dtype(tensor->type), tensor->shape, (void *)(uintptr_t)tensor->data,
+      storage_release, model->storage, result);
+  if (status) __atomic_sub_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
+  return status;
+}
+
 static compute_status make_tensor(compute_model *model, const char *operation,
                                   const onnx_tensor *tensor, compute_tensor **result) {
   compute_device *device = model_device(model);
   const compute_dtype dtype = onnx_dtype(tensor->type);
   if (tensor->count == 0) return compute_tensor_create(device, dtype, tensor->shape, result);
+  const bool packs = device == model->context->cpu && !model->exposed;
+  if (packs && is_unaligned(tensor) && tensor->count >= LEAST_PACKED && !tensor->aligned)
+    return wrap_unaligned(model, tensor, result);
   void *data = (void *)(uintptr_t)weight_elements(model, tensor);
   if (!data) return weight_no_memory(model, operation);
   /* what lies in the caller's memory must not be trained there */
@@ -85,6 +109,69 @@ static compute_status make_tensor(compute_model *model, const char *operation,
   return compute_tensor_from_host(device, dtype, tensor->shape, data, result);
 }
 
+/* ---- What plans read ----------------------------------------------------------------------- */
+
+typedef struct plan_read {
+  const compute_tensor *tensor;
+  bool direct;
+} plan_read;
+
+static int by_tensor(const void *a, const void *b) {
+  const uintptr_t x = (uintptr_t)((const plan_read *)a)->tensor;
+  const uintptr_t y = (uintptr_t)((const plan_read *)b)->tensor;
+  return x < y ? -1 : x > y;
+}
+
+/* The plan's parameters by address, and how it reads them; NULL when memory is short. */
+static plan_read *list_reads(const compute_plan *plan) {
+  plan_read *reads = base_allocate(plan->parameter_count, sizeof *reads);
+  bool *direct = base_allocate(plan->parameter_count, sizeof *direct);
+  if (reads && direct) {
+    plan_find_direct(plan, direct);
+    for (uint32_t i = 0; i < plan->parameter_count; i++)
+      reads[i] = (plan_read){plan->parameters[i], direct[i]};
+    qsort(reads, plan->parameter_count, sizeof *reads, by_tensor);
+  } else {
+    base_release(reads);
+    reads = NULL;
+  }
+  base_release(direct);
+  return reads;
+}
+
+static compute_status align(compute_model *model, const char *operation,
+                            const weight_entry *entry) {
+  if (!is_unaligned(entry->tensor) || compute_tensor_data(entry->on_device) != entry->tensor->data)
+    return COMPUTE_OK;
+  const void *data = weight_elements(model, entry->tensor);
+  if (!data) return weight_no_memory(model, operation);
+  entry->on_device->buffer->on_packed = NULL;
+  tensor_align(entry->on_device, (void *)(uintptr_t)data);
+  return COMPUTE_OK;
+}
+
+compute_status weights_settle(model_recorder *recorder, const compute_plan *plan) {
+  compute_model *model = recorder->model;
+  if (plan->parameter_count == 0) return COMPUTE_OK;
+  plan_read *reads = list_reads(plan);
+  if (!reads) return weight_no_memory(model, recorder->operation);
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < recorder->weights.count; i++) {
+    const onnx_tensor *tensor = (const onnx_tensor *)(intptr_t)recorder->weights.slots[i].id;
+    weight_entry *entry = &model->weights[place_of(model->weights, model->weight_capacity, tensor)];
+    const plan_read *read = bsearch(&(plan_read){entry->on_device, false}, reads,
+                                    plan->parameter_count, sizeof *reads, by_tensor);
+    if (read && read->direct) status = align(model, recorder->operation, entry);
+  }
+  base_release(reads);
+  return status;
+}
+
+/* Pages of the file, which come back when they are read. */
+static void give_back(void *data, uint64_t bytes) {
+  external_forget(data, (size_t)bytes);
+}
+
 weight_entry *weight_find_or_make(compute_model *model, const char *operation,
                                   const onnx_tensor *tensor) {
   if (!make_room(model)) {
@@ -95,6 +182,9 @@ weight_entry *weight_find_or_make(compute_model *model, const char *operation,
   if (entry->tensor) return entry;
   compute_tensor *made;
   if (make_tensor(model, operation, tensor, &made)) return NULL;
+  if (!model->exposed) compute_tensor_freeze(made);
+  if (tensor->in_file && model->storage->file.mapped && compute_tensor_data(made) == tensor->data)
+    made->buffer->on_packed = give_back;
   *entry = (weight_entry){tensor, made, 0};
   model->weight_count++;
   return entry;
@@ -109,6 +199,12 @@ compute_tensor *weight_tensor(compute_model *model, const char *operation,
 compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor) {
   if (!model->weight_capacity) return NULL;
   return model->weights[place_of(model->weights, model->weight_capacity, tensor)].on_device;
+}
+
+void weights_forget(compute_model *model) {
+  weights_release(model);
+  model->weights = NULL;
+  model->weight_count = model->weight_capacity = 0;
 }
 
 void weights_release(compute_model *model) {

@@ -19,7 +19,7 @@ static compute_node softmax(compute_graph *graph, compute_node x) {
 static compute_node apply(const compute_layer *layer, layer_record *record, compute_node x,
                           const compute_node *parameters);
 
-/* A kind for each, so that summaries and errors call it by its name. */
+/* A kind for each, for its name in summaries and errors. */
 typedef struct activation {
   layer_kind kind;
   compute_node (*function)(compute_graph *graph, compute_node x);

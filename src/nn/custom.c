@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Layers of the caller's own. */
+/* The caller's own layers. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -39,6 +39,9 @@ static compute_status check_parameters(const char *operation, compute_tensor *co
       return error_set(context, COMPUTE_ERROR_DTYPE, operation,
                        "\"%s\" is %s; trainable tensors must be f64, f32, f16 or bf16", names[i],
                        compute_dtype_name(compute_tensor_dtype(parameters[i])));
+    if (compute_tensor_is_frozen(parameters[i]))
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "\"%s\" is frozen, and cannot be trained", names[i]);
     if (parameters[i]->read_only)
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "\"%s\" is a broadcast view, which is read-only", names[i]);
@@ -52,7 +55,7 @@ static compute_status check_parameters(const char *operation, compute_tensor *co
   return COMPUTE_OK;
 }
 
-/* The layer with a kind of its own, whose name follows it in memory. */
+/* The layer with its own kind, whose name follows it in memory. */
 static compute_layer *create(const char *operation, const char *name, compute_context *context) {
   const size_t length = strlen(name) + 1;
   layer_kind *kind = base_allocate(1, sizeof *kind + length);

@@ -45,8 +45,8 @@ compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t out
 
 /* ---- Embedding ----------------------------------------------------------------------------- */
 
-/* The embedding: rows of a table, chosen by the input, which is whole numbers and so cannot say in
- * which precision the layers after are to compute. */
+/* The embedding: rows of a table, selected by the input; its integers cannot determine the
+ * precision of the following layers. */
 
 static compute_node apply_embedding(const compute_layer *layer, layer_record *record,
                                     compute_node x, const compute_node *parameters) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* First values of weights.
  *
- * Element i of parameter number s is a function of the seed, s and i alone: block (i, s, 0) of
- * Philox under the seed as key. All four words make one element, so that uniform numbers have 53
- * bits before they round to the weight's dtype. The host works them out in double and uploads
- * them, so that every device starts from the same bits. */
+ * Element i of parameter number s is a function of only the seed, s and i: block (i, s, 0) of
+ * Philox with the seed as key. All four words are used for one element, so that uniform numbers
+ * have 53 bits before they round to the weight's dtype. The host computes them in double and
+ * uploads them, so that every device starts from the same bits. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -13,7 +13,7 @@
 #include "type/dtype.h"
 #include "base/random.h"
 
-/* What elements are drawn from: a constant, or a normal or uniform distribution. */
+/* The distribution of elements: constant, normal or uniform. */
 typedef enum draw_form { DRAW_CONSTANT, DRAW_UNIFORM, DRAW_NORMAL } draw_form;
 
 typedef struct draw {

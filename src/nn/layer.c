@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The layer as an object: making, naming, listing and freeing. */
+/* The layer as an object: creating, naming, listing and freeing. */
 #include "nn/layer.h"
 
 #include <inttypes.h>
@@ -179,7 +179,7 @@ compute_status layer_check_weights(compute_context *context, const char *operati
 
 compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
   static const char operation[] = "compute_layer_name";
-  if (!layer) return NULL; /* the constructor's error stands */
+  if (!layer) return NULL; /* the constructor's error is kept */
   if (layer->owner) {
     error_set_native(layer->context, COMPUTE_ERROR_INVALID_STATE, 0, operation,
                      "name a part before adding it to a composition",
@@ -197,7 +197,7 @@ compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
   } else if ((copy = base_duplicate(name)) == NULL) {
     status = no_memory(layer->context, operation);
   }
-  if (status) { /* as any other constructor that fails with parts in its hands */
+  if (status) { /* like any other constructor that fails while owning parts */
     compute_layer_release(layer);
     return NULL;
   }

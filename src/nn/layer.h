@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a layer.
+/* Internals of a layer.
  *
  * A layer is a row of constants (layer_kind), its own weights, and the parts that it owns. A leaf
- * has no parts. `all` is the list that the public calls show: the weights of the layer and of
- * everything below it with their dotted names, made once when the layer is made, so that asking
- * can neither fail nor allocate. A tensor that comes again (custom layers may share one) is there
- * once; its further names are `aliases`, which only files of weights know. */
+ * has no parts. `all` is the list for the public calls: the weights of the layer and of everything
+ * below it with their dotted names, created with the layer, so that queries can neither fail nor
+ * allocate. A repeated tensor (custom layers may share one) is listed once; its other names are
+ * `aliases`, which only weight files use. */
 #ifndef NN_LAYER_H
 #define NN_LAYER_H
 
@@ -13,14 +13,14 @@
 #include "compute/nn.h"
 #include "graph/graph.h"
 
-/* What a parameter starts as. */
+/* The initial value of a parameter. */
 typedef enum layer_role {
   ROLE_WEIGHT,    /* as the initialiser says; by default uniform ± 1 / sqrt(fan in) */
   ROLE_BIAS,      /* by default uniform ± 1 / sqrt(fan in), with an initialiser zero */
   ROLE_EMBEDDING, /* as the initialiser says; by default standard normal */
   ROLE_ZERO,
   ROLE_ONE,
-  ROLE_KEPT /* the caller's: left alone */
+  ROLE_KEPT /* the caller's: unchanged */
 } layer_role;
 
 typedef struct layer_parameter {
@@ -31,7 +31,7 @@ typedef struct layer_parameter {
   int64_t fan_in, fan_out;
 } layer_parameter;
 
-/* A running statistic and what it becomes at the end of the run. */
+/* A running statistic and its value at the end of the run. */
 typedef struct layer_update {
   compute_node parameter, value;
 } layer_update;
@@ -50,17 +50,17 @@ typedef struct layer_trace {
   size_t count, capacity;
 } layer_trace;
 
-/* One call of compute_layer_apply under way. */
+/* One call of compute_layer_apply in progress. */
 typedef struct layer_record {
   compute_graph *graph;
   bool training;
   compute_node seed;
   compute_dtype precision; /* of an embedding's result; 0: as its weights */
-  text_buffer path;        /* dotted name of the layer whose turn it is; empty at the top */
+  text_buffer path;        /* dotted name of the current layer; empty at the top */
   layer_update *updates;
   size_t update_count, update_capacity;
   layer_trace *trace; /* or NULL */
-  bool located;       /* the graph's error says already in which layer */
+  bool located;       /* the graph's error already names the layer */
 } layer_record;
 
 /* `parameters` are the layer's own, as nodes in their order. Fails by the graph's error. */
@@ -77,7 +77,7 @@ struct compute_layer {
   void *own_kind;             /* a custom layer's, owned */
   compute_context *context;   /* of its weights; NULL if there are none */
   const compute_layer *owner; /* the composition that it is part of */
-  char *name;                 /* compute_layer_name's; NULL: the owner's choice */
+  char *name;                 /* set by compute_layer_name; NULL: the owner's choice */
   layer_parameter *own;
   size_t own_count, own_capacity;
   compute_layer **parts;
@@ -108,7 +108,7 @@ struct compute_layer {
 
 /* ---- Making one ---------------------------------------------------------------------------- */
 
-/* A layer without weights; NULL, with the error set, when memory is short. */
+/* A layer without weights; NULL, with the error set, when out of memory. */
 compute_layer *layer_create(const layer_kind *kind, const char *operation,
                             compute_context *context);
 
@@ -130,12 +130,12 @@ compute_status layer_add(compute_layer *layer, const char *operation, compute_de
 compute_status layer_adopt(compute_layer *layer, const char *operation, const char *name,
                            compute_tensor *tensor);
 
-/* The end of every constructor: lists the parameters, and gives those of the layer itself their
- * first values. Releases the layer and returns NULL if that fails, or if `status` is an error. */
+/* The end of every constructor: lists the parameters, and initialises those of the layer itself.
+ * Releases the layer and returns NULL if that fails, or if `status` is an error. */
 compute_layer *layer_finish(compute_layer *layer, const char *operation, compute_status status,
                             compute_initializer initializer, uint64_t seed);
 
-/* Fills layer->all; the parts have theirs. */
+/* Fills layer->all; the parts already have theirs. */
 compute_status layer_list(compute_layer *layer, const char *operation);
 
 /* ---- Arguments of constructors: the status is that of an error that has been set ------------- */
@@ -145,7 +145,7 @@ compute_status layer_check_size(compute_context *context, const char *operation,
                                 int64_t value);
 compute_status layer_check_reserved(compute_context *context, const char *operation,
                                     const uint64_t *reserved, size_t count);
-/* The options, or the usual ones for NULL, with the dtype filled in. */
+/* The options, or the defaults for NULL, with the dtype filled in. */
 compute_status layer_check_weights(compute_context *context, const char *operation,
                                    const compute_weights_options *given,
                                    compute_weights_options *options);
@@ -164,24 +164,24 @@ compute_status layer_draw(const compute_layer *layer, const char *operation,
 
 /* ---- Recording ----------------------------------------------------------------------------- */
 
-/* Records a layer that the one at work calls `name` (NULL at the top). */
+/* Records a layer that its owner calls `name` (NULL at the top). */
 compute_node layer_record_part(layer_record *record, const compute_layer *layer, const char *name,
                                compute_node x);
 
-/* The one node of the graph for a tensor, called `name` if it is made now. */
+/* The graph's single node for a tensor, named `name` if it is created now. */
 compute_node layer_node(compute_graph *graph, compute_tensor *tensor, const char *name);
 
-/* A weight as `x` needs it: f32 weights serve f16 and bf16 data. */
+/* A weight in the dtype that `x` needs: f32 weights are cast for f16 and bf16 data. */
 compute_node layer_weight_for(const layer_record *record, compute_node weight, compute_node x);
 
-/* What a statistic is by now, and what it shall be. */
+/* The current value of a statistic in the recording, and setting it. */
 compute_node layer_current(const layer_record *record, compute_node parameter);
 void layer_update_to(layer_record *record, compute_node parameter, compute_node value);
 
 /* Frees what a recording holds. */
 void layer_record_release(layer_record *record);
 
-/* Notes a leaf: the nodes from `first` on are its own. Fails by the graph's error. */
+/* Adds a leaf: the nodes from `first` on belong to it. Fails by the graph's error. */
 void trace_add(layer_record *record, const compute_layer *layer, const char *name, size_t first,
                compute_node result);
 

@@ -40,7 +40,7 @@ static compute_node batch_norm_training(const compute_layer *layer, layer_record
                       "training needs more than one value per channel; x has shape %s",
                       compute_shape_text(shape, text, sizeof text));
   }
-  /* What is kept is the unbiased estimate, what normalises the batch is the biased one. */
+  /* The running statistic is the unbiased estimate; the batch is normalised by the biased one. */
   const double unbiased = (double)values / (double)(values - 1);
   const compute_dtype dtype = compute_node_dtype(graph, variance);
   move(record, statistics[STATISTIC_MEAN], mean, layer->as.norm.momentum);
@@ -95,7 +95,7 @@ static compute_status read_options(compute_context *context, const char *operati
   *o = given ? *given : (compute_norm_options){0};
   if (o->epsilon == 0) o->epsilon = 1e-5;
   if (o->momentum == 0) o->momentum = 0.1;
-  /* Statistics are f32 at least, whatever the data turns out to be. */
+  /* Statistics are at least f32, whatever the data's dtype. */
   if (!isfinite(o->epsilon) || o->epsilon < 0 || !dtype_holds(COMPUTE_F32, o->epsilon))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "epsilon is %g; it must be finite in f32 and not negative", o->epsilon);
@@ -151,9 +151,9 @@ compute_layer *compute_layer_norm_layer(compute_device *device, int64_t size,
 
 /* ---- Dropout ------------------------------------------------------------------------------- */
 
-/* A stream that nothing else draws from under the same seed, be it another dropout of this network,
- * the same network again, or the caller's own random numbers: the next after the last in use.
- * Graphs that are recorded alike get the same streams. */
+/* A stream unused by anything else with the same seed, be it another dropout of this network, the
+ * same network again, or the caller's random numbers: the next after the last in use. Graphs
+ * recorded identically get the same streams. */
 static uint32_t free_stream(const compute_graph *graph, compute_node seed) {
   uint32_t stream = 0;
   for (size_t i = 0; i < graph->count; i++) {

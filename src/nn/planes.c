@@ -27,7 +27,7 @@ static compute_node apply_transpose(const compute_layer *layer, layer_record *re
 static const layer_kind conv2d = {"conv2d", apply};
 static const layer_kind conv2d_transpose = {"conv2d_transpose", apply_transpose};
 
-/* What a constructor finds out before it makes a layer. */
+/* What a constructor determines before it creates a layer. */
 typedef struct conv_call {
   const char *operation;
   compute_context *context;
@@ -47,20 +47,23 @@ static compute_status check_groups(const conv_call *call) {
                    groups, call->inputs, call->outputs);
 }
 
-/* Strides, dilation and padding, which the graph's builder would refuse only when the layer is
- * used. */
+/* A stride or dilation with its default. */
+static int64_t step_of(const int64_t *given, int i) {
+  return given[i] ? given[i] : i && given[0] ? given[0] : 1;
+}
+
+/* Checks strides, dilation and padding, which the graph's builder would refuse only when the layer
+ * is used. */
 static compute_status check_steps(const conv_call *call, bool transposed) {
   const compute_conv2d_options *o = &call->conv;
   const char *wrong = NULL;
   for (int i = 0; i < 2; i++) {
-    const int64_t stride = o->stride[i] ? o->stride[i] : i && o->stride[0] ? o->stride[0] : 1;
-    const int64_t dilation = o->dilation[i]        ? o->dilation[i]
-                             : i && o->dilation[0] ? o->dilation[0]
-                                                   : 1;
+    const int64_t stride = step_of(o->stride, i), dilation = step_of(o->dilation, i);
     const int64_t more = o->output_padding[i];
     if (stride < 1) wrong = "stride must not be negative";
     if (dilation < 1) wrong = "dilation must not be negative";
     if (o->padding[i] < 0) wrong = "padding must not be negative (padding[1] may be -1)";
+    if (o->padding_more[i] < -o->padding[i]) wrong = "padding_more must be at least -padding";
     if (!transposed && more != 0) wrong = "only transposed convolution has output_padding";
     if (more < 0 || (transposed && more > 0 && more >= stride && more >= dilation))
       wrong = "output_padding must be at least 0 and less than stride or dilation";
@@ -74,7 +77,7 @@ static compute_status read_call(conv_call *call, int64_t kernel,
   static const compute_conv2d_layer_options usual;
   const compute_conv2d_layer_options *o = given ? given : &usual;
   const bool square = o->kernel[0] == 0 && o->kernel[1] == 0;
-  compute_status status = layer_check_reserved(call->context, call->operation, o->reserved, 4);
+  compute_status status = layer_check_reserved(call->context, call->operation, o->reserved, 2);
   if (!status)
     status = layer_check_weights(call->context, call->operation, &o->weights, &call->weights);
   if (!status) status = layer_check_size(call->context, call->operation, "inputs", call->inputs);
@@ -85,6 +88,7 @@ static compute_status read_call(conv_call *call, int64_t kernel,
     /* {1} with a square kernel means both. */
     const bool same = i == 1 && (o->padding[1] == -1 || (square && o->padding[1] == 0));
     call->conv.padding[i] = same ? o->padding[0] : o->padding[i];
+    call->conv.padding_more[i] = o->padding_more[i];
     call->conv.stride[i] = o->stride[i];
     call->conv.dilation[i] = o->dilation[i];
     const bool same_more = i == 1 && square && o->output_padding[1] == 0;
@@ -106,7 +110,7 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
                     .inputs = inputs,
                     .outputs = outputs};
   if (read_call(&call, kernel, given, transposed)) return NULL;
-  /* As PyTorch counts them, for the transposed form too: of the tensor, not of the arithmetic. */
+  /* As in PyTorch, also for the transposed form: of the tensor, not of the arithmetic. */
   const int64_t first = transposed ? inputs : outputs;
   const int64_t second = (transposed ? outputs : inputs) / call.conv.groups;
   int64_t area, fan_in, fan_out;
@@ -167,15 +171,16 @@ static const layer_kind max_pool = {"max_pool", apply_pool};
 static const layer_kind average_pool = {"average_pool", apply_pool};
 static const layer_kind global_average_pool = {"global_average_pool", apply_global_pool};
 
-/* Why the options cannot be, or NULL; the builder would say so only when the layer is used. */
+/* Why the options are invalid, or NULL; the builder would report it only when the layer is used. */
 static const char *pool_problem(const compute_pool2d_options *o, bool average) {
   for (int i = 0; i < 2; i++) {
     if (o->size[i] < 1) return "size must be at least 1";
     if (o->stride[i] < 0) return "stride must not be negative";
     if (o->dilation[i] < 0) return "dilation must not be negative";
-    if (average && o->dilation[i] > 1) return "average pooling has no dilation";
-    if (o->padding[i] < 0 || o->padding[i] > o->size[i] / 2)
-      return "padding must be at least 0 and at most half of size";
+    if (o->padding[i] < 0 ||
+        (o->padding[i] > 0 && (o->padding[i] - 1) / step_of(o->dilation, i) >= o->size[i] - 1))
+      return "padding must be at least 0 and less than a window";
+    if (o->padding_more[i] < -o->padding[i]) return "padding_more must be at least -padding";
   }
   return !average && o->exclude_padding ? "only average pooling has exclude_padding" : NULL;
 }
@@ -189,7 +194,7 @@ static compute_layer *create_pool(const char *operation, const layer_kind *kind,
     if (o.size[i] == 0) o.size[i] = i == 1 && !square ? o.size[0] : size;
   /* {1} with a square window means both. */
   if (o.padding[1] == -1 || (square && o.padding[1] == 0)) o.padding[1] = o.padding[0];
-  if (layer_check_reserved(NULL, operation, o.reserved, 4)) return NULL;
+  if (layer_check_reserved(NULL, operation, o.reserved, 2)) return NULL;
   const char *wrong = pool_problem(&o, average);
   if (wrong) {
     error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Recording a network into a graph.
  *
- * A recording walks the layers with the state that they share: the path for names and messages,
- * and what running statistics have become so far. A statistic that two applications of one layer
- * update is updated twice in a row, as if they had run one after the other, and assigned once. */
+ * A recording walks the layers with shared state: the path for names and messages, and the current
+ * values of running statistics. If a layer is applied twice, its statistics are updated twice in
+ * sequence, and assigned once. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ void layer_update_to(layer_record *record, compute_node parameter, compute_node 
   *update = (layer_update){parameter, value};
 }
 
-/* Takes up the assignments that an earlier recording into this graph left. */
+/* Continues from the assignments of an earlier recording into this graph. */
 static void resume_updates(layer_record *record, compute_node updates) {
   compute_graph *graph = record->graph;
   if (updates.id == 0 || updates.graph != graph->serial || updates.id > graph->count) return;
@@ -87,7 +87,7 @@ static const char *path_text(const layer_record *record) {
   return record->path.data ? record->path.data : "";
 }
 
-/* Puts the layer in front of the message of an operation that failed in it. */
+/* Prefixes the message of a failed operation with the layer. */
 static void locate_error(layer_record *record, const compute_layer *layer) {
   compute_graph *graph = record->graph;
   if (!graph->status || record->located) return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A network as a table. It is recorded once for inference, into a graph that nobody compiles; each
- * leaf leaves a row with the shape of its result and the arithmetic of the nodes that it added. */
+/* A network as a table. It is recorded once for inference, into a graph that is never compiled;
+ * each leaf gives a row with the shape of its result and the arithmetic of the nodes that it
+ * added. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,8 @@ static int64_t last_size(compute_shape shape) {
   return shape.rank > 0 ? shape.size[shape.rank - 1] : 1;
 }
 
-/* Products of matrices, convolutions and attention; what is elementwise counts nothing. */
+/* Products of matrices, convolutions, attention and recurrent layers; elementwise work does not
+ * count. */
 static double multiply_adds(const compute_graph *graph, const graph_node *node) {
   const double result = (double)shape_count(node->shape);
   switch (node->op) {
@@ -36,6 +38,12 @@ static double multiply_adds(const compute_graph *graph, const graph_node *node) 
     const double keys = k.rank >= 2 ? (double)k.size[k.rank - 2] : 1;
     const double width = (double)last_size(node->shape);
     return width > 0 ? result * keys * (1 + (double)last_size(q) / width) : 0;
+  }
+  case OP_recurrent: { /* each state once by all of its weights */
+    const compute_recurrent_attributes *a = node->constant;
+    const double steps = (double)(node->shape.size[0] - compute_recurrent_states(a->cell));
+    return steps * (double)node->shape.size[1] * (double)node->shape.size[2] *
+           (double)last_size(graph->nodes[node->inputs[1]].shape);
   }
   default: return 0;
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiling: the passes in order, and the plan made of what they found. */
+/* Compiling: the passes in order, and the plan built from their results. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -72,7 +72,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .flops = from->flops,
                     .bytes_read = from->bytes_read,
                     .bytes_written = from->bytes_written};
-  from->kernel = NULL; /* the plan's now */
+  from->kernel = NULL; /* now owned by the plan */
   for (uint32_t i = from->first_in_place; i < from->input_count; i++)
     if (from->in_place[i]) to->in_place |= UINT32_C(1) << i;
   to->call = graph_constant_retain((void *)from->call);
@@ -102,7 +102,7 @@ static void count_step(compute_plan *plan, const plan_step *s) {
   if (s->operand_count > plan->most_operands) plan->most_operands = s->operand_count;
 }
 
-/* The records of what the steps check, and where the steps find them. */
+/* The records of the steps' index checks, and pointers to them in the steps. */
 static compute_status make_checks(compute_plan *plan, const lowering *l) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->step_count; i++) count += l->steps[i].checked != IR_NONE;
@@ -119,7 +119,8 @@ static compute_status make_checks(compute_plan *plan, const lowering *l) {
   return COMPUTE_OK;
 }
 
-/* When ports are read and written, which says whether both may be one tensor (bind.c). */
+/* The steps at which ports are read and written, which determine whether two may be one tensor
+ * (bind.c). */
 static void note_port_steps(compute_plan *plan) {
   const uint32_t ports = plan_port_count(plan);
   for (uint32_t i = plan->input_count; i < ports; i++) plan->ports[i].step = plan->step_count;
@@ -147,8 +148,8 @@ static compute_status copy_steps(compute_plan *plan, lowering *l) {
   return s == COMPUTE_OK ? make_checks(plan, l) : s;
 }
 
-/* A constant without elements, too, is an operand with an address, so what there is a piece of gets
- * memory, if only a byte. */
+/* A constant without elements, too, is an operand with an address, so every piece gets memory, if
+ * only a byte. */
 static compute_status upload_constants(compute_plan *plan, const lowering *l) {
   compute_status s = COMPUTE_OK;
   for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next) {
@@ -164,8 +165,8 @@ static compute_status upload_constants(compute_plan *plan, const lowering *l) {
   return s;
 }
 
-/* Whether the steps are to be placed by what they cost: asked for, or left to a context of which
- * that is the default, unless the thread is within the scope of a device. */
+/* Whether the steps are placed by cost: if requested, or if that is the context's default, unless
+ * the thread is within a device scope. */
 static bool is_automatic(const compute_context *context, const compute_plan_options *options) {
   return (options->flags & COMPUTE_PLAN_AUTO) != 0 ||
          (!options->device && context->automatic && !device_scope_is_open(context));
@@ -182,12 +183,19 @@ static bool can_be_repeated(const compute_plan *plan, const compute_plan_options
   return is_automatic(plan->context, options) || plan->device[PLAN_MAIN] != plan->context->cpu;
 }
 
-/* The device whose kernels nodes in two forms may become. Steps that are placed by cost are not
- * bound to the CPU by a kernel that others may lack. */
+/* The device whose kernels nodes in two forms may become. Automatically placed plans use the
+ * composed form, since a kernel that other devices may lack would tie its step to the CPU. */
 static const compute_device *kernels_device(const compute_plan *plan,
                                             const compute_plan_options *options) {
   const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
   return placed || (options->flags & COMPUTE_PLAN_NO_FUSION) ? NULL : plan->device[PLAN_MAIN];
+}
+
+/* Steps that are placed by cost may come to run on devices with other preferences. */
+static bool prefers_channels_last(const compute_plan *plan, const compute_plan_options *options) {
+  const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
+  return !placed && !(options->flags & COMPUTE_PLAN_NO_FUSION) &&
+         (plan->device[PLAN_MAIN]->backend->flags & COMPUTE_BACKEND_CHANNELS_LAST) != 0;
 }
 
 static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_options *options,
@@ -198,7 +206,10 @@ static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_o
   compute_status s = fuse_nodes(r, how, memory, f);
   if (s == COMPUTE_OK && how.fuse && r->simplify) s = repeat_cheap(r, f, &changed);
   if (s == COMPUTE_OK && changed) s = fuse_nodes(r, how, memory, f);
-  return s == COMPUTE_OK && how.fuse ? merge_updates(r, memory, f) : s;
+  if (s == COMPUTE_OK && how.fuse) s = merge_updates(r, memory, f);
+  return s == COMPUTE_OK && prefers_channels_last(plan, options)
+             ? channels_last_choose(r, memory, f)
+             : s;
 }
 
 /* From outputs as graph indices to a finished plan. */
@@ -308,7 +319,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   plan->graph_serial = graph->serial;
   plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);
   if (is_automatic(context, options) && context->cpu != NULL)
-    plan->device[PLAN_MAIN] = context->cpu; /* until something else turns out to be better */
+    plan->device[PLAN_MAIN] = context->cpu; /* until a better one is found */
   pthread_mutex_init(&plan->idle_mutex, NULL);
   context_object_created(context, OBJECT_PLAN, plan);
   uint32_t *indices = scratch_take(&memory, count, sizeof *indices);

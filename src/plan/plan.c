@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A plan as an object: references, what it says of itself, tensors for its ports. */
+/* A plan as an object: references, queries, tensors for its ports. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "plan/run/run.h"
@@ -7,6 +7,16 @@
 compute_plan *plan_retain(compute_plan *plan) {
   __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
   return plan;
+}
+
+void plan_find_direct(const compute_plan *plan, bool *direct) {
+  for (uint32_t i = 0; i < plan->parameter_count; i++) direct[i] = false;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const plan_step *s = &plan->steps[i];
+    for (uint32_t k = 0; k < s->operand_count; k++)
+      if (plan_slot_is_parameter(plan, s->operands[k].slot))
+        direct[s->operands[k].slot - plan_port_count(plan)] = true;
+  }
 }
 
 void compute_plan_release(compute_plan *plan) {
@@ -27,6 +37,7 @@ void compute_plan_release(compute_plan *plan) {
   for (uint32_t i = 0; i < plan->parameter_count; i++) compute_tensor_release(plan->parameters[i]);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(plan->constants[d]);
   index_checks_release(plan->checks);
+  base_release(plan->packed);
   base_release(plan->steps);
   base_release(plan->ports);
   base_release(plan->parameters);

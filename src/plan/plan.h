@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a plan.
+/* The internals of a plan.
  *
  * A run works on slots, each one piece of memory: the bound inputs and outputs, the parameters, the
  * constants and one arena on each device. Steps name their operands as slot + offset, so that a run
@@ -16,7 +16,7 @@
 #include "device/buffer.h"
 #include "cost/costs.h"
 
-/* The plan's device, and the CPU for steps that it refuses or that are faster there. */
+/* The plan's device, and the CPU for steps that it does not support or that are faster there. */
 enum { PLAN_MAIN = 0, PLAN_CPU = 1, PLAN_DEVICES = 2 };
 
 typedef struct plan_operand {
@@ -36,20 +36,20 @@ typedef struct plan_step {
   char *shape;              /* iteration space */
   char *placement;          /* why the plan's device refused it, or NULL */
   char *reason;             /* why it was placed where it is, or NULL */
-  const char *operation;    /* of the graph, that an error of the step names; static */
+  const char *operation;    /* of the graph, named in the step's errors; static */
   const index_check *check; /* of its indices, in the plan's checks; or NULL */
-  void *call;               /* the block of a function of the caller's, one reference; or NULL */
+  void *call;               /* the block of a caller's function, one reference; or NULL */
   bool fallback;            /* on the CPU because the plan's device refused it */
-  bool plain_copy;          /* nothing to do where its input and its output are the same memory */
+  bool plain_copy;          /* nothing to do if its input and its output are the same memory */
   uint32_t in_place; /* bit i: input i may be overwritten by the first output, element by element */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
-  kernel_work work;       /* of a kernel: what its time is predicted from */
+  kernel_work work;       /* of a kernel: the input of its predicted time */
   uint64_t picoseconds;   /* atomic: the shortest time measured by compute_plan_measure, or 0 */
-  uint32_t profile_entry; /* atomic: its number there (src/device/collector.h), or 0 */
+  uint32_t profile_entry; /* atomic: its number in the profile (src/device/collector.h), or 0 */
 } plan_step;
 
-/* The addresses of a step's operands, in order, from those of the slots. */
+/* The addresses of a step's operands, in order, computed from those of the slots. */
 static inline void plan_step_arguments(const plan_step *step, const compute_memory *const *memory,
                                        const uint64_t *offset, compute_argument *arguments) {
   for (uint32_t k = 0; k < step->operand_count; k++) {
@@ -62,13 +62,19 @@ static inline void plan_step_arguments(const plan_step *step, const compute_memo
 /* A bound input or output; its slot is its number among the plan's ports. */
 typedef struct plan_port {
   uint32_t node;    /* index in the graph */
-  uint32_t repeats; /* of an output: how many times more the caller named it */
+  uint32_t repeats; /* of an output: additional occurrences among the caller's outputs */
   compute_dtype dtype;
   compute_shape shape;
   uint64_t bytes;
   uint32_t step; /* the last that reads an input, the first that writes an output */
   char *name;    /* or NULL */
 } plan_port;
+
+/* What a kernel reads in a form of its own; its slot is its number after the arenas'. */
+typedef struct plan_packed {
+  const memory_buffer *buffer; /* the tensor's that it was packed from */
+  plan_operand source;         /* the elements as they lie */
+} plan_packed;
 
 struct compute_plan {
   compute_context *context;
@@ -86,6 +92,9 @@ struct compute_plan {
   uint32_t constant_slot[PLAN_DEVICES];
   uint64_t arena_bytes[PLAN_DEVICES];
   uint32_t arena_slot[PLAN_DEVICES];
+  plan_packed *packed;
+  size_t packed_count, packed_capacity;
+  uint32_t packed_slot; /* the first of their slots */
   uint32_t slot_count;
   plan_step *steps;
   uint32_t step_count;
@@ -93,12 +102,12 @@ struct compute_plan {
   index_checks *checks; /* or NULL */
   bool assigns;         /* writes parameters */
   compute_fallback fallback;
-  uint32_t generation;       /* of its device when the kernels were made (device.h) */
+  uint32_t generation;       /* of its device when the kernels were built (device.h) */
   struct cpu_plan *cpu_plan; /* run.h; NULL if a failing run cannot be repeated on the CPU */
   int32_t references;        /* atomic: the caller's and those of jobs */
   compute_plan_info info;
   pthread_mutex_t idle_mutex;
-  struct plan_run *idle; /* run.c: scratch of runs that are over, for reuse */
+  struct plan_run *idle; /* run.c: scratch of finished runs, for reuse */
 };
 
 static inline uint32_t plan_port_count(const compute_plan *plan) {
@@ -110,10 +119,13 @@ static inline bool plan_slot_is_parameter(const compute_plan *plan, uint32_t slo
   return slot >= first && slot - first < plan->parameter_count;
 }
 
-/* Another reference; compute_plan_release gives one back. */
+/* direct[i]: whether parameter i is read or written directly, and not only in packed form. */
+void plan_find_direct(const compute_plan *plan, bool *direct);
+
+/* Another reference; compute_plan_release drops one. */
 compute_plan *plan_retain(compute_plan *plan);
 
-/* Frees the scratch of runs that are over. */
+/* Frees the scratch of finished runs. */
 void plan_runs_release(compute_plan *plan);
 
 #endif

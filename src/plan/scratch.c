@@ -22,7 +22,7 @@ void *scratch_take(scratch *s, size_t count, size_t size) {
     size_t room = bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES;
     struct scratch_chunk *chunk = base_allocate(1, sizeof *chunk + room);
     if (!chunk) return NULL;
-    /* A chunk made for one large request is full at once; the roomier one stays in front. */
+    /* A chunk made for one large request is full at once; the one with more room stays in front. */
     if (s->chunks != NULL && room == bytes) {
       chunk->next = s->chunks->next;
       s->chunks->next = chunk;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory for one compilation: everything is taken from a few chunks and freed together, so that no
- * pass of the planner has anything to clean up. */
+/* Memory for one compilation: everything is allocated from a few chunks and freed together, so that
+ * the planner's passes need no clean-up. */
 #ifndef PLAN_SCRATCH_H
 #define PLAN_SCRATCH_H
 

@@ -21,7 +21,7 @@ static compute_status check_options(const compute_context *context,
                      (unsigned)(options->flags & ~known));
   if (options->timeline_records > MOST_RECORDS)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-                     "a timeline of %u records; at most %u are allowed",
+                     "a timeline of %u records was requested; at most %u are allowed",
                      (unsigned)options->timeline_records, MOST_RECORDS);
   for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
     if (options->reserved[i] != 0)
@@ -30,7 +30,7 @@ static compute_status check_options(const compute_context *context,
   return COMPUTE_OK;
 }
 
-/* Another size empties the timeline. Lock held; false when memory is short. */
+/* A change of size empties the timeline. Lock held; false when out of memory. */
 static bool size_timeline(profile_collector *p, uint32_t records) {
   if (records == p->capacity) return true;
   profile_record *made = base_allocate(records, sizeof *made);

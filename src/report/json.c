@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A file is gathered as text in memory, then written in one go: what can fail in between is only
- * the file. */
+/* The text is built in memory and then written at once, so that only the write can fail. */
 #include "report/json.h"
 
 #include <errno.h>
@@ -23,7 +22,7 @@ static int write_and_close(int file, const text_buffer *text) {
   return problem;
 }
 
-/* A pipe, a terminal or a link stays what it is: only a plain file is replaced. */
+/* Only a regular file is replaced by renaming; pipes, terminals and links are written to. */
 static bool is_special(const char *path) {
   struct stat status;
   return lstat(path, &status) == 0 && !S_ISREG(status.st_mode);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The report as JSON: what the devices are, what they have counted, and the sums of what was
- * recorded.
+/* The report as JSON: the devices, their counters, and the sums of what was recorded.
  *
- * Modules that have not been opened yet stay closed; their devices have nothing to report. */
+ * Modules that are not open yet stay closed; their devices have nothing to report. */
 #include "report/profile.h"
 
 #include <inttypes.h>
@@ -36,7 +35,7 @@ static void add_counters(text_buffer *text, const char *name, const counter *cou
 
 /* ---- Content ------------------------------------------------------------------------------- */
 
-/* The field and its name in the file are one word. */
+/* The field's name is also its key in the file. */
 #define COUNTER(field)                                                                             \
   { #field, s.field }
 
@@ -66,8 +65,8 @@ static void add_builds(text_buffer *text, const compute_device *device) {
   add_counters(text, "builds", counters, sizeof counters / sizeof *counters);
 }
 
-/* As it is now: some drivers and libraries are only known once they were used. A device that cannot
- * say it any more, being lost, is described as it was. */
+/* The current state: some drivers and libraries are only known once they have been used. A lost
+ * device is described as it was. */
 static void describe(const compute_device *device, compute_device_info *info) {
   compute_error before;
   compute_error_get(NULL, &before);
@@ -116,7 +115,7 @@ static const struct {
              {PROFILE_SUBMIT, "submissions"},   {PROFILE_WAIT, "waits"},
              {PROFILE_BUILD, "builds"},         {PROFILE_SPAN, "spans"}};
 
-/* Rates over the time of those that were timed; fractions of the device's peak where it is known.
+/* Rates are over the timed calls; fractions of the device's peak are given where it is known.
  */
 static void add_rates(text_buffer *text, const profile_entry *e) {
   const double seconds = (double)e->times.sum * 1e-9;
@@ -220,7 +219,7 @@ static void add_profile(text_buffer *text, compute_context *context) {
   pthread_mutex_lock(&context->registry_mutex);
   for (size_t i = 0; i < context->device_count; i++) {
     if (i > 0) text_add(text, ",\n");
-    (void)costs_peak_bytes(context->devices[i]); /* has stored peaks looked up */
+    (void)costs_peak_bytes(context->devices[i]); /* looks up stored peaks */
     add_device(text, context->devices[i]);
   }
   pthread_mutex_unlock(&context->registry_mutex);

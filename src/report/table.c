@@ -11,7 +11,7 @@
 
 static const char operation[] = "compute_profile_text";
 
-/* Of an entry, what a line shows. */
+/* The values that a line shows. */
 typedef struct line {
   const profile_entry *entry; /* for its names, which never change */
   double total, mean, median, p90;
@@ -24,7 +24,7 @@ static int costliest_first(const void *a, const void *b) {
   return strcmp(x->entry->text, y->entry->text);
 }
 
-/* What occupies a device by itself; the rest contains it or waits for it. */
+/* Categories that occupy a device themselves; the rest contains them or waits for them. */
 static bool is_work(profile_kind kind) {
   return kind == PROFILE_KERNEL || kind == PROFILE_TRANSFER || kind == PROFILE_RECORDING ||
          kind == PROFILE_BUILD;
@@ -49,7 +49,7 @@ static size_t gather(profile_collector *p, uint32_t count, bool work, line *line
   return used;
 }
 
-/* The name of a plan alone does not say what of it took so long. */
+/* A plan's name alone does not show which part of it took the time. */
 static const char *prefix(profile_kind kind) {
   switch (kind) {
   case PROFILE_RECORDING:
@@ -77,7 +77,7 @@ static void add_lines(text_buffer *text, const line *lines, size_t count) {
   }
 }
 
-/* What the table and the timeline do not show. */
+/* Notes on what the table and the timeline omit. */
 typedef struct missing {
   uint64_t dropped, unlisted, untimed;
 } missing;
@@ -129,7 +129,7 @@ compute_status compute_profile_text(compute_context *context, char **result) {
     if (work == 0) text_add(&text, "no kernel or transfer was recorded\n");
     if (work > 0) add_lines(&text, lines, work);
     const size_t rest = gather(p, count, false, lines);
-    if (rest > 0) text_add(&text, "\nwhat these belong to or waited for\n");
+    if (rest > 0) text_add(&text, "\nplans, runs and waits that contain these\n");
     if (rest > 0) add_lines(&text, lines, rest);
     add_counts(&text, context, count_missing(p, count));
   }

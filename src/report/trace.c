@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The timeline in the Chrome trace event format: complete events ("X") with a begin and a length in
- * microseconds, instants ("i"), and the names of processes and threads ("M"). The host is process
- * 1, devices follow in the order in which they were first seen; rows are threads. */
+/* The timeline in the Chrome trace event format: complete events ("X") with a start and a duration
+ * in microseconds, instants ("i"), and the names of processes and threads ("M"). The host is
+ * process 1, devices follow in order of first use; rows are threads. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 static const char operation[] = "compute_profile_write_trace";
 
-/* What is printed, taken out from under the lock. Entries stay where they are. */
+/* A copy of what is printed, taken under the lock. Entries do not move. */
 typedef struct snapshot {
   profile_record *records;
   size_t count;
@@ -44,7 +44,7 @@ static bool take_snapshot(profile_collector *p, snapshot *s) {
   const bool room = s->records && s->rows && s->process;
   if (room && s->count > 0) {
     const size_t first = p->written < p->capacity ? 0 : (size_t)(p->written % p->capacity);
-    const size_t behind = s->count - first; /* the oldest ones lie there */
+    const size_t behind = s->count - first; /* the oldest records start there */
     memcpy(s->records, p->records + first, behind * sizeof *s->records);
     memcpy(s->records + behind, p->records, first * sizeof *s->records);
   }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory scopes.
  *
- * Each thread has a stack of scopes; a scope belongs to one context and chains the tensors that the
- * thread created in it while the scope was the context's innermost. A tensor may die on another
- * thread, which must then unchain it: one lock for all scopes of the process guards the chains. It
- * is taken only for tensors that are in a scope, and for a few instructions; a lock inside the
- * scope would not do, because the scope may vanish while the other thread waits for it.
+ * Each thread has a stack of scopes; a scope belongs to one context and links the tensors that the
+ * thread created in it while the scope was the context's innermost. A tensor may be freed on
+ * another thread, which must then unlink it: one lock for all scopes of the process guards the
+ * lists. It is taken only for tensors that are in a scope, for a few instructions; a lock inside
+ * the scope would not work, because the scope may be freed while the other thread waits for it.
  *
- * A thread that ends with open scopes pops them. Contexts are told apart by serial number, since a
+ * A thread that ends with open scopes pops them. Contexts are identified by serial number, since a
  * scope that was never popped may outlive its context. */
 
 #include <pthread.h>
@@ -28,8 +28,8 @@ struct memory_scope {
 static pthread_mutex_t chains_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread memory_scope *innermost;
 
-/* Takes the newest tensor out of the scope, or returns NULL. A tensor without references is about
- * to be freed by the thread that dropped the last one, and is only unchained. */
+/* Removes the newest tensor from the scope, or returns NULL. A tensor without references is about
+ * to be freed by the thread that dropped the last one, and is only unlinked. */
 static compute_tensor *take_tensor(memory_scope *scope) {
   compute_tensor *tensor;
   pthread_mutex_lock(&chains_lock);
@@ -71,8 +71,8 @@ static void create_thread_key(void) {
   thread_key_exists = pthread_key_create(&thread_key, end_all_scopes) == 0;
 }
 
-/* Makes `scope` the top of the thread's stack, also for end_all_scopes. Without a key (there are
- * 1024 in a process) scopes work, but are not popped at the end of a thread. */
+/* Makes `scope` the top of the thread's stack, also for end_all_scopes. Without a thread-specific
+ * key (a process has 1024) scopes work, but are not popped at the end of a thread. */
 static void set_innermost(memory_scope *scope) {
   innermost = scope;
   pthread_once(&thread_key_once, create_thread_key);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors: creation, wrapping, references, facts. Views, copies and fills have their own files. */
+/* Tensors: creation, wrapping, references, properties. Views, copies and fills have their own
+ * files. */
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -35,7 +36,7 @@ static compute_status check_kind(const compute_context *context, const char *ope
   return COMPUTE_OK;
 }
 
-/* Clears *tensor, so that a caller who ignores the status does not use what was there before. */
+/* Clears *tensor, so that a caller who ignores the status does not use its old value. */
 static compute_status check_call(const compute_device *device, const char *operation,
                                  compute_tensor **tensor) {
   if (tensor) *tensor = NULL;
@@ -147,9 +148,9 @@ static compute_status measure_strides(const compute_context *context, const char
   return COMPUTE_OK;
 }
 
-/* Whether no two elements can share an address: from the smallest stride to the largest, each must
- * step over all that the smaller ones reach. Strides that pass no such test may still be disjoint;
- * they count as overlapping. */
+/* Whether no two elements can share an address: in ascending order, each stride must exceed the
+ * extent of the smaller ones. Strides that fail this test may still be disjoint, but count as
+ * overlapping. */
 static bool strides_are_disjoint(compute_shape shape, const int64_t *strides) {
   bool used[COMPUTE_MAX_RANK] = {false};
   int64_t reach = 1;
@@ -167,11 +168,12 @@ static bool strides_are_disjoint(compute_shape shape, const int64_t *strides) {
 }
 
 static compute_status check_data(const compute_context *context, const char *operation,
-                                 compute_dtype dtype, const void *data, int64_t bytes) {
+                                 compute_dtype dtype, const void *data, int64_t bytes,
+                                 bool aligned) {
   if (bytes == 0) return COMPUTE_OK;
   if (!data) return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "data is NULL");
   size_t size = compute_dtype_size(dtype);
-  if ((uintptr_t)data % size != 0) {
+  if (aligned && (uintptr_t)data % size != 0) {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "data is not aligned to the %zu bytes of %s", size, compute_dtype_name(dtype));
   }
@@ -182,10 +184,9 @@ static compute_status check_data(const compute_context *context, const char *ope
   return COMPUTE_OK;
 }
 
-compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, compute_shape shape,
-                                   const int64_t *strides, void *data,
-                                   compute_release_function release, void *user,
-                                   compute_tensor **tensor) {
+static compute_status wrap(compute_device *device, compute_dtype dtype, compute_shape shape,
+                           const int64_t *strides, void *data, bool aligned,
+                           compute_release_function release, void *user, compute_tensor **tensor) {
   static const char operation[] = "compute_tensor_wrap";
   compute_status status = check_call(device, operation, tensor);
   if (status) return status;
@@ -203,7 +204,7 @@ compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, 
                      "%" PRId64 " elements %s exceed 63 bits of bytes", elements,
                      compute_dtype_name(dtype));
   }
-  status = check_data(context, operation, dtype, data, bytes);
+  status = check_data(context, operation, dtype, data, bytes, aligned);
   if (status) return status;
   compute_tensor *made = new_tensor(context, operation, dtype, shape);
   if (!made) return COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -218,6 +219,24 @@ compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, 
   context_object_created(context, OBJECT_TENSOR, made);
   *tensor = made;
   return scope_register(made);
+}
+
+compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, compute_shape shape,
+                                   const int64_t *strides, void *data,
+                                   compute_release_function release, void *user,
+                                   compute_tensor **tensor) {
+  return wrap(device, dtype, shape, strides, data, true, release, user, tensor);
+}
+
+compute_status tensor_wrap_unaligned(compute_device *device, compute_dtype dtype,
+                                     compute_shape shape, void *data,
+                                     compute_release_function release, void *user,
+                                     compute_tensor **tensor) {
+  return wrap(device, dtype, shape, NULL, data, false, release, user, tensor);
+}
+
+void tensor_align(compute_tensor *tensor, void *data) {
+  tensor->buffer->memory.host = data;
 }
 
 /* ---- References ---------------------------------------------------------------------------- */
@@ -259,6 +278,14 @@ int64_t compute_tensor_stride(const compute_tensor *tensor, int32_t axis) {
   if (!tensor) return 0;
   axis = shape_axis(tensor->shape.rank, axis);
   return axis < 0 ? 0 : tensor->strides[axis];
+}
+
+void compute_tensor_freeze(compute_tensor *tensor) {
+  if (tensor) buffer_freeze(tensor->buffer);
+}
+
+bool compute_tensor_is_frozen(const compute_tensor *tensor) {
+  return tensor && buffer_is_frozen(tensor->buffer);
 }
 
 bool compute_tensor_is_dense(const compute_tensor *tensor) {

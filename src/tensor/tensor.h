@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a tensor, memory scopes, and plain copies on the host. */
+/* Internals of a tensor, memory scopes, and plain copies on the host. */
 #ifndef TENSOR_TENSOR_H
 #define TENSOR_TENSOR_H
 
@@ -25,14 +25,25 @@ compute_argument tensor_argument(const compute_tensor *tensor);
 compute_status tensor_create_private(compute_device *device, compute_dtype dtype,
                                      compute_shape shape, compute_tensor **tensor);
 
-/* The same, of zeros: uploaded piece by piece, without a kernel to be built for it. */
+/* The same, of zeros: uploaded piece by piece, without building a kernel. */
 compute_status tensor_create_zero(compute_device *device, compute_dtype dtype, compute_shape shape,
                                   compute_tensor **tensor);
+
+/* compute_tensor_wrap of dense elements at any address. Kernels must not read them as they lie:
+ * they are frozen and packed, or moved by tensor_align before that. */
+compute_status tensor_wrap_unaligned(compute_device *device, compute_dtype dtype,
+                                     compute_shape shape, void *data,
+                                     compute_release_function release, void *user,
+                                     compute_tensor **tensor);
+
+/* From now on its elements lie at `data`, aligned, where the caller has copied them. Nobody reads
+ * the tensor meanwhile. */
+void tensor_align(compute_tensor *tensor, void *data);
 
 /* Bytes from the first element to the end of the last; 0 if there is none. */
 uint64_t tensor_span_bytes(const compute_tensor *tensor);
 
-/* Bytes of the elements without gaps. */
+/* Bytes of the elements if they were dense. */
 uint64_t tensor_dense_bytes(const compute_tensor *tensor);
 
 /* ---- Memory scopes --------------------------------------------------------------------------- */
@@ -40,7 +51,7 @@ uint64_t tensor_dense_bytes(const compute_tensor *tensor);
 /* Called for every new tensor: registers it with the innermost scope of this thread, if any. */
 compute_status scope_register(compute_tensor *tensor);
 
-/* Called when a tensor dies; any thread. */
+/* Called when a tensor is freed; any thread. */
 void scope_forget(compute_tensor *tensor);
 
 /* ---- Plain copies ---------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading, writing and copying tensors.
  *
- * Bytes cross between host and device, and between devices, only as dense blocks. What is strided
- * or of another dtype is rearranged on its device by a COPY kernel, with a dense temporary tensor
- * where one is needed. A device without such a kernel is served by plain loops on the host, over
- * the stretch of memory that the tensor spans. */
+ * Bytes are transferred between host and device, and between devices, only as dense blocks. A COPY
+ * kernel on the device rearranges strided tensors and converts dtypes, with a dense temporary
+ * tensor if needed. For a device without such a kernel, plain loops on the host do this, over the
+ * memory that the tensor spans. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -27,10 +27,10 @@ static compute_context *context_of(const compute_tensor *tensor) {
   return tensor->buffer->device->context;
 }
 
-/* The stretch of a tensor's memory as the host sees it: its own address, or a copy. */
+/* The memory that a tensor spans, as seen by the host: in place, or a copy. */
 typedef struct host_stretch {
   void *data;
-  void *copy; /* to be freed; NULL if the device's memory is addressed itself */
+  void *copy; /* to be freed; NULL if the device's memory is addressed directly */
 } host_stretch;
 
 static compute_status open_stretch(const compute_tensor *tensor, const char *operation, bool load,
@@ -58,7 +58,7 @@ static compute_status store_stretch(const compute_tensor *tensor, const host_str
 static compute_status rearrange_on_host(compute_tensor *destination, const compute_tensor *source,
                                         const char *operation) {
   host_stretch to = {0}, from = {0};
-  /* What lies between strided elements must come back as it was. */
+  /* The bytes between strided elements must be preserved. */
   bool has_gaps = !compute_tensor_is_dense(destination);
   compute_status status = open_stretch(source, operation, true, &from);
   if (!status) status = open_stretch(destination, operation, has_gaps, &to);
@@ -150,15 +150,16 @@ static compute_status check_host_copy(const compute_tensor *tensor, const char *
 }
 
 static compute_status check_writable(const compute_tensor *tensor, const char *operation) {
-  if (!tensor->read_only) return COMPUTE_OK;
+  const bool frozen = buffer_is_frozen(tensor->buffer);
+  if (!tensor->read_only && !frozen) return COMPUTE_OK;
   char text[192];
-  return error_set(context_of(tensor), COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                   "%s %s is a broadcast view or has overlapping elements, and is read-only",
-                   compute_dtype_name(tensor->dtype),
-                   compute_shape_text(tensor->shape, text, sizeof text));
+  return error_set(
+      context_of(tensor), COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s %s is %s read-only",
+      compute_dtype_name(tensor->dtype), compute_shape_text(tensor->shape, text, sizeof text),
+      frozen ? "frozen, and therefore" : "a broadcast view or has overlapping elements, and is");
 }
 
-/* Returns `status`, after naming the public call in the error of what it used. */
+/* Returns `status`, after naming the public call in the error. */
 static compute_status named(compute_status status, const compute_tensor *tensor,
                             const char *operation) {
   if (status) error_attribute(context_of(tensor), operation);
@@ -220,7 +221,7 @@ static compute_status check_copy(const compute_tensor *destination, const comput
   return check_writable(destination, operation);
 }
 
-/* Whether the two may share bytes: decided by the stretches that they span. */
+/* Whether the two may share bytes, by the ranges that they span. */
 static bool may_overlap(const compute_tensor *a, const compute_tensor *b) {
   if (a->buffer != b->buffer) return false;
   return a->offset < b->offset + (int64_t)tensor_span_bytes(b) &&
@@ -249,7 +250,7 @@ static compute_status copy_within(compute_tensor *destination, const compute_ten
   return status;
 }
 
-/* The dtype changes on the side where fewer bytes have to travel. */
+/* Converts on the side that minimises the bytes to transfer. */
 static compute_status copy_across(compute_tensor *destination, const compute_tensor *source,
                                   const char *operation) {
   bool narrow_first = compute_dtype_size(destination->dtype) < compute_dtype_size(source->dtype);

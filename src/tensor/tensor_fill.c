@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Tensors of one value and of random numbers.
  *
- * On devices with kernels both are MAP programs. What varies from call to call (the value, the
- * seed, the bounds) is read from a small tensor rather than written into the program, so that one
- * kernel serves all calls. Elsewhere, and where a launch would cost more than the work, the host
- * makes the elements piece by piece and uploads them; the results are equal to the last bit. */
+ * On devices with kernels both are MAP programs. Values that vary between calls (the value, the
+ * seed, the bounds) are read from a small tensor instead of being part of the program, so that one
+ * kernel serves all calls. Otherwise, and if a launch would cost more than the work, the host
+ * computes the elements piece by piece and uploads them; the results are identical bit for bit. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -21,13 +21,13 @@
 #include "type/shape.h"
 #include "tensor/tensor.h"
 
-#define SMALL_BYTES 2048    /* made on the host on any device */
+#define SMALL_BYTES 2048    /* computed on the host for any device */
 #define PIECE_BYTES 1048576 /* of host memory at a time */
 
 /* ---- Making elements ----------------------------------------------------------------------- */
 
-/* What a program reads beside the element's position. Everything after the key is of the program's
- * type, one element in eight bytes. */
+/* A program's inputs besides the element's position. Everything after the key has the program's
+ * type, one element per eight bytes. */
 typedef struct fill_values {
   unsigned char bytes[32];
   uint32_t count; /* of 8-byte slots */
@@ -245,15 +245,15 @@ static void random_program(program_builder *builder, compute_dtype dtype) {
   program_store(builder, program_apply(builder, COMPUTE_I_MIN, type, sum, limit, 0));
 }
 
-/* `value` as the dtype holds it. */
+/* `value` rounded to the dtype. */
 static double rounded(compute_dtype dtype, double value) {
   unsigned char element[8];
   dtype_store(dtype, element, value);
   return dtype_load(dtype, element);
 }
 
-/* The largest number of the dtype below `high`, which is one itself. Half-width floats are ordered
- * as their bits are, once those of negative ones are counted downwards. */
+/* The largest number of the dtype below `high`, which is one itself. 16-bit floats are ordered like
+ * their bits, with those of negative ones reversed. */
 static double below(compute_dtype dtype, double high) {
   if (dtype == COMPUTE_F64) return nextafter(high, -INFINITY);
   if (dtype == COMPUTE_F32) return (double)nextafterf((float)high, -INFINITY);

@@ -70,8 +70,8 @@ compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis, i
   int64_t strides[COMPUTE_MAX_RANK];
   memcpy(strides, tensor->strides, sizeof strides);
   shape.size[at] = count;
-  /* An empty view stays at the tensor's start, so that it never points past the buffer; and a step
-   * that is not taken must not overflow. */
+  /* An empty view keeps the tensor's start, so that it never points past the buffer; and an unused
+   * step must not overflow. */
   int64_t offset = tensor->offset;
   if (shape_count(shape) > 0) {
     offset += start * strides[at] * (int64_t)compute_dtype_size(tensor->dtype);
@@ -106,7 +106,7 @@ compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axe
   return create_view(tensor, operation, shape, strides, tensor->offset, false, view);
 }
 
-/* Replaces the one size of −1 by what makes the count right. False if there is no such size. */
+/* Replaces a size of −1 by the inferred one. False if there is no valid size. */
 static bool infer_size(compute_shape *shape, int64_t count) {
   int32_t open = -1;
   int64_t known = 1;

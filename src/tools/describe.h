@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Words for what a context reports, shared by the command-line programs. */
+/* Texts for what a context reports, shared by the command-line programs. */
 #ifndef TOOLS_DESCRIBE_H
 #define TOOLS_DESCRIBE_H
 
@@ -22,7 +22,7 @@ const char *describe_device_type(compute_device_type type);
  * `text`; empty if none of the variables is set. */
 void describe_cache_folder(char *text, size_t text_bytes);
 
-/* Whether "NAME=value" sets one of the variables that steer OpenBLAS or OpenMP. */
+/* Whether "NAME=value" sets one of the variables that control OpenBLAS or OpenMP. */
 bool describe_is_blas_variable(const char *assignment);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Strings of any bytes as JSON strings: the environment, paths and error texts of other libraries
- * are not always UTF-8, but JSON must be. */
+/* Strings of any bytes as JSON strings: the environment, paths and error messages of other
+ * libraries are not always UTF-8, but JSON must be. */
 #include "tools/json_text.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-/* A JSON string; bytes that are not UTF-8 become U+FFFD, so that there always is one. NULL gives
- * JSON null. Returns NULL only when memory is short. */
+/* A JSON string; bytes that are not UTF-8 become U+FFFD. NULL gives JSON null. Returns NULL only
+ * when out of memory. */
 json_t *json_text(const char *text);
 
 /* The value, or JSON null for NaN and infinities, which JSON lacks. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Command lines: one row for each option of a program, from which parsing, messages, --help, the
- * manual page and completions of shells are made. Every program has --help (-h) and --version, and
- * --help-all if it has options for developers; options are given as "--opt value" or "--opt=value",
- * and "--" ends them. Nothing here needs libcompute, so that the generator of the pages can be
- * built for the machine that builds. */
+/* Command lines: a program's table of options, one row each, drives parsing, messages, --help, the
+ * manual page and shell completions. Every program has --help (-h) and --version, and --help-all if
+ * it has options for developers; options are given as "--opt value" or "--opt=value", and "--" ends
+ * them. Nothing here needs libcompute, so that the generator of the pages can be built for the
+ * build machine. */
 #ifndef TOOLS_OPTION_H
 #define TOOLS_OPTION_H
 
@@ -22,15 +22,15 @@ typedef enum option_kind {
   OPTION_NAMES,   /* const char *: text with commas; `choices` are only suggestions */
   OPTION_FILE,    /* const char * */
   OPTION_DEVICE,  /* const char *: the name of a device */
-  OPTION_DEVICES, /* const char *: names with commas, or one of `choices` */
+  OPTION_DEVICES, /* const char *: names separated by commas, or one of `choices` */
   OPTION_WORD,    /* const char *: one of `choices` */
-  OPTION_WORDS,   /* const char *: some of `choices` with commas */
-  OPTION_CHOICE,  /* int32_t: the place of one of `choices` */
+  OPTION_WORDS,   /* const char *: some of `choices`, separated by commas */
+  OPTION_CHOICE,  /* int32_t: the index of one of `choices` */
   OPTION_COUNT,   /* int64_t: a whole number within least … most */
-  OPTION_BYTES,   /* int64_t: a whole number, perhaps with K, M or G after it */
+  OPTION_BYTES,   /* int64_t: a whole number, optionally followed by K, M or G */
   OPTION_NUMBER,  /* double within least … most */
   OPTION_SIZE,    /* size_value: RxC or N, each within least … most */
-  OPTION_LIST,    /* list_value: up to `most` numbers with commas, each above `least` */
+  OPTION_LIST,    /* list_value: up to `most` numbers separated by commas, each above `least` */
   OPTION_RANGE,   /* compute_range: LOW:HIGH or one number, each within least … most */
   OPTION_MAP      /* map_value: a number within least … most, or a file */
 } option_kind;
@@ -54,7 +54,7 @@ typedef struct text_list {
   int32_t count;
 } text_list;
 
-/* A number, or a file that holds one for every pixel. */
+/* A number, or a file with one number per pixel. */
 typedef struct map_value {
   double number;
   const char *file; /* NULL: the number */
@@ -68,16 +68,16 @@ typedef struct option_row {
   char letter;                /* 'o' for -o; 0: none */
   const char *value;          /* as shown in the help; NULL for flags */
   const char *help;           /* a phrase, for the help and the manual page */
-  const char *more;           /* sentences for the manual page alone; may be NULL */
+  const char *more;           /* sentences only for the manual page; may be NULL */
   double least, most;         /* both 0: any finite number */
   const char *const *choices; /* ends with NULL */
-  bool neutral;               /* the bytes of a result do not depend on it */
-  bool internal;              /* for developers: --help-all shows it */
+  bool neutral;               /* does not affect the bytes of a result */
+  bool internal;              /* for developers: only --help-all shows it */
   bool many;           /* may be given more than once; TEXT or FILE: the field is a text_list */
-  const char *section; /* heading, for the first of a group */
+  const char *section; /* heading, for the first option of a group */
 } option_row;
 
-#define MANY_COUNT 9e15 /* the largest count: a double holds it exactly */
+#define MANY_COUNT 9e15 /* the largest count: a double still holds it exactly */
 
 /* A subcommand. */
 typedef struct option_command {
@@ -88,8 +88,8 @@ typedef struct option_command {
   const char *text;      /* "fits the spots of a movie" */
 } option_command;
 
-/* A section of the manual page. A line of `text` is a paragraph, or with a tab "term\tmeaning", or
- * with two spaces before it as it is. Words between `…` are bold. */
+/* A section of the manual page. A line of `text` is a paragraph; with a tab, "term\tmeaning"; after
+ * two spaces, verbatim. Words between `…` are bold. */
 typedef struct option_section {
   const char *heading;
   const char *text;
@@ -97,10 +97,11 @@ typedef struct option_section {
 } option_section;
 
 typedef struct option_program {
-  const char *name;            /* "compute-fit" */
-  const char *summary;         /* for the page's NAME: "fit Gaussian spots in camera images" */
-  const char *const *synopsis; /* lines after the name, ends with NULL; NULL where commands are */
-  const char *description;     /* paragraphs as in a section; shown by --help, too */
+  const char *name;               /* "compute-fit" */
+  const char *summary;            /* for the page's NAME: "fit Gaussian spots in camera images" */
+  const char *const *synopsis;    /* lines after the name, ends with NULL; NULL if there are
+                                   * commands */
+  const char *description;        /* paragraphs as in a section; shown by --help, too */
   const option_command *commands; /* ends with a row of zeros; NULL: none */
   option_kind operand;            /* of a program without commands */
   const option_row *rows;
@@ -108,21 +109,20 @@ typedef struct option_program {
   const option_section *sections; /* ends with a row of zeros */
 } option_program;
 
-/* What the command line said apart from the fields of its options. The first member of every
- * program's struct of arguments. */
+/* What was on the command line, besides the options' values. The first member of every program's
+ * struct of arguments. */
 typedef struct option_line {
   const option_program *program;
-  uint32_t command;  /* the bit of the subcommand */
-  uint64_t given[2]; /* bit i: row i was on the command line */
-  uint64_t
-      fingerprint;     /* of the options that are not neutral, as they were written, in any order */
-  const char *operand; /* the one argument that is not an option; NULL: none */
+  uint32_t command;     /* the bit of the subcommand */
+  uint64_t given[2];    /* bit i: row i was on the command line */
+  uint64_t fingerprint; /* of the options that are not neutral, as written, in any order */
+  const char *operand;  /* the one argument that is not an option; NULL: none */
 } option_line;
 
 /* Reads argv[1] … argv[argc − 1] into `arguments`, whose first member is an option_line and whose
- * other fields hold their defaults. True if the program is to run. False if it is to end with
- * *status: help or the version was asked for and printed, or the arguments are wrong, and standard
- * error says what and what would be right. */
+ * other fields hold their defaults. True if the program should run. False if it should end with
+ * *status: help or the version was printed, or the arguments are wrong and a message on standard
+ * error says so. */
 bool option_read(const option_program *program, int argc, char **argv, void *arguments,
                  int *status);
 
@@ -138,9 +138,9 @@ void option_say(const option_program *program, const char *format, ...) COMPUTE_
 /* The nearest of `words` (ends with NULL) to `word`, or NULL if none is near. */
 const char *option_nearest(const char *word, const char *const *words);
 
-/* ---- What the table is written out as -------------------------------------------------------- */
+/* ---- Output of the table --------------------------------------------------------------------- */
 
-/* Whether a command has an option; command 0 stands for none, or all. */
+/* Whether a command has an option; command 0: none, or all. */
 bool option_applies(const option_row *row, uint32_t command);
 
 /* The i-th of --help, --version and --help-all as rows; NULL past the end. */

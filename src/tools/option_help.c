@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --help from a program's table of options, for terminals of 80 columns. */
+/* Prints --help from a program's table of options, for terminals of 80 columns. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@ static int width_of(const char *text, size_t bytes) {
   return width;
 }
 
-/* Prints words from `column` on, and lines after the first one from `indent`. Backquotes mark bold
- * words of the manual page and are left out. Ends the line. */
+/* Prints wrapped text from `column` on, with further lines indented to `indent`, and ends the line.
+ * Backquotes, which mark bold words in the manual page, are omitted. */
 static void print_wrapped(const char *text, size_t bytes, int indent, int column) {
   const char *end = text + bytes;
   bool first = true;

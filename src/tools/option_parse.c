@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a command line by a program's table of options: text becomes numbers, and what would have
- * been right becomes text. */
+/* Reads a command line by a program's table of options: converts text to values, and describes what
+ * is allowed in error messages. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -109,7 +109,7 @@ static bool parse_words(const option_row *row, const char *text) {
   }
 }
 
-/* What is not a number is the name of a file; a number out of bounds is an error. */
+/* Anything but a number is a file name; a number out of bounds is an error. */
 static bool parse_map(const option_row *row, const char *text, map_value *value) {
   value->file = NULL;
   if (parse_number(row, text, &value->number)) return true;
@@ -142,9 +142,9 @@ static bool parse_value(const option_row *row, const char *text, void *field) {
   return false;
 }
 
-/* ---- What is allowed, in words ------------------------------------------------------------- */
+/* ---- Descriptions of allowed values -------------------------------------------------------- */
 
-/* Text that grows up to its size. */
+/* A text buffer of fixed size. */
 typedef struct words {
   char text[600];
   size_t length;
@@ -171,19 +171,19 @@ static void add_bounds(words *w, const option_row *row) {
     words_add(w, " from %g to %g", row->least, row->most);
 }
 
-/* Adds what is allowed: "a number above 0". */
+/* Appends a description: "a number above 0". */
 static void add_allowed(words *w, const option_row *row) {
   switch (row->kind) {
   case OPTION_FLAG: words_add(w, "given without a value"); break;
   case OPTION_TEXT: words_add(w, "text that is not empty"); break;
-  case OPTION_NAMES: words_add(w, "names with commas between them"); break;
-  case OPTION_FILE: words_add(w, "the name of a file"); break;
-  case OPTION_DEVICE: words_add(w, "the name of a device, such as cpu or cuda:0"); break;
-  case OPTION_DEVICES: words_add(w, "names of devices with commas, such as cpu,cuda:0"); break;
+  case OPTION_NAMES: words_add(w, "names separated by commas"); break;
+  case OPTION_FILE: words_add(w, "a file name"); break;
+  case OPTION_DEVICE: words_add(w, "a device name, such as cpu or cuda:0"); break;
+  case OPTION_DEVICES: words_add(w, "device names separated by commas, such as cpu,cuda:0"); break;
   case OPTION_WORD:
   case OPTION_CHOICE:
   case OPTION_WORDS:
-    words_add(w, row->kind == OPTION_WORDS ? "a list, with commas, of" : "one of");
+    words_add(w, row->kind == OPTION_WORDS ? "a list, separated by commas, of" : "one of");
     for (size_t i = 0; row->choices[i]; i++) words_add(w, "%s %s", i ? "," : "", row->choices[i]);
     break;
   case OPTION_COUNT:
@@ -201,7 +201,8 @@ static void add_allowed(words *w, const option_row *row) {
     words_add(w, ", such as 5x9, or one number for both");
     break;
   case OPTION_LIST:
-    words_add(w, "up to %g numbers%s with commas", row->most, row->least == 0 ? " above 0" : "");
+    words_add(w, "up to %g numbers%s, separated by commas", row->most,
+              row->least == 0 ? " above 0" : "");
     break;
   case OPTION_RANGE:
     words_add(w, "a number or a range LOW:HIGH");
@@ -223,7 +224,8 @@ static size_t least_of(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours that make one word of the other. */
+/* The number of insertions, deletions, replacements and swaps of neighbours that turn one word into
+ * the other. */
 static size_t distance(const char *a, const char *b) {
   const size_t n = strlen(a), m = strlen(b);
   size_t row[3][LONGEST_WORD + 1];
@@ -242,7 +244,7 @@ static size_t distance(const char *a, const char *b) {
   return row[n % 3][m];
 }
 
-/* 0 for what the word begins; SIZE_MAX for what is not near. */
+/* 0 if the word is a prefix of it; SIZE_MAX if it is not near. */
 static size_t farness(const char *word, const char *candidate) {
   const size_t length = strlen(word), apart = distance(word, candidate);
   if (length > 1 && !strncmp(word, candidate, length)) return 0;
@@ -402,7 +404,7 @@ static bool say_no_value(const option_line *line, const option_row *row) {
 
 /* ---- The command line ---------------------------------------------------------------------- */
 
-/* FNV-1a of "--name=value", to be summed up over all options. */
+/* FNV-1a of "--name=value", summed over all options. */
 static uint64_t hash_option(const char *name, const char *value) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
@@ -411,8 +413,8 @@ static uint64_t hash_option(const char *name, const char *value) {
   return hash;
 }
 
-/* What is in an argument that begins with '-': how long the option's name is, and its value, which
- * follows a '=' or a letter; NULL: none. */
+/* Parts of an argument that begins with '-': the length of the option's name, and its value, after
+ * '=' or a single letter; NULL: none. */
 static const char *split(const option_line *line, const char *argument, size_t *length) {
   *length = strlen(argument);
   if (argument[1] == '-') {
@@ -428,13 +430,13 @@ static const char *split(const option_line *line, const char *argument, size_t *
   return argument + 2 + (argument[2] == '=');
 }
 
-/* Whether the value that follows is rather an option: its own value has been forgotten. */
+/* Whether the next argument is an option, so that the value is missing. */
 static bool is_option(const option_line *line, const char *argument) {
   return !strncmp(argument, "--", 2) &&
          (!argument[2] || find_row(line->program, argument, strcspn(argument, "=")));
 }
 
-/* Where another value of an option goes; NULL if there are too many. */
+/* Where the next value of an option is stored; NULL if there are too many. */
 static const char **next_of_list(text_list *list) {
   return list->count < TEXT_LIST_MOST ? &list->value[list->count++] : NULL;
 }
@@ -492,7 +494,7 @@ static bool parse_operand(option_line *line, char *argument) {
   return true;
 }
 
-/* --help, --version and --help-all, which end the program wherever they are. */
+/* --help, --version and --help-all, which end the program wherever they occur. */
 static bool print_common(const option_line *line, const char *argument, int *status) {
   const option_row *row = NULL;
   for (size_t i = 0; (row = option_common(line->program, i)); i++)
@@ -522,8 +524,8 @@ bool option_read(const option_program *program, int argc, char **argv, void *arg
         size_t length;
         split(line, argv[i], &length);
         if (find_row(program, argv[i], length))
-          return wrong(line, "the command goes before %.*s; see %s --help", (int)length, argv[i],
-                       program->name);
+          return wrong(line, "the command must come before %.*s; see %s --help", (int)length,
+                       argv[i], program->name);
         return say_unknown(line, argv[i], length);
       }
       if (!parse_option(line, argc, argv, &i)) return false;

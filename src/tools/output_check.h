@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a file can be written, asked before the work whose result it is to hold. */
+/* Checks that a file can be written, before the work whose result it is to hold. */
 #ifndef TOOLS_OUTPUT_CHECK_H
 #define TOOLS_OUTPUT_CHECK_H
 
 #include "tools/option.h"
 
-/* EXIT_GOOD if `path`, the value of `option`, can be created or written, also for NULL and "-";
- * else EXIT_FAILED, after a message. Creates and changes nothing, so that a later write can still
+/* EXIT_GOOD if `path`, the value of `option`, can be created or written, or is NULL or "-";
+ * otherwise EXIT_FAILED, after a message. Creates and changes nothing, so a later write can still
  * fail. */
 int output_check(const option_program *program, const char *option, const char *path);
 

@@ -44,8 +44,8 @@ bool progress_due(const progress_bar *bar) {
   return bar->drawn <= 0 || clock_seconds() - bar->drawn >= pause;
 }
 
-/* "[####....]  50%  " before a text of `length` characters. The bar gives way to it where the line
- * is short; one column stays free, since a full line would wrap. */
+/* "[####....] 50% " before a text of `length` characters. The bar shrinks if the line is short; one
+ * column stays free, since a full line would wrap. */
 static void draw_bar(double fraction, int length, char *text, size_t bytes) {
   char drawn[BAR_WIDTH + 1];
   const int around = 9, room = terminal_columns(stderr) - 1 - length - around;
@@ -91,7 +91,7 @@ void progress_hide(progress_bar *bar) {
   bar->visible = false;
 }
 
-/* ---- Words --------------------------------------------------------------------------------- */
+/* ---- Texts --------------------------------------------------------------------------------- */
 
 char *progress_time(double seconds, char *text, size_t bytes) {
   const long long whole = seconds > 0 && seconds < 1e12 ? (long long)ceil(seconds) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs know of the terminal they write to, and the bar that shows how far they are. */
+/* Properties of the terminal, and the progress bar. */
 #ifndef TOOLS_TERMINAL_H
 #define TOOLS_TERMINAL_H
 
@@ -9,7 +9,7 @@
 
 #include "compute/export.h"
 
-/* Whether a line of `file` can be drawn again: it is a terminal, and TERM is not "dumb". */
+/* Whether a line of `file` can be redrawn: it is a terminal, and TERM is not "dumb". */
 bool terminal_redraws(FILE *file);
 
 /* Whether `file` may have colours: as above, and NO_COLOR is not set. */
@@ -18,32 +18,31 @@ bool terminal_has_colours(FILE *file);
 /* The width of the terminal; 80 where there is none. */
 int terminal_columns(FILE *file);
 
-/* A line on standard error. On a terminal it changes in place; elsewhere, if `every` is set, a line
- * is written at once and then again at this interval in seconds. Zeros are a bar that shows
- * nothing. */
+/* A line on standard error. On a terminal it is redrawn in place; elsewhere, if `every` is set, a
+ * line is written at once and then at this interval in seconds. A zeroed bar shows nothing. */
 typedef struct progress_bar {
   bool redraws;
   double every; /* seconds; 0: nothing unless on a terminal */
-  double drawn; /* when it was last; 0: never */
+  double drawn; /* when it was last drawn; 0: never */
   bool visible;
 } progress_bar;
 
 /* A bar that is shown, or with `quiet` is not. */
 progress_bar progress_begin(bool quiet, double every);
 
-/* Whether it is time to draw again; what a caller draws when this is false is not seen. */
+/* Whether it is time to redraw; drawing earlier has no effect. */
 bool progress_due(const progress_bar *bar);
 
-/* Draws "[####....]  47%  text", at most ten times a second; a fraction below 0 is not known and
+/* Draws "[####....] 47% text", at most ten times a second; a negative fraction means unknown and
  * leaves only the text. */
 void progress_draw(progress_bar *bar, double fraction, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 
-/* The same whenever it is called: for what takes long from here on. */
+/* The same, but draws at once: before something that takes long. */
 void progress_draw_now(progress_bar *bar, double fraction, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 
-/* Takes the line away, so that others can be written; the next drawing brings it back. */
+/* Erases the line, so that other output can be written; the next drawing restores it. */
 void progress_hide(progress_bar *bar);
 
 /* "3:07", "1:02:59" in `text`, which is returned. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checkpoints: one file of named tensors with all that a run needs to go on bit for bit: the
- * model's parameters and statistics ("model."), what the trainer keeps from step to step
+/* Checkpoints: one file of named tensors with everything that a run needs to continue bit for bit:
+ * the model's parameters and statistics ("model."), what the trainer keeps from step to step
  * ("optimizer.", "gradients.", "loss_scale.") and its counters ("trainer.counters").
  *
  * Reading checks every name, dtype and shape and has everything in memory before anything changes.
@@ -17,8 +17,10 @@
 #include "train/dataset.h"
 #include "train/trainer.h"
 
-#define LAYOUT       1
-#define MOST_COUNTED (INT64_C(1) << 53) /* by now; nothing that goes on from there overflows */
+#define LAYOUT 1
+#define MOST_COUNTED                                                                               \
+  (INT64_C(1) << 53) /* limit of the counters, so that continuing does not                         \
+                      * overflow */
 
 enum { COUNTER_LAYOUT, COUNTER_UPDATES, COUNTER_BATCHES, COUNTER_EPOCHS, COUNTER_SEED, COUNTERS };
 
@@ -27,7 +29,7 @@ typedef struct checkpoint {
   compute_trainer *trainer;
   const char *operation;
   restore_entry *entries; /* the model's, the trainer's, the counters */
-  char **names;           /* owned, of the model's */
+  char **names;           /* owned; of the model's tensors */
   size_t count;
   compute_tensor *counters;
 } checkpoint;

@@ -145,7 +145,7 @@ static uint64_t multiply_high(uint64_t a, uint64_t b) {
 }
 
 /* Fisher and Yates' shuffle as Durstenfeld wrote it (CACM 7, 1964, algorithm 235), with the random
- * numbers of Philox's counters. A number of 64 bits is off uniform by count / 2⁶⁴. */
+ * numbers of Philox's counters. The bias of a 64-bit number is count / 2⁶⁴. */
 void dataset_shuffle(int64_t *items, int64_t count, uint64_t seed, uint32_t epoch,
                      uint32_t stream) {
   uint32_t words[4] = {0};
@@ -175,12 +175,12 @@ static int compare_items(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Which of the data's an item is. */
+/* The index of an item in the shared data. */
 static int64_t place_of(const compute_dataset *dataset, int64_t item) {
   return dataset->items ? dataset->items[item] : item;
 }
 
-/* Draws the items that `taken` is to have, and leaves it and `kept` in ascending order. */
+/* Draws the items of `taken`; both it and `kept` are ascending. */
 static void draw(const compute_dataset *dataset, uint64_t seed, int64_t *drawn, int64_t *kept,
                  int64_t kept_count, int64_t *taken, int64_t taken_count) {
   dataset_shuffle(drawn, dataset->count, seed, 0, STREAM_SPLIT);
@@ -234,7 +234,7 @@ compute_status compute_dataset_split(compute_dataset *dataset, double fraction, 
 
 /* ---- Gathering ----------------------------------------------------------------------------- */
 
-#define TASK_BYTES 262144 /* less is not worth waking a thread for */
+#define TASK_BYTES 262144 /* less is not worth waking a thread */
 
 typedef struct gather_call {
   const compute_dataset *dataset;
@@ -245,7 +245,7 @@ typedef struct gather_call {
   char *data;
 } gather_call;
 
-/* Items are cut into equal shares. */
+/* Items are divided into equal shares. */
 static void gather_share(void *argument, int64_t task, int32_t worker) {
   (void)worker;
   const gather_call *call = argument;
@@ -290,7 +290,7 @@ compute_status dataset_gather(const compute_dataset *dataset, const int64_t *ite
   return COMPUTE_OK;
 }
 
-/* ---- What fits a trainer ------------------------------------------------------------------- */
+/* ---- Checks for a trainer ------------------------------------------------------------------ */
 
 static compute_shape without_ones(compute_shape shape) {
   compute_shape kept = {.rank = 0};
@@ -315,7 +315,7 @@ static bool holds_all(compute_dtype dtype, compute_dtype other) {
   return low <= other_low && high >= other_high;
 }
 
-/* Integers for a port that does not hold all of their dtype. */
+/* Integers for a port whose dtype is narrower. */
 static compute_status check_range(const compute_dataset *dataset, dataset_part part,
                                   compute_dtype to, const char *operation) {
   const compute_dtype from = dataset_port(dataset, part).dtype;
@@ -392,8 +392,7 @@ compute_status dataset_check_labels(const compute_dataset *dataset, int64_t clas
 static compute_status read_array(compute_device *host, const char *operation, const char *path,
                                  compute_tensor **tensor) {
   unsigned char start[6] = {0};
-  int file =
-      open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* what is not a file is refused below */
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* other paths are refused below */
   if (file < 0) return file_error(host->context, operation, path, "open", errno);
   int code = file_read_at(file, 0, start, sizeof start);
   close(file);
@@ -504,7 +503,7 @@ compute_status compute_dataset_from_csv(compute_context *context, const char *pa
   const compute_status missing = error_if_null(context, operation, context, path, dataset);
   if (missing) return missing;
   compute_device *host;
-  compute_tensor *values; /* as f64, which every f32 and every label fits into */
+  compute_tensor *values; /* as f64, which holds every f32 and every label */
   compute_status status = dataset_host(context, operation, &host);
   if (!status) status = compute_csv_read(host, path, COMPUTE_F64, NULL, &values);
   if (status) return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a dataset, and what the trainer asks of it. */
+/* Internals of a dataset, and its interface for the trainer. */
 #ifndef TRAIN_DATASET_H
 #define TRAIN_DATASET_H
 
@@ -7,7 +7,7 @@
 
 typedef enum dataset_part { DATASET_INPUT = 0, DATASET_TARGET = 1 } dataset_part;
 
-/* What datasets that were split share. */
+/* The data shared by the parts of a split dataset. */
 typedef struct dataset_data {
   int32_t references; /* atomic */
   struct {
@@ -26,28 +26,27 @@ struct compute_dataset {
   int64_t *items; /* which of the data's, ascending; NULL: all */
 };
 
-/* Makes a dataset of two such tensors, which it takes over; on failure it releases them. */
+/* Creates a dataset from two such tensors, which it takes over; on failure it releases them. */
 compute_status dataset_create(compute_context *context, const char *operation,
                               compute_tensor *inputs, compute_tensor *targets,
                               compute_dataset **dataset);
 
-/* The CPU of the context, where the data lie. */
+/* The context's CPU, which holds the data. */
 compute_status dataset_host(compute_context *context, const char *operation, compute_device **host);
 
 /* dtype and shape of one item. */
 compute_batch_port dataset_port(const compute_dataset *dataset, dataset_part part);
 
 /* Writes the numbers of all items, 0 … count−1, to `items`: shuffled for an epoch, each order
- * equally likely, a function of seed, epoch and count alone. The same on every machine. */
+ * equally likely, a function of only seed, epoch and count. The same on every machine. */
 void dataset_order(const compute_dataset *dataset, uint64_t seed, uint32_t epoch, int64_t *items);
 
-/* The same for any count and purpose; `stream` keeps purposes apart. */
+/* The same for any count and purpose; `stream` separates purposes. */
 void dataset_shuffle(int64_t *items, int64_t count, uint64_t seed, uint32_t epoch, uint32_t stream);
 
-/* Whether items can be gathered for these ports: shapes are alike but for axes of size 1, and
- * dtypes can be converted so that a number stays what it is up to a float's rounding: between
- * floats, from integers and bool to floats, from those to i32 and i64 (if all fit).
- * COMPUTE_ERROR_SHAPE, _DTYPE, _OVERFLOW. */
+/* Whether items can be gathered for these ports: shapes match apart from axes of size 1, and dtypes
+ * convert without changing values beyond float rounding: between floats, from integers and bool to
+ * floats, from those to i32 and i64 (if all fit). COMPUTE_ERROR_SHAPE, _DTYPE, _OVERFLOW. */
 compute_status dataset_check(const compute_dataset *dataset, const compute_batch_port *input,
                              const compute_batch_port *target, const char *operation);
 

@@ -24,7 +24,7 @@ double train_accuracy(const compute_trainer *trainer, int64_t correct, double it
   }
 }
 
-/* Nothing is under way then, and the first replica has the model's weights. */
+/* Then nothing is in progress, and the first replica has the model's weights. */
 static compute_status settle(compute_trainer *trainer) {
   const compute_status status = train_drain(trainer);
   return !status && train_has_copies(trainer) ? train_spread(trainer) : status;
@@ -32,7 +32,7 @@ static compute_status settle(compute_trainer *trainer) {
 
 /* ---- Scores -------------------------------------------------------------------------------- */
 
-/* One batch on its way to the model. */
+/* One batch for the model. */
 typedef struct score_batch {
   compute_tensor *inputs, *targets; /* on the host, for at most a batch */
   int64_t *order;
@@ -204,7 +204,7 @@ compute_status compute_trainer_predict(compute_trainer *trainer, const compute_t
   compute_tensor *made = NULL;
   for (int64_t first = 0; !status && first < count; first += most) {
     const int64_t items = count - first < most ? count - first : most;
-    /* A view is a new handle of the same elements, which an input is only read through. */
+    /* A view is a new handle for the same elements; inputs are only read. */
     status = predict_items(trainer, (compute_tensor *)inputs, first, items, &made);
   }
   if (status)

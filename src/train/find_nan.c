@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding the operation that first made a number that is not finite.
+/* Finding the first operation with a non-finite result.
  *
- * The forward pass is recorded again as it was, with a check of every node: one flag each, all
- * in one vector. The weights are those of the batch, since the step has been left out. */
+ * The forward pass is recorded again, with a check of every node: one flag each, all in one vector.
+ * The weights are those of the batch, since the step was not applied. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -123,7 +123,7 @@ compute_status train_find_nan(compute_trainer *trainer, const train_replica *rep
   if (!status)
     status =
         error_set_native(trainer->context, COMPUTE_ERROR_VALIDATION, 0, HERE,
-                         "lower the learning rate, clip the gradients, or look at the data",
+                         "lower the learning rate, clip the gradients, or check the data",
                          "the loss is %g; the first non-finite values come from %s", loss, first);
   base_release(values);
   base_release(q.nodes);

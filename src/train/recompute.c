@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory for arithmetic: activations are not kept for the backward pass but computed again, after
- * Chen et al. 2016 (arXiv 1604.06174).
+/* Gradient checkpointing: activations are not kept for the backward pass but recomputed, as in Chen
+ * et al. 2016 (arXiv 1604.06174).
  *
- * The parts of a sequential network are put together to about as many segments as the root of their
- * number. Of a segment only the result is kept. Where the backward pass first needs something else
- * of it, the segment's nodes are repeated, from its input behind a gate: a choice that is always
- * made the same way, but by a number that only the backward pass has. So the repetition cannot be
- * taken for what it repeats, nor be done before its turn. The last segment is not repeated: the
- * backward pass begins there.
+ * The n parts of a sequential network are grouped into about √n segments. Only a segment's result
+ * is kept. Where the backward pass first needs another value of it, the segment's nodes are
+ * duplicated, with its input behind a gate: a select whose outcome is always the same, but depends
+ * on a value that only the backward pass has. So the duplicate is neither merged with the original
+ * nor computed too early. The last segment is not duplicated: the backward pass begins there.
  *
- * A node follows its operands, so that the graph is copied to a new one instead of being changed.
+ * A node must follow its operands, so the graph is copied to a new one instead of being modified.
  */
 #include <math.h>
 #include <string.h>
@@ -55,13 +54,13 @@ compute_node train_record_model(train_record *record, compute_node x, compute_fo
 typedef struct transform {
   const train_record *record;
   compute_graph *from, *to;
-  uint32_t *map;      /* of each old node the new one */
-  uint32_t *again;    /* of each that is repeated the repetition; or NONE */
-  uint32_t *operands; /* of the node at work */
+  uint32_t *map;      /* for each old node the new one */
+  uint32_t *again;    /* for each duplicated node the duplicate; or NONE */
+  uint32_t *operands; /* of the current node */
   uint32_t latest;    /* the last float of the backward pass; or NONE */
 } transform;
 
-/* Old node `index` again, over new operands. */
+/* A copy of old node `index` with new operands. */
 static uint32_t emit(transform *t, uint32_t index, const uint32_t *operands) {
   const graph_node *old = &t->from->nodes[index];
   graph_node node = *old;
@@ -75,7 +74,7 @@ static uint32_t emit(transform *t, uint32_t index, const uint32_t *operands) {
   return made.id - 1; /* NONE after an error */
 }
 
-/* What must not be done twice in a step, or is there anyway. */
+/* Nodes that must not run twice in a step, or are available anyway. */
 static bool is_unrepeatable(const transform *t, uint32_t index) {
   const graph_node *node = &t->from->nodes[index];
   return node->input_count == 0 || graph_has_effects(t->from, node);
@@ -91,7 +90,7 @@ static const train_segment *segment_of(const transform *t, uint32_t index) {
   return NULL;
 }
 
-/* True, which nothing shows before `token` is known. */
+/* Always true, but not known before `token` is. */
 static compute_node always(compute_graph *graph, uint32_t token) {
   const compute_node flat = compute_reshape(graph, graph_handle(graph, token), COMPUTE_SHAPE(-1));
   const compute_node one =
@@ -109,7 +108,7 @@ static compute_node gate(compute_graph *graph, compute_node always_true, uint32_
 static void repeat(transform *t, const train_segment *segment, uint32_t token) {
   compute_graph *graph = t->to;
   const compute_node condition = always(graph, token);
-  uint32_t gated = NONE, behind = NONE; /* the segment's input, as a rule the only one */
+  uint32_t gated = NONE, behind = NONE; /* the segment's input, usually the only one */
   for (uint32_t i = segment->begin; i < segment->end && !graph->status; i++) {
     const graph_node *node = &t->from->nodes[i];
     if (node->op == OP_assign || node->op == OP_group || i == segment->result) continue;
@@ -129,7 +128,7 @@ static void repeat(transform *t, const train_segment *segment, uint32_t token) {
   }
 }
 
-/* A node of the backward pass; what it needs of the forward pass is kept, or repeated before. */
+/* A node of the backward pass; the forward values that it needs are kept, or duplicated first. */
 static void move_backward(transform *t, uint32_t index) {
   const graph_node *node = &t->from->nodes[index];
   uint32_t token = t->latest;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The devices of a trainer, and what each keeps of the model.
+/* The devices of a trainer, and each one's copy of the model.
  *
- * The first device works on the model's own tensors if they lie there. Every other device has
- * copies, which are brought up to date at the beginning of a step, so that a change which the
- * caller makes between two steps counts as well. With several devices the first one has copies of
- * the running statistics too: a step that fails elsewhere then leaves those of the model alone. */
+ * The first device works on the model's own tensors if they are there. Every other device has
+ * copies, which are updated at the beginning of a step, so that the caller's changes between two
+ * steps apply as well. With several devices the first one has copies of the running statistics,
+ * too, so that a step that fails elsewhere does not change the model's. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -66,7 +66,7 @@ compute_tensor *train_model_tensor(const compute_trainer *trainer, size_t index)
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
-/* What the replica uses for a tensor of the model: that itself, or a copy. */
+/* The replica's tensor for one of the model's: the same, or a copy. */
 static compute_status take_tensor(const compute_trainer *trainer, train_replica *replica,
                                   size_t index) {
   compute_layer_parameter p;
@@ -84,7 +84,7 @@ static compute_status take_tensor(const compute_trainer *trainer, train_replica 
   return status ? status : compute_tensor_copy(replica->tensors[index], p.tensor);
 }
 
-/* The small tensors of a slot; inputs and targets come when they are needed. */
+/* The small tensors of a slot; inputs and targets are created when needed. */
 static compute_status create_slot(const compute_trainer *trainer, const train_replica *replica,
                                   train_slot *slot) {
   compute_device *device = replica->device;

@@ -37,7 +37,7 @@ void train_record_release(train_record *record) {
   *record = (train_record){0};
 }
 
-/* The replica's own tensor in the place of the model's. */
+/* Replaces the model's tensor by the replica's. */
 static compute_status choose_own(void *user, compute_tensor *tensor, compute_tensor **own) {
   const train_record *record = user;
   for (size_t k = 0; k < record->trainer->tensor_count; k++) {
@@ -81,8 +81,8 @@ static compute_node as_dtype(compute_graph *graph, compute_node x, compute_dtype
   return compute_node_dtype(graph, x) == dtype ? x : compute_cast(graph, x, dtype);
 }
 
-/* Floats in the dtype to calculate in; pictures of small integers become floats. Wider integers
- * stay: they are indices. */
+/* Converts floats to the dtype of the computation, and images of small integers to floats. Wider
+ * integers are unchanged: they are indices. */
 static compute_node for_model(const train_record *record, compute_node x) {
   const compute_trainer_options *o = &record->trainer->options;
   const compute_dtype dtype = compute_node_dtype(record->graph, x);
@@ -96,9 +96,8 @@ static compute_node count_true(compute_graph *graph, compute_node condition) {
   return compute_sum(graph, compute_cast(graph, condition, COMPUTE_I64), COMPUTE_ALL_AXES, false);
 }
 
-/* A host notices a label outside before it goes on to the update. A device notes it and goes on:
- * there the step itself has to leave its update out, and the loss tells its reader to ask the
- * queue. */
+/* A host detects an invalid label before the update. A device only records it: there the step
+ * itself must skip its update, and the loss tells its reader to check the queue. */
 static void record_label_check(train_record *record, compute_node labels, int64_t classes) {
   compute_graph *graph = record->graph;
   if (record->replica->host || graph->status) return;
@@ -169,7 +168,7 @@ void train_record_forward(train_record *record, int64_t items, bool training, bo
       graph, compute_input(graph, o->input.dtype, dataset_batch_shape(o->input.item, items)),
       "input");
   nodes->seed = compute_input(graph, COMPUTE_I64, COMPUTE_SCALAR);
-  /* Before anything else, so that they carry their whole names. */
+  /* First, so that they have their full names. */
   compute_layer_nodes(o->model, graph, record->weights, record->trainer->weight_count);
   compute_node x = nodes->x;
   if (o->prepare != NULL) x = o->prepare(o->user, graph, x, training, nodes->seed);
@@ -194,8 +193,8 @@ void train_record_forward(train_record *record, int64_t items, bool training, bo
 
 /* ---- Gradients ----------------------------------------------------------------------------- */
 
-/* Those of the share that these items have in the mean over all batches of an update, times the
- * loss scale. */
+/* The gradients of these items' share in the mean over all batches of an update, times the loss
+ * scale. */
 static void record_gradients(train_record *record) {
   compute_trainer *trainer = record->trainer;
   compute_graph *graph = record->graph;
@@ -212,7 +211,7 @@ static void record_gradients(train_record *record) {
   train_record_recompute(record);
 }
 
-/* One vector of them all: one copy between devices instead of many. */
+/* Concatenates all into one vector: one copy between devices instead of many. */
 static compute_node flatten_gradients(train_record *record) {
   compute_graph *graph = record->graph;
   const size_t count = record->trainer->weight_count;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Running the plans of a step.
  *
- * With one device a batch is submitted to its queue, and who wants to know the loss waits. With
- * several, the devices that work on their own get their shares first, then those that compute on
- * this thread; when all are done, the first device sums and updates. */
+ * With one device a batch is submitted to its queue, and reading the loss waits. With several,
+ * asynchronous devices get their shares first, then those that compute on this thread; when all are
+ * done, the first device sums and updates. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -42,7 +42,7 @@ static double rate_now(const compute_trainer *trainer) {
                     trainer->updates, trainer->schedule_end);
 }
 
-/* Seed and learning rate of the batch to come. */
+/* Seed and learning rate of the next batch. */
 static compute_status write_numbers(const compute_trainer *trainer, train_slot *slot,
                                     size_t replica) {
   const uint64_t seed =
@@ -95,7 +95,7 @@ static void bind(binding_list *list, compute_node node, compute_tensor *tensor) 
   if (node.id != 0) list->items[list->count++] = (compute_binding){node, tensor};
 }
 
-/* Waits for what a batch that failed has left under way: the caller does not know the queue, and
+/* Waits for work that a failed batch has left in progress: the caller does not know the queue, and
  * may write to the weights next. */
 static compute_status settle(compute_trainer *trainer, compute_status status) {
   compute_error error;
@@ -135,7 +135,8 @@ static compute_status finish_alone(compute_trainer *trainer, train_slot *slot,
   if (!status) status = train_read_number(slot->loss, &outcome->loss);
   if (!status && trainer->update.correct.id != 0)
     status = train_read_integer(slot->correct, &outcome->correct);
-  /* A label outside. The queue may know more, unless it has been asked for an earlier batch. */
+  /* Reports an invalid label. The queue has the details, unless an earlier batch has already waited
+   * for it. */
   if (!status && outcome->correct < 0) {
     status = compute_queue_wait(trainer->replicas[0].queue);
     if (!status)
@@ -188,7 +189,7 @@ static compute_status submit_share(compute_trainer *trainer, train_replica *repl
   return status;
 }
 
-/* Shares on their devices; waits for all, also when one has failed. */
+/* Runs the shares on their devices; waits for all, even if one has failed. */
 static compute_status run_shares(compute_trainer *trainer, compute_tensor *inputs,
                                  compute_tensor *targets) {
   compute_status first = COMPUTE_OK;
@@ -323,7 +324,7 @@ static compute_status check_batch(const compute_trainer *trainer, const char *wh
                    compute_shape_text(shape, b, sizeof b));
 }
 
-/* A batch that nobody waits for: as a copy, since the caller may do with the tensors as he likes.
+/* A batch that is not waited for is copied, since the caller may modify the tensors.
  */
 static compute_status step_later(compute_trainer *trainer, const compute_tensor *inputs,
                                  const compute_tensor *targets) {

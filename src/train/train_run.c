@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Epochs over a dataset. While a device works on one batch, the next ones are put together. */
+/* Epochs over a dataset. While a device works on one batch, the next ones are gathered. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -166,7 +166,7 @@ static compute_status run_epoch(training_run *run) {
     status = add_outcome(run, slot);
     if (!status) status = gather(run, step * trainer->options.batch, slot);
     if (!status) status = train_submit(trainer, slot, p->x, p->target);
-    /* Nobody is told of a loss that is not known yet: the first batch of an epoch is waited for. */
+    /* Progress must not report an unknown loss: the first batch of an epoch is waited for. */
     const bool wait = depth == 1 || (run->options->progress && run->known == 0);
     if (!status && wait) status = add_outcome(run, slot);
     const bool last = step + 1 == run->steps;

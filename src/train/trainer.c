@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Trainers as objects: making, asking, freeing; what their options may be, and the learning rate.
+/* Trainers as objects: creation, queries, release; checks of their options, and the learning rate.
  */
 #include "train/trainer.h"
 
@@ -29,7 +29,7 @@ static void count_weights(compute_trainer *trainer) {
   }
 }
 
-/* What is added up until an update: on the first device, in a dtype that can hold sums. */
+/* Sums accumulated until an update: on the first device, in a dtype that can hold sums. */
 static compute_status create_sums(compute_trainer *trainer) {
   trainer->sums = base_allocate(trainer->weight_count, sizeof *trainer->sums);
   if (!trainer->sums)
@@ -119,10 +119,10 @@ void compute_trainer_release(compute_trainer *trainer) {
   base_release(trainer);
 }
 
-/* ---- Asking -------------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------------- */
 
-/* What a step on the first device takes: all tensors that live from step to step, what a batch is
- * bound to, and what the larger of its plans needs besides. */
+/* The memory of a step on the first device: all persistent tensors, a batch's tensors, and the
+ * temporaries of the larger plan. */
 static compute_status measure_memory(const compute_trainer *trainer, compute_trainer_info *info) {
   const train_replica *replica = &trainer->replicas[0];
   const bool alone = trainer->replica_count == 1;
@@ -186,7 +186,7 @@ static double cosine(const compute_schedule *schedule, int64_t update, int64_t p
 
 double train_rate(const compute_schedule *schedule, double rate, int64_t update, int64_t period) {
   if (schedule->period > 0) period = schedule->period;
-  /* The first update has a share of the rate already: with 0 it would be for nothing. */
+  /* The first update already has a nonzero rate: with 0 it would be wasted. */
   if (update < schedule->warm_up) rate *= (double)(update + 1) / (double)schedule->warm_up;
   switch (schedule->kind) {
   case COMPUTE_SCHEDULE_CONSTANT: return rate;
@@ -202,7 +202,7 @@ double train_rate(const compute_schedule *schedule, double rate, int64_t update,
 
 #define refuse(context, status, ...) error_set((context), (status), HERE, "" __VA_ARGS__)
 
-/* What an option must be beside a number of the dtype of the weights. */
+/* The range of an option, besides being representable in the dtype of the weights. */
 typedef enum allowed { NOT_NEGATIVE, BELOW_ONE, UP_TO_ONE } allowed;
 
 static compute_status check_number(compute_context *context, compute_dtype dtype, const char *name,
@@ -303,7 +303,7 @@ static compute_status check_loss(compute_context *context, compute_dtype dtype,
   return COMPUTE_OK;
 }
 
-/* The model's weights, against what is asked of them. */
+/* Checks the model's weights against the options. */
 static compute_status check_model(compute_context *context, const compute_trainer_options *o) {
   const size_t count = compute_layer_parameter_count(o->model);
   bool trainable = false;
@@ -344,7 +344,7 @@ static compute_status check_devices(compute_context *context, const compute_trai
                 "a batch of %" PRId64 " is too small for %zu devices", o->batch, o->device_count);
 }
 
-/* As a rule a layer could not be made, and nobody has looked: what was said then is worth more. */
+/* Usually creating a layer has failed unnoticed: the error of that is more useful. */
 static compute_status refuse_no_model(compute_context *context) {
   compute_error before;
   compute_error_get(context, &before);

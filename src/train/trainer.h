@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a trainer.
+/* Internals of a trainer.
  *
  * On one device a batch is one plan: forward, loss, gradients and update. On several, each replica
  * has a plan from its share of the batch to a flat vector of gradients, and the first device one
  * that sums these in the replicas' order and updates. Plans are recorded by step.c and update.c,
  * run by step_run.c.
  *
- * What a plan changes from batch to batch lies in tensors: the model's own, the optimizer's, sums
- * of gradients, the loss scale. All of them are listed, by name, for checkpoints. */
+ * The state that plans change is in tensors: the model's, the optimizer's, sums of gradients, the
+ * loss scale. All of them are listed, by name, for checkpoints. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
 #include "compute/train.h"
 
 #define TRAIN_MOST_DEVICES 16
-#define TRAIN_SLOTS        4 /* batches under way on a device that works while the caller goes on */
+#define TRAIN_SLOTS        4 /* batches in progress on an asynchronous device */
 
 /* A plan with the nodes that its runs bind; {0} where it has none. */
 typedef struct train_plan {
@@ -24,20 +24,20 @@ typedef struct train_plan {
   int64_t items;
 } train_plan;
 
-/* What one batch of a replica is bound to. */
+/* The tensors of one batch of a replica. */
 typedef struct train_slot {
   compute_tensor *x, *target; /* made when first needed */
   compute_tensor *seed, *rate, *loss, *correct;
   double rate_written;
-  compute_event *event; /* of the run under way; or NULL */
-  bool pending;         /* submitted, and nobody has waited for it */
+  compute_event *event; /* of the current run; or NULL */
+  bool pending;         /* submitted, and not waited for */
   bool updates;         /* ends in an update */
 } train_slot;
 
 typedef struct train_replica {
   compute_device *device;
   compute_queue *queue;
-  bool host;                /* computes on the calling thread: nothing goes on meanwhile */
+  bool host;                /* computes on the calling thread, synchronously */
   int64_t first, items;     /* its share of each batch */
   compute_tensor **tensors; /* the model's parameters and statistics, or copies of them */
   compute_tensor *scale;    /* of the loss, for f16 */
@@ -54,7 +54,7 @@ typedef struct train_state {
 
 #define TRAIN_INFERENCES 4
 
-/* What became of a batch. */
+/* The outcome of a batch. */
 typedef struct train_outcome {
   double loss;
   int64_t correct;
@@ -85,7 +85,7 @@ struct compute_trainer {
 
 /* ---- check.c ------------------------------------------------------------------------------- */
 
-/* Checks the options and fills in what was 0. */
+/* Checks the options and fills in defaults. */
 compute_status train_check_options(compute_context *context, compute_trainer_options *options);
 
 /* ---- schedule.c ---------------------------------------------------------------------------- */
@@ -98,14 +98,14 @@ double train_rate(const compute_schedule *schedule, double rate, int64_t update,
 compute_status train_replicas_create(compute_trainer *trainer, compute_device *const *devices);
 void train_replicas_release(compute_trainer *trainer);
 
-/* The model's tensors to the replicas that have copies, and the first one's copies back. */
+/* Copies the model's tensors to the replicas that have copies, and the first one's copies back. */
 compute_status train_spread(const compute_trainer *trainer);
 compute_status train_collect(const compute_trainer *trainer);
 
 /* The model's tensor at an index of a replica's. */
 compute_tensor *train_model_tensor(const compute_trainer *trainer, size_t index);
 
-/* A tensor of zeros (or `value`) that no memory scope takes away. */
+/* A tensor of zeros (or `value`) outside all memory scopes. */
 compute_status train_tensor(compute_device *device, compute_dtype dtype, compute_shape shape,
                             double value, compute_tensor **tensor);
 
@@ -115,7 +115,7 @@ compute_status train_keep(compute_trainer *trainer, const char *prefix, const ch
 
 /* ---- step.c -------------------------------------------------------------------------------- */
 
-/* Nodes of the forward pass that are not kept for the backward pass, but for `result`. */
+/* Nodes of the forward pass, except `result`, that are not kept for the backward pass. */
 typedef struct train_segment {
   uint32_t begin, end, result;
 } train_segment;
@@ -143,10 +143,10 @@ compute_status train_record_start(train_record *record, compute_trainer *trainer
 void train_record_forward(train_record *record, int64_t items, bool training, bool targets);
 void train_record_release(train_record *record);
 
-/* Puts the replica's tensors in the place of the model's. */
+/* Replaces the model's tensors by the replica's. */
 void train_record_localise(train_record *record);
 
-/* Compiles `outputs` and keeps the plan with the record's nodes in *plan. */
+/* Compiles `outputs` and stores the plan with the record's nodes in *plan. */
 compute_status train_record_compile(train_record *record, const compute_node *outputs, size_t count,
                                     const char *name, train_plan *plan);
 
@@ -163,19 +163,19 @@ compute_status train_inference(compute_trainer *trainer, int64_t items, bool tar
 /* Applies the model, with COMPUTE_TRAIN_RECOMPUTE in segments. */
 compute_node train_record_model(train_record *record, compute_node x, compute_forward *forward);
 
-/* With gradients recorded: makes them use repetitions of the segments' nodes. */
+/* After gradients have been recorded: makes them use duplicates of the segments' nodes. */
 void train_record_recompute(train_record *record);
 
 /* ---- update.c: from gradients to new weights ----------------------------------------------- */
 
-/* Records what becomes of the record's gradients: kept, or with `update` used. The result is a
- * group. `ok`: {0}, or a bool without which nothing changes. */
+/* Records the use of the record's gradients: accumulation, or with `update` the update. The result
+ * is a group. `ok`: {0}, or a bool without which nothing changes. */
 compute_node train_record_tail(train_record *record, bool update, compute_node ok);
 
 /* a and b, either of which may be {0}: true. */
 compute_node train_both(compute_graph *graph, compute_node a, compute_node b);
 
-/* The assignments of a group (which may be {0}) again, such that they change nothing unless `ok`.
+/* Replaces the assignments of a group (which may be {0}) by ones that change nothing unless `ok`.
  */
 compute_node train_guard(compute_graph *graph, compute_node group, compute_node ok);
 
@@ -185,14 +185,14 @@ compute_node train_guard(compute_graph *graph, compute_node group, compute_node 
  * it is done on return. */
 compute_status train_submit(compute_trainer *trainer, size_t slot, compute_tensor *inputs,
                             compute_tensor *targets);
-/* Waits for it. With nothing under way the outcome is zeros. `inputs` and `targets` are those of
- * the submission, for what is to be said about them. */
+/* Waits for it. With nothing in progress the outcome is zeros. `inputs` and `targets` are those of
+ * the submission, for error messages. */
 compute_status train_finish(compute_trainer *trainer, size_t slot, compute_tensor *inputs,
                             compute_tensor *targets, train_outcome *outcome);
-/* Waits for all that is under way. */
+/* Waits for everything in progress. */
 compute_status train_drain(compute_trainer *trainer);
 
-/* How many batches may be under way: 1 where nothing would be won, or something lost. */
+/* The number of batches that may be in progress: 1 if more would not help. */
 size_t train_depth(const compute_trainer *trainer);
 /* Whether the first replica has copies that must go back to the model. */
 bool train_has_copies(const compute_trainer *trainer);
@@ -205,7 +205,7 @@ compute_status train_read_integer(const compute_tensor *tensor, int64_t *value);
 
 /* ---- evaluate.c, checkpoint.c -------------------------------------------------------------- */
 
-/* The share of right answers; NaN for losses that know none. */
+/* The fraction of correct answers; NaN for losses without any. */
 double train_accuracy(const compute_trainer *trainer, int64_t correct, double items);
 
 /* Whether a checkpoint can have this name. */
@@ -214,7 +214,8 @@ compute_status train_check_path(const compute_trainer *trainer, const char *oper
 
 /* ---- find_nan.c ---------------------------------------------------------------------------- */
 
-/* Which operation made the loss of this share of a batch other than finite. Always an error. */
+/* Finds the operation that made the loss of this share of a batch non-finite. Always returns an
+ * error. */
 compute_status train_find_nan(compute_trainer *trainer, const train_replica *replica,
                               const train_slot *slot, compute_tensor *inputs,
                               compute_tensor *targets, double loss);

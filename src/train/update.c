@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* From gradients to new weights: accumulation, unscaling, clipping, the optimizer's update, and
- * what keeps a bad batch from doing harm.
+ * guards against bad batches.
  *
- * Gradients of f16 activations are too small for f16 unless the loss is scaled up. The scale finds
- * itself (Micikevicius et al. 2018, arXiv 1710.03740): an update whose gradients are not all finite
- * is left out and halves it; 2000 in a row that are doubles it. It lives in tensors on the device,
- * so that nobody waits to know it. */
+ * Gradients of f16 activations are too small for f16 unless the loss is scaled up. The scale adapts
+ * (Micikevicius et al. 2018, arXiv 1710.03740): an update whose gradients are not all finite is
+ * skipped and halves it; 2000 finite ones in a row double it. It is stored in tensors on the
+ * device, so that the host need not wait for it. */
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -70,7 +70,7 @@ static compute_node unscale(train_record *record) {
   return compute_greater(graph, all, compute_scalar(graph, COMPUTE_I32, 0));
 }
 
-/* What the scale and its counters become. */
+/* The new values of the scale and its counters. */
 static compute_node adapt_scale(train_record *record, compute_node ok) {
   compute_graph *graph = record->graph;
   const compute_trainer *trainer = record->trainer;
@@ -145,7 +145,7 @@ static void keep_state(train_record *record) {
 
 /* ---- Accumulation -------------------------------------------------------------------------- */
 
-/* Adds to the gradients what earlier batches have left; the sums become that, or with `update`
+/* Adds the sums of earlier batches to the gradients; the sums become the result, or with `update`
  * zero. */
 static compute_node accumulate(train_record *record, bool update) {
   compute_graph *graph = record->graph;
@@ -177,7 +177,7 @@ compute_node train_record_tail(train_record *record, bool update, compute_node o
   size_t count = 0;
   if (trainer->sums != NULL) kept = accumulate(record, update);
   if (!update) return train_guard(graph, kept, ok);
-  /* Sums are cleared after an overflow, too, but not for a batch that is refused as a whole. */
+  /* Sums are cleared after an overflow, too, but not for a batch that is rejected. */
   if (kept.id != 0) groups[count++] = train_guard(graph, kept, ok);
   compute_node fine = {0};
   if (record->scale.id != 0) {

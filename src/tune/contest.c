@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How candidates compete.
+/* Competition between candidates.
  *
- * Machines speed up and slow down over seconds, so candidates are not measured one after the other:
- * all that are still in the contest are timed once in each round, and a candidate's time is the
- * median of its rounds. A candidate leaves when it is hopeless, more strictly in later rounds, and
- * of many the worse half leaves in any case. The default stays to the end, for it is what the
- * others are compared with. */
+ * Machines speed up and slow down over seconds, so candidates are not measured in sequence: all
+ * remaining ones are timed once in each round, and a candidate's time is the median of its rounds.
+ * A candidate is eliminated when it is hopeless, more strictly in later rounds, and of many the
+ * worse half is eliminated in any case. The default stays to the end, as the reference. */
 #include "tune/tuner.h"
 
 #include <math.h>
@@ -20,11 +19,11 @@
 
 #define SAMPLE_SECONDS 0.004 /* of running, for one sample */
 #define REPETITIONS    200
-#define FIRST_FACTOR   2.0  /* slower than the best by so much: out at once */
-#define LOST_FACTOR    8.0  /* … without a second look */
-#define FEW_RIVALS     4    /* that need not leave just because others are better */
+#define FIRST_FACTOR   2.0  /* this much slower than the best: out at once */
+#define LOST_FACTOR    8.0  /* … without a second timing */
+#define FEW_RIVALS     4    /* that are not eliminated just because others are better */
 #define GAIN           0.97 /* of the default's time: less than that is noise */
-#define SAMPLES        3    /* that a winner needs, unless its time is up */
+#define SAMPLES        3    /* that a winner needs, unless time is up */
 
 /* ---- Points of the generator's grids -------------------------------------------------------- */
 
@@ -57,7 +56,7 @@ static bool grid_serves(const tuning_grid *grid, const compute_target *target) {
   return grid->target == TUNE_ANY || (grid->target == TUNE_CPU) == cpu;
 }
 
-/* ---- What the generator makes of them ------------------------------------------------------- */
+/* ---- The generated kernels ----------------------------------------------------------------- */
 
 static bool within(uint64_t value, uint32_t limit) {
   return limit == 0 || value <= limit; /* 0: not known */
@@ -69,7 +68,7 @@ static bool fits_groups(const compute_target *target, const compute_tuning *tuni
          within(y, target->group_limit_of[1]) && within(tuning->group_x * y, target->group_limit);
 }
 
-/* A number for the kernel that these parameters make; 0 if the generator refuses them. */
+/* A hash of the kernel for these parameters; 0 if the generator refuses them. */
 static uint64_t fingerprint(const compute_target *target,
                             const compute_kernel_descriptor *descriptor,
                             const compute_tuning *tuning) {
@@ -102,8 +101,7 @@ static uint32_t thin(compute_tuning *list, uint32_t count, uint32_t limit) {
   return limit;
 }
 
-/* Into an order in which the first few are as different as any: a run may not get further. The
- * order is always the same. */
+/* Shuffles them deterministically, so that the first few are diverse: a run may not get further. */
 static void shuffle(compute_tuning *list, uint32_t count) {
   for (uint32_t i = count; i > 2; i--) {
     const uint32_t other = 1 + (uint32_t)(hash_u64(HASH_SEED, i) % (i - 1));
@@ -201,7 +199,7 @@ static double least_seconds(const contest *c) {
   return least;
 }
 
-/* By the best time of each: what else the machine did meanwhile only adds to times. */
+/* By the best time of each: other load only adds to times. */
 static bool hopeless(const contest_candidate *candidate, double least, double factor) {
   return candidate->samples > 0 && candidate->sample[0] > factor * least;
 }
@@ -219,7 +217,7 @@ bool contest_late(const contest *c) {
 
 /* ---- Trying -------------------------------------------------------------------------------- */
 
-/* A failure that is the candidate's own puts it out; a lost device ends the run. */
+/* A candidate's own failure eliminates it; a lost device ends the run. */
 static compute_status refuse(contest *c, contest_candidate *candidate, compute_status status,
                              const char *why) {
   char words[PARAMETERS_BYTES];
@@ -240,8 +238,8 @@ static compute_status refuse_failed(contest *c, contest_candidate *candidate,
                 error.status == status ? error.message : compute_status_text(status));
 }
 
-/* The first launch may compile and fault in memory: its time means nothing. The second shows how
- * often a sample has to repeat the kernel. */
+/* The first launch may compile and fault in memory, so its time is ignored. The second determines
+ * the repetitions per sample. */
 static compute_status first_times(const contest *c, contest_candidate *candidate) {
   double seconds;
   compute_status status = time_once(c, candidate, 1, &seconds);
@@ -254,7 +252,7 @@ static compute_status first_times(const contest *c, contest_candidate *candidate
   const double wanted = SAMPLE_SECONDS / fmax(seconds, 1e-7);
   candidate->repetitions = wanted < REPETITIONS ? (uint32_t)wanted + 1 : REPETITIONS;
   const double least = least_seconds(c);
-  do { /* a second time for what does not look good: the machine may have been busy */
+  do { /* a slow candidate is timed again: the machine may have been busy */
     status = time_once(c, candidate, candidate->repetitions, &seconds);
     if (!status) add_sample(candidate, seconds);
   } while (!status && candidate->samples < 2 && hopeless(candidate, least, FIRST_FACTOR) &&
@@ -280,7 +278,7 @@ compute_status contest_try(contest *c, uint32_t index) {
 
 /* ---- Rounds -------------------------------------------------------------------------------- */
 
-/* Rivals of the default that are still in, and the worst of them. */
+/* The remaining rivals of the default, and the worst of them. */
 static uint32_t count_rivals(const contest *c, uint32_t *worst) {
   uint32_t count = 0;
   *worst = 0;
@@ -291,7 +289,7 @@ static uint32_t count_rivals(const contest *c, uint32_t *worst) {
   return count;
 }
 
-/* The hopeless leave, and then the worse half, down to a few. */
+/* Eliminates hopeless ones, and then the worse half, down to a few. */
 static uint32_t thin_out(contest *c, uint32_t round) {
   const double least = least_seconds(c), factor = 1 + 1.0 / round;
   for (uint32_t i = 1; i < c->count; i++)
@@ -338,7 +336,7 @@ static bool well_known(const contest *c, const contest_candidate *candidate) {
          (candidate->samples > 0 && candidate->spent >= c->candidate_seconds);
 }
 
-/* Median and minimum must agree: a single disturbed round moves neither alone to a victory. */
+/* Median and minimum must agree: a single disturbed round cannot decide both. */
 const contest_candidate *contest_winner(const contest *c) {
   const contest_candidate *heuristic = &c->candidate[0], *best = contest_best(c);
   if (!best || !well_known(c, best) || !well_known(c, heuristic)) return NULL;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How well classes fit each other, and reading and writing sets of parameters and lines of a tuning
- * file. A line's checksum is looked at before anything else, so that what follows only has to be
- * right about lines that somebody meant to write. */
+/* How well classes match, and reading and writing sets of parameters and lines of a tuning file. A
+ * line's checksum is checked first, so that the rest need only handle intact lines. */
 #include "tune/entry.h"
 
 #include <ctype.h>
@@ -28,7 +27,7 @@ bool kernel_class_valid(const char *text, size_t length) {
   return !empty && kernel_kind_exists(text, kind_length);
 }
 
-/* The next "letter number" of both sizes; false when they do not go on alike. */
+/* The next "letter number" of both sizes; false if they differ in form. */
 static bool next_buckets(const char **a, const char **b, int *difference) {
   if (**a != **b || !isdigit((unsigned char)(*a)[1]) || !isdigit((unsigned char)(*b)[1]))
     return false;
@@ -215,7 +214,7 @@ size_t entry_print(const tuning_entry *entry, char *text) {
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* What is left of the line. */
+/* The rest of the line. */
 typedef struct reader {
   char *at;
   size_t left;
@@ -255,7 +254,7 @@ static bool parse_number(const char *digits, size_t length, unsigned base, uint6
   return length > 0;
 }
 
-/* Four texts in quotes with a space between. No quote stands inside: it would be escaped. */
+/* Four quoted texts separated by spaces. Quotes inside are escaped. */
 static bool next_identity(reader *r, char **identity, size_t *length) {
   *identity = r->at;
   for (int i = 0; i < 4; i++) {

@@ -7,7 +7,7 @@
 
 /* ---- Classes ------------------------------------------------------------------------------- */
 
-/* What kernels share their best parameters: a short text made from a descriptor.
+/* Kernels of a class share their best parameters. A class is a short text made from a descriptor.
  *
  *   class   = kind "/" types "/" pattern "/" size
  *   kind    = a name of COMPUTE_KERNEL_KINDS: "map", "reduce", …
@@ -28,7 +28,7 @@
  *           | conv:    ("forward" | "data" | "filter") [".point"] [".strided"] [".groups"]
  *           | fit:     ("xynb" | "xynbs" | "xynbsxsy" | "xyznb") "."
  *                      ("fisher" | "newton" | "marquardt" | "squares")
- *           | window:  ("max" | "average") [".data"]
+ *           | window:  ("max" | "average" | "argmax") [".data"]
  *           | scan:    "along" | "across"
  *           | attention: ("full" | "causal") [".biased"]
  *   walk    = "dense"      everything lies row by row
@@ -59,11 +59,11 @@ bool kernel_class_valid(const char *text, size_t length);
 
 #define KERNEL_CLASS_APART (-1)
 
-/* How badly `selector` fits a class; KERNEL_CLASS_APART if not at all.
- * A whole class fits the same class with 0, and classes that differ only in size with the sum of
- * the differences of their buckets, provided that none differs by more than
- * KERNEL_CLASS_REACH. The beginning of a class up to a "/" ("gemm", "gemm/f16>f32>f16") fits all
- * that begin so; the longer the better, yet worse than any whole class. */
+/* The distance of `selector` from a class; KERNEL_CLASS_APART if it does not match. A complete
+ * class has distance 0 from itself, and from classes that differ only in size the sum of the
+ * differences of their buckets, provided that none differs by more than KERNEL_CLASS_REACH. The
+ * beginning of a class up to a "/" ("gemm", "gemm/f16>f32>f16") matches all that begin like this;
+ * the longer the better, but worse than any complete class. */
 int kernel_class_fit(const char *selector, const char *kernel_class);
 
 #define KERNEL_CLASS_REACH 3
@@ -71,15 +71,15 @@ int kernel_class_fit(const char *selector, const char *kernel_class);
 /* ---- Parameters ---------------------------------------------------------------------------- */
 
 /* The parameters of compute_tuning as text: "group_x=64,vector=4", in the order of the struct and
- * without those that are 0; "-" when all are. The words are part of the tuning file's format. */
+ * without those that are 0; "-" when all are. The names are part of the tuning file's format. */
 
 #define PARAMETERS_BYTES 320 /* enough for every set of parameters */
 
-/* Longer than any device could mean; keeps products of a few within 64 bits. */
+/* Larger than any meaningful value; keeps products of a few within 64 bits. */
 #define PARAMETERS_LIMIT (UINT32_C(1) << 20)
 
-/* Whether the `length` bytes at `text` are such a text: known names, each at most once, whole
- * numbers up to PARAMETERS_LIMIT. *tuning is complete on success, undefined otherwise. */
+/* Parses the `length` bytes at `text`: known names, each at most once, whole numbers up to
+ * PARAMETERS_LIMIT. *tuning is complete on success, undefined otherwise. */
 bool parameters_parse(const char *text, size_t length, compute_tuning *tuning);
 
 /* Into `text`, which has PARAMETERS_BYTES and is returned. */
@@ -90,25 +90,25 @@ bool parameters_equal(const compute_tuning *a, const compute_tuning *b);
 
 /* ---- Lines --------------------------------------------------------------------------------- */
 
-/* One line of a tuning file: what kernels of a class run best with on a device.
+/* One line of a tuning file: the best parameters for a class of kernels on a device.
  *
  *   tuning 1 "opencl" "Vendor" "Model" "Driver 3.1" map/f32>f32/in2.dense/n20 vector=4 81234
  * 9f27c1aa
  *
  * that is: the format's version; the device as its backend, vendor, model and driver name it; the
  * class; the parameters; the time of one kernel in nanoseconds; the
- * CRC-32 of all before the last space, in hexadecimal. Between quotes stand printable ASCII
- * characters; "\"", "\\" and everything else is \x and two hexadecimal digits.
+ * CRC-32 of all before the last space, in hexadecimal. Quoted texts are printable ASCII; "\"", "\\"
+ * and everything else is \x and two hexadecimal digits.
  *
- * A device that changes its driver is another device: what was best may have changed with it. */
+ * With another driver a device counts as a different one: the best parameters may have changed. */
 
 #define ENTRY_VERSION        1
 #define ENTRY_IDENTITY_BYTES 1536 /* every text of a target escaped */
 #define ENTRY_LINE_BYTES     2560
 
-/* Texts are zero-terminated and belong to somebody else. */
+/* Texts are zero-terminated and not owned. */
 typedef struct tuning_entry {
-  const char *identity; /* of the device, as it is in the line */
+  const char *identity; /* of the device, as in the line */
   const char *kernel_class;
   compute_tuning tuning;
   uint64_t nanoseconds;
@@ -123,7 +123,7 @@ typedef enum entry_state {
 /* The device's part of a line, into `text` of ENTRY_IDENTITY_BYTES, which is returned. */
 char *entry_identity(const compute_target *target, char *text);
 
-/* Reads the `length` bytes of a line without its end. When it is good, zeros are put after the
+/* Reads the `length` bytes of a line without its end. If it is valid, zeros are written after the
  * parts that `entry` then points to; otherwise nothing is changed. */
 entry_state entry_parse(char *line, size_t length, tuning_entry *entry);
 

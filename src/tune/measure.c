@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Running and timing kernels for the tuner, on a queue of its own: the device's internal queue
- * stays free for others. */
+/* Running and timing kernels for the tuner, on a separate queue: the device's internal queue stays
+ * free for others. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -2,9 +2,8 @@
 /* What the problems of all kinds share: operands, data, and the comparison of a device's results
  * with the CPU's.
  *
- * Sums are made of multiples of 1/4. Matrix products take numbers with all bits of their dtype
- * instead, and a tolerance that f32 keeps but TF32 does not: multiples of 1/4 would be exact there
- * too. */
+ * Sums use multiples of 1/4. Matrix products use numbers with all bits of their dtype instead, and
+ * a tolerance that f32 meets but TF32 does not: multiples of 1/4 would be exact there, too. */
 #include "tune/problem.h"
 
 #include <inttypes.h>

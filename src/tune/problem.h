@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The problems that the tuner measures: one kernel each, chosen so that together their classes lie
- * within reach of most that programs have (KERNEL_CLASS_REACH).
+/* The problems that the tuner measures: one kernel each, chosen so that their classes are within
+ * reach of most that occur in programs (KERNEL_CLASS_REACH).
  *
  * Those of a kind are a constant struct in problems/, and the table of them (suite.c) is made from
  * COMPUTE_KERNEL_KINDS. A suite is the problems of one kind and has its name. */
@@ -47,15 +47,15 @@ const struct problem_kind *problem_kind_of(compute_kernel_kind kind);
 /* Of all its buffers. */
 uint64_t problem_bytes(const tune_problem *problem);
 
-/* Fills input `input` with numbers that expose mistakes: sums of them are exact where their order
- * may differ, so that a single element too many or too few shows. */
+/* Fills input `input` with numbers that expose mistakes: sums of them are exact in any order, so
+ * that a single missing or extra element shows. */
 void problem_fill(const tune_problem *problem, uint32_t input, void *data);
 
-/* What every byte of the output is before a kernel runs: all bits set, a NaN, unless the kernel
- * adds to it. */
+/* The initial value of every byte of the output: all bits set, a NaN, unless the kernel adds to
+ * it. */
 int problem_blank(const tune_problem *problem);
 
-/* Whether `got` are the right results, given those of the CPU. If not, `reason` says where. */
+/* Whether the results `got` match the CPU's. If not, `reason` says where. */
 bool problem_check(const tune_problem *problem, const void *got, const void *expected, char *reason,
                    size_t reason_bytes);
 
@@ -74,16 +74,17 @@ typedef struct problem_tolerance {
   double absolute, relative;
 } problem_tolerance;
 
-/* Without rows, a kind has nothing to tune. What else is NULL or false means what is said there. */
+/* Without rows, a kind has nothing to tune. Other NULL or false fields have the meaning stated for
+ * them. */
 typedef struct problem_kind {
   const problem_row *rows; /* ends with one of no size `a` */
-  /* Into zeros. Elements that it leaves 0 follow from the strides. */
+  /* Fills a zeroed problem. Element counts left 0 follow from the strides. */
   void (*build)(tune_problem *problem, const problem_row *row);
   void (*fill)(const tune_problem *problem, uint32_t input, void *data); /* NULL: −1 … 1 */
-  /* Given the distance from 1 to the next number of what the output is computed in; the rounding of
-   * what is stored comes on top. NULL: none. */
+  /* The tolerance, given the epsilon of the computing type; the rounding of the stored result is
+   * added. NULL: none. */
   problem_tolerance (*tolerance)(const compute_kernel_descriptor *d, double epsilon);
-  /* In place of comparing element by element. */
+  /* Replaces the comparison element by element. */
   bool (*check)(const tune_problem *problem, const void *got, const void *expected, char *reason,
                 size_t reason_bytes);
   bool adds; /* to the output, which begins with zeros */
@@ -101,8 +102,8 @@ void problem_set_image(tune_problem *problem, compute_dtype dtype, const int64_t
 double problem_number(uint64_t counter);
 
 void problem_fill_range(const tune_problem *problem, uint32_t input, double range, void *data);
-/* Multiples of 1/4 between −1 and 1: every order of adding up to millions of them gives the same
- * bits, so that a sum that forgets or repeats an element cannot hide in a tolerance. */
+/* Multiples of 1/4 between −1 and 1: adding up to millions of them in any order gives the same
+ * bits, so that a sum that omits or repeats an element cannot hide in a tolerance. */
 void problem_fill_quarters(const tune_problem *problem, uint32_t input, void *data);
 void problem_fill_indices(const tune_problem *problem, uint32_t input, int64_t axis, void *data);
 

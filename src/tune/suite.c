@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The suite: the problems of all kinds one after the other, chosen by the kinds' names. */
+/* The suite: the problems of all kinds in sequence, selected by the kinds' names. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ size_t problem_count(void) {
 
 /* ---- Choosing ------------------------------------------------------------------------------ */
 
-/* The next name of a list with ',' between. */
+/* The next name of a list separated by ','. */
 static const char *next_name(const char **list, size_t *length) {
   const char *name = *list;
   *length = strcspn(name, ",");

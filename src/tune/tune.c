@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tuner and the tuning file for users: running the suite, where the file is, and taking entries
- * from one machine to another. */
+/* The tuner and the tuning file for users: running the suite, where the file is, and exchanging
+ * entries between machines. */
 #include "compute/tune.h"
 
 #include <errno.h>
@@ -128,7 +128,7 @@ static compute_status export_to(const compute_context *context, const char *path
                           path, strerror(problem));
 }
 
-/* The identity of a device; NULL when it has none, so that no entry is its own. */
+/* The identity of a device; NULL if it has none, so that no entry matches it. */
 static const char *device_identity(const compute_device *device, char *text) {
   compute_target target = {.struct_size = sizeof target};
   if (!device->backend->device_target ||
@@ -173,7 +173,7 @@ static bool is_known(const tuning_contents *known, const tuning_entry *entry) {
   return false;
 }
 
-/* Entries of `from` in force that `known` lacks, as lines in one piece of memory. */
+/* The effective entries of `from` that `known` lacks, as lines in one block of memory. */
 static compute_status collect(const tuning_contents *from, const tuning_contents *known,
                               char **lines, size_t *bytes, char *reason) {
   void *text = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A run of the tuner: problem after problem, with limits, progress, and what is stored.
+/* A run of the tuner over the problems, with limits, progress, and storing of results.
  *
- * A winner is stored as soon as its problem is done, so that an interrupted run keeps what it has
- * found. Where the default is best nothing needs storing, unless an entry of a neighbouring size
- * would then serve: the run ends with a pass over these cases. */
+ * A winner is stored as soon as its problem is done, so that an interrupted run keeps its results.
+ * If the default is best, nothing needs storing, unless an entry of a neighbouring size would then
+ * apply: a final pass handles these cases. */
 #include "tune/tuner.h"
 
 #include <inttypes.h>
@@ -48,7 +48,7 @@ typedef struct tuner {
 
 /* ---- Progress ------------------------------------------------------------------------------ */
 
-/* By the share of problems, and of candidates in this one, that are done. */
+/* From the fraction of problems, and of candidates in this one, that are done. */
 static double remaining(const tuner *t) {
   const compute_tune_progress *p = &t->progress;
   const double here = p->candidate_count ? (double)p->candidate_index / p->candidate_count : 0;
@@ -61,7 +61,7 @@ static double remaining(const tuner *t) {
   return seconds;
 }
 
-/* False when the caller wants no more. */
+/* False if the caller has cancelled. */
 static bool report(tuner *t, uint32_t candidate_index, bool finished) {
   compute_tune_progress *p = &t->progress;
   const contest_candidate *best = contest_winner(&t->contest);
@@ -118,7 +118,7 @@ static compute_status remember_unbeaten(tuner *t, const char *kernel_class, doub
   return COMPUTE_OK;
 }
 
-/* Entries without parameters for classes that an entry with some would serve. */
+/* Adds entries without parameters for classes to which an entry with some would apply. */
 static compute_status store_unbeaten(const tuner *t) {
   static const compute_tuning none;
   for (size_t i = 0; i < t->unbeaten_count; i++) {
@@ -153,7 +153,7 @@ static compute_status decide(tuner *t, bool complete) {
   log_result(t, winner);
   if (t->options->dry || heuristic->samples == 0) return COMPUTE_OK;
   if (winner) return store(t, kernel_class, &winner->tuning, nanoseconds(contest_seconds(winner)));
-  /* A contest that was cut short has not shown that the default is best. */
+  /* An interrupted contest has not shown that the default is best. */
   if (!complete) return COMPUTE_OK;
   return remember_unbeaten(t, kernel_class, contest_seconds(heuristic));
 }
@@ -167,7 +167,7 @@ static void set_deadline(tuner *t) {
   t->contest.deadline = now + fmax(0, t->deadline - now) / left;
 }
 
-/* Prepares and times candidates, as many as the problem's time allows; some of it is kept for
+/* Prepares and times candidates, as many as the problem's time allows; some of it is reserved for
  * comparing the best of them. */
 static compute_status try_candidates(tuner *t, bool *complete) {
   contest *c = &t->contest;
@@ -198,7 +198,7 @@ static compute_status run_contest(tuner *t) {
   return decide(t, complete && !contest_late(c));
 }
 
-/* Why the problem is left out, in `reason`; "" if it is not. */
+/* Why the problem is skipped, in `reason`; "" if it is not. */
 static void check_problem(const tuner *t, char *reason, size_t bytes) {
   reason[0] = '\0';
   if (!kernel_is_supported(t->device, &t->problem.descriptor, reason, bytes)) {
@@ -210,7 +210,7 @@ static void check_problem(const tuner *t, char *reason, size_t bytes) {
   }
 }
 
-/* Failures in preparing a problem leave it out, unless all others would fail alike. */
+/* A problem whose preparation fails is skipped, unless all others would fail in the same way. */
 static compute_status leave_out(const tuner *t, compute_status status) {
   if (status == COMPUTE_ERROR_DEVICE_LOST || status == COMPUTE_ERROR_OUT_OF_MEMORY) return status;
   log_write(COMPUTE_LOG_INFO, "tune", "%s is skipped: %s", t->problem.name,

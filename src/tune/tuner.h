@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The search for the best parameters: a problem on a device with the stop-watch (measure.c), its
- * candidates against each other (contest.c), and a run over a list of problems (tuner.c). */
+/* The search for the best parameters: timing a problem on a device (measure.c), competition between
+ * its candidates (contest.c), and a run over a list of problems (tuner.c). */
 #ifndef TUNE_TUNER_H
 #define TUNE_TUNER_H
 
@@ -8,9 +8,9 @@
 #include "device/buffer.h"
 #include "tune/problem.h"
 
-/* ---- One problem on one device: its buffers, the right results, and the stop-watch ----------- */
+/* ---- One problem on one device: its buffers, the expected results, and the clock ----------- */
 
-typedef double (*measure_clock)(void); /* seconds that only grow */
+typedef double (*measure_clock)(void); /* monotonic, in seconds */
 
 double measure_real_clock(void);
 
@@ -26,8 +26,8 @@ typedef struct tune_measure {
   uint64_t result_bytes;
 } tune_measure;
 
-/* Makes data, lets the CPU compute the results, and takes the inputs to the device. On failure the
- * error says why, and nothing is left. */
+/* Creates data, lets the CPU compute the results, and uploads the inputs. On failure the error says
+ * why, and nothing is left allocated. */
 compute_status measure_open(tune_measure *measure, compute_device *device, compute_queue *queue,
                             const tune_problem *problem, measure_clock clock);
 void measure_close(tune_measure *measure);
@@ -35,8 +35,8 @@ void measure_close(tune_measure *measure);
 /* Whether the problem's buffers fit the device with room to spare. */
 bool measure_fits(const compute_device *device, const tune_problem *problem);
 
-/* Runs a kernel once, from a result of NaN, and compares. `right` says whether the numbers are; if
- * not, `reason` says why not. Fails as the device does. */
+/* Runs a kernel once, with the result preset to NaN, and compares. `right` says whether the results
+ * are correct; if not, `reason` says why. Fails only if the device does. */
 compute_status measure_check(const tune_measure *measure, void *kernel, bool *right, char *reason,
                              size_t reason_bytes);
 
@@ -50,8 +50,8 @@ enum { SPACE_LIMIT = 160, SPACE_QUICK_LIMIT = 16 };
 
 /* Fills `list`, which has room for SPACE_LIMIT, with sets of parameters that the generator accepts
  * for this target and that make different kernels; returns their number. The first is all 0, the
- * generator's own choice, and counts even if the generator refuses it: the device's words on it
- * are better. A space that is too large (or the run quick) is thinned out evenly. */
+ * generator's own choice, and included even if the generator refuses it: the device's message is
+ * better. If the space is too large (or the run quick), it is subsampled evenly. */
 uint32_t space_list(const compute_target *target, const compute_kernel_descriptor *descriptor,
                     bool quick, compute_tuning *list);
 
@@ -85,10 +85,10 @@ void contest_begin(contest *c, const tune_measure *measure, const compute_target
 void contest_end(contest *c);
 
 /* Prepares, checks and times candidate `index` for the first time. Only a lost device is a failure;
- * a candidate that does not do is out. */
+ * a candidate that fails is eliminated. */
 compute_status contest_try(contest *c, uint32_t index);
 
-/* Drops the hopeless and times the others again; *more is false when that would show nothing new.
+/* Eliminates hopeless ones and times the others again; *more is false if that would not help.
  * `round` counts from 1. */
 compute_status contest_round(contest *c, uint32_t round, bool *more);
 
@@ -104,7 +104,7 @@ const contest_candidate *contest_best(const contest *c);
 /* The best, if it is better than the default by more than noise, and both are well known. */
 const contest_candidate *contest_winner(const contest *c);
 
-/* Parameters in words, into `text`. */
+/* Parameters as text, into `text`. */
 void contest_print(const contest *c, const contest_candidate *candidate, char *text, size_t bytes);
 
 /* ---- The run ------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ typedef struct tuner_work {
   measure_clock clock; /* measure_real_clock, except in tests */
 } tuner_work;
 
-/* As compute_tune, whose checks the options have passed. */
+/* compute_tune with checked options. */
 compute_status tuner_run(compute_device *device, const compute_tune_options *options,
                          const tuner_work *work);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The lookup of parameters.
  *
- * Entries are searched one after the other: lookups happen when a kernel is built, which takes a
- * thousand times longer. Comparing a device's identity as a whole text makes a file of another
- * machine, or of the same machine before a driver update, harmless. */
+ * Entries are searched linearly: lookups happen when a kernel is built, which takes a thousand
+ * times longer. Comparing a device's complete identity makes a file from another machine, or from
+ * before a driver update, harmless. */
 #include "tune/tuning.h"
 
 #include <pthread.h>
@@ -21,8 +21,8 @@
 
 /* ---- Forced --------------------------------------------------------------------------------- */
 
-/* Parsing COMPUTE_TUNING. Half a text is worse than none: someone who forces parameters needs to
- * know that all of them are in force, so the first mistake voids everything. */
+/* Parsing COMPUTE_TUNING. Applying only some rules would be misleading: users who force parameters
+ * must know that all are in effect, so the first error voids everything. */
 #define REASON_BYTES 128
 
 static bool parse_rule(const char *text, size_t length, forced_rules *rules, char *reason) {
@@ -80,8 +80,8 @@ bool forced_find(const forced_rules *rules, const char *kernel_class, compute_tu
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* The built-in table. A row stands here only for a measured reason, given beside it; what the
- * generator can choose by a target's numbers belongs in the generator instead. */
+/* The built-in table. Every row needs a measured reason, stated in a comment; choices that follow
+ * from a target's properties belong in the generator instead. */
 const table_row table_builtin[] = {
     {.kernels = NULL},
 };
@@ -139,8 +139,8 @@ struct tuning_store {
   const table_row *rows;
   char *path; /* NULL: no file */
   tuning_contents contents;
-  tuning_stamp seen;  /* of the last attempt to read, whatever came of it */
-  int64_t next_check; /* monotonic time before which the file is not looked at again */
+  tuning_stamp seen;  /* of the last attempt to read, successful or not */
+  int64_t next_check; /* monotonic time before which the file is not checked again */
 };
 
 bool tuning_text_valid(const char *text, char reason[128]) {
@@ -157,7 +157,7 @@ static void read_forced(tuning_store *store) {
     log_write(COMPUTE_LOG_WARNING, "tune", "COMPUTE_TUNING is ignored: %s", reason);
 }
 
-/* False only for want of memory. */
+/* False only when out of memory. */
 static bool choose_path(tuning_store *store) {
   const char *named = variable_text("COMPUTE_TUNING_FILE");
   if (named && !strcmp(named, "none")) return true;
@@ -220,7 +220,7 @@ static void report(const tuning_store *store) {
             c->count, c->damaged, c->foreign);
 }
 
-/* When the file has changed but cannot be read, what was read before stays in force. */
+/* If the file has changed but cannot be read, the earlier entries stay in effect. */
 static void refresh(tuning_store *store) {
   if (!store->path || clock_now() < store->next_check) return;
   store->next_check = clock_now() + CHECK_NANOSECONDS;

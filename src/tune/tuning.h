@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which parameters a kernel gets: forced, from the tuning file, from the built-in table, or none.
- * One per context; thread-safe. The file is read when it is first needed, and again when it has
- * changed since, which is looked at once a second at most. Lookups set no error: a file that cannot
- * be used is logged, and counts as empty. */
+/* The parameters of a kernel: forced, from the tuning file, from the built-in table, or none. One
+ * store per context; thread-safe. The file is read when first needed, and again after changes,
+ * which are checked at most once a second. Lookups set no error: an unusable file is logged, and
+ * counts as empty. */
 #ifndef TUNE_TUNING_H
 #define TUNE_TUNING_H
 
@@ -15,15 +15,14 @@ typedef struct tuning_store tuning_store;
 tuning_store *tuning_create(void);        /* NULL: no host memory */
 void tuning_release(tuning_store *store); /* NULL is allowed */
 
-/* Of the file's entries for this very device, the one whose class fits best; see
- * kernel_class_fit. */
+/* The best-matching entry of the file for exactly this device; see kernel_class_fit. */
 compute_tuning_source tuning_lookup(tuning_store *store, const compute_target *target,
                                     const compute_kernel_descriptor *descriptor,
                                     compute_tuning *tuning);
 
 /* ---- Forced parameters ---------------------------------------------------------------------- */
 
-/* The text of COMPUTE_TUNING: which kernels get which parameters, whatever else is known.
+/* The text of COMPUTE_TUNING: forced parameters for classes of kernels.
  *
  *   text = rule { ";" rule }      rule = kernels ":" parameters
  *
@@ -47,14 +46,14 @@ bool forced_parse(const char *text, forced_rules *rules, char *reason);
 /* Whether COMPUTE_TUNING may be `text` (NULL: it is not set); if not, why. */
 bool tuning_text_valid(const char *text, char reason[128]);
 
-/* The best rule for a class; of equally good ones, the last. */
+/* The best-matching rule for a class; of equal ones, the last. */
 bool forced_find(const forced_rules *rules, const char *kernel_class, compute_tuning *tuning);
 
 /* ---- The built-in table ---------------------------------------------------------------------- */
 
 /* Parameters that come with the library: for single devices, families, vendors or types of them. */
 
-/* What a row's `device` is compared with, most exact first. */
+/* The property that a row's `device` is compared with, most specific first. */
 typedef enum table_level {
   TABLE_MODEL = 0,  /* compute_target.model */
   TABLE_FAMILY = 1, /* compute_target.family */
@@ -66,29 +65,29 @@ typedef struct table_row {
   table_level level;
   const char *backend; /* NULL: any */
   const char *device;
-  const char *kernels; /* a class, which serves sizes near it too, or the beginning of one */
+  const char *kernels; /* a class, which also applies to similar sizes, or the beginning of one */
   compute_tuning tuning;
 } table_row;
 
 /* Ends with a row whose `kernels` is NULL. */
 extern const table_row table_builtin[];
 
-/* The parameters of the row of the most exact level that fits the target; of those, the row that
- * fits the class best, and of those the first. */
+/* The parameters of the row at the most specific level that matches the target; of those, the best
+ * match for the class, and of those the first. */
 bool table_find(const table_row *rows, const compute_target *target, const char *kernel_class,
                 compute_tuning *tuning);
 
 /* ---- The file (tuning_file.c) --------------------------------------------------------------- */
 
-/* The tuning file as a whole: a text that only ever grows, a line for each entry. Several processes
- * may add to it at once: every addition is a single write at the file's end. Whatever is not a good
- * line is passed over and counted, so damage costs only the lines that it touches. The last line
- * for a device and class is the one in force. */
+/* The tuning file as a whole: an append-only text, a line for each entry. Several processes may
+ * append concurrently: every addition is a single write at the file's end. Invalid lines are
+ * skipped and counted, so damage costs only the affected lines. The last line for a device and
+ * class is in effect. */
 
-/* A larger file is somebody's mistake: this is room for a hundred thousand entries. */
+/* A larger file must be a mistake: this is room for a hundred thousand entries. */
 #define TUNING_FILE_LIMIT ((size_t)16 << 20)
 
-/* What makes a file another one, or changed. */
+/* Identifies a version of the file. */
 typedef struct tuning_stamp {
   dev_t device;
   ino_t inode;
@@ -100,7 +99,7 @@ typedef struct tuning_contents {
   char *data;            /* what the entries point into */
   tuning_entry *entries; /* in the order of the file */
   size_t count, capacity;
-  size_t damaged, foreign; /* lines passed over */
+  size_t damaged, foreign; /* skipped lines */
   tuning_stamp stamp;      /* all 0 if there is no file */
 } tuning_contents;
 
@@ -112,10 +111,10 @@ compute_status tuning_file_read(const char *path, bool may_miss, tuning_contents
                                 char *reason);
 void tuning_file_release(tuning_contents *contents);
 
-/* The stamp of the file as it is now; all 0 if there is none. */
+/* The current stamp of the file; all 0 if there is none. */
 tuning_stamp tuning_file_stamp(const char *path);
 
-/* Adds whole lines in one write; makes the file and its folder if they are missing. Failures as
+/* Appends complete lines in one write; creates the file and its folder if missing. Failures as
  * above. */
 compute_status tuning_file_append(const char *path, const char *lines, size_t bytes, char *reason);
 
@@ -124,7 +123,7 @@ compute_status tuning_file_drop_replaced(tuning_contents *contents, char *reason
 
 /* ---- For the tuner and the exchange of files ------------------------------------------------ */
 
-/* With another table than the built-in one, for tests. The rows must outlive the store. */
+/* With another table instead of the built-in one, for tests. The rows must outlive the store. */
 tuning_store *tuning_create_with(const table_row *rows);
 
 /* "" if there is none; constant. */
@@ -135,7 +134,7 @@ const char *tuning_store_path(const tuning_store *store);
 compute_status tuning_store_append(tuning_store *store, const char *lines, size_t bytes,
                                    char *reason);
 
-/* What the file says for a class, forced parameters and table aside. */
+/* The file's parameters for a class, ignoring forced parameters and the table. */
 bool tuning_store_find(tuning_store *store, const compute_target *target, const char *kernel_class,
                        compute_tuning *tuning);
 

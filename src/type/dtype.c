@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Element types: sizes, names, and the conversion of single elements.
  *
- * The half-width floats are converted by integer arithmetic, so that every machine rounds alike and
- * no instruction set is assumed. A double goes to f16 or bf16 by way of an f32 that is rounded to
- * odd: two ordinary roundings in a row would break some ties the wrong way (Boldo and Melquiond,
- * "When double rounding is odd", 2005). */
+ * The half-width floats are converted by integer arithmetic, so that every machine rounds
+ * identically and no instruction set is assumed. A double is converted to f16 or bf16 through an
+ * f32 rounded to odd: two ordinary roundings in a row would break some ties the wrong way (Boldo
+ * and Melquiond, "When double rounding is odd", 2005). */
 #include "type/dtype.h"
 
 #include <float.h>
@@ -33,7 +33,7 @@ typedef struct dtype_row {
 static const dtype_row dtype_table[COMPUTE_DTYPE_COUNT] = {
     [COMPUTE_DTYPE_NONE] = {"invalid", 0, KIND_NONE, COMPUTE_DTYPE_NONE}, COMPUTE_DTYPES(ROW)};
 
-/* Any integer may arrive in a compute_dtype: the row of a value that is none is that of NONE. */
+/* Callers may pass any integer as a compute_dtype: invalid values get the row of NONE. */
 static const dtype_row *row_of(compute_dtype dtype) {
   unsigned index = (unsigned)dtype;
   return &dtype_table[index < COMPUTE_DTYPE_COUNT ? index : 0];
@@ -95,9 +95,10 @@ uint16_t dtype_f32_to_f16(float value) {
   uint32_t magnitude = bits & 0x7fffffff;
   uint32_t result;
   if (magnitude > 0x7f800000) {
-    result = 0x7e00 | ((magnitude >> 13) & 0x3ff); /* a quiet NaN with what fits of its payload */
+    result = 0x7e00 | ((magnitude >> 13) & 0x3ff); /* a quiet NaN with the bits of its payload that
+                                                    * fit */
   } else if (magnitude >= 0x477ff000) {
-    result = 0x7c00; /* 65520 and above, infinity included */
+    result = 0x7c00; /* 65520 and above, including infinity */
   } else if (magnitude >= 0x38800000) {
     uint32_t rebased = magnitude - 0x38000000; /* the exponent's bias becomes that of f16 */
     result = (rebased + 0xfff + ((rebased >> 13) & 1)) >> 13;
@@ -134,7 +135,7 @@ float dtype_bf16_to_f32(uint16_t bits) {
 
 /* ---- Rounding to odd ----------------------------------------------------------------------- */
 
-/* Given the f32 nearest to a number that it does not equal: that number rounded to odd. */
+/* Rounds a number to odd, given the nearest f32, which differs from it. */
 static float odd_neighbour(float nearest, bool nearest_is_larger_in_magnitude) {
   uint32_t bits = bits_of(nearest);
   if (nearest_is_larger_in_magnitude) bits--;
@@ -194,8 +195,8 @@ static uint64_t read_bits(const void *element, size_t size) {
   return u64;
 }
 
-/* Toward zero, saturating; NaN becomes 0. The ends are exact in double, the largest values need not
- * be. */
+/* Toward zero, saturating; NaN becomes 0. The bounds are exact in double, the largest values need
+ * not be. */
 static uint64_t integer_of(const dtype_row *row, double value) {
   if (isnan(value)) return 0;
   if (value >= end_of(row)) return UINT64_MAX >> (64 - bits_of_value(row));
@@ -203,7 +204,7 @@ static uint64_t integer_of(const dtype_row *row, double value) {
   return value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
 }
 
-/* `single` is the value as f32, on the way to 16 bits rounded to odd. */
+/* `single` is the value as f32, rounded to odd for a conversion to 16 bits. */
 static void store_float(compute_dtype dtype, void *element, double value, float single) {
   switch (dtype) {
   case COMPUTE_F64: memcpy(element, &value, 8); break;
@@ -258,7 +259,7 @@ int64_t dtype_load_integer(compute_dtype dtype, const void *element) {
   return (int64_t)((bits ^ sign) - sign);
 }
 
-/* ---- What a dtype holds -------------------------------------------------------------------- */
+/* ---- The range of a dtype ------------------------------------------------------------------ */
 
 void dtype_limits(compute_dtype dtype, int64_t *low, uint64_t *high) {
   const dtype_row *row = row_of(dtype);
@@ -300,7 +301,7 @@ double dtype_largest(compute_dtype dtype) {
   }
 }
 
-/* What the dtype holds, in words. */
+/* The values of the dtype, as text. */
 static void print_range(compute_dtype dtype, char *text, size_t bytes) {
   const dtype_row *row = row_of(dtype);
   const int bits = bits_of_value(row);

@@ -16,8 +16,8 @@ bool dtype_is_integer(compute_dtype dtype);
 /* Integers of fewer bits than the type in which they are computed: a store wraps them. */
 bool dtype_is_narrow(compute_dtype dtype);
 
-/* Whether a cast is made by the store alone, from a value as it was before: to narrow integers, and
- * from floats to u64, whose upper half i64 cannot say. */
+/* Whether the store alone performs a cast, from the unconverted value: to narrow integers, and from
+ * floats to u64, whose upper half i64 cannot represent. */
 bool dtype_casts_in_store(compute_dtype from, compute_dtype to);
 
 /* The type in which programs compute elements of this dtype: f16, bf16 → F32; u8 → I32. */
@@ -28,8 +28,8 @@ float dtype_f16_to_f32(uint16_t bits);
 uint16_t dtype_f32_to_bf16(float value);
 float dtype_bf16_to_f32(uint16_t bits);
 
-/* Stores `value`, converted by the rules of compute/dtype.h, as one element at `element`; reads one
- * back. An i64 outside ±2^53 loses bits on the way through double; use the integer pair for those.
+/* Stores `value`, converted by the rules of compute/dtype.h, as one element at `element`; loads
+ * one. An i64 outside ±2^53 loses bits when converted to double; use the integer pair for those.
  */
 void dtype_store(compute_dtype dtype, void *element, double value);
 double dtype_load(compute_dtype dtype, const void *element);
@@ -42,15 +42,15 @@ double dtype_largest(compute_dtype dtype);
 /* The smallest and the largest value of an integer dtype or bool. */
 void dtype_limits(compute_dtype dtype, int64_t *low, uint64_t *high);
 
-/* Whether `value` is one of the dtype's: for integers and bool exactly; a float rounds to the
- * nearest, but a finite value must not become infinite. */
+/* Whether the dtype can hold `value`: integers and bool exactly; a float rounds to the nearest, but
+ * a finite value must not become infinite. */
 bool dtype_holds(compute_dtype dtype, double value);
 
-/* Whether the dtype, floats included, holds exactly this integer. */
+/* Whether the dtype (including floats) holds exactly this integer. */
 bool dtype_holds_integer(compute_dtype dtype, int64_t value);
 
-/* Why it does not, to be written after "<name> is ": "-1; u8 holds whole numbers from 0 to 255".
- * Return `text`, which DTYPE_REFUSAL bytes suffice for. */
+/* Why it does not, for a message after "<name> is ": "-1; u8 holds whole numbers from 0 to 255".
+ * Return `text`, for which DTYPE_REFUSAL bytes suffice. */
 enum { DTYPE_REFUSAL = 96 };
 char *dtype_refusal(compute_dtype dtype, double value, char *text, size_t bytes);
 char *dtype_refusal_integer(compute_dtype dtype, int64_t value, char *text, size_t bytes);

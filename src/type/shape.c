@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Shape and stride arithmetic.
  *
- * A size of 0 is an ordinary size here. What would overflow is decided by the product of the sizes
- * that are not 0 (as NumPy does), so that partial products and dense strides of every valid shape
- * are safe to compute. */
+ * A size of 0 is valid. Overflow is determined by the product of the nonzero sizes (as in NumPy),
+ * so that partial products and dense strides of every valid shape are safe to compute. */
 #include "type/shape.h"
 
 #include <stdio.h>
@@ -134,7 +133,7 @@ bool shape_broadcast_strides(compute_shape from, const int64_t *strides, compute
   return true;
 }
 
-/* Drops sizes of 1, whose strides mean nothing. Returns the rank that is left. */
+/* Drops sizes of 1, whose strides are irrelevant. Returns the remaining rank. */
 static int32_t squeeze(compute_shape shape, const int64_t *strides, int64_t *size,
                        int64_t *stride) {
   int32_t rank = 0;
@@ -146,8 +145,9 @@ static int32_t squeeze(compute_shape shape, const int64_t *strides, int64_t *siz
   return rank;
 }
 
-/* Walks both shapes from the outside. A run of old dimensions and a run of new ones with the same
- * product describe the same elements; the old run must then be walked by one stride. */
+/* Traverses both shapes from the outermost dimension. A group of old dimensions and a group of new
+ * ones with the same product describe the same elements; the old group must then have a single
+ * stride. */
 bool shape_reshape_strides(compute_shape from, const int64_t *strides, compute_shape to,
                            int64_t *result) {
   int64_t count = shape_count(from);
@@ -178,13 +178,13 @@ bool shape_reshape_strides(compute_shape from, const int64_t *strides, compute_s
     int64_t step = stride[old_end - 1];
     for (int32_t i = new_end - 1; i >= new; i--) {
       dense[i] = step;
-      /* Past the outermost dimension the product may not fit, and is not used. */
+      /* Beyond the outermost dimension the product may overflow, and is not used. */
       step = (int64_t)((uint64_t)step * (uint64_t)to.size[i]);
     }
     old = old_end;
     new = new_end;
   }
-  /* What is left of the new shape has size 1 and keeps a stride that was never used. */
+  /* The remaining dimensions of the new shape have size 1, and their strides are irrelevant. */
   memcpy(result, dense, sizeof dense);
   return true;
 }
@@ -241,7 +241,7 @@ compute_status shape_range(int64_t size, int64_t count, int64_t step, int64_t *s
   return COMPUTE_OK;
 }
 
-/* Whether every operand walks `outer` and `inner`, its next dimension, as one. */
+/* Whether `outer` and `inner`, the next dimension, can be merged in every operand. */
 static bool walks_as_one(int64_t (*strides)[COMPUTE_MAX_RANK], int32_t operands, int32_t outer,
                          int32_t inner, int64_t inner_size) {
   for (int32_t k = 0; k < operands; k++) {
@@ -258,7 +258,7 @@ int32_t shape_collapse(int32_t rank, int64_t *size, int64_t (*strides)[COMPUTE_M
   for (int32_t i = 0; i < rank; i++) {
     bool before_fence = i < *fence;
     if (size[i] == 1) continue;
-    /* The dimension before may be joined if it lies on the same side of the fence. */
+    /* The previous dimension may be merged if it is on the same side of the fence. */
     bool may_join = kept > (before_fence ? 0 : new_fence);
     if (may_join && walks_as_one(strides, operands, kept - 1, i, size[i])) {
       size[kept - 1] *= size[i];

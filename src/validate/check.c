@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A kernel's units evaluated and compared with what the device has stored. Units are dealt out to
- * the context's threads; each thread keeps results of its own, which are put together afterwards.
+/* A kernel's units evaluated and compared with the device's results. The context's threads share
+ * the units; each thread has its own results, which are combined afterwards.
  */
 
 #include <float.h>
@@ -72,12 +72,12 @@ static int64_t offset_of(const evaluation *e, uint32_t k, int64_t unit, int64_t 
 
 /* ---- One element --------------------------------------------------------------------------- */
 
-/* The least distance of two numbers, or what a device may take for zero. */
+/* The smallest distance of two numbers, or of what a device may flush to zero. */
 static double smallest(compute_dtype dtype) {
   return dtype == COMPUTE_F16 ? 0x1p-24 : dtype == COMPUTE_F64 ? DBL_MIN : (double)FLT_MIN;
 }
 
-/* A result as it should be in memory. */
+/* The expected result in memory. */
 static number stored(const number *n, compute_dtype type, compute_dtype dtype) {
   const double real = number_is_float(type) ? n->real : (double)n->integer;
   if (number_is_vague(n)) return *n;
@@ -201,7 +201,7 @@ typedef struct job {
   check_result *results;
   int64_t tasks;
   pthread_mutex_t mutex; /* of the results */
-  bool failed;           /* memory was short, or an index that the device accepted is wrong */
+  bool failed;           /* out of memory, or an index that the device accepted is invalid */
 } job;
 
 static void replace_element(const number *n, compute_dtype type, compute_dtype dtype,
@@ -265,7 +265,7 @@ bool check_run(thread_pool *threads, const check_request *request, check_result 
   return !work.failed;
 }
 
-/* Odd, so that every row and column has its turn. */
+/* Odd, so that every row and column is covered. */
 int64_t check_every(const evaluation *e, uint64_t most) {
   const double all = (double)e->units * (double)e->unit_work;
   return all <= (double)most ? 1 : ((int64_t)(all / (double)most) + 1) | 1;

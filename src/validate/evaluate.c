@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the evaluations of kinds share: the elements that an operand may touch, places of a space,
- * and programs at a place. */
+/* What the evaluations of kinds share: the elements that an operand may access, positions in a
+ * space, and programs at a position. */
 #include "validate/evaluate.h"
 
 #include "kernel/kernel.h"

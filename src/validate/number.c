@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Elementwise arithmetic with error bounds.
  *
- * The error of a function of one operand is found by evaluating it at both ends of where the
- * operand may lie; that needs no derivative, and sees poles and edges. What the devices' own
- * functions lose is counted in units in the last place, generously (OpenCL allows 16 for some).
+ * The error of a unary function is found by evaluating it at both ends of the operand's interval;
+ * that needs no derivative, and detects poles and edges. The errors of the devices' own functions
+ * are allowed for in units in the last place, generously (OpenCL allows 16 for some).
  *
  * Every instruction has a rule, rule_<name>; the table of them is made from
  * compute/instructions.def, so that one without a rule does not compile. */
@@ -47,7 +47,7 @@ number number_round(compute_dtype type, double value, double error, double ulps,
   if (isinf(value)) return exact ? (number){.real = value} : vague(value);
   error += ulps * number_epsilon(type) * fabs(value);
   if (!(error < (double)INFINITY)) return vague(value);
-  /* Devices may take numbers below the normal ones for zero. */
+  /* Devices may flush subnormal numbers to zero. */
   if (fabs(value) < least && (value != 0 || error > 0)) error += least;
   if (fabs(value) > most)
     return fabs(value) - error > most ? (number){.real = copysign((double)INFINITY, value)}
@@ -56,7 +56,7 @@ number number_round(compute_dtype type, double value, double error, double ulps,
 }
 
 /* Rounding errors of a sum grow with the root of its length where they are random, and with the
- * length itself at worst; no device adds more than some thousand terms one after the other. */
+ * length itself at worst; no device adds more than a few thousand terms sequentially. */
 number number_sum(compute_dtype type, double sum, double magnitude, double error, double terms,
                   bool exact) {
   const double most = type == COMPUTE_F32 ? (double)FLT_MAX : DBL_MAX;
@@ -68,7 +68,7 @@ number number_sum(compute_dtype type, double sum, double magnitude, double error
   return n;
 }
 
-/* A device may take an input below the normal numbers of f32 for zero. */
+/* A device may flush a subnormal f32 input to zero. */
 number number_load(compute_dtype dtype, const void *element) {
   if (dtype_is_float(dtype)) {
     number n = {.real = dtype_load(dtype, element)};
@@ -118,18 +118,17 @@ static number cast(const number *n, compute_dtype from, compute_dtype to) {
 
 /* ---- Rules --------------------------------------------------------------------------------- */
 
-/* What may be lost besides units in the last place, where a result is small against what it is made
- * of. */
+/* Additional errors, for results that are small compared with their operands. */
 typedef enum slack {
   NO_SLACK,
   SLACK,      /* some units of 1 */
-  WAVE_SLACK, /* the same; and between two operands the function may turn round */
-  POLE_SLACK, /* the same; and between two operands it may have gone through infinity */
+  WAVE_SLACK, /* the same; and the function may have an extremum between two operands */
+  POLE_SLACK, /* the same; and it may have a pole between two operands */
   PARTS_SLACK, /* some units of the operand, as in x (1 + erf x); at −infinity disputed: −inf · 0 by
                   the formula, 0 by the limit, both are in use */
 } slack;
 
-/* One instruction at work. */
+/* One instruction being evaluated. */
 typedef struct operation {
   const struct rule *rule;
   const compute_instruction *instruction;
@@ -173,14 +172,14 @@ static double slack_of(slack kind, compute_dtype type, double x) {
   return units;
 }
 
-/* How far the function moves while its operand moves as far as it may. */
+/* The range of the function over the operand's interval. */
 static double spread(const rule *r, const number *a, double scalar, double result) {
   if (a->error == 0) return 0;
   const double low = r->real(a->real - a->error, scalar);
   const double high = r->real(a->real + a->error, scalar);
   const double most = fmax(fabs(low - result), fabs(high - result));
   if (isnan(low) || isnan(high)) return (double)INFINITY;
-  /* It grows from pole to pole, which are π apart. */
+  /* It increases between poles, which are π apart. */
   if (r->slack == POLE_SLACK && (low > high || a->error > 1.5)) return (double)INFINITY;
   return r->slack == WAVE_SLACK && most < a->error ? fmin(a->error, 2) : most;
 }
@@ -273,7 +272,7 @@ static double rounded_to(compute_dtype dtype, double value) {
   return dtype_load(dtype, element);
 }
 
-/* A value that may lie on either side of the middle between two neighbours may become either. */
+/* A value that may be on either side of the midpoint between two neighbours may become either. */
 static number apply_rounding(compute_dtype dtype, const number *a) {
   if (number_is_vague(a) || isnan(a->real)) return *a;
   const double value = rounded_to(dtype, a->real);
@@ -281,7 +280,7 @@ static number apply_rounding(compute_dtype dtype, const number *a) {
   const double high = rounded_to(dtype, a->real + a->error);
   number result = {.real = value};
   if (low != high) result.error = fmax(high - value, value - low);
-  /* A device may take what is below the normal numbers of f32 for zero. */
+  /* A device may flush subnormal f32 values to zero. */
   if (value != 0 && fabs(value) < (double)FLT_MIN) result.error += fabs(value);
   return result;
 }
@@ -319,8 +318,8 @@ static number quotient(const operation *o, bool exact) {
   return number_round(o->type, result, error, ARITHMETIC, exact);
 }
 
-/* A device may find the quotient's whole part one off where it is nearly whole, and works in the
- * type's own precision on what may be a long division. */
+/* A device's integer part of the quotient may be off by one if it is nearly whole, and it computes
+ * a possibly long division in the type's own precision. */
 static number modulo(const operation *o, bool exact) {
   const number *a = o->a, *b = o->b;
   const double result = fmod(a->real, b->real);
@@ -377,7 +376,7 @@ PAIR(max, greater,    a > b ? a : b)
 static const rule rule_pow = {.apply = apply_two, .pair = power};
 /* clang-format on */
 
-/* ---- Truths -------------------------------------------------------------------------------- */
+/* ---- Logic --------------------------------------------------------------------------------- */
 
 #define TRUTH(name, value)                                                                         \
   static int64_t whole_##name(int64_t a, int64_t b) {                                              \
@@ -393,7 +392,7 @@ TRUTH(not, !a)
 
 /* ---- Bits ---------------------------------------------------------------------------------- */
 
-/* Integers are kept as 64 bits with their sign: what is shifted out of 32 is cut off by wrapping.
+/* Integers are kept as 64 bits with their sign: bits shifted out of 32 are removed by wrapping.
  */
 static number apply_shift(const operation *o) {
   const int64_t a = o->a->integer, b = o->b->integer, width = o->type == COMPUTE_I32 ? 32 : 64;
@@ -440,7 +439,7 @@ COMPARISON(gt, 4)
 COMPARISON(ge, 2 | 4)
 COMPARISON(ne, 1 | 4 | 8)
 
-/* ---- What is like nothing else ----------------------------------------------------------------
+/* ---- Special instructions ---------------------------------------------------------------------
  */
 
 #define RULE(name)                                                                                 \

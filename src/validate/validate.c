@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Validation: starting and stopping it, its counters, and a step under it: operands copied to the
- * host, the two results compared, what was found put into words, and what the policy says done
- * about it. */
+/* Validation: starting and stopping it, its counters, and a step under it: copying operands to the
+ * host, comparing the two results, reporting findings, and applying the policy. */
 #include "validate/validate.h"
 
 #include <math.h>
@@ -47,7 +46,7 @@ static compute_status check_options(const compute_context *context,
   return COMPUTE_OK;
 }
 
-/* The context's, made when it is first needed; NULL when memory is short. */
+/* The context's, created when first needed; NULL when out of memory. */
 static struct validation *validation_of(compute_context *context) {
   struct validation *v = __atomic_load_n(&context->validation, __ATOMIC_ACQUIRE), *none = NULL;
   if (v) return v;
@@ -228,7 +227,7 @@ static uint64_t byte_count(const validation_state *s, uint32_t operand, const vi
   return (uint64_t)(e->high - e->low + 1) * v->size;
 }
 
-/* COMPUTE_ERROR_OUT_OF_MEMORY without words. */
+/* COMPUTE_ERROR_OUT_OF_MEMORY without an error message. */
 static compute_status fetch(const validation_state *s, uint32_t operand, view *v) {
   const compute_operand *o = &s->copy.operands[operand];
   *v = (view){.dtype = o->dtype,
@@ -307,7 +306,7 @@ compute_status validation_begin(validation_step *checked, compute_queue *queue,
 
 /* ---- After it ------------------------------------------------------------------------------ */
 
-/* The results compared, and with `replace` put into the copies of the outputs. */
+/* Compares the results, and with `replace` writes them into the copies of the outputs. */
 static compute_status compare(validation_state *s, bool replace, check_result *results) {
   const check_request request = {
       .e = &s->e,
@@ -334,7 +333,7 @@ static compute_status replace_outputs(validation_state *s, const check_result *f
   return status;
 }
 
-/* One finding in words and to the caller; returns whether the step was wrong. */
+/* Reports one finding to the log and the caller; returns whether the step was wrong. */
 static bool report(validation_state *s, uint32_t k, const check_result *r,
                    const validation_label *label) {
   compute_validation_input inputs[COMPUTE_MAX_OPERANDS];

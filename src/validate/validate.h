@@ -23,12 +23,12 @@ typedef struct validation_label {
   const char *text, *shape;
 } validation_label;
 
-/* Waits for what the queue has been given before. Without memory the step goes unchecked. */
+/* Waits for earlier work of the queue. Out of memory, the step is not checked. */
 compute_status validation_begin(validation_step *checked, compute_queue *queue,
                                 const kernel_entry *kernel, const compute_argument *arguments);
 
-/* `status` is how submitting the step went; it is what is returned, unless the check itself or the
- * policy says otherwise. */
+/* `status` is that of submitting the step; it is returned unless the check itself or the policy
+ * fails. */
 compute_status validation_end(validation_step *checked, compute_status status,
                               const validation_label *label);
 

@@ -176,6 +176,35 @@ static void check_tunings(run *r, const void *user) {
   }
 }
 
+/* ---- Constant inputs ----------------------------------------------------------------------- */
+
+/* Inputs 0 and 1 never change: the kernel may ask for them packed, and computes the same. */
+static void check_packed(run *r, const void *user) {
+  const sample_kernel *s = user;
+  compute_argument packed[COMPUTE_MAX_OPERANDS];
+  NEEDS(r, kernel_packed_bytes);
+  compute_kernel_descriptor d = s->descriptor;
+  d.constant_inputs = 3;
+  void *kernel = case_kernel(r, &d);
+  launch *l = launch_make(r, s, false);
+  EXPECT(r, sample_memory_expect(&l->host), "the reference does not know this kernel");
+  launch_upload(l);
+  memcpy(packed, l->argument, sizeof packed);
+  for (uint32_t i = 0; i < 2; i++) {
+    uint64_t form = 0, again = 0;
+    const uint64_t bytes = r->backend->kernel_packed_bytes(r->device, kernel, i, &form);
+    if (bytes == 0) continue;
+    EXPECT(r,
+           r->backend->kernel_packed_bytes(r->device, kernel, i, &again) == bytes && again == form,
+           "kernel_packed_bytes of input %u says something else the second time", i);
+    packed[i] = (compute_argument){case_memory(r, bytes), 0};
+    EXPECT_OK(r, r->backend->kernel_pack(l->queue, kernel, i, &packed[i], &l->argument[i]));
+  }
+  EXPECT_OK(r, r->backend->enqueue(l->queue, kernel, packed, l->host.count));
+  launch_download(l);
+  launch_check(l, "packed: ");
+}
+
 /* ---- Indices outside ----------------------------------------------------------------------- */
 
 /* Whether the module reported this place, or none in particular. */
@@ -249,6 +278,9 @@ static void add_sample(const sample_kernel *s, void *user) {
   a->add(&(conformance_case){name, check_sample, s, false}, a->user);
   name_case("tuning", s, name);
   if (s->tuning_count > 0) a->add(&(conformance_case){name, check_tunings, s, false}, a->user);
+  name_case("packed", s, name);
+  if (s->descriptor.kind == COMPUTE_KERNEL_GEMM || s->descriptor.kind == COMPUTE_KERNEL_CONV)
+    a->add(&(conformance_case){name, check_packed, s, false}, a->user);
   const bool single = s->index_limit > 1 && s->inputs[1].dtype == COMPUTE_I64;
   if (!single || s->inputs[0].dtype != COMPUTE_F32 || s->outputs[0].dtype != COMPUTE_F32) return;
   if (s->descriptor.rank == 1 && s->descriptor.size[0] < 3) return;

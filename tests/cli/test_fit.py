@@ -545,8 +545,8 @@ class BadInput(Base):
                  "--spots", "2")
         fit = ["m.npy", "-o", "r.csv"]
         self.refused("--roi 21 20 30", *fit, "--roi", "21")
-        for corner, words in (((0, 14, 0), "reaches out"), ((0, 0, 24), "reaches out"),
-                              ((0, -1, 0), "reaches out"), ((4, 0, 0), "frame that does not exist"),
+        for corner, words in (((0, 14, 0), "extends beyond"), ((0, 0, 24), "extends beyond"),
+                              ((0, -1, 0), "extends beyond"), ((4, 0, 0), "frame that does not exist"),
                               ((-1, 0, 0), "frame that does not exist")):
             write_npy(self.path("c.npy"), "<i4", (2, 3), [0, 0, 0, *corner])
             self.refused(f"--corners ROI 1 {words}", *fit, "--corners", "c.npy")

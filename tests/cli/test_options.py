@@ -69,7 +69,7 @@ class Options(unittest.TestCase):
                 "compute-fit fit --sgima=1": "unknown option --sgima; did you mean --sigma?",
                 "compute-fit fitt": "unknown command 'fitt'; did you mean fit?",
                 "compute-fit crlb --model XYNBB": "did you mean XYNB?",
-                "compute-fit --sigma 1": "the command goes before --sigma",
+                "compute-fit --sigma 1": "the command must come before --sigma",
                 "compute-info --jsno": "did you mean --json?",
                 "compute-info --vrsion": "did you mean --version?",
                 "compute-info --var": "did you mean --variables?",

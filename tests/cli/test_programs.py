@@ -85,7 +85,7 @@ class Info(unittest.TestCase):
     def test_a_bad_value_of_any_variable_is_an_error_that_names_it(self):
         for name, value, words in (
                 ("COMPUTE_BACKENDS", "cpu,cudda", "it must be some of "),
-                ("COMPUTE_BACKENDS", "CPU", "names with ','"),
+                ("COMPUTE_BACKENDS", "CPU", "names separated by ','"),
                 ("COMPUTE_BACKEND_PATH", "relative", "absolute paths"),
                 ("COMPUTE_LOG", "loud", "one of off, error, warning, info, debug"),
                 ("COMPUTE_THREADS", "0", "a whole number from 1 to 4096"),
@@ -398,7 +398,7 @@ class Bench(unittest.TestCase):
     def test_progress_is_shown_before_anything_is_measured(self):
         shown = self.on_terminal("--plant", "leak")
         self.assertTrue(shown.startswith("\ropening the device\033[K"), shown[:200])
-        self.assertIn("\rmeasuring what the machine can do\033[K", shown)
+        self.assertIn("\rmeasuring the machine's limits\033[K", shown)
         self.assertIn("[1/1] memory/pool_hit_1MiB\033[K\r\033[K", shown)
         self.assertNotIn("\r", self.on_terminal("--plant", "leak", TERM="dumb").replace("\r\n", "\n"))
         self.assertTrue(self.planted("miss")[0].stderr.startswith("opening the device\n"))

@@ -139,15 +139,15 @@ class Report(Pages):
         self.assertRegex(page, r"\.note \{ color: var\(--soft\)")
 
     def test_goals_are_shown_when_asked_for(self):
-        goal = {"what": "time / longest part", "unit": "", "seen": 1.14, "allowed": 1.1,
+        goal = {"what": "time / slowest stage", "unit": "", "seen": 1.14, "allowed": 1.1,
                 "least": False, "met": False}
         data = {"environment": {}, "records": [{**ROW, "suite": "batch", "case": "balanced",
                                                 "goal": goal}]}
         page, said = self.page(data)
         self.assertNotRegex(page + said, r"(?i)goal|missed")
         page, said = self.page(data, "--goals")
-        self.assertIn("<td>time / longest part: at most 1.1</td><td>1.14</td><td>missed</td>", page)
-        self.assertIn("missed: balanced on cpu: 1.14, goal: time / longest part: at most 1.1", said)
+        self.assertIn("<td>time / slowest stage: at most 1.1</td><td>1.14</td><td>missed</td>", page)
+        self.assertIn("missed: balanced on cpu: 1.14, goal: time / slowest stage: at most 1.1", said)
 
     def test_peers_have_their_names_and_versions(self):
         page, _ = self.page(read("bench-networks.json"))

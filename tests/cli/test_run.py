@@ -192,7 +192,7 @@ class Run(unittest.TestCase):
         self.assertRegex(self.good(path, "-i", given, "-c", near), r"z +agrees.* at \[1\]")
         text = self.bad(1, "^$", path, "-i", given, "-c", near, "--tolerance", "1e-4")
         self.assertRegex(text, r"z +DIFFERS.* at \[1\]: 8, expected 8.00[34]")
-        self.assertIn("1 of 2 are farther apart", text)
+        self.assertIn("1 of 2 differ by more than", text)
         self.good(path, "-i", given, "-c", near, "--tolerance", "0,0.01")
         self.bad(1, "^$", path, "-i", given, "-c", self.npz("more.npz", z=[3, 8, 1]))
         self.bad(1, "none of the outputs", path, "-i", given, "-c", given)

@@ -235,6 +235,128 @@ static void winograd_does_not_depend_on_threads(void **state) {
     }
 }
 
+/* ---- Channels last --------------------------------------------------------------------------- */
+
+/* Several panels of results, some narrow; groups; every stride, dilation and padding; windows whose
+ * rows lie a multiple of 2 KiB apart; and one channel per group, in one block and in several. */
+static const sample_convolution_shape pixel_shapes[] = {
+    {3, 3, 70, 1, {12, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 13, 40, 1, {9, 10}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, {0, 0}},
+    {2, 18, 27, 3, {8, 7}, {2, 3}, {1, 2}, {1, 1}, {1, 0}, {1, 2}},
+    {1, 512, 33, 1, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 256, 9, 1, {6, 7}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 8, 12, 1, {3, 4}, {3, 5}, {1, 1}, {1, 1}, {4, 6}, {2, 3}},
+    {2, 24, 40, 1, {7, 9}, {1, 1}, {2, 3}, {1, 1}, {1, 2}, {0, 0}},
+    {2, 33, 33, 33, {9, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 40, 40, 40, {11, 12}, {5, 4}, {2, 3}, {1, 1}, {2, 1}, {0, 0}},
+    {1, 70, 70, 70, {6, 8}, {3, 3}, {1, 1}, {3, 4}, {3, 5}, {0, 1}},
+    {1, 200, 200, 200, {3, 70}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 19, 19, 19, {4, 3}, {7, 9}, {1, 1}, {1, 1}, {6, 8}, {3, 2}},
+};
+
+static sample_convolution pixels(size_t i, sample_ending ending) {
+  return (sample_convolution){.shape = pixel_shapes[i],
+                              .layout = LAYOUT_NHWC,
+                              .dtype = COMPUTE_F32,
+                              .result = COMPUTE_F32,
+                              .ending = ending};
+}
+
+/* With the filter as it lies, and packed before the run. */
+static void check_pixels(const sample_kernel *s, void *user) {
+  checker *c = user;
+  sample_kernel constant = *s;
+  attributes_bind(&constant.descriptor, &constant.attributes);
+  constant.descriptor.constant_inputs = 2;
+  check_sample(s, c);
+  cpu_kernel *kernel = NULL;
+  assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, c->f->device, &constant.descriptor, &kernel),
+                   COMPUTE_OK);
+  const bool depthwise = s->attributes.conv.groups == s->attributes.conv.data_channels;
+  assert_non_null(
+      strstr(kernel->description, depthwise ? "depthwise convolution" : "convolution rows"));
+  uint64_t form;
+  const uint64_t bytes = cpu_conv_kind.packed_bytes(kernel, 1, &form);
+  assert_true(bytes > 0);
+  memory m = create_memory(&constant, &c->random);
+  void *packed = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64), *filter = m.pointers[1];
+  assert_non_null(packed);
+  assert_int_equal(cpu_conv_kind.pack(kernel, 1, filter, packed), COMPUTE_OK);
+  m.pointers[1] = packed;
+  assert_int_equal(kernel->run(kernel, m.pointers), COMPUTE_OK);
+  m.pointers[1] = filter;
+  for (uint32_t i = 0; i < s->descriptor.output_count; i++)
+    check_output(&constant, &m, i, c->f->device->isa, (const void *const *)m.pointers);
+  cpu_kernel_destroy(kernel);
+  free(packed);
+  release_memory(&m);
+}
+
+static void run_pixels(fixture *f, uint64_t seed) {
+  checker c = {.f = f, .random = {.state = seed}};
+  for (size_t i = 0; i < sizeof pixel_shapes / sizeof *pixel_shapes; i++)
+    for (size_t end = i % test_samples(); end < ENDING_COUNT; end += test_samples()) {
+      const sample_convolution s = pixels(i, (sample_ending)end);
+      sample_convolution_visit(&s, check_pixels, &c);
+    }
+}
+
+static void channels_last_are_right(void **state) {
+  (void)state;
+  on_every_device(run_pixels, 2, 0);
+}
+
+static void channels_last_are_right_in_small_blocks(void **state) {
+  (void)state;
+  on_every_device(run_pixels, 3, 4096);
+}
+
+/* What an image gives does not depend on its batch, nor anything on the number of threads. */
+static void check_images(const sample_kernel *s, void *user) {
+  const sample_convolution *whole = user;
+  test_random random = {.state = 23};
+  memory m = create_memory(s, &random);
+  const uint32_t output = s->descriptor.input_count;
+  unsigned char *first = malloc(m.bytes[output]);
+  assert_non_null(first);
+  static const int32_t threads[] = {1, 2, 3, 5};
+  for (int i = 0; i < 4; i++) {
+    fixture f;
+    assert_true(fixture_open(&f, threads[i], NULL));
+    sample_kernel part = *s;
+    attributes_bind(&part.descriptor, &part.attributes);
+    memcpy(m.data[output], m.before[output], m.bytes[output]);
+    if (i == 3) { /* image by image */
+      part.descriptor.size[0] = part.attributes.conv.batch = 1;
+      for (int64_t n = 0; n < whole->shape.n; n++) {
+        void *pointers[OPERANDS];
+        memcpy(pointers, m.pointers, sizeof pointers);
+        pointers[0] = (float *)m.pointers[0] + n * s->inputs[0].stride[0];
+        pointers[output] = (float *)m.pointers[output] + n * s->outputs[0].stride[0];
+        assert_int_equal(run_sample(&f, &part, pointers), COMPUTE_OK);
+      }
+    } else {
+      assert_int_equal(run_sample(&f, &part, m.pointers), COMPUTE_OK);
+    }
+    if (i == 0)
+      memcpy(first, m.data[output], m.bytes[output]);
+    else
+      assert_memory_equal(first, m.data[output], m.bytes[output]);
+    fixture_close(&f);
+  }
+  free(first);
+  release_memory(&m);
+}
+
+static void channels_last_do_not_depend_on_threads_or_batch(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof pixel_shapes / sizeof *pixel_shapes; i++) {
+    sample_convolution s = pixels(i, ENDING_PLAIN);
+    s.shape.n = 3;
+    sample_convolution_visit(&s, check_images, &s);
+  }
+}
+
 /* ---- Promises of a kernel ------------------------------------------------------------------ */
 
 static void run_serially(void *host, int64_t tasks, compute_task task, void *argument) {
@@ -363,6 +485,9 @@ int main(void) {
       cmocka_unit_test(random_shapes_are_right_in_small_blocks),
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(shapes_of_networks_are_right),
+      cmocka_unit_test(channels_last_are_right),
+      cmocka_unit_test(channels_last_are_right_in_small_blocks),
+      cmocka_unit_test(channels_last_do_not_depend_on_threads_or_batch),
       cmocka_unit_test(winograd_is_right),
       cmocka_unit_test(winograd_is_right_in_short_runs),
       cmocka_unit_test(winograd_does_not_depend_on_threads),

@@ -39,9 +39,11 @@ static void print_operations(text_buffer *t) {
       "in NumPy and must have equal dtypes.\n\n"
       "Domains: *float* is f64, f32, f16, bf16; *integer* is i64, i32, i16, i8, u64, u32, u16, u8; "
       "*number* is both;\n*ordered* and *ordered integer* are these without u64; *logic* is bool; "
-      "*byte* is i8 and u8;\n*any* is all of them.\nOperations ending in `_by_data` or `_by_filter` are "
-      "appended by `compute_gradients` and `compute_conv2d_transpose`. Operations\nof neural "
-      "networks and fits have no eager call.\n\n"
+      "*byte* is i8 and u8;\n*any* is all of them.\nOperations ending in `_by_data` or "
+      "`_by_filter` are "
+      "appended by `compute_gradients` and `compute_conv2d_transpose`,\n`recurrent` by "
+      "`compute_lstm`, `compute_gru` and `compute_rnn`. Operations of neural networks and fits "
+      "have no eager call.\n\n"
       "| operation | kind | dtypes | gradient | what it computes |\n|---|---|---|---|---|\n");
   compute_operation_info info;
   for (size_t i = 0; compute_operation_at(i, &info) == COMPUTE_OK; i++) {

@@ -65,8 +65,9 @@ static bool belongs_here(const compute_operation_info *info) {
 /* Single roundings are counted in units of the last place; where many add up, an element near zero
  * says nothing, and the error is taken as part of the largest element. */
 static bool in_last_places(const compute_operation_info *info) {
-  static const char *const summing[] = {"reduction",   "row",    "matmul",    "indexed",
-                                        "convolution", "window", "attention", "scan"};
+  static const char *const summing[] = {"reduction", "row",         "matmul",
+                                        "indexed",   "convolution", "window",
+                                        "attention", "recurrent",   "scan"};
   for (size_t i = 0; i < sizeof summing / sizeof *summing; i++)
     if (strcmp(info->category, summing[i]) == 0) return false;
   return true;

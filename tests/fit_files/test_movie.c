@@ -326,7 +326,7 @@ static void pages_of_another_kind_are_named(void **state) {
       {{.bits = 16, .format = 3}, "16-bit floats"},
       {{.bits = 64, .format = 6}, "unsupported kind"},
       {{.bits = 8, .samples = 3, .photometric = 2}, "3 samples per pixel"},
-      {{.compression = 12345}, "number 12345"},
+      {{.compression = 12345}, "compression 12345"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     make_pages(false);
@@ -426,14 +426,14 @@ static void tiffs_need_libtiff(void **state) {
 static void other_files_are_refused(void **state) {
   (void)state;
   write_file(TIFF, "hello, world", 12);
-  assert_refused(TIFF, COMPUTE_ERROR_FORMAT, "is not a file of the kind");
+  assert_refused(TIFF, COMPUTE_ERROR_FORMAT, "is not in the format that its name");
   write_file(NPY, "", 0);
-  assert_refused(NPY, COMPUTE_ERROR_FORMAT, "is not a file of the kind");
+  assert_refused(NPY, COMPUTE_ERROR_FORMAT, "is not in the format that its name");
   assert_refused("/dev/null", COMPUTE_ERROR_FILE, "not a regular file");
   assert_refused(TEST_SCRATCH_DIR, COMPUTE_ERROR_FILE, "not a regular file");
   assert_refused(TEST_SCRATCH_DIR "/none.tif", COMPUTE_ERROR_FILE, "No such file");
   write_file(TEST_SCRATCH_DIR "/notes.txt", "hello, world", 12);
-  assert_refused(TEST_SCRATCH_DIR "/notes.txt", COMPUTE_ERROR_FORMAT, "of an unknown kind");
+  assert_refused(TEST_SCRATCH_DIR "/notes.txt", COMPUTE_ERROR_FORMAT, "in an unknown format");
 }
 
 static void images_that_are_not_there_cannot_be_read(void **state) {

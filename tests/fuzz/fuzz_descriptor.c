@@ -149,7 +149,7 @@ static void repair_fit(compute_kernel_descriptor *d, const compute_fit_attribute
 }
 
 static void read_window(reader *r, compute_window_attributes *w) {
-  w->operation = (compute_window_operation)(byte(r) % 3);
+  w->operation = (compute_window_operation)(byte(r) % 4);
   w->by_data = byte(r) & 1;
   w->count_padding = byte(r) & 1;
   for (int i = 0; i < 2; i++) {
@@ -159,6 +159,7 @@ static void read_window(reader *r, compute_window_attributes *w) {
     w->stride[i] = number(r);
     w->dilation[i] = number(r);
     w->padding[i] = number(r);
+    w->padding_more[i] = number(r) - number(r);
   }
 }
 
@@ -168,6 +169,16 @@ static void read_attention(reader *r, compute_attention_attributes *a) {
   a->scale = byte(r) * 0.1;
   a->causal = byte(r) & 1;
   a->biased = byte(r) & 1;
+}
+
+static void read_recurrent(reader *r, compute_recurrent_attributes *a) {
+  a->cell = (compute_recurrent_cell)(byte(r) % 4);
+  a->reverse = byte(r) & 1;
+  a->reset_after = byte(r) & 1;
+  a->lengths = byte(r) & 1;
+  a->bias = byte(r) & 1;
+  a->peepholes = byte(r) & 1;
+  a->clip = byte(r) * 0.1;
 }
 
 static void read_spots(reader *r, compute_spots_attributes *o) {
@@ -262,6 +273,7 @@ static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_a
     a->top_k.smallest = byte(r) & 1;
     break;
   case COMPUTE_KERNEL_ATTENTION: read_attention(r, &a->attention); break;
+  case COMPUTE_KERNEL_RECURRENT: read_recurrent(r, &a->recurrent); break;
   case COMPUTE_KERNEL_SORT:
     a->sort.descending = byte(r) & 1;
     a->sort.values = byte(r) & 1;

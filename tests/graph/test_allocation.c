@@ -55,6 +55,9 @@ static compute_node build_loss(compute_graph *g, compute_node *parameters) {
   h = compute_slice(g, compute_slice(g, h, 3, 0, 4, 1), 2, 0, 3, 1);
   h = compute_scaled_attention(g, h, h, h, NULL);
   h = compute_cumulative_sum(g, compute_reshape(g, h, COMPUTE_SHAPE(3, 4)), 1, false, false);
+  const compute_node tenths = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(4, 16), 0.1);
+  h = compute_lstm(g, compute_reshape(g, h, COMPUTE_SHAPE(3, 1, 4)), tenths, tenths, NULL, NULL);
+  h = compute_reshape(g, h, COMPUTE_SHAPE(3, 4));
   h = compute_top_k(g, h, 4, 1, false, NULL);
   compute_node target = compute_constant(g, COMPUTE_I64, COMPUTE_SHAPE(3), labels);
   compute_node largest = compute_max(g, h, COMPUTE_AXES(1), true);
@@ -109,7 +112,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
 /* What composed calls are made of; they take nothing else. */
 typedef struct operands {
   compute_graph *g;
-  compute_node x, w, row, labels, image, filter, seed, bytes, byte, loss;
+  compute_node x, w, row, labels, image, filter, seed, bytes, byte, loss, volume, block, places;
 } operands;
 
 static const compute_node none;
@@ -163,6 +166,26 @@ static void conv2d_transpose(const operands *o) {
 static void matmul_integer(const operands *o) {
   compute_matmul_integer(o->g, o->bytes, o->bytes, o->byte, o->byte);
 }
+static void conv3d(const operands *o) {
+  compute_conv3d(o->g, o->volume, o->block, o->row, &(compute_conv3d_options){.padding = {1}});
+}
+static void conv3d_transpose(const operands *o) {
+  compute_conv3d_transpose(o->g, o->volume, o->block, o->row, NULL);
+}
+static void max_pool3d(const operands *o) {
+  compute_max_pool3d(o->g, o->volume, &(compute_pool3d_options){.size = {2, 1, 1}});
+}
+static void argmax_pool3d(const operands *o) {
+  compute_argmax_pool3d(o->g, o->volume,
+                        &(compute_pool3d_options){.size = {2, 1, 1}, .dilation = {2, 1, 1}});
+}
+static void average_pool3d(const operands *o) {
+  compute_average_pool3d(o->g, compute_cast(o->g, o->volume, COMPUTE_F16),
+                         &(compute_pool3d_options){.size = {2, 1, 1}});
+}
+static void max_unpool(const operands *o) {
+  compute_max_unpool(o->g, o->image, o->places, COMPUTE_SHAPE(1, 4, 3, 4));
+}
 static void matmul(const operands *o) {
   compute_matmul(o->g, o->row, o->w);
 }
@@ -199,12 +222,12 @@ static void find_spots(const operands *o) {
 }
 
 static void (*const composed[])(const operands *o) = {
-    clamp,      layer_norm, cross_entropy,    squared_error,
-    binary,     huber,      batch_norm,       dropout,
-    top_k,      sort,       argsort,          one_hot,
-    conv2d,     matmul,     matmul_integer,   pad,
-    upsample,   gradients,  conv2d_transpose, clip_gradients,
-    sgd_step,   adam_step,  rmsprop_step,     batch_norm_training,
+    clamp,          layer_norm,    cross_entropy,  squared_error, binary,
+    huber,          batch_norm,    dropout,        top_k,         sort,
+    argsort,        one_hot,       conv2d,         conv3d,        conv3d_transpose,
+    max_pool3d,     argmax_pool3d, average_pool3d, max_unpool,    matmul,
+    matmul_integer, pad,           upsample,       gradients,     conv2d_transpose,
+    clip_gradients, sgd_step,      adam_step,      rmsprop_step,  batch_norm_training,
     find_spots,
 };
 
@@ -218,14 +241,17 @@ static operands make_operands(compute_graph *g) {
   o.filter = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(4, 4, 1, 1), 1);
   o.bytes = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(4, 4));
   o.byte = compute_input(g, COMPUTE_I8, COMPUTE_SCALAR);
+  o.volume = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(2, 4, 3, 2, 2));
+  o.block = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4, 4, 2, 1, 1));
+  o.places = compute_input(g, COMPUTE_I64, COMPUTE_SHAPE(1, 4, 3, 3));
   o.seed = compute_constant(g, COMPUTE_I64, COMPUTE_SCALAR, &(const int64_t){7});
   o.loss = compute_mean_squared_error(g, compute_matmul(g, o.x, o.w), o.x);
   return o;
 }
 
-/* The frames of find_spots are a call of their own before it. */
+/* The frames of find_spots are a call of their own before it, as is the cast of average_pool3d. */
 static size_t own_nodes(size_t call) {
-  return composed[call] == find_spots ? 1 : 0;
+  return composed[call] == find_spots || composed[call] == average_pool3d ? 1 : 0;
 }
 
 static void a_call_that_runs_out_of_memory_records_nothing(void **state) {

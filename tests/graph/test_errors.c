@@ -305,7 +305,7 @@ static bool mistakes_with_indices(int wanted, const operands *o, expectation *e)
           compute_scatter(g, o->x23, o->b23, o->i3, 1, COMPUTE_SCATTER_SET))
   MISTAKE(DTYPE, "scatter: needs a number dtype, not bool",
           compute_scatter(g, o->b23, o->b23, o->i3, 1, COMPUTE_SCATTER_ADD))
-  MISTAKE(INVALID_ARGUMENT, "scatter: 9 is no mode",
+  MISTAKE(INVALID_ARGUMENT, "scatter: invalid mode 9",
           compute_scatter(g, o->x23, o->x23, o->i3, 1, (compute_scatter_mode)9))
   MISTAKE(SHAPE, "scatter_add_elements: [5] and the indices [3] must have the same shape",
           compute_scatter_add_elements(g, o->x5, o->i3, 0, COMPUTE_SHAPE(4)))

@@ -81,6 +81,7 @@ BUILDER(spread, compute_conv2d_transpose(g, INPUT(1, 1, 2, 2), INPUT(1, 1, 1, 1)
                                          &(compute_conv2d_options){.stride = {1, size}}))
 BUILDER(attention, compute_scaled_attention(g, INPUT(size, 2), INPUT(size, 2), INPUT(size, 2),
                                             &(compute_attention_options){.causal = true}))
+BUILDER(recurrent, compute_gru(g, INPUT(1, size, 1), INPUT(1, 3), INPUT(1, 3), NULL, NULL))
 BUILDER(entropy, compute_cross_entropy_smoothed(g, INPUT(2, size), LABELS(2), 0.1))
 BUILDER(normalized, compute_normalize(g, INPUT(2, size), 0))
 BUILDER(dropped, compute_dropout(g, INPUT(size), 0.5, compute_scalar(g, COMPUTE_I64, 1), 0))
@@ -103,7 +104,7 @@ static const row rows[] = {
     ROW(sorted),        ROW(top_k),         ROW(sums),          ROW(outer),
     ROW(pooled),        ROW(averaged),      ROW(convolved),     ROW(spread),
     ROW(attention),     ROW(entropy),       ROW(normalized),    ROW(dropped),
-    ROW(clamped),
+    ROW(clamped),       ROW(recurrent),
 };
 
 static void check_largest(const row *r, int64_t size, const char *stage, size_t limit) {

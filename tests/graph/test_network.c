@@ -56,6 +56,9 @@ static void convolutions_have_the_shape_of_their_formula(void **state) {
   check_shape(compute_conv2d(graph, x, INPUT(6, 1, 3, 3), none,
                              CONV(.dilation = {2, 3}, .padding = {0, 2}, .groups = 6)),
               COMPUTE_SHAPE(2, 6, 5, 9));
+  check_shape(compute_conv2d(graph, x, INPUT(4, 6, 3, 3), none,
+                             CONV(.stride = {2}, .padding = {1, 2}, .padding_more = {1, -2})),
+              COMPUTE_SHAPE(2, 4, 5, 6));
   check_shape(
       compute_conv2d_transpose(graph, x, INPUT(6, 4, 3, 3), none,
                                CONV(.stride = {2, 3}, .padding = {1, 0}, .output_padding = {1, 2})),
@@ -103,7 +106,8 @@ static void wrong_convolutions_are_refused(void **state) {
   OPTION("padding is -2", .padding = {0, -2});
   OPTION("output_padding is 1", .output_padding = {1});
   OPTION("groups is -1", .groups = -1);
-  OPTION("reserved[3]", .reserved = {0, 0, 0, 1});
+  OPTION("padding_more is -2", .padding = {0, 1}, .padding_more = {0, -2});
+  OPTION("reserved[1]", .reserved = {0, 1});
 #undef OPTION
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
           compute_conv2d_transpose(graph, INPUT(2, 3, 4, 4), INPUT(3, 3, 1, 1), none,
@@ -141,6 +145,16 @@ static void pooling_has_the_shape_of_its_formula(void **state) {
       compute_average_pool2d(graph, INPUT(1, 1, 7, 7),
                              POOL(.size = {2}, .stride = {3}, .padding = {1, 1}, .ceil = true)),
       COMPUTE_SHAPE(1, 1, 3, 3));
+  check_shape(compute_max_pool2d(
+                  graph, x,
+                  POOL(.size = {3, 2}, .stride = {1}, .padding = {2, 0}, .padding_more = {-1, 1})),
+              COMPUTE_SHAPE(2, 3, 9, 11));
+  const compute_node places = compute_argmax_pool2d(graph, x, POOL(.size = {2}));
+  check_shape(places, COMPUTE_SHAPE(2, 3, 4, 5));
+  assert_int_equal(compute_node_dtype(graph, places), COMPUTE_I64);
+  check_shape(compute_max_unpool(graph, compute_cast(graph, places, COMPUTE_F32), places,
+                                 COMPUTE_SHAPE(2, 3, 8, 11)),
+              COMPUTE_SHAPE(2, 3, 8, 11));
   check_shape(compute_global_average_pool2d(graph, x), COMPUTE_SHAPE(2, 3));
 }
 
@@ -152,14 +166,33 @@ static void wrong_pooling_is_refused(void **state) {
   OPTION("size is 0", .stride = {1});
   OPTION("stride is -1", .size = {2}, .stride = {-1});
   OPTION("dilation is -1", .size = {2}, .dilation = {-1});
-  OPTION("padding is 2", .size = {3}, .padding = {2, 0});
+  OPTION("padding is 3", .size = {3}, .padding = {3, 0});
+  OPTION("padding is 5", .size = {1, 3}, .padding = {0, 5}, .dilation = {1, 2});
+  OPTION("padding_more is 2", .size = {3}, .padding = {1, 1}, .padding_more = {2});
+  OPTION("padding_more is -1", .size = {3}, .padding_more = {0, -1});
   OPTION("exclude_padding", .size = {3}, .exclude_padding = true);
   OPTION("reserved", .size = {3}, .reserved = {1});
 #undef OPTION
-  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
-          compute_average_pool2d(graph, INPUT(1, 1, 9, 9), POOL(.size = {3}, .dilation = {2})),
-          "average_pool2d", "dilation is 2");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_average_pool2d(graph,
+                                 compute_input(graph, COMPUTE_I32, COMPUTE_SHAPE(1, 1, 9, 9)),
+                                 POOL(.size = {3})),
+          "average_pool2d", "float");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_argmax_pool2d(graph, compute_input(graph, COMPUTE_U64, COMPUTE_SHAPE(1, 1, 9, 9)),
+                                POOL(.size = {3})),
+          "argmax_pool2d", "u64");
   REFUSED(COMPUTE_ERROR_NULL_POINTER, compute_max_pool2d(graph, INPUT(1, 1, 9, 9), NULL), "size");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_max_unpool(graph, INPUT(2, 3),
+                             compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(2, 4)),
+                             COMPUTE_SHAPE(9)),
+          "max_unpool", "[2,3]", "[2,4]");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_max_unpool(graph, INPUT(2, 3),
+                             compute_input(graph, COMPUTE_I64, COMPUTE_SHAPE(2, 3)),
+                             COMPUTE_SHAPE(-9)),
+          "max_unpool", "[-9]");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_max_pool2d(graph, INPUT(1, 9, 9), POOL(.size = {3})),
           "[1,9,9]");
   REFUSED(COMPUTE_ERROR_SHAPE, compute_max_pool2d(graph, INPUT(1, 1, 4, 9), POOL(.size = {5, 2})),
@@ -249,6 +282,76 @@ static void convolutions_that_differ_in_geometry_only_are_not_one(void **state) 
 
 #define GRAPH_TEST(test) cmocka_unit_test_setup_teardown(test, create_graph, release_graph)
 
+/* ---- Recurrent layers ------------------------------------------------------------------------ */
+
+#define RECURRENT(...) (&(compute_recurrent_options){__VA_ARGS__})
+
+static void recurrent_layers_have_their_shapes(void **state) {
+  (void)state;
+  const compute_node x = INPUT(7, 2, 3);
+  compute_recurrent_state last;
+  check_shape(compute_lstm(graph, x, INPUT(3, 20), INPUT(5, 20), NULL, &last),
+              COMPUTE_SHAPE(7, 2, 5));
+  check_shape(last.h, COMPUTE_SHAPE(2, 5));
+  check_shape(last.c, COMPUTE_SHAPE(2, 5));
+  check_shape(compute_gru(graph, x, INPUT(3, 15), INPUT(5, 15), NULL, &last),
+              COMPUTE_SHAPE(7, 2, 5));
+  check_shape(last.h, COMPUTE_SHAPE(2, 5));
+  assert_false(compute_node_is_valid(last.c));
+  check_shape(compute_rnn(graph, x, INPUT(3, 5), INPUT(5, 5), NULL, NULL), COMPUTE_SHAPE(7, 2, 5));
+}
+
+static compute_node lstm(const compute_recurrent_options *options) {
+  return compute_lstm(graph, INPUT(7, 2, 3), INPUT(3, 20), INPUT(5, 20), options, NULL);
+}
+
+static compute_node gru(const compute_recurrent_options *options) {
+  return compute_gru(graph, INPUT(7, 2, 3), INPUT(3, 15), INPUT(5, 15), options, NULL);
+}
+
+static void wrong_recurrent_layers_are_refused(void **state) {
+  (void)state;
+  const compute_dtype half = COMPUTE_F16, integer = COMPUTE_I32;
+  compute_recurrent_state last = {{1, 1}, {1, 1}};
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_lstm(graph, INPUT(2, 3), INPUT(3, 20), INPUT(5, 20), NULL, &last), "lstm",
+          "[2,3]", "[steps,batch,inputs]");
+  assert_false(compute_node_is_valid(last.h) || compute_node_is_valid(last.c));
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_lstm(graph, INPUT(7, 2, 3), INPUT(3, 20), INPUT(5, 15), NULL, NULL), "[5,15]",
+          "4 hidden");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_gru(graph, INPUT(7, 2, 3), INPUT(4, 15), INPUT(5, 15), NULL, NULL),
+          "gru: w is [4,15] instead of [3,15]");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_rnn(graph, INPUT(7, 2, 3), compute_input(graph, half, COMPUTE_SHAPE(3, 5)),
+                      INPUT(5, 5), NULL, NULL),
+          "rnn: w is f16; it must be f32");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_rnn(graph, compute_input(graph, integer, COMPUTE_SHAPE(7, 2, 3)),
+                      compute_input(graph, integer, COMPUTE_SHAPE(3, 5)),
+                      compute_input(graph, integer, COMPUTE_SHAPE(5, 5)), NULL, NULL),
+          "rnn", "i32");
+  REFUSED(COMPUTE_ERROR_SHAPE, lstm(RECURRENT(.bias = INPUT(21))), "bias is [21] instead of [20]");
+  REFUSED(COMPUTE_ERROR_SHAPE, lstm(RECURRENT(.initial_h = INPUT(1, 5))), "initial_h", "[2,5]");
+  REFUSED(COMPUTE_ERROR_SHAPE, lstm(RECURRENT(.initial_c = INPUT(2))), "initial_c", "[2,5]");
+  REFUSED(COMPUTE_ERROR_SHAPE, lstm(RECURRENT(.peepholes = INPUT(20))), "peepholes", "[15]");
+  REFUSED(COMPUTE_ERROR_DTYPE, lstm(RECURRENT(.lengths = INPUT(2))), "lengths is f32", "i32");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          lstm(RECURRENT(.lengths = compute_input(graph, integer, COMPUTE_SHAPE(7)))), "lengths",
+          "[2]");
+  REFUSED(COMPUTE_ERROR_SHAPE, gru(RECURRENT(.reset_after = true, .state_bias = INPUT(15))),
+          "state_bias", "[5]");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, gru(RECURRENT(.state_bias = INPUT(5))), "state_bias",
+          "does not have");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, gru(RECURRENT(.initial_c = INPUT(2, 5))), "initial_c");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, gru(RECURRENT(.peepholes = INPUT(15))), "peepholes");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, lstm(RECURRENT(.reset_after = true)), "reset_after");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, lstm(RECURRENT(.clip = -1)), "clip is -1");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, lstm(RECURRENT(.clip = (double)INFINITY)), "clip is inf");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, lstm(RECURRENT(.reserved = {0, 1})), "reserved[1]");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       GRAPH_TEST(convolutions_have_the_shape_of_their_formula),
@@ -256,6 +359,8 @@ int main(void) {
       GRAPH_TEST(pooling_has_the_shape_of_its_formula),
       GRAPH_TEST(wrong_pooling_is_refused),
       GRAPH_TEST(other_wrong_arguments_are_refused),
+      GRAPH_TEST(recurrent_layers_have_their_shapes),
+      GRAPH_TEST(wrong_recurrent_layers_are_refused),
       GRAPH_TEST(convolutions_that_differ_in_geometry_only_are_not_one),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

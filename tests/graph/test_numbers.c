@@ -189,6 +189,12 @@ ROW(huber, compute_huber(o->g, o->x, o->vector, v))
 ROW(attention,
     compute_scaled_attention(o->g, o->x, o->x, o->x, &(compute_attention_options){.scale = v}))
 
+static compute_node recurrent_clip(const operands *o, double v) {
+  return compute_rnn(o->g, o->x, ones(o->g, o->dtype, COMPUTE_SHAPE(5, 1)),
+                     ones(o->g, o->dtype, COMPUTE_SHAPE(1, 1)),
+                     &(compute_recurrent_options){.clip = v}, NULL);
+}
+
 static compute_node clip(const operands *o, double v) {
   compute_node gradient = o->x;
   compute_clip_gradients(o->g, &gradient, 1, v, NULL);
@@ -226,6 +232,7 @@ static const double_row double_rows[] = {
     {"cross_entropy_smoothed", "smoothing", smoothing},
     {"huber", "delta", huber},
     {"scaled_attention", "scale", attention},
+    {"rnn", "clip", recurrent_clip},
     {"clip_gradients", "limit", clip},
     {"sgd_apply", "learning_rate", sgd_rate},
     {"sgd_apply", "momentum", sgd_momentum},
@@ -424,6 +431,54 @@ ROW(max_padding, compute_max_pool2d(o->g, o->images, POOL(.size = {4}, .padding 
 ROW(average_size, compute_average_pool2d(o->g, o->images, POOL(.size = {2, v}, .ceil = true)))
 ROW(average_padding, compute_average_pool2d(o->g, o->images, POOL(.size = {2}, .padding = {0, v})))
 
+ROW(conv_behind, compute_conv2d(o->g, o->images, o->filter, NONE, CONV(.padding_more = {0, v})))
+ROW(across_behind, compute_conv2d_transpose(o->g, o->images, o->across, NONE,
+                                            CONV(.padding = {3}, .padding_more = {v})))
+ROW(max_behind,
+    compute_max_pool2d(o->g, o->images, POOL(.size = {4}, .padding = {3}, .padding_more = {v})))
+ROW(average_behind,
+    compute_average_pool2d(o->g, o->images,
+                           POOL(.size = {4}, .dilation = {3}, .padding = {1}, .padding_more = {v})))
+ROW(place_dilation, compute_argmax_pool2d(o->g, o->images, POOL(.size = {2}, .dilation = {v})))
+
+/* [1, 2, 6, 6] with 6 slices of 1 row, and filters of it. */
+static compute_node volume(const operands *o) {
+  return compute_reshape(o->g, o->images, COMPUTE_SHAPE(1, 2, 6, 1, 6));
+}
+
+static compute_node block(const operands *o) {
+  return compute_full(o->g, COMPUTE_F32, COMPUTE_SHAPE(2, 2, 3, 1, 2), 1);
+}
+
+static compute_node conv3d(const operands *o, const compute_conv3d_options *options) {
+  return compute_conv3d(o->g, volume(o), block(o), NONE, options);
+}
+
+static compute_node across3d(const operands *o, const compute_conv3d_options *options) {
+  return compute_conv3d_transpose(o->g, volume(o), block(o), NONE, options);
+}
+
+static compute_node pool3d(const operands *o, const compute_pool3d_options *options) {
+  return compute_argmax_pool3d(o->g, volume(o), options);
+}
+
+#define CONV3(...) (&(compute_conv3d_options){__VA_ARGS__})
+#define POOL3(...) (&(compute_pool3d_options){__VA_ARGS__})
+ROW(conv3d_stride, conv3d(o, CONV3(.stride = {v, 1, 1})))
+ROW(conv3d_dilation, conv3d(o, CONV3(.dilation = {v, 1, 1})))
+ROW(conv3d_padding, conv3d(o, CONV3(.padding = {v, 0, 0})))
+ROW(conv3d_rows, conv3d(o, CONV3(.padding = {1, v, v})))
+ROW(conv3d_behind, conv3d(o, CONV3(.padding_more = {v, 0, 0})))
+ROW(across3d_stride, across3d(o, CONV3(.stride = {v, 1, 1})))
+ROW(across3d_dilation, across3d(o, CONV3(.dilation = {v, 1, 1})))
+ROW(across3d_padding, across3d(o, CONV3(.padding = {v, 0, 0})))
+ROW(across3d_behind, across3d(o, CONV3(.padding_more = {v, 0, 0})))
+ROW(across3d_more, across3d(o, CONV3(.stride = {INT32_MAX, 1, 1}, .output_padding = {v})))
+ROW(pool3d_size, pool3d(o, POOL3(.size = {v, 1, 2})))
+ROW(pool3d_stride, pool3d(o, POOL3(.size = {2, 1, 1}, .stride = {v})))
+ROW(pool3d_dilation, pool3d(o, POOL3(.size = {2, 1, 1}, .dilation = {v})))
+ROW(pool3d_padding, pool3d(o, POOL3(.size = {4, 1, 1}, .padding = {v, 0, 0})))
+
 ROW(max_all, compute_max_pool2d(o->g, o->images, POOL(.size = {v}, .padding = {v / 2, -1})))
 ROW(average_all, compute_average_pool2d(o->g, o->images, POOL(.size = {v}, .padding = {v / 2})))
 static const integer_row integer_rows[] = {
@@ -497,6 +552,25 @@ static const integer_row integer_rows[] = {
     {"max_pool2d", max_padding, false},
     {"average_pool2d", average_size, false},
     {"average_pool2d", average_padding, false},
+    {"conv2d", conv_behind, false},
+    {"conv2d_transpose", across_behind, false},
+    {"max_pool2d", max_behind, false},
+    {"average_pool2d", average_behind, false},
+    {"argmax_pool2d", place_dilation, false},
+    {"conv3d", conv3d_stride, false},
+    {"conv3d", conv3d_dilation, false},
+    {"conv3d", conv3d_padding, false},
+    {"conv3d", conv3d_rows, false},
+    {"conv3d", conv3d_behind, false},
+    {"conv3d_transpose", across3d_stride, false},
+    {"conv3d_transpose", across3d_dilation, false},
+    {"conv3d_transpose", across3d_padding, false},
+    {"conv3d_transpose", across3d_behind, false},
+    {"conv3d_transpose", across3d_more, false},
+    {"argmax_pool3d", pool3d_size, false},
+    {"argmax_pool3d", pool3d_stride, false},
+    {"argmax_pool3d", pool3d_dilation, false},
+    {"argmax_pool3d", pool3d_padding, false},
     {"max_pool2d", max_all, false},
     {"average_pool2d", average_all, false},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors of pooling, running folds, top-k, attention and spots: what is checked, what they
- * cost, that their keys tell them apart, and that a key gives the descriptor back. */
+/* Descriptors of pooling, running folds, top-k, attention, recurrences and spots: what is checked,
+ * what they cost, that their keys tell them apart, and that a key gives the descriptor back. */
 #include <math.h>
 #include <string.h>
 
@@ -103,6 +103,20 @@ static sample attention(void) {
   return s;
 }
 
+/* Four steps, two sequences, three units, with all that a cell may have. */
+static sample recurrent(compute_recurrent_cell cell) {
+  const bool lstm = cell == COMPUTE_RECURRENT_LSTM, gru = cell == COMPUTE_RECURRENT_GRU;
+  const int64_t states = lstm ? 2 : 1;
+  sample s = base(COMPUTE_KERNEL_RECURRENT, COMPUTE_SHAPE(4 + states, 2, 3),
+                  lstm  ? 6
+                  : gru ? 5
+                        : 4);
+  s.a.recurrent = (compute_recurrent_attributes){
+      .cell = cell, .lengths = true, .reset_after = gru, .bias = gru, .peepholes = lstm, .clip = 2};
+  s.input[lstm ? 4 : 3].dtype = COMPUTE_I32;
+  return s;
+}
+
 static sample spots(void) {
   sample s = base(COMPUTE_KERNEL_SPOTS, COMPUTE_SHAPE(2, 9, 11), 1);
   s.a.spots = (compute_spots_attributes){.distance = 2,
@@ -131,7 +145,9 @@ static void windows_are_checked(void **state) {
       SPOILED(window((compute_window_operation)(i & 1), i >> 1), change);                          \
   } while (0)
   SPOIL(s.d.rank = 3);
-  SPOIL(s.a.window.operation = (compute_window_operation)2);
+  SPOIL(s.a.window.operation = (compute_window_operation)3);
+  SPOIL(s.a.window.padding_more[1] = -2);
+  SPOIL(s.a.window.padding_more[0] = INT64_MAX);
   SPOIL(s.a.window.data_size[0] = -1);
   SPOIL(s.a.window.result_size[1] = -1);
   SPOIL(s.a.window.size[0] = 0);
@@ -149,6 +165,7 @@ static void windows_are_checked(void **state) {
   SPOIL(s.output[0].stride[1] = 0);
   SPOIL(program_store(&s.prologue, program_load(&s.prologue, COMPUTE_F32, 0)));
 #undef SPOIL
+  SPOILED(window(COMPUTE_WINDOW_MAX, true), s.a.window.operation = COMPUTE_WINDOW_ARGMAX);
   sample s = window(COMPUTE_WINDOW_MAX, true);
   s.d.input_count = 3;
   const uint16_t fold = program_load(&s.epilogue, COMPUTE_F32, 0);
@@ -210,6 +227,35 @@ static void attention_is_checked(void **state) {
   SPOILED(attention(), s.output[0].stride[1] = 0);
 }
 
+#define RNN  COMPUTE_RECURRENT_RNN
+#define GRU  COMPUTE_RECURRENT_GRU
+#define LSTM COMPUTE_RECURRENT_LSTM
+
+static void recurrences_are_checked(void **state) {
+  (void)state;
+  for (compute_recurrent_cell cell = RNN; cell <= LSTM; cell++) {
+    SPOILED(recurrent(cell), s.d.rank = 2);
+    SPOILED(recurrent(cell), s.d.size[0] = cell == LSTM ? 1 : 0);
+    SPOILED(recurrent(cell), s.d.input_count--);
+    SPOILED(recurrent(cell), s.a.recurrent.lengths = false);
+    SPOILED(recurrent(cell), s.a.recurrent.clip = -1);
+    SPOILED(recurrent(cell), s.a.recurrent.clip = (double)NAN);
+    SPOILED(recurrent(cell), s.a.recurrent.clip = (double)INFINITY);
+    SPOILED(recurrent(cell), s.d.accumulate = COMPUTE_F64);
+    SPOILED(recurrent(cell), s.input[1].dtype = COMPUTE_F16);
+    SPOILED(recurrent(cell), s.input[3].dtype = COMPUTE_F64);
+    SPOILED(recurrent(cell), s.output[0].dtype = COMPUTE_F64);
+    SPOILED(recurrent(cell), s.output[0].stride[1] = 0);
+    SPOILED(recurrent(cell), s.d.size[2] = INT64_MAX / 2);
+  }
+  SPOILED(recurrent(LSTM), s.a.recurrent.cell = (compute_recurrent_cell)3);
+  SPOILED(recurrent(LSTM), s.a.recurrent.reset_after = true);
+  SPOILED(recurrent(LSTM), s.input[4].dtype = COMPUTE_I64);
+  SPOILED(recurrent(GRU), s.a.recurrent.reset_after = false);
+  SPOILED(recurrent(GRU), s.a.recurrent.peepholes = true; s.d.input_count++);
+  SPOILED(recurrent(RNN), s.a.recurrent.bias = true; s.d.input_count++);
+}
+
 static void spots_are_checked(void **state) {
   (void)state;
   SPOILED(spots(), s.d.rank = 2);
@@ -262,6 +308,10 @@ static void every_operand_is_counted_in_its_own_dimensions(void **state) {
   assert_int_equal(c.bytes_read, 4 * 2 * (5 * 3 + 7 * 3 + 7 * 6 + 5 * 7));
   assert_int_equal(c.bytes_written, 4 * 2 * 5 * 6);
   assert_true(c.flops > 0);
+  c = cost_of(recurrent(COMPUTE_RECURRENT_LSTM));
+  assert_int_equal(c.bytes_read, 4 * (4 * 2 * 12 + 3 * 12 + 2 * 2 * 3 + 2 + 3 * 3));
+  assert_int_equal(c.bytes_written, 4 * 6 * 2 * 3);
+  assert_true(c.flops > 2 * 4 * 2 * 12 * 3);
   c = cost_of(spots());
   assert_int_equal(c.bytes_read, 4 * 2 * 9 * 11);
   assert_int_equal(c.bytes_written, 4 * 2 * 9 * 11);
@@ -305,6 +355,8 @@ static void keys_hold_all_that_the_kind_uses(void **state) {
   DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.count_padding = true);
   DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.operation = COMPUTE_WINDOW_MAX);
   DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false), s.a.window.padding[1] = 0);
+  DIFFERS(window(COMPUTE_WINDOW_AVERAGE, false),
+          (s.a.window.count_padding = true, s.a.window.padding_more[1] = 1));
   DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.a.window.dilation[0] = 2);
   DIFFERS(window(COMPUTE_WINDOW_MAX, true), s.a.window.stride[1] = 2);
   DIFFERS(scan(), s.a.scan.reverse = true);
@@ -317,6 +369,9 @@ static void keys_hold_all_that_the_kind_uses(void **state) {
   DIFFERS(attention(), s.a.attention.scale = 0.25);
   DIFFERS(attention(), s.a.attention.keys = 8);
   DIFFERS(attention(), s.a.attention.width = 4);
+  DIFFERS(recurrent(COMPUTE_RECURRENT_LSTM), s.a.recurrent.reverse = true);
+  DIFFERS(recurrent(COMPUTE_RECURRENT_LSTM), s.a.recurrent.clip = 1);
+  DIFFERS(recurrent(COMPUTE_RECURRENT_GRU), s.a.recurrent.reverse = true);
   DIFFERS(spots(), s.a.spots.filter = 1);
   DIFFERS(spots(), s.a.spots.gain = 0.03);
   DIFFERS(spots(), s.a.spots.step = 2);
@@ -335,6 +390,7 @@ int main(void) {
       cmocka_unit_test(top_k_is_checked),
       cmocka_unit_test(sort_is_checked),
       cmocka_unit_test(attention_is_checked),
+      cmocka_unit_test(recurrences_are_checked),
       cmocka_unit_test(spots_are_checked),
       cmocka_unit_test(every_operand_is_counted_in_its_own_dimensions),
       cmocka_unit_test(keys_hold_all_that_the_kind_uses),

@@ -83,6 +83,13 @@ static inline proto tensor_message(const char *name, int32_t type, int rank, con
   return tensor;
 }
 
+/* An int64 vector. */
+static inline proto integers_message(const char *name, const int64_t *values, int64_t count) {
+  proto tensor = tensor_message(name, 7, 1, &count);
+  put_bytes(&tensor, 9, values, (size_t)count * 8);
+  return tensor;
+}
+
 /* A float32 vector. */
 static inline proto vector_message(const char *name, const float *values, int64_t count) {
   proto tensor = tensor_message(name, 1, 1, &count);
@@ -108,6 +115,24 @@ static inline proto attribute_message(const char *name, int type, uint32_t field
   return attribute;
 }
 
+/* An integer, or a list of them, as the attribute of a node. */
+static inline void put_integer_attribute(proto *node, const char *name, int64_t value) {
+  proto attribute = {0};
+  put_text(&attribute, 1, name);
+  put_integer(&attribute, 3, value);
+  put_integer(&attribute, 20, 2);
+  put_message(node, NODE_ATTRIBUTE, attribute);
+}
+
+static inline void put_list_attribute(proto *node, const char *name, const int64_t *values,
+                                      int count) {
+  proto attribute = {0};
+  put_text(&attribute, 1, name);
+  for (int i = 0; i < count; i++) put_integer(&attribute, 8, values[i]);
+  put_integer(&attribute, 20, 7);
+  put_message(node, NODE_ATTRIBUTE, attribute);
+}
+
 /* A graph as the attribute of a node. */
 static inline void put_graph_attribute(proto *node, const char *name, proto graph) {
   put_message(node, NODE_ATTRIBUTE, attribute_message(name, 5, 6, graph));
@@ -122,6 +147,27 @@ static inline void put_values(proto *graph, uint32_t field, const char *names) {
     put_message(graph, field, value);
     at = at[length] ? at + length + 1 : NULL;
   }
+}
+
+/* A float32 input or output whose sizes are named: "batch,width", or numbers. */
+static inline void put_typed(proto *graph, uint32_t field, const char *name, const char *sizes) {
+  proto shape = {0}, tensor = {0}, type = {0}, value = {0};
+  for (const char *at = sizes; at;) {
+    const size_t length = strcspn(at, ",");
+    proto size = {0};
+    if (*at >= '0' && *at <= '9')
+      put_integer(&size, 1, strtol(at, NULL, 10));
+    else
+      put_bytes(&size, 2, at, length);
+    put_message(&shape, 1, size);
+    at = at[length] ? at + length + 1 : NULL;
+  }
+  put_integer(&tensor, 1, 1);
+  put_message(&tensor, 2, shape);
+  put_message(&type, 1, tensor);
+  put_text(&value, 1, name);
+  put_message(&value, 2, type);
+  put_message(graph, field, value);
 }
 
 static inline proto graph_message(const char *inputs, const char *outputs) {

@@ -32,17 +32,7 @@ static void add_numbers(proto *graph, const char *name, int64_t rows, int64_t co
 }
 
 static void add_integers(proto *graph, const char *name, int64_t count, const int64_t *values) {
-  proto tensor = tensor_message(name, 7, 1, &count);
-  put_bytes(&tensor, 9, values, (size_t)count * sizeof *values);
-  put_message(graph, GRAPH_INITIALIZER, tensor);
-}
-
-static void put_attribute(proto *node, const char *name, const int64_t *values, int count) {
-  proto attribute = {0};
-  put_text(&attribute, 1, name);
-  for (int i = 0; i < count; i++) put_integer(&attribute, count > 1 ? 8 : 3, values[i]);
-  put_integer(&attribute, 20, count > 1 ? 7 : 2);
-  put_message(node, NODE_ATTRIBUTE, attribute);
+  put_message(graph, GRAPH_INITIALIZER, integers_message(name, values, count));
 }
 
 /* A node whose names have the layer's number where the text has a #. */
@@ -72,7 +62,7 @@ static void add_heads(proto *graph, int layer, const char *weights, const char *
   snprintf(inputs, sizeof inputs, "%s,split", flat);
   add(graph, layer, "Reshape", inputs, split);
   proto node = layer_node(layer, "Transpose", split, heads);
-  put_attribute(&node, "perm", (int64_t[]){0, 2, 1, 3}, 4);
+  put_list_attribute(&node, "perm", (int64_t[]){0, 2, 1, 3}, 4);
   put_message(graph, GRAPH_NODE, node);
 }
 
@@ -101,10 +91,10 @@ static void add_layer(proto *graph, int layer, bool cached) {
   }
   proto node = layer_node(layer, "Attention",
                           cached ? "q#,present_k#,present_v#,,,,length" : "q#,k#,v#", "a#");
-  put_attribute(&node, "is_causal", (int64_t[]){1}, 1);
+  put_integer_attribute(&node, "is_causal", 1);
   put_message(graph, GRAPH_NODE, node);
   node = layer_node(layer, "Transpose", "a#", "t#");
-  put_attribute(&node, "perm", (int64_t[]){0, 2, 1, 3}, 4);
+  put_list_attribute(&node, "perm", (int64_t[]){0, 2, 1, 3}, 4);
   put_message(graph, GRAPH_NODE, node);
   add(graph, layer, "Reshape", "t#,join", "j#");
   add(graph, layer, "MatMul", "j#,wo#", "o#");
@@ -139,8 +129,8 @@ static proto decoder(bool cached) {
   add_layer(&graph, 1, cached);
   add(&graph, 0, "MatMul", "y1,head", "scores");
   proto node = node_message("next", "ArgMax", "scores", "next");
-  put_attribute(&node, "axis", (int64_t[]){-1}, 1);
-  put_attribute(&node, "keepdims", (int64_t[]){0}, 1);
+  put_integer_attribute(&node, "axis", -1);
+  put_integer_attribute(&node, "keepdims", 0);
   put_message(&graph, GRAPH_NODE, node);
   return graph;
 }

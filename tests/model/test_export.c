@@ -430,6 +430,8 @@ static const compute_pool2d_options pools[] = {
     {.size = {3}, .stride = {2}, .padding = {1, -1}},
     {.size = {3, 2}, .stride = {2, 3}, .padding = {1, 0}, .ceil = true},
     {.size = {2}, .stride = {3}, .padding = {1, 1}, .ceil = true},
+    {.size = {3}, .stride = {2}, .padding = {2, 0}, .padding_more = {-1, 2}},
+    {.size = {2}, .stride = {3}, .padding = {1, 0}, .padding_more = {-1, 1}, .ceil = true},
 };
 
 static size_t build_pools(compute_graph *graph, const compute_node *x, const void *user,
@@ -439,7 +441,16 @@ static size_t build_pools(compute_graph *graph, const compute_node *x, const voi
   y[1] = compute_average_pool2d(graph, x[0], &o);
   o.exclude_padding = true;
   y[2] = compute_average_pool2d(graph, x[0], &o);
-  return 3;
+  o.exclude_padding = false;
+  y[3] = compute_argmax_pool2d(graph, x[0], &o);
+  return 4;
+}
+
+static size_t build_integer_pools(compute_graph *graph, const compute_node *x, const void *user,
+                                  compute_node *y) {
+  y[0] = compute_max_pool2d(graph, x[0], user);
+  y[1] = compute_argmax_pool2d(graph, x[0], user);
+  return 2;
 }
 
 BUILD(attention)
@@ -449,6 +460,47 @@ y[1] = compute_scaled_attention(graph, x[0], x[1], x[2],
 y[2] =
     compute_scaled_attention(graph, x[0], x[1], x[2], &(compute_attention_options){.bias = x[3]});
 return 3;
+}
+
+/* x, w, r and a bias; the rarer options if `user` is not NULL. */
+static const bool rarer = true;
+
+BUILD(lstm)
+const compute_node of_state = compute_slice(graph, x[3], 0, 0, 6, 1);
+compute_recurrent_options options = {.bias = x[3]};
+compute_recurrent_state last;
+if (user) {
+  options.initial_c =
+      compute_broadcast(graph, compute_slice(graph, x[3], 0, 0, 2, 1), COMPUTE_SHAPE(3, 2));
+  options.peepholes = of_state;
+  options.lengths = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(3), (int32_t[]){2, 4, 1});
+  options.reverse = true;
+  options.clip = 0.5;
+}
+y[0] = compute_lstm(graph, x[0], x[1], x[2], &options, &last);
+y[1] = last.h;
+y[2] = last.c;
+return 3;
+}
+
+BUILD(gru)
+const compute_node row = compute_slice(graph, x[3], 0, 1, 2, 1);
+compute_recurrent_options options = {.initial_h =
+                                         compute_broadcast(graph, row, COMPUTE_SHAPE(3, 2))};
+compute_recurrent_state last;
+if (user) {
+  options.bias = x[3];
+  options.state_bias = row;
+  options.reset_after = true;
+}
+y[0] = compute_gru(graph, x[0], x[1], x[2], &options, &last);
+y[1] = last.h;
+return 2;
+}
+
+BUILD(rnn)
+y[0] = compute_rnn(graph, x[0], x[1], x[2], &(compute_recurrent_options){.bias = x[3]}, NULL);
+return 1;
 }
 
 #define NUMBERS(...)                                                                               \
@@ -528,12 +580,30 @@ static const export_sample samples[] = {
     {"pools_padded", build_pools, &pools[1], "float", {NUMBERS(2, 3, 8, 7)}, 16},
     {"pools_ceil", build_pools, &pools[2], "float", {NUMBERS(2, 3, 8, 7)}, 16},
     {"pools_ceil_padded", build_pools, &pools[3], "float", {NUMBERS(2, 3, 7, 7)}, 16},
+    {"pools_uneven", build_pools, &pools[4], "float", {NUMBERS(2, 3, 8, 7)}, 16},
+    {"pools_ceil_uneven", build_pools, &pools[5], "float", {NUMBERS(2, 3, 7, 7)}, 16},
+    {"pools_of_integers", build_integer_pools, &pools[4], "ordered", {NUMBERS(2, 3, 8, 7)}, 16},
     {"attention",
      attention,
      NULL,
      "float",
      {NUMBERS(2, 3, 6, 4), NUMBERS(3, 5, 4), NUMBERS(2, 1, 5, 3), NUMBERS(6, 5)},
      64},
+    {"lstm", lstm, NULL, "float", {NUMBERS(4, 3, 5), NUMBERS(5, 8), NUMBERS(2, 8), NUMBERS(8)}, 64},
+    {"lstm_options",
+     lstm,
+     &rarer,
+     "float",
+     {NUMBERS(4, 3, 5), NUMBERS(5, 8), NUMBERS(2, 8), NUMBERS(8)},
+     64},
+    {"gru", gru, NULL, "float", {NUMBERS(4, 3, 5), NUMBERS(5, 6), NUMBERS(2, 6), NUMBERS(6)}, 64},
+    {"gru_options",
+     gru,
+     &rarer,
+     "float",
+     {NUMBERS(4, 3, 5), NUMBERS(5, 6), NUMBERS(2, 6), NUMBERS(6)},
+     64},
+    {"rnn", rnn, NULL, "float", {NUMBERS(4, 3, 5), NUMBERS(5, 2), NUMBERS(2, 2), NUMBERS(2)}, 64},
 };
 
 static void other_operations_round_trip(void **state) {

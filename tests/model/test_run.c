@@ -199,6 +199,78 @@ static void threads_share_a_model(void **state) {
   compute_model_release(model);
 }
 
+/* An operator whose recording, for vectors of two, lasts until a run of another size has ended. */
+typedef struct slow_operator {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  bool recording, other_ended, waited_in_vain;
+} slow_operator;
+
+static void await(slow_operator *slow, const bool *flag) {
+  struct timespec end;
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += 30;
+  while (!*flag && !slow->waited_in_vain)
+    slow->waited_in_vain = pthread_cond_timedwait(&slow->changed, &slow->lock, &end) != 0;
+}
+
+static compute_status record_slowly(void *user, compute_model_call *call) {
+  slow_operator *slow = user;
+  compute_graph *graph = compute_model_call_graph(call);
+  const compute_node x = compute_model_call_input(call, 0);
+  pthread_mutex_lock(&slow->lock);
+  if (compute_node_shape(graph, x).size[0] == 2) {
+    slow->recording = true;
+    pthread_cond_broadcast(&slow->changed);
+    await(slow, &slow->other_ended);
+  }
+  pthread_mutex_unlock(&slow->lock);
+  return compute_model_call_output(call, 0, compute_relu(graph, x));
+}
+
+static void *run_two(void *user) {
+  compute_tensor *x = numbers(2, (float[]){-1, 1});
+  compute_model_binding in = {"x", x}, out = {"y", NULL};
+  const bool failed = compute_model_run(user, &in, 1, &out, 1) != COMPUTE_OK;
+  compute_tensor_release(x);
+  return failed ? NULL : out.tensor;
+}
+
+static void runs_do_not_wait_for_plans_of_others(void **state) {
+  (void)state;
+  slow_operator slow = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+  const compute_model_operator own = {"", "Slow", record_slowly, &slow, {0}};
+  proto graph = graph_message("x", "y");
+  add_node(&graph, "Slow", "x", "y");
+  compute_model *model =
+      load(graph, &(compute_model_options){.operators = &own, .operator_count = 1});
+  compute_tensor *x = numbers(3, (float[]){1, -2, 3}), *y = run(model, x);
+  compute_tensor_release(y);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, run_two, model), 0);
+  pthread_mutex_lock(&slow.lock);
+  await(&slow, &slow.recording);
+  pthread_mutex_unlock(&slow.lock);
+  y = run(model, x); /* its plan is there */
+  assert_values(y, (float[]){1, 0, 3}, 3);
+  compute_tensor_release(y);
+  compute_model_info info;
+  assert_ok(compute_model_describe(model, &info));
+  assert_int_equal(info.plan_hits, 1);
+  pthread_mutex_lock(&slow.lock);
+  slow.other_ended = true;
+  pthread_cond_broadcast(&slow.changed);
+  pthread_mutex_unlock(&slow.lock);
+  void *result = NULL;
+  pthread_join(thread, &result);
+  assert_false(slow.waited_in_vain);
+  assert_non_null(result);
+  assert_values(result, (float[]){0, 1}, 2);
+  compute_tensor_release(result);
+  compute_tensor_release(x);
+  compute_model_release(model);
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 static void all_missing_operators_are_named(void **state) {
@@ -409,6 +481,7 @@ int main(void) {
       cmocka_unit_test(plans_are_kept_by_size),
       cmocka_unit_test(results_may_depend_on_values),
       cmocka_unit_test(threads_share_a_model),
+      cmocka_unit_test(runs_do_not_wait_for_plans_of_others),
       cmocka_unit_test(all_missing_operators_are_named),
       cmocka_unit_test(wrong_bindings_are_named),
       cmocka_unit_test(operators_can_be_added),

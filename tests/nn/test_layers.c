@@ -138,7 +138,8 @@ static void embedding_takes_rows_of_its_weight(void **state) {
 /* ---- Convolution --------------------------------------------------------------------------- */
 
 typedef struct geometry {
-  int64_t n, c, o, size[2], kernel[2], stride[2], dilation[2], padding[2], more[2], groups;
+  int64_t n, c, o, size[2], kernel[2], stride[2], dilation[2], padding[2], more[2], groups,
+      behind[2];
 } geometry;
 
 /* y[n,o,p,q] of a convolution; for the transposed form y is what is stretched to. */
@@ -179,10 +180,11 @@ static void check_convolution(const geometry *g, bool transposed) {
     o.dilation[i] = g->dilation[i];
     o.padding[i] = g->padding[i];
     o.output_padding[i] = g->more[i];
+    o.padding_more[i] = g->behind[i];
     const int64_t reach = g->dilation[i] * (g->kernel[i] - 1) + 1;
-    result[i] = transposed
-                    ? (g->size[i] - 1) * g->stride[i] - 2 * g->padding[i] + reach + g->more[i]
-                    : (g->size[i] + 2 * g->padding[i] - reach) / g->stride[i] + 1;
+    const int64_t around = 2 * g->padding[i] + g->behind[i];
+    result[i] = transposed ? (g->size[i] - 1) * g->stride[i] - around + reach + g->more[i]
+                           : (g->size[i] + around - reach) / g->stride[i] + 1;
   }
   compute_layer *layer = transposed ? compute_conv2d_transpose_layer(device(), g->c, g->o, 1, &o)
                                     : compute_conv2d_layer(device(), g->c, g->o, 1, &o);
@@ -199,15 +201,24 @@ static void check_convolution(const geometry *g, bool transposed) {
 
 static void convolution_is_the_sum_over_its_taps(void **state) {
   (void)state;
-  check_convolution(&(geometry){2, 3, 4, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 1}, false);
-  check_convolution(&(geometry){1, 4, 6, {8, 9}, {3, 2}, {2, 1}, {1, 2}, {1, 0}, {0}, 2}, false);
-  check_convolution(&(geometry){2, 4, 4, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 4}, false);
+  check_convolution(&(geometry){2, 3, 4, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 1, {0}},
+                    false);
+  check_convolution(&(geometry){1, 4, 6, {8, 9}, {3, 2}, {2, 1}, {1, 2}, {1, 0}, {0}, 2, {0}},
+                    false);
+  check_convolution(&(geometry){2, 4, 4, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 4, {0}},
+                    false);
+  check_convolution(&(geometry){1, 2, 2, {6, 5}, {3, 2}, {1, 2}, {1, 1}, {1, 0}, {0}, 1, {-1, 2}},
+                    false);
 }
 
 static void transposed_convolution_spreads_its_taps(void **state) {
   (void)state;
-  check_convolution(&(geometry){2, 3, 4, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}, 1}, true);
-  check_convolution(&(geometry){1, 4, 6, {3, 4}, {2, 3}, {1, 2}, {2, 1}, {0, 1}, {0}, 2}, true);
+  check_convolution(&(geometry){2, 3, 4, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}, 1, {0}},
+                    true);
+  check_convolution(&(geometry){1, 4, 6, {3, 4}, {2, 3}, {1, 2}, {2, 1}, {0, 1}, {0}, 2, {0}},
+                    true);
+  check_convolution(&(geometry){1, 2, 2, {3, 4}, {3, 3}, {1, 2}, {1, 1}, {2, 0}, {0}, 1, {-1, 1}},
+                    true);
 }
 
 static void one_number_of_padding_counts_for_both_axes_of_a_square(void **state) {

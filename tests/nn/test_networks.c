@@ -349,8 +349,13 @@ static void constructors_refuse_what_cannot_be(void **state) {
   refused(compute_dropout_layer(NAN), argument, "probability");
   refused(compute_max_pool(0, NULL), argument, "size");
   refused(compute_max_pool(2, &(compute_pool2d_options){.padding = {2}}), argument, "padding");
-  refused(compute_average_pool(2, &(compute_pool2d_options){.dilation = {2}}), argument,
+  refused(compute_average_pool(2, &(compute_pool2d_options){.dilation = {-2}}), argument,
           "dilation");
+  refused(compute_max_pool(2, &(compute_pool2d_options){.padding_more = {-1}}), argument,
+          "padding_more");
+  refused(
+      compute_conv2d_layer(d, 6, 4, 3, &(compute_conv2d_layer_options){.padding_more = {0, -1}}),
+      argument, "padding_more");
   refused(compute_activation((compute_activation_kind)10), argument, "invalid activation 10");
   refused(compute_layer_name(NULL, "x"), argument, "invalid activation 10"); /* the error stands */
 }

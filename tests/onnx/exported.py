@@ -23,8 +23,9 @@ except ImportError:
 DTYPES = {"BOOL": numpy.bool_, "BF16": ml_dtypes.bfloat16, "F16": numpy.float16, "F32": numpy.float32, "F64": numpy.float64}
 ROUNDING = {numpy.dtype(numpy.float64): 1e-13, numpy.dtype(numpy.float32): 4e-6, numpy.dtype(numpy.float16): 1e-2,
             numpy.dtype(ml_dtypes.bfloat16): 6e-2}
-# Models that neither reader can run: ONNX Runtime lacks the dtype, the evaluator groups of ConvTranspose.
-NOT_RUN = {"transposed.f64", "transposed.bf16"}
+# Models that neither reader can run: ONNX Runtime lacks the dtype, the evaluator groups of ConvTranspose, or
+# the direction, clip and lengths of LSTM.
+NOT_RUN = {"transposed.f64", "transposed.bf16", "lstm_options.f64", "lstm_options.bf16"}
 
 
 def dtype_of(name):

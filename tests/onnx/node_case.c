@@ -269,9 +269,11 @@ static void take_as_is(const test_value *values, size_t count, test_tensors *lis
         (test_tensor){.name = strdup(values[i].info->name), .tensor = values[i].tensors[0]};
 }
 
-static bool load(node_case *c, const char *folder, bool constants) {
+static bool load(node_case *c, const char *folder, unsigned flags) {
+  const bool constants = (flags & NODE_CASE_CONSTANTS) != 0;
   wire model = content_wire(&c->model);
-  const compute_model_options options = {.folder = folder};
+  const compute_model_options options = {
+      .folder = folder, .fallback = flags & NODE_CASE_STRICT ? COMPUTE_FALLBACK_STRICT : 0};
   if (constants || !has_only_tensors(c->inputs, c->input_count) ||
       !has_only_tensors(c->outputs, c->output_count)) {
     c->rewritten = rewrite_model(model, c->inputs, c->input_count, c->outputs, c->output_count,
@@ -333,7 +335,7 @@ static void release(node_case *c) {
   }
 }
 
-bool node_case_run(compute_context *context, const char *folder, bool constants,
+bool node_case_run(compute_context *context, const char *folder, unsigned flags,
                    char reason[REASON_BYTES]) {
   bool good = true;
   for (int i = 0; good; i++) {
@@ -341,7 +343,7 @@ bool node_case_run(compute_context *context, const char *folder, bool constants,
     snprintf(set, sizeof set, "%s/test_data_set_%d", folder, i);
     if (i > 0 && access(set, F_OK)) break;
     node_case c = {.context = context, .reason = reason};
-    good = read_case(&c, folder, set) && load(&c, folder, constants) && run(&c) && check(&c);
+    good = read_case(&c, folder, set) && load(&c, folder, flags) && run(&c) && check(&c);
     release(&c);
   }
   return good;

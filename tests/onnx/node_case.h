@@ -10,9 +10,13 @@
 
 enum { REASON_BYTES = 700 };
 
-/* Runs the test in `folder`. With `constants` its inputs are initializers of the model. False if it
- * fails: `reason` says why. */
-bool node_case_run(compute_context *context, const char *folder, bool constants,
+enum {
+  NODE_CASE_CONSTANTS = 1, /* its inputs are initializers of the model */
+  NODE_CASE_STRICT = 2     /* nothing may be left to the CPU */
+};
+
+/* Runs the test in `folder`. False if it fails: `reason` says why. */
+bool node_case_run(compute_context *context, const char *folder, unsigned flags,
                    char reason[REASON_BYTES]);
 
 #endif

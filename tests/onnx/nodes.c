@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "onnx/node_case.h"
+#include "support/harness/test.h"
 
 enum { SKIPPED = 77 };
 
@@ -35,8 +36,9 @@ typedef struct expectation {
 
 typedef struct suite {
   const char *device, *only, *table, *title;
-  bool constants, complete;
+  bool constants, strict, complete;
   unsigned limit; /* seconds for one test */
+  size_t sample;  /* one in so many */
   node_test *tests;
   size_t count;
   expectation *expected;
@@ -70,6 +72,19 @@ static bool find_tests(suite *s, const char *folder) {
   }
   closedir(all);
   return true;
+}
+
+/* Keeps one test in `sample`, always the same ones, so that neighbours in the list, which are often
+ * alike, share the work; and some more, which the seed draws. */
+static void take_sample(suite *s) {
+  size_t kept = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    if (i % s->sample == 0 || test_takes(0, i))
+      s->tests[kept++] = s->tests[i];
+    else
+      free(s->tests[i].folder);
+  }
+  s->count = kept;
 }
 
 /* A line of the list: a pattern of names, a blank, the reason; or a comment after '#'. */
@@ -111,10 +126,12 @@ static void run_from(const suite *s, size_t first, FILE *to) {
     fprintf(stderr, "onnx_nodes: %s\n", compute_error_message(NULL));
     _exit(2);
   }
+  const unsigned flags =
+      (s->constants ? NODE_CASE_CONSTANTS : 0U) | (s->strict ? NODE_CASE_STRICT : 0U);
   for (size_t i = first; i < s->count; i++) {
     char reason[REASON_BYTES];
     alarm(s->limit);
-    const bool passed = node_case_run(context, s->tests[i].folder, s->constants, reason);
+    const bool passed = node_case_run(context, s->tests[i].folder, flags, reason);
     alarm(0);
     for (char *c = reason; !passed && (c = strchr(c, '\n'));) *c = ' ';
     fprintf(to, "%c%s\n", passed ? '+' : '-', passed ? "" : reason);
@@ -150,7 +167,7 @@ static void note_end(const suite *s, node_test *test, int status) {
 }
 
 /* False if tests cannot be run at all, or the library says that something is left after them. */
-static bool run_tests(suite *s) {
+static bool run_all(suite *s) {
   for (size_t next = 0; next < s->count;) {
     int ends[2], status;
     if (pipe(ends)) return false;
@@ -262,6 +279,8 @@ static const char usage[] =
     "  --expect FILE   names of tests that are expected to fail, each with the reason\n"
     "  --complete      each of these must be the name of a test\n"
     "  --constants     inputs are initializers of the models; before --expect\n"
+    "  --strict        nothing may be left to the CPU\n"
+    "  --sample N      one test in N, and some more, which COMPUTE_TEST_SEED draws\n"
     "  --device NAME   default: COMPUTE_TEST_DEVICE, or cpu\n"
     "  --only PATTERN  names of tests to run\n"
     "  --limit S       seconds for each test; default 60\n"
@@ -270,8 +289,9 @@ static const char usage[] =
 
 static int run_suite(suite *s) {
   qsort(s->tests, s->count, sizeof *s->tests, by_folder);
+  if (s->sample > 1) take_sample(s);
   for (size_t i = 0; i < s->count; i++) s->tests[i].name = strrchr(s->tests[i].folder, '/') + 1;
-  const bool ran = run_tests(s);
+  const bool ran = run_all(s);
   if (ran) judge(s);
   if (ran) print_summary(s);
   const bool written = !ran || !s->table || update_table(s);
@@ -292,10 +312,17 @@ static void release(suite *s) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {
-      {"expect", 1, NULL, 'e'}, {"complete", 0, NULL, 'a'}, {"constants", 0, NULL, 'c'},
-      {"device", 1, NULL, 'd'}, {"only", 1, NULL, 'o'},     {"limit", 1, NULL, 'l'},
-      {"table", 1, NULL, 't'},  {"title", 1, NULL, 'n'},    {0}};
+  static const struct option options[] = {{"expect", 1, NULL, 'e'},
+                                          {"complete", 0, NULL, 'a'},
+                                          {"constants", 0, NULL, 'c'},
+                                          {"device", 1, NULL, 'd'},
+                                          {"only", 1, NULL, 'o'},
+                                          {"limit", 1, NULL, 'l'},
+                                          {"table", 1, NULL, 't'},
+                                          {"strict", 0, NULL, 's'},
+                                          {"sample", 1, NULL, 'p'},
+                                          {"title", 1, NULL, 'n'},
+                                          {0}};
   const char *device = getenv("COMPUTE_TEST_DEVICE");
   suite s = {.device = device ? device : "cpu", .limit = 60, .title = "ONNX's node tests"};
   bool good = true;
@@ -305,6 +332,11 @@ int main(int argc, char **argv) {
     case 'e': good = read_expectations(&s, optarg) && good; break;
     case 'a': s.complete = true; break;
     case 'c': s.constants = true; break;
+    case 's': s.strict = true; break;
+    case 'p':
+      s.sample = strtoul(optarg, NULL, 10);
+      setenv("COMPUTE_TEST_SAMPLES", optarg, 1);
+      break;
     case 'd': s.device = optarg; break;
     case 'o': s.only = optarg; break;
     case 'l': s.limit = (unsigned)strtoul(optarg, NULL, 10); break;

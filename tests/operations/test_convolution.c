@@ -66,6 +66,11 @@ static const conv_case cases[] = {
     {"3x3 stride 2", SHAPE(2, 3, 9, 8), SHAPE(4, 3, 3, 3), P1, S2},
     {"5x3 uneven", SHAPE(1, 2, 9, 11), SHAPE(3, 2, 5, 3),
      .options = {.stride = {1, 2}, .dilation = {1, 3}, .padding = {2, 1}}},
+    {"padding of each side", SHAPE(2, 3, 7, 6), SHAPE(4, 3, 3, 3),
+     .options = {.padding = {1, 0}, .padding_more = {1, 2}}},
+    {"padding behind", SHAPE(2, 3, 9, 8), SHAPE(4, 3, 3, 3), S2, .options.padding_more = {1, 2}},
+    {"padding in front, dilated", SHAPE(1, 4, 7, 9), SHAPE(4, 2, 3, 3),
+     .options = {.dilation = {1, 2}, .padding = {2, 4}, .padding_more = {-2, -4}, .groups = 2}},
     {"dilated", SHAPE(1, 2, 9, 9), SHAPE(3, 2, 3, 3),
      .options = {.dilation = {2}, .padding = {2, 2}}},
     {"groups", SHAPE(2, 4, 6, 5), SHAPE(6, 2, 3, 3), P1, G(2)},
@@ -246,6 +251,11 @@ static void convolutions_have_their_derivatives(void **state) {
        .options = {.groups = 2, .dilation = {2, 1}, .padding = {1, 0}}},
       {"conv2d_transpose", SHAPE(2, 3, 2, 3), SHAPE(3, 2, 3, 2),
        .options = {.stride = {2}, .padding = {1, 0}}, .what = TRANSPOSE, .behind = BIAS},
+      {"conv2d, padding of each side", SHAPE(1, 2, 4, 5), SHAPE(2, 2, 3, 2),
+       .options = {.stride = {1, 2}, .padding = {2, 0}, .padding_more = {-1, 1}}, .behind = BIAS},
+      {"conv2d_transpose, padding of each side", SHAPE(1, 2, 3, 3), SHAPE(2, 1, 3, 2),
+       .options = {.stride = {2, 1}, .padding = {1, 0}, .padding_more = {-1, 1}},
+       .what = TRANSPOSE},
   };
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
     if (test_samples() > 1 && i > 0) continue; /* a spread run's device compiles each */
@@ -259,6 +269,8 @@ static void derivatives_of_convolutions_have_theirs(void **state) {
   static const conv_case small[] = {
       {"conv2d, by data again", SHAPE(1, 2, 3, 4), SHAPE(2, 2, 2, 2), S2, P1},
       {"conv2d, by filter again", SHAPE(1, 4, 3, 3), SHAPE(2, 2, 2, 2), G(2)},
+      {"conv2d, padding of each side, again", SHAPE(1, 2, 3, 4), SHAPE(2, 2, 2, 2), S2,
+       .options.padding_more = {1, 0}},
       {"conv2d_transpose again", SHAPE(1, 2, 2, 2), SHAPE(2, 1, 2, 2), S2, .what = TRANSPOSE},
   };
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) {

@@ -31,9 +31,11 @@ typedef struct pool_case {
   compute_pool2d_options options;
   bool average, back;
   bool behind; /* something fuses behind it */
+  bool place;  /* where the maximum is */
 } pool_case;
 
 static compute_node pool(compute_graph *graph, const pool_case *c, compute_node x) {
+  if (c->place) return compute_argmax_pool2d(graph, x, &c->options);
   return c->average ? compute_average_pool2d(graph, x, &c->options)
                     : compute_max_pool2d(graph, x, &c->options);
 }
@@ -66,6 +68,15 @@ static const pool_case pools[] = {
     {"windows apart", SHAPE(1, 1, 9, 9), .options = {.size = {2}, .stride = {4}}},
     {"one dimension", SHAPE(2, 3, 1, 40), .options = {.size = {1, 4}}},
     {"no images", SHAPE(0, 3, 4, 4), .options = {.size = {2}}},
+    {"padding of each side", SHAPE(2, 3, 6, 7),
+     .options = {.size = {3}, .stride = {2}, .padding = {0, 2}, .padding_more = {2, -1}}},
+    {"nearly a window of padding", SHAPE(1, 2, 5, 6),
+     .options = {.size = {4, 3}, .stride = {1, 2}, .padding = {3, 2}, .padding_more = {0, -2}}},
+    {"dilated, ceil", SHAPE(2, 2, 9, 8),
+     .options =
+         {.size = {3, 2}, .stride = {2, 3}, .padding = {3, 1}, .dilation = {2, 3}, .ceil = true}},
+    {"windows without an element", SHAPE(1, 2, 1, 5),
+     .options = {.size = {2, 2}, .stride = {1}, .padding = {2, 2}, .dilation = {3, 3}}},
 };
 
 static void run_pool(const pool_case *c, compute_dtype dtype, test_fill fill, guarded_layout layout,
@@ -75,12 +86,13 @@ static void run_pool(const pool_case *c, compute_dtype dtype, test_fill fill, gu
   const double elements =
       (double)(c->options.size[0] * (c->options.size[1] ? c->options.size[1] : c->options.size[0]));
   /* One name for all cases, of which a spread run takes some; their shapes tell them apart. */
-  operation_case sample = {.name = c->behind ? c->name : names[c->average][c->back],
+  const char *const name = c->place ? "argmax_pool2d" : names[c->average][c->back];
+  operation_case sample = {.name = c->behind ? c->name : name,
                            .build = build_pool,
                            .user = c,
                            .operand_count = c->back || c->behind ? 2 : 1,
                            .result_layout = result,
-                           .operation = c->behind ? NULL : names[c->average][c->back]};
+                           .operation = c->behind ? NULL : name};
   if (c->average || c->back)
     sample.tolerance = (test_tolerance){.ulp = 2, .atol = 2 * unit_of(dtype) * (elements + 8)};
   if (c->behind)
@@ -96,16 +108,19 @@ static void run_pool(const pool_case *c, compute_dtype dtype, test_fill fill, gu
   operation_check(test_context, &sample);
 }
 
-static void run_pools(bool average, bool back, guarded_layout layout, guarded_layout result) {
+static void run_pools(bool average, bool back, bool place, guarded_layout layout,
+                      guarded_layout result) {
+  const char *const dtypes = average || back ? "float" : "ordered";
   for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
     for (int variant = 0; variant < 2; variant++) {
       pool_case c = pools[i];
       c.average = average;
       c.back = back;
+      c.place = place;
       if (average && variant) c.options.exclude_padding = true;
       if (!average && variant) c.options.dilation[0] = 2;
       if (!average && variant && i != 1 && i != 2) continue; /* those that have room for it */
-      for (const compute_dtype *dtype = operation_dtypes("float"); *dtype; dtype++)
+      for (const compute_dtype *dtype = operation_dtypes(dtypes); *dtype; dtype++)
         run_pool(&c, *dtype, average || back ? FILL_RANGE : FILL_SPECIAL, layout, result);
     }
   }
@@ -113,20 +128,26 @@ static void run_pools(bool average, bool back, guarded_layout layout, guarded_la
 
 static void maxima_of_windows_match(void **state) {
   (void)state;
-  run_pools(false, false, LAYOUT_DENSE, LAYOUT_DENSE);
+  run_pools(false, false, false, LAYOUT_DENSE, LAYOUT_DENSE);
+  operation_finish();
+}
+
+static void places_of_maxima_match(void **state) {
+  (void)state;
+  run_pools(false, false, true, LAYOUT_DENSE, LAYOUT_DENSE);
   operation_finish();
 }
 
 static void averages_of_windows_match(void **state) {
   (void)state;
-  run_pools(true, false, LAYOUT_DENSE, LAYOUT_DENSE);
+  run_pools(true, false, false, LAYOUT_DENSE, LAYOUT_DENSE);
   operation_finish();
 }
 
 static void gradients_of_windows_match(void **state) {
   (void)state;
-  run_pools(false, true, LAYOUT_DENSE, LAYOUT_DENSE);
-  run_pools(true, true, LAYOUT_DENSE, LAYOUT_DENSE);
+  run_pools(false, true, false, LAYOUT_DENSE, LAYOUT_DENSE);
+  run_pools(true, true, false, LAYOUT_DENSE, LAYOUT_DENSE);
   operation_finish();
 }
 
@@ -135,10 +156,11 @@ static void windows_of_any_layout_match(void **state) {
   static const guarded_layout results[] = {LAYOUT_PADDED, LAYOUT_TRANSPOSED, LAYOUT_STEPPED,
                                            LAYOUT_WRAPPED};
   for (int layout = LAYOUT_STEPPED; layout < LAYOUT_COUNT; layout++)
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 5; kind++) {
       pool_case c = pools[1 + kind % 2];
       c.average = kind & 1;
-      c.back = kind >> 1;
+      c.back = kind >> 1 & 1;
+      c.place = kind == 4;
       run_pool(&c, COMPUTE_F32, FILL_RANGE, (guarded_layout)layout, results[(kind + layout) % 4]);
     }
   operation_finish();
@@ -439,6 +461,12 @@ static void small_examples_have_the_values_of_their_definitions(void **state) {
   CHECK(compute_conv2d_transpose(graph, x, w, none, NULL), 1, 12, 24, 48, 80);
   CHECK(compute_conv2d_transpose(graph, x, w, none, &(compute_conv2d_options){.stride = {1, 2}}), 1,
         10, 2, 20, 4, 40, 8, 80);
+  const compute_conv2d_options behind = {.padding_more = {0, 1}};
+  const compute_conv2d_options before = {.padding = {0, 1}, .padding_more = {0, -1}};
+  CHECK(compute_conv2d(graph, x, w, none, &behind), 21, 42, 84, 8);
+  CHECK(compute_conv2d(graph, x, w, none, &before), 10, 21, 42, 84);
+  CHECK(compute_conv2d_transpose(graph, x, w, none, &behind), 1, 12, 24, 48);
+  CHECK(compute_conv2d_transpose(graph, x, w, none, &before), 12, 24, 48, 80);
   const compute_pool2d_options pairs = {.size = {1, 2}, .padding = {0, 1}};
   compute_pool2d_options inside = pairs;
   inside.exclude_padding = true;
@@ -448,6 +476,24 @@ static void small_examples_have_the_values_of_their_definitions(void **state) {
   const compute_pool2d_options beyond = {.size = {1, 3}, .ceil = true};
   CHECK(compute_max_pool2d(graph, x, &beyond), 4, 8);
   CHECK(compute_average_pool2d(graph, x, &beyond), 7.0 / 3, 8);
+  compute_pool2d_options after = {.size = {1, 2}, .stride = {1}, .padding_more = {0, 1}};
+  CHECK(compute_argmax_pool2d(graph, x, &after), 1, 2, 3, 3);
+  CHECK(compute_average_pool2d(graph, x, &after), 1.5, 3, 6, 4);
+  after.exclude_padding = true;
+  CHECK(compute_average_pool2d(graph, x, &after), 1.5, 3, 6, 8);
+  const compute_pool2d_options apart = {.size = {1, 2},
+                                        .stride = {1},
+                                        .dilation = {1, 2},
+                                        .padding = {0, 2},
+                                        .padding_more = {0, -1}};
+  CHECK(compute_average_pool2d(graph, x, &apart), 0.5, 1, 2.5, 5, 2);
+  CHECK(compute_max_pool2d(graph, x, &apart), 1, 2, 4, 8, 4);
+  const compute_shape six = COMPUTE_SHAPE(1, 1, 2, 3);
+  const compute_node twice = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(1, 1, 1, 4),
+                                              (const int32_t[]){4, 1, 1, -1});
+  CHECK(compute_max_unpool(graph, x, twice, six), 0, 4, 0, 0, 1, 8);
+  const compute_node planes = compute_reshape(graph, x, COMPUTE_SHAPE(2, 1, 1, 2));
+  CHECK(compute_argmax_pool2d(graph, planes, &(compute_pool2d_options){.size = {1, 2}}), 1, 3);
   CHECK(compute_pad(graph, x, 3, 2, 1, COMPUTE_PAD_EDGE, 0), 1, 1, 1, 2, 4, 8, 8);
   CHECK(compute_pad(graph, x, 3, 2, 1, COMPUTE_PAD_REFLECT, 0), 4, 2, 1, 2, 4, 8, 4);
   CHECK(compute_pad(graph, x, 3, 1, 1, COMPUTE_PAD_CONSTANT, 5), 5, 1, 2, 4, 8, 5);
@@ -509,6 +555,7 @@ static void dropout_drops_its_share_and_repeats_it(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(maxima_of_windows_match),
+      cmocka_unit_test(places_of_maxima_match),
       cmocka_unit_test(averages_of_windows_match),
       cmocka_unit_test(gradients_of_windows_match),
       cmocka_unit_test(windows_of_any_layout_match),

@@ -38,6 +38,19 @@ EXPRESSION(average_inside,
            compute_average_pool2d(g, x[0],
                                   POOL(.size = {3}, .stride = {2}, .padding = {1, 1},
                                        .exclude_padding = true, .ceil = true)))
+EXPRESSION(max_pool_sides,
+           compute_max_pool2d(g, x[0],
+                              POOL(.size = {3, 2}, .stride = {1, 2}, .padding = {4, 1},
+                                   .padding_more = {-3, 0}, .dilation = {2, 1})))
+EXPRESSION(average_sides,
+           compute_average_pool2d(g, x[0],
+                                  POOL(.size = {3, 2}, .stride = {2, 1}, .padding = {0, 2},
+                                       .padding_more = {2, -1}, .dilation = {1, 3})))
+EXPRESSION(unpooled,
+           compute_max_unpool(g,
+                              compute_mul(g, compute_max_pool2d(g, x[0], POOL(.size = {2})), x[1]),
+                              compute_argmax_pool2d(g, x[0], POOL(.size = {2})),
+                              COMPUTE_SHAPE(2, 2, 4, 2)))
 EXPRESSION(global_average, compute_global_average_pool2d(g, x[0]))
 EXPRESSION(global_max, compute_global_max_pool2d(g, x[0]))
 EXPRESSION(norm_given, compute_batch_norm(g, x[0], x[1], compute_square(g, x[2]), x[1], x[2], 0.5))
@@ -70,6 +83,9 @@ static const expression_case cases[] = {
     {"max_pool2d, windows that overlap", max_pool_overlap, 1, {SHAPE(2, 1, 6, 5)}},
     {"average_pool2d", average_pool, 1, {SHAPE(1, 2, 5, 4)}},
     {"average_pool2d without padding", average_inside, 1, {SHAPE(1, 2, 4, 6)}},
+    {"max_pool2d, padding of each side, dilated", max_pool_sides, 1, {SHAPE(1, 2, 5, 4)}},
+    {"average_pool2d, padding of each side, dilated", average_sides, 1, {SHAPE(1, 2, 4, 5)}},
+    {"max_unpool", unpooled, 2, {SHAPE(2, 1, 4, 4), SHAPE(2, 1, 2, 2)}},
     {"global_average_pool2d", global_average, 1, {SHAPE(2, 2, 2, 3)}},
     {"global_max_pool2d", global_max, 1, {SHAPE(2, 2, 2, 3)}},
     {"batch_norm", norm_given, 3, {SHAPE(2, 2, 2, 3), SHAPE(2), SHAPE(2)}},
@@ -148,6 +164,8 @@ static void gradients_can_be_differentiated_again(void **state) {
   static const expression_case again[] = {
       {"max_pool2d again", max_pool_overlap, 1, {SHAPE(1, 1, 5, 4)}},
       {"average_pool2d again", average_pool, 1, {SHAPE(1, 1, 5, 4)}},
+      {"max_pool2d of each side again", max_pool_sides, 1, {SHAPE(1, 1, 5, 4)}},
+      {"average_pool2d of each side again", average_sides, 1, {SHAPE(1, 1, 4, 5)}},
       {"cumulative_sum again", running_back, 1, {SHAPE(4, 3)}},
       {"attention again", attention_causal, 3, {SHAPE(3, 2), SHAPE(3, 2), SHAPE(3, 2)}},
   };

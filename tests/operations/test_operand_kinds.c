@@ -91,6 +91,7 @@ BUILD(conv2d_by_filter,
       gradient_of(g, compute_conv2d(g, x[0], x[1], (compute_node){0}, &padded), x[1]))
 BUILD(max_pool2d, compute_max_pool2d(g, x[0], &pairs))
 BUILD(max_pool2d_by_data, gradient_of(g, compute_max_pool2d(g, x[0], &pairs), x[0]))
+BUILD(argmax_pool2d, compute_argmax_pool2d(g, x[0], &pairs))
 BUILD(average_pool2d, compute_average_pool2d(g, x[0], &pairs))
 BUILD(average_pool2d_by_data, gradient_of(g, compute_average_pool2d(g, x[0], &pairs), x[0]))
 BUILD(cumulative_sum, compute_cumulative_sum(g, x[0], 1, false, false))
@@ -100,6 +101,8 @@ BUILD(top_k, positions_of_top(g, x[0]))
 BUILD(attention, compute_scaled_attention(g, x[0], x[1], x[2], NULL))
 BUILD(biased_attention,
       compute_scaled_attention(g, x[0], x[1], x[2], &(compute_attention_options){.bias = x[3]}))
+BUILD(recurrent,
+      compute_gru(g, x[0], x[1], x[2], &(compute_recurrent_options){.initial_h = x[3]}, NULL))
 BUILD(cross_entropy, compute_cross_entropy(g, x[0], x[1]))
 BUILD(cross_entropy_smoothed, compute_cross_entropy_smoothed(g, x[0], x[1], 0.25))
 BUILD(binary_cross_entropy, compute_binary_cross_entropy(g, x[0], x[1]))
@@ -147,6 +150,7 @@ static const kind_case cases[] = {
     {"conv2d_by_filter", build_conv2d_by_filter, {{FLOATS(2, 3, 6, 5), FLOATS(4, 3, 3, 3)}, {FLOATS(0, 3, 6, 5), FLOATS(4, 3, 3, 3)}}},
     {"max_pool2d", build_max_pool2d, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"max_pool2d_by_data", build_max_pool2d_by_data, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
+    {"argmax_pool2d", build_argmax_pool2d, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"average_pool2d", build_average_pool2d, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"average_pool2d_by_data", build_average_pool2d_by_data, {{FLOATS(2, 3, 6, 4)}, {FLOATS(0, 3, 6, 4)}}},
     {"cumulative_sum", build_cumulative_sum, {{FLOATS(3, 4)}, {FLOATS(2, 0)}, {FLOATS(0, 4)}}},
@@ -155,6 +159,7 @@ static const kind_case cases[] = {
     {"top_k", build_top_k, {{FLOATS(3, 4)}, {FLOATS(0, 4)}}},
     {"scaled_attention", build_attention, {{FLOATS(2, 3, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6)}, {FLOATS(0, 3, 4), FLOATS(0, 5, 4), FLOATS(0, 5, 6)}, {FLOATS(2, 3, 4), FLOATS(2, 0, 4), FLOATS(2, 0, 6)}, {FLOATS(2, 0, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6)}}},
     {"attention with bias", build_biased_attention, {{FLOATS(2, 3, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6), FLOATS(3, 5)}, {FLOATS(2, 3, 4), FLOATS(2, 0, 4), FLOATS(2, 0, 6), FLOATS(3, 0)}}},
+    {"recurrent", build_recurrent, {{FLOATS(3, 2, 4), FLOATS(4, 15), FLOATS(5, 15), FLOATS(2, 5)}, {FLOATS(0, 2, 4), FLOATS(4, 15), FLOATS(5, 15), FLOATS(2, 5)}, {FLOATS(3, 0, 4), FLOATS(4, 15), FLOATS(5, 15), FLOATS(0, 5)}, {FLOATS(3, 2, 4), FLOATS(4, 0), FLOATS(0, 0), FLOATS(2, 0)}}},
     {"cross entropy", build_cross_entropy, {{FLOATS(4, 3), INDICES(3, 4)}, {FLOATS(0, 3), INDICES(3, 0)}}},
     {"smoothed cross entropy", build_cross_entropy_smoothed, {{FLOATS(4, 3), INDICES(3, 4)}, {FLOATS(0, 3), INDICES(3, 0)}}},
     {"binary cross entropy", build_binary_cross_entropy, {{FLOATS(4, 3), SHARES(4, 3)}, {FLOATS(0, 3), SHARES(0, 3)}}},

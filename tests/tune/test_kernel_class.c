@@ -103,6 +103,10 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
   window.by_data = false;
   window.operation = COMPUTE_WINDOW_AVERAGE;
   assert_string_equal(class_of(&d), "window/f32>f32>f32/average/b9p10w3");
+  window.operation = COMPUTE_WINDOW_ARGMAX;
+  d.outputs = &outputs[1];
+  assert_string_equal(class_of(&d), "window/f32>f32>i64/argmax/b9p10w3");
+  d.outputs = outputs;
   d.kind = COMPUTE_KERNEL_SCAN;
   d.attributes = &scan;
   d.rank = 2;
@@ -123,6 +127,12 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
   attention.biased = true;
   const char *text = class_of(&d);
   assert_string_equal(text, "attention/f32>f32>f32/causal.biased/b3m6k8w6e5");
+  assert_true(kernel_class_valid(text, strlen(text)));
+  d.kind = COMPUTE_KERNEL_RECURRENT;
+  d.attributes = &(compute_recurrent_attributes){.cell = COMPUTE_RECURRENT_GRU};
+  d.size[0] = 101;
+  text = class_of(&d);
+  assert_string_equal(text, "recurrent/f32>f32>f32/gru/t7b6h5");
   assert_true(kernel_class_valid(text, strlen(text)));
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* ATTENTION: softmax(scale · Q Kᵀ + bias) V, without ever holding all scores.
  *
- * A unit is some queries of one matrix; it goes over the keys in tiles. A tile's scores are a small
- * matrix product; every row's largest score and sum of exponentials so far are kept, and what has
- * been summed of V shrinks by the factor by which the largest score has grown (M. Milakov and
- * N. Gimelshein, "Online normalizer calculation for softmax", 2018; T. Dao and others,
- * "FlashAttention", 2022). Tiles that no query of the unit sees are skipped.
+ * A unit is some queries of one matrix; it visits the keys in tiles. A tile's scores are a small
+ * matrix product; every row's running maximum and sum of exponentials are kept, and the partial sum
+ * of V is rescaled when the maximum grows (M. Milakov and N. Gimelshein, "Online normalizer
+ * calculation for softmax", 2018; T. Dao and others, "FlashAttention", 2022). Fully masked tiles
+ * are skipped.
  *
  * Products run on the micro-kernels of matrix multiplication. Tiles of K and V are packed for them,
- * except for a few queries, for which that would take longer than the product. How keys are cut
- * into tiles depends on sizes alone, and a query is computed apart from its neighbours: the bits do
- * not depend on the number of threads. */
+ * except for a few queries, for which that would take longer than the product. The division of keys
+ * into tiles depends only on sizes, and a query is computed independently of its neighbours: the
+ * bits do not depend on the number of threads. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ enum {
   KEYS = 128,      /* of a tile: scores of a unit stay in the level-2 cache */
   FEW = 4,         /* queries that are multiplied row by row */
   FEW_KEYS = 256,  /* of their tiles */
-  MOST_UNITS = 64, /* that work is cut into for the sake of threads */
+  MOST_UNITS = 64, /* into which work is divided for the threads */
   WORK = 1 << 16,  /* multiply-adds below which another thread does not pay */
   UNITS_PER_THREAD = 4
 };
@@ -61,7 +61,7 @@ typedef struct launch {
   unsigned char *workers;
 } launch;
 
-/* What a unit works with. */
+/* The scratch memory of a unit. */
 typedef struct job {
   const attention_kernel *kernel;
   unsigned char *data[5]; /* of its matrices */
@@ -198,7 +198,7 @@ static void store(job *j) {
   for (int64_t i = 0; i < j->count; i++) {
     unsigned char *sums = j->sums + i * kernel->columns * kernel->element;
     unsigned char *to = j->data[kernel->output] + (j->first + i) * o->row * (int64_t)o->size;
-    if (j->total[i] == 0) /* sees no key; 0 times an infinite value has been added all the same */
+    if (j->total[i] == 0) /* no key is visible, but 0 times an infinite value may have been added */
       memset(sums, 0, (size_t)kernel->columns * kernel->element);
     else
       kernel->loops->scale(sums, kernel->columns, 1 / j->total[i]);
@@ -297,8 +297,8 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
                       (double)(kernel->width + kernel->columns);
   const int64_t worth = work / WORK < 1e9 ? (int64_t)(work / WORK) : (int64_t)1e9;
   const int64_t wanted = cpu_max(1, cpu_min(threads * UNITS_PER_THREAD, worth));
-  /* Units of whole register tiles, of fewer queries where there are few matrices. The number of
-   * threads must not matter here: other tiles may round otherwise. */
+  /* Units of whole register tiles, with fewer queries if there are few matrices. This must not
+   * depend on the number of threads: other tiles may round differently. */
   const int64_t whole = product->rows * 2;
   const int64_t share = cpu_divide_up(kernel->queries, cpu_divide_up(MOST_UNITS, matrices));
   kernel->rows = cpu_min(kernel->rows, cpu_divide_up(share, whole) * whole);
@@ -361,5 +361,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_attention_kind = {"attention", refuse_descriptor, sizeof(attention_kernel),
-                                     prepare,     attention_run,     NULL};
+const cpu_kind cpu_attention_kind = {.name = "attention",
+                                     .refuse = refuse_descriptor,
+                                     .bytes = sizeof(attention_kernel),
+                                     .prepare = prepare,
+                                     .run = attention_run};

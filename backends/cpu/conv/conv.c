@@ -65,6 +65,7 @@ static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_des
 
 static const cpu_implementation implementations[] = {
     {"a matrix product", matrix_accept}, {"Winograd", conv_winograd_accept},
+    {"channels", conv_depthwise_accept}, {"rows", conv_rows_accept},
     {"planes", conv_direct_accept},      {"sums over results", conv_filter_accept},
     {"windows", conv_sweep_accept},      {NULL, NULL}};
 
@@ -84,7 +85,35 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return status ? status : choose(conv, descriptor);
 }
 
-const cpu_kind cpu_conv_kind = {"conv", refuse_descriptor, sizeof(cpu_conv), prepare, NULL, clear};
+static uint64_t packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form) {
+  const cpu_conv *conv = (const cpu_conv *)kernel;
+  if (conv->packed && input == 1)
+    return conv->depthwise.loops ? conv_depthwise_packed_bytes(conv, form)
+                                 : conv_rows_packed_bytes(conv, form);
+  if (!conv->matrix || input > 1) return 0;
+  return conv->matrix->kind->packed_bytes(conv->matrix, conv->swapped ? 1 - input : input, form);
+}
+
+static compute_status pack(const cpu_kernel *kernel, uint32_t input, const void *source,
+                           void *packed) {
+  const cpu_conv *conv = (const cpu_conv *)kernel;
+  if (conv->packed) {
+    if (conv->depthwise.loops)
+      conv_depthwise_pack(conv, source, packed);
+    else
+      conv_rows_pack(conv, source, packed);
+    return COMPUTE_OK;
+  }
+  return conv->matrix->kind->pack(conv->matrix, conv->swapped ? 1 - input : input, source, packed);
+}
+
+const cpu_kind cpu_conv_kind = {.name = "conv",
+                                .refuse = refuse_descriptor,
+                                .bytes = sizeof(cpu_conv),
+                                .prepare = prepare,
+                                .packed_bytes = packed_bytes,
+                                .pack = pack,
+                                .clear = clear};
 
 /* ---- Filters of one element ------------------------------------------------------------------ */
 
@@ -246,6 +275,9 @@ static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_des
   const bool can = conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER
                        ? describe_filter(conv, &p)
                        : describe_sweep(conv, descriptor, &p);
+  for (uint32_t i = 0; i < 2; i++)
+    if (descriptor->constant_inputs >> i & 1)
+      p.descriptor.constant_inputs |= UINT32_C(1) << (conv->swapped ? 1 - i : i);
   *reason = "strides that a matrix product cannot express";
   if (!can) return COMPUTE_OK;
   const compute_status status =

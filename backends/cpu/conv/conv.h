@@ -3,6 +3,8 @@
  *
  *   conv.c           makes a kernel: reads the descriptor, offers it to the implementations;
  *                    the first of them: filters of one element are a matrix product
+ *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
+ *   conv_rows.c      FORWARD where results have channels last
  *   conv_winograd.c  FORWARD and BY_DATA for 3 × 3 filters, with fewer products, where allowed
  *   conv_direct.c    all three directions for groups of few channels
  *   conv_filter.c    BY_FILTER: sums over all results
@@ -92,6 +94,31 @@ typedef struct conv_winograd {
   uint64_t worker_bytes, filter_bytes;
 } conv_winograd;
 
+/* How FORWARD with channels last cuts its work (conv_rows.c). Steps are in elements, those of the
+ * copy where nothing else is said. */
+typedef struct conv_rows {
+  int64_t channels, results; /* data channels and result channels of one group */
+  int64_t panels, depth;     /* of the filter, for one group: panels, and elements for one result */
+  int64_t pixel, line;       /* from pixel to pixel, and from row to row */
+  int64_t step[2];           /* pixels and rows from one result's window to the next */
+  int64_t run;               /* elements of a window that lie side by side */
+  bool sparse;               /* the copy has only the pixels that filters of one element meet */
+  bool even;                 /* from the last window of a row to the next row's it is one step */
+  int64_t band, bands;       /* rows of results */
+  int64_t block, blocks;     /* panels */
+  int64_t units;
+  uint64_t copy_bytes, worker_bytes, packed_bytes;
+} conv_rows;
+
+/* How depthwise convolution with channels last cuts its work (conv_depthwise.c). A task is `chunk`
+ * rows of results. */
+typedef struct conv_depthwise {
+  const struct cpu_depthwise_table *loops;
+  int64_t block; /* channels */
+  int64_t chunk, tasks;
+  uint64_t worker_bytes, packed_bytes;
+} conv_depthwise;
+
 enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch after lines and boxes */
 
 typedef struct cpu_conv {
@@ -115,6 +142,9 @@ typedef struct cpu_conv {
   conv_schedule schedule;
   conv_filter_schedule filter;
   struct conv_direct *direct; /* conv_direct.h, where that way is taken */
+  conv_rows rows;
+  conv_depthwise depthwise;
+  bool packed; /* launches have the filter packed, for one of these two */
   bool winograd_allowed;
   conv_winograd winograd;
 } cpu_conv;
@@ -135,12 +165,23 @@ compute_status conv_axes_find(cpu_conv *conv);
 /* The implementations: cpu_implementation.accept. */
 compute_status conv_winograd_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                     const char **reason);
+compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                const char **reason);
+compute_status conv_depthwise_accept(cpu_kernel *kernel,
+                                     const compute_kernel_descriptor *descriptor,
+                                     const char **reason);
 compute_status conv_direct_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                   const char **reason);
 compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                   const char **reason);
 compute_status conv_sweep_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                  const char **reason);
+
+/* cpu_kind.packed_bytes and pack, of the filter. */
+uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form);
+void conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed);
+uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form);
+void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed);
 
 /* ---- Shared by sweep and pack --------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of the CPU backend: the device, its kernels and their scratch memory.
+/* Internals of the CPU backend: the device, its kernels and their scratch memory.
  *
  * Tensors' memory is host memory: compute_memory.host is its address. Queues are synchronous:
  * enqueue runs the kernel on the context's thread pool and returns when it is done. */
@@ -14,7 +14,7 @@ typedef struct cpu_device {
   const cpu_isa *isa;
   int32_t threads;
   uint64_t l2_bytes, l3_bytes; /* of one core; of the cache that all share, as reported */
-  uint64_t share_bytes;        /* of the shared cache, what the device's threads may count on */
+  uint64_t share_bytes;        /* the device's share of the shared cache */
   uint64_t memory_bytes;       /* that this process may use */
   struct cpu_workspaces *workspaces;
   struct cpu_blas *blas; /* gemm/gemm.h; opened at the first GEMM */
@@ -35,21 +35,21 @@ struct cpu_kernel {
 typedef struct cpu_implementation {
   const char *name;
 
-  /* Completes a kernel: its run and description. Or leaves `run` NULL and says in *reason why it
-   * will not; the text lives as long as the device. */
+  /* Completes a kernel: its run and description. Or leaves `run` NULL and gives the reason in
+   * *reason, a text that lives as long as the device. */
   compute_status (*accept)(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                            const char **reason);
 } cpu_implementation;
 
-/* What the module knows of a kind of kernel. Descriptors have been checked by the core; kernels
- * copy what they need of them. */
+/* The module's description of a kind of kernel. Descriptors have been checked by the core; kernels
+ * copy what they need from them. */
 typedef struct cpu_kind {
   const char *name;
 
   /* Why the descriptor is not supported; NULL if it is. May be NULL: all are. */
   const char *(*refuse)(const compute_kernel_descriptor *descriptor);
 
-  /* Of its kernels, each of which begins with a cpu_kernel. They start out zeroed. */
+  /* Size of its kernels, each of which begins with a cpu_kernel. They are initially zeroed. */
   size_t bytes;
 
   /* Completes a kernel: its description, and its run where `run` below is NULL. */
@@ -57,16 +57,30 @@ typedef struct cpu_kind {
 
   compute_status (*run)(const cpu_kernel *kernel, void *const *pointers);
 
-  /* Releases what a kernel owns, though `prepare` may have failed half-way. NULL if that is
-   * nothing. */
+  /* Releases what a kernel owns, even if `prepare` failed half-way. NULL if it owns nothing. */
   void (*clear)(cpu_kernel *kernel);
+
+  /* Together, or NULL: compute_backend.kernel_packed_bytes and kernel_pack, for kernels whose
+   * descriptor has constant_inputs. */
+  uint64_t (*packed_bytes)(const cpu_kernel *kernel, uint32_t input, uint64_t *form);
+  compute_status (*pack)(const cpu_kernel *kernel, uint32_t input, const void *source,
+                         void *packed);
 } cpu_kind;
+
+/* Forms of packed inputs, and the number of one: what it is, and all that its bytes depend on. */
+typedef enum cpu_form_kind {
+  CPU_FORM_PANELS = 1, /* the right factor of a product */
+  CPU_FORM_ROWS,       /* the filter of a convolution with channels last */
+  CPU_FORM_DEPTHWISE   /* … of single channels */
+} cpu_form_kind;
+
+uint64_t cpu_form(const int64_t *numbers, int32_t count);
 
 /* Every kind of COMPUTE_KERNEL_KINDS has its cpu_<name>_kind, which its own source defines. */
 #define CPU_KIND_DECLARE(code, number, name) extern const cpu_kind cpu_##name##_kind;
 COMPUTE_KERNEL_KINDS(CPU_KIND_DECLARE)
 
-/* Asks the kind whether it supports the descriptor, then makes the kernel. */
+/* Checks that the kind supports the descriptor, then creates the kernel. */
 compute_status cpu_kind_prepare(const cpu_kind *kind, cpu_device *device,
                                 const compute_kernel_descriptor *descriptor, cpu_kernel **kernel);
 
@@ -85,7 +99,7 @@ compute_status cpu_fail_overflow(const cpu_kernel *kernel);
 compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers);
 
 /* Scratch memory that outlives a launch: at least `bytes`, 64-aligned, from a list of idle blocks
- * or fresh. NULL when memory is short (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */
+ * or fresh. NULL when out of memory (the caller fails with COMPUTE_ERROR_OUT_OF_MEMORY). */
 void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes);
 void cpu_workspace_return(cpu_device *device, void *workspace); /* NULL is allowed */
 
@@ -127,7 +141,7 @@ static inline bool cpu_dtype_is_float(compute_dtype dtype) {
 
 /* ---- The device and its memory --------------------------------------------------------------- */
 
-/* The CPU as a device: opening, what it says of itself, and its memory. */
+/* The CPU as a device: opening, description, and memory. */
 
 compute_status cpu_device_open(const compute_services *services, cpu_device **device);
 void cpu_device_close(cpu_device *device);
@@ -138,15 +152,15 @@ compute_status cpu_memory_import(cpu_device *device, void *data, uint64_t bytes,
                                  compute_memory *memory);
 void cpu_memory_release(cpu_device *device, compute_memory *memory);
 
-/* memory_total and memory_free (both may be NULL) in bytes, of the machine or of the control group
- * that this process lives in, whichever is less. */
+/* memory_total and memory_free (both may be NULL) in bytes, of the machine or of this process's
+ * control group, whichever is less. */
 void cpu_memory_query(uint64_t *total, uint64_t *available);
 
-/* The list behind cpu_workspace_acquire. NULL when memory is short. */
+/* The list used by cpu_workspace_acquire. NULL when out of memory. */
 struct cpu_workspaces *cpu_workspaces_create(cpu_device *device);
 void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *workspaces);
 
-/* Copies dense bytes with all threads; past the caches when they could not hold it anyway. The
+/* Copies dense bytes with all threads; with non-temporal stores if larger than the caches. The
  * ranges may overlap. */
 void cpu_copy_bytes(const cpu_device *device, void *destination, const void *source,
                     uint64_t bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the processor is, how much memory and cache it has, and the memory that tensors live in.
+/* The processor, its memory and caches, and the memory of tensors.
  *
  * Memory comes from the C library, not from the services' allocator: it is a tensor's memory, which
  * need not be zeroed, and the core's pool keeps it for reuse. Large blocks are aligned for huge
@@ -58,7 +58,7 @@ static bool read_number(const char *path, uint64_t *value) {
   return true;
 }
 
-/* glibc's extensions; elsewhere a name that sysconf does not know. */
+/* glibc's extensions; elsewhere a name unknown to sysconf. */
 #ifdef _SC_LEVEL3_CACHE_SIZE
 enum { L2_NAME = _SC_LEVEL2_CACHE_SIZE, L3_NAME = _SC_LEVEL3_CACHE_SIZE };
 #else
@@ -83,7 +83,7 @@ static bool read_field(const char *path, const char *key, char *text, size_t byt
   return found;
 }
 
-/* The kernel's own table first: what sysconf derives on some machines is far too large. */
+/* The kernel's own table first: on some machines sysconf gives far too large values. */
 static uint64_t cache_bytes(int level, int fallback_name, uint64_t fallback) {
   for (int index = 0; index < 8; index++) {
     char path[96], type[16];
@@ -104,11 +104,11 @@ static uint64_t cache_bytes(int level, int fallback_name, uint64_t fallback) {
   return bytes > 0 ? (uint64_t)bytes : fallback;
 }
 
-/* What of the last cache the device may count on. A virtual machine of a few processors reports the
- * whole cache of a socket, of which its neighbours use the most: no processor so far has more than
- * this for each core. */
+/* The device's share of the last-level cache. A virtual machine with a few processors reports the
+ * whole cache of a socket, most of which its neighbours use: no processor so far has more than this
+ * per core. */
 #define L3_OF_A_CORE  ((uint64_t)16 << 20)
-#define L3_OF_A_GROUP ((uint64_t)32 << 20) /* what a single core of today's servers may fill */
+#define L3_OF_A_GROUP ((uint64_t)32 << 20) /* what a single core of current servers may use */
 
 static uint64_t l3_share(uint64_t reported, int32_t threads) {
   uint64_t most = (uint64_t)threads * L3_OF_A_CORE;
@@ -127,7 +127,7 @@ void cpu_memory_query(uint64_t *total, uint64_t *available) {
   uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * page;
   uint64_t unused = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * page;
   char text[64];
-  /* Unlike the pages that are unused right now, this counts caches that the kernel would drop. */
+  /* Unlike the number of free pages, this includes caches that the kernel would drop. */
   if (read_field("/proc/meminfo", "MemAvailable", text, sizeof text))
     unused = strtoull(text, NULL, 10) << 10;
   for (size_t i = 0; i < sizeof group_limits / sizeof group_limits[0]; i++) {
@@ -191,7 +191,7 @@ void cpu_device_close(cpu_device *device) {
   cpu_release(device, device);
 }
 
-/* Appends one line to the notes, or nothing if it does not fit as a whole. */
+/* Appends one line to the notes, or nothing if it does not fit completely. */
 static void add_note(compute_device_info *info, const char *format, ...) COMPUTE_PRINTF(2, 3);
 static void add_note(compute_device_info *info, const char *format, ...) {
   const size_t used = strlen(info->notes), room = sizeof info->notes - used;
@@ -205,8 +205,8 @@ static void add_note(compute_device_info *info, const char *format, ...) {
     snprintf(info->notes + used, room, "%s%s", separator, line);
 }
 
-/* The core describes a device when it opens it, which must not wait for OpenBLAS to load; from the
- * second call on someone really asks. */
+/* The core describes a device when it opens it, which must not wait for OpenBLAS to load; later
+ * calls are actual queries. */
 static void describe_blas(cpu_device *device, compute_device_info *info) {
   if (__atomic_fetch_add(&device->describes, 1, __ATOMIC_RELAXED) == 0) {
     snprintf(info->driver, sizeof info->driver, "BLAS not opened yet");
@@ -247,7 +247,7 @@ compute_status cpu_device_describe(cpu_device *device, compute_device_info *info
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* What cpu_memory_release must do with a memory's handle: memory that was imported stays. */
+/* What cpu_memory_release must do with a memory's handle: imported memory is not freed. */
 static unsigned char imported;
 
 compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_memory *memory) {
@@ -255,7 +255,7 @@ compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_m
   const uint64_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
   void *data = NULL;
   const uint64_t total = device->memory_bytes;
-  /* The system would promise more than there is, and end the process when it is touched. */
+  /* The system would overcommit, and kill the process when the memory is touched. */
   int problem = ENOMEM;
   if (bytes <= total && bytes <= SIZE_MAX - alignment)
     problem =
@@ -308,6 +308,15 @@ void cpu_kernel_destroy(cpu_kernel *kernel) {
   cpu_release(kernel->device, kernel);
 }
 
+/* FNV-1a, by bytes. */
+uint64_t cpu_form(const int64_t *numbers, int32_t count) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (int32_t i = 0; i < count; i++)
+    for (int shift = 0; shift < 64; shift += 8)
+      hash = (hash ^ ((uint64_t)numbers[i] >> shift & 0xff)) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
 compute_status cpu_implementation_choose(const cpu_implementation *list, cpu_kernel *kernel,
                                          const compute_kernel_descriptor *descriptor) {
   const compute_services *services = kernel->device->services;
@@ -334,12 +343,12 @@ compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers) 
 
 /* ---- Scratch memory -------------------------------------------------------------------------- */
 
-/* Scratch memory of launches: a list of idle blocks, so that a step that needs a buffer at every
- * run does not ask the system for fresh pages at every run.
+/* Scratch memory of launches: a list of idle blocks, so that a step that needs a buffer in every
+ * run does not get fresh pages from the system each time.
  *
- * A block is handed to one launch at a time. The smallest idle block that is large enough wins; at
- * most a few blocks stay idle, and the smallest goes first, so that a long-lived process converges
- * to as many blocks as launches run at once. */
+ * A block belongs to one launch at a time. The smallest sufficient idle block is used; at most a
+ * few blocks stay idle, and the smallest is freed first, so that a long-lived process converges to
+ * as many blocks as there are concurrent launches. */
 
 enum { HEAD_BYTES = 64, IDLE_LIMIT = 8 };
 

@@ -24,8 +24,8 @@ static bool has_scalar(void) {
 }
 
 #if CPU_HAS_X86_SETS
-/* __builtin_cpu_supports also asks whether the operating system saves the registers, but not every
- * compiler's knows F16C. */
+/* __builtin_cpu_supports also checks whether the operating system saves the registers, but not
+ * every compiler's version knows F16C. */
 static bool has_avx2(void) {
   unsigned a, b, c, d;
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&

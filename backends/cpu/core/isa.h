@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Code compiled once per instruction set, and how the right copy is found at run time.
+/* Code compiled once per instruction set, and the selection of the right copy at run time.
  *
  * Every source in an isa/ folder is compiled for each instruction set, as its own translation unit
  * each time: scalar (baseline x86-64 or any other machine), avx2 (with FMA and F16C) and avx512
@@ -53,7 +53,8 @@
 typedef struct cpu_tile_table cpu_tile_table; /* program/isa/tile*.c: loops of instructions */
 typedef struct cpu_gemm_table cpu_gemm_table; /* gemm/isa/gemm_tile.c: micro-kernels, packing */
 
-/* What most kinds share stands here; the loops of a kind are picked where the kind is prepared. */
+/* Loops shared by most kinds are here; the loops of a kind are picked where the kind is
+ * prepared. */
 typedef struct cpu_isa {
   const char *name;      /* "scalar", "avx2", "avx512" */
   uint32_t vector_bytes; /* 16, 32, 64 */
@@ -62,7 +63,7 @@ typedef struct cpu_isa {
 } cpu_isa;
 
 /* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL)
- * if the machine has it. `problem` gets words when `forced` cannot be honoured. */
+ * if the machine has it. `problem` gets a message if `forced` is not possible. */
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem);
 
 #endif

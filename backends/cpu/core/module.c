@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU module's vtable: mostly hand-overs. Device and memory live in device.c, each kernel kind
- * in a file of its own.
+/* The CPU module's vtable: mostly thin wrappers. Device and memory are in device.c, each kernel
+ * kind in a separate file.
  *
- * Queues are synchronous: a submission is done when the call returns, which is why there are no
- * events here (the core then waits for the queue, at no cost). A queue only remembers its first
- * failure for queue_wait. */
+ * Queues are synchronous: a submission is done when the call returns, so there are no events (the
+ * core then waits for the queue, at no cost). A queue only stores its first failure for
+ * queue_wait. */
 #include "cpu.h"
 #include "custom/custom.h"
 
@@ -183,6 +183,31 @@ static compute_status enqueue(void *handle, void *kernel_handle, const compute_a
   return queue_keep(queue, kernel->run(kernel, pointers));
 }
 
+static uint64_t kernel_packed_bytes(void *device, void *handle, uint32_t input, uint64_t *form) {
+  (void)device;
+  const cpu_kernel *kernel = handle;
+  return kernel->kind->packed_bytes ? kernel->kind->packed_bytes(kernel, input, form) : 0;
+}
+
+/* Elements that do not lie where their type must, as in a file, are copied first. */
+static compute_status kernel_pack(void *handle, void *kernel_handle, uint32_t input,
+                                  const compute_argument *packed, const compute_argument *source) {
+  cpu_queue *queue = handle;
+  const cpu_kernel *kernel = kernel_handle;
+  const void *from = address(source);
+  void *copy = NULL;
+  if ((uintptr_t)from % sizeof(double) != 0) {
+    const uint64_t bytes = source->memory->bytes - source->offset;
+    copy = cpu_allocate(queue->device, (size_t)bytes);
+    if (!copy) return queue_keep(queue, cpu_out_of_memory(queue->device, bytes));
+    cpu_copy_bytes(queue->device, copy, from, bytes);
+    from = copy;
+  }
+  const compute_status status = kernel->kind->pack(kernel, input, from, address(packed));
+  cpu_release(queue->device, copy);
+  return queue_keep(queue, status);
+}
+
 static compute_status custom_launch(void *handle, void *kernel, const uint32_t groups[3],
                                     const uint32_t group[3],
                                     const compute_custom_argument *arguments, uint32_t count) {
@@ -220,7 +245,10 @@ static const compute_backend backend = {
     .custom_build = cpu_custom_build,
     .custom_destroy = cpu_custom_destroy,
     .custom_launch = custom_launch,
-    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE /* blas.c asks */ | COMPUTE_BACKEND_PORTABLE_KERNELS,
+    .flags = COMPUTE_BACKEND_ENVIRONMENT_SAFE /* used by blas.c */ |
+             COMPUTE_BACKEND_PORTABLE_KERNELS | COMPUTE_BACKEND_CHANNELS_LAST,
+    .kernel_packed_bytes = kernel_packed_bytes,
+    .kernel_pack = kernel_pack,
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

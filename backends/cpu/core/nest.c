@@ -54,7 +54,7 @@ static uint64_t magnitude(int64_t stride) {
   return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
 }
 
-/* 0 becomes the largest: a repeated element belongs into an outer loop. */
+/* 0 becomes the largest: a repeated element belongs in an outer loop. */
 static uint64_t sort_key(int64_t stride) {
   return magnitude(stride) - 1;
 }
@@ -125,7 +125,8 @@ void cpu_walk_next(const cpu_nest *nest, int32_t dimensions, cpu_walk *walk) {
 
 /* ---- Merging dimensions ---------------------------------------------------------------------- */
 
-/* The module cannot call the core's shape_collapse (it links no symbol of the core), hence its own.
+/* The module cannot call the core's shape_collapse (it links no symbol of the core), so it has its
+ * own.
  */
 
 /* Whether a step of dimension `outer` equals size[inner] steps of `inner`, for every operand. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A loop nest: some dimensions of a kernel's space, in the order that suits memory best, with the
- * strides of every operand. REDUCE, ROW, GATHER and SCATTER cut their space into two nests or more
- * and walk each by itself. */
+/* A loop nest: some dimensions of a kernel's space, in the best order for memory access, with the
+ * strides of every operand. REDUCE, ROW, GATHER and SCATTER split their space into two or more
+ * nests and traverse each separately. */
 #ifndef CPU_CORE_NEST_H
 #define CPU_CORE_NEST_H
 
@@ -10,8 +10,8 @@
 
 #include "compute/backend.h"
 
-/* The descriptor's operands, and quantities that move with the loops just as addresses do, such as
- * the row-major position in the space. */
+/* The descriptor's operands, and other quantities that are linear in the loop indices, such as the
+ * row-major position in the space. */
 #define CPU_NEST_OPERANDS (COMPUTE_MAX_OPERANDS + 3)
 
 typedef struct cpu_nest {
@@ -31,12 +31,12 @@ void cpu_nest_begin(cpu_nest *nest, const compute_kernel_descriptor *descriptor,
  * number. */
 int32_t cpu_nest_add(cpu_nest *nest, const int64_t *stride);
 
-/* Appends the row-major position in the descriptor's dimensions begin … end−1, of which the nest's
- * are some, before they were reordered. */
+/* Appends the row-major position in the descriptor's dimensions begin … end−1 in their original
+ * order, which include the nest's. */
 int32_t cpu_nest_add_position(cpu_nest *nest, const compute_kernel_descriptor *descriptor,
                               int32_t begin, int32_t end);
 
-/* Orders the dimensions by falling stride of one operand; those where it is 0 come first. */
+/* Sorts the dimensions by descending stride of one operand, with stride 0 first. */
 void cpu_nest_sort(cpu_nest *nest, int32_t operand);
 
 /* Makes dimension `d` the last, the others keeping their order. */
@@ -55,16 +55,16 @@ void cpu_nest_finish(cpu_nest *nest);
 /* The product of the first `dimensions` sizes; false if it does not fit. */
 bool cpu_nest_count(const cpu_nest *nest, int32_t dimensions, int64_t *count);
 
-/* Where a walk through the first dimensions of a nest stands. Offsets are in elements. */
+/* The state of a traversal of the first dimensions of a nest. Offsets are in elements. */
 typedef struct cpu_walk {
   int64_t index[COMPUTE_MAX_RANK];
   int64_t offset[CPU_NEST_OPERANDS];
 } cpu_walk;
 
-/* Stands at the point with row-major number `linear` among the first `dimensions` dimensions. */
+/* Moves to the point with row-major number `linear` in the first `dimensions` dimensions. */
 void cpu_walk_start(const cpu_nest *nest, int32_t dimensions, int64_t linear, cpu_walk *walk);
 
-/* Goes on to the next point, after the last to the first. */
+/* Advances to the next point, after the last to the first. */
 void cpu_walk_next(const cpu_nest *nest, int32_t dimensions, cpu_walk *walk);
 
 /* The last dimension, which tiles run along. */
@@ -80,14 +80,15 @@ static inline int64_t cpu_nest_step(const cpu_nest *nest, int32_t operand) {
 
 /* ---- Merging dimensions ---------------------------------------------------------------------- */
 
-/* Fewer, longer loops: merging dimensions that every operand walks as one. */
+/* Fewer, longer loops: merging dimensions with compatible strides in all operands. */
 
-/* Drops dimensions of size 1 and merges neighbours that every operand walks as one. `strides` holds
- * `operands` rows, in elements (0 repeats). Dimensions below *fence never merge with those at or
- * past it, and *fence becomes the number of those that stay below; NULL for no fence. Entries past
- * the new rank become size 1 and stride 0. Returns the new rank, 0 for a single element.
+/* Drops dimensions of size 1 and merges neighbours with compatible strides in all operands.
+ * `strides` holds `operands` rows, in elements (0 repeats). Dimensions below *fence never merge
+ * with those at or past it, and *fence becomes the number of those that stay below; NULL for no
+ * fence. Entries past the new rank become size 1 and stride 0. Returns the new rank, 0 for a single
+ * element.
  *
- * Row-major positions stay as they are; coordinates do not. */
+ * Row-major positions are preserved; coordinates are not. */
 int32_t cpu_collapse(int32_t rank, int64_t *size, int64_t (*strides)[COMPUTE_MAX_RANK],
                      int32_t operands, int32_t *fence);
 

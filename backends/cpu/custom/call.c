@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CALL: the core makes the call, and reports what goes wrong; it has the threads as well. */
+/* CALL: the core makes the call on its own threads, and reports failures. */
 #include <stdio.h>
 
 #include "core/cpu.h"
@@ -18,7 +18,7 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 static compute_status prepare(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor) {
   const compute_call_attributes *attributes = compute_call_of(descriptor);
   call_kernel *call = (call_kernel *)kernel;
-  snprintf(kernel->description, sizeof kernel->description, "a function of the caller's");
+  snprintf(kernel->description, sizeof kernel->description, "a caller's function");
   call->run = attributes->run;
   call->call = attributes->call;
   return COMPUTE_OK;

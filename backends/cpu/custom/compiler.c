@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The machine's C compiler: which one, and what it makes of a source.
+/* The machine's C compiler: finding it, and compiling with it.
  *
- * It runs in a folder of its own below /tmp, for this user alone, which is gone afterwards. What it
- * has made is kept in the disk cache, under everything that could change it, and loaded from an
- * anonymous file: from what has been checked, not from a path that could be exchanged. A program
- * with raised privileges compiles nothing. */
+ * It runs in a new folder below /tmp, private to this user, which is removed afterwards. The result
+ * is kept in the disk cache, keyed by everything that it depends on, and loaded from an anonymous
+ * file: from checked bytes, not from a path that could be replaced. A program with raised
+ * privileges compiles nothing. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static bool is_program(const char *path, struct stat *file) {
   return stat(path, file) == 0 && S_ISREG(file->st_mode) && access(path, X_OK) == 0;
 }
 
-/* Looks for `name` in the folders of PATH, of which only absolute ones count. */
+/* Searches `name` in the absolute folders of PATH. */
 static bool find_in_path(const char *folders, const char *name, c_compiler *found) {
   for (const char *at = folders; at && *at;) {
     const size_t length = strcspn(at, ":");
@@ -88,7 +88,7 @@ static compute_status find_compiler(const cpu_device *device, const char *entry,
 
 /* ---- How ------------------------------------------------------------------------------------- */
 
-/* For this very processor, or for what COMPUTE_CPU_ISA allows. */
+/* For the machine's processor, or as COMPUTE_CPU_ISA allows. */
 static const char *architecture(const cpu_device *device) {
 #if defined(__x86_64__)
   const bool forced = device->services->variable(device->services->host, "COMPUTE_CPU_ISA") != NULL;
@@ -118,7 +118,7 @@ static bool add_word(command *c, const char *word) {
   return true;
 }
 
-/* `options` is taken apart at its blanks. */
+/* `options` is split at blanks. */
 static bool make_command(const cpu_device *device, const c_compiler *program, char *options,
                          command *c) {
   static const char *const before[] = {
@@ -179,8 +179,8 @@ static void *read_file(cpu_device *device, const char *path, size_t *bytes) {
   return data;
 }
 
-/* Starts the command in an environment of its own and waits for it. 0 or an errno; *exit_status is
- * that of waitpid, or −1 if the program has arranged for children to vanish. */
+/* Starts the command in a clean environment and waits for it. 0 or an errno; *exit_status is that
+ * of waitpid, or −1 if the program ignores SIGCHLD. */
 static int spawn_and_wait(const cpu_device *device, const char *folder, const char *log,
                           char *const *words, int *exit_status) {
   const compute_services *services = device->services;
@@ -220,7 +220,7 @@ static int spawn_and_wait(const cpu_device *device, const char *folder, const ch
   return problem;
 }
 
-/* The first lines of what the compiler has said, on one line. */
+/* The first lines of the compiler's output, joined. */
 static void summarise(cpu_device *device, const char *path, char *words) {
   size_t bytes, used = 0;
   char *log = read_file(device, path, &bytes);
@@ -231,7 +231,7 @@ static void summarise(cpu_device *device, const char *path, char *words) {
   cpu_release(device, log);
 }
 
-/* The object that the compiler makes of the text. */
+/* Compiles the text to an object. */
 static compute_status compile(cpu_device *device, const c_compiler *program, const char *text,
                               const char *entry, char *options, void **object, size_t *bytes) {
   char folder[] = "/tmp/compute-XXXXXX", log[64], words[LOG_BYTES];
@@ -274,7 +274,7 @@ static compute_status compile(cpu_device *device, const c_compiler *program, con
 
 /* ---- The cache ------------------------------------------------------------------------------- */
 
-/* What `native` means here: the lines of /proc/cpuinfo that tell the first processor's kind. */
+/* The meaning of `native` here: the lines of /proc/cpuinfo that identify the first processor. */
 static void describe_processor(char *text, size_t bytes) {
   static const char *const keys[] = {"vendor_id",       "cpu family", "model",
                                      "stepping",        "flags",      "Features",
@@ -320,7 +320,7 @@ static void make_key(const cpu_device *device, const c_compiler *program, const 
 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
-/* False if the bytes are not an object that can be loaded; `why` says what the loader said. */
+/* False if the bytes are not an object that can be loaded; `why` gets the loader's message. */
 static bool load(const void *bytes, size_t count, custom_object *object, char *why,
                  size_t why_bytes) {
   char path[64];
@@ -348,7 +348,7 @@ compute_status custom_load(cpu_device *device, const char *text, const char *ent
   c_compiler *found = cpu_allocate(device, sizeof *found);
   cache_key *key = cpu_allocate(device, sizeof *key);
   const size_t length = options ? strlen(options) + 1 : 1;
-  char *copy = cpu_allocate(device, length); /* to be taken apart */
+  char *copy = cpu_allocate(device, length); /* to be split */
   void *made = NULL;
   size_t bytes = 0;
   bool loaded = false;
@@ -371,7 +371,7 @@ compute_status custom_load(cpu_device *device, const char *text, const char *ent
     if (loaded) services->cache_store(services->host, key->parts, key->count, made, bytes);
     if (!status && !loaded)
       status = fail(device, COMPUTE_ERROR_COMPILATION, 0, NULL, entry,
-                    "what the compiler made cannot be loaded", why);
+                    "the compiled object cannot be loaded", why);
     if (made) cpu_release(device, made);
   }
   cpu_release(device, copy);

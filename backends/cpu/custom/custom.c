@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of the user's: building, and running groups of items on all threads. */
+/* The user's kernels: building, and running groups of items on all threads. */
 #include "custom.h"
 
 #include <dlfcn.h>
@@ -19,12 +19,12 @@ typedef struct custom_kernel {
   uint32_t count;
   uint64_t bytes;
   pthread_mutex_t mutex; /* for: */
-  custom_stacks *idle;   /* of launches that are over, all for as many items */
+  custom_stacks *idle;   /* of finished launches, all for the same number of items */
 } custom_kernel;
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-/* dlsym returns functions as objects; memcpy is how C turns one into the other. */
+/* dlsym returns functions as object pointers; C converts them with memcpy. */
 static void find_function(void *object, const char *name, void *function, size_t bytes) {
   void *const address = dlsym(object, name);
   memcpy(function, &address, bytes);
@@ -144,7 +144,7 @@ static void run_task(void *argument, int64_t task, int32_t worker) {
 #define REFUSE(kernel, status, ...)                                                                \
   (kernel)->device->services->fail((kernel)->device->services->host, status, 0, NULL, __VA_ARGS__)
 
-/* The space: a group of a size that GPUs have, and positions that u32 can count. */
+/* Checks the space: a group size as on GPUs, and positions that fit into u32. */
 static compute_status check_space(const custom_kernel *kernel, launch *l) {
   uint64_t items = 1;
   l->total = 1;
@@ -168,7 +168,7 @@ static compute_status put_argument(const custom_kernel *kernel, uint32_t index,
   const custom_parameter *p = &kernel->parameters[index];
   if (!given->memory && !given->value)
     return REFUSE(kernel, COMPUTE_ERROR_UNSUPPORTED,
-                  "cpu: kernel '%s', argument %u: the CPU does not take local memory as an "
+                  "cpu: kernel '%s', argument %u: the CPU does not support local memory as an "
                   "argument; declare it in the kernel with LOCAL_ARRAY",
                   kernel->name, index);
   if (given->memory) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of the user's on the CPU: C made by the machine's compiler.
+/* The user's kernels on the CPU, compiled by the machine's C compiler.
  *
  * The dialect's source becomes one C file (source.c), which the compiler turns into a shared object
- * (compiler.c), whose functions run groups of items (custom.c): in loops, or, where items wait for
- * each other, each item on a stack of its own (fibers.c). */
+ * (compiler.c), whose functions run groups of items (custom.c): in loops, or, if items wait for
+ * each other, each item on its own stack (fibers.c). */
 #ifndef CPU_CUSTOM_CUSTOM_H
 #define CPU_CUSTOM_CUSTOM_H
 
@@ -13,8 +13,8 @@ enum { CUSTOM_MOST_ITEMS = 1024 /* of a group */ };
 
 /* ---- source.c -------------------------------------------------------------------------------- */
 
-/* What the object exports. Its loops run groups first … end − 1, in row-major order with x fastest;
- * its item runs one item and comes back when that has ended, `wait` being called at its barriers.
+/* The object's exports. `loops` runs groups first … end − 1, in row-major order with x fastest;
+ * `item` runs one item to completion, calling `wait` at its barriers.
  */
 typedef void custom_loops(const void *arguments, const uint32_t *groups, const uint32_t *group,
                           uint64_t first, uint64_t end);
@@ -26,22 +26,21 @@ typedef struct custom_parameter {
   uint64_t offset, bytes, is_pointer;
 } custom_parameter;
 
-#define CUSTOM_LOOPS      "compute_custom_loops" /* one of the two is there */
+#define CUSTOM_LOOPS      "compute_custom_loops" /* one of the two is set */
 #define CUSTOM_ITEM       "compute_custom_item"
 #define CUSTOM_PARAMETERS "compute_custom_parameters" /* custom_parameter[count] */
 #define CUSTOM_COUNT      "compute_custom_count"      /* uint32_t */
-#define CUSTOM_BYTES      "compute_custom_bytes"      /* uint64_t: of all arguments as they lie */
+#define CUSTOM_BYTES      "compute_custom_bytes"      /* uint64_t: of the struct of all arguments */
 
-/* The whole C file for a kernel; to be freed with cpu_release. COMPUTE_ERROR_COMPILATION where
- * there is no such kernel, or its parameters cannot be read. */
+/* The whole C file for a kernel; to be freed with cpu_release. COMPUTE_ERROR_COMPILATION if there
+ * is no such kernel, or its parameters cannot be parsed. */
 compute_status custom_source(cpu_device *device, const char *source, const char *entry,
                              char **text);
 
 /* ---- compiler.c ------------------------------------------------------------------------------ */
 
-/* A loaded object. The loader takes objects of one path for the same, and the path is that of the
- * anonymous file's descriptor: it stays open for as long as the object is loaded, so that no other
- * gets its number. */
+/* A loaded object. The loader identifies objects by path, here that of the anonymous file's
+ * descriptor: it stays open while the object is loaded, so that no other gets the same number. */
 typedef struct custom_object {
   void *handle; /* of dlopen; NULL: not loaded */
   int file;
@@ -60,16 +59,16 @@ extern const bool custom_has_fibers;
 
 /* Stacks for the items of a group. */
 typedef struct custom_stacks {
-  struct custom_stacks *next; /* for whoever keeps them */
+  struct custom_stacks *next; /* for the owner's list */
   uint32_t items;
 } custom_stacks;
 
-/* NULL when memory is short. */
+/* NULL when out of memory. */
 custom_stacks *custom_stacks_create(cpu_device *device, uint32_t items);
 void custom_stacks_release(cpu_device *device, custom_stacks *stacks);
 
 /* Runs the items of one group until all have ended. False if some ended while others waited at a
- * barrier: then the group is given up. */
+ * barrier: then the group is abandoned. */
 bool custom_run_group(custom_stacks *stacks, custom_item *item, const void *arguments,
                       const uint32_t *groups, const uint32_t *group, const uint32_t *group_id);
 

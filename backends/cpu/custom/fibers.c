@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Items that wait for each other: each has a stack of its own, and a barrier goes on with the next
- * item. All items of a group are one thread's, which is why the object's thread-local arrays are
- * theirs together.
+/* Items that wait for each other: each has its own stack, and a barrier switches to the next item.
+ * All items of a group run on one thread, so they share the object's thread-local arrays.
  *
- * Switching is a few instructions of its own, since swapcontext makes a system call each time, and
+ * Switching is a few instructions of assembly, since swapcontext makes a system call each time, and
  * not every C library has it. */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,7 +11,7 @@
 
 enum {
   STACK_BYTES = 128 << 10, /* the lowest page of each is never mapped */
-  /* Stacks begin at different lines of a page, or all of them would share a few sets of the caches.
+  /* Stacks begin at different cache lines of a page; otherwise all would share a few cache sets.
    */
   STAGGERED = 64,
   STAGGER_BYTES = 5 * 64
@@ -41,7 +40,8 @@ typedef struct group_run {
 
 /* ---- Switching ------------------------------------------------------------------------------- */
 
-/* Keeps what a call must keep, notes the stack at *from, and goes on with the stack `to`. */
+/* Saves the callee-saved registers, stores the stack pointer in *from, and continues on the stack
+ * `to`. */
 void cpu_fiber_switch(void **from, void *to) __attribute__((visibility("hidden")));
 /* Where a new stack begins. */
 void cpu_fiber_start(void) __attribute__((visibility("hidden")));
@@ -146,8 +146,8 @@ void cpu_fiber_start(void) {}
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-/* What runs on these stacks is left alone by sanitizers, which would take a frame that is left for
- * good for one in use. */
+/* Code on these stacks is not instrumented by sanitizers, which would mistake abandoned frames for
+ * live ones. */
 #define ON_A_FIBER __attribute__((no_sanitize("address"), no_sanitize("thread"), noinline))
 
 ON_A_FIBER static void leave(fiber *f) {

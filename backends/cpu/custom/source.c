@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* From a kernel in the dialect to one C file.
  *
- * The dialect's words for items are defined before the dialect itself (DIALECT_OWN_ITEMS): thread-
- * local variables that nobody takes the address of, so that a compiler can keep them in registers
- * and make vector code of the loop over a group's items. After the kernel comes what calls it. Its
- * parameters are taken from its text as they are: a list of parameters is a list of members and of
- * variables, too, with other punctuation. */
+ * The dialect's keywords for items are defined before the dialect itself (DIALECT_OWN_ITEMS):
+ * thread- local variables whose address is never taken, so that a compiler can keep them in
+ * registers and vectorise the loop over a group's items. After the kernel comes its caller. Its
+ * parameters are copied from the text: with other punctuation, a list of parameters is also a list
+ * of members and of variables. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,15 +29,15 @@ static const char words[] =
     "    dialect_z, dialect_gx, dialect_gy, dialect_gz, dialect_sx, dialect_sy, dialect_sz,\n"
     "    dialect_nx, dialect_ny, dialect_nz;\n";
 
-/* Without barriers. One that a macro hides does not compile. */
+/* Without barriers. One hidden in a macro does not compile. */
 static const char words_of_loops[] =
     "void dialect_hidden_barrier(void)\n"
-    "    __attribute__((error(\"write BARRIER() as it is, not by pasting\")));\n"
+    "    __attribute__((error(\"write BARRIER() literally, not by pasting\")));\n"
     "#define BARRIER() dialect_hidden_barrier()\n"
     "#define LOCAL_ARRAY(type, name, count) static _Thread_local type name[count]\n";
 
-/* With them: what an item knows of itself is its own, and other items change it meanwhile. Local
- * arrays are shown to the compiler as something that others write to. */
+/* With barriers: an item restores its indices after a barrier, since other items change them. Local
+ * arrays are shown to the compiler as modified by others. */
 static const char words_of_items[] =
     "static _Thread_local void (*dialect_wait)(void *);\n"
     "static _Thread_local void *dialect_waiter;\n"
@@ -62,7 +62,7 @@ static const char common[] = "#define BARRIER_GLOBAL() BARRIER()\n";
 
 typedef struct text {
   cpu_device *device;
-  char *data; /* NULL before the first, and for want of memory */
+  char *data; /* NULL before the first, and when out of memory */
   size_t used, capacity;
   bool failed;
 } text;
@@ -107,7 +107,7 @@ static bool is_word(char c) {
   return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Blanks out comments, strings and characters, so that what is left is code; lines stay. */
+/* Blanks out comments, strings and characters, so that only code is left; line breaks are kept. */
 static void blank(char *s) {
   while (*s) {
     if (s[0] == '/' && s[1] == '/') {

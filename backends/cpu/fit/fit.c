@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* FIT: batches of Gaussian fits. The mathematics is in isa/fit_*.h, where each lane of a vector is
- * another ROI; here a launch is read, cut into runs of ROIs and shared out over the threads.
+ * another ROI; this file prepares a launch, divides it into runs of ROIs and distributes these over
+ * the threads.
  *
- * A record depends on nothing but its own ROI, so neither do the cuts matter nor the number of
- * threads. */
+ * A record depends only on its own ROI, so neither the division nor the number of threads
+ * matters. */
 #include "fit/isa/fit_table.h"
 
 #include <stdio.h>
@@ -79,8 +80,8 @@ static compute_status fit_run(const cpu_kernel *head, void *const *pointers) {
 
 /* ---- Preparing ------------------------------------------------------------------------------ */
 
-/* What the core has checked already, unless the caller is another: nothing here may be wrong
- * without memory being at risk. */
+/* The core has already checked this, but other callers may not have: errors here would corrupt
+ * memory. */
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   const compute_fit_problem *problem = &compute_fit_of(descriptor)->problem;
   if (!problem) return "the descriptor has no problem";
@@ -127,7 +128,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, fit_ker
   }
 }
 
-/* Tasks long enough that handing them out costs nothing, and enough of them for all threads. */
+/* Tasks long enough to make their overhead negligible, and enough of them for all threads. */
 static void choose_run(fit_kernel *kernel) {
   const int64_t lanes = kernel->loops->lanes, threads = kernel->head.device->threads;
   const int64_t pixels = (int64_t)kernel->problem.rows * kernel->problem.columns;
@@ -162,5 +163,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_fit_kind = {"fit",   refuse_descriptor, sizeof(fit_kernel),
-                               prepare, fit_run,           NULL};
+const cpu_kind cpu_fit_kind = {.name = "fit",
+                               .refuse = refuse_descriptor,
+                               .bytes = sizeof(fit_kernel),
+                               .prepare = prepare,
+                               .run = fit_run};

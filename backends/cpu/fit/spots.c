@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SPOTS: spots of frames, or the filtered frames. isa/spots.c searches; here frames are shared out
- * over the threads, each as a whole while there are enough of them, else in bands. */
+/* SPOTS: spots of frames, or the filtered frames. isa/spots.c searches; this file distributes
+ * frames over the threads, whole if there are enough of them, otherwise in bands. */
 #include "fit/isa/fit_table.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ typedef struct launch {
   const spots_kernel *kernel;
   cpu_spots_job job;
   unsigned char *workspaces;
-  float *inverse_noise; /* of each frame, where they are cut into bands */
+  float *inverse_noise; /* of each frame, if divided into bands */
 } launch;
 
 static void *workspace_of(const launch *l, int32_t worker) {
@@ -131,7 +131,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, spots_k
   kernel->frames = descriptor->size[0];
 }
 
-/* Bands cost the rows around them again, so whole frames are preferred. */
+/* Bands recompute the rows around them, so whole frames are preferred. */
 static void choose_bands(spots_kernel *kernel) {
   const compute_spots_attributes *o = &kernel->job.search;
   const int64_t threads = kernel->head.device->threads, height = kernel->job.height;
@@ -163,5 +163,9 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_spots_kind = {"spots", refuse_descriptor, sizeof(spots_kernel),
-                                 prepare, spots_run,         spots_clear};
+const cpu_kind cpu_spots_kind = {.name = "spots",
+                                 .refuse = refuse_descriptor,
+                                 .bytes = sizeof(spots_kernel),
+                                 .prepare = prepare,
+                                 .run = spots_run,
+                                 .clear = spots_clear};

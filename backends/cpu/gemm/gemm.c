@@ -84,10 +84,17 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   for (uint32_t i = 0; i < problem->extra_count; i++)
     gemm->span[i] = gemm_problem_span(problem, &problem->extra[i]);
   gemm->output_span = gemm_problem_span(problem, &problem->output[0]);
+  gemm->constant_b = (descriptor->constant_inputs >> (problem->swapped ? 0 : 1) & 1) != 0;
   return choose(gemm, descriptor);
 }
 
-const cpu_kind cpu_gemm_kind = {"gemm", refuse_descriptor, sizeof(cpu_gemm), prepare, NULL, clear};
+const cpu_kind cpu_gemm_kind = {.name = "gemm",
+                                .refuse = refuse_descriptor,
+                                .bytes = sizeof(cpu_gemm),
+                                .prepare = prepare,
+                                .packed_bytes = gemm_packed_bytes,
+                                .pack = gemm_pack,
+                                .clear = clear};
 
 /* ---- The epilogue --------------------------------------------------------------------------- */
 

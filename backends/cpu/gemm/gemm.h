@@ -56,7 +56,8 @@ typedef enum gemm_packing {
   GEMM_PACK_NONE,   /* never: it is read where it lies */
   GEMM_PACK_ON_USE, /* while the first tile of each strip reads it, for the other tiles */
   GEMM_PACK_PANEL,  /* panel by panel, right before each is used (other methods: some columns) */
-  GEMM_PACK_BLOCK   /* as a whole, for several blocks of rows */
+  GEMM_PACK_BLOCK,  /* as a whole, for several blocks of rows */
+  GEMM_PACKED       /* never: the operand is packed memory (cpu_kind.pack), all of its panels */
 } gemm_packing;
 
 /* How the own implementation works. C is cut into tiles_m × tiles_n tiles; a unit is a tile of one
@@ -79,6 +80,8 @@ typedef struct cpu_gemm {
   cpu_program *epilogue;
   bool identity;                       /* the epilogue only stores the sums, in their own dtype */
   bool in_place;                       /* outputs[0] can hold the sums until the epilogue has run */
+  bool constant_b;                     /* B has the same elements at every launch … */
+  bool packed_b;                       /* … and launches have it packed */
   uint64_t span[COMPUTE_MAX_OPERANDS]; /* bytes that extra i covers */
   uint64_t output_span;                /* bytes that outputs[0] covers */
   gemm_schedule direct, buffered;      /* own: with the sums in outputs[0], or in scratch memory */
@@ -114,6 +117,11 @@ void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const vo
 
 /* Makes the schedule for sums in outputs[0] (`direct`) or in scratch memory. */
 void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule);
+
+/* B as panels of all of k: cpu_kind.packed_bytes and pack. */
+uint64_t gemm_packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form);
+compute_status gemm_pack(const cpu_kernel *kernel, uint32_t input, const void *source,
+                         void *packed);
 
 /* The implementations: cpu_implementation.accept. */
 compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,

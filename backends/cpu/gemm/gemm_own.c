@@ -37,6 +37,25 @@ static int64_t elements_of(const gemm_problem *problem, int64_t p, int64_t count
   return cpu_min(count * problem->type->group, problem->elements - p * problem->type->group);
 }
 
+enum { CLOSE_CACHE = 48 << 10 }; /* of a level-1 cache, what a panel of B may fill */
+
+/* The length of blocks of k that come from cutting it into equal parts of at most `most`. */
+static int64_t equal_blocks(int64_t k, int64_t most) {
+  const int64_t cuts = cpu_max(cpu_divide_up(k, most), 1);
+  return cpu_max(cpu_divide_up(k, cuts), 1);
+}
+
+static int64_t most_tile_k(const gemm_problem *problem) {
+  return CLOSE_CACHE / (problem->type->columns * (int64_t)problem->size);
+}
+
+/* A packed B has the terms after each block of k: the lines of a panel before that of p, which
+ * begins a block or ends k. */
+static int64_t packed_lines(const gemm_problem *problem, int64_t p) {
+  const int64_t block = equal_blocks(problem->k, most_tile_k(problem));
+  return p + cpu_divide_up(p, block) * problem->type->terms;
+}
+
 /* The part of A that a block of rows and k needs, in place or copied. */
 static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, int64_t count,
                    cpu_gemm_block *block) {
@@ -100,7 +119,15 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
   const gemm_packing packing = unit->launch->schedule->pack_b;
   const gemm_problem *problem = &unit->launch->gemm->problem;
   const int64_t panel = problem->type->columns;
-  if (packing <= GEMM_PACK_ON_USE && columns >= panel) {
+  if (packing == GEMM_PACKED) {
+    block->n = columns;
+    const int64_t lines = packed_lines(problem, problem->k);
+    block->b = unit->matrix.b +
+               ((unit->column + column) * lines + packed_lines(problem, p) * panel) * problem->size;
+    block->b_k = panel;
+    block->b_column = panel * lines;
+    block->copy = NULL;
+  } else if (packing <= GEMM_PACK_ON_USE && columns >= panel) {
     block->n = columns / panel * panel;
     block->b = b_at(unit, p, column);
     block->b_k = problem->b.row;
@@ -275,12 +302,87 @@ static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
   return COMPUTE_OK;
 }
 
+/* ---- A constant B ---------------------------------------------------------------------------- */
+
+enum { LEAST_PANELS = 4 }; /* so that there is work for some threads without parts of k */
+
+/* One B for all batch entries, no larger when packed: of the computing type, or bytes in words of
+ * four. */
+static bool packing_pays(const gemm_problem *problem) {
+  for (int32_t d = 0; d < problem->batch_rank; d++)
+    if (problem->b.batch[d] != 0) return false;
+  return (problem->b.dtype == problem->accumulate || problem->type->group == 4) && problem->k > 0 &&
+         problem->n >= LEAST_PANELS * problem->type->columns;
+}
+
+uint64_t gemm_packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form) {
+  const cpu_gemm *gemm = (const cpu_gemm *)kernel;
+  const gemm_problem *problem = &gemm->problem;
+  if (!gemm->packed_b || input != (problem->swapped ? 0 : 1)) return 0;
+  const int64_t panel = problem->type->columns, lines = packed_lines(problem, problem->k);
+  *form = cpu_form((const int64_t[]){CPU_FORM_PANELS, panel, problem->type->group,
+                                     (int64_t)problem->accumulate, (int64_t)problem->a.dtype,
+                                     (int64_t)problem->b.dtype, problem->elements, problem->n,
+                                     problem->b.row, problem->b.column},
+                   10);
+  return (uint64_t)(cpu_round_up(problem->n, panel) * lines) * problem->size;
+}
+
+typedef struct packing {
+  const gemm_problem *problem;
+  const unsigned char *source;
+  unsigned char *packed;
+} packing;
+
+/* One panel as words, block by block. */
+static void pack_blocks(const gemm_problem *problem, unsigned char *to, int64_t columns,
+                        cpu_gemm_source source) {
+  const int64_t panel = problem->type->columns;
+  const int64_t block = equal_blocks(problem->k, most_tile_k(problem));
+  for (int64_t p = 0; p < problem->k; p += block) {
+    const int64_t elements = elements_of(problem, p, block);
+    problem->type->pack_words(to, true, columns, elements, &source, problem->a.dtype);
+    to += panel * (block + problem->type->terms) * problem->size;
+    source.data = (const unsigned char *)source.data + elements * problem->b.row * problem->b.size;
+  }
+}
+
+static void pack_task(void *argument, int64_t task, int32_t worker) {
+  const packing *p = argument;
+  const gemm_problem *problem = p->problem;
+  const gemm_operand *b = &problem->b;
+  const int64_t panel = problem->type->columns, lines = packed_lines(problem, problem->k);
+  const int64_t first = task * LEAST_PANELS * panel;
+  const int64_t end = cpu_min(first + LEAST_PANELS * panel, problem->n);
+  (void)worker;
+  for (int64_t column = first; column < end; column += panel) {
+    const cpu_gemm_source source = {p->source + column * b->column * b->size, b->dtype, b->row,
+                                    b->column};
+    unsigned char *to = p->packed + column * lines * problem->size;
+    if (problem->type->group > 1)
+      pack_blocks(problem, to, cpu_min(panel, end - column), source);
+    else
+      problem->type->pack_panels(to, problem->k, cpu_min(panel, end - column), &source);
+  }
+}
+
+compute_status gemm_pack(const cpu_kernel *kernel, uint32_t input, const void *source,
+                         void *packed) {
+  const gemm_problem *problem = &((const cpu_gemm *)kernel)->problem;
+  packing p = {problem, source, packed};
+  (void)input;
+  cpu_parallel(kernel->device, cpu_divide_up(problem->n, LEAST_PANELS * problem->type->columns),
+               pack_task, &p);
+  return COMPUTE_OK;
+}
+
 compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                const char **reason) {
   (void)descriptor;
   (void)reason;
   cpu_gemm *gemm = (cpu_gemm *)kernel;
   const gemm_problem *problem = &gemm->problem;
+  gemm->packed_b = gemm->constant_b && packing_pays(problem);
   if (gemm->in_place) gemm_schedule_make(gemm, true, &gemm->direct);
   gemm_schedule_make(gemm, false, &gemm->buffered);
   const gemm_schedule *schedule = gemm->in_place ? &gemm->direct : &gemm->buffered;
@@ -292,7 +394,10 @@ compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descript
   snprintf(gemm->head.description, sizeof gemm->head.description,
            "gemm own %s %s, %lldx%lld tiles of %lldx%lld%s", gemm->head.device->isa->name, how,
            (long long)schedule->tiles_m, (long long)schedule->tiles_n, (long long)schedule->tile_m,
-           (long long)schedule->tile_n, schedule->splits > 1 ? ", k split" : "");
+           (long long)schedule->tile_n,
+           schedule->splits > 1 ? ", k split"
+           : gemm->packed_b     ? ", packed"
+                                : "");
   return COMPUTE_OK;
 }
 
@@ -311,7 +416,6 @@ compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descript
  * a share of one unit for the thread that finishes last. */
 
 enum {
-  CLOSE_CACHE = 48 << 10,  /* of a level-1 cache, what a panel of B may fill */
   SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
   FEW_ROWS = 16,           /* so few rows do not repay packing B */
   DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
@@ -370,13 +474,13 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
   const int64_t size = problem->size, columns = problem->type->columns;
-  if (is_few(gemm, schedule)) return;
+  if (!gemm->packed_b && is_few(gemm, schedule)) return;
   schedule->method = GEMM_TILES;
-  schedule->block_k = CLOSE_CACHE / (columns * size);
+  schedule->block_k = most_tile_k(problem);
   const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
   const bool in_place =
       is_native(problem, b) && b->column == 1 && (problem->m <= FEW_ROWS || close_b);
-  schedule->pack_b = in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
+  schedule->pack_b = gemm->packed_b ? GEMM_PACKED : in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
   const bool near =
       cpu_min(a->row, a->column) == 1 && cpu_max(a->row, a->column) * size <= NEAR_STRIDE;
   schedule->pack_a = !is_native(problem, a) || (!near && problem->n >= 8 * columns);
@@ -386,8 +490,7 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
 static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t parts = cpu_divide_up(problem->k, schedule->splits);
-  const int64_t cuts = cpu_max(cpu_divide_up(parts, schedule->block_k), 1);
-  schedule->block_k = cpu_max(cpu_divide_up(parts, cuts), 1);
+  schedule->block_k = equal_blocks(parts, schedule->block_k);
   const int64_t fit =
       (int64_t)(gemm->head.device->l2_bytes * 2 / 5) / (schedule->block_k * (int64_t)problem->size);
   const int64_t rows = cpu_max(fit / problem->type->rows, 1) * problem->type->rows;
@@ -414,7 +517,7 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
   const double height = m / (double)cpu_divide_up(tile_m, problem->type->rows);
   double cost = m * n * k / columns * (height < 4 ? 4 / height : 1);
   const double copied = columns / 2;
-  if (schedule->pack_b)
+  if (schedule->pack_b != GEMM_PACK_NONE && schedule->pack_b != GEMM_PACKED)
     cost +=
         n * k * 4 / copied * (is_native(problem, &problem->b) && problem->b.column == 1 ? 1 : 2);
   if (schedule->pack_a) cost += m * k * 8 / copied;
@@ -438,7 +541,8 @@ static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, 
   const gemm_problem *problem = &gemm->problem;
   const int64_t size = problem->size;
   int64_t widest = (direct ? cache_share(gemm) : SUMS_LIMIT) / (tile_m * size);
-  if (schedule->pack_b) widest = cpu_min(widest, cache_share(gemm) / (schedule->block_k * size));
+  if (schedule->pack_b != GEMM_PACK_NONE)
+    widest = cpu_min(widest, cache_share(gemm) / (schedule->block_k * size));
   return cpu_max(widest / problem->type->columns, 1) * problem->type->columns;
 }
 
@@ -482,6 +586,7 @@ static void choose_splits(const cpu_gemm *gemm, int64_t threads, double cost,
                           gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t splits = cpu_divide_up(threads, problem->batches);
+  if (gemm->packed_b) return; /* of which there are enough panels */
   if (splits == 1 || problem->k / splits < schedule->block_k) return;
   if (problem->m * problem->n > SPLIT_LIMIT / (int64_t)problem->size) return;
   const bool stream = schedule->method == GEMM_STREAM; /* whole rows of B, one after the other */
@@ -500,6 +605,7 @@ static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *sch
   const int64_t columns = problem->type->columns, size = problem->size;
   int64_t packed =
       schedule->pack_b == GEMM_PACK_BLOCK ? cpu_round_up(schedule->tile_n, columns) : columns;
+  if (schedule->pack_b == GEMM_PACKED) packed = 0;
   if (schedule->method != GEMM_TILES)
     packed = schedule->pack_b == GEMM_PACK_NONE ? 0 : schedule->piece;
   const int64_t lines = schedule->block_k + problem->type->terms;
@@ -531,6 +637,8 @@ void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedu
   *schedule = (gemm_schedule){.splits = 1};
   choose_methods(gemm, schedule);
   const double cost = choose_tiles(gemm, threads, direct, schedule);
+  if (gemm->packed_b && problem->m <= problem->type->rows)
+    schedule->tile_n = cpu_min(problem->type->columns, problem->n);
   choose_splits(gemm, threads, cost, schedule);
   schedule->tiles_m = cpu_divide_up(problem->m, schedule->tile_m);
   schedule->tiles_n = cpu_divide_up(problem->n, schedule->tile_n);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* GATHER: slices or single elements of an axis, chosen by an index tensor.
  *
- * The space is walked with one dimension innermost: one along which the index stays the same, if
- * there is any (then whole slices are copied, such as the rows of an embedding), else the one that
- * the index changes along (then single elements are). Elements are only moved, so only their size
- * matters. Indices outside the axis are skipped and reported after the launch. */
+ * The innermost loop runs along a dimension in which the index is constant, if there is any (then
+ * whole slices are copied, such as the rows of an embedding), otherwise along one in which it
+ * varies (then single elements are copied). Elements are only copied, so only their size matters.
+ * Indices outside the axis are skipped and reported after the launch. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum {
   INDEX = 1,
   OUTPUT = 2,
   POSITION = 3,
-  PIECE_BYTES = 1 << 16, /* longer slices are cut, so that threads can share them */
+  PIECE_BYTES = 1 << 16, /* longer slices are divided among threads */
   WORK_BYTES = 1 << 16,  /* below which another thread does not pay */
   TASKS_PER_THREAD = 4,
   MOST_TASKS = 256,
@@ -31,7 +31,7 @@ typedef struct gather_kernel {
   uint32_t bytes;                       /* of one element */
   bool wide_index;                      /* I64 */
   bool slices;                          /* the index stays the same along the last dimension */
-  bool dense;                           /* slices lie side by side */
+  bool dense;                           /* slices are contiguous */
 
   /* Slices: the dimension before the last, `rows` of them; else one row, which goes nowhere. The
    * dimensions before that are the outer ones. */
@@ -62,7 +62,7 @@ static inline void copy_strided(unsigned char *to, int64_t to_step, const unsign
     copy_element(to + i * to_step * (int64_t)bytes, from + i * from_step * (int64_t)bytes, bytes);
 }
 
-/* A slice that does not lie side by side on both ends. */
+/* A slice that is not contiguous in both source and target. */
 static void copy_slice(const gather_kernel *kernel, unsigned char *to, const unsigned char *from,
                        int64_t count) {
   const int64_t to_step = cpu_nest_step(&kernel->nest, OUTPUT);
@@ -123,9 +123,9 @@ static void copy_line(const launch *l, const int64_t *at, int64_t count,
 
 /* ---- Launching ----------------------------------------------------------------------------- */
 
-/* Slices of `rows` neighbouring rows, of which the first lies at these offsets. The loop is kept
- * short, and the sources a few rows ahead are asked for, because rows of a large table come from
- * memory in no order that the processor could foresee. */
+/* Slices of `rows` neighbouring rows, of which the first lies at these offsets. The loop is short,
+ * and prefetches the sources a few rows ahead, because the processor cannot predict the order of
+ * rows of a large table. */
 static void copy_rows(const launch *l, const int64_t *at, int64_t rows, int64_t count,
                       cpu_index_failure *failure) {
   const gather_kernel *kernel = l->kernel;
@@ -203,8 +203,8 @@ static compute_status gather_run(const cpu_kernel *head, void *const *pointers) 
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
-/* About the cost of one element when dimension d is innermost, times 64. Elements far apart are of
- * different cache lines, each. */
+/* The approximate cost of one element with dimension d innermost, times 64. Distant elements are on
+ * separate cache lines. */
 static int64_t cost_along(const cpu_nest *nest, int32_t d) {
   const int64_t line = 64 * 16 / nest->size[d];
   const int64_t from = nest->stride[SOURCE][d], to = nest->stride[OUTPUT][d];
@@ -274,11 +274,12 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_gather_kind = {"gather", NULL, sizeof(gather_kernel), prepare, gather_run, NULL};
+const cpu_kind cpu_gather_kind = {
+    .name = "gather", .bytes = sizeof(gather_kernel), .prepare = prepare, .run = gather_run};
 
 /* ---- Shared with SCATTER --------------------------------------------------------------------- */
 
-/* What GATHER and SCATTER have in common: positions in the index tensor and the error about them.
+/* Shared by GATHER and SCATTER: positions in the index tensor and errors about them.
  */
 
 void cpu_index_position_strides(const compute_kernel_descriptor *descriptor,
@@ -288,7 +289,7 @@ void cpu_index_position_strides(const compute_kernel_descriptor *descriptor,
     stride[d] = 0;
     if (descriptor->inputs[1].stride[d] == 0) continue;
     stride[d] = step;
-    /* A space that overflows is refused before anything is walked. */
+    /* A space that overflows is refused before it is traversed. */
     if (__builtin_mul_overflow(step, descriptor->size[d], &step)) step = 0;
   }
 }

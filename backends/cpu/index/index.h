@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Indices of GATHER and SCATTER: reading them, and saying which one is wrong. */
+/* Indices of GATHER and SCATTER: reading them, and reporting invalid ones. */
 #ifndef CPU_INDEX_H
 #define CPU_INDEX_H
 
 #include "core/cpu.h"
 #include "core/nest.h"
 
-/* An index that lies outside its axis, and its row-major position among the dimensions along which
- * the index tensor changes. */
+/* An index outside its axis, and its row-major position among the dimensions along which the index
+ * tensor changes. */
 typedef struct cpu_index_failure {
-  int64_t position; /* INT64_MAX: there is none */
+  int64_t position; /* INT64_MAX: none */
   int64_t index;
   int64_t offset; /* where it was read, in elements */
 } cpu_index_failure;
 
-/* What a negative index counts from: the axis's end, or nothing, which leaves it outside. */
+/* Whether a negative index counts from the axis's end, or is outside. */
 static inline int64_t cpu_index_wrap(const compute_kernel_descriptor *descriptor) {
   return compute_index_of(descriptor)->from_zero ? 0 : compute_index_of(descriptor)->axis_size;
 }
@@ -43,7 +43,7 @@ static inline void cpu_index_note(cpu_index_failure *failure, int64_t position, 
   if (position < failure->position) *failure = (cpu_index_failure){position, index, offset};
 }
 
-/* COMPUTE_OK if none of the failures is one, else the error, with the first of them. */
+/* COMPUTE_OK without failures, otherwise the error for the first of them. */
 compute_status cpu_index_report(const cpu_device *device, const char *operation,
                                 const cpu_index_failure *failures, int64_t count,
                                 int64_t axis_size);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* SCATTER: adds updates to elements of an axis that an index tensor chooses, or joins them in
+/* SCATTER: adds updates to elements of an axis selected by an index tensor, or combines them in
  * another way.
  *
- * The dimensions of the space fall into two nests. Along the "free" ones the output moves, so that
- * different points never meet in one element; along the "colliding" ones it does not, there the
- * index decides. Tiles of the free nest are shared out over the threads, and each walks all
- * colliding points in row-major order: no atomics, and the same bits at every run, whatever the
- * number of threads. Where the free nest is small, the axis is cut into ranges, and each thread
- * adds what falls into its range.
+ * The dimensions of the space form two nests. Along the "free" ones the output has a nonzero
+ * stride, so that different points never share an element; along the "colliding" ones only the
+ * index determines the element. Threads share the tiles of the free nest, and each visits all
+ * colliding points in row-major order: no atomics, and the same bits in every run, whatever the
+ * number of threads. If the free nest is small, the axis is divided into ranges, and each thread
+ * adds the updates in its range.
  *
- * All indices are checked before anything is written: a launch that fails leaves the output alone.
+ * All indices are checked before anything is written: a failed launch leaves the output
+ * unchanged.
  *
- * f16 and bf16 are added up in f32 and rounded once: a tile keeps f32 sums of its range of the
- * axis, which are loaded from the output when an index first meets them. */
+ * f16 and bf16 are summed in f32 and rounded once: a tile keeps f32 sums of its range of the axis,
+ * loaded from the output when an index first refers to them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ enum {
   INDEX = 1,
   OUTPUT = 2,
   POSITION = 3,
-  LINE = 16,      /* elements that a tile keeps at least, if there are as many */
+  LINE = 16,      /* minimum elements of a tile, if there are as many */
   SHORT = 8,      /* tiles below this width run along the colliding dimensions instead */
   RUN = 1024,     /* updates that are widened at once */
   SUMS = 1 << 20, /* f32 sums of one worker */
@@ -36,7 +37,7 @@ enum {
   CHOICE = 256 /* members of a range that are found at once */
 };
 
-/* A run of updates, and where they go. Steps are in elements. */
+/* A run of updates and their destinations. Steps are in elements. */
 typedef struct run {
   void *sums; /* of place `origin` */
   int64_t sum_step, axis_step, origin;
@@ -49,11 +50,11 @@ typedef struct run {
   int64_t count;
 } run;
 
-/* The next updates of a run whose place lies within its range. Which ones do is chance: a branch
- * around each addition would be mispredicted so often that two threads with half an axis each took
- * several times as long as one with all of it. So they are picked out first, without branches. */
+/* The next updates of a run whose position is within its range. This is unpredictable: with a
+ * branch around each addition, mispredictions made two threads with half an axis each several times
+ * slower than one with all of it. So the members are selected first, without branches. */
 typedef struct choice {
-  int64_t next, count; /* the run's first update that has not been looked at; members found */
+  int64_t next, count; /* the run's first unvisited update; members found */
   int64_t number[CHOICE], place[CHOICE];
 } choice;
 
@@ -87,7 +88,7 @@ typedef struct launch {
   cpu_index_failure failure[MOST_TASKS];
 } launch;
 
-/* What one worker does now: a tile of the free nest and a range of the axis. */
+/* A worker's current job: a tile of the free nest and a range of the axis. */
 typedef struct job {
   const launch *launch;
   cpu_scratch *scratch;
@@ -141,7 +142,7 @@ static bool choose(const run *r, choice *c) {
   static void name##_elements(const run *r) {                                                      \
     type *sums = r->sums;                                                                          \
     const type *updates = r->updates;                                                              \
-    const run fixed = *r; /* in registers: the compiler need not fear that a store changes it */   \
+    const run fixed = *r; /* in registers, which stores cannot alias */                            \
     choice c;                                                                                      \
     c.next = 0;                                                                                    \
     if (fixed.begin == 0 && fixed.end == fixed.axis_size)                                          \
@@ -183,7 +184,7 @@ LOOPS(set_16, uint16_t, uint32_t, JOIN_SET)
 LOOPS(set_32, uint32_t, uint32_t, JOIN_SET)
 LOOPS(set_64, uint64_t, uint64_t, JOIN_SET)
 
-/* What is set has no meaning but its size; the sums of f16 and bf16 are f32. */
+/* For SET only the size matters; the sums of f16 and bf16 are f32. */
 static const scatter_loops *loops_of(compute_dtype dtype, compute_scatter_mode mode) {
 #define ROW(name)                                                                                  \
   {                                                                                                \
@@ -321,7 +322,7 @@ static void offsets(const job *j, const cpu_walk *colliding, int64_t column, int
 }
 
 /* Whole slices along the last colliding dimension, from these offsets on, straight into the output.
- * The destinations a few slices ahead are asked for, since no processor could foresee them. */
+ * Destinations a few slices ahead are prefetched, since the processor cannot predict them. */
 static void add_slices(const job *j, const int64_t *at, int64_t slices) {
   const scatter_kernel *kernel = j->launch->kernel;
   const int64_t bytes = (int64_t)kernel->bytes, axis_step = kernel->axis_stride * bytes;
@@ -375,7 +376,7 @@ static void scatter_across(const job *j) {
   }
 }
 
-/* One element of the tile after the other; runs go along the last colliding dimension. */
+/* Elements of the tile in sequence; runs go along the last colliding dimension. */
 static void scatter_along(const job *j) {
   const scatter_kernel *kernel = j->launch->kernel;
   const int32_t outer = kernel->colliding.rank - 1;
@@ -534,7 +535,7 @@ static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
     kernel->width = cpu_min(kernel->width, cpu_divide_up(width, LINE) * LINE);
     count_tiles(kernel);
   }
-  /* Every range costs a walk through all indices. */
+  /* Every range costs a pass over all indices. */
   if (kernel->tiles < wanted)
     kernel->ranges = cpu_min(cpu_min(threads, cpu_divide_up(wanted, kernel->tiles)), axis);
   if (kernel->rounds && cpu_divide_up(axis, kernel->ranges) > SUMS / kernel->width) {
@@ -603,5 +604,9 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_scatter_kind = {"scatter", refuse_descriptor,  sizeof(scatter_kernel),
-                                   prepare,   scatter_run_kernel, scatter_clear};
+const cpu_kind cpu_scatter_kind = {.name = "scatter",
+                                   .refuse = refuse_descriptor,
+                                   .bytes = sizeof(scatter_kernel),
+                                   .prepare = prepare,
+                                   .run = scatter_run_kernel,
+                                   .clear = scatter_clear};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Keeping the k largest of many keys, and sorting them. The functions of one key type are made by
- * select_keys.h. An entry is a key with its position, packed so that the larger of two unsigned
- * numbers is the one that comes first: higher key, or the same at a lower position. All entries of
- * a row differ. */
+ * select_keys.h. An entry is a key with its position, packed so that the entry that comes first is
+ * the larger unsigned number: a higher key, or an equal one at a lower position. All entries of a
+ * row differ. */
 #ifndef CPU_INDEX_SELECT_H
 #define CPU_INDEX_SELECT_H
 
@@ -33,12 +33,12 @@ extern const select_functions select_32, select_64;
 
 /* ---- Keys, by instruction set ---------------------------------------------------------------- */
 
-/* Keys of TOP_K, by computing type and instruction set: signed integers that are ordered as the
- * elements should be, the first result's the largest. Then one selection serves every type. */
+/* Keys of TOP_K, by computing type and instruction set: signed integers in the order of the
+ * elements, with the first result's the largest, so that one selection serves every type. */
 
 typedef struct cpu_select_loops {
-  /* Keys as wide as the elements. The zeros are alike, and so are NaNs, which are larger than all
-   * numbers. `smallest`: the other way round. */
+  /* Keys as wide as the elements. Both zeros are equal, and so are NaNs, which are larger than all
+   * numbers. `smallest`: reversed. */
   void (*keys)(void *keys, const void *elements, int64_t count, int32_t smallest);
 
   /* How many keys are larger than a bound. */

@@ -19,8 +19,8 @@ static int64_t NAME(position)(const void *entries, int64_t index) {
   return (int64_t)(~((const ENTRY *)entries)[index] & (((ENTRY)1 << BITS) - 1));
 }
 
-/* Without a branch, as nobody can foresee which keys are large: every entry is written, but the
- * next one may overwrite it. */
+/* Branch-free, since large keys are unpredictable: every entry is written, but the next one may
+ * overwrite it. */
 static int64_t NAME(append)(void *entries, int64_t held, const void *keys, int64_t count,
                             int64_t first, const void *bound) {
   ENTRY *e = entries;
@@ -56,7 +56,7 @@ static void NAME(merge)(const ENTRY *from, int64_t middle, int64_t count, ENTRY 
   }
 }
 
-/* Merges sorted runs of growing length, to and fro. */
+/* Merges sorted runs of growing length, back and forth between buffers. */
 static void NAME(sort)(void *entries, int64_t count, void *room) {
   enum { RUN = 16 };
   ENTRY *from = entries, *to = room;
@@ -79,8 +79,8 @@ static inline ENTRY NAME(median)(ENTRY a, ENTRY b, ENTRY c) {
   return c < low ? low : c > high ? high : c;
 }
 
-/* C. A. R. Hoare, "Algorithm 65: Find" (1961), into two parts of `room`; what does not shrink well
- * is sorted instead. */
+/* C. A. R. Hoare, "Algorithm 65: Find" (1961), partitioning into `room`; a range that does not
+ * shrink well is sorted instead. */
 static void NAME(keep)(void *entries, int64_t count, int64_t k, void *room, void *bound) {
   ENTRY *e = entries, *apart = room;
   int64_t done = 0, rounds = 0;
@@ -105,7 +105,7 @@ static void NAME(keep)(void *entries, int64_t count, int64_t k, void *room, void
       others += !ahead;
     }
     memcpy(front + larger, apart, (size_t)others * sizeof *apart);
-    if (larger <= k) { /* all of them stay; the pivot is one, so this ends */
+    if (larger <= k) { /* all of them are kept, including the pivot, so this ends */
       done += larger;
       k -= larger;
       count = others;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* SORT: rows in order, stable.
  *
- * Elements become integer keys that are ordered alike, and entries of a key and a position
- * (select.h), of which a larger one comes first and no two are equal. Entries are sorted by their
- * keys a byte at a time, which is stable; a few of them by merging. Few long rows are cut into
- * parts, which are sorted and then merged by all threads. The result is unique, so it depends on
- * nothing else. Values are copied from where the entries say they are, so they keep their bits. */
+ * Elements become integer keys in the same order, and entries of a key and a position (select.h),
+ * with the largest first and no two equal. Entries are radix-sorted by key bytes, which is stable;
+ * small numbers by merging. Few long rows are divided into parts, which are sorted and then merged
+ * by all threads. The result is unique, so it depends on nothing else. Values are copied from the
+ * entries' positions, so they keep their bits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ enum {
   BLOCK = 1024,
   WORK = 1 << 14, /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4,
-  FEW = 256, /* entries that are merged rather than counted */
+  FEW = 256, /* entries that are merge-sorted instead */
   DIGITS = 256
 };
 
@@ -27,7 +27,7 @@ enum {
 typedef struct sort_functions {
   const select_functions *select;
 
-  /* Sorts `count` entries, the largest first, whose positions rise. */
+  /* Sorts `count` entries with ascending positions, the largest first. */
   void (*sort)(void *entries, int64_t count, void *room);
 
   /* Entries first … end − 1 of what merging a[0 … a_count − 1] and b[0 … b_count − 1] gives. */
@@ -104,7 +104,7 @@ typedef struct sort_kernel {
   compute_dtype dtype;
   uint32_t size; /* of an input element */
   int64_t length, step;
-  int32_t values, positions; /* numbers of the outputs; −1: not asked for */
+  int32_t values, positions; /* numbers of the outputs; −1: not requested */
   int64_t value_step, position_step;
   bool ascending, direct, moves_nan;
   int64_t row_count, tasks;
@@ -346,5 +346,8 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-const cpu_kind cpu_sort_kind = {"sort",  refuse_descriptor, sizeof(sort_kernel),
-                                prepare, sort_run,          NULL};
+const cpu_kind cpu_sort_kind = {.name = "sort",
+                                .refuse = refuse_descriptor,
+                                .bytes = sizeof(sort_kernel),
+                                .prepare = prepare,
+                                .run = sort_run};

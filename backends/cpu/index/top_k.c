@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* TOP_K: the positions of the k largest elements of every row, in order.
  *
- * Elements become integer keys that are ordered alike (select.h). A row is read once; a
- * key is kept while it exceeds the k-th largest of those before it, since of equal ones the first
- * wins. Now and then the list of kept ones is cut back to k; in the end it is sorted. Few long rows
- * are cut into parts, whose lists are put together. The result is unique, so it depends on nothing
- * else. */
+ * Elements become integer keys in the same order (select.h). A row is read once; a key is kept if
+ * it exceeds the k-th largest of those before it, since of equal ones the first wins. From time to
+ * time the list is reduced to k; finally it is sorted. Few long rows are divided into parts, whose
+ * lists are combined. The result is unique, so it depends on nothing else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -62,8 +61,8 @@ static void find_row(const launch *l, int64_t row, const unsigned char **source,
   *positions = (int64_t *)l->pointers[1] + walk.offset[1];
 }
 
-/* Selects from elements first … end − 1 of a row; returns how many are kept, at most k, which lie
- * in front of the list. */
+/* Selects from elements first … end − 1 of a row; returns the number kept, at most k, at the front
+ * of the list. */
 static int64_t select_part(const launch *l, const unsigned char *row, int64_t first, int64_t end,
                            unsigned char *entries, unsigned char *room) {
   const top_k_kernel *kernel = l->kernel;
@@ -139,7 +138,7 @@ static void part_task(void *argument, int64_t task, int32_t worker) {
          (size_t)l->held[task] * kernel->select->entry_bytes);
 }
 
-/* Puts a row's parts together. */
+/* Combines a row's parts. */
 static void join_task(void *argument, int64_t row, int32_t worker) {
   const launch *l = argument;
   const top_k_kernel *kernel = l->kernel;
@@ -196,7 +195,7 @@ static void choose_parts(top_k_kernel *kernel) {
   const int64_t wanted = cpu_max(1, cpu_min(threads * TASKS_PER_THREAD, total / WORK));
   kernel->tasks = threads > 1 ? cpu_min(kernel->row_count, wanted) : 1;
   kernel->parts = 1;
-  /* A part worth its own list is several times as long as that. */
+  /* A part should be several times as long as its list. */
   if (threads > 1 && kernel->row_count < threads)
     kernel->parts = cpu_max(
         1, cpu_min(wanted / kernel->row_count, kernel->length / 8 / cpu_max(kernel->k, BLOCK)));
@@ -253,8 +252,11 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-const cpu_kind cpu_top_k_kind = {"top k", refuse_descriptor, sizeof(top_k_kernel),
-                                 prepare, top_k_run,         NULL};
+const cpu_kind cpu_top_k_kind = {.name = "top k",
+                                 .refuse = refuse_descriptor,
+                                 .bytes = sizeof(top_k_kernel),
+                                 .prepare = prepare,
+                                 .run = top_k_run};
 
 /* ---- Keeping the largest --------------------------------------------------------------------- */
 

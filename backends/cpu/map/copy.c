@@ -2,12 +2,12 @@
 /* COPY: elements from one arrangement in memory to another.
  *
  * A conversion is a MAP without a program, and map.c does it. Elements that keep their dtype are
- * moved as bytes, in one of three ways:
+ * copied as bytes, in one of two ways:
  *
- * rows        Input and output are walked alike in the innermost dimension: memcpy where both are
- *             dense there, else element by element. One dense block is the simplest case.
- * transposed  The input is dense in one dimension, the output in another. Blocks a few
- *             cache lines wide are turned inside the first-level cache and leave it in whole lines.
+ * rows        Input and output have the same innermost dimension: memcpy if both are dense there,
+ * otherwise element by element. One dense block is the simplest case. transposed  The input is
+ * dense in one dimension, the output in another. Blocks a few cache lines wide are transposed
+ * inside the L1 cache and written in whole lines.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +19,8 @@
 
 enum { COPY_TASK_BYTES = 256 << 10, LINE = 64, SWEEP_BLOCKS = 32, MOST_REPEATS = 64 };
 
-/* A block of a transpose: bytes that lie side by side in the output, and how many such runs. What
- * lies side by side in the input is about as long, so that memory sees no single lines. */
+/* A block of a transpose: contiguous bytes in the output, and the number of such runs. Runs in the
+ * input are about as long, so that memory accesses span several lines. */
 enum { BLOCK_RUN = 4 * LINE, BLOCK_RUNS = 64 };
 
 typedef enum copy_way { COPY_ROWS, COPY_TRANSPOSED } copy_way;
@@ -34,7 +34,7 @@ typedef struct copy_kernel {
   cpu_nest nest;      /* operand 0 is the input, 1 the output */
   int64_t elements, rows;
   int64_t repeats; /* rows: neighbours in the output that are one element of the input; or 1 */
-  bool large;      /* past the caches */
+  bool large;      /* with non-temporal stores */
   /* Transposed: dimension rank − 2 is the input's dense one, the last is the output's. */
   int64_t block_rows, block_columns; /* along the last and the last but one */
   int64_t row_blocks, sweeps, units;
@@ -73,7 +73,7 @@ typedef struct bytes_run {
   bool stream;
 } bytes_run;
 
-/* Copies one range, through the cache or past it. */
+/* Copies one range, with normal or non-temporal stores. */
 static void copy_range(const cpu_tile_table *table, unsigned char *destination,
                        const unsigned char *source, uint64_t bytes, bool stream) {
   if (stream && bytes >= 4 * LINE) {
@@ -132,8 +132,8 @@ typedef void (*copy_strided)(int64_t, void *, int64_t, const void *, int64_t);
 static const copy_strided strided[] = {copy_strided_1, copy_strided_2, copy_strided_4,
                                        copy_strided_8};
 
-/* Every element `repeats` times, as an enlarged image has it. Twice is the usual factor, and then
- * compilers interleave vectors. */
+/* Every element `repeats` times, as in an enlarged image. For the usual factor of 2, compilers
+ * interleave vectors. */
 #define REPEAT(name, type)                                                                         \
   static void name(int64_t count, int64_t repeats, void *destination, const void *source,          \
                    int64_t from_stride) {                                                          \
@@ -155,8 +155,8 @@ REPEAT(repeat_8, uint64_t)
 typedef void (*repeat_elements)(int64_t, int64_t, void *, const void *, int64_t);
 static const repeat_elements repeat[] = {repeat_1, repeat_2, repeat_4, repeat_8};
 
-/* Elements start … end − 1 of a row whose elements repeat; both ends may be amid the repetitions of
- * one. */
+/* Elements start … end − 1 of a row whose elements repeat; both ends may be within the repetitions
+ * of one. */
 static void repeat_row(const copy_run *run, const cpu_walk *walk, int64_t start, int64_t end) {
   const copy_kernel *copy = run->copy;
   const int64_t bytes = (int64_t)copy->bytes, times = copy->repeats;
@@ -275,8 +275,8 @@ static void clear_copy(cpu_kernel *kernel) {
   cpu_kernel_destroy(((copy_kernel *)kernel)->cast);
 }
 
-/* The dimension other than the last in which the input is dense, or −1 if turning blocks does not
- * pay. */
+/* The dimension other than the last in which the input is dense, or −1 if transposing blocks does
+ * not pay. */
 static int32_t find_turn(const cpu_nest *nest) {
   const int32_t last = cpu_nest_last(nest);
   if (nest->stride[1][last] != 1 || nest->stride[0][last] == 1 || nest->size[last] < 4) return -1;
@@ -335,7 +335,7 @@ static void describe(copy_kernel *copy) {
   snprintf(copy->head.description, sizeof copy->head.description,
            "copy: %lld elements of %u byte%s, %s, %lld task%s%s", (long long)copy->elements,
            copy->bytes, copy->bytes == 1 ? "" : "s", names[copy->way], (long long)copy->tasks,
-           copy->tasks == 1 ? "" : "s", copy->large ? ", past the cache" : "");
+           copy->tasks == 1 ? "" : "s", copy->large ? ", non-temporal" : "");
 }
 
 static compute_status run_cast(const cpu_kernel *kernel, void *const *pointers) {
@@ -363,4 +363,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_copy_kind = {"copy", NULL, sizeof(copy_kernel), prepare, run_copy, clear_copy};
+const cpu_kind cpu_copy_kind = {.name = "copy",
+                                .bytes = sizeof(copy_kernel),
+                                .prepare = prepare,
+                                .run = run_copy,
+                                .clear = clear_copy};

@@ -2,13 +2,13 @@
 /* MAP: a program over a space of any rank.
  *
  * Tiles run along one dimension, chosen so that operands are read in memory order and tiles are
- * long. The rest is a walk over tiles, cut into tasks of many microseconds each; what is smaller
- * than two of them stays on the calling thread.
+ * long. The loop over tiles is divided into tasks of many microseconds each; anything smaller than
+ * two of them stays on the calling thread.
  *
- * Operands may disagree about memory order, as in x + transpose(y). Then the walk goes from tile to
- * tile along the dimension in which those operands are dense, so that every cache line that a
- * strided read brings in serves the next tiles, too; and the inputs among them are turned into a
- * buffer, some rows at a time, since lines that lie a power of two apart do not stay in a cache. */
+ * Operands may have conflicting memory orders, as in x + transpose(y). Then consecutive tiles
+ * follow the dimension in which those operands are dense, so that every cache line fetched by a
+ * strided read serves the next tiles, too; and the inputs among them are transposed into a buffer,
+ * some rows at a time, since lines that are a power of two apart do not stay in a cache. */
 #include <stdio.h>
 
 #include "core/cpu.h"
@@ -19,7 +19,7 @@
 enum { TILE_COST = 400, STEP_COST = 80, DENSE_COST = 1, STRIDED_COST = 8 };
 enum { TASK_COST = 150000, TASKS_PER_THREAD = 8 };
 
-/* Operands count as crossing from this stride on. Rows of a unit, and rows that are turned at once.
+/* Operands count as crossing from this stride on. Rows of a unit, and rows transposed at once.
  */
 enum { CROSS_STRIDE = 16, CROSS_TILE = 128, CROSS_ROWS = 128, TURNED_ROWS = 32, MOST_TURNED = 2 };
 
@@ -38,7 +38,7 @@ typedef struct map_kernel {
   int64_t units, tasks;
   int32_t position; /* operand number of the row-major position */
   int32_t turned_count;
-  int32_t turned[MOST_TURNED]; /* inputs that are turned into a buffer */
+  int32_t turned[MOST_TURNED]; /* inputs that are transposed into a buffer */
 } map_kernel;
 
 typedef struct map_run {
@@ -47,7 +47,7 @@ typedef struct map_run {
   bool stream;
 } map_run;
 
-/* What a task needs besides the tile's registers. */
+/* A task's memory besides the tile's registers. */
 typedef struct map_task {
   const map_run *run;
   cpu_walk walk;
@@ -58,7 +58,7 @@ typedef struct map_task {
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-/* Where the walk's place is in an operand, `row` rows and `start` elements further. */
+/* The address in an operand `row` rows and `start` elements after the walk's position. */
 static int64_t offset_at(const map_task *task, int32_t operand, int64_t row, int64_t start) {
   const map_kernel *map = task->run->map;
   const int64_t *stride = map->nest.stride[operand];
@@ -159,7 +159,7 @@ static void run_task(void *argument, int64_t number, int32_t worker) {
   if (run->stream) cpu_stream_fence();
 }
 
-/* Outputs that no cache will hold go past it, unless they overwrite what was just read. */
+/* Outputs larger than the caches use non-temporal stores, unless they overwrite data just read. */
 static bool worth_streaming(const map_kernel *map, void *const *pointers) {
   if (map->output_bytes <= map->head.device->share_bytes / 2) return false;
   for (int32_t k = 0; k < map->outputs; k++)
@@ -182,7 +182,7 @@ static void clear_map(cpu_kernel *kernel) {
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
-/* What one element costs if tiles run along dimension d. */
+/* The cost of one element if tiles run along dimension d. */
 static double element_cost(const map_kernel *map, int32_t d) {
   const int64_t size = map->nest.size[d], tile = cpu_program_tile_elements(map->program);
   const int64_t length = size < tile ? size : tile;
@@ -274,7 +274,7 @@ static void describe_map(map_kernel *map) {
            map->head.device->isa->name);
 }
 
-/* The space as few dimensions as possible, unless the program asks for coordinates. */
+/* Merges dimensions as far as possible, unless the program uses coordinates. */
 static void make_nest(map_kernel *map, const compute_kernel_descriptor *descriptor) {
   cpu_nest_begin(&map->nest, descriptor, 0, descriptor->rank);
   map->position = cpu_nest_add_position(&map->nest, descriptor, 0, descriptor->rank);
@@ -315,4 +315,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_map_kind = {"map", NULL, sizeof(map_kernel), prepare, run_map, clear_map};
+const cpu_kind cpu_map_kind = {.name = "map",
+                               .bytes = sizeof(map_kernel),
+                               .prepare = prepare,
+                               .run = run_map,
+                               .clear = clear_map};

@@ -10,7 +10,7 @@ enum {
   WORK = 1 << 14, /* elements below which another thread does not pay */
   UNITS_PER_THREAD = 4,
   LONGEST_LINE = 4096, /* elements of a line's part: it should stay in the level-1 cache */
-  MOST_TAPS = 1 << 28  /* of a window, for gradients: their numbers fit any type */
+  MOST_TAPS = 1 << 28  /* of a window whose taps are numbered: their numbers fit any type */
 };
 
 /* ---- Geometry ------------------------------------------------------------------------------ */
@@ -29,8 +29,8 @@ int64_t window_count(const compute_window_attributes *w, int d, int64_t i) {
   window_taps(w, d, i, &first, &end);
   if (w->count_padding) {
     int64_t left; /* enough is enough */
-    if (__builtin_add_overflow(w->data_size[d] + w->padding[d], w->padding[d] - i * w->stride[d],
-                               &left))
+    if (__builtin_add_overflow(w->data_size[d] + w->padding[d] + w->padding_more[d],
+                               w->padding[d] - i * w->stride[d], &left))
       left = INT64_MAX;
     first = 0;
     end = left > 0 ? cpu_min(cpu_divide_up(left, w->dilation[d]), w->size[d]) : 0;
@@ -98,6 +98,8 @@ static void do_task(void *argument, int64_t task, int32_t worker) {
   for (int64_t unit = task * kernel->per_task; unit < end; unit++) {
     if (kernel->shape.by_data)
       window_gradient_unit(l, unit, scratch);
+    else if (kernel->shape.operation == COMPUTE_WINDOW_ARGMAX)
+      window_find_unit_maxima(l, unit, scratch);
     else
       window_fold_unit(l, unit, scratch);
   }
@@ -144,11 +146,18 @@ static uint32_t own_inputs(const compute_kernel_descriptor *descriptor) {
   return w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
 }
 
+static compute_dtype type_of_values(const compute_kernel_descriptor *descriptor) {
+  const bool place = compute_window_of(descriptor)->operation == COMPUTE_WINDOW_ARGMAX;
+  return place ? COMPUTE_I64 : descriptor->accumulate;
+}
+
 static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_window *kernel) {
   const compute_window_attributes *w = compute_window_of(descriptor);
   kernel->shape = *w;
   kernel->type = descriptor->accumulate;
   kernel->element = cpu_dtype_size(descriptor->accumulate);
+  kernel->value = cpu_dtype_size(type_of_values(descriptor));
+  kernel->plane = w->data_size[0] * w->data_size[1];
   kernel->loops = CPU_PICK_NUMBER(kernel->head.device->isa, cpu_window, descriptor->accumulate);
   kernel->input_count = own_inputs(descriptor);
   kernel->extra_count = descriptor->input_count - kernel->input_count;
@@ -165,7 +174,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, cpu_win
 static compute_status prepare_epilogue(cpu_window *kernel,
                                        const compute_kernel_descriptor *descriptor) {
   compute_dtype inputs[COMPUTE_MAX_OPERANDS + 1], outputs[COMPUTE_MAX_OPERANDS];
-  inputs[0] = descriptor->accumulate;
+  inputs[0] = type_of_values(descriptor);
   for (uint32_t i = 0; i < kernel->extra_count; i++) inputs[i + 1] = kernel->extra[i].dtype;
   for (uint32_t i = 0; i < kernel->output_count; i++) outputs[i] = kernel->output[i].dtype;
   return cpu_program_prepare(kernel->head.device, &descriptor->epilogue, kernel->extra_count + 1,
@@ -181,8 +190,9 @@ static void choose_lines(cpu_window *kernel) {
   kernel->groups = side_by_side ? 1 : channels;
   for (uint32_t i = 0; i < kernel->input_count; i++)
     kernel->input[i].direct = is_dense(kernel, &kernel->input[i]);
-  kernel->in_place =
-      cpu_program_is_identity(kernel->epilogue) && is_dense(kernel, &kernel->output[0]);
+  kernel->in_place = kernel->shape.operation != COMPUTE_WINDOW_ARGMAX &&
+                     cpu_program_is_identity(kernel->epilogue) &&
+                     is_dense(kernel, &kernel->output[0]);
 }
 
 /* Bands of rows whose data fit a part of the level-2 cache, unless threads want more of them. */
@@ -242,13 +252,21 @@ static void choose_memory(cpu_window *kernel) {
     height = reach_of(w, 0, kernel->rows);
     width = reach_of(w, 1, kernel->columns);
   }
+  const bool place = w->operation == COMPUTE_WINDOW_ARGMAX; /* two lines along the results */
   const bool reads =
       !kernel->input[0].direct && !(w->by_data && w->operation == COMPUTE_WINDOW_AVERAGE);
-  kernel->line_bytes = cpu_whole_lines((uint64_t)(width * element));
+  kernel->line_bytes =
+      cpu_whole_lines((uint64_t)((place ? cpu_max(width, kernel->columns) : width) * element));
   kernel->source_bytes = reads ? cpu_whole_lines((uint64_t)(height * width * element)) : 0;
-  kernel->values_bytes =
-      kernel->in_place ? 0 : cpu_whole_lines((uint64_t)(kernel->rows * kernel->columns * element));
-  kernel->worker_bytes = kernel->source_bytes + (w->by_data ? 3 : 1) * kernel->line_bytes +
+  kernel->values_bytes = kernel->in_place
+                             ? 0
+                             : cpu_whole_lines((uint64_t)(kernel->rows * kernel->columns *
+                                                          kernel->lanes * kernel->value));
+  kernel->worker_bytes = kernel->source_bytes +
+                         (w->by_data ? 3
+                          : place    ? 2
+                                     : 1) *
+                             kernel->line_bytes +
                          kernel->offset_bytes + kernel->values_bytes + 64;
 }
 
@@ -276,12 +294,12 @@ static void find_inside(cpu_window *kernel) {
 }
 
 static void describe(cpu_window *kernel) {
+  static const char *const names[] = {"max", "average", "argmax"};
   const compute_window_attributes *w = &kernel->shape;
   snprintf(kernel->head.description, sizeof kernel->head.description,
-           "%s pooling%s %s, %s, bands of %lld rows",
-           w->operation == COMPUTE_WINDOW_MAX ? "max" : "average", w->by_data ? " by data" : "",
-           kernel->head.device->isa->name, kernel->lanes > 1 ? "across channels" : "along rows",
-           (long long)kernel->rows);
+           "%s pooling%s %s, %s, bands of %lld rows", names[w->operation],
+           w->by_data ? " by data" : "", kernel->head.device->isa->name,
+           kernel->lanes > 1 ? "across channels" : "along rows", (long long)kernel->rows);
 }
 
 static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
@@ -312,21 +330,27 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   const compute_dtype type = descriptor->accumulate;
   const bool is_float = type == COMPUTE_F64 || type == COMPUTE_F32;
   const bool is_whole = type == COMPUTE_I64 || type == COMPUTE_I32;
-  if (!is_float && (!is_whole || w->by_data || w->operation != COMPUTE_WINDOW_MAX))
+  if ((unsigned)w->operation > COMPUTE_WINDOW_ARGMAX) return "unknown pooling";
+  if (!is_float && (!is_whole || w->by_data || w->operation == COMPUTE_WINDOW_AVERAGE))
     return "unsupported dtype for pooling";
   for (uint32_t i = 0; i < own_inputs(descriptor); i++)
     if (cpu_type_of(descriptor->inputs[i].dtype) != cpu_type_of(type))
       return "elements are folded in their own computing type only";
+  const bool finds =
+      w->operation == COMPUTE_WINDOW_ARGMAX || (w->by_data && w->operation == COMPUTE_WINDOW_MAX);
   int64_t taps;
   if (__builtin_mul_overflow(w->size[0], w->size[1], &taps) ||
-      (w->by_data &&
-       (w->size[1] > MOST_TAPS || (w->operation == COMPUTE_WINDOW_MAX && taps > MOST_TAPS))))
+      (w->by_data && w->size[1] > MOST_TAPS) || (finds && taps > MOST_TAPS))
     return "the window is too large";
   return NULL;
 }
 
-const cpu_kind cpu_window_kind = {"pooling", refuse_descriptor, sizeof(cpu_window),
-                                  prepare,   window_run,        window_clear};
+const cpu_kind cpu_window_kind = {.name = "pooling",
+                                  .refuse = refuse_descriptor,
+                                  .bytes = sizeof(cpu_window),
+                                  .prepare = prepare,
+                                  .run = window_run,
+                                  .clear = window_clear};
 
 /* ---- Results -------------------------------------------------------------------------------- */
 
@@ -402,8 +426,9 @@ static bool may_merge(const cpu_window *kernel) {
   const int64_t span = (w->size[0] - 1) * w->dilation[0] + 1;
   /* What an epilogue computes from a coordinate would change; positions stay. */
   return (cpu_program_places(kernel->epilogue) & ~CPU_PLACES_POSITION) == 0 &&
-         kernel->size[0] * kernel->size[1] > 1 && kernel->size[2] > 0 && kernel->size[3] > 0 &&
-         w->padding[0] == 0 && w->result_size[0] > 0 && w->data_size[0] % w->result_size[0] == 0 &&
+         w->operation != COMPUTE_WINDOW_ARGMAX && kernel->size[0] * kernel->size[1] > 1 &&
+         kernel->size[2] > 0 && kernel->size[3] > 0 && w->padding[0] == 0 &&
+         w->result_size[0] > 0 && w->data_size[0] % w->result_size[0] == 0 &&
          span <= w->data_size[0] / w->result_size[0] &&
          (w->result_size[0] == 1 || w->stride[0] == w->data_size[0] / w->result_size[0]);
 }
@@ -446,7 +471,8 @@ void window_find_short_halves(cpu_window *kernel) {
   const int64_t count = w->result_size[1];
   bool is_short = kernel->lanes == 1 && count > 0 && count <= CPU_WINDOW_SHORT &&
                   w->data_size[1] == 2 * count && 2 * w->result_size[0] <= w->data_size[0] &&
-                  (!w->by_data || w->operation == COMPUTE_WINDOW_MAX);
+                  (!w->by_data || w->operation == COMPUTE_WINDOW_MAX) &&
+                  w->operation != COMPUTE_WINDOW_ARGMAX;
   for (int d = 0; d < 2; d++)
     is_short = is_short && w->size[d] == 2 && w->stride[d] == 2 && w->dilation[d] == 1 &&
                w->padding[d] == 0;

@@ -3,7 +3,8 @@
  *
  *   window.c       makes a kernel: reads the descriptor, picks lines and units of work; reads
  *                  lines, and runs the epilogue over finished ones
- *   window_unit.c  a unit: forward it folds windows, by data it gives gradients out
+ *   window_unit.c  a unit: forward it folds windows or finds their maxima, by data it gives
+ *                  gradients out
  *
  * A plane's row is a line: positions side by side, of one element each, or, where channels lie
  * side by side, of all channels. Rows are read where they lie if they are such lines of the
@@ -33,8 +34,9 @@ typedef struct window_share {
 typedef struct cpu_window {
   cpu_kernel head;
   compute_window_attributes shape;
-  int64_t size[4]; /* the space */
-  uint32_t element;
+  int64_t size[4];         /* the space */
+  int64_t plane;           /* elements of one plane of the data */
+  uint32_t element, value; /* bytes of an element of a line, and of what a window becomes */
   compute_dtype type;
   const cpu_window_loops *loops;
   window_operand input[2]; /* of the window itself */
@@ -93,6 +95,7 @@ void window_merge_planes(cpu_window *kernel);
 /* Sets halves_short, once lines are chosen. */
 void window_find_short_halves(cpu_window *kernel);
 
+void window_find_unit_maxima(const window_launch *l, int64_t unit, unsigned char *scratch);
 void window_fold_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
 compute_status window_gradient_prepare(cpu_window *kernel);
 void window_gradient_unit(const window_launch *l, int64_t unit, unsigned char *scratch);

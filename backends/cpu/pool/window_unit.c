@@ -13,18 +13,30 @@ static fold_loop loop_of(const cpu_window *kernel) {
                                                        : kernel->loops->sum;
 }
 
+/* Of integers. */
+static int64_t least_of(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_I8: return INT8_MIN;
+  case COMPUTE_I16: return INT16_MIN;
+  case COMPUTE_I32: return INT32_MIN;
+  case COMPUTE_I64: return INT64_MIN;
+  default: return 0;
+  }
+}
+
 /* The fold of no elements. */
 static void clear(const cpu_window *kernel, unsigned char *values, int64_t count) {
   if (kernel->shape.operation == COMPUTE_WINDOW_AVERAGE) {
     memset(values, 0, (size_t)(count * kernel->element));
     return;
   }
+  const int64_t least = least_of(kernel->input[0].dtype);
   for (int64_t i = 0; i < count; i++) {
     switch (kernel->type) {
     case COMPUTE_F64: ((double *)(void *)values)[i] = -__builtin_inf(); break;
     case COMPUTE_F32: ((float *)(void *)values)[i] = -__builtin_inff(); break;
-    case COMPUTE_I64: ((int64_t *)(void *)values)[i] = INT64_MIN; break;
-    default: ((int32_t *)(void *)values)[i] = INT32_MIN; break;
+    case COMPUTE_I64: ((int64_t *)(void *)values)[i] = least; break;
+    default: ((int32_t *)(void *)values)[i] = (int32_t)least; break;
     }
   }
 }
@@ -114,6 +126,68 @@ void window_fold_unit(const window_launch *l, int64_t number, unsigned char *scr
     }
   }
   if (!kernel->in_place) window_finish(l, &unit, values);
+}
+
+/* ---- Places of maxima ------------------------------------------------------------------------ */
+
+static void columns_of_tap(const compute_window_attributes *w, int64_t s, int64_t *first,
+                           int64_t *end);
+
+/* A row of windows: each tap of all of them after the other, as in gradients. `best` and `tap` are
+ * lines of results. */
+static void find_maxima(const cpu_window *kernel, const window_unit *unit, int64_t p,
+                        const window_lines *lines, unsigned char *best, unsigned char *tap) {
+  const compute_window_attributes *w = &kernel->shape;
+  const int64_t bytes = kernel->lanes * kernel->element;
+  int64_t r, last, first, end;
+  memset(tap, 0xff, (size_t)(unit->columns * bytes));
+  window_taps(w, 0, p, &r, &last);
+  for (; r < last; r++) {
+    const int64_t row = p * w->stride[0] - w->padding[0] + r * w->dilation[0] - lines->row;
+    const unsigned char *line = lines->data + row * lines->pitch * kernel->element;
+    for (int64_t s = 0; s < w->size[1]; s++) {
+      columns_of_tap(w, s, &first, &end);
+      first = cpu_max(first, unit->column);
+      end = cpu_min(end, unit->column + unit->columns);
+      if (first >= end) continue;
+      const int64_t column =
+          first * w->stride[1] - w->padding[1] + s * w->dilation[1] - lines->column;
+      const int64_t at = (first - unit->column) * bytes;
+      kernel->loops->search(best + at, tap + at, line + column * bytes, end - first, w->stride[1],
+                            kernel->lanes, r * w->size[1] + s, false);
+    }
+  }
+}
+
+static int64_t tap_at(const cpu_window *kernel, const unsigned char *tap, int64_t i) {
+  return kernel->element == sizeof(int64_t) ? ((const int64_t *)(const void *)tap)[i]
+                                            : ((const int32_t *)(const void *)tap)[i];
+}
+
+void window_find_unit_maxima(const window_launch *l, int64_t number, unsigned char *scratch) {
+  const cpu_window *kernel = l->kernel;
+  const compute_window_attributes *w = &kernel->shape;
+  const window_unit unit = window_find_unit(kernel, number);
+  unsigned char *best = scratch + kernel->source_bytes, *tap = best + kernel->line_bytes;
+  unsigned char *values = tap + kernel->line_bytes;
+  int64_t *to = (int64_t *)(void *)values;
+  int64_t top, height, left, width;
+  find_reach(w, 0, unit.row, unit.rows, &top, &height);
+  find_reach(w, 1, unit.column, unit.columns, &left, &width);
+  const window_lines lines = window_read(l, 0, &unit, top, height, left, width, scratch);
+  const int64_t plane = unit.image * kernel->size[1] + unit.channel;
+  for (int64_t p = unit.row; p < unit.row + unit.rows; p++) {
+    find_maxima(kernel, &unit, p, &lines, best, tap);
+    for (int64_t i = 0; i < unit.columns * kernel->lanes; i++) {
+      const int64_t code = tap_at(kernel, tap, i), q = unit.column + i / kernel->lanes;
+      const int64_t row = p * w->stride[0] - w->padding[0] + code / w->size[1] * w->dilation[0];
+      const int64_t column = q * w->stride[1] - w->padding[1] + code % w->size[1] * w->dilation[1];
+      *to++ = code < 0
+                  ? -1
+                  : (plane + i % kernel->lanes) * kernel->plane + row * w->data_size[1] + column;
+    }
+  }
+  window_finish(l, &unit, values);
 }
 
 /* ---- The gradient ---------------------------------------------------------------------------- */

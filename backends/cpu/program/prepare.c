@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Turns programs into steps: drops what no output needs, gives every value a register, and chooses
- * how many elements a tile has.
+/* Turns programs into steps: drops unused instructions, gives every value a register, and chooses
+ * the number of elements of a tile.
  *
  * Registers are allocated by liveness in one pass, which is exact for straight-line code. There are
  * two kinds, of 4 and of 8 bytes per element. A result may take the register of an operand that is
@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/finish.h"
 #include "program.h"
 
-/* The registers in use stay in a first-level cache, with what streams through beside them. */
+/* The registers in use fit into the L1 cache, together with streamed operands. */
 enum { REGISTER_BUDGET = 32 << 10, LARGEST_TILE = 1024, SMALLEST_TILE = 64, NO_VALUE = UINT16_MAX };
 
 /* A program being prepared. */
@@ -41,7 +42,7 @@ enum {
   COST_RANDOM = 40
 };
 
-/* Its rules whose results are of another type than the operands that choose the loop. */
+/* Rules whose results have another type than the operands that determine the loop. */
 enum {
   ASKS_LOAD = false,
   ASKS_CONSTANT = false,
@@ -59,8 +60,8 @@ enum {
   ASKS_SELECT = false
 };
 
-/* What preparing has to know of an instruction. How it is computed is in the tables of tile_*.c, by
- * the same codes; an instruction without a loop there is refused. */
+/* Properties of an instruction for preparing. Its loops are in the tables of tile_*.c, by the same
+ * codes; an instruction without a loop there is refused. */
 static const struct {
   uint8_t operands, cost;
   bool asks; /* the result is a truth value about operands of another type, whose loops are used */
@@ -237,7 +238,7 @@ static void find_lifetimes(preparation *p) {
     p->last_use[output->value] = UINT16_MAX; /* until all steps are done */
     cpu_step *definition = &result->step[output->defined_at];
     if (output->same_type && definition->direct_output < 0) definition->direct_output = (int16_t)k;
-    /* With several outputs, the store of one may overwrite an input that another hands through. */
+    /* With several outputs, storing one may overwrite an input that another passes through. */
     if (result->output_count > 1 && definition->kind == CPU_STEP_LOAD) definition->in_place = false;
   }
   for (uint16_t i = 0; i < result->step_count; i++) {
@@ -268,7 +269,7 @@ static void assign_slots(preparation *p) {
     }
     const bool stored = step->kind != CPU_STEP_CONSTANT;
     p->slot[step->result] = stored ? take_slot(p, step->result_bytes == 8) : NO_VALUE;
-    /* A result that nothing reads cannot occur: steps are needed, and outputs live on. */
+    /* Unused results cannot occur: all steps are needed, and outputs stay live. */
   }
 }
 
@@ -333,7 +334,7 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
                                    uint32_t input_count, const compute_dtype *inputs,
                                    uint32_t output_count, const compute_dtype *outputs,
                                    cpu_program **result) {
-  /* What "no program" means, spelled out. */
+  /* An explicit program equivalent to "no program". */
   static const compute_dtype computing[CPU_TYPE_COUNT] = {COMPUTE_F64, COMPUTE_F32, COMPUTE_I64,
                                                           COMPUTE_I32, COMPUTE_BOOL};
   const uint16_t zero = 0;
@@ -363,6 +364,7 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
                      .outputs = outputs,
                      .result = prepared};
   status = prepare(p);
+  cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
 done:
   cpu_release(device, p);
   if (status)

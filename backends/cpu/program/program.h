@@ -10,11 +10,12 @@
 
 #include "core/cpu.h"
 #include "core/nest.h"
+#include "program/isa/finish_table.h"
 #include "program/isa/tile_table.h"
 
 typedef struct cpu_program cpu_program;
 
-/* What one run works on. Strides are in elements, per step along the tile; 0 repeats one element.
+/* The tile of one run. Strides are in elements, per step along the tile; 0 repeats one element.
  */
 typedef struct cpu_tile {
   int64_t count; /* 1 … tile_elements */
@@ -48,14 +49,14 @@ int64_t cpu_program_tile_elements(const cpu_program *program);
 /* Whether the program does nothing but store input 0 in the same dtype. */
 bool cpu_program_is_identity(const cpu_program *program);
 
-/* Runs one tile. With `stream`, dense outputs that are 64-byte aligned are written past the cache;
- * the caller issues cpu_stream_fence afterwards, once per task. */
+/* Runs one tile. With `stream`, dense outputs that are 64-byte aligned use non-temporal stores; the
+ * caller issues cpu_stream_fence afterwards, once per task. */
 void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
                      bool stream);
 void cpu_stream_fence(void);
 
-/* Runs a line of any length ≥ 1, tile by tile: `tile` describes its beginning, all but `count`, and
- * is changed. `pace` is how far the tile's coordinate goes from element to element. */
+/* Runs a line of any length ≥ 1, tile by tile: `tile` describes its beginning, except `count`, and
+ * is modified. `pace` is the increment of the tile's coordinate per element. */
 void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t length, int64_t pace,
                           cpu_scratch *scratch, bool stream);
 
@@ -63,15 +64,16 @@ void cpu_program_run_line(const cpu_program *program, cpu_tile *tile, int64_t le
 
 enum { CPU_BOX_RANK = 4 };
 
-/* What an epilogue runs over: a box of finished values (the program's input 0), which are still in
- * a cache of this core, and the same elements of all other operands. Steps are in elements. */
+/* The operands of an epilogue: a box of finished values (the program's input 0), which are still in
+ * this core's cache, and the same elements of all other operands. Steps are in elements. */
 typedef struct cpu_box {
   const cpu_program *program;
   int32_t rank;                         /* 1 … CPU_BOX_RANK */
   int64_t count[CPU_BOX_RANK];          /* each at least 1 */
-  int32_t dimension[CPU_BOX_RANK];      /* of the space: where coordinates count, */
+  int32_t dimension[CPU_BOX_RANK];      /* of the space: the dimension of coordinates, */
   int64_t pace[CPU_BOX_RANK];           /* and by how much */
-  int64_t coordinate[COMPUTE_MAX_RANK]; /* of the first element; not looked at unless asked for */
+  int64_t coordinate[COMPUTE_MAX_RANK]; /* of the first element; only used if the program needs
+                                         * it */
   int64_t position, position_step[CPU_BOX_RANK];
   const unsigned char *input[COMPUTE_MAX_OPERANDS]; /* the first element */
   int64_t input_step[COMPUTE_MAX_OPERANDS][CPU_BOX_RANK];
@@ -79,20 +81,20 @@ typedef struct cpu_box {
   int64_t output_step[COMPUTE_MAX_OPERANDS][CPU_BOX_RANK];
 } cpu_box;
 
-/* Whether dimension d + 1 continues along dimension d without a gap, as far as the program can
- * tell, for outputs and for the inputs from number `first` on. */
+/* Whether dimensions d and d + 1 can be merged, for the program, outputs and the inputs from number
+ * `first` on. */
 bool cpu_box_continues(const cpu_box *box, int32_t d, uint32_t first);
 
-/* Makes one dimension of the last ones as long as they continue each other. */
+/* Merges the last dimensions as far as possible. */
 void cpu_box_merge(cpu_box *box);
 
-/* Runs the program in lines along dimension `along`: each has a price of its own, so that long ones
- * are best. */
+/* Runs the program in lines along dimension `along`: each has a fixed cost, so long ones are
+ * best. */
 void cpu_box_run(const cpu_box *box, int32_t along);
 
-/* ---- Inside of a prepared program ------------------------------------------------------------ */
+/* ---- Internals of a prepared program --------------------------------------------------------- */
 
-/* A prepared program: steps over values, each value with a place to live. */
+/* A prepared program: steps over values, each value with a location. */
 
 /* Instructions, and one conversion for every output. */
 #define CPU_MAX_VALUES (COMPUTE_MAX_INSTRUCTIONS + COMPUTE_MAX_OPERANDS)
@@ -132,8 +134,17 @@ typedef struct cpu_program_output {
   cpu_store_loop store;
 } cpu_program_output;
 
+/* A program as one loop (finish.h): the inputs that are added to input 0, a, b and c of
+ * finish_table.h, −1 for none, and the limits. */
+typedef struct cpu_finish {
+  const cpu_finish_table *loops; /* NULL: the program is not of that form */
+  int16_t input[3];              /* a, b and c of finish_table.h, −1 for none */
+  float low, zero, high;
+} cpu_finish;
+
 struct cpu_program {
   const cpu_tile_table *table;
+  cpu_finish finish;
   uint32_t input_count, output_count, step_count;
   int64_t chunk; /* elements that the registers have room for */
   int64_t tile_elements;
@@ -141,7 +152,7 @@ struct cpu_program {
   bool identity;
   uint32_t cost;   /* see cpu_program_cost */
   uint32_t places; /* see cpu_program_places */
-  /* The last step that may read input i where it lies. */
+  /* The last step that may read input i in place. */
   uint16_t input_last_use[COMPUTE_MAX_OPERANDS];
   uint8_t input_bytes[COMPUTE_MAX_OPERANDS];
   cpu_program_output output[COMPUTE_MAX_OPERANDS];
@@ -151,7 +162,7 @@ struct cpu_program {
 /* Rough work per element in units of one simple vector instruction. */
 uint32_t cpu_program_cost(const cpu_program *program);
 
-/* Which of position and coordinates the program asks for: bit d for dimension d, bit 31 for the
+/* Which of position and coordinates the program uses: bit d for dimension d, bit 31 for the
  * position. */
 uint32_t cpu_program_places(const cpu_program *program);
 #define CPU_PLACES_POSITION (1u << 31)
@@ -173,8 +184,8 @@ static inline uint32_t cpu_type_bytes(cpu_type type) {
 /* The prologue or the epilogue of a REDUCE or ROW kernel: a program together with the operands it
  * reads and writes, ready to run along one dimension of a loop nest.
  *
- * The space of such a kernel is the product of two nests. Between the stages stand plain dense
- * values of one type: a prologue writes them, an epilogue reads them as its input 0. */
+ * The space of such a kernel is the product of two nests. Between the stages there are dense values
+ * of one type: a prologue writes them, an epilogue reads them as its input 0. */
 
 typedef struct cpu_stage {
   cpu_program *program;
@@ -186,8 +197,8 @@ typedef struct cpu_stage {
   int32_t position; /* operand number of the row-major position; −1 if the program needs none */
   bool epilogue;
   bool identity;    /* the values themselves, in the same dtype */
-  bool coordinates; /* the program asks for them: dimensions must not be merged */
-  bool positions;   /* the program asks for them: set `position` */
+  bool coordinates; /* the program uses them: dimensions must not be merged */
+  bool positions;   /* the program uses them: set `position` */
 } cpu_stage;
 
 /* `value` is the type between the stages. The caller releases the stage even when this fails. */

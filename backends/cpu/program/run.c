@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs prepared programs over tiles.
  *
- * Each step is one call of a vector loop. Where its operands lie is decided as the tile goes: dense
- * inputs are read where they are; an operand that is the same for the whole tile (a constant, an
- * input with stride 0, whatever was computed from such) is one element, so that its work is done
- * once and the loops broadcast it from a register of the processor; a result goes straight to a
- * dense output where nothing can read what is overwritten. */
+ * Each step is one call of a vector loop. The location of its operands is decided for each tile:
+ * dense inputs are read in place; an operand that is constant over the tile (a constant, an input
+ * with stride 0, or a value computed from such) is one element, so that it is computed once and the
+ * loops broadcast it from a register; a result is written straight to a dense output if no later
+ * step reads what is overwritten. */
 #include <string.h>
 
 #include "program.h"
@@ -40,7 +40,7 @@ static void *output_at(const chunk *c, uint32_t output) {
   return (unsigned char *)c->tile->output[output] + bytes * c->start;
 }
 
-/* Where a dense result of this step goes. */
+/* The destination of a dense result of this step. */
 static void *result_place(const chunk *c, const cpu_step *step) {
   if (step->direct_output >= 0 && (c->direct >> step->direct_output & 1))
     return output_at(c, (uint32_t)step->direct_output);
@@ -150,7 +150,7 @@ static void store_output(const chunk *c, uint32_t index, const views *v) {
 }
 
 /* Outputs that may be written by the step that makes them: dense ones of the value's own type, if
- * no later step reads an input that lies in the same place. */
+ * no later step reads an input at the same address. */
 static uint32_t direct_outputs(const cpu_program *program, const cpu_tile *tile, bool stream) {
   uint32_t direct = 0;
   if (stream) return 0;
@@ -165,7 +165,7 @@ static uint32_t direct_outputs(const cpu_program *program, const cpu_tile *tile,
   return direct;
 }
 
-/* Asks for a share of the inputs that the next chunk will read. */
+/* Prefetches a part of the next chunk's inputs. */
 static void prefetch_share(const chunk *c, uint32_t share) {
   const cpu_program *program = c->program;
   for (uint32_t k = 0; k < program->input_count; k++) {

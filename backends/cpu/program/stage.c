@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prologues and epilogues: from points of two nests, or boxes of finished values, to lines of the
  * interpreter. */
+#include "program/finish.h"
 #include "program.h"
 
 static void scan(const compute_program *program, cpu_stage *stage) {
@@ -164,6 +165,7 @@ static void place_tile(const cpu_box *box, const int64_t *index, cpu_tile *tile)
 
 void cpu_box_run(const cpu_box *box, int32_t along) {
   const cpu_program *program = box->program;
+  if (cpu_finish_run(&program->finish, box, along)) return;
   cpu_scratch scratch;
   cpu_tile tile;
   int64_t index[CPU_BOX_RANK] = {0};

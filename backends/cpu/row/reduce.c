@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* REDUCE: any mix of kept and reduced dimensions, strides, programs and combinations.
  *
- * The space is two nests, the kept dimensions and the reduced ones, cut into tiles (`width`
+ * The space is two nests, the kept dimensions and the reduced ones, divided into tiles (`width`
  * elements along the last kept dimension) and chunks (`length` elements along the last reduced
- * one). A tile meets one chunk after the other; each gives a vector of partial results, and these
- * are combined pairwise, as a binary counter carries, so that the rounding error of a sum grows
- * with the logarithm of its length. Inside a chunk the elements run along whichever dimension lies
- * better in memory:
+ * one). A tile processes its chunks in sequence; each gives a vector of partial results, which are
+ * combined pairwise, like the carries of a binary counter, so that the rounding error of a sum
+ * grows with the logarithm of its length. Inside a chunk the loop runs along whichever dimension is
+ * better for memory access:
  *
  *   rows      along the reduced dimension: each line of the panel folds to one value
  *   columns   along the kept dimension: lines are added to each other as vectors
  *
- * Elements are read in place where they have the accumulating type already and lie side by side;
+ * Elements are read in place if they already have the accumulating type and are contiguous;
  * otherwise the prologue first writes a panel that fits the L1 cache.
  *
- * Tiles are shared out over the threads. Where there are too few, the chunks of a tile are split as
- * well, and a second pass combines the splits in order. All of that depends on sizes and the number
- * of threads alone: the same input gives the same bits. */
+ * Threads share the tiles. If there are too few, the chunks of a tile are split as well, and a
+ * second pass combines the splits in order. All of this depends only on sizes and the number of
+ * threads: the same input gives the same bits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@
 #include "core/nest.h"
 
 enum {
-  LONGEST = 1 << 14, /* elements of a chunk that are folded where they lie */
+  LONGEST = 1 << 14, /* elements of a chunk that are folded in place */
   PANEL = 2048,      /* values that a prologue writes before they are folded */
   WIDEST = 1024,     /* columns of a tile */
   NARROWEST = 256,   /* columns that a tile keeps when tiles are short */
@@ -42,7 +42,7 @@ typedef struct reduce_kernel {
   int32_t position;         /* operand: row-major position in the reduced dimensions */
   uint32_t value_bytes;
   bool columns; /* tiles run along the kept dimension */
-  bool direct;  /* no prologue: elements are folded where they lie */
+  bool direct;  /* no prologue: elements are folded in place */
   bool flat;    /* neighbouring lines follow each other for every operand of the prologue */
   int64_t kept_count, reduced_count; /* 0 if any size is */
   int64_t width, tiles_per_line, tiles;
@@ -64,7 +64,7 @@ typedef struct launch {
   unsigned char *partials; /* a slot for every split of every tile */
 } launch;
 
-/* What one worker does now. */
+/* A worker's current job. */
 typedef struct job {
   const launch *launch;
   cpu_scratch *scratch;
@@ -211,7 +211,7 @@ static void fold_tile(job *j, int64_t begin, int64_t end) {
           j->kept_count);
 }
 
-/* Hands a tile's results to the epilogue. */
+/* Passes a tile's results to the epilogue. */
 static void store_tile(job *j, slot from) {
   const reduce_kernel *kernel = j->launch->kernel;
   static const cpu_walk start = {{0}, {0}};
@@ -288,8 +288,8 @@ static compute_status reduce_run(const cpu_kernel *head, void *const *pointers) 
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
-/* How slowly the prologue's inputs come in when a tile runs along dimension d: about the cycles per
- * element, with the cost of starting a line spread over its length. */
+/* The cost of reading the prologue's inputs when a tile runs along dimension d: about the cycles
+ * per element, with the cost of starting a line spread over its length. */
 static int64_t cost_along(const reduce_kernel *kernel, const cpu_nest *nest, int32_t d) {
   /* Few columns whose lines follow each other are folded like one long line. */
   const bool gapless = nest == &kernel->kept && kernel->fold && kernel->prologue.identity &&
@@ -390,7 +390,7 @@ static void choose_direction(reduce_kernel *kernel) {
   kernel->flat = !kernel->direct && lines_are_flat(kernel, along, across);
 }
 
-/* Pieces of at most `longest`, nearly equal, whole cache lines where they can be. */
+/* Nearly equal pieces of at most `longest`, in whole cache lines if possible. */
 static int64_t even_pieces(int64_t length, int64_t longest) {
   if (length <= longest) return cpu_max(length, 1);
   const int64_t piece = cpu_divide_up(length, cpu_divide_up(length, longest));
@@ -402,7 +402,7 @@ static void choose_extents(reduce_kernel *kernel) {
   const int64_t reduced = cpu_nest_length(&kernel->reduced);
   const int64_t tile = kernel->direct ? LONGEST : cpu_min(PANEL, kernel->prologue.tile_elements);
   if (kernel->columns) {
-    /* Lines of a chunk are added up one after the other: few, unless they are very short. */
+    /* Lines of a chunk are summed sequentially: few, unless they are very short. */
     kernel->width = even_pieces(kept, cpu_min(WIDEST, tile));
     const int64_t most = kernel->direct ? cpu_max(64, 1024 / kernel->width) : PANEL / kernel->width;
     kernel->length = cpu_max(1, cpu_min(reduced, most));
@@ -423,7 +423,7 @@ static void count_pieces(reduce_kernel *kernel) {
       kernel->reduced_count ? kernel->reduced_count / reduced * kernel->chunks_per_line : 0;
 }
 
-/* Shares the tiles out, narrowing and then splitting them while there are too few. */
+/* Distributes the tiles, narrowing and then splitting them while there are too few. */
 static void choose_tasks(reduce_kernel *kernel, int32_t threads) {
   int64_t total;
   if (__builtin_mul_overflow(kernel->kept_count, kernel->reduced_count, &total)) total = INT64_MAX;
@@ -469,7 +469,7 @@ static const cpu_reduce_loops *loops_of(const cpu_isa *isa, compute_dtype type) 
                               : CPU_PICK_NUMBER(isa, cpu_reduce, type);
 }
 
-/* Truth values have maximum and minimum only. */
+/* Bool has only maximum and minimum. */
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
   const compute_dtype type = descriptor->accumulate;
   const compute_combine combine = compute_reduce_of(descriptor)->combine;
@@ -519,5 +519,9 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   return COMPUTE_OK;
 }
 
-const cpu_kind cpu_reduce_kind = {"reduce", refuse_descriptor, sizeof(reduce_kernel),
-                                  prepare,  reduce_run,        reduce_clear};
+const cpu_kind cpu_reduce_kind = {.name = "reduce",
+                                  .refuse = refuse_descriptor,
+                                  .bytes = sizeof(reduce_kernel),
+                                  .prepare = prepare,
+                                  .run = reduce_run,
+                                  .clear = reduce_clear};

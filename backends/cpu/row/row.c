@@ -2,20 +2,20 @@
 /* ROW: softmax, log-softmax and normalize over the last dimension.
  *
  * The rows are one loop nest, the positions along a row another. Rows are handled in groups: one
- * row at a time where its elements lie side by side ("single"), or some neighbouring rows at once
- * where those lie side by side instead, or where rows are very short ("wide"). A row is cut into
- * blocks that fit the L2 cache. Every block gives two statistics for every row,
+ * row at a time if its elements are contiguous ("single"), or several neighbouring rows at once if
+ * those are contiguous instead, or if rows are very short ("wide"). A row is divided into blocks
+ * that fit the L2 cache. Every block gives two statistics for every row,
  *
  *   softmax, log-softmax   its largest element, and the sum of exp(x − largest)
  *   normalize              its mean, and the sum of squared differences from it
  *
- * which are merged over the blocks; then every block is finished with the merged ones. A row of one
- * block, the usual case, is thus read from memory once. Softmax keeps the exponentials of the first
+ * which are merged over the blocks; then every block is finished with the merged ones. So a row of
+ * one block, the usual case, is read from memory once. Softmax keeps the exponentials of the first
  * half (in the output if that takes plain values, else in a buffer) unless the row has several
  * blocks and only a buffer: then it computes them again.
  *
- * Many groups are shared out over the threads whole; of few, the blocks are. Blocks depend on sizes
- * and the number of threads alone, and are merged in order: the same input gives the same bits. */
+ * Threads share whole groups if there are many, otherwise their blocks. Blocks depend only on sizes
+ * and the number of threads, and are merged in order: the same input gives the same bits. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,8 +30,8 @@ enum {
   SHORT_ROW = 32, /* rows below this length are handled in wide groups */
   NARROWEST = 16, /* rows of a wide group, if there are as many: a cache line */
   WIDEST = 512,
-  GROUP = 1 << 12,       /* elements of a single group: more rows spread its cost no further */
-  SHORTEST_BLOCK = 8192, /* elements that are worth a task of their own */
+  GROUP = 1 << 12, /* elements of a single group: more rows would not amortise its cost further */
+  SHORTEST_BLOCK = 8192, /* elements that are worth a separate task */
   WORK = 1 << 14,        /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4
 };
@@ -46,10 +46,10 @@ typedef struct row_kernel {
   double epsilon;
   uint32_t value_bytes;
   bool wide;          /* panels run across rows, not along them */
-  bool direct_input;  /* elements are read where they lie */
-  bool direct_output; /* results are written where they belong */
-  bool stream;        /* past the caches */
-  bool split;         /* the blocks of a group are shared out, not the groups */
+  bool direct_input;  /* elements are read in place */
+  bool direct_output; /* results are written in place */
+  bool stream;        /* non-temporal stores */
+  bool split;         /* threads share the blocks of a group, not the groups */
   int64_t row_count, length;
   int64_t width, groups_per_line, groups;
   int64_t block, blocks;
@@ -65,7 +65,7 @@ typedef struct launch {
   unsigned char *statistics; /* of every worker, or of every group if split */
 } launch;
 
-/* What one worker does now. */
+/* A worker's current job. */
 typedef struct job {
   const launch *launch;
   cpu_scratch *scratch;
@@ -76,7 +76,7 @@ typedef struct job {
   cpu_place place;
 } job;
 
-/* What the merged vectors mean: normalize and softmax end in (x − shift) · factor + offset,
+/* The meaning of the merged vectors: normalize and softmax end in (x − shift) · factor + offset,
  * log-softmax in x − shift − offset. */
 enum { SHIFT = 0, FACTOR = 1, OFFSET = 2, MERGED = 3 };
 
@@ -97,13 +97,12 @@ static void set_place(job *j, int64_t row, int64_t position) {
                 (cpu_position){&kernel->along, &start, position});
 }
 
-/* Step of a panel that lies densely in a buffer for blocks of this length. */
+/* Step of a dense panel in a buffer for blocks of this length. */
 static int64_t dense_step(const row_kernel *kernel, int64_t length) {
   return kernel->wide ? kernel->width : length;
 }
 
-/* Runs a stage over `length` positions of `rows` rows, line after line, with values that lie `step`
- * apart. */
+/* Runs a stage over `length` positions of `rows` rows, line by line, with values `step` apart. */
 static void run_stage(job *j, const cpu_stage *stage, int64_t row, int64_t rows, int64_t first,
                       int64_t length, unsigned char *values, int64_t step) {
   const row_kernel *kernel = j->launch->kernel;
@@ -130,7 +129,7 @@ static int64_t block_length(const row_kernel *kernel, int64_t block) {
   return left < kernel->block ? left : kernel->block;
 }
 
-/* A panel whose source are a block's elements: where they lie, or in the buffer. */
+/* A panel whose source is a block's elements: in place, or in the buffer. */
 static cpu_row_panel read_block(job *j, int64_t block) {
   const row_kernel *kernel = j->launch->kernel;
   const int64_t first = block * kernel->block;
@@ -161,13 +160,13 @@ static void aim_at_output(job *j, int64_t block, cpu_row_panel *panel) {
   panel->target_step = cpu_nest_step(across(kernel), output);
 }
 
-/* What was written becomes what is read. */
+/* The target becomes the source. */
 static void turn(cpu_row_panel *panel) {
   panel->source = panel->target;
   panel->source_step = panel->target_step;
 }
 
-/* ---- The two halves of a block, and what lies between -------------------------------------- */
+/* ---- The two halves of a block, and merging in between ------------------------------------- */
 
 /* Whether softmax's exponentials outlive the first half: the output or the buffer holds them. */
 static bool keeps_exponentials(const row_kernel *kernel) {
@@ -217,8 +216,8 @@ static void merge_moments(const job *j, int64_t row) {
   merged_statistic(j, OFFSET)[row] = (shift - mean) * factor;
 }
 
-/* A row of nothing but −infinity, and one with +infinity in it, is NaN throughout, as the formula
- * says; a NaN among its elements has made one of the totals NaN. */
+/* A row of only −infinity, and one with +infinity in it, is NaN throughout, as the formula says; a
+ * NaN among its elements has made one of the totals NaN. */
 static void merge_exponentials(const job *j, int64_t row) {
   const row_kernel *kernel = j->launch->kernel;
   double peak = block_statistic(j, 0, 0)[row], total = block_statistic(j, 0, 1)[row];
@@ -258,8 +257,8 @@ static void apply(const job *j, const cpu_row_panel *panel, int64_t row, const t
     loops->scale(panel, t->shift + row, t->factor + row, t->offset + row);
 }
 
-/* Positions of the first tile of a row: where outputs are streamed, those up to the first whole
- * cache line of the output. */
+/* Positions of the first tile of a row: if outputs are streamed, those up to the first whole cache
+ * line of the output. */
 static int64_t first_tile(job *j, int64_t row, int64_t position) {
   const row_kernel *kernel = j->launch->kernel;
   const int32_t output = kernel->epilogue.first_output;
@@ -298,7 +297,7 @@ static void store_through_tiles(job *j, int64_t block, const cpu_row_panel *pane
 }
 
 /* The output holds a block's exponentials relative to the block's own peak: makes that its panel,
- * and sets `relative` to the factor that is left to apply. */
+ * and sets `relative` to the remaining factor. */
 static void take_up_exponentials(job *j, int64_t block, cpu_row_panel *panel, double *relative) {
   static const double zeros[WIDEST];
   const row_kernel *kernel = j->launch->kernel;
@@ -450,7 +449,8 @@ static void build_nests(row_kernel *kernel, const compute_kernel_descriptor *des
   cpu_nest_finish(&kernel->rows);
 }
 
-/* How many inputs and outputs lie side by side, or repeat, along the last dimension of a nest. */
+/* The number of inputs and outputs that are contiguous, or repeat, along the last dimension of a
+ * nest. */
 static int count_dense(const row_kernel *kernel, const cpu_nest *nest) {
   const int32_t operands = kernel->epilogue.first_output + kernel->epilogue.outputs;
   int dense = 0;
@@ -476,7 +476,7 @@ static void choose_direction(row_kernel *kernel) {
                           (cpu_nest_step(nest, output) == 1 || single_element);
 }
 
-/* Blocks that fit a quarter of the L2 cache: beside them lie the buffer or the output. */
+/* Blocks that fit a quarter of the L2 cache, together with the buffer or the output. */
 static void choose_extents(row_kernel *kernel) {
   const cpu_device *device = kernel->head.device;
   const int64_t cache =
@@ -512,7 +512,7 @@ static void choose_tasks(row_kernel *kernel) {
     count_groups(kernel);
   }
   if (threads > 1 && kernel->groups < 2 * threads && kernel->groups < wanted) {
-    /* Too few groups to share out. */
+    /* Too few groups for the threads. */
     const int64_t positions = cpu_max(1, SHORTEST_BLOCK / kernel->width);
     const int64_t most = kernel->length / positions;
     kernel->blocks = cpu_max(kernel->blocks, cpu_min(cpu_divide_up(wanted, kernel->groups), most));
@@ -533,7 +533,7 @@ static void choose_memory(row_kernel *kernel) {
   kernel->statistics_bytes = cpu_whole_lines(vectors * vector);
 }
 
-/* Larger than half of the last cache: it would only push out what is needed next. */
+/* Larger than half of the last cache: it would only evict what is needed next. */
 static bool output_exceeds_cache(const row_kernel *kernel) {
   int64_t bytes, values;
   const int32_t output = kernel->epilogue.first_output;
@@ -602,5 +602,9 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return descriptor->rank < 1 ? "there is no dimension for rows" : NULL;
 }
 
-const cpu_kind cpu_row_kind = {"row",   refuse_descriptor, sizeof(row_kernel),
-                               prepare, row_run,           row_clear};
+const cpu_kind cpu_row_kind = {.name = "row",
+                               .refuse = refuse_descriptor,
+                               .bytes = sizeof(row_kernel),
+                               .prepare = prepare,
+                               .run = row_run,
+                               .clear = row_clear};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* SCAN: running sums, products, maxima and minima along the last dimension.
  *
- * Rows run one by one where their elements lie side by side, or some neighbouring rows at once
- * ("wide") where those do. Every row is cut into blocks of a fixed length. A block's own running
- * fold is combined with the fold of the blocks before it, which is the folds of each, combined in
- * order: the bits do not depend on who computes which block. Many groups of rows are shared out
- * whole; of few long ones, blocks are: once for the blocks' folds, again for the results. */
+ * Rows are processed one by one if their elements are contiguous, or several neighbouring rows at
+ * once ("wide") if those are. Every row is divided into blocks of a fixed length. A block's own
+ * prefix fold is combined with the fold of the blocks before it, which is their folds combined in
+ * order: the bits do not depend on which thread computes which block. Threads share whole groups of
+ * rows if there are many, otherwise blocks: once for the blocks' folds, again for the results. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 enum {
   SOURCE = 0,
   RESULT = 1,
-  NARROWEST = 8, /* rows side by side, or it does not pay to take them together */
+  NARROWEST = 8, /* minimum neighbouring rows for processing them together */
   WIDEST = 512,
   WORK = 1 << 14, /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4
@@ -48,7 +48,7 @@ typedef struct scan_buffers {
   _Alignas(64) unsigned char carry[WIDEST * 8];
 } scan_buffers;
 
-/* Some rows side by side, or one. */
+/* Several neighbouring rows, or one. */
 typedef struct group {
   const unsigned char *source;
   unsigned char *result;
@@ -186,7 +186,7 @@ static void finish_task(void *argument, int64_t task, int32_t worker) {
   do_block(l, &g, block, true, &b);
 }
 
-/* Every block's fold becomes that of the blocks before it. */
+/* Replaces every block's fold by that of the blocks before it. */
 static void chain_folds(const launch *l) {
   const scan_kernel *kernel = l->kernel;
   scan_buffers b;
@@ -289,8 +289,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   }
   snprintf(kernel->head.description, sizeof kernel->head.description, "running %s %s, %s%s",
            names[compute_scan_of(descriptor)->combine], device->isa->name,
-           kernel->wide ? "rows side by side" : "along rows",
-           kernel->split ? ", blocks shared out" : "");
+           kernel->wide ? "neighbouring rows" : "along rows",
+           kernel->split ? ", blocks in parallel" : "");
   return COMPUTE_OK;
 }
 
@@ -304,5 +304,8 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   return NULL;
 }
 
-const cpu_kind cpu_scan_kind = {"scan",  refuse_descriptor, sizeof(scan_kernel),
-                                prepare, scan_run,          NULL};
+const cpu_kind cpu_scan_kind = {.name = "scan",
+                                .refuse = refuse_descriptor,
+                                .bytes = sizeof(scan_kernel),
+                                .prepare = prepare,
+                                .run = scan_run};

@@ -30,8 +30,8 @@ static const space_order plain_order = {OWN_RANK, OWN_RANK, {0, 1, 2, 3}};
 typedef struct window_kernel {
   generation *g;
   const compute_window_attributes *w;
-  uint32_t own; /* inputs before those of the epilogue */
-  bool max, places;
+  uint32_t own;     /* inputs before those of the epilogue */
+  bool max, places; /* of maxima; looked up */
   emit_function epilogue;
   emit_space space;
 } window_kernel;
@@ -64,13 +64,28 @@ static void measure(window_kernel *k) {
   for (int i = 0; i < 2; i++) {
     const double reach = (double)w->result_size[i] * (double)w->stride[i] +
                          (double)w->size[i] * (double)w->dilation[i] + (double)w->data_size[i] +
-                         2 * (double)w->padding[i] + (double)w->stride[i];
+                         2 * (double)w->padding[i] + (double)w->padding_more[i] +
+                         (double)w->stride[i];
     if (reach > more) more = reach;
   }
   sweep_measure(k->g, more);
 }
 
 /* ---- Text ---------------------------------------------------------------------------------- */
+
+/* What a window without an element becomes: also of integers that are folded in a wider type. */
+static void define_start(window_kernel *k) {
+  text_buffer *text = &k->g->definitions;
+  const compute_dtype dtype = k->g->descriptor->inputs[0].dtype;
+  if (k->max && dtype_is_narrow(dtype)) {
+    int64_t least;
+    uint64_t most;
+    dtype_limits(dtype, &least, &most);
+    emit_define_number(text, "WINDOW_START", least);
+  } else {
+    emit_define(text, "WINDOW_START", k->max ? emit_lowest(k->g->descriptor->accumulate) : "0");
+  }
+}
 
 static void define(window_kernel *k) {
   generation *g = k->g;
@@ -81,9 +96,10 @@ static void define(window_kernel *k) {
   emit_define_number(text, "WINDOW_DILATED", w->dilation[0] > 1 || w->dilation[1] > 1);
   emit_define_number(text, "WINDOW_COUNT_PADDING", w->count_padding);
   emit_define_number(text, "WINDOW_IS_MAX", k->max);
-  emit_define(text, "WINDOW_START", k->max ? emit_lowest(type) : "0");
+  define_start(k);
   emit_define(text, "WINDOW_FOLD(a, b)",
-              k->max ? "((((a) > (b)) | ((a) != (a))) ? (a) : (b))" : "((a) + (b))");
+              k->max ? "((((a) > (b)) | WINDOW_IS_NAN(a)) ? (a) : (b))" : "((a) + (b))");
+  emit_define(text, "WINDOW_IS_NAN(a)", dtype_is_float(type) ? "((a) != (a))" : "0");
   for (uint32_t i = 0; i < k->own; i++) {
     char head[32], name[16];
     snprintf(head, sizeof head, "ELEMENT%" PRIu32 "(place)", i);
@@ -95,10 +111,11 @@ static void define(window_kernel *k) {
 }
 
 static void add_fields(window_kernel *k, emit_launch *launch) {
-  static const char *const names[2][8] = {
-      {"data_rows", "rows", "size_h", "stride_h", "dilation_h", "padding_h", "in0_h", "in1_h"},
-      {"data_columns", "columns", "size_v", "stride_v", "dilation_v", "padding_v", "in0_v",
-       "in1_v"}};
+  static const char *const names[2][9] = {{"data_rows", "rows", "size_h", "stride_h", "dilation_h",
+                                           "padding_h", "behind_h", "in0_h", "in1_h"},
+                                          {"data_columns", "columns", "size_v", "stride_v",
+                                           "dilation_v", "padding_v", "behind_v", "in0_v",
+                                           "in1_v"}};
   generation *g = k->g;
   const compute_window_attributes *w = k->w;
   for (int i = 0; i < 2; i++) {
@@ -108,8 +125,9 @@ static void add_fields(window_kernel *k, emit_launch *launch) {
     emit_field_index(g, launch, names[i][3], w->stride[i]);
     emit_field_index(g, launch, names[i][4], w->dilation[i]);
     emit_field_index(g, launch, names[i][5], w->padding[i]);
+    emit_field_index(g, launch, names[i][6], w->padding[i] + w->padding_more[i]);
     for (uint32_t j = 0; j < k->own; j++)
-      emit_field_index(g, launch, names[i][6 + j], g->descriptor->inputs[j].stride[2 + i]);
+      emit_field_index(g, launch, names[i][7 + j], g->descriptor->inputs[j].stride[2 + i]);
   }
 }
 
@@ -145,7 +163,7 @@ static void note_places(window_kernel *k) {
   if (!launch) return;
   emit_workspace(g, launch, "places", g->wide ? "i64" : "i32", bytes, 0, true);
   emit_template(g, &launch->body, "window_places");
-  text_add(&launch->body, "}\n");
+  text_add(&launch->body, "places[at] = found;\n}\n");
   g->workspace_bytes = (uint64_t)count * bytes;
 }
 
@@ -160,7 +178,13 @@ static void fold_windows(window_kernel *k) {
   if (k->places)
     emit_workspace(g, launch, "places", g->wide ? "i64" : "i32", g->wide ? 8 : 4, 0, false);
   emit_define_number(text, "WINDOW_PLACES", k->places);
-  emit_template(g, text, by_data ? "window_gradient" : "window_fold");
+  if (k->w->operation == COMPUTE_WINDOW_ARGMAX) {
+    emit_template(g, text, "window_places");
+    text_add(text, "const i64 folded = found < 0 ? -1 : (i64)at_plane * ((i64)shape.data_rows * "
+                   "shape.data_columns) + found;\n");
+  } else {
+    emit_template(g, text, by_data ? "window_gradient" : "window_fold");
+  }
   emit_apply(g, text, &k->epilogue, "folded", "at_$");
   text_add(text, "}\n");
 }
@@ -192,13 +216,15 @@ static compute_status choose(window_kernel *k) {
 static compute_status emit(generation *g) {
   const compute_kernel_descriptor *d = g->descriptor;
   const compute_window_attributes *w = compute_window_of(d);
-  window_kernel k = {.g = g, .w = w, .max = w->operation == COMPUTE_WINDOW_MAX};
+  const bool place = w->operation == COMPUTE_WINDOW_ARGMAX;
+  window_kernel k = {.g = g, .w = w, .max = w->operation != COMPUTE_WINDOW_AVERAGE};
   k.own = w->by_data && k.max ? 2 : 1;
   for (int i = 0; i < OWN_RANK; i++)
     if (d->size[i] == 0) return COMPUTE_OK;
   const compute_status status = choose(&k);
   if (status) return status;
-  emit_program(g, &k.epilogue, "epilogue", &d->epilogue, d->accumulate, k.own, d->input_count);
+  emit_program(g, &k.epilogue, "epilogue", &d->epilogue, place ? COMPUTE_I64 : d->accumulate, k.own,
+               d->input_count);
   begin_space(&k, &k.space, d->size);
   space_add_function(&k.space, d, &k.epilogue, &plain_order, OWN_RANK);
   space_add_outputs_in_order(&k.space, d, &plain_order);
@@ -208,7 +234,10 @@ static compute_status emit(generation *g) {
   define(&k);
   if (k.places) note_places(&k);
   fold_windows(&k);
-  snprintf(g->text, sizeof g->text, "%s pooling%s%s, groups of %u", k.max ? "max" : "average",
+  snprintf(g->text, sizeof g->text, "%s pooling%s%s, groups of %u",
+           place   ? "argmax"
+           : k.max ? "max"
+                   : "average",
            w->by_data ? ", gradient" : "", k.places ? " by noted places" : "",
            (unsigned)g->tuning.group_x);
   return COMPUTE_OK;

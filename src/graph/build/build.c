@@ -66,9 +66,9 @@ bool build_domain(compute_graph *graph, const char *operation, graph_domain doma
   }
   const bool ordered = domain == DOMAIN_ORDERED || domain == DOMAIN_ORDERED_INTEGER;
   if (ordered && dtype == COMPUTE_U64) {
-    return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
-                        "u64 computes as i64, which orders values of 2^63 and more otherwise; cast "
-                        "to i64");
+    return graph_refuse(
+        graph, COMPUTE_ERROR_DTYPE, operation,
+        "u64 computes as i64, which orders values from 2^63 on differently; cast to i64");
   }
   if (!fits) {
     graph_fail(graph, COMPUTE_ERROR_DTYPE, operation, "needs %s dtype, not %s", wanted,
@@ -124,7 +124,8 @@ bool build_size(compute_graph *graph, const char *operation, compute_shape shape
                       compute_shape_text(shape, text, sizeof text));
 }
 
-/* Everything about a new node that can fail, except its shape; the graph is unchanged then. */
+/* Everything that can fail for a new node, except its shape; after a failure the graph is
+ * unchanged. */
 static bool reserve(compute_graph *graph, const uint32_t *inputs, size_t count, uint32_t **copy) {
   void *nodes = graph->nodes;
   if (base_grow(&nodes, &graph->capacity, graph->count + 1, sizeof *graph->nodes)) return false;
@@ -197,8 +198,8 @@ bool build_find_repeated(build_target *targets, size_t count, size_t *first, siz
 
 /* ---- Numbers among the arguments ------------------------------------------------------------- */
 
-/* Numbers among a builder's arguments: what the dtype at hand cannot hold is refused here, by the
- * name of the argument, rather than rounded, wrapped or found out by a later stage. */
+/* Numbers among a builder's arguments: values that the dtype cannot hold are refused here, with the
+ * argument's name, instead of being rounded, wrapped or detected by a later stage. */
 
 bool build_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
                  int64_t step, int64_t *start) {

@@ -6,7 +6,7 @@
  * have recorded the error when they return false.
  *
  * A call records everything or nothing, so that compute_graph_clear_error has nothing to undo.
- * build_node does so by itself; what appends several nodes begins with BUILD_ALL_OR_NOTHING. */
+ * build_node ensures that itself; a builder of several nodes begins with BUILD_ALL_OR_NOTHING. */
 #ifndef GRAPH_BUILD_H
 #define GRAPH_BUILD_H
 
@@ -18,27 +18,27 @@
 /* Room for the text of any shape. */
 enum { BUILD_TEXT = 192 };
 
-/* Whether building may go on: there is a graph, and it has no error yet. */
+/* Whether building may continue: there is a graph without an error. */
 bool build_start(compute_graph *graph, const char *operation);
 
 /* build_start, and the operands' indices; operands must be nodes of this graph with a value. */
 bool build_operands(compute_graph *graph, const char *operation, const compute_node *operands,
                     size_t count, uint32_t *indices);
 
-/* Whether `dtype` is one at all; whether the operation accepts it. */
+/* Whether `dtype` is valid; whether the operation accepts it. */
 bool build_dtype(compute_graph *graph, const char *operation, compute_dtype dtype);
 bool build_domain(compute_graph *graph, const char *operation, graph_domain domain,
                   compute_dtype dtype);
 
-/* Whether both operands have one dtype. */
+/* Whether both operands have the same dtype. */
 bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype a,
                       compute_dtype b);
 
-/* Whether a shape that the caller gave is one: rank, signs, and a product of sizes that fits. */
+/* Whether a caller's shape is valid: rank, signs, and a product of sizes that fits. */
 bool build_shape(compute_graph *graph, const char *operation, compute_shape shape);
 
-/* build_shape, and whether a node of that shape can be: at most SHAPE_MOST_ELEMENTS. build_node
- * checks as much; what is made of several nodes asks before the first. */
+/* build_shape, and whether a node may have that shape: at most SHAPE_MOST_ELEMENTS. build_node
+ * checks this, too; builders of several nodes check before the first. */
 bool build_size(compute_graph *graph, const char *operation, compute_shape shape);
 
 /* A new node with the value of x. A builder that has nothing to do must not return its operand: the
@@ -49,7 +49,7 @@ compute_node build_same(compute_graph *graph, compute_node x);
 bool build_axis(compute_graph *graph, const char *operation, compute_shape shape, int32_t axis,
                 int32_t *result);
 
-/* Whether start, start + step, … (count of them) lie in 0 … size − 1; *start becomes the position
+/* Whether start, start + step, … (count of them) are in 0 … size − 1; *start becomes the position
  * from 0 (shape_range). */
 bool build_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
                  int64_t step, int64_t *start);
@@ -82,16 +82,16 @@ bool build_epsilon(compute_graph *graph, const char *operation, compute_dtype dt
 compute_node build_uniform(compute_graph *graph, const char *operation, compute_dtype dtype,
                            compute_shape shape, const build_element *element);
 
-/* Appends a node with copies of `inputs`. `node` gives op, dtype, shape and attributes, and hands
- * over constant and tensor, also on failure. Checks the shape as build_size does. */
+/* Appends a node with copies of `inputs`. `node` gives op, dtype, shape and attributes; its
+ * constant and tensor are taken over, even on failure. Checks the shape as build_size does. */
 compute_node build_node(compute_graph *graph, const char *operation, const graph_node *node,
                         const uint32_t *inputs, size_t count);
 
-/* Says what formula a node is the result of; {0} for operands that it does without. */
+/* Records which formula a node is the result of; {0} for omitted operands. */
 void build_whole(compute_graph *graph, compute_node result, graph_whole_kind kind,
                  const compute_node *operands, size_t count);
 
-/* gather_elements and scatter_add_elements; with `from_zero` negative indices lie outside. */
+/* gather_elements and scatter_add_elements; with `from_zero` negative indices are outside. */
 compute_node build_gather_elements(compute_graph *graph, compute_node x, compute_node indices,
                                    int32_t axis, bool from_zero);
 compute_node build_scatter_add_elements(compute_graph *graph, compute_node x, compute_node indices,
@@ -100,7 +100,7 @@ compute_node build_scatter_add_elements(compute_graph *graph, compute_node x, co
 /* Names the call that the indexed nodes from number `first` on are part of. */
 void build_origin(compute_graph *graph, size_t first, const graph_origin *origin);
 
-/* What BUILD_ALL_OR_NOTHING keeps. */
+/* The state of BUILD_ALL_OR_NOTHING. */
 typedef struct build_transaction {
   compute_graph *graph; /* or NULL */
   size_t count;         /* of nodes at its beginning */
@@ -125,7 +125,7 @@ static inline void build_end(const build_transaction *transaction) {
 compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_node *operands,
                                double scalar);
 
-/* A parameter's tensor, and its number in the list that the caller gave. */
+/* A parameter's tensor, and its number in the caller's list. */
 typedef struct build_target {
   const compute_tensor *tensor;
   size_t number;
@@ -149,8 +149,8 @@ static inline const compute_window_attributes *network_window(const graph_node *
   return (const compute_window_attributes *)node->constant;
 }
 
-/* A node of a convolution with this geometry, in the direction that it says; a and b are the
- * factors of that direction (compute/backend.h), and fit it. */
+/* A node of a convolution with this geometry, in its direction; a and b are the factors of that
+ * direction (compute/backend.h), with matching shapes. */
 compute_node network_convolve(compute_graph *graph, const char *operation,
                               const compute_conv_attributes *geometry, compute_node a,
                               compute_node b);
@@ -160,11 +160,31 @@ compute_node network_pool(compute_graph *graph, const char *operation,
                           const compute_window_attributes *geometry, compute_shape shape,
                           compute_node a, compute_node b);
 
+/* The operations along two axes under another's name (volume.c). Convolutions append more than one
+ * node. */
+compute_node network_conv2d(compute_graph *graph, const char *operation, compute_node x,
+                            compute_node filter, compute_node bias,
+                            const compute_conv2d_options *options);
+compute_node network_conv2d_transpose(compute_graph *graph, const char *operation, compute_node x,
+                                      compute_node filter, compute_node bias,
+                                      const compute_conv2d_options *options);
+compute_node network_pool2d(compute_graph *graph, const char *operation, compute_node x,
+                            compute_window_operation fold, const compute_pool2d_options *options);
+
+/* Whether the caller gave this operand; whether a bias that it gave is a vector of the channels;
+ * and the sum with it. */
+static inline bool network_given(compute_node operand) {
+  return operand.id != 0 || operand.graph != 0;
+}
+bool network_check_bias(compute_graph *graph, const char *operation, compute_dtype dtype,
+                        compute_node bias, int64_t channels);
+compute_node network_add_bias(compute_graph *graph, compute_node y, compute_node bias);
+
 /* Whether `reserved` fields are zero, with an error if not. */
 bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
                       size_t count);
 
-/* A vector [n] as it broadcasts to `rank` axes with its own at `axis`. */
+/* A vector [n] reshaped to broadcast to `rank` axes, with its own at `axis`. */
 compute_node network_along(compute_graph *graph, compute_node vector, int32_t axis, int32_t rank);
 
 #endif

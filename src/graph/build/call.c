@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of the caller's own: the builder, and making the call in a run.
+/* The caller's functions: the builder, and the call in a run.
  *
- * A kernel of kind CALL knows a function and a pointer only (compute_call_attributes): the pointer
- * is the block of the graph's node, which graph_call_run takes apart. So modules need not know what
- * such a function is given. */
+ * A kernel of kind CALL has only a function and a pointer (compute_call_attributes): the pointer is
+ * the block of the graph's node, which graph_call_run interprets. So modules need not know the
+ * arguments of such a function. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static compute_call_tensor describe(compute_dtype dtype, compute_shape shape) {
   return (compute_call_tensor){.dtype = dtype, .shape = shape, .count = shape_count(shape)};
 }
 
-/* The key is compared as bytes: gaps in what is copied must stay zero. */
+/* The key is compared as bytes: padding must stay zero. */
 static void fill_key(graph_call_key *key, const builder *b) {
   const compute_call_options *o = b->options;
   key->function = b->function;
@@ -97,7 +97,7 @@ static void fill_key(graph_call_key *key, const builder *b) {
   }
 }
 
-/* The block of the node; NULL if memory is short. It owns `user`. */
+/* The block of the node; NULL when out of memory. It owns `user`. */
 static graph_host_call *make_block(const builder *b) {
   graph_host_call *call = graph_constant_create(1, sizeof *call);
   if (!call) return NULL;
@@ -115,7 +115,7 @@ static graph_host_call *make_block(const builder *b) {
   return call;
 }
 
-/* The nodes; *owned once a node, or build_node having failed, has taken `user`. */
+/* Creates the nodes; *owned is set once a node, or a failed build_node, has taken `user`. */
 static compute_node build_call(builder *b, const compute_node *inputs, compute_node *results,
                                bool *owned) {
   compute_graph *graph = b->graph;
@@ -183,7 +183,7 @@ typedef struct call_state {
   char message[MESSAGE_BYTES];
 } call_state;
 
-/* What a part is given, and where compute_call_fail writes: behind what the function can see. */
+/* The arguments of a part, followed by the invisible buffer of compute_call_fail. */
 typedef struct call_part {
   compute_call_arguments arguments;
   char message[MESSAGE_BYTES];
@@ -192,7 +192,8 @@ typedef struct call_part {
 compute_status compute_call_fail(const compute_call_arguments *arguments, compute_status status,
                                  const char *format, ...) {
   if (!arguments || !format) return status;
-  call_part *part = (call_part *)(void *)arguments; /* every one that there is begins such a part */
+  call_part *part = (call_part *)(void *)arguments; /* all arguments are embedded in such a
+                                                     * struct */
   va_list list;
   va_start(list, format);
   vsnprintf(part->message, sizeof part->message, format, list);

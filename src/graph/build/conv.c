@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution and transposed convolution. Both are one geometry in another direction: what
- * stretches an image is the gradient by its data of the convolution that shrinks it. */
+/* Convolution and transposed convolution. Both have the same geometry in different directions: a
+ * transposed convolution is the gradient by the data of the convolution that it transposes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,15 +9,14 @@
 #include "type/dtype.h"
 #include "type/shape.h"
 
-/* What both builders find out before they make a node. */
+/* What both builders determine before they create a node. */
 typedef struct convolution_call {
   compute_graph *graph;
   const char *operation;
   uint32_t inputs[2]; /* image, filter */
-  bool biased;
-  compute_node bias;
+  compute_node bias;  /* or {0} */
   compute_conv_attributes geometry;
-  int64_t output_padding[2];
+  int64_t output_padding[2], padding_more[2];
   char x[BUILD_TEXT], filter[BUILD_TEXT]; /* shapes */
 } convolution_call;
 
@@ -78,7 +77,7 @@ static compute_node fail_option(const convolution_call *call, const char *name, 
                     "%s is %" PRId64 "; it must be %s", name, value, allowed);
 }
 
-/* Both numbers of an option with its defaults in place of those that mean one. */
+/* Both numbers of an option, with defaults filled in. */
 static bool read_pair(const convolution_call *call, const char *name, const int64_t *given,
                       int64_t *result) {
   result[0] = given[0] == 0 ? 1 : given[0];
@@ -96,7 +95,7 @@ static bool read_options(convolution_call *call, const compute_conv2d_options *o
   static const compute_conv2d_options usual;
   const compute_conv2d_options *o = options ? options : &usual;
   compute_conv_attributes *c = &call->geometry;
-  if (!network_reserved(call->graph, call->operation, o->reserved, 4) ||
+  if (!network_reserved(call->graph, call->operation, o->reserved, 2) ||
       !read_pair(call, "stride", o->stride, c->stride) ||
       !read_pair(call, "dilation", o->dilation, c->dilation)) {
     return false;
@@ -107,6 +106,11 @@ static bool read_options(convolution_call *call, const compute_conv2d_options *o
     const int64_t more = o->output_padding[i];
     if (c->padding[i] < 0) {
       fail_option(call, "padding", c->padding[i], "at least 0");
+      return false;
+    }
+    call->padding_more[i] = o->padding_more[i];
+    if (o->padding_more[i] < -c->padding[i]) {
+      fail_option(call, "padding_more", o->padding_more[i], "at least -padding");
       return false;
     }
     if (!transposed && more != 0) {
@@ -157,8 +161,9 @@ static bool read_operands(convolution_call *call, compute_node x, compute_node f
   return true;
 }
 
-/* Whether the groups divide the channels, and the filter has those that x has. `x_axis` is the axis
- * of the filter whose channels are x's: 1 (per group), or 0 of a transposed convolution. */
+/* Whether the groups divide the channels, and the filter's channels match those of x. `x_axis` is
+ * the axis of the filter whose channels are x's: 1 (per group), or 0 of a transposed
+ * convolution. */
 static bool check_channels(convolution_call *call, int32_t x_axis) {
   const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
   const compute_shape filter = build_at(call->graph, call->inputs[1])->shape;
@@ -190,15 +195,15 @@ static bool check_channels(convolution_call *call, int32_t x_axis) {
   return true;
 }
 
-/* dilation · (filter − 1) + 1 and data + 2 · padding; false, with an error, when they cannot be
+/* dilation · (filter − 1) + 1 and data with its padding; false, with an error, when they cannot be
  * counted. */
 static bool measure(const convolution_call *call, int i, int64_t data, int64_t *reach,
                     int64_t *padded) {
   const compute_conv_attributes *c = &call->geometry;
   if (checked_multiply(c->filter_size[i] - 1, c->dilation[i], reach) &&
       checked_add(*reach, 1, reach) && checked_multiply(c->padding[i], 2, padded) &&
-      checked_add(*padded, data, padded) && *reach < INT64_MAX / 4 &&
-      c->stride[i] < INT64_MAX / 4 && *padded < INT64_MAX / 4)
+      checked_add(*padded, call->padding_more[i], padded) && checked_add(*padded, data, padded) &&
+      *reach < INT64_MAX / 4 && c->stride[i] < INT64_MAX / 4 && *padded < INT64_MAX / 4)
     return true;
   return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
                       "filter %s with dilation %" PRId64 ", stride %" PRId64 " and padding %" PRId64
@@ -250,8 +255,8 @@ static bool transposed_sizes(convolution_call *call) {
   return true;
 }
 
-/* Elements of a shape, sizes of 0 counted as 1, times `factor`, against a sixteenth of what any
- * memory holds, as layouts may round channels up. */
+/* Elements of a shape, sizes of 0 counted as 1, times `factor`, compared with a sixteenth of any
+ * memory, as layouts may round channels up. */
 static bool is_reachable(compute_shape shape, int64_t factor) {
   int64_t product = factor;
   for (int32_t i = 0; i < shape.rank; i++)
@@ -259,8 +264,8 @@ static bool is_reachable(compute_shape shape, int64_t factor) {
   return product <= SHAPE_MOST_ELEMENTS / 16;
 }
 
-/* Kernels calculate with positions in the padding, and with one axis's positions times another's
- * stride: what would overflow there is refused here. */
+/* Kernels compute positions in the padding, and one axis's positions times another's stride: this
+ * refuses sizes for which these would overflow. */
 static bool check_positions(convolution_call *call) {
   compute_conv_attributes *c = &call->geometry;
   const int64_t given[] = {c->stride[0], c->stride[1]};
@@ -273,9 +278,9 @@ static bool check_positions(convolution_call *call) {
   if (c->result_channels > most) most = c->result_channels;
   for (int i = 0; i < 2; i++) {
     int64_t steps, taps, reach;
-    /* A stride that leaves one result is as good as any other that does; the sum has been checked.
+    /* All strides that leave one result are equivalent; the sum has been checked.
      */
-    const int64_t padded = c->data_size[i] + 2 * c->padding[i];
+    const int64_t padded = c->data_size[i] + 2 * c->padding[i] + call->padding_more[i];
     if (c->result_size[i] == 1 && c->stride[i] > padded) c->stride[i] = padded;
     if (!checked_multiply(c->result_size[i], c->stride[i], &steps) ||
         !checked_multiply(c->filter_size[i], c->dilation[i], &taps) ||
@@ -298,54 +303,71 @@ static bool check_positions(convolution_call *call) {
 
 /* ---- Bias ------------------------------------------------------------------------------------ */
 
-static bool check_bias(convolution_call *call, int64_t channels) {
+bool network_check_bias(compute_graph *graph, const char *operation, compute_dtype dtype,
+                        compute_node bias, int64_t channels) {
   uint32_t index;
-  call->biased = call->bias.id != 0 || call->bias.graph != 0;
-  if (!call->biased) return true;
-  if (!build_operands(call->graph, call->operation, &call->bias, 1, &index)) return false;
-  const graph_node *bias = build_at(call->graph, index);
-  if (!build_same_dtype(call->graph, call->operation, build_at(call->graph, call->inputs[0])->dtype,
-                        bias->dtype))
-    return false;
-  if (bias->shape.rank == 1 && bias->shape.size[0] == channels) return true;
+  if (!network_given(bias)) return true;
+  if (!build_operands(graph, operation, &bias, 1, &index)) return false;
+  const graph_node *node = build_at(graph, index);
+  if (!build_same_dtype(graph, operation, dtype, node->dtype)) return false;
+  if (node->shape.rank == 1 && node->shape.size[0] == channels) return true;
   char text[BUILD_TEXT];
-  return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+  return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
                       "the bias has shape %s; it must be [%" PRId64
                       "], one for each channel of the result",
-                      compute_shape_text(bias->shape, text, sizeof text), channels);
+                      compute_shape_text(node->shape, text, sizeof text), channels);
 }
 
-static compute_node add_bias(const convolution_call *call, compute_node y) {
-  if (!call->biased) return y;
-  return compute_add(call->graph, y, network_along(call->graph, call->bias, 1, 4));
+compute_node network_add_bias(compute_graph *graph, compute_node y, compute_node bias) {
+  const int32_t rank = compute_node_shape(graph, y).rank;
+  return network_given(bias) ? compute_add(graph, y, network_along(graph, bias, 1, rank)) : y;
 }
 
 /* ---- Builders -------------------------------------------------------------------------------- */
 
-compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
-                            compute_node bias, const compute_conv2d_options *options) {
-  BUILD_ALL_OR_NOTHING(graph);
-  convolution_call call = {.graph = graph, .operation = "conv2d", .bias = bias};
+static bool check_bias(const convolution_call *call, int64_t channels) {
+  return network_check_bias(call->graph, call->operation,
+                            build_at(call->graph, call->inputs[0])->dtype, call->bias, channels);
+}
+
+compute_node network_conv2d(compute_graph *graph, const char *operation, compute_node x,
+                            compute_node filter, compute_node bias,
+                            const compute_conv2d_options *options) {
+  convolution_call call = {.graph = graph, .operation = operation, .bias = bias};
   if (!read_operands(&call, x, filter) || !read_options(&call, options, false) ||
       !check_channels(&call, 1) || !forward_sizes(&call) || !check_positions(&call) ||
       !check_bias(&call, call.geometry.result_channels)) {
     return BUILD_NONE;
   }
   call.geometry.direction = COMPUTE_CONVOLUTION_FORWARD;
-  return add_bias(&call, network_convolve(graph, call.operation, &call.geometry, x, filter));
+  const compute_node y = network_convolve(graph, operation, &call.geometry, x, filter);
+  return network_add_bias(graph, y, bias);
 }
 
-compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, compute_node filter,
-                                      compute_node bias, const compute_conv2d_options *options) {
-  BUILD_ALL_OR_NOTHING(graph);
-  convolution_call call = {.graph = graph, .operation = "conv2d_transpose", .bias = bias};
+compute_node network_conv2d_transpose(compute_graph *graph, const char *operation, compute_node x,
+                                      compute_node filter, compute_node bias,
+                                      const compute_conv2d_options *options) {
+  convolution_call call = {.graph = graph, .operation = operation, .bias = bias};
   if (!read_operands(&call, x, filter) || !read_options(&call, options, true) ||
       !check_channels(&call, 0) || !transposed_sizes(&call) || !check_positions(&call) ||
       !check_bias(&call, call.geometry.data_channels)) {
     return BUILD_NONE;
   }
   call.geometry.direction = COMPUTE_CONVOLUTION_BY_DATA;
-  return add_bias(&call, network_convolve(graph, call.operation, &call.geometry, x, filter));
+  const compute_node y = network_convolve(graph, operation, &call.geometry, x, filter);
+  return network_add_bias(graph, y, bias);
+}
+
+compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
+                            compute_node bias, const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
+  return network_conv2d(graph, "conv2d", x, filter, bias, options);
+}
+
+compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, compute_node filter,
+                                      compute_node bias, const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
+  return network_conv2d_transpose(graph, "conv2d_transpose", x, filter, bias, options);
 }
 
 /* ---- Pooling --------------------------------------------------------------------------------- */
@@ -353,14 +375,17 @@ compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x, comp
 compute_node network_pool(compute_graph *graph, const char *operation,
                           const compute_window_attributes *geometry, compute_shape shape,
                           compute_node a, compute_node b) {
-  static const graph_op ops[2][2] = {{OP_max_pool2d, OP_max_pool2d_by_data},
-                                     {OP_average_pool2d, OP_average_pool2d_by_data}};
+  static const graph_op ops[][2] = {{OP_max_pool2d, OP_max_pool2d_by_data},
+                                    {OP_average_pool2d, OP_average_pool2d_by_data},
+                                    {OP_argmax_pool2d, OP_argmax_pool2d}};
   uint32_t inputs[2];
   const size_t count = compute_node_is_valid(b) ? 2 : 1;
   if (!build_operands(graph, operation, (const compute_node[]){a, b}, count, inputs))
     return BUILD_NONE;
   graph_node node = {.op = ops[geometry->operation][geometry->by_data],
-                     .dtype = build_at(graph, inputs[0])->dtype,
+                     .dtype = geometry->operation == COMPUTE_WINDOW_ARGMAX
+                                  ? COMPUTE_I64
+                                  : build_at(graph, inputs[0])->dtype,
                      .shape = shape,
                      .constant = graph_constant_create(1, sizeof *geometry)};
   if (!node.constant)
@@ -395,16 +420,23 @@ static bool read_pool_options(compute_graph *graph, const char *operation,
     if (w->dilation[i] < 1)
       return fail_pool_option(graph, operation, "dilation", w->dilation[i],
                               "at least 1 (0 means 1)");
-    if (w->dilation[i] != 1 && w->operation == COMPUTE_WINDOW_AVERAGE)
-      return fail_pool_option(graph, operation, "dilation", w->dilation[i], "1 for averages");
-    if (w->padding[i] < 0 || w->padding[i] > w->size[i] / 2)
+    /* Less than a window: (padding − 1) / dilation < size − 1 where the padding is not 0. */
+    if (w->padding[i] < 0 ||
+        (w->padding[i] > 0 && (w->padding[i] - 1) / w->dilation[i] >= w->size[i] - 1))
       return fail_pool_option(graph, operation, "padding", w->padding[i],
-                              "at least 0 and at most half of size");
+                              "at least 0 and less than a window");
+    w->padding_more[i] = o->padding_more[i];
+    const int64_t most = INT64_MAX - w->padding[i];
+    if (w->padding_more[i] < -w->padding[i] || w->padding_more[i] > most ||
+        (w->padding_more[i] > -w->padding[i] &&
+         (w->padding[i] + w->padding_more[i] - 1) / w->dilation[i] >= w->size[i] - 1))
+      return fail_pool_option(graph, operation, "padding_more", w->padding_more[i],
+                              "at least -padding and, with it, less than a window");
   }
-  if (w->operation == COMPUTE_WINDOW_MAX && o->exclude_padding)
+  if (w->operation != COMPUTE_WINDOW_AVERAGE && o->exclude_padding)
     return fail_pool_option(graph, operation, "exclude_padding", 1, "false for maxima");
   w->count_padding = w->operation == COMPUTE_WINDOW_AVERAGE && !o->exclude_padding;
-  return network_reserved(graph, operation, o->reserved, 4);
+  return network_reserved(graph, operation, o->reserved, 2);
 }
 
 /* Windows along axis i, as PyTorch counts them. */
@@ -412,7 +444,8 @@ static bool count_windows(compute_graph *graph, const char *operation, const cha
                           compute_window_attributes *w, int i) {
   int64_t reach, padded;
   if (!checked_multiply(w->size[i] - 1, w->dilation[i], &reach) || !checked_add(reach, 1, &reach) ||
-      !checked_add(w->data_size[i], 2 * w->padding[i], &padded) || reach > INT64_MAX / 4 ||
+      w->padding[i] > INT64_MAX / 8 || !checked_add(w->data_size[i], 2 * w->padding[i], &padded) ||
+      !checked_add(padded, w->padding_more[i], &padded) || reach > INT64_MAX / 4 ||
       padded > INT64_MAX / 4 || w->stride[i] > INT64_MAX / 4) {
     return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, operation,
                         "a window of %" PRId64 " with dilation %" PRId64
@@ -430,11 +463,12 @@ static bool count_windows(compute_graph *graph, const char *operation, const cha
   }
   if (ceiling && (count - 1) * w->stride[i] >= w->data_size[i] + w->padding[i]) count--;
   w->result_size[i] = count;
+  if (!w->count_padding) w->padding_more[i] = 0; /* which only says how many windows there are */
   return true;
 }
 
-static compute_node pool(compute_graph *graph, const char *operation, compute_node x,
-                         compute_window_operation fold, const compute_pool2d_options *options) {
+compute_node network_pool2d(compute_graph *graph, const char *operation, compute_node x,
+                            compute_window_operation fold, const compute_pool2d_options *options) {
   uint32_t input;
   char text[BUILD_TEXT];
   if (!build_operands(graph, operation, &x, 1, &input)) return BUILD_NONE;
@@ -443,7 +477,9 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
                       "options is NULL; the size of the windows must be given");
   const compute_shape shape = build_at(graph, input)->shape;
   compute_shape_text(shape, text, sizeof text);
-  if (!build_domain(graph, operation, DOMAIN_FLOAT, build_at(graph, input)->dtype))
+  if (!build_domain(graph, operation,
+                    fold == COMPUTE_WINDOW_AVERAGE ? DOMAIN_FLOAT : DOMAIN_ORDERED,
+                    build_at(graph, input)->dtype))
     return BUILD_NONE;
   if (shape.rank != 4)
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
@@ -464,12 +500,41 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
 
 compute_node compute_max_pool2d(compute_graph *graph, compute_node x,
                                 const compute_pool2d_options *options) {
-  return pool(graph, "max_pool2d", x, COMPUTE_WINDOW_MAX, options);
+  return network_pool2d(graph, "max_pool2d", x, COMPUTE_WINDOW_MAX, options);
+}
+
+compute_node compute_argmax_pool2d(compute_graph *graph, compute_node x,
+                                   const compute_pool2d_options *options) {
+  return network_pool2d(graph, "argmax_pool2d", x, COMPUTE_WINDOW_ARGMAX, options);
 }
 
 compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
                                     const compute_pool2d_options *options) {
-  return pool(graph, "average_pool2d", x, COMPUTE_WINDOW_AVERAGE, options);
+  return network_pool2d(graph, "average_pool2d", x, COMPUTE_WINDOW_AVERAGE, options);
+}
+
+compute_node compute_max_unpool(compute_graph *graph, compute_node x, compute_node places,
+                                compute_shape shape) {
+  static const char operation[] = "max_unpool";
+  BUILD_ALL_OR_NOTHING(graph);
+  uint32_t inputs[2];
+  int64_t count;
+  char a[BUILD_TEXT], b[BUILD_TEXT];
+  if (!build_operands(graph, operation, (const compute_node[]){x, places}, 2, inputs) ||
+      !build_size(graph, operation, shape))
+    return BUILD_NONE;
+  const graph_node *from = build_at(graph, inputs[0]), *at = build_at(graph, inputs[1]);
+  if (!compute_shape_equal(from->shape, at->shape))
+    return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "x has shape %s, its places %s",
+                      compute_shape_text(from->shape, a, sizeof a),
+                      compute_shape_text(at->shape, b, sizeof b));
+  if (compute_shape_count(shape, &count)) return BUILD_NONE; /* checked above */
+  const compute_shape flat = COMPUTE_SHAPE(-1);
+  const compute_node zeros = compute_full(graph, from->dtype, COMPUTE_SHAPE(count), 0);
+  const compute_node y =
+      compute_scatter(graph, zeros, compute_reshape(graph, x, flat),
+                      compute_reshape(graph, places, flat), 0, COMPUTE_SCATTER_SET);
+  return compute_reshape(graph, y, shape);
 }
 
 /* ---- Whole images ---------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ compute_node compute_parameter(compute_graph *graph, compute_tensor *tensor) {
   return build_node(graph, operation, &node, NULL, 0);
 }
 
-/* A bool is 0 or 1 everywhere in the library; only here do bytes of the caller's come in. */
+/* A bool is 0 or 1 everywhere in the library; only here do the caller's bytes enter. */
 static void copy_values(compute_dtype dtype, void *to, const void *from, size_t bytes) {
   if (dtype == COMPUTE_BOOL) {
     for (size_t i = 0; i < bytes; i++) ((uint8_t *)to)[i] = ((const uint8_t *)from)[i] != 0;
@@ -187,8 +187,8 @@ static compute_node scaled(compute_graph *graph, graph_op op, const char *attrib
   }
 #include "graph/ops.def"
 
-/* i64 has the bits, but not the values with the highest bit. Of those, half is converted, whose
- * last bit says whether one fell off, so that it rounds as the whole would, and doubled. */
+/* i64 has the same bits, but other values if the highest is set. Those are halved, with the lost
+ * bit or-ed into the last so that rounding is unaffected, converted, and doubled. */
 static compute_node cast_u64_to_float(compute_graph *graph, compute_node x, compute_dtype dtype) {
   BUILD_ALL_OR_NOTHING(graph);
   const compute_node bits = compute_cast(graph, x, COMPUTE_I64);
@@ -248,8 +248,8 @@ static compute_node clamp_integers(compute_graph *graph, compute_node x, compute
   return clamp_between(graph, x, dtype, &first, &last);
 }
 
-/* A finite limit may round to an infinite one, which then limits nothing, unless all that the other
- * limit leaves lies beyond the dtype's range. */
+/* A finite limit may round to infinity, which then has no effect, unless the other limit leaves
+ * only values beyond the dtype's range. */
 static compute_node clamp_floats(compute_graph *graph, compute_node x, compute_dtype dtype,
                                  double low, double high) {
   build_element first = {{0}}, last = {{0}};

@@ -15,7 +15,7 @@ enum {
          COMPUTE_FIT_WITH_MASK
 };
 
-/* What the inputs say of the fit. */
+/* What the inputs determine about the fit. */
 typedef struct fit_call {
   compute_graph *graph;
   const compute_fit_problem *problem; /* normalised */
@@ -117,8 +117,8 @@ static bool check_corners(fit_call *call) {
               corners);
 }
 
-/* [rows, columns] for all ROIs or [n, rows, columns]; as large as the frames where there are
- * corners. The first map of a stack with corners says how large those are. */
+/* [rows, columns] for all ROIs or [n, rows, columns]; as large as the frames if there are corners.
+ * The first map of a stack with corners determines that size. */
 static bool check_map(fit_call *call, int32_t number) {
   const graph_node *map = input_node(call, UINT32_C(1) << number);
   const char *name = fit_input_name(number);

@@ -78,7 +78,7 @@ compute_node compute_gather_elements(compute_graph *graph, compute_node x, compu
   return build_gather_elements(graph, x, indices, axis, false);
 }
 
-/* The axis counts in the result, which has one axis where x has those of the indices. */
+/* The axis refers to the result, which has one axis in place of those of the indices in x. */
 compute_node compute_scatter_add(compute_graph *graph, compute_node x, compute_node indices,
                                  int32_t axis, int64_t size) {
   const char *operation = "scatter_add";
@@ -151,7 +151,7 @@ compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
 /* ---- Into given data --------------------------------------------------------------------------
  */
 
-/* The three operands as data, indices, updates, of dtypes that fit the mode. */
+/* The three operands as data, indices, updates, of dtypes that are valid for the mode. */
 static bool scatter_operands(compute_graph *graph, const char *operation,
                              const compute_node given[3], compute_scatter_mode mode,
                              uint32_t *inputs, shape_texts *texts) {
@@ -166,7 +166,7 @@ static bool scatter_operands(compute_graph *graph, const char *operation,
   const compute_dtype dtype = build_at(graph, inputs[0])->dtype;
   const compute_dtype updates = build_at(graph, inputs[2])->dtype;
   if ((uint32_t)mode >= sizeof domains / sizeof *domains)
-    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%d is no mode",
+    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "invalid mode %d",
                         (int)mode);
   if (dtype != updates)
     return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation, "data are %s and updates %s",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses that are made of others' nodes. */
+/* Losses composed of other operations. */
 #include <math.h>
 
 #include "compute/graph_nn.h"
@@ -50,7 +50,7 @@ compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node l
   return loss;
 }
 
-/* Whether a loss of two tensors can be built; both have one float dtype then, and shapes that
+/* Whether a loss of two tensors can be built; both then have the same float dtype, and shapes that
  * broadcast or (`equal`) are the same. */
 static bool check_pair(compute_graph *graph, const char *operation, compute_node a, compute_node b,
                        bool equal) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch normalisation and dropout, made of others' nodes: they become part of the kernels around
- * them. */
+/* Batch normalisation and dropout, composed of other operations, which fuse into the surrounding
+ * kernels. */
 #include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -9,7 +9,7 @@ static bool given(compute_node node) {
   return node.id != 0 || node.graph != 0;
 }
 
-/* What both forms check and find out. */
+/* What both forms check and determine. */
 typedef struct norm_call {
   compute_graph *graph;
   const char *operation;
@@ -72,8 +72,8 @@ static compute_node scale_of(const norm_call *call, compute_node variance, compu
   return given(gain) ? compute_mul(call->graph, scale, widen(call, gain)) : scale;
 }
 
-/* x · scale + shift: what differs between channels is worked out once for each of them, and x is
- * touched by one multiplication and one addition after whatever makes it. */
+/* x · scale + shift: per-channel values are computed once, and x takes one multiplication and one
+ * addition after the operation that computes it. */
 compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                 compute_node variance, compute_node gain, compute_node bias,
                                 double epsilon) {

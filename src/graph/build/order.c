@@ -137,8 +137,8 @@ static bool check_matrices(attention_call *call) {
   return true;
 }
 
-/* The scores can be counted, though they are never stored; the bias broadcasts to them, but does
- * not enlarge them. */
+/* The number of scores must fit, though they are never stored; the bias must broadcast to them
+ * without enlarging them. */
 static bool check_scores(attention_call *call) {
   compute_shape scores = call->result, both;
   char text[BUILD_TEXT];

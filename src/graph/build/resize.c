@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Padding and enlarging images, made of joins, gathers and views. */
+/* Padding and resizing, composed of joins, gathers and views. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "type/dtype.h"
 #include "type/shape.h"
 
-/* Which slices of the operand a result has along an axis is worked out by nodes: the graph then
- * takes no memory for them, however long the axis is, and a result that cannot exist is refused
- * before anything of its size is made. */
+/* Nodes compute which slices of the operand a result has along an axis: so the graph takes no
+ * memory for them, however long the axis is, and an impossible result is refused before anything of
+ * its size is allocated. */
 
 static compute_node number(compute_graph *graph, double value) {
   return compute_scalar(graph, COMPUTE_F64, value);
@@ -32,7 +32,7 @@ typedef struct pad_call {
   build_element value;
 } pad_call;
 
-/* Zeros need no tensor beside x. */
+/* Zeros need no tensor besides x. */
 static compute_node pad_constant(const pad_call *p) {
   static const build_element zero;
   if (memcmp(&p->value, &zero, sizeof zero) == 0)
@@ -63,7 +63,7 @@ static compute_node pad_edge(const pad_call *p) {
   return compute_concat(p->graph, parts, count, p->axis);
 }
 
-/* Folded back at 0, and then at the last element. */
+/* Reflected at 0, and then at the last element. */
 static compute_node pad_reflect(const pad_call *p) {
   compute_graph *graph = p->graph;
   const compute_node last = integer(graph, p->shape.size[p->axis] - 1);
@@ -156,7 +156,7 @@ compute_node compute_pad_i64(compute_graph *graph, compute_node x, int32_t axis,
 
 /* ---- Upsampling ------------------------------------------------------------------------------ */
 
-/* One axis made `to` elements long. */
+/* Resizes one axis to `to` elements. */
 typedef struct resize {
   int64_t from, to;
 } resize;
@@ -189,7 +189,7 @@ static compute_node repeat_pixels(compute_graph *graph, compute_node x, int32_t 
   return compute_reshape(graph, repeated, shape);
 }
 
-/* The middle of each result pixel, counted in middles of the operand's pixels. */
+/* The centre of each result pixel, in coordinates of the operand's pixel centres. */
 static compute_node middles(compute_graph *graph, const resize *r) {
   const compute_node i = positions(graph, r), half = number(graph, 0.5);
   const compute_node scale = number(graph, (double)r->from / (double)r->to);
@@ -198,7 +198,7 @@ static compute_node middles(compute_graph *graph, const resize *r) {
   return compute_relu(graph, at);
 }
 
-/* Between two neighbours, each weighted by how near it is. */
+/* Linear interpolation between two neighbours. */
 static compute_node interpolate(compute_graph *graph, compute_node x, int32_t axis,
                                 const resize *r) {
   const compute_dtype dtype = compute_node_dtype(graph, x);
@@ -242,7 +242,8 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
   if (compute_shape_equal(result, shape)) return build_same(graph, x);
   const bool bilinear = mode == COMPUTE_UPSAMPLE_BILINEAR, wide = bilinear && dtype != COMPUTE_F64;
   if (wide && dtype != COMPUTE_F32) x = compute_cast(graph, x, COMPUTE_F32);
-  /* Columns first: they cost more than rows, which lie side by side, and are fewer before those. */
+  /* Columns first: they cost more than contiguous rows, and there are fewer before rows are
+   * enlarged. */
   for (int32_t i = 1; i >= 0 && !graph->status; i--) {
     const resize r = {.from = shape.size[2 + i], .to = sizes[i]};
     if (r.from == r.to) continue;

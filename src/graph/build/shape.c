@@ -40,7 +40,7 @@ compute_node compute_transpose(compute_graph *graph, compute_node x, compute_axe
   return build_node(graph, operation, &node, &input, 1);
 }
 
-/* Replaces a single −1 by the size that makes the counts equal; leaves other shapes alone. */
+/* Replaces a single −1 by the size that makes the counts equal; other shapes are unchanged. */
 static bool infer_size(compute_graph *graph, const char *operation, compute_shape from,
                        compute_shape *shape) {
   if (shape->rank < 0 || shape->rank > COMPUTE_MAX_RANK) return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Builders of what writes: assign and group. Both make nodes without a value. */
+/* Builders of assign and group. Both create nodes without a value. */
 #include "graph/build/build.h"
 
 #include "base/alloc.h"
@@ -21,6 +21,10 @@ compute_node compute_assign(compute_graph *graph, compute_node parameter, comput
     return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                       "the parameter's tensor is a broadcast view, which is read-only");
   }
+  if (compute_tensor_is_frozen(to->tensor)) {
+    return graph_fail(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                      "the parameter's tensor is frozen");
+  }
   if (!build_same_dtype(graph, operation, to->dtype, from->dtype)) return BUILD_NONE;
   if (!compute_shape_equal(to->shape, from->shape)) {
     char a[BUILD_TEXT], b[BUILD_TEXT];
@@ -38,7 +42,7 @@ static bool is_call(const graph_node *node) {
 
 /* The assignments below a group as targets: marks[i] is set for each parameter node met. Nodes come
  * in topological order, so walking down from `index` needs no recursion: pending[i] says that node
- * i is part of the group. Calls may be named twice: they are made once. */
+ * i is part of the group. Calls may be listed twice: they run once. */
 static bool check_targets(compute_graph *graph, const uint32_t *inputs, size_t count,
                           uint8_t *pending, build_target *targets) {
   size_t found = 0, first, second;

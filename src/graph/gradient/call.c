@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The gradient of a call, which the caller's function records.
  *
- * The walk comes to the results of a call from the last to the first, which is the call itself: the
- * others only see to it that the walk stops there. */
+ * The backward walk visits the results of a call from the last to the first, which is the call
+ * itself: the others only ensure that the walk visits it. */
 #include <stdio.h>
 
 #include "graph/build/build.h"
@@ -33,7 +33,7 @@ static const char *label(const gradient_step *s, char *text, size_t bytes) {
   return text;
 }
 
-/* What has arrived at result `index` of the call; {0} for one that is not a float. */
+/* The gradient of result `index` of the call; {0} for one that is not a float. */
 static compute_node arrived(const gradient_step *s, uint32_t call, uint32_t index) {
   const compute_dtype dtype = build_at(s->graph, call + index)->dtype;
   const compute_shape shape = build_at(s->graph, call + index)->shape;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Reverse-mode gradients as graph nodes.
  *
- * compute_gradients walks from the loss back to the nodes asked for and calls one rule for each
+ * compute_gradients walks from the loss back to the requested nodes and calls one rule for each
  * operation on the way; a rule adds nodes that turn d(loss)/d(result) into d(loss)/d(operand).
- * Rules are named after the gradient column of ops.def, gradient_<rule>. They are ordinary users of
- * the builders, so second derivatives come for free.
+ * Rules are named after the gradient column of ops.def, gradient_<rule>. They use ordinary
+ * builders, so second derivatives work automatically.
  *
- * f16 and bf16: a rule that calculates does so in f32 (`work`) and the sum is rounded once, at the
- * end, so that constants like sqrt(2/pi) are not cut to eight bits. The casts fuse away. */
+ * f16 and bf16: rules compute in f32 (`work`), and the sum is rounded once, at the end, so that
+ * constants like sqrt(2/pi) are not rounded to eight bits. The casts are fused. */
 #ifndef GRAPH_GRADIENT_H
 #define GRAPH_GRADIENT_H
 
@@ -16,9 +16,9 @@
 /* One call of compute_gradients: what is known about the nodes 0 … loss. */
 typedef struct gradient_walk {
   size_t loss;
-  bool *wanted;           /* some of[i] flows into it */
-  compute_node *gradient; /* {0} where nothing has arrived yet */
-  uint32_t *path;         /* how the loss depends on it; NULL until somebody asks */
+  bool *wanted;           /* depends on some of[i] */
+  compute_node *gradient; /* {0} while there is none yet */
+  uint32_t *path;         /* how the loss depends on it; NULL until needed */
 } gradient_walk;
 
 /* One operation on the way back. `node` is a copy, because the graph's array may move while the
@@ -40,22 +40,22 @@ compute_node gradient_operand(const gradient_step *step, uint32_t index);
 /* Whether the gradient of an operand is needed at all. */
 bool gradient_wanted(const gradient_step *step, uint32_t index);
 
-/* Adds `part` to the gradient of an operand: summed over what was broadcast, cast to its dtype. */
+/* Adds `part` to the gradient of an operand: summed over broadcast axes, cast to its dtype. */
 void gradient_give(gradient_step *step, uint32_t index, compute_node part);
 
 /* x in the dtype to calculate in; a constant in it. */
 compute_node gradient_widen(const gradient_step *step, compute_node x);
 compute_node gradient_number(const gradient_step *step, double value);
 
-/* network.c: relu's gradient where all of it comes from max pooling; false if not so. */
+/* network.c: relu's gradient if it comes only from max pooling; otherwise false. */
 bool gradient_pooled_relu(gradient_step *step);
 
-/* Rules of formulas as wholes (graph.h). In them an operand's number is that within the whole. */
+/* Rules of composite formulas (graph.h). Operands are numbered within the composite. */
 gradient_rule gradient_whole_batch_norm;
 gradient_rule gradient_whole_cross_entropy;
 
-/* The rules: one declaration for each row of ops.def. gradient_NONE, of operations that let nothing
- * through, is never called. */
+/* The rules: one declaration for each row of ops.def. gradient_NONE, for operations without a
+ * gradient, is never called. */
 #define ELEMENTWISE(name, arity, instruction, domain, result, gradient, ...)                       \
   gradient_rule gradient_##gradient;
 #define SCALED(name, instruction, gradient, ...)          gradient_rule gradient_##gradient;

@@ -81,8 +81,8 @@ static node find_pooled(const compute_graph *graph, uint32_t x,
   return (node){0};
 }
 
-/* Behind max(0, x) a window's gradient goes to its largest element, which is the pooled result: so
- * it can be masked there, where there are fewer elements. */
+/* After max(0, x), a window's gradient goes to its largest element, which is the pooled result: so
+ * it can be masked there, with fewer elements. */
 bool gradient_pooled_relu(step *s) {
   compute_graph *graph = s->graph;
   const graph_node *from = &graph->nodes[s->upstream.id - 1];
@@ -110,7 +110,7 @@ void gradient_average_pool2d_by_data(step *s) {
   gradient_give(s, 0, pool(s, false, shape_of(s, gradient_operand(s, 0)), s->upstream, none));
 }
 
-/* Element (r, s) of every window of x, whose padding has been made real. */
+/* Element (r, s) of every window of the padded x. */
 static node window_element(const step *s, node padded, int64_t row, int64_t column) {
   const compute_window_attributes *w = network_window(&s->node);
   node rows =
@@ -118,7 +118,7 @@ static node window_element(const step *s, node padded, int64_t row, int64_t colu
   return compute_slice(s->graph, rows, 3, column * w->dilation[1], w->result_size[1], w->stride[1]);
 }
 
-/* x with everything around it that a window reaches. */
+/* x with all padding that a window covers. */
 static node surround(const step *s, node x, double value) {
   const compute_window_attributes *w = network_window(&s->node);
   for (int i = 0; i < 2; i++) {
@@ -131,8 +131,8 @@ static node surround(const step *s, node x, double value) {
   return x;
 }
 
-/* The result takes the gradient at each window's first largest element, so upstream's gradient by
- * that one is upstream there: the windows' elements are looked through one by one. */
+/* The result is the gradient at each window's first largest element, so its own gradient is the
+ * incoming one there: the windows' elements are searched one by one. */
 void gradient_max_pool2d_by_data(step *s) {
   compute_graph *graph = s->graph;
   const compute_window_attributes *w = network_window(&s->node);
@@ -155,7 +155,8 @@ void gradient_max_pool2d_by_data(step *s) {
 
 /* ---- Running sums ---------------------------------------------------------------------------- */
 
-/* Element i is part of the sums from i on: their gradients, summed from the other end. */
+/* Element i is part of the sums from i on: the gradient is their gradients summed from the other
+ * end. */
 void gradient_cumulative_sum(step *s) {
   const graph_attributes *a = &s->node.attributes;
   gradient_give(s, 0,
@@ -173,7 +174,7 @@ static node transposed(const step *s, node matrix) {
   return compute_transpose(s->graph, matrix, order);
 }
 
-/* What query i sees of m: the keys j ≤ i + keys − m. */
+/* The mask of query i of m: the keys j ≤ i + keys − m. */
 static node visible(const step *s, int64_t queries, int64_t keys) {
   compute_graph *graph = s->graph;
   const compute_shape shape = COMPUTE_SHAPE(queries, keys);
@@ -182,8 +183,8 @@ static node visible(const step *s, int64_t queries, int64_t keys) {
   return compute_less_equal(graph, compute_index(graph, COMPUTE_I64, shape, 1), last);
 }
 
-/* The weights of attention, computed again instead of having been kept. What a query does not
- * see has the weight 0, also where it sees nothing at all. */
+/* The attention weights, recomputed instead of stored. Masked keys have the weight 0, even if all
+ * keys are masked. */
 static node attention_weights(const step *s, node q, node k) {
   compute_graph *graph = s->graph;
   const compute_attention_attributes *a = s->node.constant;
@@ -219,9 +220,9 @@ void gradient_scaled_attention(step *s) {
   if (a->biased && gradient_wanted(s, 3)) gradient_give(s, 3, by_score);
 }
 
-/* Gradient rules of formulas that are made of several nodes. x is the operand, y the result, g the
+/* Gradient rules of formulas composed of several nodes. x is the operand, y the result, g the
  * gradient of the loss by y. They are written with the formula's own nodes, so that second
- * derivatives are right. */
+ * derivatives are correct. */
 
 static bool given(const step *s, uint32_t operand) {
   return s->node.inputs[operand] != GRAPH_NO_OPERAND;
@@ -229,7 +230,7 @@ static bool given(const step *s, uint32_t operand) {
 
 /* ---- Batch normalisation --------------------------------------------------------------------- */
 
-/* Operands of the whole. */
+/* Operands of the composite. */
 enum { NORM_X, NORM_CENTRED, NORM_INVERSE, NORM_GAIN, NORM_BIAS };
 
 /* A sum over everything but the channels. */
@@ -246,8 +247,7 @@ static node along(const step *s, node vector) {
 
 /* With c = x − mean, r = 1 / deviation and y = gain · r · c + bias over n values:
  * dbias = Σ g, dgain = r Σ g c, dx = gain · r · (g − Σ g / n − c · r² Σ g c / n). (Ioffe and
- * Szegedy 2015, arXiv 1502.03167.) Two sums and one pass; what differs between channels is worked
- * out once for each. */
+ * Szegedy 2015, arXiv 1502.03167.) Two sums and one pass; per-channel values are computed once. */
 void gradient_whole_batch_norm(step *s) {
   compute_graph *graph = s->graph;
   const node g = s->upstream, c = gradient_operand(s, NORM_CENTRED);
@@ -274,9 +274,9 @@ void gradient_whole_batch_norm(step *s) {
 
 enum { ENTROPY_LOGITS, ENTROPY_LOG, ENTROPY_LABELS, ENTROPY_CHOSEN };
 
-/* (softmax − one at the label) · g / batch, in one pass over the logarithms that the loss has made.
- * What the loss has gathered at the labels is used where it comes from, so that no gradient is
- * known before labels outside have failed the run. */
+/* (softmax − one at the label) · g / batch, in one pass over the loss's logarithms. It depends on
+ * the values that the loss has gathered at the labels, so that no gradient is computed before
+ * invalid labels have failed the run. */
 void gradient_whole_cross_entropy(step *s) {
   compute_graph *graph = s->graph;
   const node labels = gradient_operand(s, ENTROPY_LABELS);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Gradient rules of the elementwise operations. In each, x is the operand, y the result and g the
- * gradient of the loss by y. Where a rule may choose between x and y, it takes the one that loses
- * no digits. */
+ * gradient of the loss by y. If a rule can use either x or y, it uses the one that loses no
+ * digits. */
 #include "graph/gradient/gradient.h"
 
 #include <math.h>
 
-typedef compute_node node; /* the rules are formulas; short words keep them readable */
+typedef compute_node node; /* the rules are formulas; short names keep them readable */
 typedef gradient_step step;
 
 static node x(const step *s) {
@@ -168,8 +168,8 @@ void gradient_erf(step *s) {
   chain(s, times(s, decay, M_2_SQRTPI));
 }
 
-/* Written as "not at or below zero", so that a NaN passes its gradient on. The result tells as much
- * as the operand, and is what the next layer keeps anyway. */
+/* Written as "not at or below zero", so that a NaN passes its gradient on. The result is as good as
+ * the operand, and is kept by the next layer anyway. */
 void gradient_relu(step *s) {
   if (gradient_pooled_relu(s)) return;
   node zero = compute_scalar(s->graph, s->node.dtype, 0);
@@ -252,7 +252,7 @@ void gradient_div(step *s) {
   if (gradient_wanted(s, 1)) gradient_give(s, 1, neg(s, mul(s, part, y(s))));
 }
 
-/* a - b trunc(a / b): nothing but the multiple depends on b. */
+/* a - b trunc(a / b): only the multiple depends on b. */
 void gradient_mod(step *s) {
   gradient_give(s, 0, s->upstream);
   if (!gradient_wanted(s, 1)) return;
@@ -277,7 +277,7 @@ void gradient_pow(step *s) {
   }
 }
 
-/* One operand's part of minimum or maximum: nothing where it `loses`, half where both are equal. */
+/* One operand's share of minimum or maximum: none where it `loses`, half where both are equal. */
 static void give_winner(step *s, uint32_t index, node loses) {
   node upstream = g(s), zero = number(s, 0);
   node tie = compute_equal(s->graph, gradient_operand(s, 0), gradient_operand(s, 1));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the rules of gradients call: operands, and giving a part of a gradient to an operand. */
+/* Helpers for gradient rules: operands, and adding a term to an operand's gradient. */
 #include "graph/gradient/gradient.h"
 
 #include "graph/build/build.h"
@@ -27,17 +27,17 @@ compute_node gradient_number(const gradient_step *step, double value) {
   return compute_scalar(step->graph, step->work, value);
 }
 
-enum { DEEPEST = 8 /* nodes that a sum is moved through */ };
+enum { DEEPEST = 8 /* nodes through which a sum is moved */ };
 
-/* What is summed, and the axes. Axes stay, with size 1, until the sum has its final shape. */
+/* The summand, and the axes. Axes are kept, with size 1, until the sum has its final shape. */
 typedef struct summation {
   compute_graph *graph;
   compute_axes axes;
   uint32_t mask; /* the axes as bits */
 } summation;
 
-/* What `node`, as an operand in the shape `whole`, is before it is repeated along all of the axes:
- * {0} if it is not, and for a single number, whose products are seldom worth taking apart. */
+/* `node`, an operand of shape `whole`, before it is repeated along all of the axes: {0} if it is
+ * not repeated, and for a single number, whose products are seldom worth factoring. */
 static compute_node factor_of(const summation *s, uint32_t index, compute_shape whole) {
   const graph_node *node = &s->graph->nodes[index];
   if (node->op == OP_broadcast) {
@@ -51,7 +51,7 @@ static compute_node factor_of(const summation *s, uint32_t index, compute_shape 
   return graph_handle(s->graph, index);
 }
 
-/* x = factor · *rest, where the factor is the same all along the axes; {0} if x is not such a
+/* x = factor · *rest, with a factor that is constant along the axes; {0} if x is not such a
  * product.
  */
 static compute_node split_product(const summation *s, uint32_t x, uint32_t *rest) {
@@ -66,9 +66,9 @@ static compute_node split_product(const summation *s, uint32_t x, uint32_t *rest
   return (compute_node){0};
 }
 
-/* Signs and factors that are the same all along the axes come out of the sum, which then is often
- * one that another gradient needs as well: so a normalisation with statistics of its own needs no
- * further pass over its data. Only in types that have room for it. */
+/* Signs and factors that are constant along the axes are moved out of the sum, which is then often
+ * one that another gradient needs as well: so a normalisation with its own statistics needs no
+ * further pass over its data. Only in types with enough precision. */
 static compute_node sum_apart(const summation *s, compute_node x, int32_t depth) {
   compute_graph *graph = s->graph;
   if (graph->status) return x;
@@ -97,15 +97,15 @@ static compute_node sum_apart(const summation *s, compute_node x, int32_t depth)
   return compute_sum(graph, x, s->axes, true);
 }
 
-/* Whether nothing came out of the sum: then it can have its final shape at once, and an update that
- * follows is part of its kernel. */
+/* Whether nothing was moved out of the sum: then it can have its final shape at once, and a
+ * following update is fused into its kernel. */
 static bool is_sum_of(const compute_graph *graph, compute_node sum, compute_node x) {
   if (graph->status) return false;
   const graph_node *node = &graph->nodes[sum.id - 1];
   return node->op == OP_sum && node->inputs[0] == x.id - 1;
 }
 
-/* The sum over the axes along which something of `shape` was repeated to become like x. */
+/* The sum over the axes along which an operand of `shape` was broadcast to x. */
 static compute_node sum_to_shape(compute_graph *graph, compute_node x, compute_shape shape) {
   const compute_shape from = compute_node_shape(graph, x);
   if (compute_shape_equal(from, shape)) return x;

@@ -25,7 +25,7 @@ void gradient_cast(step *s) {
   gradient_give(s, 0, s->upstream);
 }
 
-/* gradient_give sums what was repeated. */
+/* gradient_give sums over repeated axes. */
 void gradient_broadcast(step *s) {
   gradient_give(s, 0, s->upstream);
 }
@@ -82,8 +82,9 @@ static bool swaps_matrices(const int32_t *order, int32_t rank) {
   return rank >= 2 && order[rank - 2] == rank - 1;
 }
 
-/* The gradient of a transposed weight is a product as a rule, AᵀG. Its transpose, GᵀA, is a product
- * as well: then the gradient lies like the weight, and the update follows in the same kernel. */
+/* The gradient of a transposed weight is usually a product, AᵀG. Its transpose, GᵀA, is a product
+ * as well: then the gradient has the weight's layout, and the update is fused into the same
+ * kernel. */
 void gradient_transpose(step *s) {
   const int32_t rank = s->node.shape.rank;
   const graph_node *from = &s->graph->nodes[s->upstream.id - 1];
@@ -100,8 +101,8 @@ void gradient_transpose(step *s) {
   gradient_give(s, 0, compute_transpose(s->graph, s->upstream, back));
 }
 
-/* All axes but the last as one: [batch…, m, n] as [batch · m, n]. False if that is not one matrix
- * of a countable size, which only sizes of 0 elsewhere can bring about. */
+/* All axes but the last as one: [batch…, m, n] as [batch · m, n]. False if that size overflows,
+ * which only happens with sizes of 0 elsewhere. */
 static bool flat_shape(compute_shape shape, compute_shape *flat) {
   int64_t rows = 1;
   for (int32_t i = 0; i < shape.rank - 1; i++) {
@@ -111,8 +112,8 @@ static bool flat_shape(compute_shape shape, compute_shape *flat) {
   return true;
 }
 
-/* When every batch is multiplied by one and the same B, as in a dense layer, the sum over the
- * batches of AᵀG is one product of tall matrices; else it is a batched product, summed. */
+/* If every batch is multiplied by the same B, as in a dense layer, the sum over the batches of AᵀG
+ * is one product of tall matrices; otherwise it is a batched product, summed. */
 static node right_gradient(const step *s, node a) {
   const compute_shape left = operand_shape(s, 0), right = operand_shape(s, 1);
   compute_shape batch = right, flat_a, flat_g;
@@ -174,8 +175,8 @@ void gradient_mean(step *s) {
   gradient_give(s, 0, compute_broadcast(s->graph, share, shape));
 }
 
-/* The product of the others: y / x where no element is 0; where exactly one is, the product of the
- * others for it and 0 for the rest; 0 where several are. */
+/* The product of the other elements: y / x if no element is 0; if exactly one is, the product of
+ * the others for it and 0 for the rest; 0 if several are. */
 void gradient_prod(step *s) {
   compute_graph *graph = s->graph;
   const compute_axes axes = reduced_axes(s);
@@ -262,8 +263,8 @@ void gradient_scatter_add_elements(step *s) {
                                       s->node.attributes.axis, s->node.attributes.from_zero));
 }
 
-/* Where something was set, the data do not count, and of several updates only the last one: its
- * number is what a scatter of the updates' numbers leaves there. */
+/* Where an element was set, the data have no effect, and of several updates only the last one has:
+ * scattering the updates' numbers gives its number. */
 static void give_scattered(step *s, bool elements) {
   compute_graph *graph = s->graph;
   const int32_t axis = s->node.attributes.axis;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The walk of compute_gradients. What rules call is in step.c. */
+/* The walk of compute_gradients. Helpers for rules are in step.c. */
 #include "graph/gradient/gradient.h"
 
 #include "base/alloc.h"
@@ -24,13 +24,13 @@ static const char *const operation = "gradients";
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-/* Step functions have a derivative, though it is zero wherever it exists: as in PyTorch, a path
- * through one is a path, and nothing comes out of it. */
+/* Step functions have a derivative of zero wherever it exists: as in PyTorch, a path through one
+ * counts, and contributes zero. */
 static bool is_step_function(graph_op op) {
   return op == OP_sign || op == OP_floor || op == OP_ceil || op == OP_round || op == OP_trunc;
 }
 
-/* Marks what the gradient must pass: floats that a wanted operand reaches by a rule. */
+/* Marks the nodes that gradients pass: floats reached from a requested node through rules. */
 static void mark_wanted(const compute_graph *graph, gradient_walk *walk, const uint32_t *of,
                         size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -70,8 +70,8 @@ static void walk_back(compute_graph *graph, gradient_walk *walk) {
   }
 }
 
-/* What is known about the paths from a node to the loss; any other number is 1 + the first node on
- * them that blocks all of them. */
+/* The state of the paths from a node to the loss; any other number is 1 + the first node that
+ * blocks all of them. */
 #define PATH_NONE  UINT32_C(0)
 #define PATH_FLOWS UINT32_MAX
 
@@ -93,7 +93,7 @@ static bool trace_paths(const compute_graph *graph, gradient_walk *walk) {
   return true;
 }
 
-/* Why nothing arrived at of[position]: the loss does not depend on it (true), or every path leads
+/* Why of[position] has no gradient: the loss does not depend on it (true), or every path leads
  * through an operation without a derivative (false, with the error). */
 static bool explain_zero(compute_graph *graph, gradient_walk *walk, uint32_t of, size_t position) {
   if (of > walk->loss) return true;
@@ -112,7 +112,7 @@ static bool explain_zero(compute_graph *graph, gradient_walk *walk, uint32_t of,
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-/* Whether the loss and the nodes asked for are of a kind that has gradients. */
+/* Whether the loss and the requested nodes can have gradients. */
 static bool check_arguments(compute_graph *graph, compute_node loss, const compute_node *of,
                             size_t count, const compute_node *gradients, uint32_t *loss_index,
                             uint32_t *indices) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CALL: a function of the program's. */
+/* CALL: a function of the calling program. */
 #include "kernel/kind.h"
 
 static bool check(const compute_kernel_descriptor *d, const explanation *why) {
@@ -18,7 +18,7 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   return true;
 }
 
-/* What a function computes, nobody knows. */
+/* The cost of a function is unknown. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   (void)d;
   return 0;
@@ -36,7 +36,7 @@ static uint64_t output_bytes(const compute_kernel_descriptor *d, uint32_t output
   return bytes_of(compute_call_of(d), d->input_count + output, d->outputs[output].dtype);
 }
 
-/* Counts beyond the operands make no difference. */
+/* Counts beyond the operands are irrelevant. */
 static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   const compute_call_attributes *a = compute_call_of(d);
   compute_call_attributes *to = attributes;
@@ -50,7 +50,7 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   size[0] = compute_call_of(d)->count[input];
 }
 
-/* Nothing of the function: classes are written to files. */
+/* Without the function, since classes are written to files. */
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   class_add_types(t, d, d->input_count);
   class_add(t, "n%d", class_bucket(d->size[0]));

@@ -5,7 +5,7 @@
 #include "kernel/kind.h"
 #include "type/dtype.h"
 
-/* As in programs, u64 would be loaded as i64: with another sign where it has its highest bit. */
+/* As in programs, u64 would be loaded as i64: negative if the highest bit is set. */
 static bool check_dtypes(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->inputs[0].dtype != COMPUTE_U64 || !dtype_is_float(d->outputs[0].dtype)) return true;
   return descriptor_refuse(why, "cannot copy u64 to %s", compute_dtype_name(d->outputs[0].dtype));

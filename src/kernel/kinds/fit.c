@@ -20,7 +20,7 @@ static bool check_fit_inputs(const compute_kernel_descriptor *d, const explanati
   return true;
 }
 
-/* Frames and maps hold an ROI at least, and their pixels can be counted. */
+/* Frames and maps must hold at least one ROI, and their pixels be countable. */
 static bool check_fit_frames(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const bool stack = (p->flags & COMPUTE_FIT_STACK) != 0;
@@ -78,7 +78,7 @@ static uint64_t pixel_count(const compute_kernel_descriptor *d) {
                 : (uint64_t)d->size[0] * (uint64_t)(p->rows * p->columns);
 }
 
-/* Whole frames count, also where few ROIs look at them: that is what has to cross a bus. */
+/* Whole frames count, even if few ROIs read them: all of them cross the bus. */
 static uint64_t input_bytes(const compute_kernel_descriptor *d, uint32_t input) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const uint64_t size = compute_dtype_size(d->inputs[input].dtype);
@@ -106,7 +106,7 @@ static uint64_t output_bytes(const compute_kernel_descriptor *d, uint32_t output
          (uint64_t)compute_fit_column(p->model, p->outputs, 0);
 }
 
-/* Usual numbers of steps: a solver stops when it has converged, all but Newton's. */
+/* Typical numbers of steps: all solvers but Newton's stop when they have converged. */
 static uint64_t steps_of(const compute_fit_problem *p) {
   const int32_t usual = p->solver == COMPUTE_FIT_FISHER ? 4 : 10;
   const int32_t steps =
@@ -125,14 +125,14 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
   return (uint64_t)d->size[0] * (steps_of(p) * step + 30 * pixels);
 }
 
-/* A fit keeps all it works with in registers, where a program's every step goes through memory. */
+/* A fit keeps its data in registers, whereas every step of a program goes through memory. */
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   work->simple += 0.25 * (double)cost->flops;
   work->functions += 8 * (double)(p->rows + p->columns + 2) * (double)d->size[0];
 }
 
-/* From here on a device is full, and more of them make no difference. */
+/* From here on a device is saturated, and more ROIs make no difference. */
 enum { MANY_FITS = 1 << 15 };
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {

@@ -80,6 +80,7 @@ const kernel_kind kernel_kind_gemm = {
     .own = own,
     .sizes = sizes,
     .in_place = true,
+    .packable = 2,
     .work = work,
     .print_class = print_class,
     .operation = operation,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GATHER and SCATTER: an index tensor walks one axis. */
+/* GATHER and SCATTER: indexing along one axis by an index tensor. */
 #include "kernel/kind.h"
 
 static bool check_both(const compute_kernel_descriptor *d, const explanation *why) {
@@ -32,7 +32,7 @@ static bool check_scatter(const compute_kernel_descriptor *d, const explanation 
     return (dtype != COMPUTE_BOOL && dtype != COMPUTE_U64) ||
            descriptor_refuse(why, "cannot order %s", compute_dtype_name(dtype));
   }
-  return descriptor_refuse(why, "%d is no mode", (int)compute_index_of(d)->mode);
+  return descriptor_refuse(why, "invalid mode %d", (int)compute_index_of(d)->mode);
 }
 
 static void normalize(const compute_kernel_descriptor *d, void *attributes) {
@@ -53,7 +53,7 @@ static uint64_t scatter_flops(const compute_kernel_descriptor *d) {
   return (uint64_t)kernel_elements(d, 0, d->rank);
 }
 
-/* A walked axis is not counted as read: what counts is each visit. */
+/* The indexed axis is not counted as read; each access is. */
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   (void)cost;
   work->moved = WORK_GATHER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* REDUCE: folds along dimensions. */
+/* REDUCE: reductions along dimensions. */
 #include <inttypes.h>
 
 #include "kernel/kind.h"

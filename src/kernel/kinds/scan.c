@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SCAN: running folds along the last dimension. */
+/* SCAN: prefix reductions along the last dimension. */
 #include "kernel/kind.h"
 #include "type/dtype.h"
 

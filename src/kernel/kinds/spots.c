@@ -48,7 +48,7 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
   return (uint64_t)kernel_elements(d, 0, 3) * (6 * (uint64_t)(a->radius + a->wide_radius) + 20);
 }
 
-/* In registers, as fits work. */
+/* In registers, like fits. */
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   (void)d;
   work->simple += 0.25 * (double)cost->flops;

@@ -15,7 +15,7 @@ static bool check_window_sizes(const compute_window_attributes *w, const explana
   for (int i = 0; i < 2; i++) {
     int64_t steps, span, reach;
     if (w->data_size[i] < 0 || w->result_size[i] < 0 || w->size[i] < 1 || w->stride[i] < 1 ||
-        w->dilation[i] < 1 || w->padding[i] < 0) {
+        w->dilation[i] < 1 || w->padding[i] < 0 || w->padding_more[i] < -w->padding[i]) {
       return descriptor_refuse(why,
                                "a size, stride, dilation or padding of the windows is too small");
     }
@@ -23,7 +23,8 @@ static bool check_window_sizes(const compute_window_attributes *w, const explana
         __builtin_mul_overflow(w->size[i], w->dilation[i], &span) ||
         __builtin_add_overflow(steps, span, &reach) ||
         __builtin_add_overflow(reach, w->padding[i], &reach) ||
-        __builtin_add_overflow(w->data_size[i], w->padding[i], &reach)) {
+        __builtin_add_overflow(w->data_size[i], w->padding[i], &reach) ||
+        __builtin_add_overflow(reach, w->padding_more[i], &reach)) {
       return descriptor_refuse(why, "the windows reach beyond 63 bits");
     }
   }
@@ -33,11 +34,18 @@ static bool check_window_sizes(const compute_window_attributes *w, const explana
   return true;
 }
 
+/* u64 would be folded as i64. */
+static bool has_order(compute_dtype dtype) {
+  return dtype_is_integer(dtype) && dtype != COMPUTE_U64;
+}
+
 static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_window_attributes *w = compute_window_of(d);
   if (d->rank != 4) return descriptor_refuse(why, "WINDOW needs four dimensions");
-  if ((unsigned)w->operation > COMPUTE_WINDOW_AVERAGE)
+  if ((unsigned)w->operation > COMPUTE_WINDOW_ARGMAX)
     return descriptor_refuse(why, "unknown window operation");
+  if (w->by_data && w->operation == COMPUTE_WINDOW_ARGMAX)
+    return descriptor_refuse(why, "places have no gradient");
   if (!check_window_sizes(w, why)) return false;
   const int64_t *plane = w->by_data ? w->data_size : w->result_size;
   for (int i = 0; i < 2; i++) {
@@ -49,13 +57,16 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->input_count < inputs)
     return descriptor_refuse(why, "WINDOW needs %" PRIu32 " inputs of its own", inputs);
   if (d->prologue.count > 0) return descriptor_refuse(why, "WINDOW has no prologue");
+  const bool any = !w->by_data && w->operation != COMPUTE_WINDOW_AVERAGE;
   for (uint32_t i = 0; i < inputs; i++) {
     const compute_dtype dtype = d->inputs[i].dtype;
-    if (dtype_is_float(dtype) && dtype_compute_type(dtype) == d->accumulate) continue;
+    const bool folds = dtype_is_float(dtype) || (any && has_order(dtype));
+    if (folds && dtype_compute_type(dtype) == d->accumulate) continue;
     return descriptor_refuse(why, "cannot fold windows of %s in %s", compute_dtype_name(dtype),
                              compute_dtype_name(d->accumulate));
   }
-  return descriptor_check_epilogue(d, d->accumulate, inputs, d->rank, why) &&
+  const compute_dtype folded = w->operation == COMPUTE_WINDOW_ARGMAX ? COMPUTE_I64 : d->accumulate;
+  return descriptor_check_epilogue(d, folded, inputs, d->rank, why) &&
          descriptor_check_outputs_distinct(d, d->rank, why);
 }
 
@@ -72,6 +83,7 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
     n->stride[i] = a->stride[i];
     n->dilation[i] = a->dilation[i];
     n->padding[i] = a->padding[i];
+    n->padding_more[i] = n->count_padding ? a->padding_more[i] : 0;
   }
 }
 
@@ -95,15 +107,17 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
 }
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
+  static const char *const names[] = {"max", "average", "argmax"};
   const compute_window_attributes *w = compute_window_of(d);
   class_add_sum_types(t, d, own(d));
-  class_add(t, "%s%s/b%dp%dw%d", w->operation == COMPUTE_WINDOW_MAX ? "max" : "average",
-            w->by_data ? ".data" : "", class_bucket(kernel_elements(d, 0, 2)),
-            class_bucket(kernel_elements(d, 2, 4)), class_bucket(w->size[0] * w->size[1]));
+  class_add(t, "%s%s/b%dp%dw%d", names[w->operation], w->by_data ? ".data" : "",
+            class_bucket(kernel_elements(d, 0, 2)), class_bucket(kernel_elements(d, 2, 4)),
+            class_bucket(w->size[0] * w->size[1]));
 }
 
 static const char *operation(const compute_kernel_descriptor *d) {
   const compute_window_attributes *w = compute_window_of(d);
+  if (w->operation == COMPUTE_WINDOW_ARGMAX) return "place of the maximum";
   if (w->operation == COMPUTE_WINDOW_MAX) return w->by_data ? "maximum by data" : "maximum";
   return w->by_data ? "average by data" : "average";
 }

@@ -80,10 +80,11 @@ export_value export_emit(exporter *to, const char *type, const export_value *inp
   return output;
 }
 
-export_value export_second_output(exporter *to) {
+export_value export_next_output(exporter *to) {
   const export_value output = export_new_value(to);
   if (to->failed) return 0;
-  to->steps[to->step_count - 1].outputs[1] = output;
+  export_value *outputs = to->steps[to->step_count - 1].outputs;
+  outputs[outputs[1] ? 2 : 1] = output;
   return output;
 }
 

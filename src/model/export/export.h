@@ -17,7 +17,7 @@ typedef struct export_step {
   const char *type; /* the ONNX operator */
   size_t first_input, input_count;
   size_t first_attribute, attribute_bytes; /* written already */
-  export_value outputs[2];                 /* the second may be 0 */
+  export_value outputs[3];                 /* the last ones may be 0 */
 } export_step;
 
 /* An initializer. */
@@ -96,8 +96,8 @@ export_value export_plain(exporter *to, const export_call *call);
 /* The node of the graph that is operand number `index`. */
 const graph_node *export_operand(const exporter *from, const export_call *call, uint32_t index);
 
-/* A second output of the node that was emitted last. */
-export_value export_second_output(exporter *to);
+/* One more output of the node that was emitted last. */
+export_value export_next_output(exporter *to);
 
 /* Constants: a scalar, and a list of i64. */
 export_value export_number(exporter *to, compute_dtype dtype, double value);
@@ -193,6 +193,7 @@ EXPORT_RULE(conv)
 EXPORT_RULE(conv_transpose)
 EXPORT_RULE(pool)
 EXPORT_RULE(attention)
+EXPORT_RULE(recurrent)
 #undef EXPORT_RULE
 
 #endif

@@ -39,7 +39,7 @@ static void put_step(const exporter *from, wire_buffer *to, const export_step *s
   wire_buffer node = {0};
   for (size_t i = 0; i < step->input_count; i++)
     wire_put_text(&node, NODE_INPUT, name_of(from, from->inputs[step->first_input + i]));
-  for (int i = 0; i < 2 && step->outputs[i]; i++)
+  for (int i = 0; i < 3 && step->outputs[i]; i++)
     wire_put_text(&node, NODE_OUTPUT, name_of(from, step->outputs[i]));
   wire_put_text(&node, NODE_NAME, name_of(from, step->outputs[0]));
   wire_put_text(&node, NODE_TYPE, step->type);

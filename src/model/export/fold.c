@@ -60,7 +60,7 @@ static export_value first(exporter *to, const export_call *call, bool largest,
   export_set_integer(to, "largest", largest);
   const export_value values =
       EMIT(to, "TopK", call->inputs[0], export_integer(to, call->node->shape.size[axis]));
-  *places = export_second_output(to);
+  *places = export_next_output(to);
   return values;
 }
 

@@ -106,8 +106,9 @@ static const export_form forms[OP_COUNT] = {
   [OP_conv2d] = {"Conv", export_conv, EXPORT_FLOATS},
   [OP_conv2d_by_data] = {"ConvTranspose", export_conv_transpose, EXPORT_FLOATS},
   [OP_conv2d_by_filter] = {gradient, NULL, 0},
-  [OP_max_pool2d] = {"MaxPool", export_pool, EXPORT_FLOATS},
+  [OP_max_pool2d] = {"MaxPool", export_pool, EXPORT_FLOATS | EXPORT_BYTES},
   [OP_max_pool2d_by_data] = {gradient, NULL, 0},
+  [OP_argmax_pool2d] = {"MaxPool", export_pool, EXPORT_FLOATS | EXPORT_BYTES},
   [OP_average_pool2d] = {"AveragePool", export_pool, EXPORT_FLOATS},
   [OP_average_pool2d_by_data] = {gradient, NULL, 0},
   [OP_cumulative_sum] = {"CumSum", export_cumulative_sum, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
@@ -115,6 +116,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_sort] = {"TopK", export_sort, EXPORT_ALL & ~EXPORT_BIT(BF16)},
   [OP_argsort] = {"TopK", export_sort, EXPORT_ALL & ~EXPORT_BIT(BF16)},
   [OP_scaled_attention] = {"MatMul, Softmax", export_attention, EXPORT_WIDE},
+  [OP_recurrent] = {"LSTM, GRU, RNN", export_recurrent, EXPORT_WIDE},
   [OP_gaussian_fit] = {fit, NULL, 0},
   [OP_find_spots] = {fit, NULL, 0},
   [OP_call] = {"a function of the caller's own", NULL, 0},
@@ -131,7 +133,8 @@ const export_form *export_form_of(graph_op op) {
 /* The first dtype of `dtypes` that holds all that `dtype` does. */
 static compute_dtype widened(compute_dtype dtype, uint32_t dtypes) {
   static const compute_dtype floats[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_DTYPE_NONE};
-  static const compute_dtype integers[] = {COMPUTE_I32, COMPUTE_I64, COMPUTE_DTYPE_NONE};
+  static const compute_dtype integers[] = {COMPUTE_I32, COMPUTE_I64, COMPUTE_F64,
+                                           COMPUTE_DTYPE_NONE};
   if (dtypes >> dtype & 1) return dtype;
   const bool is_float = EXPORT_FLOATS >> dtype & 1;
   for (const compute_dtype *at = is_float ? floats : integers; *at; at++)

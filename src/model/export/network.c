@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution, pooling, attention. */
+/* Convolution, pooling, attention, recurrent layers. */
 #include <math.h>
 
 #include "model/export/export.h"
@@ -78,15 +78,16 @@ export_value export_pool(exporter *to, const export_call *call) {
   for (int i = 0; i < 2; i++) {
     const int64_t last = (w->result_size[i] - 1) * w->stride[i] - p[i];
     pads[2 + i] = at_least_0(last + (w->size[i] - 1) * w->dilation[i] + 1 - w->data_size[i]);
-    beyond |= w->count_padding && pads[2 + i] > p[i];
+    beyond |= w->count_padding && pads[2 + i] > p[i] + w->padding_more[i];
   }
   export_value x = call->inputs[0];
   if (beyond) {
-    const int64_t around[] = {0, 0, p[0], p[1], 0, 0, p[0], p[1]};
+    const int64_t behind[] = {p[0] + w->padding_more[0], p[1] + w->padding_more[1]};
+    const int64_t around[] = {0, 0, p[0], p[1], 0, 0, behind[0], behind[1]};
     x = EMIT(to, "Pad", x, export_list(to, around, 8), export_number(to, call->dtype, 0));
     for (int i = 0; i < 2; i++) {
       pads[i] = 0;
-      pads[2 + i] = at_least_0(pads[2 + i] - p[i]);
+      pads[2 + i] = at_least_0(pads[2 + i] - behind[i]);
     }
   }
   export_set_integers(to, "kernel_shape", w->size, 2);
@@ -95,7 +96,8 @@ export_value export_pool(exporter *to, const export_call *call) {
   export_set_integers(to, "pads", pads, 4);
   if (w->operation == COMPUTE_WINDOW_AVERAGE)
     export_set_integer(to, "count_include_pad", w->count_padding && !beyond);
-  return EMIT(to, call->form->text, x);
+  const export_value y = EMIT(to, call->form->text, x);
+  return w->operation == COMPUTE_WINDOW_ARGMAX ? export_next_output(to) : y;
 }
 
 /* ---- Attention ------------------------------------------------------------------------------- */
@@ -139,4 +141,64 @@ export_value export_attention(exporter *to, const export_call *call) {
     return EMIT(to, "MatMul", probabilities(to, call, scores), call->inputs[2]);
   export_set_integer(to, "axis", -1);
   return EMIT(to, "MatMul", EMIT(to, "Softmax", scores), call->inputs[2]);
+}
+
+/* ---- Recurrent layers ------------------------------------------------------------------------ */
+
+/* One input of the node in compute/backend.h's order, and the next. */
+static export_value next_input(const export_call *call, bool there, uint32_t *next) {
+  return there ? call->inputs[(*next)++] : 0;
+}
+
+/* The inputs are projected already: W is the identity. */
+static export_value identity(exporter *to, compute_dtype dtype, int64_t size) {
+  const export_value zeros = export_zeros(to, dtype, COMPUTE_SHAPE(size, size));
+  return export_reshape(to, EMIT(to, "EyeLike", zeros), COMPUTE_SHAPE(1, size, size));
+}
+
+/* [1, 2 gates · hidden]: 0 but for what is added to the product of the last gate's state. */
+static export_value bias_of(exporter *to, compute_dtype dtype, export_value bias, int64_t columns,
+                            int64_t hidden) {
+  if (!bias) return 0;
+  const export_value zeros = export_zeros(to, dtype, COMPUTE_SHAPE(2 * columns - hidden));
+  export_set_integer(to, "axis", 0);
+  return export_reshape(to, EMIT(to, "Concat", zeros, bias), COMPUTE_SHAPE(1, 2 * columns));
+}
+
+/* One dimension in front. */
+static export_value in_front(exporter *to, export_value x, int64_t rows, int64_t columns) {
+  return x ? export_reshape(to, x, COMPUTE_SHAPE(1, rows, columns)) : 0;
+}
+
+/* Rows of h after all steps, and the last states, are outputs of their own there. */
+export_value export_recurrent(exporter *to, const export_call *call) {
+  static const char *const types[] = {"RNN", "GRU", "LSTM"};
+  static const int32_t turned[2] = {1, 0};
+  const compute_recurrent_attributes *a = call->node->constant;
+  const bool lstm = a->cell == COMPUTE_RECURRENT_LSTM;
+  const int64_t steps = export_operand(to, call, 0)->shape.size[0];
+  const int64_t batch = call->node->shape.size[1], hidden = call->node->shape.size[2];
+  const int64_t columns = hidden * compute_recurrent_gates(a->cell);
+  uint32_t next = 2;
+  const export_value r =
+      in_front(to, export_permute(to, call->inputs[1], turned, 2), columns, hidden);
+  const export_value h = in_front(to, next_input(call, true, &next), batch, hidden);
+  const export_value c = in_front(to, next_input(call, lstm, &next), batch, hidden);
+  const export_value lengths = next_input(call, a->lengths, &next);
+  const export_value bias =
+      bias_of(to, call->dtype, next_input(call, a->bias, &next), columns, hidden);
+  const export_value peepholes = next_input(call, a->peepholes, &next);
+  const export_value p =
+      peepholes ? export_reshape(to, peepholes, COMPUTE_SHAPE(1, 3 * hidden)) : 0;
+  const export_value inputs[8] = {
+      call->inputs[0], identity(to, call->dtype, columns), r, bias, lengths, h, c, p};
+  export_set_integer(to, "hidden_size", hidden);
+  export_set_text(to, "direction", a->reverse ? "reverse" : "forward");
+  if (a->clip > 0) export_set_number(to, "clip", a->clip);
+  if (a->reset_after) export_set_integer(to, "linear_before_reset", 1);
+  const export_value y = export_emit(to, types[a->cell], inputs, lstm ? (p ? 8 : 7) : 6);
+  const export_value last_h = export_next_output(to), last_c = lstm ? export_next_output(to) : 0;
+  const export_value rows = export_reshape(to, y, COMPUTE_SHAPE(steps, batch, hidden));
+  export_set_integer(to, "axis", 0);
+  return lstm ? EMIT(to, "Concat", rows, last_h, last_c) : EMIT(to, "Concat", rows, last_h);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions along 1 … 3 axes, made of the library's along two: data of one axis gets another of
- * size 1, and of three axes the first is folded into batch and channels. */
+/* Convolutions along 1 … 3 axes: data of one axis gets another of size 1. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "model/operators.h"
 #include "model/operators/op.h"
 #include "model/operators/sample.h"
@@ -15,7 +15,7 @@ typedef struct convolution {
   compute_graph *graph;
   compute_node x, filter, bias; /* bias may be {0} */
   int32_t axes;                 /* spatial, of the node */
-  int64_t batch, groups;
+  int64_t groups;
   window windows[3]; /* depth (axes 3), rows and columns */
   int64_t more[3];   /* transposed: output_padding */
 } convolution;
@@ -45,7 +45,6 @@ static compute_status begin(model_call *call, convolution *c) {
   *c = (convolution){.call = call,
                      .graph = call->graph,
                      .axes = x.rank - 2,
-                     .batch = x.size[0],
                      .windows = {WINDOW_NONE, WINDOW_NONE, WINDOW_NONE},
                      .groups = call_attribute_i(call, "group", 1)};
   const compute_status status = check_filter(call, x, filter);
@@ -79,64 +78,43 @@ static compute_node add_bias(const convolution *c, compute_node y) {
   return compute_add(c->graph, y, op_along(c->call, c->bias, 1, rank));
 }
 
-static compute_conv2d_options steps(const convolution *c) {
-  return (compute_conv2d_options){.stride = {c->windows[1].stride, c->windows[2].stride},
-                                  .dilation = {c->windows[1].dilation, c->windows[2].dilation},
-                                  .groups = c->groups};
+static compute_conv3d_options steps(const convolution *c) {
+  compute_conv3d_options o = {.groups = c->groups};
+  for (int i = 0; i < 3; i++) {
+    o.stride[i] = c->windows[i].stride;
+    o.dilation[i] = c->windows[i].dilation;
+  }
+  return o;
+}
+
+/* Those of rows and columns. */
+static compute_conv2d_options last_two(const compute_conv3d_options *o) {
+  compute_conv2d_options made = {.groups = o->groups};
+  for (int i = 0; i < 2; i++) {
+    made.stride[i] = o->stride[1 + i];
+    made.dilation[i] = o->dilation[1 + i];
+    made.padding[i] = o->padding[1 + i];
+    made.padding_more[i] = o->padding_more[1 + i];
+    made.output_padding[i] = o->output_padding[1 + i];
+  }
+  return made;
 }
 
 /* ---- Conv ------------------------------------------------------------------------------------ */
 
-/* Whether as much padding behind as before gives the same windows. */
-static bool is_even(const window *w) {
-  const int64_t left = w->data + 2 * w->before - window_reach(w);
-  return w->before >= 0 && left >= 0 && left / w->stride + 1 == w->count;
-}
-
-static compute_node convolve_rows(const convolution *c) {
-  compute_conv2d_options options = steps(c);
+static compute_node convolve_windows(const convolution *c) {
+  compute_conv3d_options options = steps(c);
   compute_node x = c->x;
-  for (int i = 0; i < 2; i++) {
-    const window *w = &c->windows[1 + i];
-    if (is_even(w))
-      options.padding[i] = w->before;
-    else
-      x = op_pad(c->call, x, 2 + i, w->before, w->after, 0);
+  const int first = c->axes == 3 ? 0 : 1;
+  for (int i = first; i < 3; i++) {
+    const window *w = &c->windows[i];
+    x = op_pad(c->call, x, 2 + i - first, min_i64(w->before, 0), min_i64(w->after, 0), 0);
+    options.padding[i] = max_i64(w->before, 0);
+    options.padding_more[i] = max_i64(w->after, 0) - options.padding[i];
   }
-  return compute_conv2d(c->graph, x, c->filter, c->bias, &options);
-}
-
-/* The slices of the depth that each window has, as further channels: [n, c, d, h, w] → [n ·
- * windows, c · size, h, w]. */
-static compute_node fold_depth(const convolution *c) {
-  compute_graph *graph = c->graph;
-  const window *w = &c->windows[0];
-  int64_t *slices = call_allocate(c->call, (size_t)(w->count * w->size), sizeof *slices);
-  if (!slices) return (compute_node){0};
-  for (int64_t i = 0; i < w->count; i++)
-    for (int64_t k = 0; k < w->size; k++) slices[i * w->size + k] = i * w->stride + k * w->dilation;
-  const compute_node places = op_integers(c->call, COMPUTE_SHAPE(w->count, w->size), slices);
-  compute_node x = op_pad(c->call, c->x, 2, w->before, w->after, 0);
-  x = compute_transpose(graph, compute_gather(graph, x, places, 2), COMPUTE_AXES(0, 2, 1, 3, 4, 5));
-  const compute_shape shape = compute_node_shape(graph, x);
-  return compute_reshape(
-      graph, x,
-      COMPUTE_SHAPE(c->batch * w->count, shape.size[2] * w->size, shape.size[4], shape.size[5]));
-}
-
-static compute_node convolve_depth(convolution *c) {
-  compute_graph *graph = c->graph;
-  const compute_shape filter = compute_node_shape(graph, c->filter);
-  c->x = fold_depth(c);
-  c->filter = compute_reshape(graph, c->filter,
-                              COMPUTE_SHAPE(filter.size[0], filter.size[1] * filter.size[2],
-                                            filter.size[3], filter.size[4]));
-  const compute_node y = convolve_rows(c);
-  const compute_shape shape = compute_node_shape(graph, y);
-  const compute_node apart = compute_reshape(
-      graph, y,
-      COMPUTE_SHAPE(c->batch, c->windows[0].count, shape.size[1], shape.size[2], shape.size[3]));
-  return compute_transpose(graph, apart, COMPUTE_AXES(0, 2, 1, 3, 4));
+  const compute_conv2d_options planes = last_two(&options);
+  return c->axes == 3 ? compute_conv3d(c->graph, x, c->filter, c->bias, &options)
+                      : compute_conv2d(c->graph, x, c->filter, c->bias, &planes);
 }
 
 static compute_status convolve(model_call *call, compute_node *y) {
@@ -147,15 +125,11 @@ static compute_status convolve(model_call *call, compute_node *y) {
   status =
       window_take(call, call_shape(call, 0), filter.size + 2, false, c.windows + first_axis(&c));
   if (status) return status;
-  const window *depth = &c.windows[0];
-  if (c.axes == 3 && depth->count * depth->size > INT32_MAX)
-    return call_fail(call, COMPUTE_ERROR_OVERFLOW, "%" PRId64 " windows of %" PRId64 " slices",
-                     depth->count, depth->size);
   if (c.axes == 1) {
     c.x = with_rows(&c, c.x);
     c.filter = with_rows(&c, c.filter);
   }
-  *y = c.axes == 3 ? convolve_depth(&c) : convolve_rows(&c);
+  *y = convolve_windows(&c);
   if (c.axes == 1) *y = without_rows(&c, *y);
   return COMPUTE_OK;
 }
@@ -242,9 +216,14 @@ static compute_status begin_transposed(model_call *call, convolution *c) {
   return status ? status : size_result(c, pads, sizes ? sizes + leading : NULL);
 }
 
-static bool is_direct(const window *w, int64_t more) {
-  return w->before == w->after && w->before >= 0 && (more < w->stride || more < w->dilation) &&
-         w->count == whole_size(w) + more - 2 * w->before;
+/* Elements of the result behind what windows and padding make of it. */
+static int64_t further(const window *w) {
+  return w->count - (whole_size(w) - w->before - w->after);
+}
+
+static bool is_direct(const window *w) {
+  const int64_t more = further(w);
+  return w->before >= 0 && w->after >= 0 && more >= 0 && (more < w->stride || more < w->dilation);
 }
 
 /* What the padding leaves of the whole result; beyond it nothing reaches. */
@@ -253,64 +232,35 @@ static compute_node cut_result(const convolution *c, compute_node y, int32_t axi
   return op_pad(c->call, y, axis, -w->before, w->count - (whole_size(w) - w->before), 0);
 }
 
-static compute_node stretch_rows(const convolution *c) {
-  compute_conv2d_options options = steps(c);
-  bool direct[2];
-  for (int i = 0; i < 2; i++) {
-    const window *w = &c->windows[1 + i];
-    direct[i] = is_direct(w, c->more[1 + i]);
+static compute_node stretch(const convolution *c) {
+  compute_conv3d_options options = steps(c);
+  bool direct[3], all = true;
+  for (int i = 0; i < 3; i++) {
+    const window *w = &c->windows[i];
+    direct[i] = is_direct(w);
+    all &= direct[i];
     options.padding[i] = direct[i] ? w->before : 0;
-    options.output_padding[i] = direct[i] ? c->more[1 + i] : 0;
+    options.padding_more[i] = direct[i] ? w->after - w->before : 0;
+    options.output_padding[i] = direct[i] ? further(w) : 0;
   }
-  if (direct[0] && direct[1])
-    return compute_conv2d_transpose(c->graph, c->x, c->filter, c->bias, &options);
-  compute_node y = compute_conv2d_transpose(c->graph, c->x, c->filter, (compute_node){0}, &options);
-  for (int i = 0; i < 2; i++)
-    if (!direct[i]) y = cut_result(c, y, 2 + i, &c->windows[1 + i]);
-  return add_bias(c, y);
-}
-
-/* Slices of the depth in the batch, and those of the filter as channels of the result: [n, d, o,
- * size, h, w]. Each slice of the filter is then added where it belongs. */
-static compute_node spread_depth(const convolution *c, compute_node y) {
-  compute_graph *graph = c->graph;
-  const window *w = &c->windows[0];
-  compute_shape shape = compute_node_shape(graph, y);
-  const int64_t channels = shape.size[1] / w->size, rows = shape.size[2], columns = shape.size[3];
-  y = compute_reshape(graph, y, COMPUTE_SHAPE(c->batch, w->data, channels, w->size, rows, columns));
-  compute_node sum = {0};
-  for (int64_t k = 0; k < w->size; k++) {
-    compute_node slice = compute_reshape(graph, compute_slice(graph, y, 3, k, 1, 1),
-                                         COMPUTE_SHAPE(c->batch, w->data, channels, rows, columns));
-    slice = compute_embed(graph, slice, 1, whole_size(w), k * w->dilation, w->stride);
-    sum = k ? compute_add(graph, sum, slice) : slice;
-  }
-  return compute_transpose(graph, cut_result(c, sum, 1, w), COMPUTE_AXES(0, 2, 1, 3, 4));
-}
-
-static compute_node stretch_depth(convolution *c) {
-  compute_graph *graph = c->graph;
-  const compute_shape x = compute_node_shape(graph, c->x);
-  const compute_shape filter = compute_node_shape(graph, c->filter);
-  convolution flat = *c;
-  flat.bias = (compute_node){0};
-  flat.x = compute_reshape(graph, compute_transpose(graph, c->x, COMPUTE_AXES(0, 2, 1, 3, 4)),
-                           COMPUTE_SHAPE(x.size[0] * x.size[2], x.size[1], x.size[3], x.size[4]));
-  flat.filter = compute_reshape(graph, c->filter,
-                                COMPUTE_SHAPE(filter.size[0], filter.size[1] * filter.size[2],
-                                              filter.size[3], filter.size[4]));
-  return add_bias(c, spread_depth(c, stretch_rows(&flat)));
+  const compute_conv2d_options planes = last_two(&options);
+  const compute_node bias = all ? c->bias : (compute_node){0};
+  compute_node y = c->axes == 3
+                       ? compute_conv3d_transpose(c->graph, c->x, c->filter, bias, &options)
+                       : compute_conv2d_transpose(c->graph, c->x, c->filter, bias, &planes);
+  for (int i = 0; i < 3; i++)
+    if (!direct[i]) y = cut_result(c, y, c->axes == 3 ? 2 + i : 1 + i, &c->windows[i]);
+  return all ? y : add_bias(c, y);
 }
 
 static compute_status conv_transpose(model_call *call) {
   convolution c;
   const compute_status status = begin_transposed(call, &c);
   if (status) return status;
-  if (c.axes == 3) return call_output(call, 0, stretch_depth(&c));
-  if (c.axes == 2) return call_output(call, 0, stretch_rows(&c));
+  if (c.axes > 1) return call_output(call, 0, stretch(&c));
   c.x = with_rows(&c, c.x);
   c.filter = with_rows(&c, c.filter);
-  return call_output(call, 0, without_rows(&c, stretch_rows(&c)));
+  return call_output(call, 0, without_rows(&c, stretch(&c)));
 }
 
 /* ---- DeformConv ------------------------------------------------------------------------------ */

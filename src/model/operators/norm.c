@@ -304,11 +304,13 @@ static compute_status local_response(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_SHAPE, "%" PRId64 " channels of x of rank %d", size,
                      (int)shape.rank);
   const compute_node x = op_wide(call, call_input(call, 0));
-  const compute_pool2d_options options = {.size = {size, 1}, .stride = {1, 1}};
+  const compute_pool2d_options options = {.size = {size, 1},
+                                          .stride = {1, 1},
+                                          .padding = {(size - 1) / 2, 0},
+                                          .padding_more = {size / 2 - (size - 1) / 2, 0}};
   compute_node mean = compute_reshape(
       graph, compute_square(graph, x),
       COMPUTE_SHAPE(shape.size[0], 1, shape.size[1], op_count(shape, 2, shape.rank)));
-  mean = op_pad(call, mean, 2, (size - 1) / 2, size / 2, 0);
   mean = compute_reshape(graph, compute_average_pool2d(graph, mean, &options), shape);
   compute_node base = compute_mul(graph, mean, call_scalar_like(call, mean, alpha));
   base = compute_add(graph, base, call_scalar_like(call, base, call_attribute_f(call, "bias", 1)));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools along any number of axes. Maxima and sums can be taken along one axis after the other, so
- * that all are made of the library's pools along two; where these cannot say how the windows lie,
- * the data is padded first. */
+/* Pools along 1 … 3 axes: data of one axis gets another of size 1. */
 #include "model/operators.h"
 
 #include <inttypes.h>
@@ -18,7 +16,8 @@ typedef enum pool_kind {
   POOL_MAX,
   POOL_MEAN,        /* of the elements inside the data */
   POOL_MEAN_PADDED, /* of the elements inside data and padding */
-  POOL_SUM
+  POOL_SUM,
+  POOL_PLACE /* where the maximum is */
 } pool_kind;
 
 typedef struct pool {
@@ -26,214 +25,112 @@ typedef struct pool {
   compute_graph *graph;
   pool_kind kind;
   int32_t axes;
-  window windows[WINDOW_MOST];
+  bool ceiling;
+  window windows[3]; /* the last `axes` of depth, rows and columns */
 } pool;
-
-/* ---- Along two axes -------------------------------------------------------------------------- */
-
-/* The end of the last window, which may lie outside. */
-static int64_t last_end(const window *w) {
-  return (w->count - 1) * w->stride - w->before + window_reach(w);
-}
-
-/* Whether the library's pool with w->before on both sides has the same windows. */
-static bool is_direct(const window *w, pool_kind kind, bool ceiling) {
-  const int64_t left = w->data + 2 * w->before - window_reach(w);
-  if (w->before < 0 || w->before > w->size / 2 || left < 0) return false;
-  int64_t count = (ceiling ? divide_up(left, w->stride) : left / w->stride) + 1;
-  if (ceiling && (count - 1) * w->stride >= w->data + w->before) count--;
-  if (count != w->count) return false;
-  if (kind == POOL_MAX) return true;
-  if (w->dilation != 1) return false;
-  if (kind == POOL_MEAN) return true;
-  return last_end(w) <= w->data + w->before &&
-         (kind == POOL_SUM || last_end(w) <= w->data + w->after);
-}
-
-/* How often the mean over all elements of a window goes into the mean over those that count. */
-static compute_node correction(const pool *p, const window *w, int32_t axis, compute_dtype dtype) {
-  const int64_t first = p->kind == POOL_MEAN ? 0 : -w->before;
-  const int64_t end = w->data + (p->kind == POOL_MEAN ? 0 : w->after);
-  double *factors = call_allocate(p->call, (size_t)w->count, sizeof *factors);
-  if (!factors) return (compute_node){0};
-  for (int64_t i = 0; i < w->count; i++) {
-    const int64_t begin = i * w->stride - w->before;
-    /* Elements before `first` and before `end`. */
-    const int64_t skipped = min_i64(divide_up(max_i64(first - begin, 0), w->dilation), w->size);
-    const int64_t taken = min_i64(divide_up(max_i64(end - begin, 0), w->dilation), w->size);
-    factors[i] = (double)w->size / (double)(taken - skipped);
-  }
-  return op_along(p->call, op_numbers(p->call, dtype, COMPUTE_SHAPE(w->count), factors), axis, 4);
-}
-
-static compute_node pad_windows(const pool *p, compute_node x, int32_t axis, const window *w) {
-  return op_pad(p->call, x, axis, w->before, last_end(w) - w->data,
-                p->kind == POOL_MAX ? -(double)INFINITY : 0);
-}
-
-/* Means of windows with dilation: a convolution of each channel. */
-static compute_node mean_by_convolution(const pool *p, compute_node x, const window *rows,
-                                        const window *columns) {
-  compute_graph *graph = p->graph;
-  const compute_shape shape = compute_node_shape(graph, x);
-  const compute_conv2d_options options = {.stride = {rows->stride, columns->stride},
-                                          .dilation = {rows->dilation, columns->dilation}};
-  const compute_node planes = compute_reshape(
-      graph, x, COMPUTE_SHAPE(shape.size[0] * shape.size[1], 1, shape.size[2], shape.size[3]));
-  const compute_node filter = compute_full(graph, compute_node_dtype(graph, x),
-                                           COMPUTE_SHAPE(1, 1, rows->size, columns->size),
-                                           1 / ((double)rows->size * (double)columns->size));
-  const compute_node y = compute_conv2d(graph, planes, filter, (compute_node){0}, &options);
-  return compute_reshape(graph, y,
-                         COMPUTE_SHAPE(shape.size[0], shape.size[1], rows->count, columns->count));
-}
-
-/* x is [n, c, h, w]. */
-static compute_node pool_two(const pool *p, compute_node x, const window *rows,
-                             const window *columns) {
-  const window *const windows[] = {rows, columns};
-  compute_pool2d_options options = {.exclude_padding = p->kind == POOL_MEAN};
-  const bool spread = p->kind != POOL_MAX && (rows->dilation != 1 || columns->dilation != 1);
-  bool direct[2];
-  for (int i = 0; i < 2; i++)
-    options.ceil |= !is_direct(windows[i], p->kind, false) && is_direct(windows[i], p->kind, true);
-  for (int i = 0; i < 2; i++) {
-    const window *w = windows[i];
-    direct[i] = !spread && is_direct(w, p->kind, options.ceil);
-    if (!direct[i]) x = pad_windows(p, x, 2 + i, w);
-    options.size[i] = w->size;
-    options.stride[i] = w->stride;
-    options.dilation[i] = p->kind == POOL_MAX ? w->dilation : 0;
-    options.padding[i] = direct[i] ? w->before : 0;
-  }
-  if (p->kind == POOL_MAX) return compute_max_pool2d(p->graph, x, &options);
-  x = spread ? mean_by_convolution(p, x, rows, columns)
-             : compute_average_pool2d(p->graph, x, &options);
-  for (int i = 0; i < 2; i++)
-    if (!direct[i] && p->kind != POOL_SUM)
-      x = compute_mul(p->graph, x,
-                      correction(p, windows[i], 2 + i, compute_node_dtype(p->graph, x)));
-  if (p->kind != POOL_SUM) return x;
-  const double size = (double)rows->size * (double)columns->size;
-  return compute_mul(p->graph, x, call_scalar_like(p->call, x, size));
-}
-
-/* ---- Along all axes -------------------------------------------------------------------------- */
-
-/* The last two axes together, then each of the others. */
-static compute_node pool_all(const pool *p, compute_node x) {
-  static const window none = WINDOW_NONE;
-  compute_shape shape = compute_node_shape(p->graph, x);
-  for (int32_t axis = p->axes - 1; axis >= 0; axis--) {
-    const window *columns = axis == p->axes - 1 ? &p->windows[axis] : NULL;
-    if (columns) axis--;
-    const window *rows = axis >= 0 ? &p->windows[axis] : &none;
-    const int32_t first = axis < 0 ? 2 : 2 + axis;
-    const int64_t height = axis < 0 ? 1 : shape.size[first];
-    const int64_t width = op_count(shape, axis < 0 ? first : first + 1, shape.rank);
-    const window whole = {width, 1, 1, 1, 0, 0, width};
-    const compute_node planes = compute_reshape(
-        p->graph, x, COMPUTE_SHAPE(shape.size[0], op_count(shape, 1, first), height, width));
-    x = pool_two(p, planes, rows, columns ? columns : &whole);
-    if (axis >= 0) shape.size[first] = rows->count;
-    if (columns) shape.size[shape.rank - 1] = columns->count;
-    x = compute_reshape(p->graph, x, shape);
-  }
-  return x;
-}
 
 static compute_status begin(model_call *call, pool_kind kind, pool *p) {
   const compute_shape x = call_shape(call, 0);
   const int64_t *sizes;
-  *p = (pool){.call = call, .graph = call->graph, .kind = kind, .axes = x.rank - 2};
+  *p = (pool){.call = call,
+              .graph = call->graph,
+              .kind = kind,
+              .axes = x.rank - 2,
+              .windows = {WINDOW_NONE, WINDOW_NONE, WINDOW_NONE}};
   if (x.rank < 3)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "x has rank %d; it must be at least 3",
                      (int)x.rank);
+  if (p->axes > 3)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "pools along %d axes", (int)p->axes);
   const compute_status status = window_list(call, "kernel_shape", (size_t)p->axes, &sizes);
   if (status) return status;
   if (!sizes) return call_fail(call, COMPUTE_ERROR_FORMAT, "kernel_shape is missing");
-  return window_take(call, x, sizes, call_attribute_i(call, "ceil_mode", 0) != 0, p->windows);
+  const bool given = strcmp(call_attribute_s(call, "auto_pad", "NOTSET"), "NOTSET") == 0;
+  p->ceiling = given && kind != POOL_SUM && call_attribute_i(call, "ceil_mode", 0) != 0;
+  return window_take(call, x, sizes, call_attribute_i(call, "ceil_mode", 0) != 0,
+                     p->windows + 3 - p->axes);
 }
 
-/* ---- MaxPool's second output ----------------------------------------------------------------- */
+/* A sum is a mean over whole windows: what they reach beyond the padding is padding, too. */
+static int64_t padding_after(const pool *p, const window *w) {
+  const int64_t end = (w->count - 1) * w->stride - w->before + window_reach(w);
+  return p->kind == POOL_SUM ? max_i64(end - w->data, 0) : w->after;
+}
 
-/* Each window's elements as a last axis. */
-static compute_node window_elements(const pool *p, compute_node x) {
-  compute_axes order = {.count = 2 + 2 * p->axes, .axis = {0, 1}};
-  for (int32_t axis = p->axes - 1; axis >= 0; axis--) {
-    const window *w = &p->windows[axis];
-    int64_t *places = call_allocate(p->call, (size_t)(w->count * w->size), sizeof *places);
-    if (!places) return (compute_node){0};
-    for (int64_t i = 0; i < w->count; i++)
-      for (int64_t k = 0; k < w->size; k++)
-        places[i * w->size + k] = i * w->stride + k * w->dilation;
-    x = pad_windows(p, x, 2 + axis, w);
-    x = compute_gather(p->graph, x, op_integers(p->call, COMPUTE_SHAPE(w->count, w->size), places),
-                       2 + axis);
-    order.axis[2 + axis] = 2 + 2 * axis;
-    order.axis[2 + p->axes + axis] = 3 + 2 * axis;
+static compute_pool3d_options options_of(const pool *p) {
+  compute_pool3d_options o = {.ceil = p->ceiling, .exclude_padding = p->kind == POOL_MEAN};
+  for (int i = 0; i < 3; i++) {
+    const window *w = &p->windows[i];
+    o.size[i] = w->size;
+    o.stride[i] = w->stride;
+    o.dilation[i] = w->dilation;
+    o.padding[i] = w->before;
+    o.padding_more[i] = padding_after(p, w) - w->before;
   }
-  compute_shape shape = compute_node_shape(p->graph, x), joined = {.rank = 3 + p->axes};
-  for (int32_t i = 0; i < joined.rank - 1; i++) joined.size[i] = shape.size[order.axis[i]];
-  joined.size[joined.rank - 1] = -1;
-  return compute_reshape(p->graph, compute_transpose(p->graph, x, order), joined);
+  return o;
 }
 
-/* The place in x, counted over all of it, of the element that each window's maximum is. */
-static compute_node places_of_maxima(const pool *p, compute_node x, compute_shape shape) {
+static compute_node pool_volumes(const pool *p, compute_node x) {
+  const compute_pool3d_options o = options_of(p);
+  if (p->kind == POOL_MAX) return compute_max_pool3d(p->graph, x, &o);
+  return p->kind == POOL_PLACE ? compute_argmax_pool3d(p->graph, x, &o)
+                               : compute_average_pool3d(p->graph, x, &o);
+}
+
+static compute_node pool_images(const pool *p, compute_node x) {
+  const compute_pool3d_options all = options_of(p);
+  compute_pool2d_options o = {.ceil = all.ceil, .exclude_padding = all.exclude_padding};
+  for (int i = 0; i < 2; i++) {
+    o.size[i] = all.size[1 + i];
+    o.stride[i] = all.stride[1 + i];
+    o.dilation[i] = all.dilation[1 + i];
+    o.padding[i] = all.padding[1 + i];
+    o.padding_more[i] = all.padding_more[1 + i];
+  }
+  if (p->kind == POOL_MAX) return compute_max_pool2d(p->graph, x, &o);
+  return p->kind == POOL_PLACE ? compute_argmax_pool2d(p->graph, x, &o)
+                               : compute_average_pool2d(p->graph, x, &o);
+}
+
+static compute_node apply(const pool *p, compute_node x) {
+  compute_shape shape = compute_node_shape(p->graph, x);
+  if (p->axes == 3) return pool_volumes(p, x);
+  if (p->axes == 2) return pool_images(p, x);
+  const compute_node rows =
+      compute_reshape(p->graph, x, COMPUTE_SHAPE(shape.size[0], shape.size[1], 1, shape.size[2]));
+  shape.size[2] = p->windows[2].count;
+  return compute_reshape(p->graph, pool_images(p, rows), shape);
+}
+
+/* ---- MaxPool --------------------------------------------------------------------------------- */
+
+/* Places in x as they are where its first spatial axis runs fastest. */
+static compute_node turn_places(const pool *p, compute_node places, compute_shape x) {
   compute_graph *graph = p->graph;
-  const bool columns_first = call_attribute_i(p->call, "storage_order", 0) != 0;
-  const compute_node chosen = compute_argmax(graph, window_elements(p, x), 2 + p->axes, false);
-  const compute_shape result = compute_node_shape(graph, chosen);
-  const int64_t plane = op_count(shape, 2, shape.rank);
-  const int64_t distances[2] = {shape.size[1] * plane, plane};
-#define WHOLE(value) compute_scalar_i64(graph, COMPUTE_I64, value)
-  compute_node place = WHOLE(0);
-  for (int32_t i = 0; i < 2; i++)
-    place = compute_add(
-        graph, place,
-        compute_mul(graph, compute_index(graph, COMPUTE_I64, result, i), WHOLE(distances[i])));
-  int64_t below = 1;
-  for (int32_t axis = p->axes - 1; axis >= 0; axis--) {
-    const window *w = &p->windows[axis];
-    const int64_t distance =
-        columns_first ? op_count(shape, 2, 2 + axis) : op_count(shape, 3 + axis, shape.rank);
-    compute_node k = compute_div(graph, chosen, WHOLE(below));
-    k = compute_mul(graph, compute_mod(graph, k, WHOLE(w->size)), WHOLE(w->dilation));
-    compute_node at = compute_index(graph, COMPUTE_I64, result, 2 + axis);
-    at = compute_add(graph, compute_mul(graph, at, WHOLE(w->stride)), k);
-    at = compute_clamp_i64(graph, compute_sub(graph, at, WHOLE(w->before)), 0, w->data - 1);
-    place = compute_add(graph, place, compute_mul(graph, at, WHOLE(distance)));
-    below *= w->size;
+#define WHOLE(value) compute_scalar_i64(graph, COMPUTE_I64, max_i64(value, 1))
+  compute_node rest = compute_mod(graph, places, WHOLE(op_count(x, 2, x.rank)));
+  compute_node turned = compute_sub(graph, places, rest);
+  for (int32_t axis = x.rank - 1; axis >= 2; axis--) {
+    const compute_node at = compute_mod(graph, rest, WHOLE(x.size[axis]));
+    rest = compute_div(graph, rest, WHOLE(x.size[axis]));
+    turned = compute_add(graph, turned, compute_mul(graph, at, WHOLE(op_count(x, 2, axis))));
   }
 #undef WHOLE
-  return place;
-}
-
-/* A table of the elements of all windows must be possible. */
-static compute_status check_places(const pool *p) {
-  int64_t product = 1;
-  for (int32_t i = 0; i < p->axes; i++)
-    if (!checked_multiply(product, p->windows[i].size, &product) ||
-        !checked_multiply(product, p->windows[i].count, &product) || product > INT64_MAX >> 8)
-      return call_fail(p->call, COMPUTE_ERROR_OVERFLOW, "its windows have too many elements");
-  if (2 + 2 * p->axes > COMPUTE_MAX_RANK)
-    return call_fail(p->call, COMPUTE_ERROR_UNSUPPORTED, "indices of pools along %d axes",
-                     (int)p->axes);
-  return COMPUTE_OK;
+  return turned;
 }
 
 static compute_status max_pool(model_call *call) {
   pool p;
-  compute_status status = begin(call, POOL_MAX, &p);
-  if (!status && call_wants(call, 1)) status = check_places(&p);
+  const compute_status status = begin(call, POOL_MAX, &p);
   if (status) return status;
-  const compute_dtype dtype = call_dtype(call, 0);
-  compute_node x = call_input(call, 0);
-  if (!op_is_float(dtype)) x = compute_cast(p.graph, x, COMPUTE_F32); /* i8 and u8: exact */
-  call_output(call, 0, op_cast(call, pool_all(&p, x), dtype));
-  if (call_wants(call, 1)) call_output(call, 1, places_of_maxima(&p, x, call_shape(call, 0)));
-  return COMPUTE_OK;
+  const compute_node x = call_input(call, 0);
+  call_output(call, 0, apply(&p, x));
+  if (!call_wants(call, 1)) return COMPUTE_OK;
+  p.kind = POOL_PLACE;
+  const compute_node places = apply(&p, x);
+  const bool columns_first = call_attribute_i(call, "storage_order", 0) != 0;
+  return call_output(call, 1,
+                     columns_first ? turn_places(&p, places, call_shape(call, 0)) : places);
 }
 
 /* ---- The other pools ------------------------------------------------------------------------- */
@@ -242,7 +139,7 @@ static compute_status average_pool(model_call *call) {
   pool p;
   const bool padded = call_attribute_i(call, "count_include_pad", 0) != 0;
   const compute_status status = begin(call, padded ? POOL_MEAN_PADDED : POOL_MEAN, &p);
-  return status ? status : call_output(call, 0, pool_all(&p, call_input(call, 0)));
+  return status ? status : call_output(call, 0, apply(&p, call_input(call, 0)));
 }
 
 static compute_status lp_pool(model_call *call) {
@@ -251,7 +148,10 @@ static compute_status lp_pool(model_call *call) {
   const compute_status status = begin(call, POOL_SUM, &p);
   if (status) return status;
   const compute_node x = op_wide(call, call_input(call, 0));
-  const compute_node sum = pool_all(&p, op_power_of_magnitude(call, x, power));
+  compute_node sum = apply(&p, op_power_of_magnitude(call, x, power));
+  double size = 1;
+  for (int i = 0; i < 3; i++) size *= (double)p.windows[i].size;
+  sum = compute_mul(call->graph, sum, call_scalar_like(call, sum, size));
   return call_output(call, 0, op_cast(call, op_root(call, sum, power), call_dtype(call, 0)));
 }
 
@@ -298,19 +198,6 @@ static compute_status unpooled_shape(model_call *call, compute_shape *shape) {
   return status ? call_fail(call, status, "its result cannot be counted") : COMPUTE_OK;
 }
 
-/* Windows that overlap have the same maximum: it is written as often, and must not be added. */
-static compute_node scatter(model_call *call, compute_node x, compute_node places, int64_t size) {
-  compute_graph *graph = call->graph;
-  const compute_shape flat = COMPUTE_SHAPE(-1);
-  x = compute_reshape(graph, x, flat);
-  places = compute_reshape(graph, places, flat);
-  const compute_node ones =
-      compute_full(graph, compute_node_dtype(graph, x), compute_node_shape(graph, x), 1);
-  const compute_node times = compute_scatter_add(graph, ones, places, 0, size);
-  const compute_node sum = compute_scatter_add(graph, x, places, 0, size);
-  return compute_div(graph, sum, compute_maximum(graph, times, call_scalar_like(call, x, 1)));
-}
-
 static compute_status max_unpool(model_call *call) {
   compute_shape shape = call_shape(call, 0);
   const int64_t *sizes = NULL;
@@ -325,9 +212,7 @@ static compute_status max_unpool(model_call *call) {
   if (sizes && count != (size_t)shape.rank)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "output_shape has %zu numbers, not %d", count,
                      (int)shape.rank);
-  compute_node y =
-      scatter(call, call_input(call, 0), call_input(call, 1), op_count(shape, 0, shape.rank));
-  y = compute_reshape(call->graph, y, shape);
+  compute_node y = compute_max_unpool(call->graph, call_input(call, 0), call_input(call, 1), shape);
   for (int32_t i = 0; sizes && i < shape.rank; i++)
     y = op_pad(call, y, i, 0, sizes[i] - shape.size[i], 0);
   return call_output(call, 0, y);

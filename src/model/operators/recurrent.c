@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* LSTM, GRU and RNN, unrolled: one product projects the inputs of all steps, and each step then
- * needs one with its state. */
+/* LSTM, GRU and RNN through compute_lstm and its like; where activations are others than the usual
+ * ones, unrolled: one product projects the inputs of all steps, and each step then needs one with
+ * its state. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
+#include "compute/graph_nn.h"
 #include "model/operators.h"
 #include "model/operators/op.h"
 
@@ -23,10 +26,16 @@ typedef struct state {
   compute_node h, c;
 } state;
 
-/* An operator. `step` makes the next state from the projected input [batch, gates · hidden]. */
+typedef compute_node (*layer)(compute_graph *graph, compute_node x, compute_node w, compute_node r,
+                              const compute_recurrent_options *options,
+                              compute_recurrent_state *last);
+
+/* An operator. `whole` records all steps with the usual activations; `step` makes the next state
+ * from the projected input [batch, gates · hidden]. */
 typedef struct cell {
   size_t gates, activations;
   const char *usual[MOST_ACTIVATIONS];
+  layer whole;
   compute_status (*step)(struct recurrence *n, compute_node x, state *s);
 } cell;
 
@@ -38,13 +47,14 @@ typedef struct recurrence {
   bool batch_first;
   compute_node x;       /* [steps, batch, inputs] */
   compute_node w, r;    /* [directions, inputs or hidden, gates · hidden] */
-  compute_node lengths; /* [batch, 1], or {0} if all steps count */
+  compute_node lengths; /* i32 [batch], or {0} if all steps count */
   double clip;          /* 0: none */
 
   /* Of the direction that is being recorded. */
   compute_node recurrent;              /* r's part */
   compute_node input_bias, state_bias; /* [gates · hidden], or {0} */
   compute_node peepholes;              /* [3 · hidden], or {0} */
+  compute_node ends;                   /* lengths as [batch, 1] */
   activation activations[MOST_ACTIVATIONS];
 } recurrence;
 
@@ -246,18 +256,71 @@ static void hold_state(const recurrence *n, int64_t t, const state *before, stat
   *y = s->h;
   if (!compute_node_is_valid(n->lengths)) return;
   const compute_node active =
-      compute_greater(graph, n->lengths, compute_scalar_i64(graph, COMPUTE_I64, t));
+      compute_greater(graph, n->ends, compute_scalar_i64(graph, COMPUTE_I32, t));
   *y = compute_select(graph, active, s->h, call_scalar_like(n->call, s->h, 0));
   s->h = compute_select(graph, active, s->h, before->h);
   if (compute_node_is_valid(s->c)) s->c = compute_select(graph, active, s->c, before->c);
 }
 
+static bool is_usual(const recurrence *n) {
+  for (size_t i = 0; i < n->cell->activations; i++)
+    if (strcasecmp(n->activations[i].name, n->cell->usual[i]) != 0) return false;
+  return call_attribute_i(n->call, "input_forget", 0) == 0;
+}
+
+/* All steps as one operation. *s becomes the last state, *y [steps, batch, hidden]. */
+static compute_status run_whole(recurrence *n, int64_t direction, bool backwards, state *s,
+                                compute_node *y) {
+  const bool reset_after =
+      n->cell->gates == 3 && call_attribute_i(n->call, "linear_before_reset", 0) != 0;
+  const compute_recurrent_options options = {
+      .bias = n->input_bias,
+      .state_bias = n->state_bias,
+      .initial_h = s->h,
+      .initial_c = s->c,
+      .peepholes = n->peepholes,
+      .lengths = n->lengths,
+      .clip = n->clip > 0 && isfinite(n->clip) ? n->clip : 0,
+      .reverse = backwards,
+      .reset_after = reset_after,
+  };
+  compute_recurrent_state last;
+  *y = n->cell->whole(n->graph, n->x, one_of(n, n->w, direction), n->recurrent, &options, &last);
+  *s = (state){last.h, last.c};
+  return COMPUTE_OK;
+}
+
+/* The same step by step. */
+static compute_status run_steps(recurrence *n, int64_t direction, bool backwards, state *s,
+                                compute_node *y) {
+  compute_graph *graph = n->graph;
+  if (n->steps > MOST_STEPS)
+    return call_fail(n->call, COMPUTE_ERROR_UNSUPPORTED,
+                     "it has %" PRId64 " steps with unusual activations, more than %d", n->steps,
+                     MOST_STEPS);
+  compute_node *parts = call_allocate(n->call, (size_t)n->steps + 1, sizeof *parts);
+  if (!parts) return call_out_of_memory(n->call);
+  if (compute_node_is_valid(n->lengths))
+    n->ends = compute_reshape(graph, n->lengths, COMPUTE_SHAPE(n->batch, 1));
+  const compute_node x = project(n, direction);
+  const compute_shape shape = COMPUTE_SHAPE(1, n->batch, n->hidden);
+  compute_status status = COMPUTE_OK;
+  for (int64_t i = 0; !status && i < n->steps; i++) {
+    const int64_t t = backwards ? n->steps - 1 - i : i;
+    const state before = *s;
+    status = n->cell->step(n, one_of(n, x, t), s);
+    hold_state(n, t, &before, s, &parts[t]);
+    parts[t] = compute_reshape(graph, parts[t], shape);
+  }
+  *y = n->steps > 0 ? compute_concat(graph, parts, (size_t)n->steps, 0)
+                    : call_zeros(n->call, compute_node_dtype(graph, n->x),
+                                 COMPUTE_SHAPE(0, n->batch, n->hidden));
+  return status;
+}
+
 /* *y becomes [steps, 1, batch, hidden]. */
 static compute_status run_direction(recurrence *n, int64_t direction, bool backwards, state *s,
                                     compute_node *y) {
-  compute_graph *graph = n->graph;
-  compute_node *parts = call_allocate(n->call, (size_t)n->steps + 1, sizeof *parts);
-  if (!parts) return call_out_of_memory(n->call);
   compute_status status = read_activations(n, direction);
   if (status) return status;
   read_bias(n, direction);
@@ -268,18 +331,9 @@ static compute_status run_direction(recurrence *n, int64_t direction, bool backw
     s->c = initial(n, 6, direction);
     if (call_has(n->call, 7)) n->peepholes = one_of(n, call_input(n->call, 7), direction);
   }
-  const compute_node x = project(n, direction);
-  const compute_shape shape = COMPUTE_SHAPE(1, 1, n->batch, n->hidden);
-  for (int64_t i = 0; !status && i < n->steps; i++) {
-    const int64_t t = backwards ? n->steps - 1 - i : i;
-    const state before = *s;
-    status = n->cell->step(n, one_of(n, x, t), s);
-    hold_state(n, t, &before, s, &parts[t]);
-    parts[t] = compute_reshape(graph, parts[t], shape);
-  }
-  *y = n->steps > 0 ? compute_concat(graph, parts, (size_t)n->steps, 0)
-                    : call_zeros(n->call, compute_node_dtype(graph, n->x),
-                                 COMPUTE_SHAPE(0, 1, n->batch, n->hidden));
+  status = is_usual(n) ? run_whole(n, direction, backwards, s, y)
+                       : run_steps(n, direction, backwards, s, y);
+  if (!status) *y = compute_reshape(n->graph, *y, COMPUTE_SHAPE(n->steps, 1, n->batch, n->hidden));
   return status;
 }
 
@@ -295,8 +349,7 @@ static compute_node read_lengths(const recurrence *n) {
   bool all = known && value->shape.rank == 1 && value->shape.size[0] == n->batch;
   for (int64_t i = 0; all && i < n->batch; i++) all = known[i] >= n->steps;
   if (all) return (compute_node){0};
-  return compute_reshape(n->graph, op_cast(n->call, call_input(n->call, 4), COMPUTE_I64),
-                         COMPUTE_SHAPE(n->batch, 1));
+  return op_cast(n->call, call_input(n->call, 4), COMPUTE_I32);
 }
 
 static compute_status check_sizes(const recurrence *n, compute_shape x, compute_shape w,
@@ -307,9 +360,6 @@ static compute_status check_sizes(const recurrence *n, compute_shape x, compute_
       r.size[2] != columns)
     return call_fail(n->call, COMPUTE_ERROR_SHAPE,
                      "x, W and R do not fit each other, or the direction");
-  if (n->steps > MOST_STEPS)
-    return call_fail(n->call, COMPUTE_ERROR_UNSUPPORTED, "it has %" PRId64 " steps, more than %d",
-                     n->steps, MOST_STEPS);
   return COMPUTE_OK;
 }
 
@@ -374,9 +424,9 @@ static compute_status run(model_call *call, const cell *kind, compute_node w, co
   return COMPUTE_OK;
 }
 
-static const cell lstm_cell = {4, 3, {"Sigmoid", "Tanh", "Tanh"}, lstm_step};
-static const cell gru_cell = {3, 2, {"Sigmoid", "Tanh"}, gru_step};
-static const cell rnn_cell = {1, 1, {"Tanh"}, rnn_step};
+static const cell lstm_cell = {4, 3, {"Sigmoid", "Tanh", "Tanh"}, compute_lstm, lstm_step};
+static const cell gru_cell = {3, 2, {"Sigmoid", "Tanh"}, compute_gru, gru_step};
+static const cell rnn_cell = {1, 1, {"Tanh"}, compute_rnn, rnn_step};
 
 /* Input i, [directions, gates · hidden, n], transposed. */
 static compute_node weights(model_call *call, size_t i) {

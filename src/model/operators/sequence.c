@@ -54,16 +54,84 @@ static compute_status take_position(model_call *call, size_t i, int64_t count, i
   *position = fallback;
   const compute_status status = call_has(call, i) ? call_integer(call, i, position) : COMPUTE_OK;
   if (status) return status;
-  if (*position < 0) *position += count;
+  if (*position < 0 && *position >= -count) *position += count;
   if (*position < 0 || *position >= count)
     return call_fail(call, COMPUTE_ERROR_INDEX, "there is no position %" PRId64 " among %" PRId64,
                      *position, count);
   return COMPUTE_OK;
 }
 
+/* ---- Inserting and erasing ------------------------------------------------------------------- */
+
+/* An array of which sequences share parts. An insertion at an end writes beside what is taken,
+ * where no sequence has looked yet; so a sequence that grows item by item is not copied each time.
+ */
+typedef struct item_room {
+  model_value *values;
+  size_t capacity, first, end; /* values[first … end − 1] are taken */
+} item_room;
+
+/* A copy of a sequence with as much room again: before it, or after it. */
+static compute_status make_room(model_call *call, model_value *sequence, bool before) {
+  enum { FEWEST = 4 };
+  const size_t count = sequence->item_count, more = count + FEWEST;
+  item_room *room = call_allocate(call, 1, sizeof *room);
+  model_value *values = new_items(call, count + more);
+  if (!room || !values) return call_out_of_memory(call);
+  *room = (item_room){.values = values, .capacity = count + more, .first = before ? more : 0};
+  room->end = room->first + count;
+  if (count) memcpy(&values[room->first], sequence->items, count * sizeof *values);
+  sequence->items = &values[room->first];
+  sequence->room = room;
+  return COMPUTE_OK;
+}
+
+/* Whether an item can go before, or after, a sequence in its room. */
+static bool has_room(const model_value *sequence, bool before) {
+  const item_room *room = sequence->room;
+  if (!room) return false;
+  const size_t first = (size_t)(sequence->items - room->values);
+  return before ? first == room->first && first > 0
+                : first + sequence->item_count == room->end && room->end < room->capacity;
+}
+
+static compute_status insert_at_end(model_call *call, model_value *sequence,
+                                    const model_value *item, bool before) {
+  if (!has_room(sequence, before)) {
+    const compute_status status = make_room(call, sequence, before);
+    if (status) return status;
+  }
+  item_room *room = sequence->room;
+  if (before) sequence->items = &room->values[--room->first];
+  room->values[before ? room->first : room->end++] = *item;
+  sequence->item_count++;
+  return COMPUTE_OK;
+}
+
+static compute_status insert_between(model_call *call, model_value *sequence,
+                                     const model_value *item, size_t at) {
+  model_value *items = new_items(call, sequence->item_count + 1);
+  if (!items) return call_out_of_memory(call);
+  memcpy(items, sequence->items, at * sizeof *items);
+  items[at] = *item;
+  memcpy(&items[at + 1], &sequence->items[at], (sequence->item_count - at) * sizeof *items);
+  sequence->items = items;
+  sequence->item_count++;
+  sequence->room = NULL;
+  return COMPUTE_OK;
+}
+
+/* A value like the sequence, without the name of its output. */
+static model_value copy_of(const model_value *sequence) {
+  return (model_value){.kind = VALUE_SEQUENCE,
+                       .id = -1,
+                       .items = sequence->items,
+                       .item_count = sequence->item_count,
+                       .room = sequence->room};
+}
+
 static compute_status insert(model_call *call) {
   const model_value *from = NULL;
-  int64_t at;
   compute_status status = take_sequence(call, &from);
   if (!status && !call_has(call, 1))
     status = call_fail(call, COMPUTE_ERROR_FORMAT, "it has nothing to insert");
@@ -71,17 +139,17 @@ static compute_status insert(model_call *call) {
   if (status) return status;
   const int64_t count = (int64_t)from->item_count;
   /* count itself is the end; a negative one counts from the last item */
-  at = count;
+  int64_t at = count;
   if (call_has(call, 2)) status = call_integer(call, 2, &at);
   if (status) return status;
-  if (at < 0) at += count;
+  if (at < 0 && at >= -count) at += count;
   if (at < 0 || at > count)
     return call_fail(call, COMPUTE_ERROR_INDEX, "there is no position %" PRId64 " among %" PRId64,
                      at, count);
-  model_value *items = new_items(call, from->item_count + 1);
-  for (int64_t i = 0; items && i <= count; i++)
-    items[i] = i < at ? from->items[i] : i == at ? *call->inputs[1] : from->items[i - 1];
-  return output_sequence(call, items, from->item_count + 1);
+  model_value sequence = copy_of(from);
+  status = at == 0 || at == count ? insert_at_end(call, &sequence, call->inputs[1], at < count)
+                                  : insert_between(call, &sequence, call->inputs[1], (size_t)at);
+  return status ? status : call_output_value(call, 0, &sequence);
 }
 
 static compute_status erase(model_call *call) {
@@ -92,10 +160,21 @@ static compute_status erase(model_call *call) {
   const int64_t count = (int64_t)from->item_count;
   status = take_position(call, 1, count, count - 1, &at);
   if (status) return status;
-  model_value *items = new_items(call, from->item_count);
-  for (int64_t i = 0; items && i + 1 < count; i++) items[i] = from->items[i + (i >= at)];
-  return output_sequence(call, items, from->item_count - 1);
+  model_value sequence = copy_of(from);
+  sequence.item_count--;
+  if (at == 0) {
+    sequence.items++;
+  } else if (at < count - 1) {
+    model_value *items = new_items(call, sequence.item_count);
+    if (!items) return call_out_of_memory(call);
+    for (int64_t i = 0; i + 1 < count; i++) items[i] = from->items[i + (i >= at)];
+    sequence.items = items;
+    sequence.room = NULL;
+  }
+  return call_output_value(call, 0, &sequence);
 }
+
+/* ---- Looking into sequences ------------------------------------------------------------------ */
 
 static compute_status item_at(model_call *call) {
   const model_value *from = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The constants to fold are the last nodes of constant sub-graphs. They are computed by a plan of
- * their own, so that a folded value is the very value that the plan would have computed. Large
- * results of small operands (a broadcast sum, say) are left to the run: memory is dearer. */
+/* The constants to fold are the last nodes of constant sub-graphs. A separate plan computes them,
+ * so that a folded value is exactly the one that the plan would have computed. Large results of
+ * small operands (a broadcast sum, for example) are left to the run: memory costs more. */
 #include "plan/capture/ir.h"
 
 #include "base/error.h"
@@ -9,11 +9,13 @@
 #include "type/shape.h"
 #include "tensor/tensor.h"
 
-#define LARGE_RESULT 65536 /* elements beyond which a result must not outgrow its operands */
+#define LARGE_RESULT                                                                               \
+  65536 /* elements above which a result must not be larger than its operands                      \
+         */
 
 enum { NEEDED = 1, CONSTANT = 2, TOP = 4 };
 
-/* A graph, and the operands that a plan reads of its nodes. */
+/* A graph, and the operands of its nodes that a plan reads. */
 typedef struct operands {
   const compute_graph *graph;
   const compute_device *kernels; /* as in ir_capture */
@@ -63,8 +65,7 @@ static bool is_foldable(const operands *o, const graph_node *n) {
   return count <= LARGE_RESULT || count <= largest;
 }
 
-/* Views of constants cost nothing at run time, and a kernel has positions for nothing; folding them
- * alone would only copy. */
+/* Views of constants and positions are free at run time; folding them alone would only copy. */
 static bool is_free(const graph_node *n) {
   return n->op == OP_index || graph_op_describe(n->op)->category == CATEGORY_VIEW;
 }
@@ -83,7 +84,7 @@ static uint32_t mark(const operands *o, const uint32_t *outputs, uint32_t output
   }
   uint32_t count = 0;
   for (uint32_t i = 0; i < output_count; i++) flags[outputs[i]] |= TOP;
-  /* Whatever is read by something that is not constant; through a view, what the view shows. */
+  /* Nodes read by a node that is not constant; of a view, its base. */
   for (size_t i = g->count; i-- > 0;) {
     bool reads =
         flags[i] && (!(flags[i] & CONSTANT) || ((flags[i] & TOP) && is_free(&g->nodes[i])));
@@ -142,7 +143,7 @@ compute_status fold_constants(const compute_graph *graph, const uint32_t *output
     f->values[f->count++].graph_index = i;
   }
   if (evaluate(cpu, graph, nodes, bindings, f) != COMPUTE_OK) {
-    fold_release(f); /* an index out of range, say: the run will report it */
+    fold_release(f); /* for example, an index out of range: the run will report it */
     *f = (folding){0};
   }
   return COMPUTE_OK;

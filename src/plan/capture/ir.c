@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Capture with hash-consing: a node that is already there is found by its contents. */
+/* Capture with hash-consing: an existing equal node is found by its contents. */
 #include "plan/capture/ir.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static bool is_pure_call(const ir_node *n) {
   return (((const graph_call_key *)n->constant)->flags & COMPUTE_CALL_PURE) != 0;
 }
 
-/* Nodes of these are equal only if they stand for the same node of the graph. */
+/* Nodes of these operations are equal only if they stand for the same graph node. */
 static bool is_unique(const ir_node *n) {
   return n->op == OP_input || n->op == OP_assign || n->op == OP_group ||
          (n->op == OP_call && !is_pure_call(n));
@@ -60,7 +60,7 @@ static bool node_equal(const ir_node *a, const ir_node *b) {
   return bytes <= SMALL_CONSTANT && memcmp(a->constant, b->constant, bytes) == 0;
 }
 
-/* The place of a node in the table: where it, or one equal to it, is listed, or a free one. */
+/* The slot of a node in the table: that of an equal node, or a free one. */
 static uint32_t find_slot(const ir *r, const ir_node *node) {
   uint32_t slot = (uint32_t)node_hash(node) & (r->table_size - 1);
   while (r->table[slot] != IR_NONE && !node_equal(&r->nodes[r->table[slot]], node))
@@ -76,7 +76,7 @@ static bool grow_nodes(ir *r) {
   if (r->count) memcpy(nodes, r->nodes, sizeof *nodes * r->count);
   r->nodes = nodes;
   r->capacity = capacity;
-  if (!r->simplify) return true; /* equal nodes stay apart: nothing is looked up */
+  if (!r->simplify) return true; /* equal nodes stay separate: no lookup */
   r->table_size = capacity * 2;
   r->table = scratch_take(r->memory, r->table_size, sizeof *r->table);
   if (!r->table) return false;
@@ -139,8 +139,8 @@ static void mark_needed(const ir *r, const uint32_t *outputs, uint32_t output_co
   }
 }
 
-/* The node that is there already for a node of the graph: the composed form, where one in two forms
- * is captured as that, and results of a call, which come with it. Else IR_NONE. */
+/* The existing node for a graph node: the composed form of a node in two forms, if that is
+ * captured, and results of a call, which are added with it. Otherwise IR_NONE. */
 static uint32_t captured_form(const ir *r, uint32_t index, const void *values) {
   const graph_node *n = &r->graph->nodes[index];
   if (values == NULL && n->op == OP_call_result)
@@ -176,7 +176,7 @@ static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32
   return n;
 }
 
-/* A call, its operands as they lie densely, and its other results. IR_NONE when memory is short. */
+/* A call, its operands made dense, and its other results. IR_NONE when out of memory. */
 static uint32_t add_call(ir *r, const ir_node *n) {
   const graph_call_key *key = n->constant;
   for (uint32_t k = 0; k < n->input_count; k++) {

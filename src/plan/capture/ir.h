@@ -22,7 +22,7 @@ typedef struct ir_node {
   bool uniform;
   compute_tensor *tensor; /* OP_parameter */
   const char *name;
-  uint32_t source; /* the graph node it stands for, as an index; messages and bindings */
+  uint32_t source; /* the index of the graph node it stands for; for messages and bindings */
   uint32_t folded; /* graph operations that this node stands for */
   bool live;       /* an output depends on it */
 } ir_node;
@@ -38,7 +38,8 @@ typedef struct ir {
   uint32_t *outputs;  /* nodes, as the caller ordered them */
   uint32_t output_count;
   bool simplify;
-  const compute_device *kernels; /* whose kernels nodes in two forms may become, or NULL */
+  const compute_device *kernels; /* the device whose kernels nodes in two forms may become, or
+                                  * NULL */
 } ir;
 
 /* A constant computed at compile time in place of a graph node. */
@@ -48,13 +49,13 @@ typedef struct ir_folded {
 } ir_folded;
 
 /* Captures what `outputs` need. With `simplify`, common subexpressions become one node and local
- * rewrites apply. `kernels` is the device that nodes in two forms (plan_rule) may be kernels of;
+ * rewrites apply. `kernels` is the device whose kernels nodes in two forms (plan_rule) may become;
  * NULL: all are composed. COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *outputs,
                           uint32_t output_count, const ir_folded *folded, uint32_t folded_count,
                           bool simplify, const compute_device *kernels, scratch *memory);
 
-/* Adds a node (inputs are copied), or finds the same one. IR_NONE when memory is short. */
+/* Adds a node (inputs are copied), or finds an equal one. IR_NONE when out of memory. */
 uint32_t ir_add(ir *r, const ir_node *node);
 
 /* The node that a candidate rewrites to: itself added, or something simpler. */
@@ -75,29 +76,30 @@ struct lowering;
 struct cluster;
 struct kernel_draft;
 
-/* What the planner does with an operation: the column `rule` of ops.def names its rule_<name>.
- * Where everything but `draft` is left out, each node is a kernel of its own, which writes to
- * memory of its own. */
+/* How the planner treats an operation: the column `rule` of ops.def names its rule_<name>. By
+ * default, with only `draft` set, each node is a separate kernel, which writes to separate
+ * memory. */
 typedef struct plan_rule {
   /* The descriptor and operands of the cluster whose root or anchor the node is; of part d->part,
    * if there are several. NULL: no kernel computes such nodes. */
   void (*draft)(const struct lowering *l, const struct cluster *c, struct kernel_draft *d);
   uint32_t (*parts)(const ir_node *root); /* how many kernels one node takes; NULL: one */
 
-  bool is_element;   /* instructions of a program compute it, in whichever kernel it joins */
+  bool is_element;   /* computed by instructions of a program, in whichever kernel it joins */
   bool is_anchor;    /* its kernel has an epilogue: elementwise nodes after it can join */
-  bool has_prologue; /* of an anchor: those before it, too */
+  bool has_prologue; /* of an anchor: also those before it */
   bool assigns;      /* its kernel can write straight into a parameter … */
   bool in_place;     /* … also if it reads the parameter's old value, element for element */
+  bool any_layout;   /* it can write results along any strides, else only in row-major order */
 
-  /* Of operations that a graph records in two forms, as a node whose last operand is the same
-   * result composed of other operations: whether the device takes the node as a kernel. A plan
-   * takes the node where it does, and that operand elsewhere; of the form that it does not take,
-   * nothing is captured. */
+  /* For operations that a graph records in two forms, as a node whose last operand is the same
+   * result composed of other operations: whether the device supports the node as a kernel. A plan
+   * uses the node if it does, and otherwise that operand; of the unused form, nothing is
+   * captured. */
   bool (*has_kernel)(const compute_device *device, const compute_graph *graph,
                      const graph_node *node);
 
-  bool on_host; /* its kernel is the CPU's, whatever the plan's device is: no fallback */
+  bool on_host; /* its kernel runs on the CPU, whatever the plan's device: not a fallback */
 } plan_rule;
 
 #define ELEMENTWISE(...) extern const plan_rule rule_map;
@@ -124,8 +126,8 @@ static inline uint32_t ir_last_result(const ir *r, uint32_t call) {
   return call + ((const graph_call_key *)r->nodes[call].constant)->output_count - 1;
 }
 
-/* The operands that a plan for the device (NULL: of which no kernels are asked for) reads of a
- * node: begin … end − 1. Of a node in two forms, those of its kernel, or the composed form alone.
+/* The operands of a node that a plan for the device (NULL: without its kernels) reads: begin … end
+ * − 1. Of a node in two forms, those of its kernel, or only the composed form.
  */
 typedef struct operand_range {
   uint32_t begin, end;
@@ -134,7 +136,7 @@ typedef struct operand_range {
 operand_range ir_operands(const compute_device *device, const compute_graph *graph,
                           const graph_node *node);
 
-/* ---- fold.c: parts of a graph that depend on constants alone, computed when compiling -------- */
+/* ---- fold.c: constant parts of a graph, computed when compiling ------------------------------ */
 
 typedef struct folding {
   ir_folded *values; /* in scratch memory */
@@ -143,7 +145,7 @@ typedef struct folding {
 } folding;
 
 /* Finds and computes them on the context's CPU device, for a plan with these `kernels`
- * (ir_capture). What cannot be computed stays as it is. */
+ * (ir_capture). Parts that cannot be computed are unchanged. */
 compute_status fold_constants(const compute_graph *graph, const uint32_t *outputs,
                               uint32_t output_count, const compute_device *kernels, scratch *memory,
                               folding *result);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Local rewrites that change no bit of any result: operations that do nothing disappear, chains of
- * views become one view, views of uniform constants become constants. What would round differently
- * (x + 0 for x = -0, distributing products, …) stays. */
+/* Local rewrites that preserve results bit for bit: operations without effect disappear, chains of
+ * views become one view, views of uniform constants become constants. Rewrites that could change a
+ * bit (x + 0 for x = -0, distributing products, …) are not applied. */
 #include <string.h>
 
 #include "plan/capture/ir.h"
@@ -13,7 +13,7 @@ static bool is_uniform_number(const ir_node *n, double value) {
          ir_uniform_value(n) == value;
 }
 
-/* A one-operand candidate over another operand. */
+/* A unary candidate with another operand. */
 static uint32_t with_input(ir *r, const ir_node *n, uint32_t input) {
   ir_node changed = *n;
   changed.inputs = &input;
@@ -21,7 +21,7 @@ static uint32_t with_input(ir *r, const ir_node *n, uint32_t input) {
   return ir_rewrite(r, &changed);
 }
 
-/* x for `x op neutral` when the shape does not grow by it. */
+/* x for `x op neutral`, unless that enlarges the shape. */
 static uint32_t neutral_operand(const ir *r, const ir_node *n, double neutral, bool commutes) {
   for (uint32_t k = 0; k < 2; k++) {
     const ir_node *x = &r->nodes[n->inputs[k]];
@@ -67,8 +67,8 @@ static uint32_t rewrite_arithmetic(ir *r, const ir_node *n) {
   }
 }
 
-/* A product of integers that were widened for it: products of narrow factors are summed in the type
- * to which these were cast anyway, so the widened copies need not be. */
+/* A product of integers that were widened for it: products of narrow factors are summed in that
+ * type anyway, so the widened copies are unnecessary. */
 static uint32_t rewrite_matmul(ir *r, const ir_node *n) {
   uint32_t factors[2];
   for (uint32_t k = 0; k < 2; k++) {
@@ -118,13 +118,13 @@ static uint32_t rewrite_view(ir *r, const ir_node *n) {
   }
 }
 
-/* Whether a kernel may hand the node's value on in a register: for f16 and bf16 in f32. */
+/* Whether a kernel may pass the node's value on in a register: for f16 and bf16 in f32. */
 static bool may_stay_in_register(const ir_node *n) {
   const plan_rule *rule = ir_rule(n);
   return rule->is_anchor || (rule->is_element && n->op != OP_cast);
 }
 
-/* A cast to the dtype that the operand has. Of 16-bit floats it asks for the rounded value. */
+/* A cast to the operand's own dtype. For 16-bit floats it requests the rounded value. */
 static bool is_void_cast(const ir *r, const ir_node *node) {
   if (node->op != OP_cast) return false;
   const ir_node *x = &r->nodes[node->inputs[0]];

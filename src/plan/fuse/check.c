@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-/* The name of a node or, as that of an operand, of what it was converted from. */
+/* The name of a node or, for an operand, of the node it was converted from. */
 static const char *name_of(const compute_graph *graph, uint32_t index, bool operand) {
   const graph_node *node = &graph->nodes[index];
   while (operand && !node->name && (node->op == OP_cast || node->op == OP_reshape))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Clustering, from the last node to the first: when a node is looked at, all of its consumers have
- * their clusters, and the node joins the earliest of them if nothing speaks against it. */
+/* Clustering, from the last node to the first: when a node's turn comes, all of its consumers have
+ * clusters, and it joins the earliest of these unless something forbids it. */
 #include "plan/fuse/fuse.h"
 
 #include <string.h>
@@ -35,14 +35,15 @@ static bool is_positional(const ir_node *n) {
   return n->op == OP_index || n->op == OP_random_uniform;
 }
 
-/* Whether a kernel computes the node at all. */
+/* Whether a kernel computes the node. */
 static bool is_computed(const builder *b, uint32_t i) {
   const ir_node *n = &b->r->nodes[i];
   return ir_rule(n)->draft && (ir_category(n) != CATEGORY_VIEW || b->f->layouts[i].base == i);
 }
 
-/* A stored value of these is narrower than what a program would hand on in registers. Casts to f16
- * and bf16 round in registers if they come from f32; from wider types they would round twice. */
+/* A stored value of these is narrower than the value that a program passes on in registers. Casts
+ * to f16 and bf16 round in registers if they come from f32; from wider types they would round
+ * twice. */
 static bool must_store(const ir *r, const ir_node *n) {
   if (dtype_is_narrow(n->dtype)) return true;
   if (n->op != OP_cast) return false;
@@ -51,7 +52,7 @@ static bool must_store(const ir *r, const ir_node *n) {
   return from != COMPUTE_BOOL && dtype_compute_type(from) != COMPUTE_F32;
 }
 
-/* Not worth computing more than once for each element. */
+/* Too expensive to compute more than once per element. */
 static bool is_expensive(const ir_node *n) {
   switch (n->op) {
   case OP_neg:
@@ -134,7 +135,7 @@ static uint32_t find_target(const builder *b, uint32_t i) {
 }
 
 /* Whether i's consumers allow it to live in cluster c: those inside agree on one part, those
- * outside come after the root. `stored` is set when somebody outside needs the value. */
+ * outside come after the root. `stored` is set if a node outside needs the value. */
 static bool consumers_agree(const builder *b, uint32_t i, uint32_t c, cluster_part *part,
                             bool *stored) {
   bool found = false;
@@ -165,7 +166,7 @@ static uint64_t bytes_of(const ir_node *n) {
   return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
 }
 
-/* Whether the temporaries that an anchor reads are larger than what it makes of them. */
+/* Whether the temporaries that an anchor reads are larger than its result. */
 static bool keeps_much(const builder *b, const ir_node *n) {
   uint64_t bytes = 0;
   for (uint32_t k = 0; k < n->input_count; k++) {
@@ -256,7 +257,7 @@ static bool list_consumers(builder *b) {
   b->edge_start = scratch_take(b->memory, (size_t)r->count + 2, sizeof *b->edge_start);
   b->edges = scratch_take(b->memory, edges, sizeof *b->edges);
   if (!b->edge_start || !b->edges) return false;
-  uint32_t *fill = b->edge_start + 1; /* counts first, then positions; ends up shifted by one */
+  uint32_t *fill = b->edge_start + 1; /* counts, then positions; finally shifted by one */
   for (uint32_t i = 0; i < r->count; i++)
     for (uint32_t k = 0; r->nodes[i].live && k < r->nodes[i].input_count; k++)
       fill[r->nodes[i].inputs[k] + 1]++;

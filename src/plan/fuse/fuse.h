@@ -16,7 +16,7 @@ typedef enum cluster_part { PART_BODY = 0, PART_ANCHOR, PART_PROLOGUE } cluster_
 
 typedef struct cluster {
   uint32_t root;
-  uint32_t anchor;   /* IR_NONE if there is none; the call of results of one */
+  uint32_t anchor;   /* IR_NONE if there is none; for results of a call, the call */
   uint32_t *members; /* ascending; anchor included */
   uint32_t member_count;
   uint32_t output_count; /* members that are stored */
@@ -40,13 +40,14 @@ typedef struct fusion {
 } fusion;
 
 typedef struct fuse_options {
-  bool fuse; /* false: every operation is a cluster of its own */
-  /* What overwrites parameters runs at the end (order.h): it takes along the kernel that makes a
-   * gradient only where what that reads, and so keeps, is no larger than the gradient. */
+  bool fuse; /* false: every operation is a separate cluster */
+  /* Kernels that overwrite parameters run at the end (lower.h): they include the kernel that
+   * computes a gradient only if that kernel's operands, which must be kept until then, are no
+   * larger than the gradient. */
   bool updates_wait;
 } fuse_options;
 
-/* Memory is the only failure. */
+/* COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fusion *result);
 
 /* A node that a program computes element by element. */
@@ -57,24 +58,29 @@ static inline bool fuse_is_elementwise(const ir_node *n) {
 /* The most instructions that a node becomes: its own, its constants, and its operands rounded. */
 uint32_t fuse_instructions(const ir *r, const ir_node *n);
 
-/* What the members of a cluster may need together; the rest is for loads and the anchor's value. */
+/* The limit for the members of a cluster together; the rest is for loads and the anchor's value. */
 #define FUSE_MAX_INSTRUCTIONS (COMPUTE_MAX_INSTRUCTIONS - COMPUTE_MAX_OPERANDS - 4)
 
-/* A node that enters programs as a constant and needs no storage there. */
+/* A node that is a constant in programs and needs no storage there. */
 static inline bool fuse_is_immediate(const ir_node *n) {
   return n->op == OP_constant && n->uniform;
 }
 
 /* ---- refine.c -------------------------------------------------------------------------------- */
 
-/* Gives every cluster that reads such a kernel's value a node of its own for it, in a new array of
- * nodes; *changed says whether there was any, and then the nodes must be fused again. Memory is the
- * only failure. */
+/* Gives every cluster that reads the value of a cheap kernel its own copy of the node, in a new
+ * array of nodes; if *changed is set, the nodes must be fused again. COMPUTE_ERROR_OUT_OF_MEMORY is
+ * the only failure. */
 compute_status repeat_cheap(ir *r, const fusion *f, bool *changed);
 
-/* Merges updates of parameters of one small shape, as far as a kernel has room. Memory is the only
- * failure. */
+/* Merges updates of parameters of the same small shape, as far as a kernel has room.
+ * COMPUTE_ERROR_OUT_OF_MEMORY is the only failure. */
 compute_status merge_updates(const ir *r, scratch *memory, fusion *f);
+
+/* ---- channels.c ------------------------------------------------------------------------------ */
+
+/* Turns the layouts of values between convolutions to channels last. Memory is the only failure. */
+compute_status channels_last_choose(const ir *r, scratch *memory, fusion *f);
 
 /* ---- layout of views ------------------------------------------------------------------------- */
 
@@ -84,10 +90,10 @@ void layout_resolve(const ir *r, layout *layouts);
 /* The layout of view n over x, whose layout is `from`; false if strides cannot express it. */
 bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout *l);
 
-/* ---- check.c: what runs say of indices outside (device/index_fault.h) ------------------------ */
+/* ---- check.c: reports of invalid indices (device/index_fault.h) ------------------------------ */
 
-/* Describes the check of node `node`, a gather or scatter, as the call that recorded
- * it. False if memory is short. */
+/* Describes the check of node `node`, a gather or scatter, as the call that recorded it. False when
+ * out of memory. */
 bool check_describe(const ir *r, const fusion *f, uint32_t node, index_check *row);
 
 /* Whether the call that recorded an indexed node of the graph has a name to report. */

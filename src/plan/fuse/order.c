@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The order of clusters decides how long temporaries live.
+/* The order of clusters determines how long temporaries live.
  *
- * In the order of their roots clusters are always right (fuse.h), but an optimizer's updates, which
- * are recorded after all gradients, would keep every gradient of an activation until then. So a
- * cluster that needs no memory, or no more than it gives back, runs as soon as its operands exist;
- * the others keep the order of their roots.
+ * The order of their roots is always valid (fuse.h), but an optimizer's updates, which are recorded
+ * after all gradients, would keep every gradient of an activation until then. So a cluster that
+ * needs no memory, or no more than it frees, runs as soon as its operands exist; the others keep
+ * the order of their roots.
  *
- * What overwrites a parameter must follow everybody who reads the old value. On devices that runs
- * can be repeated without, such clusters come last of all, so that a run that fails before has
- * changed nothing. The CPU is the last resort itself: there they run early, too. */
+ * A cluster that overwrites a parameter must follow all readers of the old value. If a failed run
+ * can be repeated on the CPU, such clusters come last of all, so that a run that fails earlier has
+ * changed nothing. In plans for the CPU itself they run early, too. */
 #include "plan/lower/lower.h"
 
 #include "base/error.h"
 #include "type/shape.h"
 
-/* So few bytes are not worth waiting for. */
+/* Fewer bytes are not worth waiting for. */
 #define TINY_BYTES 4096
 
 /* Edges "to waits for from", as lists with one slice for each `from`. */
@@ -22,7 +22,7 @@ typedef struct edges {
   uint32_t *start, *to;
 } edges;
 
-/* What running a cluster now would do to memory. */
+/* The effect on memory of running a cluster now. */
 typedef enum effect { TAKES_NOTHING, TAKES_NO_MORE_THAN_IT_GIVES, TAKES_MORE } effect;
 
 typedef struct ordering {
@@ -30,18 +30,18 @@ typedef struct ordering {
   const port_plan *ports;
   const unsigned char *late;
   uint32_t count;
-  edges after;       /* by cluster: the clusters that wait for it */
-  uint32_t *waits;   /* by cluster: how many it still waits for; all earlier checks count as one */
-  uint32_t *readers; /* by node: clusters that still read it; of those that stay, one too many */
-  uint32_t *last_reader;  /* by node: their numbers combined by exclusive or: of the last one, it */
-  edges reads;            /* by cluster: the nodes that it reads, each once */
-  uint64_t *takes;        /* by cluster: bytes of temporaries that it makes … */
-  uint64_t *gives;        /* … and of those that nobody else reads any more */
-  unsigned char *ran;     /* by cluster */
-  unsigned char *gated;   /* by cluster: waits for checks of indices before it */
-  uint32_t checked;       /* all checks in clusters before this one have run */
+  edges after;     /* by cluster: the clusters that wait for it */
+  uint32_t *waits; /* by cluster: the number it still waits for; all earlier checks count as one */
+  uint32_t *readers;     /* by node: clusters that still read it; one more for nodes that stay */
+  uint32_t *last_reader; /* by node: the exclusive or of their numbers: with one left, its number */
+  edges reads;           /* by cluster: the nodes that it reads, each once */
+  uint64_t *takes;       /* by cluster: bytes of temporaries that it creates … */
+  uint64_t *gives;       /* … and of those that it is the last to read */
+  unsigned char *ran;    /* by cluster */
+  unsigned char *gated;  /* by cluster: waits for checks of indices before it */
+  uint32_t checked;      /* all checks in clusters before this one have run */
   unsigned char *offered; /* by cluster: is or was in the heap */
-  uint64_t *heap;         /* clusters that are best run at once, the first of them on top */
+  uint64_t *heap;         /* clusters that should run at once, the first of them on top */
   uint32_t heap_count;
 } ordering;
 
@@ -50,7 +50,7 @@ static uint64_t bytes_of(const lowering *l, uint32_t node) {
   return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
 }
 
-/* Whether a node is a temporary: stored, and not in somebody else's memory. */
+/* Whether a node is a temporary: stored, and in memory of its own. */
 static bool is_temporary(const lowering *l, uint32_t node) {
   return l->f->cluster_of[node] != IR_NONE && l->f->stored[node] && l->target[node] == IR_NONE;
 }
@@ -95,7 +95,7 @@ static bool collect_reads(ordering *o) {
   for (uint32_t c = 0; c < o->count; c++)
     for (uint32_t i = o->reads.start[c]; i < o->reads.start[c + 1]; i++)
       add_reader(o, o->reads.to[i], c);
-  /* What is stored somewhere when all clusters have run lives until then. */
+  /* Values that are copied after all clusters have run live until then. */
   for (uint32_t i = 0; i < o->ports->output_count; i++)
     add_reader(o, l->f->layouts[o->ports->outputs[i].node].base, IR_NONE);
   for (uint32_t i = 0; i < o->ports->assign_count; i++)
@@ -119,21 +119,21 @@ static const ir_node *kernel_of(const lowering *l, uint32_t c) {
   return &l->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor];
 }
 
-/* Whether a kernel fails for some indices, or at the caller's will: then nothing must have been
- * overwritten yet. */
+/* Whether a kernel can fail for some indices, or in a caller's function: then nothing must have
+ * been overwritten yet. */
 static bool may_fail(const ordering *o, uint32_t c) {
   const graph_op op = kernel_of(o->l, c)->op;
   return graph_is_indexed(op) || op == OP_call;
 }
 
-/* Whether a kernel is a call that does more than compute: these keep their order. */
+/* Whether a kernel is a call with side effects: these keep their order. */
 static bool has_effects(const lowering *l, uint32_t c) {
   const ir_node *n = kernel_of(l, c);
   return n->op == OP_call && !(((const graph_call_key *)n->constant)->flags & COMPUTE_CALL_PURE);
 }
 
-/* Readers wait for values; who overwrites a parameter waits for the readers of the old value; a
- * call with effects for the one before. */
+/* Readers wait for values; a cluster that overwrites a parameter waits for the readers of the old
+ * value, and a call with side effects for the previous one. */
 static void visit_edges(ordering *o, const uint32_t *writer, visit_edge *visit) {
   uint32_t before = IR_NONE;
   for (uint32_t c = 0; c < o->count; c++) {
@@ -176,7 +176,7 @@ static bool collect_edges(ordering *o) {
   return true;
 }
 
-/* ---- What is best run at once ---------------------------------------------------------------- */
+/* ---- Clusters to run at once ----------------------------------------------------------------- */
 
 static effect effect_of(const ordering *o, uint32_t c) {
   if (o->takes[c] <= TINY_BYTES) return TAKES_NOTHING;
@@ -208,15 +208,15 @@ static void heap_pop(ordering *o) {
   o->heap[at] = item;
 }
 
-/* Notes cluster c as one to run at once, if it has become that. It stays so until it runs: what it
- * takes is known, and what it gives can only grow. */
+/* Adds cluster c to those to run at once, if it has become one. It remains one until it runs: what
+ * it needs is fixed, and what it frees can only grow. */
 static void offer(ordering *o, uint32_t c) {
   if (o->waits[c] != 0 || o->offered[c] || o->ran[c] || effect_of(o, c) == TAKES_MORE) return;
   o->offered[c] = 1;
   heap_push(o, rank_of(o, c));
 }
 
-/* A temporary with one reader left is given back by that one. */
+/* The last reader of a temporary frees it. */
 static void give(ordering *o, uint32_t node) {
   const uint32_t c = o->last_reader[node];
   if (c < o->count && is_temporary(o->l, node)) o->gives[c] += bytes_of(o->l, node);
@@ -243,7 +243,7 @@ static bool begin(ordering *o) {
          collect_edges(o);
 }
 
-/* When it is known which clusters are late. */
+/* Called when it is known which clusters are late. */
 static void fill_heap(ordering *o) {
   const lowering *l = o->l;
   for (uint32_t c = 0; c < o->count; c++) {
@@ -274,7 +274,7 @@ static void run(ordering *o, uint32_t c, uint32_t *order, uint32_t *placed) {
   pass_checks(o);
 }
 
-/* The cluster that is best run at once, before any that needs memory; IR_NONE if there is none. */
+/* The cluster to run at once, before any that needs memory; IR_NONE if there is none. */
 static uint32_t take_free(ordering *o, unsigned char pass) {
   while (o->heap_count > 0) {
     const uint32_t c = (uint32_t)o->heap[0];
@@ -285,7 +285,8 @@ static uint32_t take_free(ordering *o, unsigned char pass) {
   return IR_NONE;
 }
 
-/* Marks what reads the values of late clusters, and calls whose effects come after theirs. */
+/* Marks clusters that read values of late clusters, and calls whose side effects come after
+ * theirs. */
 static void spread_late(const lowering *l, unsigned char *late) {
   const fusion *f = l->f;
   bool effects_are_late = false;
@@ -309,7 +310,8 @@ compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char
   if (!begin(&o))
     return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                      "not enough memory to order %u kernels", (unsigned)o.count);
-  /* What nobody waits for, the statistics of a batch norm for one, can stay after later checks. */
+  /* Clusters that none wait for, such as statistics of a batch norm, may come after later
+   * checks. */
   uint32_t last_check = 0;
   for (uint32_t c = 0; c < o.count; c++)
     if (may_fail(&o, c)) last_check = c;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Two passes after fusion: cheap kernels are repeated by those that read them, and small updates
+/* Two passes after fusion: cheap kernels are recomputed in those that read them, and small updates
  * become one kernel.
  *
- * A kernel of its own that does little more than copy, like x − mean for every channel, costs a
- * pass over memory, and its value takes as much room as x, which lies in memory anyway. Whoever
- * reads it can as well read x and subtract. So such a node is repeated, once for each kernel that
- * reads it, and the next fusion puts each where it is read. Recomputed values are the same bits:
- * only dtypes that programs calculate in are repeated. */
+ * A separate kernel that does little more than copy, such as x − mean for every channel, costs a
+ * pass over memory, and its value takes as much room as x, which is in memory anyway. Its readers
+ * can read x and subtract instead. So such a node is duplicated for each kernel that reads it, and
+ * the next fusion merges each copy into its reader. Recomputed values have the same bits: only
+ * dtypes in which programs compute are duplicated. */
 #include "plan/fuse/fuse.h"
 
 #include <string.h>
@@ -17,8 +17,8 @@
 #include "type/shape.h"
 
 enum {
-  SMALL_SHARE = 16, /* operands so many times smaller than the value cost nothing */
-  MOST_READERS = 8, /* kernels that may repeat one node */
+  SMALL_SHARE = 16, /* operands this many times smaller than the value count as free */
+  MOST_READERS = 8, /* the most kernels that may recompute one node */
   MOST_MEMBERS = 12 /* of a kernel that takes in one more node: it must find room */
 };
 
@@ -37,7 +37,7 @@ static bool is_cheap(const ir_node *n) {
   }
 }
 
-/* Whether all operands but one are small, and that one is in memory whatever becomes of the node.
+/* Whether all operands but one are small, and that one is in memory in any case.
  */
 static bool reads_one_tensor(const ir *r, const fusion *f, const ir_node *n) {
   const int64_t count = shape_count(n->shape);
@@ -64,7 +64,7 @@ static bool takes_in(const ir *r, const fusion *f, uint32_t d) {
   return (fuse_is_elementwise(n) && n->op != OP_random_uniform) || ir_rule(n)->has_prologue;
 }
 
-/* One look at all nodes: which are kernels of their own that could be repeated. */
+/* Finds the nodes that are separate kernels and could be recomputed. */
 static void find_candidates(const ir *r, const fusion *f, unsigned char *candidate) {
   for (uint32_t i = 0; i < r->count; i++) {
     const uint32_t c = r->nodes[i].live ? f->cluster_of[i] : IR_NONE;
@@ -78,14 +78,14 @@ static void find_candidates(const ir *r, const fusion *f, unsigned char *candida
     for (uint32_t k = 0; n->live && k < n->input_count; k++)
       if (candidate[n->inputs[k]] && !takes_in(r, f, d)) candidate[n->inputs[k]] = 0;
   }
-  /* What a candidate reads must stay where it is. */
+  /* What a candidate reads must not be duplicated itself. */
   for (uint32_t i = 0; i < r->count; i++)
     for (uint32_t k = 0; candidate[i] && k < r->nodes[i].input_count; k++)
       if (candidate[r->nodes[i].inputs[k]]) candidate[i] = 0;
 }
 
-/* The clusters that read each candidate: their number, 0 for other nodes and where they are too
- * many. readers[i * MOST_READERS …] lists them. */
+/* The clusters that read each candidate: their number, 0 for other nodes and if there are too many.
+ * readers[i * MOST_READERS …] lists them. */
 static bool count_readers(const ir *r, const fusion *f, const unsigned char *candidate,
                           uint32_t *readers, unsigned char *count) {
   bool any = false;
@@ -109,7 +109,7 @@ static bool count_readers(const ir *r, const fusion *f, const unsigned char *can
   return any;
 }
 
-/* The new place of operand `i` for a reader in cluster `c`. */
+/* The new index of operand `i` for a reader in cluster `c`. */
 static uint32_t place_for(uint32_t i, uint32_t c, const uint32_t *place, const uint32_t *readers,
                           const unsigned char *count) {
   for (unsigned char at = 0; at < count[i]; at++)
@@ -170,20 +170,21 @@ short_of_memory:
 
 /* ---- Small updates as one kernel ------------------------------------------------------------- */
 
-/* An optimizer's update of a weight is part of the kernel that makes its gradient wherever that is
- * possible. What is left are many elementwise kernels on a few elements each: gains and biases of
- * normalisation, their running statistics, counters, and everything whose gradients must all be
- * known first. Starting such a kernel takes longer than its work, on GPUs many times longer. So
- * those of one shape become one kernel with several outputs.
+/* An optimizer's update of a weight is part of the kernel that computes its gradient wherever
+ * possible. This leaves many elementwise kernels on a few elements each: gains and biases of
+ * normalisation, their running statistics, counters, and updates that need all gradients first.
+ * Starting such a kernel takes longer than its work, on GPUs many times longer. So those of one
+ * shape become one kernel with several outputs.
  *
- * Only kernels whose results nothing but assignments reads are merged: the order in which the
- * others run (fuse.h) is not touched. */
+ * Only kernels whose results are read by nothing but assignments are merged: the order of the
+ * others (fuse.h) is unchanged. */
 
 enum {
-  MOST_ELEMENTS = 1 << 16, /* of one result: with more, starting the kernel does not matter */
+  MOST_ELEMENTS = 1 << 16, /* of one result: above that, the cost of starting the kernel does not
+                            * matter */
   MOST_OUTPUTS = 8,
   MOST_MERGED_MEMBERS = 64,
-  MOST_TRIES = 64 /* later kernels of its shape that one kernel is tried with */
+  MOST_TRIES = 64 /* later kernels of its shape to try merging with */
 };
 
 typedef struct merging {
@@ -202,7 +203,7 @@ static bool is_candidate(const merging *m, uint32_t c) {
          shape_count(m->r->nodes[k->root].shape) <= MOST_ELEMENTS;
 }
 
-/* Clears the mark of clusters with a value that somebody computes with. */
+/* Clears the mark of clusters with a value that is used in a computation. */
 static void find_updates(merging *m) {
   const fusion *f = m->f;
   for (uint32_t c = 0; c < f->cluster_count; c++) m->is_update[c] = is_candidate(m, c);
@@ -302,14 +303,14 @@ static bool list_by_shape(merging *m) {
   return true;
 }
 
-/* The next update of a's shape that can still take in another one. Full ones leave the list. */
+/* The next update of a's shape with room for another one. Full ones leave the list. */
 static uint32_t find_next(merging *m, uint32_t a) {
   while (m->next[a] != IR_NONE && m->f->clusters[m->next[a]].output_count >= MOST_OUTPUTS)
     m->next[a] = m->next[m->next[a]];
   return m->next[a];
 }
 
-/* Makes an update part of the first later one that it fits together with. */
+/* Merges an update into the first later one where it fits. */
 static bool merge_one(merging *m, uint32_t a) {
   if (m->f->clusters[a].output_count >= MOST_OUTPUTS) return true;
   uint32_t tries = MOST_TRIES;

@@ -2,9 +2,9 @@
 /* The memory plan: every temporary gets an offset in the arena of its device, such that two share
  * bytes only if they do not live at the same time.
  *
- * First, an output takes over the memory of an input that dies in the same step and lies the same
- * way. Then storages are placed from the largest to the smallest, each at the lowest offset that is
- * free during its lifetime. */
+ * First, an output takes over the memory of an input that dies in the same step and has the same
+ * layout. Then storages are placed from the largest to the smallest, each at the lowest offset that
+ * is free during its lifetime. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +14,14 @@
 
 /* ---- Occupancy ------------------------------------------------------------------------------- */
 
-/* Blocks that come in the order of their first steps, as most do, meet only those earlier ones that
- * have not ended by then: one set of ranges is enough, and it changes by a block that begins and
- * those that end.
+/* Blocks added in the order of their first steps, as most are, overlap only those earlier ones that
+ * have not ended by then: one set of ranges is enough, changed by a block that begins and those
+ * that end.
  *
- * When a block comes that begins earlier, all before it go into a binary tree over the steps. There
- * a block is noted in the few nodes that its steps are made up of, and in all nodes above these.
- * Each node keeps bytes in use as disjoint ranges, and since blocks are packed from the bottom, a
- * node that thousands of blocks are noted in has but a few ranges. */
+ * Once a block begins earlier than its predecessor, all earlier ones go into a segment tree over
+ * the steps. There a block is stored in the few nodes that make up its steps, and in all their
+ * ancestors. Each node keeps the bytes in use as disjoint ranges, and since blocks are packed from
+ * the bottom, even a node with thousands of blocks has only a few ranges. */
 
 typedef struct occupancy_range {
   uint64_t begin, end;
@@ -32,15 +32,16 @@ typedef occupancy_ranges range_set;
 /* Node 1 is the root, 2 i and 2 i + 1 are the halves of node i, the leaves come last. */
 typedef struct occupancy_node {
   range_set always; /* of blocks that last for all steps of the node and do not fill a larger one */
-  range_set ever;   /* in use at any of the node's steps, except by what lasts beyond the node */
+  range_set
+      ever; /* in use at any of the node's steps, except by blocks that last beyond the node */
 } occupancy_node;
 
-/* The nodes that a range of steps meets: two at most for every level and of either kind. */
+/* The nodes that a range of steps meets: at most two of either kind per level. */
 enum { MOST_NODES = 64 };
 
 typedef struct meeting {
   uint32_t within[MOST_NODES], within_count; /* the range is made up of these */
-  uint32_t above[MOST_NODES], above_count;   /* these are not within it, but parts of them are */
+  uint32_t above[MOST_NODES], above_count;   /* these are partly within it */
 } meeting;
 
 void occupancy_begin(occupancy *o, uint32_t steps, scratch *memory) {
@@ -106,7 +107,7 @@ static bool add_range(scratch *memory, range_set *set, range r) {
   return replace_ranges(memory, set, from, to, &r, 1);
 }
 
-/* Takes out bytes that are all within one range of the set. */
+/* Removes bytes that are all within one range of the set. */
 static bool cut_range(scratch *memory, range_set *set, uint64_t begin, uint64_t end) {
   const uint32_t at = find_range(set, 0, begin);
   const range before = {set->at[at].begin, begin}, after = {end, set->at[at].end};
@@ -178,7 +179,7 @@ static void pop_ending(occupancy *o) {
   o->ending[at] = moved;
 }
 
-/* Goes to the step at which a block begins; what has ended by then gives its bytes back. */
+/* Advances to the step at which a block begins; blocks that have ended by then are freed. */
 static bool advance(occupancy *o, uint32_t step) {
   if (step < o->now && !note_recent(o)) return false;
   o->now = step;
@@ -199,9 +200,9 @@ static bool note_block(occupancy *o, const occupancy_block *block) {
   return true;
 }
 
-/* ---- The lowest place ------------------------------------------------------------------------ */
+/* ---- The lowest offset ----------------------------------------------------------------------- */
 
-/* Moves the offset up to where `bytes` are free in all sets. */
+/* Raises the offset until `bytes` are free in all sets. */
 static uint64_t find_gap(const range_set *const *sets, uint32_t count, uint64_t bytes) {
   uint32_t next[2 * MOST_NODES + 1] = {0};
   uint64_t offset = 0;
@@ -211,7 +212,7 @@ static uint64_t find_gap(const range_set *const *sets, uint32_t count, uint64_t 
     next[k] = find_range(set, next[k], offset);
     for (; next[k] < set->count && set->at[next[k]].begin < offset + bytes; next[k]++) {
       offset = set->at[next[k]].end;
-      agreed = 1; /* the others must look again */
+      agreed = 1; /* the other sets must be searched again */
     }
   }
   return offset;
@@ -248,7 +249,7 @@ static bool used_once(const build_step *s, uint32_t operand) {
   return true;
 }
 
-/* Lets output `o` of step number `now` live where one of the step's dying inputs lives. */
+/* Lets output `o` of step number `now` take over the memory of one of the step's dying inputs. */
 static void take_over(lowering *l, const build_step *s, uint32_t now, uint32_t o) {
   storage *out = &l->storages[s->operand[o].storage];
   if (out->slot != IR_NONE || out->first != now) return;
@@ -260,7 +261,7 @@ static void take_over(lowering *l, const build_step *s, uint32_t now, uint32_t o
         in->first == now)
       continue;
     out->home = id;
-    in->last = out->last > now ? out->last : now + 1; /* taken, also for another output */
+    in->last = out->last > now ? out->last : now + 1; /* taken, possibly for another output */
     return;
   }
 }
@@ -287,7 +288,7 @@ static int larger_first(const void *a, const void *b) {
 /* Places storages of one device in the order of the list. */
 static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint32_t device) {
   occupancy taken;
-  /* Memory that was taken over may be noted as used one step after the last. */
+  /* Memory that was taken over may be recorded as used one step after the last. */
   occupancy_begin(&taken, l->step_count + 1, l->memory);
   for (uint32_t i = 0; i < count; i++) {
     storage *s = &l->storages[waiting[i].id];
@@ -304,7 +305,7 @@ static compute_status short_of_memory(const lowering *l) {
                    "not enough memory for the memory plan");
 }
 
-/* Takes out the copies of what lies where it is to lie already. */
+/* Removes copies of values that are already in the right place. */
 static void drop_copies(lowering *l) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < l->step_count; i++) {
@@ -338,7 +339,7 @@ compute_status arena_place(lowering *l) {
     uint32_t home = find_home(l, i);
     s->offset = l->storages[home].offset;
     s->device = l->storages[home].device;
-    /* An operand without elements, too, is an address: an arena of nothing would leave it none. */
+    /* An operand without elements needs an address, too, which an empty arena would not have. */
     uint64_t *arena = &l->plan->arena_bytes[s->device];
     if (s->first != IR_NONE && *arena == 0) *arena = 1;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which bytes of an arena are in use at which steps: blocks, each with a range of steps and a range
- * of bytes, and the lowest place where another one fits. */
+ * of bytes, and the lowest offset where another one fits. */
 #ifndef PLAN_ARENA_H
 #define PLAN_ARENA_H
 
@@ -26,21 +26,21 @@ typedef struct occupancy_ranges {
 typedef struct occupancy {
   scratch *memory;
   uint32_t steps;
-  struct occupancy_node *nodes; /* NULL until there is something to note there */
+  struct occupancy_node *nodes; /* NULL until needed */
   uint32_t leaves;              /* steps, rounded up to a power of two */
   occupancy_block *recent;      /* blocks that are not in the nodes yet */
   uint32_t recent_count, recent_capacity;
   occupancy_block *ending; /* those of them that last beyond `now`, the first to end on top */
   uint32_t ending_count, ending_capacity;
   occupancy_ranges in_use; /* by these */
-  uint32_t now;            /* the first step of the block that came last */
+  uint32_t now;            /* the first step of the last block added */
 } occupancy;
 
 /* Nothing is in use at the steps 0 … steps − 1. */
 void occupancy_begin(occupancy *o, uint32_t steps, scratch *memory);
 
-/* Takes the lowest `bytes` (at least one) in a row that are free from step `first` to step `last`.
- * False when memory is short. */
+/* Allocates the lowest contiguous `bytes` (at least one) that are free from step `first` to step
+ * `last`. False when out of memory. */
 bool occupancy_place(occupancy *o, uint32_t first, uint32_t last, uint64_t bytes, uint64_t *offset);
 
 #endif

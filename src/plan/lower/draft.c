@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What drafts of kernels are put together from, and the two kernels that belong to no operation:
- * copies and fills. */
+/* The building blocks of kernel drafts, and the two kernels that belong to no operation: copies and
+ * fills. */
 #include <string.h>
 
 #include "plan/lower/draft.h"
@@ -83,10 +83,18 @@ void draft_own_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t 
   d->input_offset[input] = lay->offset;
 }
 
+void draft_output_strides(const lowering *l, uint32_t node, int64_t *strides) {
+  const layout *lay = &l->f->layouts[node];
+  if (l->f->cluster_of[node] != IR_NONE && lay->base == node)
+    memcpy(strides, lay->stride, sizeof lay->stride);
+  else
+    shape_dense_strides(l->r->nodes[node].shape, strides);
+}
+
 void draft_output(const lowering *l, kernel_draft *d, uint32_t node, const dimension_map *map) {
   uint32_t output = d->descriptor.output_count++;
   int64_t strides[COMPUTE_MAX_RANK];
-  shape_dense_strides(l->r->nodes[node].shape, strides);
+  draft_output_strides(l, node, strides);
   d->outputs[output].dtype = l->r->nodes[node].dtype;
   draft_spread(map, strides, d->outputs[output].stride);
   d->output_node[output] = node;
@@ -99,6 +107,7 @@ void draft_copy(const lowering *l, uint32_t node, kernel_draft *d) {
   draft_begin(d, COMPUTE_KERNEL_COPY, n->shape, &map);
   draft_input(l, d, node, n->shape, &map);
   draft_output(l, d, node, &map);
+  shape_dense_strides(n->shape, d->outputs[0].stride);
   draft_finish(d);
 }
 

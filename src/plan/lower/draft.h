@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What drafts of kernels are put together from; the drafts themselves are in draft_fused.c and
+/* The building blocks of kernel drafts; the drafts themselves are in draft_fused.c and
  * draft_single.c. */
 #ifndef PLAN_DRAFT_H
 #define PLAN_DRAFT_H
@@ -7,7 +7,7 @@
 #include "plan/lower/lower.h"
 
 /* How the dimensions of a shape become those of a kernel's space: dimension i of the space is axis
- * axis[i] of the shape, or −1 where the shape has none (its stride is 0 there). */
+ * axis[i] of the shape, or −1 if the shape has none (its stride is then 0). */
 typedef struct dimension_map {
   int32_t rank;
   int32_t axis[COMPUTE_MAX_RANK];
@@ -25,7 +25,7 @@ void draft_spread(const dimension_map *map, const int64_t *strides, int64_t *res
 void draft_begin(kernel_draft *d, compute_kernel_kind kind, compute_shape space,
                  const dimension_map *map);
 
-/* The attributes of the kernel begun, zeros. */
+/* The zeroed attributes of the current kernel. */
 static inline void *draft_attributes(kernel_draft *d, size_t bytes) {
   return kernel_attributes_in(&d->attributes, &d->descriptor, bytes);
 }
@@ -34,10 +34,14 @@ static inline void *draft_attributes(kernel_draft *d, size_t bytes) {
 uint32_t draft_input(const lowering *l, kernel_draft *d, uint32_t node, compute_shape shape,
                      const dimension_map *map);
 
-/* One more output: `node`, dense. */
+/* Where the kernel of `node` writes its elements: along its layout, or in row-major order if it is
+ * a copy of what lies elsewhere. */
+void draft_output_strides(const lowering *l, uint32_t node, int64_t *strides);
+
+/* One more output: `node`. */
 void draft_output(const lowering *l, kernel_draft *d, uint32_t node, const dimension_map *map);
 
-/* An input added before: it reads `node` through its layout, broadcast to `shape`. */
+/* Makes an existing input read `node` through its layout, broadcast to `shape`. */
 void draft_place(const lowering *l, kernel_draft *d, uint32_t input, uint32_t node,
                  compute_shape shape, const dimension_map *map);
 
@@ -46,7 +50,7 @@ void draft_place(const lowering *l, kernel_draft *d, uint32_t input, uint32_t no
 void draft_own_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank,
                      int32_t batch);
 
-/* Ties the parts of a draft together. */
+/* Connects the parts of a draft. */
 void draft_finish(kernel_draft *d);
 
 #endif

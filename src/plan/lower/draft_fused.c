@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels with programs: what is elementwise, and the operations that take elementwise nodes in
- * before them (their prologue) or after them (their epilogue).
+/* Kernels with programs: elementwise ones, and operations that absorb elementwise nodes before them
+ * (their prologue) or after them (their epilogue).
  *
  * A member's instruction follows from its row in ops.def; sources, casts and the few operations
  * with attributes are spelled out. */
@@ -14,7 +14,7 @@
 typedef struct program_site {
   program_builder *builder;
   kernel_draft *draft;  /* its inputs grow by the operands from outside, without their strides */
-  uint32_t reserved;    /* inputs of the program before those (the folded value) */
+  uint32_t reserved;    /* inputs of the program before those (the reduced value) */
   uint32_t first_input; /* the kernel's input that is the program's input `reserved` */
 } program_site;
 
@@ -65,14 +65,14 @@ static uint16_t emit_random(program_builder *b, const ir_node *n, uint16_t seed)
   random.immediate.i64 = n->attributes.stream;
   uint16_t value = program_instruction(b, random);
   if (!dtype_is_half(n->dtype)) return value;
-  /* Rounded to these dtypes, the largest f32 below 1 would become 1. */
+  /* Rounding to these dtypes turns the largest f32 below 1 into 1. */
   double most = n->dtype == COMPUTE_F16 ? 1 - 0x1p-11 : 1 - 0x1p-8;
   return program_apply(b, COMPUTE_I_MIN, COMPUTE_F32, value, program_constant(b, COMPUTE_F32, most),
                        0);
 }
 
 /* The store converts to the narrow dtypes; inside a program only the computing type changes, and
- * emit_seen rounds where that shows. */
+ * emit_seen rounds where it matters. */
 static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x,
                           uint16_t operand) {
   if (dtype_casts_in_store(x->dtype, n->dtype)) return operand;
@@ -84,8 +84,8 @@ static uint16_t emit_cast(program_builder *b, const ir_node *n, const ir_node *x
 
 /* ---- 16-bit floats --------------------------------------------------------------------------- */
 
-/* Instructions whose result a dtype can hold if it can hold the operand; one that is missing here
- * costs a rounding that changes nothing. */
+/* Instructions whose result a dtype can hold if it can hold the operand; a missing one costs a
+ * redundant rounding. */
 static const bool maps_to_itself[COMPUTE_I_END] = {
     [COMPUTE_I_NEG] = true,   [COMPUTE_I_ABS] = true,  [COMPUTE_I_RELU] = true,
     [COMPUTE_I_FLOOR] = true, [COMPUTE_I_CEIL] = true, [COMPUTE_I_ROUND] = true,
@@ -98,7 +98,7 @@ static bool constant_fits(compute_dtype dtype, double value) {
   return dtype_load(dtype, element) == value;
 }
 
-/* Whether a value is known to be one that `dtype` can hold. */
+/* Whether a value is known to be representable in `dtype`. */
 static bool is_rounded(const program_site *at, uint16_t value, compute_dtype dtype) {
   const compute_instruction_code rounding =
       dtype == COMPUTE_F16 ? COMPUTE_I_ROUND_F16 : COMPUTE_I_ROUND_BF16;
@@ -121,8 +121,8 @@ static bool is_discontinuous(const ir_node *n) {
 }
 
 /* The value of `node` as its consumer `by` sees it. f16 and bf16 are computed in f32, and
- * arithmetic takes what is in the register; what is discontinuous (a comparison, a cast, argmax)
- * sees the value rounded to the node's dtype, and so does every consumer of a cast to it. */
+ * arithmetic uses the register's value; discontinuous consumers (a comparison, a cast, argmax) see
+ * the value rounded to the node's dtype, and so does every consumer of a cast to it. */
 static uint16_t emit_seen(const lowering *l, const program_site *at, const ir_node *by,
                           uint32_t node) {
   const ir_node *n = &l->r->nodes[node];
@@ -170,7 +170,7 @@ static void emit_part(const lowering *l, const cluster *c, cluster_part part,
 /* Where the anchor's value enters the epilogue; a mean is a sum divided there. */
 static uint16_t emit_anchor(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *a = &l->r->nodes[c->anchor];
-  bool position = a->op == OP_argmax || a->op == OP_argmin;
+  bool position = a->op == OP_argmax || a->op == OP_argmin || a->op == OP_argmax_pool2d;
   compute_dtype type = position ? COMPUTE_I64 : d->descriptor.accumulate;
   uint16_t value = program_load(&d->epilogue, type, 0);
   if (a->op != OP_mean) return value;
@@ -182,7 +182,7 @@ static uint16_t emit_anchor(const lowering *l, const cluster *c, kernel_draft *d
                        program_constant(&d->epilogue, type, count), 0);
 }
 
-/* Only what this cluster's programs can have set, since a look at every node for each kernel would
+/* Resets only what this cluster's programs can have set: visiting every node for each kernel would
  * make long plans slow to compile. */
 static void forget_loads(const lowering *l, const cluster *c) {
   uint32_t *value = l->values;
@@ -217,7 +217,7 @@ static void draft_body(const lowering *l, const cluster *c, kernel_draft *d, uin
   if (c->anchor != IR_NONE) d->operations += l->r->nodes[c->anchor].folded;
 }
 
-/* The elements that an anchor folds: the prologue's program, or its operand as it is. */
+/* The elements that an anchor reduces: the prologue's result, or its operand. */
 static void emit_prologue(const lowering *l, const cluster *c, kernel_draft *d,
                           const dimension_map *map) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
@@ -261,7 +261,7 @@ static void draft_map(const lowering *l, const cluster *c, kernel_draft *d) {
 }
 
 const plan_rule rule_map = {
-    .draft = draft_map, .is_element = true, .assigns = true, .in_place = true};
+    .draft = draft_map, .is_element = true, .assigns = true, .in_place = true, .any_layout = true};
 
 /* ---- Reductions and rows --------------------------------------------------------------------- */
 
@@ -360,7 +360,8 @@ static void drop_dimension(kernel_draft *d, int32_t batch) {
   k->rank--;
 }
 
-/* Whether the innermost batch only adds rows: B repeats, everything else goes on from row to row.
+/* Whether the innermost batch dimension only adds rows: B repeats, and everything else continues
+ * from row to row.
  */
 static bool batch_is_rows(const kernel_draft *d, int32_t batch) {
   const compute_kernel_descriptor *k = &d->descriptor;
@@ -373,7 +374,7 @@ static bool batch_is_rows(const kernel_draft *d, int32_t batch) {
   return true;
 }
 
-/* Batches of one disappear, and those that only add rows become rows. */
+/* Batch dimensions of size 1 disappear, and those that only add rows become rows. */
 static void merge_batches(kernel_draft *d) {
   compute_kernel_descriptor *k = &d->descriptor;
   for (int32_t batch = k->rank - 3; batch >= 0; batch--)
@@ -418,17 +419,18 @@ static void draft_conv(const lowering *l, const cluster *c, kernel_draft *d) {
 }
 
 const plan_rule rule_conv = {
-    .draft = draft_conv, .is_anchor = true, .assigns = true, .in_place = true};
+    .draft = draft_conv, .is_anchor = true, .assigns = true, .in_place = true, .any_layout = true};
 
 static void draft_window(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *anchor = &l->r->nodes[c->anchor];
   const dimension_map map = draft_identity(anchor->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_WINDOW, anchor->shape, &map);
-  d->descriptor.accumulate = dtype_compute_type(anchor->dtype);
+  d->descriptor.accumulate = dtype_compute_type(l->r->nodes[anchor->inputs[0]].dtype);
   memcpy(draft_attributes(d, sizeof(compute_window_attributes)), anchor->constant,
          sizeof(compute_window_attributes));
   for (uint32_t i = 0; i < anchor->input_count; i++) draft_own_input(l, d, anchor->inputs[i], 4, 0);
   draft_body(l, c, d, anchor->input_count, 1, &map);
 }
 
-const plan_rule rule_window = {.draft = draft_window, .is_anchor = true, .assigns = true};
+const plan_rule rule_window = {
+    .draft = draft_window, .is_anchor = true, .assigns = true, .any_layout = true};

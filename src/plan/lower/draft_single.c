@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of one operation, without programs. Most of their operands have dimensions of their own,
- * so each is read through its layout as it lies: transposed or sliced ones cost nothing here. */
+/* Kernels of one operation, without programs. Most of their operands have separate dimensions, so
+ * each is read through its own layout: transposed or sliced ones are free. */
 #include <string.h>
 
 #include "device/kernel_cache.h"
@@ -16,8 +16,9 @@ static void draft_view(const lowering *l, const cluster *c, kernel_draft *d) {
   dimension_map map = draft_identity(x->shape.rank);
   draft_begin(d, COMPUTE_KERNEL_COPY, x->shape, &map);
   draft_input(l, d, n->inputs[0], x->shape, &map);
-  int64_t strides[COMPUTE_MAX_RANK];
-  shape_dense_strides(x->shape, strides);
+  int64_t result[COMPUTE_MAX_RANK], strides[COMPUTE_MAX_RANK] = {0};
+  draft_output_strides(l, c->root, result);
+  (void)shape_reshape_strides(n->shape, result, x->shape, strides); /* channels.c has tried it */
   d->descriptor.output_count = 1;
   d->outputs[0].dtype = n->dtype;
   draft_spread(&map, strides, d->outputs[0].stride);
@@ -26,7 +27,8 @@ static void draft_view(const lowering *l, const cluster *c, kernel_draft *d) {
   d->operations = n->folded;
 }
 
-const plan_rule rule_view = {.draft = draft_view, .assigns = true, .in_place = true};
+const plan_rule rule_view = {
+    .draft = draft_view, .assigns = true, .in_place = true, .any_layout = true};
 
 /* Part `part` of a concat, or the written range of an embed. */
 static void draft_placement(const lowering *l, const cluster *c, uint32_t input, int64_t start,
@@ -53,9 +55,9 @@ static uint32_t count_operands(const ir_node *node) {
   return node->input_count;
 }
 
-const plan_rule rule_concat = {.draft = draft_concat, .parts = count_operands};
+const plan_rule rule_concat = {.draft = draft_concat, .parts = count_operands, .any_layout = true};
 
-/* Of kernels that write into zeros or a copy. */
+/* For kernels that write into zeros or a copy. */
 static uint32_t fill_and_write(const ir_node *node) {
   (void)node;
   return 2;
@@ -69,12 +71,12 @@ static void draft_embed(const lowering *l, const cluster *c, kernel_draft *d) {
     draft_placement(l, c, 0, a->start, a->step, d);
 }
 
-const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write};
+const plan_rule rule_embed = {.draft = draft_embed, .parts = fill_and_write, .any_layout = true};
 
 /* ---- Indices --------------------------------------------------------------------------------- */
 
-/* The tensor whose axis is indexed: its layout without the axis, which the index walks instead.
- * `space_axis` dimensions of the index (`index_rank` of them) take the axis's place. */
+/* The tensor whose axis is indexed: its layout without the axis, which the index selects. The
+ * `index_rank` dimensions of the index, from `space_axis` on, replace the axis. */
 static void indexed_operand(const int64_t *strides, int32_t rank, int32_t axis, int32_t index_rank,
                             int64_t *result) {
   memset(result, 0, sizeof(int64_t) * COMPUTE_MAX_RANK);
@@ -139,8 +141,8 @@ static void draft_scatter(const lowering *l, const cluster *c, kernel_draft *d) 
 
 const plan_rule rule_scatter = {.draft = draft_scatter, .parts = fill_and_write};
 
-/* The copy comes to nothing where the result takes over the memory of the data (arena.c), or both
- * are bound to one tensor (bind.c). */
+/* The copy is omitted if the result takes over the memory of the data (arena.c), or both are bound
+ * to one tensor (bind.c). */
 static void draft_scatter_into(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->root], *data = &l->r->nodes[n->inputs[0]];
   if (d->part > 0) {
@@ -208,10 +210,26 @@ static void draft_attention(const lowering *l, const cluster *c, kernel_draft *d
 
 const plan_rule rule_attention = {.draft = draft_attention};
 
+/* ---- Recurrences ----------------------------------------------------------------------------- */
+
+static void draft_recurrent(const lowering *l, const cluster *c, kernel_draft *d) {
+  const ir_node *n = &l->r->nodes[c->root];
+  const dimension_map map = draft_identity(3);
+  draft_begin(d, COMPUTE_KERNEL_RECURRENT, n->shape, &map);
+  d->descriptor.accumulate = dtype_compute_type(n->dtype);
+  memcpy(draft_attributes(d, sizeof(compute_recurrent_attributes)), n->constant,
+         sizeof(compute_recurrent_attributes));
+  for (uint32_t i = 0; i < n->input_count; i++) draft_own_input(l, d, n->inputs[i], 3, 0);
+  draft_output(l, d, c->root, &map);
+  d->operations = n->folded;
+}
+
+const plan_rule rule_recurrent = {.draft = draft_recurrent};
+
 /* ---- Fits and spots -------------------------------------------------------------------------- */
 
-/* An input of a fit, whose dimensions are its own. Axes that it lacks in front (a map for all ROIs)
- * and those of size 1 where the fit has more repeat. */
+/* An input of a fit, with its own dimensions. Missing leading axes (a map for all ROIs), and axes
+ * of size 1 where the fit has more, repeat. */
 static void add_fit_input(const lowering *l, kernel_draft *d, uint32_t node, int32_t rank,
                           int64_t rois) {
   const ir_node *n = &l->r->nodes[node];
@@ -234,7 +252,7 @@ static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
   const bool corners = (p->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
   const bool stack = !corners || (p->flags & COMPUTE_FIT_STACK) != 0;
   const int64_t rois = n->shape.size[0];
-  const ir_node *whole = pixels; /* what has the size of the frames */
+  const ir_node *whole = pixels; /* inputs with the size of the frames */
   dimension_map map = {.rank = 1};
   draft_begin(d, COMPUTE_KERNEL_FIT, n->shape, &map);
   add_fit_input(l, d, n->inputs[0], 3, stack ? rois : 0);
@@ -293,9 +311,9 @@ static bool has_spots_kernel(const compute_device *device, const compute_graph *
 
 const plan_rule rule_spots = {.draft = draft_spots, .has_kernel = has_spots_kernel};
 
-/* ---- Functions of the caller's --------------------------------------------------------------- */
+/* ---- The caller's functions ------------------------------------------------------------------ */
 
-/* The operands lie densely: capture has seen to the inputs. */
+/* The operands are dense: capture has ensured that for the inputs. */
 static void draft_call(const lowering *l, const cluster *c, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[c->anchor];
   const graph_host_call *call = n->constant;

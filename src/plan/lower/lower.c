@@ -2,15 +2,17 @@
 /* Steps in running order, and the storage of every value.
  *
  * A stored value lives in an arena, except that a value which is an output is computed straight
- * into the caller's tensor, and the new value of a parameter straight into the parameter, where
- * nobody still reads the old one. */
+ * into the caller's tensor, and the new value of a parameter straight into the parameter, if no
+ * later step reads the old one. */
 #include "plan/lower/lower.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "device/collector.h"
+#include "device/packed.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
@@ -53,7 +55,7 @@ static uint64_t node_bytes(const ir_node *n) {
   return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
 }
 
-/* The last step is the one that uses a storage now. */
+/* Extends a storage's lifetime to the last step. */
 static void touch(lowering *l, uint32_t id) {
   storage *s = &l->storages[id];
   uint32_t now = l->step_count - 1;
@@ -95,7 +97,7 @@ static uint32_t constant_storage(lowering *l, const ir_node *n, uint32_t device)
   return id;
 }
 
-/* The storage from which `device` reads base node `node`; brings it there if need be. */
+/* The storage from which `device` reads base node `node`; copies it there if necessary. */
 static compute_status storage_on(lowering *l, uint32_t node, uint32_t device, uint32_t *id) {
   const ir_node *n = &l->r->nodes[node];
   bool constant = n->op == OP_constant;
@@ -132,7 +134,7 @@ static const char *keep(lowering *l, const char *text) {
   return copy;
 }
 
-/* Fills text, shape, flops and bytes of the step; false when memory is short. */
+/* Fills text, shape, flops and bytes of the step; false when out of memory. */
 static bool step_describe(lowering *l, const kernel_draft *draft, build_step *s) {
   const compute_kernel_descriptor *k = &draft->descriptor;
   text_buffer text = {0};
@@ -151,19 +153,67 @@ static bool step_describe(lowering *l, const kernel_draft *draft, build_step *s)
   return s->text != NULL && s->shape != NULL;
 }
 
-/* Operands whose elements lie exactly as the first output's can be overwritten in place. */
+/* Operands with exactly the layout of the first output can be overwritten in place. */
 static bool lies_like_output(const kernel_draft *d, uint32_t input) {
   return d->input_offset[input] == 0 && d->output_offset[0] == 0 &&
          memcmp(d->inputs[input].stride, d->outputs[0].stride,
                 sizeof(int64_t) * (size_t)d->descriptor.rank) == 0;
 }
 
-/* Where a kernel runs, and the words on that. */
+/* Where a kernel runs, and the explanation. */
 typedef struct decision {
   uint32_t device;
   const char *placement, *reason; /* as in build_step */
   bool fallback;
 } decision;
+
+/* ---- Packed operands ------------------------------------------------------------------------ */
+
+/* The frozen tensor that input i is (a view of), if the device has it; or NULL. */
+static const compute_tensor *frozen_input(const lowering *l, const kernel_draft *d, uint32_t i,
+                                          uint32_t device) {
+  const ir_node *base = &l->r->nodes[d->input_node[i]];
+  if (base->op != OP_parameter || !buffer_is_frozen(base->tensor->buffer) ||
+      base->tensor->buffer->device != l->plan->device[device])
+    return NULL;
+  return base->tensor;
+}
+
+static uint32_t constant_inputs(const lowering *l, const kernel_draft *d, uint32_t device) {
+  uint32_t constant = 0;
+  if (!l->plan->device[device]->backend->kernel_packed_bytes) return 0;
+  for (uint32_t i = 0; i < kernel_packable_inputs(&d->descriptor); i++)
+    if (frozen_input(l, d, i, device)) constant |= UINT32_C(1) << i;
+  return constant;
+}
+
+/* Input i of the step as packed memory, if the kernel wants it so. */
+static compute_status pack_input(lowering *l, const kernel_draft *d, uint32_t i, build_step *s) {
+  compute_plan *plan = l->plan;
+  const compute_tensor *tensor = frozen_input(l, d, i, s->device);
+  const step_operand source = s->operand[i];
+  const packed_operand operand = {s->kernel->kernel, i, (uint64_t)tensor->offset + source.offset};
+  const memory_buffer *packed;
+  const compute_status status = packed_get(tensor->buffer, &operand, &packed);
+  if (status != COMPUTE_OK || !packed) return status;
+  if (base_grow((void **)&plan->packed, &plan->packed_capacity, plan->packed_count + 1,
+                sizeof *plan->packed))
+    return short_of_memory(l);
+  const storage *lies = &l->storages[source.storage];
+  plan->packed[plan->packed_count++] =
+      (plan_packed){packed, {lies->slot, lies->offset + source.offset}};
+  s->operand[i].storage = storage_add(l, plan->slot_count++, s->device, packed->memory.bytes);
+  s->operand[i].offset = 0;
+  return s->operand[i].storage == IR_NONE ? short_of_memory(l) : COMPUTE_OK;
+}
+
+static compute_status pack_inputs(lowering *l, const kernel_draft *d, uint32_t constant,
+                                  build_step *s) {
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && constant >> i != 0; i++)
+    if (constant >> i & 1) status = pack_input(l, d, i, s);
+  return status;
+}
 
 /* `source` replaces the storage of input 0 unless it is IR_NONE. */
 static compute_status add_kernel(lowering *l, const kernel_draft *d, const decision *where,
@@ -202,24 +252,28 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
       k->kind == COMPUTE_KERNEL_COPY && s->in_place[0] && d->inputs[0].dtype == d->outputs[0].dtype;
   s->first_in_place = s->plain_copy ? 0 : kernel_first_in_place(k);
   for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
-  compute_status status = kernel_cache_get(l->plan->device[device]->kernels, k, &s->kernel);
+  compute_kernel_descriptor wanted = *k;
+  wanted.constant_inputs = source == IR_NONE ? constant_inputs(l, d, device) : 0;
+  compute_status status = kernel_cache_get(l->plan->device[device]->kernels, &wanted, &s->kernel);
   if (status != COMPUTE_OK) {
     l->step_count--;
     return status;
   }
+  status = pack_inputs(l, d, wanted.constant_inputs, s);
+  if (status != COMPUTE_OK) return status;
   return step_describe(l, d, s) ? COMPUTE_OK : short_of_memory(l);
 }
 
-/* Refusals that the CPU can make good. */
+/* Refusals for which the CPU can step in. */
 static bool is_refusal(compute_status status) {
   return status == COMPUTE_ERROR_UNSUPPORTED || status == COMPUTE_ERROR_COMPILATION ||
          status == COMPUTE_ERROR_LAUNCH;
 }
 
-/* Whether the plan's device takes a kernel: COMPUTE_OK, or why not in words. A device with a
- * compiler may support a kernel and yet not manage to build it, so it is built here, and add_kernel
- * then finds it in the device's cache. What is in the cache already needs no asking, which for such
- * a device means to write the kernel's source. */
+/* Whether the plan's device supports a kernel: COMPUTE_OK, or why not. A device with a compiler may
+ * support a kernel but fail to build it, so it is built here, and add_kernel then finds it in the
+ * device's cache. For a cached kernel the check, for which such a device would write the kernel's
+ * source, is skipped. */
 static compute_status ask_device(const lowering *l, const compute_kernel_descriptor *descriptor,
                                  char *reason, size_t reason_bytes) {
   compute_device *main = l->plan->device[PLAN_MAIN];
@@ -235,11 +289,11 @@ static compute_status ask_device(const lowering *l, const compute_kernel_descrip
   if (status == COMPUTE_OK) kernel_cache_return(main->kernels, kernel);
   if (!is_refusal(status)) return status;
   snprintf(reason, reason_bytes, "%s", compute_error_message(l->plan->context));
-  error_restore(NULL, &before); /* the plan may well compile */
+  error_restore(NULL, &before); /* the plan may still compile */
   return status;
 }
 
-/* Sends a step to the CPU, if the caller's policy allows it. */
+/* Places a step on the CPU, if the fallback policy allows it. */
 static compute_status fall_back(lowering *l, const char *operation, compute_status status,
                                 const char *reason, decision *where) {
   compute_plan *p = l->plan;
@@ -253,7 +307,7 @@ static compute_status fall_back(lowering *l, const char *operation, compute_stat
                             "%s cannot run it: %s", name, reason);
   fallback_note(context, p->device[PLAN_MAIN], FALLBACK_STEP_ON_CPU,
                 l->fallback == COMPUTE_FALLBACK_WARN,
-                "%s runs on the CPU, because %s refuses it: %s", operation, name, reason);
+                "%s runs on the CPU, because %s does not support it: %s", operation, name, reason);
   p->device[PLAN_CPU] = context->cpu;
   where->device = PLAN_CPU;
   where->fallback = true;
@@ -265,7 +319,7 @@ static compute_status fall_back(lowering *l, const char *operation, compute_stat
   return COMPUTE_OK;
 }
 
-/* What only the CPU can run is at home there. */
+/* Steps that only the CPU can run belong there. */
 static compute_status place_on_host(lowering *l, decision *where) {
   compute_plan *p = l->plan;
   if (!p->context->cpu)
@@ -275,11 +329,12 @@ static compute_status place_on_host(lowering *l, decision *where) {
   if (p->device[PLAN_MAIN] == p->context->cpu) return COMPUTE_OK;
   p->device[PLAN_CPU] = p->context->cpu;
   where->device = PLAN_CPU;
-  where->reason = "a function of the caller's runs on the CPU";
+  where->reason = "a caller's function runs on the CPU";
   return COMPUTE_OK;
 }
 
-/* Decides where a cluster runs: where it was placed, else on the plan's device if that takes it. */
+/* Decides where a cluster runs: where it was placed, otherwise on the plan's device if that
+ * supports it. */
 static compute_status place(lowering *l, uint32_t index, kernel_draft *d, decision *where) {
   char reason[512] = "";
   const cluster *c = &l->f->clusters[index];
@@ -317,12 +372,12 @@ static compute_status define_outputs(lowering *l, const cluster *c, uint32_t dev
   return COMPUTE_OK;
 }
 
-/* What messages call a cluster: by the operation around which it was fused. */
+/* The name of a cluster in messages: that of the operation around which it was fused. */
 static const char *cluster_operation(const lowering *l, const cluster *c) {
   return graph_op_describe(l->r->nodes[c->anchor == IR_NONE ? c->root : c->anchor].op)->name;
 }
 
-/* The kernel that add_kernel has just added is one of the cluster's. */
+/* Records the kernel just added by add_kernel as one of the cluster's. */
 static void label_step(lowering *l, const cluster *c, const kernel_draft *d) {
   build_step *s = &l->steps[l->step_count - 1];
   s->operation = cluster_operation(l, c);
@@ -341,7 +396,7 @@ static compute_status lower_cluster(lowering *l, uint32_t index, kernel_draft *d
       outputs[i] = l->home[d->output_node[i]];
     s = add_kernel(l, d, &where, IR_NONE, outputs);
     if (s == COMPUTE_OK) label_step(l, c, d);
-    where.placement = where.reason = NULL; /* said once */
+    where.placement = where.reason = NULL; /* logged once */
   }
   if (s != COMPUTE_OK) error_attribute(l->plan->context, cluster_operation(l, c));
   return s;
@@ -355,23 +410,23 @@ static compute_status bring(lowering *l, uint32_t from, uint32_t device, uint32_
   return *result == IR_NONE ? short_of_memory(l) : add_transfer(l, from, *result);
 }
 
-/* Where a copy of `node` into `target` runs: on the plan's device, or in a plan whose steps were
- * placed, where the elements are. */
+/* Where a copy of `node` into `target` runs: on the plan's device, or, in an automatically placed
+ * plan, where the elements are. */
 static uint32_t copier(const lowering *l, uint32_t node, uint32_t source, uint32_t target) {
   if (!l->places) return PLAN_MAIN;
   uint32_t home = source != IR_NONE ? source : l->home[l->f->layouts[node].base];
   return l->storages[home != IR_NONE ? home : target].device;
 }
 
-/* Whether a node's elements lie densely in `target`, as itself or as a view of what was computed
- * there. */
+/* Whether `target` holds a node's elements densely, as the node itself or as a view of a value
+ * computed there. */
 static bool lies_in(const lowering *l, uint32_t node, uint32_t target) {
   const layout *lay = &l->f->layouts[node];
   return l->home[lay->base] == target && ports_is_whole(l, node);
 }
 
-/* Writes node's elements into `target`, densely or along `strides`. They come from where the node
- * lies or, with `source` not IR_NONE, from that storage, where they lie densely. */
+/* Writes node's elements into `target`, densely or along `strides`. They are read from the node's
+ * storage or, with `source` not IR_NONE, from that storage, where they are dense. */
 static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_t target,
                             const int64_t *strides, kernel_draft *d) {
   const ir_node *n = &l->r->nodes[node];
@@ -397,7 +452,7 @@ static compute_status store(lowering *l, uint32_t node, uint32_t source, uint32_
   if (is_refusal(s)) s = fall_back(l, "copy", s, reason, &where);
   const uint32_t device = where.device;
   if (s == COMPUTE_OK && source != IR_NONE) s = bring(l, source, device, &source);
-  /* What lies between a strided target's elements must survive: fetch it first. */
+  /* The elements between those of a strided target must survive: fetch them first. */
   if (s == COMPUTE_OK && l->storages[target].device != device) {
     if (strides != NULL)
       s = bring(l, target, device, &to);

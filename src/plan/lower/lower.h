@@ -11,7 +11,7 @@
 
 /* One piece of memory with one lifetime. */
 typedef struct storage {
-  uint32_t slot;   /* IR_NONE while it waits for its place in an arena */
+  uint32_t slot;   /* IR_NONE until it is placed in an arena */
   uint32_t device; /* PLAN_MAIN or PLAN_CPU */
   uint64_t offset, bytes;
   uint32_t first, last; /* steps that write and read it, in running order */
@@ -30,12 +30,12 @@ typedef struct build_step {
   uint64_t bytes; /* of a transfer */
   compute_kernel_kind kind;
   uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
-  bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they lie exactly as the first output does */
-  bool plain_copy; /* of elements as they lie: nothing to do where input and output are the same */
+  bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they have exactly the layout of the first output */
+  bool plain_copy; /* with the same layout: nothing to do if input and output are the same */
   const char *text, *shape;
-  const char *operation; /* that an error names; static */
+  const char *operation; /* named in errors; static */
   uint32_t checked;      /* the node whose indices it checks, or IR_NONE */
-  const void *call;      /* of a function of the caller's: its block in the graph, or NULL */
+  const void *call;      /* of a caller's function: its block in the graph, or NULL */
   const char *placement; /* why the device refused it, or NULL */
   const char *reason;    /* why it was placed there, or NULL */
   bool fallback;         /* on the CPU because the device refused it */
@@ -52,7 +52,7 @@ typedef struct constant_piece {
   uint32_t device;
 } constant_piece;
 
-/* Where a cluster is to run, as place_clusters has decided. */
+/* Where a cluster runs, as decided by place_clusters. */
 typedef struct cluster_place {
   uint32_t device;    /* PLAN_MAIN or PLAN_CPU */
   const char *reason; /* as text; NULL when there was no choice */
@@ -65,7 +65,7 @@ typedef struct lowering {
   scratch *memory;
   compute_plan *plan;
   compute_fallback fallback;
-  compute_precision product, convolution; /* what these may round */
+  compute_precision product, convolution; /* the allowed precision of products */
   const cluster_place *places;            /* by cluster; NULL: everything on the plan's device */
   storage *storages;
   uint32_t storage_count, storage_capacity;
@@ -79,10 +79,10 @@ typedef struct lowering {
   constant_piece *constant_pieces;
 } lowering;
 
-/* Gives back the kernels of a lowering that will not become a plan. */
+/* Releases the kernels of a lowering that does not become a plan. */
 void lower_abandon(lowering *l);
 
-/* A new storage; IR_NONE when memory is short. `slot` IR_NONE asks for a place in an arena. */
+/* A new storage; IR_NONE when out of memory. With `slot` IR_NONE it is placed in an arena. */
 uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes);
 
 /* One cluster (or copy, or fill) as a descriptor and its operands. */
@@ -96,13 +96,13 @@ typedef struct kernel_draft {
   int64_t output_offset[COMPUTE_MAX_OPERANDS];
   program_builder prologue, epilogue;
   uint32_t operations;
-  bool checks_indices; /* reports those outside, naming the root's call */
+  bool checks_indices; /* reports invalid indices, naming the root's call */
   uint32_t part;       /* which one this is */
   int64_t joined;      /* of a concat: length of the parts drafted so far */
 } kernel_draft;
 
-/* The drafts of a cluster: one, or as many as the rule of its operation has parts. Ask for them in
- * order, `part` counting from 0, with the same `draft`; returns false when there is no such part.
+/* The drafts of a cluster: one, or as many as the rule of its operation has parts. Request them in
+ * order, `part` counting from 0, with the same `draft`; returns false when there are no more.
  */
 bool draft_cluster(const lowering *l, uint32_t cluster, uint32_t part, kernel_draft *draft);
 
@@ -120,7 +120,7 @@ compute_status arena_place(lowering *l);
 typedef struct port_output {
   uint32_t node;        /* in the IR */
   uint32_t graph_index; /* as the caller named it */
-  uint32_t repeats;     /* how many times more */
+  uint32_t repeats;     /* additional occurrences */
   uint32_t storage;
 } port_output;
 
@@ -160,11 +160,11 @@ compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char
 /* All steps, with their storages placed. */
 compute_status lower_all(lowering *l, const port_plan *ports);
 
-/* ---- place.c: where clusters run, by what they and the copies between devices cost ----------- */
+/* ---- place.c: placement of clusters, by their costs and those of copies between devices ------ */
 
 /* Considers `only`, or every device that runs kernels, together with the CPU. Sets the plan's
- * devices, where its ports live, and l->places. Leaves everything as it is where there is no CPU
- * to share the work with. */
+ * devices, where its ports live, and l->places. Changes nothing if there is no CPU to share the
+ * work with. */
 compute_status place_clusters(lowering *l, compute_device *only);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* A cluster is a unit of placement, a stored value what may have to be copied (cost/placement.h).
+/* A cluster is a unit of placement; a stored value may have to be copied
+ * (cost/placement.h).
  *
- * Whether a device takes a kernel is only asked where the kernel would go there: asking a device
- * with a compiler means writing the source. A refusal makes that choice impossible, and the rest is
- * placed again; since refusals only make a placement dearer, the first one without any is the best.
+ * Whether a device supports a kernel is only checked if the kernel would be placed there: for a
+ * device with a compiler, the check writes the source. A refusal rules that choice out, and the
+ * rest is placed again; since refusals can only make a placement more expensive, the first one
+ * without any is optimal.
  */
 #include "plan/lower/lower.h"
 
@@ -42,8 +44,8 @@ typedef struct placing {
   uint32_t *value_node; /* per value */
   list *readers;        /* per value */
   uint32_t value_count;
-  uint32_t *flat_readers; /* of all values, one after the other */
-  /* Of the candidate that is looked at. */
+  uint32_t *flat_readers; /* of all values, contiguous */
+  /* Of the current candidate. */
   placement_unit *costs;
   placement_value *values;
   placement_problem problem;
@@ -79,8 +81,8 @@ static bool is_empty(const compute_kernel_descriptor *d) {
 
 /* ---- The problem ----------------------------------------------------------------------------- */
 
-/* `reader`, a unit or a settled place, needs what `node` lies in. Constants are put where they are
- * needed when the plan is compiled, and copied never. */
+/* `reader`, a unit or a fixed device, needs the storage of `node`. Constants are stored where they
+ * are needed when the plan is compiled, and never copied. */
 static bool note_reader(placing *p, uint32_t node, uint32_t reader) {
   lowering *l = p->l;
   uint32_t base = l->f->layouts[node].base;
@@ -93,7 +95,7 @@ static bool note_reader(placing *p, uint32_t node, uint32_t reader) {
     p->value_node[value] = base;
   }
   list *readers = &p->readers[value];
-  /* A unit notes all that it reads at once, so a repetition is the last of the list. */
+  /* A unit adds all that it reads at once, so a duplicate is the last of the list. */
   if (readers->count > 0 && readers->at[readers->count - 1] == reader) return true;
   if (is_unit && !list_add(l->memory, &p->reads, value)) return false;
   return list_add(l->memory, readers, reader);
@@ -131,7 +133,7 @@ static bool lies_on_cpu(const lowering *l, uint32_t parameter) {
   return l->r->nodes[parameter].tensor->buffer->device == l->plan->context->cpu;
 }
 
-/* Outputs are wanted on the host, new values of parameters where these lie. */
+/* Outputs are needed on the host, new values of parameters where these are. */
 static bool describe_results(placing *p) {
   const ir *r = p->l->r;
   for (uint32_t i = 0; i < r->output_count; i++)
@@ -234,7 +236,7 @@ static void price(placing *p, compute_device *candidate) {
   }
 }
 
-/* Whether the candidate takes all kernels of a unit. */
+/* Whether the candidate supports all kernels of a unit. */
 static compute_status ask(placing *p, uint32_t index, compute_device *candidate) {
   char reason[REASON_BYTES] = "";
   p->asked[index] = 1;
@@ -284,7 +286,7 @@ static void count_readers_there(placing *p) {
   }
 }
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- Explanations ---------------------------------------------------------------------------- */
 
 typedef struct words {
   char text[REASON_BYTES];
@@ -305,8 +307,8 @@ static void say_time(words *w, int64_t time) {
   say(w, text);
 }
 
-/* What a copy of a value costs, one unit that makes or reads it being on `side` and all others
- * where they are. */
+/* The cost of copying a value if one unit that writes or reads it were on `side`, with all others
+ * unchanged. */
 static int64_t copy_cost(const placing *p, uint32_t value, uint32_t index, unsigned char side) {
   const placement_value *v = &p->values[value];
   const bool makes = v->maker == index;
@@ -317,8 +319,8 @@ static int64_t copy_cost(const placing *p, uint32_t value, uint32_t index, unsig
   return there > 0 ? v->to : 0;
 }
 
-/* What copies of the values that a unit makes and reads cost if it were on `side`, all others
- * where they are. */
+/* The cost of copying the values that a unit writes and reads if it were on `side`, with all others
+ * unchanged. */
 static int64_t copies_around(const placing *p, uint32_t index, unsigned char side) {
   const unit *u = &p->units[index];
   const cluster *c = &p->l->f->clusters[index];
@@ -362,7 +364,7 @@ static const char *reason_for(const placing *p, uint32_t index, const char *devi
 
 /* ---- The choice ------------------------------------------------------------------------------ */
 
-/* Whether the plan's parameters lie within the reach of the CPU and this candidate. */
+/* Whether the CPU and this candidate can reach the plan's parameters. */
 static bool reaches_parameters(const lowering *l, const compute_device *candidate, bool *holds) {
   *holds = false;
   for (uint32_t i = 0; i < l->r->count; i++) {
@@ -421,6 +423,6 @@ compute_status place_clusters(lowering *l, compute_device *only) {
     s = write_places(&p, candidate, parameters_there);
     if (s != COMPUTE_OK) return s;
   }
-  l->plan->placed = true; /* on the CPU, if there is nothing else */
+  l->plan->placed = true; /* on the CPU, without another candidate */
   return COMPUTE_OK;
 }

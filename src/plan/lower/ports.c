@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Ports. A parameter's new value may be computed straight into the parameter when it comes from a
- * kernel that reads the old value, if at all, only element for element, and every other reader runs
- * earlier. Where a run that fails may be repeated elsewhere, such kernels run last (order.c). */
+/* Ports. A parameter's new value may be computed straight into the parameter if its kernel reads
+ * the old value at most element for element, and every other reader runs earlier. If a failed run
+ * may be repeated on the CPU, such kernels run last (order.c). */
 #include "plan/lower/lower.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static compute_status refuse_second_value(const lowering *l, uint32_t parameter)
                    "parameter '%s' is assigned two different values", name ? name : "(unnamed)");
 }
 
-/* Assignments in groups within groups: all that are live, each once. */
+/* All live assignments of nested groups, each once. */
 static compute_status collect_assigns(lowering *l, port_plan *p) {
   const ir *r = l->r;
   uint32_t most = 0;
@@ -124,7 +124,7 @@ static compute_status make_storages(lowering *l, port_plan *p) {
   }
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->constant_slot[d] = slot++;
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->arena_slot[d] = slot++;
-  plan->slot_count = slot;
+  plan->packed_slot = plan->slot_count = slot;
   for (uint32_t i = 0; i < p->assign_count; i++)
     p->assigns[i].storage = l->home[p->assigns[i].parameter];
   return COMPUTE_OK;
@@ -142,7 +142,8 @@ static bool reads_in_step(const lowering *l, const cluster *c, uint32_t reader, 
          memcmp(view->stride, whole->stride, sizeof(int64_t) * (size_t)p->shape.rank) == 0;
 }
 
-/* Who reads the parameters, as lists with one slice for each: a node and which of its inputs. */
+/* The readers of the parameters, as lists with one slice for each: a node and the number of its
+ * input. */
 typedef struct parameter_read {
   uint32_t node, input;
 } parameter_read;
@@ -214,8 +215,8 @@ static bool collect_parameter_reads(const lowering *l, const port_plan *p, param
   return forbid(l, p, reads);
 }
 
-/* Whether everybody who reads the old value has done so when the cluster that computes the new one
- * is through with an element. */
+/* Whether all readers of the old value have read an element before the cluster that computes the
+ * new one writes it. */
 static bool readers_allow(const lowering *l, const port_assign *a, const parameter_reads *reads) {
   const uint32_t home = l->f->cluster_of[a->value];
   const cluster *c = &l->f->clusters[home];
@@ -248,19 +249,20 @@ static bool can_assign_directly(const lowering *l, const port_assign *a,
 bool ports_is_whole(const lowering *l, uint32_t node) {
   const layout *lay = &l->f->layouts[node];
   const ir_node *n = &l->r->nodes[node], *base = &l->r->nodes[lay->base];
-  return lay->base == node ||
-         (lay->offset == 0 && n->dtype == base->dtype && shape_is_dense(n->shape, lay->stride) &&
-          shape_count(n->shape) == shape_count(base->shape));
+  return lay->offset == 0 && n->dtype == base->dtype && shape_is_dense(n->shape, lay->stride) &&
+         shape_count(n->shape) == shape_count(base->shape);
 }
 
-/* A node that a kernel computes, or what it is a view of, goes straight into the output's memory.
+/* A node that a kernel computes, or its base if it is a view, is written straight into the output's
+ * memory.
  */
 static void claim_output(lowering *l, const port_plan *p, uint32_t node, uint32_t output) {
-  if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE)
+  if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE &&
+      shape_is_dense(l->r->nodes[node].shape, l->f->layouts[node].stride))
     l->target[node] = p->outputs[output].storage;
 }
 
-/* Where results can be computed in place; marks clusters that must run late. */
+/* Decides which results are computed in place; marks clusters that must run late. */
 static compute_status claim_targets(lowering *l, const port_plan *p, unsigned char *late) {
   parameter_reads reads = {0};
   if (p->assign_count > 0 && !collect_parameter_reads(l, p, &reads)) return short_of_memory(l);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* ops.def as the planner's table of rules, and drafts by it. */
+/* The planner's table of rules, from ops.def, and drafts based on it. */
 #include "plan/lower/draft.h"
 
-/* No kernel computes these: they are memory already, or have no value. */
+/* No kernel computes these: they are already in memory, or have no value. */
 const plan_rule rule_NONE = {0};
 
 const plan_rule *const plan_rules[OP_COUNT] = {

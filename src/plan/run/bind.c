@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run reads and writes: the bindings checked, and each one's memory found.
+/* Checks the bindings of a run and finds their memory.
  *
- * A tensor that the steps cannot use as it is (strided, on another device, overlapping another one
+ * A tensor that the steps cannot use directly (strided, on another device, overlapping another one
  * of the run) is replaced by a dense substitute, copied before or after. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 /* ---- Spans ----------------------------------------------------------------------------------- */
 
-/* Sorted by where they begin, so that those which begin before the end of another one are the first
- * few of the list; whether one of these ends too late, their largest end says. */
+/* Sorted by their beginnings, so that those which begin before the end of another one are a prefix
+ * of the list; its largest end says whether one of them overlaps. */
 
 static bool span_of(const compute_tensor *t, memory_span *span) {
   const memory_buffer *buffer = t->buffer;
@@ -124,14 +124,17 @@ static compute_status check_tensor(const compute_plan *plan, const plan_port *po
                      compute_dtype_name(port->dtype),
                      compute_shape_text(port->shape, want, sizeof want),
                      compute_dtype_name(t->dtype), compute_shape_text(t->shape, have, sizeof have));
+  if (output && compute_tensor_is_frozen(t))
+    return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+                     "output %s is bound to a frozen tensor, which cannot be written", label);
   if (output && t->read_only)
     return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
                      "output %s is bound to a broadcast view, which cannot be written", label);
   return COMPUTE_OK;
 }
 
-/* Keeps one more tensor for an output that the caller named more than once; false if that is more
- * than there is room for. */
+/* Stores one more tensor for an output that the caller named more than once; false if there is no
+ * room for it. */
 static bool bind_repeat(plan_run *run, const plan_port *port, uint32_t number,
                         compute_tensor *tensor) {
   uint32_t bound = 0;
@@ -210,7 +213,7 @@ static bool is_read_before(const compute_plan *plan, uint32_t input, uint32_t ou
 }
 
 /* Whether an output that is bound to memory of inputs may be written there: each of them is bound
- * to just the same elements, and read before. */
+ * to exactly the same elements, and read earlier. */
 static bool may_overwrite(const compute_plan *plan, plan_run *run, uint32_t output) {
   const compute_tensor *t = run->bound[output];
   memory_span own, other;
@@ -239,7 +242,7 @@ static bool needs_substitute(const compute_plan *plan, plan_run *run, uint32_t p
   return output && spans_meet(&run->inputs, t) && !may_overwrite(plan, run, port);
 }
 
-/* Notes what inputs and outputs span. No two outputs may overlap. */
+/* Records what inputs and outputs span. No two outputs may overlap. */
 static compute_status collect_spans(const compute_plan *plan, plan_run *run) {
   run->inputs.count = run->outputs.count = 0;
   for (uint32_t i = 0; i < plan->input_count; i++) spans_add(&run->inputs, run->bound[i]);

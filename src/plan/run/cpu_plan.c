@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The clone keeps the numbers of its nodes and the serial of the graph, so that the caller's
- * bindings fit the plan made from it as they are. Nodes that the plan does not need are empty.
+ * bindings are valid for its plan unchanged. Nodes that the plan does not need are
+ * empty.
  *
- * Parameters on another device get a tensor of the CPU in the clone. It belongs to the plan for the
- * CPU, not to a run, which is why its runs take turns: they are a rescue, not a way to be fast. */
+ * Parameters on another device get a CPU tensor in the clone. It belongs to the plan for the CPU,
+ * not to a run, which is why its runs take turns: a fallback need not be fast. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static int by_original(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* The entry for a tensor that does not lie on the CPU. */
+/* The entry for a tensor that is not on the CPU. */
 static staged_parameter *find_staged(const cpu_plan *cpu, compute_tensor *original) {
   const staged_parameter key = {.original = original};
   return cpu->staged_count == 0
@@ -155,7 +156,7 @@ void cpu_plan_release(cpu_plan *cpu) {
 
 /* ---- Parameters (mutex held) ----------------------------------------------------------------- */
 
-/* What lies on the CPU, or has been replaced in an earlier attempt, stays. */
+/* Parameters on the CPU, or replaced in an earlier attempt, are kept. */
 static compute_status choose_staged(void *user, compute_tensor *tensor, compute_tensor **copy) {
   const staged_parameter *p = find_staged(user, tensor);
   if (p) *copy = p->copy;

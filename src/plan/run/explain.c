@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute_explain: a plan as a table for people. */
+/* compute_explain: a plan as a readable table. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -31,6 +31,10 @@ static void print_operand(const compute_plan *plan, text_buffer *t, const plan_o
     print_port(&plan->ports[o->slot], o->slot < plan->input_count, t);
     if (o->offset != 0) text_add(t, "+%llu", (unsigned long long)o->offset);
     return;
+  }
+  if (o->slot >= plan->packed_slot) {
+    text_add(t, "packed ");
+    o = &plan->packed[o->slot - plan->packed_slot].source;
   }
   if (plan_slot_is_parameter(plan, o->slot)) text_add(t, "parameter %u", o->slot - ports);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) {

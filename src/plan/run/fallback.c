@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens when a run fails: again on the CPU, if the caller allows it and it can be right.
+/* A failed run is repeated on the CPU, if the caller allows it and the result can be correct.
  *
- * It can be right if everything that the run reads is as it was and can still be read, and if where
- * its results go can still be written. Inputs never change. Parameters change in the last steps: a
- * run that failed before those has left them alone; after that, nobody can say which of them hold
- * the new values, so the failure is the caller's. The memory of a lost device is out of reach. */
+ * That is the case if everything that the run reads is unchanged and still readable, and its
+ * outputs can still be written. Inputs never change. Parameters change in the last steps: a run
+ * that failed earlier has not changed them; after that, it is unknown which of them hold new
+ * values, so the failure is returned. The memory of a lost device is inaccessible. */
 #include <math.h>
 #include <stdio.h>
 
@@ -59,7 +59,7 @@ static bool is_out_of_reach(const compute_tensor *t) {
          __atomic_load_n(&t->buffer->device->loss, __ATOMIC_ACQUIRE) != DEVICE_WORKS;
 }
 
-/* Why a repetition would not be right, in words; NULL if it would be. */
+/* Why a repetition could be wrong, as text; NULL if it would be correct. */
 static const char *objection(const compute_plan *plan, const compute_binding *bindings,
                              size_t count, const run_attempt *attempt) {
   if (attempt->foreign) return "other work of the queue may have failed too";
@@ -95,7 +95,7 @@ static compute_status make_plan(cpu_plan *cpu) {
   return s;
 }
 
-/* Assigned parameters, back to where they belong. */
+/* Copies assigned parameters back. */
 static compute_status store_parameters(const cpu_plan *cpu, bool *touched) {
   for (uint32_t i = 0; i < cpu->staged_count; i++) {
     const staged_parameter *p = &cpu->staged[i];
@@ -107,9 +107,9 @@ static compute_status store_parameters(const cpu_plan *cpu, bool *touched) {
   return COMPUTE_OK;
 }
 
-/* Runs it to the end with the bindings of the plan; parameters that do not lie on the CPU are
- * copied there first and, where they are assigned to, back afterwards. One run at a time; others
- * wait. The status and the error are those of the CPU's run. */
+/* Runs it to completion with the bindings of the plan; parameters elsewhere are copied to the CPU
+ * first and, if assigned to, back afterwards. One run at a time; others wait. The status and the
+ * error are those of the CPU's run. */
 static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings, size_t count,
                                  const run_control *control, run_attempt *attempt) {
   *attempt = (run_attempt){0};
@@ -125,7 +125,7 @@ static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings,
 
 /* ---- Fallback -------------------------------------------------------------------------------- */
 
-/* A lost device, for those who come later; what this run has there stays lost. */
+/* Recovers a lost device for later runs; what this run has there stays lost. */
 static void bring_back(compute_device *device) {
   compute_error before;
   if (__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) != DEVICE_FAILED ||
@@ -136,7 +136,7 @@ static void bring_back(compute_device *device) {
   error_restore(NULL, &before);
 }
 
-/* The failure of the device, with `words` on why it is final. */
+/* The device's failure, extended by `words` on why it is final. */
 static compute_status final_failure(const compute_plan *plan, const compute_error *cause,
                                     const char *words, const char *detail) {
   return error_set_native(plan->context, cause->status, cause->native_code, cause->operation,
@@ -178,7 +178,7 @@ static compute_status repeat(const compute_plan *plan, const compute_binding *bi
                        second.message);
 }
 
-/* Says so if a failed run may have changed parameters. */
+/* Extends the message if a failed run may have changed parameters. */
 static void tell_of_parameters(const compute_plan *plan, const run_attempt *attempt) {
   compute_error cause;
   if (!attempt->touched) return;

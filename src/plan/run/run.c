@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Running a plan once: take queues and an arena, enqueue the steps, wait if need be.
+/* Running a plan once: take queues and an arena, enqueue the steps, wait if necessary.
  *
- * What a run needs besides the arena (queues, tables of slots) is kept by the plan and reused, so
- * that a run in steady state allocates nothing but pool blocks. */
+ * The plan keeps what a run needs besides the arena (queues, tables of slots) for reuse, so that a
+ * run in steady state allocates only pool blocks. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "plan/run/run.h"
@@ -33,7 +33,7 @@ void plan_runs_release(compute_plan *plan) {
   }
 }
 
-/* The first step that writes a parameter. What goes wrong before it leaves them all unchanged. */
+/* The first step that writes a parameter. A failure before it leaves all unchanged. */
 static uint32_t find_first_assign(const compute_plan *plan) {
   for (uint32_t i = 0; plan->assigns && i < plan->step_count; i++) {
     const plan_step *s = &plan->steps[i];
@@ -43,7 +43,7 @@ static uint32_t find_first_assign(const compute_plan *plan) {
   return plan->step_count;
 }
 
-/* NULL when memory is short. */
+/* NULL when out of memory. */
 static plan_run *run_create(const compute_plan *plan) {
   plan_run *run = base_allocate(1, sizeof *run);
   if (!run) return NULL;
@@ -96,6 +96,10 @@ static void run_return(compute_plan *plan, plan_run *run) {
 }
 
 static compute_status take_memory(const compute_plan *plan, plan_run *run, memory_buffer **arena) {
+  for (size_t i = 0; i < plan->packed_count; i++) {
+    run->memory[plan->packed_slot + i] = &plan->packed[i].buffer->memory;
+    run->offset[plan->packed_slot + i] = 0;
+  }
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) {
     if (plan->constants[d] != NULL) {
       run->memory[plan->constant_slot[d]] = &plan->constants[d]->memory;
@@ -121,7 +125,7 @@ static compute_status take_queues(const compute_plan *plan, plan_run *run, compu
   return s;
 }
 
-/* How long work that was submitted before a run ended early may take to come to its end. */
+/* How long work submitted before a run ended early may take to finish. */
 #define GRACE_NANOSECONDS 200000000
 
 /* Waits for what was submitted by a run that has ended early, since it still uses the arena. Keeps
@@ -175,7 +179,23 @@ static compute_status check_devices(const compute_plan *plan) {
       "the plan was compiled before %s was lost and recovered", device->info.name);
 }
 
-/* What a hung kernel may still use stays with its queue until it has ended. */
+/* A parameter may have been frozen since the plan was compiled. */
+static compute_status check_parameters(const compute_plan *plan) {
+  for (uint32_t i = 0; plan->assigns && i < plan->parameter_count; i++) {
+    if (!compute_tensor_is_frozen(plan->parameters[i])) continue;
+    const uint32_t slot = plan_port_count(plan) + i;
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+      const plan_step *step = &plan->steps[s];
+      for (uint32_t k = step->input_count; k < step->operand_count; k++)
+        if (step->operands[k].slot == slot)
+          return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+                           "the plan assigns to parameter %u, whose tensor is frozen", (unsigned)i);
+    }
+  }
+  return COMPUTE_OK;
+}
+
+/* Buffers that a hung kernel may still use stay with its queue until it has ended. */
 static void keep_memory(const compute_plan *plan, const plan_run *run, compute_queue *queue,
                         memory_buffer *const *arena) {
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
@@ -189,7 +209,7 @@ static compute_status submit(const compute_plan *plan, plan_run *run, compute_qu
                              run_attempt *attempt) {
   compute_status s = queue_keep_checks(queue, plan->checks);
   if (s == COMPUTE_OK) s = run_steps(plan, run, queue, control);
-  /* Here, in a transfer, or because another run has found it so: its queue may hold work of ours.
+  /* Detected here, in a transfer, or by another run: its queue may hold work of ours.
    */
   attempt->hung = device_hangs(queue->device);
   attempt->steps = run->submitted;
@@ -212,6 +232,7 @@ compute_status run_once(const compute_plan *plan, const compute_binding *binding
   run->refused = false;
   s = bind_all(plan, run, bindings, count);
   if (s == COMPUTE_OK) s = check_devices(plan);
+  if (s == COMPUTE_OK) s = check_parameters(plan);
   if (s == COMPUTE_OK) s = take_queues(plan, run, &queue);
   if (s == COMPUTE_OK) s = bind_ports(plan, run);
   if (s == COMPUTE_OK) s = take_memory(plan, run, arena);

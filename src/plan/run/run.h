@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One run of a plan, from the bindings to the last step: bind.c, steps.c, run.c; and what
- * happens when it fails: cpu_plan.c, fallback.c. */
+/* One run of a plan, from the bindings to the last step: bind.c, steps.c, run.c; and the fallback
+ * after a failure: cpu_plan.c, fallback.c. */
 #ifndef PLAN_RUN_H
 #define PLAN_RUN_H
 
@@ -11,8 +11,8 @@
 
 /* ---- bind.c: which bytes tensors span, and whether any of many overlap ----------------------- */
 
-/* From the first element of a tensor to the end of the last. Addresses are the host's where memory
- * has one, since two wraps of one array are two buffers; else offsets into a buffer. */
+/* From the first element of a tensor to the end of the last. Host addresses if the memory has one,
+ * since two wraps of one array are two buffers; otherwise offsets into a buffer. */
 typedef struct memory_span {
   const void *space; /* NULL: the host's memory */
   uint64_t begin, end;
@@ -24,7 +24,7 @@ typedef struct span_list {
   uint32_t count;
 } span_list;
 
-/* Nothing for a tensor without elements, which overlaps no other one. */
+/* Adds nothing for a tensor without elements, which overlaps no other one. */
 void spans_add(span_list *list, const compute_tensor *tensor);
 
 /* To be called after the last spans_add. */
@@ -41,20 +41,20 @@ bool spans_collide(const span_list *list);
 /* A plan's steps as one recording of the device, for backends that can record (backend.h).
  *
  * Submitting a hundred small kernels one by one costs a driver call each; a recording is submitted
- * with one. A run's scratch keeps its own recording, made at its second run: the first one warms
- * the device up, and a plan that runs only once is not worth recording. */
+ * with one. Each scratch has its own recording, made at its second run: the first one warms the
+ * device up, and a plan that runs only once is not worth recording. */
 typedef struct plan_recording {
   void *handle;                /* the backend's, or NULL */
-  compute_argument *arguments; /* of all steps, one after the other */
+  compute_argument *arguments; /* of all steps, contiguous */
   uint32_t count;
   uint32_t runs;          /* submitted step by step so far */
   bool given_up;          /* the plan or the device cannot be recorded */
   unsigned char *skipped; /* by step: a copy onto itself, which is not in the recording */
 } plan_recording;
 
-/* What may end a run before its last step, and where others see how far it is. */
+/* What may end a run before its last step, and its visible progress. */
 typedef struct run_control {
-  const atomic_bool *cancelled; /* or NULL; looked at between steps */
+  const atomic_bool *cancelled; /* or NULL; checked between steps */
   int64_t deadline;             /* of CLOCK_MONOTONIC in nanoseconds; 0: none */
   atomic_uint *progress;        /* or NULL; gets the number of steps submitted */
   bool timed;                   /* every step is waited for, and its time kept in the plan */
@@ -66,13 +66,13 @@ typedef struct plan_repeat {
   compute_tensor *tensor;
 } plan_repeat;
 
-/* Scratch of a run, kept by the plan and used again. */
+/* Scratch of a run, kept by the plan for reuse. */
 typedef struct plan_run {
   struct plan_run *next;
-  compute_queue *queue[PLAN_DEVICES]; /* made when first needed */
+  compute_queue *queue[PLAN_DEVICES]; /* created when first needed */
   compute_tensor **bound;             /* per port, as the caller gave it */
   compute_tensor **substitute;        /* per port, or NULL */
-  plan_repeat *repeats;               /* outputs to be copied when the run is over */
+  plan_repeat *repeats;               /* outputs to copy after the run */
   uint32_t repeat_count;
   span_list inputs, outputs, parameters; /* what they span; the outputs with repeats */
   const compute_memory **memory;         /* per slot */
@@ -82,7 +82,7 @@ typedef struct plan_run {
   uint32_t first_assign;    /* step from which on parameters are written; step_count if none is */
   uint32_t first_overwrite; /* or bound inputs */
   uint32_t submitted;       /* steps of this run so far */
-  bool refused;             /* a function of the caller's has failed */
+  bool refused;             /* a caller's function has failed */
   int64_t deadline;         /* of this run's control; 0: none */
 } plan_run;
 
@@ -90,12 +90,12 @@ typedef struct plan_run {
 const plan_port *plan_find_input(const compute_plan *plan, uint32_t node);
 const plan_port *plan_find_output(const compute_plan *plan, uint32_t node);
 
-/* bind.c: checks the bindings and notes them per port. COMPUTE_ERROR_BINDING and its like. */
+/* bind.c: checks the bindings and stores them per port. COMPUTE_ERROR_BINDING and similar. */
 compute_status bind_all(const compute_plan *plan, plan_run *run, const compute_binding *bindings,
                         size_t count);
 
-/* bind.c: the memory of inputs, outputs and parameters, with substitutes where tensors cannot be
- * used as they are. */
+/* bind.c: the memory of inputs, outputs and parameters, with substitutes for tensors that cannot be
+ * used directly. */
 compute_status bind_ports(const compute_plan *plan, plan_run *run);
 
 /* steps.c: submits every step to `queue` (and what runs on the CPU to the run's own).
@@ -107,23 +107,23 @@ compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue 
 /* steps.c: frees a recording. */
 void record_release(const compute_plan *plan, plan_recording *recording);
 
-/* What a failed attempt leaves behind. */
+/* The state after a failed attempt. */
 typedef struct run_attempt {
   uint32_t steps; /* submitted */
   bool touched;   /* parameters, or inputs in place, may have been written */
   bool foreign;   /* the caller's queue failed, perhaps with other work */
   bool hung;      /* the device did not end in time */
-  bool refused;   /* a function of the caller's failed, not the device */
+  bool refused;   /* a caller's function failed, not the device */
 } run_attempt;
 
 /* run.c: one attempt on the plan's own devices. With a deadline it is finished on return. */
 compute_status run_once(const compute_plan *plan, const compute_binding *bindings, size_t count,
                         compute_queue *queue, const run_control *control, run_attempt *attempt);
 
-/* run.c: whether the bindings are right, without running. */
+/* run.c: checks the bindings, without running. */
 compute_status run_check(const compute_plan *plan, const compute_binding *bindings, size_t count);
 
-/* What a call asks for. */
+/* The options of a call. */
 typedef struct run_request {
   compute_queue *queue;
   compute_run_fallback fallback;
@@ -137,7 +137,7 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
                                  size_t count, const run_request *request,
                                  compute_run_report *report);
 
-/* fallback.c: whether a time limit is one, and the time at which it will have passed (0: never). */
+/* fallback.c: whether a time limit is valid, and the time at which it expires (0: never). */
 bool run_limit_is_valid(double seconds);
 int64_t run_deadline(double seconds);
 
@@ -148,9 +148,9 @@ typedef struct staged_parameter {
   bool assigned;
 } staged_parameter;
 
-/* What a plan for another device keeps so that a run which fails there can be repeated on the CPU:
- * the part of the graph that it needs. The constants are shared with the graph it was made from;
- * the plan for the CPU is compiled when it is first needed. */
+/* What a plan for another device keeps so that a failed run can be repeated on the CPU: the part of
+ * the graph that it needs. The constants are shared with the original graph; the plan for the CPU
+ * is compiled when it is first needed. */
 typedef struct cpu_plan {
   pthread_mutex_t mutex;
   compute_graph graph; /* the clone; it is not an object of the context */
@@ -169,8 +169,8 @@ compute_status cpu_plan_create(const compute_graph *graph, const uint32_t *outpu
                                uint32_t flags, cpu_plan **result);
 void cpu_plan_release(cpu_plan *cpu); /* NULL is allowed */
 
-/* A tensor of the CPU for each parameter that lies elsewhere, put into the copy of the graph in its
- * place; with the mutex held. */
+/* Replaces each parameter on another device by a CPU tensor in the copy of the graph; with the
+ * mutex held. */
 compute_status cpu_plan_stage(cpu_plan *cpu);
 
 #endif

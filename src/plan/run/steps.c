@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The steps of a run, one after the other, or all of them as a recording.
+/* The steps of a run, in sequence, or all of them as a recording.
  *
- * One look at the context's watch word shows whether anything is to be recorded or validated; a run
- * without pays nothing else for it. */
+ * One load of the context's watch word shows whether anything is to be profiled or validated;
+ * otherwise that is the only cost. */
 #include <stdio.h>
 
 #include "base/error.h"
@@ -18,8 +18,8 @@ static const char HERE[] = "compute_run";
 /* ---- Copies in place --------------------------------------------------------------------------
  */
 
-/* Whether a step copies what lies where it is to lie: the caller has bound one tensor to an input
- * and an output. */
+/* Whether a step copies a value onto itself: the caller has bound one tensor to an input and an
+ * output. */
 static bool is_idle(const plan_step *s, const compute_memory *const *memory,
                     const uint64_t *offset) {
   if (!s->plain_copy) return false;
@@ -38,7 +38,7 @@ static const compute_backend *backend_of(const compute_plan *plan) {
   return plan->device[PLAN_MAIN]->backend;
 }
 
-/* Only what runs as a whole on a device that can record. */
+/* Only plans that run entirely on a device that can record. */
 static bool is_recordable(const compute_plan *plan) {
   const compute_backend *backend = backend_of(plan);
   if (!backend->record_begin || !backend->record_end || !backend->record_submit ||
@@ -49,7 +49,7 @@ static bool is_recordable(const compute_plan *plan) {
   return true;
 }
 
-/* Whether the steps that do nothing are those that the recording leaves out. */
+/* Whether the steps without effect are those that the recording omits. */
 static bool leaves_out_same(const compute_plan *plan, const plan_recording *recording,
                             const compute_memory *const *memory, const uint64_t *offset) {
   for (uint32_t i = 0; i < plan->step_count; i++)
@@ -81,8 +81,8 @@ static compute_status enqueue_all(const compute_plan *plan, const plan_recording
   return COMPUTE_OK;
 }
 
-/* Whether the recording exists now. What went wrong is not a failure of the run, which continues
- * step by step; the error that the thread had before comes back. */
+/* Whether the recording exists now. A failure here is not a failure of the run, which continues
+ * step by step; the thread's previous error is restored. */
 static bool make(const compute_plan *plan, plan_recording *recording, compute_queue *queue,
                  const compute_memory *const *memory, const uint64_t *offset) {
   const compute_backend *backend = backend_of(plan);
@@ -115,8 +115,8 @@ static bool make(const compute_plan *plan, plan_recording *recording, compute_qu
   return false;
 }
 
-/* Submits all steps as a recording, made now if it is time. False when the caller must submit them
- * step by step; else *status says how it went. `memory` and `offset` are those of the slots. */
+/* Submits all steps as a recording, made now if it is time. False if the caller must submit them
+ * step by step; otherwise *status is the result. `memory` and `offset` are those of the slots. */
 static bool record_run(const compute_plan *plan, plan_recording *recording, compute_queue *queue,
                        const compute_memory *const *memory, const uint64_t *offset,
                        compute_status *status) {
@@ -155,8 +155,8 @@ void record_release(const compute_plan *plan, plan_recording *recording) {
 
 /* ---- Step by step ---------------------------------------------------------------------------- */
 
-/* A copy between the two devices, of which the CPU's memory is the host's. One that the driver does
- * not take is repeated, in pieces if need be, when what is before it has been done. */
+/* A copy between the two devices; the CPU's memory is host memory. If the driver refuses it, it is
+ * repeated, in pieces if necessary, after all earlier work is done. */
 static compute_status transfer(const plan_step *s, compute_queue *queue,
                                const compute_argument *arguments, int64_t deadline) {
   const compute_argument *from = &arguments[0], *to = &arguments[1];
@@ -172,7 +172,7 @@ static compute_status transfer(const plan_step *s, compute_queue *queue,
               : transfer_upload(queue->device, to, host, s->bytes);
 }
 
-/* The error of a step that fails at once, naming the graph's operation. */
+/* The error of a step that fails immediately, naming the graph's operation. */
 static compute_status name_failure(const plan_step *s, compute_queue *queue,
                                    compute_status status) {
   const compute_context *context = queue->device->context;
@@ -184,7 +184,7 @@ static compute_status name_failure(const plan_step *s, compute_queue *queue,
 static compute_status run_step(const compute_plan *plan, const plan_step *s, const plan_run *run,
                                compute_queue *queue) {
   if (!s->kernel) return transfer(s, queue, run->arguments, run->deadline);
-  /* Again for each step: if an earlier one was waited for, the queue has dropped them. */
+  /* Repeated for each step: if an earlier one was waited for, the queue has dropped them. */
   compute_status status = s->check != NULL ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
   if (status != COMPUTE_OK) return status;
   queue_label(queue, s->check);
@@ -207,13 +207,28 @@ static profile_work work_of(const plan_step *s) {
   return (profile_work){s->kernel != NULL ? s->bytes_read + s->bytes_written : s->bytes, s->flops};
 }
 
+/* The operands as the descriptor describes them: what is packed, where it was packed from. */
+static void step_sources(const compute_plan *plan, const plan_step *s, const plan_run *run,
+                         compute_argument *arguments) {
+  plan_step_arguments(s, run->memory, run->offset, arguments);
+  for (uint32_t k = 0; k < s->input_count; k++) {
+    if (s->operands[k].slot < plan->packed_slot) continue;
+    const plan_operand *source = &plan->packed[s->operands[k].slot - plan->packed_slot].source;
+    arguments[k] =
+        (compute_argument){run->memory[source->slot], run->offset[source->slot] + source->offset};
+  }
+}
+
 static compute_status run_step_watched(const compute_plan *plan, plan_step *s, plan_run *run,
                                        compute_queue *queue, uint32_t watch) {
   profile_mark mark = {0};
   validation_step checked = {0};
   compute_status status = COMPUTE_OK;
-  if ((watch & WATCH_VALIDATE) != 0 && s->kernel != NULL)
-    status = validation_begin(&checked, queue, s->kernel, run->arguments);
+  if ((watch & WATCH_VALIDATE) != 0 && s->kernel != NULL) {
+    compute_argument sources[COMPUTE_MAX_OPERANDS];
+    step_sources(plan, s, run, sources);
+    status = validation_begin(&checked, queue, s->kernel, sources);
+  }
   if (status == COMPUTE_OK) {
     if ((watch & WATCH_RECORD) != 0) profile_begin(queue, &mark);
     status = run_step(plan, s, run, queue);
@@ -235,7 +250,8 @@ static void note_progress(plan_run *run, const run_control *control, uint32_t st
     atomic_store_explicit(control->progress, steps, memory_order_relaxed);
 }
 
-/* Between two steps, before any that writes parameters or inputs: those all run, or none. */
+/* Checked between two steps, before any that writes parameters or inputs: those run all or not at
+ * all. */
 static compute_status check_control(const compute_plan *plan, const plan_run *run,
                                     const run_control *control) {
   if (!control || run->submitted > run->first_overwrite) return COMPUTE_OK;
@@ -246,7 +262,7 @@ static compute_status check_control(const compute_plan *plan, const plan_run *ru
                    "the run exceeded its time limit between two steps");
 }
 
-/* Runs a step to its end, and keeps its time if it is the shortest yet. */
+/* Runs a step to completion, and keeps its time if it is the shortest so far. */
 static compute_status run_step_timed(const compute_plan *plan, plan_step *s, const plan_run *run,
                                      compute_queue *queue) {
   const int64_t begin = clock_now();
@@ -259,7 +275,7 @@ static compute_status run_step_timed(const compute_plan *plan, plan_step *s, con
   return status;
 }
 
-/* Whether the steps were submitted as one; then *status says how that went. */
+/* Whether the steps were submitted as one; then *status is the result. */
 static bool run_recording(const compute_plan *plan, plan_run *run, compute_queue *queue,
                           const run_control *control, uint32_t watch, compute_status *status) {
   if (control != NULL && control->timed) return false;
@@ -283,7 +299,7 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
              : (watch & (WATCH_RECORD | WATCH_VALIDATE)) != 0
                  ? run_step_watched(plan, s, run, on, watch)
                  : run_step(plan, s, run, on);
-    /* On the CPU a step that fails may have run in part; elsewhere it was not submitted. */
+    /* On the CPU a failing step may have run in part; elsewhere it was not submitted. */
     if (status == COMPUTE_OK || on->device == plan->context->cpu)
       note_progress(run, control, i + 1);
     run->refused = status != COMPUTE_OK && s->call != NULL;

@@ -18,7 +18,7 @@
 
 /* ---- Single elements ----------------------------------------------------------------------- */
 
-/* Every dtype goes through double: arrays that are read like this are small, or read once. */
+/* Every dtype is converted through double: these arrays are small, or read once. */
 
 static float from_f16(uint16_t bits) {
   int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -28,8 +28,8 @@ static float from_f16(uint16_t bits) {
   return (float)(bits >> 15 ? -size : size);
 }
 
-/* The element at `at`, of a dtype that .npy files have, as double. `swapped`: its bytes are in the
- * other order. An integer past 2^53 is rounded. */
+/* The element at `at`, of a dtype that .npy supports, as double. `swapped`: its bytes are in the
+ * opposite order. An integer above 2^53 is rounded. */
 static double element_load(compute_dtype dtype, bool swapped, const unsigned char *at) {
   size_t size = compute_dtype_size(dtype);
   unsigned char bytes[8];
@@ -51,8 +51,8 @@ static double element_load(compute_dtype dtype, bool swapped, const unsigned cha
   return 0;
 }
 
-/* Stores `value` at values[index] of f64, f32, i32 or u8. false if it is not one of that dtype's:
- * not a whole number, or too large. */
+/* Stores `value` at values[index] of f64, f32, i32 or u8. false if that dtype cannot hold it: not a
+ * whole number, or too large. */
 static bool element_store(compute_dtype dtype, double value, void *values, int64_t index) {
   switch (dtype) {
   case COMPUTE_F64: ((double *)values)[index] = value; return true;
@@ -89,7 +89,7 @@ static compute_status refuse_value(const char *path, compute_dtype dtype, int64_
                      dtype == COMPUTE_U8 ? "whole numbers from 0 to 255" : "whole numbers");
 }
 
-/* Where an element that stands at `place` in Fortran's order belongs in C's. */
+/* The C-order index of the element at index `place` in Fortran order. */
 static int64_t c_place(const compute_shape *shape, int64_t place) {
   int64_t stride = 1, result = 0;
   for (int32_t i = 0; i < shape->rank; i++) stride *= shape->size[i];
@@ -264,7 +264,7 @@ compute_status array_reader_read(array_reader *reader, int64_t first, int64_t co
   if (first < 0 || count < 0 || first > all || count > all - first)
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
                        "%s has %" PRId64 " rows; %" PRId64 " from number %" PRId64
-                       " on were asked for",
+                       " on were requested",
                        reader->path, all, count, first);
   uint64_t size = compute_dtype_size(reader->info.dtype);
   uint64_t offset = reader->info.offset + (uint64_t)(first * reader->each) * size;
@@ -289,7 +289,7 @@ struct array_writer {
   int64_t count;
 };
 
-/* The header for `count` items; always as long. 0 for a dtype that NumPy lacks. */
+/* The header for `count` items; its length is constant. 0 for a dtype that NumPy lacks. */
 static size_t make_head(const array_writer *writer, char *text) {
   static const struct {
     compute_dtype dtype;
@@ -358,7 +358,7 @@ static compute_status open_writer(array_writer *writer, bool overwrite, failure 
                        writer->path);
   writer->file = fopen(writer->incomplete, "wbe");
   if (!writer->file)
-    return failure_set_system(why, errno, "choose another place for it", "cannot create %s",
+    return failure_set_system(why, errno, "write it to another folder", "cannot create %s",
                               writer->path);
   return fwrite(head, 1, HEAD_BYTES, writer->file) == HEAD_BYTES ? COMPUTE_OK
                                                                  : fail_write(writer, errno, why);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The three formats' columns.
  *
- * .npy: every output as it is: positions in pixels from the centre of the frame's first pixel, z in
- * micrometres. `roi` numbers all ROIs from 0, also those that were left out.
+ * .npy: every output unchanged: positions in pixels from the centre of the frame's first pixel, z
+ * in micrometres. `roi` numbers all ROIs from 0, including those left out.
  *
- * CSV: ThunderSTORM's names, units in brackets; lengths in nm, or in px if the size of a pixel is
- * not known; frames and ids from 1. ThunderSTORM measures from the outer corner of the first pixel,
- * so half a pixel is added to positions. Columns that it has no name for come last.
+ * CSV: ThunderSTORM's names, units in brackets; lengths in nm, or in px if the pixel size is
+ * unknown; frames and ids from 1. ThunderSTORM measures from the outer corner of the first pixel,
+ * so half a pixel is added to positions. Columns for which it has no name come last.
  *
  * HDF5: Picasso's names and units: positions in pixels from the centre of the first pixel, frames
- * from 0, z in nm. What it does not know it leaves alone. */
+ * from 0, z in nm. Picasso ignores columns that it does not know. */
 #include "tools/fit/columns.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static bool has(const column_set *set, uint32_t output) {
   return (set->problem.outputs & output) != 0;
 }
 
-/* Which parameters a model has where; −1: none. */
+/* The index of each parameter in a model; −1: not in the model. */
 typedef struct model_places {
   int32_t z, photons, background, sigma_x, sigma_y;
 } model_places;
@@ -48,7 +48,7 @@ static model_places places_of(compute_fit_model model) {
   return (model_places){-1, 2, 3, -1, -1};
 }
 
-/* Columns that all formats have under the same names. */
+/* Columns with the same name in all formats. */
 static void add_fit_quality(column_set *set, const char *ratio) {
   if (has(set, COMPUTE_FIT_RATIO)) {
     add(set, (column){.name = ratio, .source = COLUMN_RATIO, .type = TYPE_F32, .decimals = 4});
@@ -116,11 +116,11 @@ static void make_npy(column_set *set) {
 
 typedef struct csv_units {
   bool nm;
-  double length; /* nm of a pixel, or 1 */
+  double length; /* nm per pixel, or 1 */
   int decimals;
 } csv_units;
 
-/* The name for lengths in nm or in px. */
+/* The name, in nm or in px. */
 static const char *in_unit(const csv_units *units, const char *nm, const char *px) {
   return units->nm ? nm : px;
 }
@@ -152,7 +152,7 @@ static void add_csv_widths(column_set *set, const csv_units *units, bool sigma_d
   }
 }
 
-/* What ThunderSTORM has no names for. */
+/* Columns for which ThunderSTORM has no names. */
 static void add_csv_std(column_set *set, const csv_units *units) {
   const model_places at = places_of(set->problem.model);
   add_length(set, units, "uncertainty_x [nm]", "uncertainty_x [px]", COLUMN_STD, 0);
@@ -274,8 +274,8 @@ size_t column_type_bytes(column_type type) {
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/* Values come from the arrays of results and become records or lines. A column is taken at a time,
- * for many rows. */
+/* Values are read from the arrays of results and become records or lines, one column at a time for
+ * many rows. */
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
@@ -429,14 +429,14 @@ size_t columns_line_bytes(const column_set *set) {
   return (size_t)set->count * (NUMBER_TEXT_MOST + 1);
 }
 
-/* How a column's numbers are written. */
+/* How a column's numbers are formatted. */
 static int decimals_of(const column *c) {
   if (c->type != TYPE_F32 && c->type != TYPE_F64) return NUMBER_INTEGER;
   return c->decimals == COLUMN_SHORT ? NUMBER_SHORT : c->decimals;
 }
 
-/* Row by row, a number and what separates it from the next. Nearly all have 16 characters at most:
- * these are two moves, whatever their length. */
+/* Row by row, a number and its separator. Nearly all have at most 16 characters: these are copied
+ * by two moves, whatever their length. */
 static char *join_cells(number_cell cells[][NUMBER_CELLS], int32_t columns, int32_t rows,
                         char *text) {
   for (int32_t i = 0; i < rows; i++) {

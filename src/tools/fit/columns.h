@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Which columns a file of results has, and what is in them. */
+/* The columns of a results file, and their values. */
 #ifndef TOOLS_FIT_COLUMNS_H
 #define TOOLS_FIT_COLUMNS_H
 
 #include "tools/fit/results_file.h"
 
 #define MAX_COLUMNS 40
-#define MAX_ROWS    128 /* that are put at a time: few enough for the cache */
+#define MAX_ROWS    128 /* that are written at a time: few enough for the cache */
 
 typedef enum column_source {
   COLUMN_ROI,   /* number of the ROI, from 0 */
@@ -17,7 +17,7 @@ typedef enum column_source {
   COLUMN_Y,
   COLUMN_PARAMETER, /* number `index` */
   COLUMN_STD,
-  COLUMN_WIDTH_X, /* of a model that does not fit it */
+  COLUMN_WIDTH_X, /* of a model that does not fit sigma */
   COLUMN_WIDTH_Y,
   COLUMN_STD_XY,         /* root of the mean of both variances */
   COLUMN_BACKGROUND_STD, /* of one pixel's noise far from the spot */
@@ -38,7 +38,7 @@ typedef struct column {
   column_source source;
   int32_t index;
   column_type type;
-  double offset, scale; /* what is written is (value + offset) · scale */
+  double offset, scale; /* the file has (value + offset) · scale */
   int decimals;         /* in text; integers have none */
   int32_t side;         /* 0, or P for a matrix [P, P] */
 } column;
@@ -52,7 +52,7 @@ typedef struct column_set {
   column columns[MAX_COLUMNS];
 } column_set;
 
-/* Some rows of results, which are in arrays: entries index[0 … count − 1] of them. */
+/* Some rows of the result arrays: entries index[0 … count − 1]. */
 typedef struct column_rows {
   const compute_fit_results *results;
   const int32_t *corners; /* NULL without */
@@ -61,22 +61,22 @@ typedef struct column_rows {
   int64_t index[MAX_ROWS];
 } column_rows;
 
-/* The columns of a file; only format, problem, sigma_differs, corners and pixel_size count. */
+/* The columns of a file; only format, problem, sigma_differs, corners and pixel_size matter. */
 void columns_make(const results_options *options, column_set *set);
 
-/* "i8", "<f4"'s letters without the byte order, as NumPy calls the type. */
+/* NumPy's name of the type without the byte order: "i8", "f4". */
 const char *column_type_code(column_type type);
 size_t column_type_bytes(column_type type);
 
-/* What is in a column that is not a matrix; integers are exact. `values` has MAX_ROWS. */
+/* The values of a column that is not a matrix; integers are exact. `values` has MAX_ROWS
+ * entries. */
 void column_values(const column_set *set, const column *column, const column_rows *rows,
                    double *values);
 
 /* Writes rows as packed records of set->record_bytes each. */
 void columns_put_records(const column_set *set, const column_rows *rows, unsigned char *records);
 
-/* Writes rows as lines of text, each of which has room for columns_line_bytes; returns their end.
- */
+/* Writes rows as lines of text, with columns_line_bytes of room for each; returns their end. */
 char *columns_put_lines(const column_set *set, const column_rows *rows, char *text);
 size_t columns_line_bytes(const column_set *set);
 

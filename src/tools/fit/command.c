@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the subcommands of compute-fit share: words about failures, the context and its devices, and
- * how far a run is. */
+/* What the subcommands of compute-fit share: error messages, the context and its devices, and
+ * progress. */
 #include "tools/fit/command.h"
 
 #include <stdarg.h>
@@ -88,7 +88,7 @@ static void list_names(session *s) {
   }
 }
 
-/* What the context's CPU computes with. */
+/* The kernels that the context's CPU uses. */
 static int32_t cpu_threads(const session *s) {
   compute_device *cpu;
   compute_device_info info = {0};

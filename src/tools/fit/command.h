@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The subcommands of compute-fit, and what they share: exit statuses, the context and devices, how
- * far a run is. */
+/* The subcommands of compute-fit, and what they share: exit statuses, the context and devices,
+ * progress. */
 #ifndef TOOLS_FIT_COMMAND_H
 #define TOOLS_FIT_COMMAND_H
 
@@ -11,7 +11,7 @@
 #include "tools/fit/options.h"
 #include "tools/terminal.h"
 
-/* Each returns an exit status; what went wrong is on standard error. */
+/* Each returns an exit status and reports errors on standard error. */
 int command_fit(const fit_arguments *a);
 int command_simulate(const fit_arguments *a);
 int command_crlb(const fit_arguments *a);
@@ -21,14 +21,13 @@ int command_bench(const fit_arguments *a);
 /* The choices of --dtype, in its order. */
 extern const compute_dtype fit_dtypes[];
 
-/* Set by the first Ctrl-C or SIGTERM; the second one ends the program as usual. */
+/* Set by the first Ctrl-C or SIGTERM; the second one kills the program as usual. */
 extern volatile sig_atomic_t interrupted;
 
-/* Says what a failure holds and returns EXIT_FAILED. */
+/* Prints a failure and returns EXIT_FAILED. */
 int fit_say_failure(const failure *why);
 
-/* Whether the summary as text is wanted: not with --quiet, nor where JSON goes to standard output.
- */
+/* Whether to print the summary as text: not with --quiet, nor if JSON goes to standard output. */
 bool wants_text(const fit_arguments *a);
 
 enum { SESSION_MAX_DEVICES = 32 };
@@ -46,15 +45,15 @@ typedef struct session {
 int session_open(const fit_arguments *a, session *s);
 void session_close(session *s);
 
-/* How far a run is. */
+/* The progress of a run. */
 typedef struct fit_progress {
   progress_bar bar;
   const char *verb, *items; /* "fitted", "ROIs" */
-  int64_t before;           /* items that were done when the run began (--resume) */
-  const char *slowest;      /* the part that holds up the rest; NULL: not said */
+  int64_t before;           /* items already done when the run began (--resume) */
+  const char *slowest;      /* the stage that limits the speed; NULL: not shown */
 } fit_progress;
 
-/* A compute_batch_progress_function; `user` is a fit_progress. false after Ctrl-C. */
+/* A compute_batch_progress_function; `user` is a fit_progress. Returns false after Ctrl-C. */
 bool fit_progress_show(void *user, const compute_batch_progress *progress);
 
 #endif

@@ -7,7 +7,7 @@
 #include "tools/fit/summary.h"
 #include "tools/fit/simulation.h"
 
-/* Enough that a run takes longer than its start. */
+/* Enough that a run takes longer than its start-up. */
 enum { USUAL_COUNT = 100000 };
 
 static json_t *case_json(const trial *t, double median_rate) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit crlb: the least standard deviations that any unbiased fit can have, for one spot. */
+/* compute-fit crlb: the smallest standard deviations that an unbiased fit of one spot can have. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +19,11 @@ typedef struct bound {
 static int one_value(const char *option, const compute_range *range, double *value) {
   *value = range->low;
   if (range->low == range->high) return EXIT_GOOD;
-  fit_say("%s: crlb is about one spot; give a number, not a range", option);
+  fit_say("%s: crlb is for one spot; give a number, not a range", option);
   return EXIT_USAGE;
 }
 
-/* The spot, in the middle of the ROI unless told otherwise. --fix NAME=V stands above all. */
+/* The spot, in the middle of the ROI by default. --fix NAME=V takes precedence over all. */
 static int take_spot(const fit_arguments *a, bound *b) {
   const compute_fit_problem *p = &b->problem;
   double photons, background, z;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* compute-fit simulate: ROI stacks and movies with known truth, written piece by piece, so that
- * there may be more of them than memory. */
+ * they may be larger than memory. */
 #include "tools/fit/simulation.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "tools/fit/summary.h"
 #include "tools/fit/settings.h"
 
-/* Bytes of pixels that are made at a time: enough for all threads, little beside the files. */
+/* Bytes of pixels simulated at a time: enough to keep all threads busy. */
 #define PIECE_BYTES (16 << 20)
 
 typedef struct simulate_job {
@@ -27,7 +27,7 @@ typedef struct simulate_job {
   image_file *images;
   array_writer *truth;
   void *pixels;
-  float *values; /* truth of a piece */
+  float *values; /* truth of one piece */
   int64_t values_room;
   double seconds;
 } simulate_job;
@@ -59,11 +59,11 @@ static int check_arguments(const fit_arguments *a) {
   }
   for (size_t i = 0; !a->movie && i < sizeof movie_only / sizeof *movie_only; i++)
     if (option_given(&a->line, movie_only[i])) {
-      fit_say("%s is for --movie; a stack has --rois and --roi", movie_only[i]);
+      fit_say("%s is for --movie; for a stack, use --rois and --roi", movie_only[i]);
       return EXIT_USAGE;
     }
   if (a->movie && (option_given(&a->line, "--rois") || option_given(&a->line, "--position"))) {
-    fit_say("%s is for stacks; a --movie has --frames, --size and --spots",
+    fit_say("%s is for stacks; for a --movie, use --frames, --size and --spots",
             option_given(&a->line, "--rois") ? "--rois" : "--position");
     return EXIT_USAGE;
   }
@@ -73,7 +73,7 @@ static int check_arguments(const fit_arguments *a) {
   }
   if (option_given(&a->line, "--sigma-range") && a->model != COMPUTE_FIT_XYNBS &&
       a->model != COMPUTE_FIT_XYNBSXSY) {
-    fit_say("--sigma-range is for the models XYNBS and XYNBSXSY; others take --sigma");
+    fit_say("--sigma-range is for the models XYNBS and XYNBSXSY; for others, use --sigma");
     return EXIT_USAGE;
   }
   if (a->movie && (a->roi.rows > a->size.rows || a->roi.columns > a->size.columns)) {
@@ -129,7 +129,7 @@ static int open_files(simulate_job *job) {
   return EXIT_GOOD;
 }
 
-/* Makes room for the truth of images first … first + count − 1 and says how many rows it has. */
+/* Allocates the truth of images first … first + count − 1 and returns its number of rows. */
 static int prepare_truth(simulate_job *job, int64_t first, int64_t count, int64_t *rows) {
   *rows = count;
   if (job->a->movie &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit validate: does the fitter, here and now, reach what theory promises? Every model at
- * several light levels: bias, spread against the Cramér–Rao bound, p-values against uniform. */
+/* compute-fit validate: does the fitter reach the theoretical limits on this machine? Every model
+ * at several light levels: bias, spread against the Cramér–Rao bound, p-values against uniform. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 
 enum { USUAL_COUNT = 50000 };
 
-/* What is allowed beyond chance. Maximum likelihood itself is biased by a little, the more the
- * fewer the photons, and the bound is reached from above only in the limit of many. */
+/* Tolerances beyond chance. Maximum likelihood is slightly biased, more so with few photons, and
+ * attains the bound only in the limit of many. */
 static const double LEAST_CONVERGED = 0.99, BIAS_OF_STD = 0.1, RATIO = 0.02;
 
-/* For the p-values' distribution, by camera: an sCMOS's readout noise is taken as Poisson, which it
- * is not, and an EMCCD's moments are those of a gain without limits. */
+/* For the p-values' distribution, by camera: an sCMOS's readout noise is treated as Poisson, which
+ * it is not, and an EMCCD's moments are those of an infinite gain. */
 static const double DISTANCE[] = {0.005, 0.015, 0.05};
 
 /* Spots as bright as these, with this background. */
@@ -27,7 +27,7 @@ enum { LEVEL_COUNT = sizeof level / sizeof *level };
 
 typedef struct verdict {
   double worst_bias;  /* the largest |bias| / std of a parameter */
-  double worst_ratio; /* the std/CRLB that is farthest from 1 */
+  double worst_ratio; /* the std/CRLB farthest from 1 */
   int32_t bias_parameter, ratio_parameter;
   double distance;
   bool converged, bias, ratio, p_value;
@@ -83,8 +83,8 @@ static json_t *case_json(const trial *t, const verdict *v) {
   return root;
 }
 
-/* Where nothing else is said, z is varied where both axes still say something about it, and found
- * from three starts. */
+/* By default z is varied where both widths still depend on it, and fitted from three starting
+ * values. */
 static void set_z(const fit_arguments *a, trial *t) {
   compute_fit_problem *p = &t->simulation.problem;
   if (p->model != COMPUTE_FIT_XYZNB) return;
@@ -122,7 +122,7 @@ static int run_case(const fit_arguments *a, session *s, const trial_case *c, int
 
 static void print_head(const session *s) {
   printf("on %s: simulated ROIs fitted and compared with the truth\n", s->names);
-  printf("bias in units of the spread; the worst parameter is named\n");
+  printf("bias in units of the standard deviation; the worst parameter is named\n");
   printf("%-9s %-5s %6s %5s %8s %17s %17s %8s\n", "model", " ROI", "N", "bg", "conv. %",
          "|bias|/std     of", "std/CRLB       of", "p: D");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Failures as text. The first one stays: it is the cause, later ones its consequences. */
+/* Failures as text. The first one is kept: it is the cause, later ones are consequences. */
 #include "tools/fit/failure.h"
 
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 
-/* Returns whether `why` wants this one. */
+/* Returns whether `why` takes this one: it is the first. */
 static int begin(failure *why, compute_status status, const char *remedy) {
   if (!why || why->status) return 0;
   why->status = status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One run of compute-fit fit: what is read, fitted, written and learnt. */
+/* One run of compute-fit fit: its input, fitter, output and statistics. */
 #ifndef TOOLS_FIT_FIT_JOB_H
 #define TOOLS_FIT_FIT_JOB_H
 
@@ -18,16 +18,15 @@ typedef struct fit_job {
 
   movie *movie;
   movie_info info;
-  bool frames; /* the movie holds frames, and not ROIs */
+  bool frames; /* the movie holds frames, not ROIs */
   camera_maps maps;
   array_data corners; /* i32 [n, 3] */
   array_data start;   /* f32 [n, P] */
   array_data truth;   /* f32 [n, P], with frames [n, 1 + P] */
 
-  /* Of the run: where it begins, how much there is. For stacks with corners a run begins at a
-   * frame, too. */
+  /* Where the run begins, and its extent. For stacks with corners a run begins at a frame, too. */
   int64_t first_roi, first_frame;
-  int32_t *shifted; /* corners of this run, with frames from first_frame; NULL: as they are */
+  int32_t *shifted; /* corners of this run, with frames counted from first_frame; NULL: unchanged */
   const int32_t *run_corners;
   int64_t run_corner_count;
 
@@ -39,24 +38,24 @@ typedef struct fit_job {
   picture *picture;
   fit_progress bar;
   compute_fit_summary summary;
-  compute_fit_times times;             /* of the run's parts */
-  double completing;                   /* seconds that the output took after the last result */
-  failure read_failure, write_failure; /* of the reading thread, and of the writing one */
+  compute_fit_times times;             /* of the run's stages */
+  double completing;                   /* seconds to complete the output after the last result */
+  failure read_failure, write_failure; /* of the reading thread, and of the writing thread */
 } fit_job;
 
-/* Opens, reads and checks everything that --options name, makes the fitter and the output; says
- * what is wrong. Returns an exit status. fit_job_close comes after it in any case. */
+/* Opens, reads and checks everything that --options name, creates the fitter and the output;
+ * reports errors. Returns an exit status. Always call fit_job_close afterwards. */
 int fit_job_open(fit_job *job, const fit_arguments *a);
 void fit_job_close(fit_job *job);
 
-/* The part of a run that was busy longest: "reading", "finding", "fitting" or "writing". */
+/* The stage of a run that was busy longest: "reading", "finding", "fitting" or "writing". */
 const char *fit_job_slowest(const compute_fit_times *times);
 
-/* Fits everything and completes the output, or says how far it came. Returns an exit status. */
+/* Fits everything and completes the output, or reports how far it got. Returns an exit status. */
 int fit_job_run(fit_job *job);
 
-/* The summary in words on standard output, and as JSON where --json says; `exit_status` tells
- * whether the output is complete. Returns an exit status. */
+/* The summary as text on standard output, and as JSON where --json says; `exit_status` is that of
+ * the run. Returns an exit status. */
 int fit_job_summarize(const fit_job *job, int exit_status);
 
 #endif

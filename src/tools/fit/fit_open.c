@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Everything that can be wrong with a job before a pixel is fitted. The order is such that the
- * likeliest mistakes are found first, and the output is made last. */
+/* Opens and checks everything before a pixel is fitted: the likeliest mistakes first; the output is
+ * created last. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int choose_format(fit_job *job) {
     return EXIT_USAGE;
   }
   if (results_format_available(job->format)) return EXIT_GOOD;
-  fit_say("--output: this compute-fit was built without what %s needs",
+  fit_say("--output: this compute-fit was built without the library for %s",
           results_format_name(job->format));
   return EXIT_FAILED;
 }
@@ -69,14 +69,14 @@ static int check_arguments(fit_job *job) {
     return EXIT_FAILED;
   }
   if (a->start_file && !a->roi_stack && !a->corners) {
-    fit_say("--start-file needs --roi-stack or --corners: the numbers of spots to be found are "
-            "unknown");
+    fit_say(
+        "--start-file needs --roi-stack or --corners: the number of spots is not known in advance");
     return EXIT_USAGE;
   }
   return choose_format(job);
 }
 
-/* ---- What is read first -------------------------------------------------------------------- */
+/* ---- Input --------------------------------------------------------------------------------- */
 
 static int check_roi(fit_job *job) {
   const fit_arguments *a = job->a;
@@ -91,7 +91,7 @@ static int check_roi(fit_job *job) {
   }
   if (m->rows > COMPUTE_FIT_MAX_SIDE || m->columns > COMPUTE_FIT_MAX_SIDE) {
     fit_say("--roi-stack: the images of '%s' have %" PRId64 " x %" PRId64
-            " pixels; ROIs have %d x %d at most. Without --roi-stack they are treated as frames",
+            " pixels; ROIs have at most %d x %d. Without --roi-stack they are treated as frames",
             a->line.operand, m->rows, m->columns, COMPUTE_FIT_MAX_SIDE, COMPUTE_FIT_MAX_SIDE);
     return EXIT_FAILED;
   }
@@ -132,7 +132,7 @@ static int read_maps(fit_job *job) {
   if (job->frames) return camera_read(job->a, m->rows, m->columns, 0, 0, "the frames", &job->maps);
   if (!job->a->corners)
     return camera_read(job->a, m->rows, m->columns, 0, 0, "the ROIs", &job->maps);
-  /* With corners, the maps' size is the frames'. */
+  /* With corners, the maps have the frames' size. */
   const char *const file[] = {job->a->offset.file, job->a->gain.file, job->a->gain_adu.file,
                               job->a->variance.file, job->a->mask};
   for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
@@ -147,7 +147,7 @@ static int read_maps(fit_job *job) {
   return EXIT_GOOD;
 }
 
-/* Reads an array with a row for each ROI, or with rows_wanted < 0 for as many as there are. */
+/* Reads an array with a row for each ROI, or any number of rows if rows_wanted < 0. */
 static int read_rows(const char *option, const char *path, compute_dtype dtype, int64_t columns,
                      int64_t rows_wanted, const char *what, array_data *array) {
   failure why = {0};
@@ -181,9 +181,9 @@ static int check_corners(const fit_job *job) {
       wrong = "is in a frame that does not exist";
     else if (c[1] < 0 || c[2] < 0 || c[1] > rows - job->problem.rows ||
              c[2] > columns - job->problem.columns)
-      wrong = "reaches out of its frame";
+      wrong = "extends beyond its frame";
     else if (i > 0 && c[0] < c[-3])
-      wrong = "is in an earlier frame than the one before; sort them";
+      wrong = "is in an earlier frame than its predecessor; sort them";
     if (!wrong) continue;
     fit_say(
         "--corners: ROI %" PRId64 " at frame %" PRId32 ", row %" PRId32 ", column %" PRId32
@@ -208,10 +208,9 @@ static int read_arrays(fit_job *job) {
   if (result || !a->truth) return result;
   if (!job->frames)
     return read_rows("--truth", a->truth, COMPUTE_F32, parameters, rois,
-                     "one for each parameter of the model that is fitted", &job->truth);
-  result =
-      read_rows("--truth", a->truth, COMPUTE_F32, 1 + parameters, -1,
-                "the frame, and one for each parameter of the model that is fitted", &job->truth);
+                     "one for each fitted parameter of the model", &job->truth);
+  result = read_rows("--truth", a->truth, COMPUTE_F32, 1 + parameters, -1,
+                     "the frame, and one for each fitted parameter of the model", &job->truth);
   if (result) return result;
   const compute_fit_problem *p = &job->problem;
   job->match = (match){.truth = job->truth.values,
@@ -262,7 +261,7 @@ static int make_fitter(fit_job *job) {
   return EXIT_GOOD;
 }
 
-/* Size and time of a file that the result depends on, into a hash. */
+/* Hashes size and modification time of a file that the result depends on. */
 static uint64_t hash_file(uint64_t hash, const char *path) {
   struct stat found;
   if (!path || stat(path, &found)) return hash;
@@ -311,7 +310,7 @@ static int cut_corners(fit_job *job) {
   const int32_t *all = job->corners.values;
   int64_t first = 0, count = all ? job->corners.shape.size[0] : 0;
   if (!all) return EXIT_GOOD;
-  /* Of a stack, some of a frame's ROIs may be done and others not. */
+  /* In a stack, some ROIs of a frame may be done and others not. */
   if (!job->frames) first = job->first_roi;
   while (job->frames && first < count && all[3 * first] < job->first_frame) first++;
   job->first_roi = first;

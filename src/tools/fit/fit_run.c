@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* compute-fit fit, and the run itself: the movie is read on one thread, results are written and
- * looked at on another, and how far both came decides what is said at the end. */
+ * evaluated on another; the final report depends on how far both got. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static compute_status read_images(void *user, int64_t first, int64_t items, void
   return status;
 }
 
-/* How many frames of a stack with corners are complete once `done` ROIs of this run are: the frame
- * of the next ROI tells. */
+/* The number of complete frames of a stack with corners once `done` ROIs of this run are: it is the
+ * frame of the next ROI. */
 static int64_t frames_of_stack(const fit_job *job, int64_t done) {
   if (done < job->run_corner_count) return job->run_corners[3 * done];
   return done > 0 ? (int64_t)job->run_corners[3 * (done - 1)] + 1 : 0;
@@ -49,14 +49,14 @@ static compute_status take_results(void *user, int64_t first, int64_t count,
   return COMPUTE_OK;
 }
 
-/* Truths of frames that are done already do not count as missed. */
+/* Truths of frames fitted earlier do not count as missed. */
 static void skip_truths(fit_job *job) {
   match *m = &job->match;
   const int32_t step = 1 + compute_fit_parameter_count(job->problem.model);
   while (m->next < m->truths && m->truth[m->next * step] < (float)job->first_frame) m->next++;
 }
 
-/* What was asked for is all there, or how far it came and how to go on. */
+/* Reports that the output is complete, or how far it got and how to continue. */
 static int say_interrupted(const fit_job *job, results_progress done, bool kept) {
   const char *what = job->frames ? "frames" : "ROIs";
   const int64_t items = job->frames ? done.frames : done.rois;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run has done, in words and as JSON. */
+/* The summary of a run, as text and as JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static double rate(int64_t items, double seconds) {
   return seconds > 0 ? (double)items / seconds : 0;
 }
 
-/* ---- In words ------------------------------------------------------------------------------ */
+/* ---- Text ---------------------------------------------------------------------------------- */
 
 static void print_status(const statistics *s) {
   bool first = true;
@@ -44,7 +44,7 @@ static void print_truth(const fit_job *job) {
   quality_print_errors(job->statistics, job->problem.fixed);
 }
 
-/* Which part held up the others. */
+/* The stage that limited the speed. */
 static void print_parts(const fit_job *job) {
   const compute_fit_times *t = &job->times;
   const struct {
@@ -78,7 +78,7 @@ static void print_summary(const fit_job *job, bool complete) {
     printf(", %s frames/s", progress_number(rate(u->frames, u->seconds), other, sizeof other));
   printf("\n");
   if (job->bar.before > 0)
-    printf("  %-14s %" PRId64 " %s of an earlier run, which these figures leave out\n", "besides",
+    printf("  %-14s %" PRId64 " %s from an earlier run, not included in these figures\n", "besides",
            job->bar.before, job->frames ? "frames" : "ROIs");
   print_parts(job);
   print_status(s);
@@ -91,7 +91,7 @@ static void print_summary(const fit_job *job, bool complete) {
   quality_print_uniformity("p-value", &s->p_value);
   quality_print_uniformity("raw p-value", &s->p_raw);
   if (u->on_cpu > 0 || u->halved > 0)
-    printf("  %-14s %" PRId64 " batches went to the CPU, %" PRId64 " were halved for memory\n",
+    printf("  %-14s %" PRId64 " batches went to the CPU, %" PRId64 " were halved to save memory\n",
            "trouble", u->on_cpu, u->halved);
   print_truth(job);
   printf("  %-14s %s%s\n", "written", job->a->output, complete ? "" : ".incomplete");

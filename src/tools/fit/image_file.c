@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Simulated images on their way to a file; see image_file.h. NumPy's format is left to
- * array_file.h. */
+/* Files of simulated images; see simulation.h. array_file.h writes .npy. */
 #include "tools/fit/simulation.h"
 
 #include <errno.h>
@@ -38,7 +37,7 @@ static bool ends_with(const char *text, const char *end) {
 #ifdef FIT_WITH_TIFF
 
 static compute_status tiff_create(image_file *f, failure *why) {
-  /* Beyond the 4 GiB of classic TIFF; pages take some bytes besides their pixels. */
+  /* Classic TIFF ends at 4 GiB; a page takes some bytes besides its pixels. */
   const double bytes = (double)f->count * ((double)f->image_bytes + 400);
   TIFFSetErrorHandler(NULL);
   TIFFSetWarningHandler(NULL);
@@ -60,7 +59,7 @@ static compute_status tiff_append(image_file *f, const void *pixels, failure *wh
       TIFFSetField(t, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) &&
       TIFFSetField(t, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) &&
       TIFFSetField(t, TIFFTAG_ROWSPERSTRIP, (uint32_t)f->rows);
-  /* libtiff swaps in place where byte orders differ; here they never do. */
+  /* libtiff would swap bytes in place if byte orders differed; here they never do. */
   good = good && TIFFWriteEncodedStrip(t, 0, (void *)(uintptr_t)pixels, (tmsize_t)f->image_bytes) ==
                      (tmsize_t)f->image_bytes;
   good = good && TIFFWriteDirectory(t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit: positions of Gaussian spots in camera images, with uncertainties. One file for each
- * subcommand; this one chooses. */
+/* compute-fit: positions of Gaussian spots in camera images, with uncertainties. Each subcommand
+ * has its own file; this one dispatches. */
 #include <stdio.h>
 
 #include "tools/fit/command.h"
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of the write, as a full disk */
+  signal(SIGXFSZ, SIG_IGN); /* a file-size limit then fails the write, like a full disk */
   int result = output_check(&fit_program, "--json", a.json);
   if (!result) result = dispatch(&a);
   if (fflush(stdout) && result == EXIT_GOOD) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening: the first bytes say what a file is; only raw files have none and go by their name. */
+/* Opening: the first bytes identify a file; raw files have no signature and are recognised by
+ * name. */
 #include "tools/fit/movie_private.h"
 
 #include <errno.h>
@@ -152,7 +153,7 @@ compute_status movie_set_size(movie *file, compute_dtype stored, int64_t count, 
 
 /* ---- NumPy --------------------------------------------------------------------------------- */
 
-/* The library reads the header, and the images lie dense after it. */
+/* The library reads the header; the images follow it, dense. */
 
 static compute_status movie_npy_open(movie *file, failure *why) {
   compute_npy_info found;
@@ -166,11 +167,11 @@ static compute_status movie_npy_open(movie *file, failure *why) {
   compute_shape_text(found.shape, shape, sizeof shape);
   if (found.shape.rank != 3)
     return failure_set(why, COMPUTE_ERROR_SHAPE, "reshape it and save it again",
-                       "%s has the shape %s; images are [n, rows, columns]", file->path, shape);
+                       "%s has the shape %s; it must be [n, rows, columns]", file->path, shape);
   if (pixels_dtype(found.dtype) == COMPUTE_DTYPE_NONE)
     return failure_set(why, COMPUTE_ERROR_DTYPE,
                        "in Python: np.save(path, array.astype(np.float32))",
-                       "%s holds %s; images are uint8, uint16, float32 or float64", file->path,
+                       "%s holds %s; images must be uint8, uint16, float32 or float64", file->path,
                        compute_dtype_name(found.dtype));
   if (found.fortran_order)
     return failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
@@ -205,13 +206,13 @@ static compute_status open_kind(movie *file, failure *why) {
   if (length >= 6 && memcmp(start, "\x93NUMPY", 6) == 0) return movie_npy_open(file, why);
   if (has_extension(file->path, ".tif") || has_extension(file->path, ".tiff") ||
       has_extension(file->path, ".npy")) {
-    return failure_set(why, COMPUTE_ERROR_FORMAT, "copy or make the file again",
-                       "%s is not a file of the kind that its name says", file->path);
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "copy or create the file again",
+                       "%s is not in the format that its name suggests", file->path);
   }
   return failure_set(why, COMPUTE_ERROR_FORMAT,
                      "images are read from TIFF (.tif), NumPy (.npy) and raw files (.raw with a "
                      ".yaml beside it)",
-                     "%s is of an unknown kind", file->path);
+                     "%s is in an unknown format", file->path);
 }
 
 static compute_status open_file(movie *file, failure *why) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What compute-fit fits: a stack of images (frames, or ROIs that were cut out already) in a file.
+/* What compute-fit fits: a stack of images (frames, or ROIs already cut out) in a file.
  *
  * multi-page TIFF  .tif .tiff  classic and BigTIFF, in strips or tiles, whatever compression
  * libtiff knows; one sample per pixel of 8 or 16 bits unsigned, or 32 or 64 bits float. A stack of
@@ -23,22 +23,22 @@ typedef struct movie_info {
   compute_dtype dtype;   /* COMPUTE_U16 or COMPUTE_F32: what movie_read gives */
   int64_t count;         /* images; ≥ 0 */
   int64_t rows, columns; /* of each */
-  uint64_t file_bytes;   /* size and time of last change (ns): for telling whether */
-  int64_t file_time;     /* the file is still the same */
-  char stored[48];       /* "u16, 512 pages, LZW": how it is in the file, for the user */
+  uint64_t file_bytes;   /* size and time of last change (ns): to detect whether */
+  int64_t file_time;     /* the file has changed */
+  char stored[48];       /* "u16, 512 pages, LZW": the file's format, for the user */
 } movie_info;
 
-/* Opens a file, by its contents and its extension, and checks what can be checked before work
- * starts: that all pages are alike, that the file is as long as its header or side-car says. */
+/* Opens a file, by its contents and its extension, and checks in advance that all pages are alike
+ * and that the file is as long as its header or side-car says. */
 compute_status movie_open(const char *path, movie **opened, failure *why);
 
 void movie_close(movie *file); /* NULL is allowed */
 
 const movie_info *movie_information(const movie *file);
 
-/* Reads images first … first + count − 1, which must exist, dense, to `pixels`. For one thread at a
- * time, whichever. Reading on from where the last call ended is fastest; TIFFs of many pages take a
- * while to find any other. */
+/* Reads images first … first + count − 1, which must exist, dense, to `pixels`. One thread at a
+ * time may call it. Reading sequentially is fastest; in TIFFs of many pages, finding another page
+ * takes a while. */
 compute_status movie_read(movie *file, int64_t first, int64_t count, void *pixels, failure *why);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Raw pixels, described by a YAML file of the same name beside them, as Picasso writes it. */
+/* Raw pixels, described by a YAML side-car file of the same name, as Picasso writes it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -15,12 +15,12 @@
 
 /* ---- YAML ---------------------------------------------------------------------------------- */
 
-/* Events of libyaml, in sequence: nothing is built from what the file nests, repeats or refers to,
- * so it may be as large as it likes. */
+/* Reads libyaml's events one by one: nothing is built from nested, repeated or aliased parts of the
+ * file, so its size does not matter. */
 
 typedef struct yaml_entry {
-  const char *key; /* that is looked for */
-  char value[64];  /* its text; empty if the key is not there */
+  const char *key; /* to look for */
+  char value[64];  /* its text; empty if the key is missing */
 } yaml_entry;
 
 #ifdef FIT_WITH_YAML
@@ -32,7 +32,7 @@ typedef struct yaml_walk {
   int depth;   /* of nested lists and mappings; the document's mapping is 1 */
   bool at_key; /* the next scalar at depth 1 is a key */
   bool done;
-  yaml_entry *matched; /* what the value that follows belongs to, or NULL */
+  yaml_entry *matched; /* whose value follows, or NULL */
 } yaml_walk;
 
 static compute_status fail_syntax(const yaml_walk *walk, failure *why) {
@@ -85,7 +85,9 @@ static compute_status enter(yaml_walk *walk, bool mapping, failure *why) {
 
 static void leave(yaml_walk *walk) {
   walk->depth--;
-  if (walk->depth == 1) walk->at_key = !walk->at_key; /* a value has ended (or an odd key) */
+  if (walk->depth == 1)
+    walk->at_key = !walk->at_key; /* a value has ended (or a key that is not a
+                                   * scalar) */
 }
 
 static compute_status take_event(yaml_walk *walk, const yaml_event_t *event, failure *why) {
@@ -96,7 +98,7 @@ static compute_status take_event(yaml_walk *walk, const yaml_event_t *event, fai
     if (walk->depth > 1) return COMPUTE_OK;
     return walk->at_key ? take_key(walk, text, why) : take_value(walk, text, why);
   }
-  case YAML_ALIAS_EVENT: /* what it stands for is not kept */
+  case YAML_ALIAS_EVENT: /* what it refers to is not kept */
     if (walk->depth > 1) return COMPUTE_OK;
     return walk->at_key ? take_key(walk, "", why) : take_value(walk, "", why);
   case YAML_SEQUENCE_START_EVENT: return enter(walk, false, why);
@@ -152,7 +154,7 @@ static compute_status yaml_map_read(const char *path, yaml_entry *entries, size_
 enum { WIDTH, HEIGHT, FRAMES, DATA_TYPE, ORDER, KEYS };
 
 typedef struct raw_type {
-  const char *name, *code; /* as NumPy calls it */
+  const char *name, *code; /* NumPy's name for it */
   compute_dtype dtype;
 } raw_type;
 
@@ -165,7 +167,7 @@ static compute_status read_number(const char *path, const yaml_entry *entry, int
                                   failure *why) {
   if (!entry->value[0])
     return failure_set(why, COMPUTE_ERROR_FORMAT,
-                       "it needs Width, Height, Frames and Data Type (uint16, say)",
+                       "it needs Width, Height, Frames and Data Type (for example, uint16)",
                        "%s lacks \"%s\"", path, entry->key);
   char *end;
   errno = 0;
@@ -177,13 +179,13 @@ static compute_status read_number(const char *path, const yaml_entry *entry, int
   return COMPUTE_OK;
 }
 
-/* "uint16", "u2", "<u2"; and the byte order, which the type may give, too. */
+/* "uint16", "u2", "<u2"; and the byte order, which may be part of the type. */
 static compute_status read_type(const char *path, const yaml_entry *entries, compute_dtype *dtype,
                                 bool *big, failure *why) {
   const char *text = entries[DATA_TYPE].value, *order = entries[ORDER].value;
   if (!text[0])
     return failure_set(why, COMPUTE_ERROR_FORMAT,
-                       "it needs Width, Height, Frames and Data Type (uint16, say)",
+                       "it needs Width, Height, Frames and Data Type (for example, uint16)",
                        "%s lacks \"Data Type\"", path);
   char sign = strchr("<>|=", text[0]) ? *text++ : '=';
   if (order[0] && strcmp(order, "<") != 0 && strcmp(order, ">") != 0)
@@ -211,7 +213,7 @@ static compute_status check_length(const movie *file, const char *side, int64_t 
   if (!__builtin_mul_overflow((uint64_t)frames, each, &needed) && needed == file->info.file_bytes)
     return COMPUTE_OK;
   return failure_set(
-      why, COMPUTE_ERROR_FORMAT, "correct the side-car, or copy the file again if it was cut off",
+      why, COMPUTE_ERROR_FORMAT, "correct the side-car, or copy the file again if it is truncated",
       "%s: %" PRId64 " frames of %" PRId64 " x %" PRId64 " %s are not the %" PRIu64
       " bytes of %s, which hold %.6g frames",
       side, frames, file->info.rows, file->info.columns, compute_dtype_name(dtype),

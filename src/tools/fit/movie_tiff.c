@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Movies in TIFF, through libtiff.
  *
- * Opening walks along all pages once, so that a page of another size or a file that was cut off is
- * found before any work. Pages form a chain; the file offset of every N-th one is kept
- * in a table of fixed size, which thins out as pages come. libtiff reads by our functions, and what
- * it has to say becomes part of a failure instead of being printed. */
+ * Opening visits all pages once, so that a page of another size or a truncated file is found before
+ * any work. Pages form a linked list; the file offset of every N-th one is kept in a table of fixed
+ * size, and N doubles when it is full. libtiff reads through our functions, and its messages become
+ * part of a failure instead of being printed. */
 #include "tools/fit/movie_private.h"
 
 #include <string.h>
@@ -26,9 +26,9 @@ bool movie_is_tiff(const unsigned char *bytes, size_t length) {
 #include <unistd.h>
 
 #define TABLE_PAGES     1024
-#define MAX_STRIP_BYTES ((uint64_t)1 << 31) /* of a strip or tile that is still believed */
+#define MAX_STRIP_BYTES ((uint64_t)1 << 31) /* the most of a plausible strip or tile */
 
-/* What must be the same on every page, and how a page is cut up. */
+/* What must be the same on every page, and how a page is divided. */
 typedef struct tiff_page {
   uint32_t rows, columns;
   compute_dtype stored;
@@ -41,16 +41,16 @@ typedef struct tiff_state {
   TIFF *tiff;
   const movie *file;
   uint64_t position; /* of libtiff in the file */
-  char words[256];   /* libtiff's first complaint */
+  char words[256];   /* libtiff's first error message */
   tiff_page first;
   int64_t page;                /* that libtiff stands at */
   uint64_t table[TABLE_PAGES]; /* where pages 0, stride, 2 stride, … begin */
   int64_t stride;
-  void *part; /* room for a strip or tile, made when one is needed */
+  void *part; /* buffer for a strip or tile, allocated when needed */
   size_t part_bytes;
 } tiff_state;
 
-/* ---- What libtiff calls -------------------------------------------------------------------- */
+/* ---- Callbacks of libtiff ------------------------------------------------------------------ */
 
 static tmsize_t read_bytes(thandle_t handle, void *data, tmsize_t bytes) {
   tiff_state *state = (tiff_state *)handle;
@@ -149,8 +149,8 @@ static compute_status describe_pixels(const tiff_state *state, int64_t page, com
            : number                      ? "unsigned integers"
                                          : "of an unsupported kind");
   return refuse_page(state, page,
-                     "pixels are 8 or 16 bits unsigned, or 32 or 64 bits float: convert it", why,
-                     what);
+                     "pixels must be 8 or 16 bits unsigned, or 32 or 64 bits float: convert it",
+                     why, what);
 }
 
 /* Rows, columns, strips or tiles. */
@@ -187,12 +187,12 @@ static compute_status describe_page(tiff_state *state, int64_t page, tiff_page *
   if (TIFFIsCODECConfigured(found->compression)) return COMPUTE_OK;
   char what[96];
   const TIFFCodec *codec = TIFFFindCODEC(found->compression);
-  snprintf(what, sizeof what, "libtiff cannot unpack its compression (%s, number %u)",
+  snprintf(what, sizeof what, "libtiff cannot decompress it (%s, compression %u)",
            codec ? codec->name : "unknown", (unsigned)found->compression);
   return refuse_page(state, page, "save it without compression", why, what);
 }
 
-/* Describes the page that libtiff stands at and compares it with the first. */
+/* Describes libtiff's current page and compares it with the first. */
 static compute_status check_page(tiff_state *state, int64_t page, tiff_page *found, failure *why) {
   compute_status status = describe_page(state, page, found, why);
   if (status || page == 0) return status;
@@ -219,7 +219,7 @@ static compute_status check_extent(tiff_state *state, int64_t page, const tiff_p
   uint64_t bytes = TIFFGetStrileByteCount(state->tiff, parts - 1),
            all = state->file->info.file_bytes;
   if (offset == 0 || offset > all || bytes > all - offset) {
-    return failure_set(why, COMPUTE_ERROR_FORMAT, "the file is truncated: copy or make it again",
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "the file is truncated: copy or create it again",
                        "%s, page %" PRId64 ": its pixels would end at byte %" PRIu64
                        ", the file at %" PRIu64,
                        state->file->path, page + 1, offset + bytes, all);
@@ -227,8 +227,8 @@ static compute_status check_extent(tiff_state *state, int64_t page, const tiff_p
   return COMPUTE_OK;
 }
 
-/* Whether the page's directory ends within the file, with the place of the next: libtiff takes a
- * page whose directory is cut off there for the last one. */
+/* Whether the page's directory ends within the file, including the offset of the next: libtiff
+ * takes a page whose directory is truncated there for the last one. */
 static compute_status check_directory(tiff_state *state, int64_t page, failure *why) {
   bool big = TIFFIsBigTIFF(state->tiff) != 0, big_endian = TIFFIsBigEndian(state->tiff) != 0;
   unsigned char text[8];
@@ -238,12 +238,12 @@ static compute_status check_directory(tiff_state *state, int64_t page, failure *
   for (uint64_t i = 0; i < size; i++) entries = entries << 8 | text[big_endian ? i : size - 1 - i];
   uint64_t left = state->file->info.file_bytes - offset - size, link = big ? 8 : 4;
   if (left >= link && entries <= (left - link) / (big ? 20 : 12)) return COMPUTE_OK;
-  return fail_page(state, page, "find where the next page is", why);
+  return fail_page(state, page, "find the next page", why);
 }
 
 /* ---- Finding pages ------------------------------------------------------------------------- */
 
-/* Notes where page number `page` begins; they come in order. */
+/* Records where page number `page` begins; called in order. */
 static void note_page(tiff_state *state, int64_t page) {
   if (page % state->stride != 0) return;
   if (page / state->stride == TABLE_PAGES) {
@@ -279,7 +279,7 @@ static compute_status go_to(tiff_state *state, int64_t page, failure *why) {
   return status;
 }
 
-/* Walks along all pages; *pages is how many there are. */
+/* Visits all pages; *pages is their number. */
 static compute_status scan_pages(tiff_state *state, int64_t *pages, failure *why) {
   for (;;) {
     tiff_page found;
@@ -298,10 +298,10 @@ static compute_status scan_pages(tiff_state *state, int64_t *pages, failure *why
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* A page on its way to where the caller wants it. */
+/* A page being copied to the caller. */
 typedef struct tiff_target {
   const tiff_page *page;
-  size_t size, made; /* bytes of a pixel in the file and of one that is handed out */
+  size_t size, made; /* bytes of a pixel in the file and in the caller's array */
   unsigned char *pixels;
 } tiff_target;
 
@@ -321,7 +321,7 @@ static compute_status fail_memory(const tiff_state *state, failure *why) {
 
 static compute_status read_strips(tiff_state *state, const tiff_target *target, failure *why) {
   const tiff_page *page = target->page;
-  bool direct = target->size == target->made; /* libtiff has swapped bytes already */
+  bool direct = target->size == target->made; /* libtiff has already swapped bytes */
   if (!direct && !make_room(state, (size_t)page->part_rows * page->columns * target->size))
     return fail_memory(state, why);
   for (uint32_t row = 0, strip = 0; row < page->rows; row += page->part_rows, strip++) {
@@ -332,7 +332,7 @@ static compute_status read_strips(tiff_state *state, const tiff_target *target, 
     if (TIFFReadEncodedStrip(state->tiff, strip, part, (tmsize_t)bytes) != (tmsize_t)bytes)
       return fail_page(state, state->page, "unpack its pixels", why);
     if (!direct) pixels_convert(page->stored, false, part, goal, pixels);
-    if (page->rows - row <= page->part_rows) break; /* row would pass 2^32 */
+    if (page->rows - row <= page->part_rows) break; /* row would exceed 2^32 */
   }
   return COMPUTE_OK;
 }
@@ -355,7 +355,7 @@ static compute_status read_tiles(tiff_state *state, const tiff_target *target, f
   const tiff_page *page = target->page;
   size_t bytes = (size_t)page->part_rows * page->part_columns * target->size;
   if (!make_room(state, bytes)) return fail_memory(state, why);
-  uint32_t tile = 0; /* rows and columns are at most 2^30, and so are all but silly tiles */
+  uint32_t tile = 0; /* rows and columns are at most 2^30, and so are all plausible tiles */
   for (uint64_t row = 0; row < page->rows; row += page->part_rows) {
     for (uint64_t column = 0; column < page->columns; column += page->part_columns) {
       if (TIFFReadEncodedTile(state->tiff, tile++, state->part, (tmsize_t)bytes) != (tmsize_t)bytes)
@@ -391,8 +391,8 @@ static compute_status read_pages(movie *file, int64_t first, int64_t count, void
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-/* ImageJ saves stacks past 4 GiB as one page, which says in its description how many images lie
- * contiguous after the first. 0: it is not such a file. */
+/* ImageJ saves stacks above 4 GiB as one page, whose description says how many images follow the
+ * first contiguously. 0: it is not such a file. */
 static int64_t images_of_one_page(const tiff_state *state) {
   char *text = NULL;
   if (!TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) || !text ||
@@ -412,8 +412,8 @@ static compute_status use_one_page(movie *file, const tiff_state *state, int64_t
   file->offset = TIFFGetStrileOffset(state->tiff, 0);
   if (__builtin_mul_overflow((uint64_t)images, each, &all) ||
       file->info.file_bytes - file->offset < all)
-    return failure_set(why, COMPUTE_ERROR_FORMAT, "the file is truncated: copy or make it again",
-                       "%s: its description says %" PRId64 " images, but it has pixels of %" PRIu64
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "the file is truncated: copy or create it again",
+                       "%s: its description says %" PRId64 " images, but it has pixels for %" PRIu64
                        " only",
                        file->path, images, (file->info.file_bytes - file->offset) / each);
   file->swapped = TIFFIsByteSwapped(state->tiff) != 0 && state->first.stored != COMPUTE_U8;
@@ -459,7 +459,7 @@ compute_status movie_tiff_open(movie *file, failure *why) {
   TIFFSetErrorHandler(NULL);
   TIFFSetWarningHandler(NULL);
   TIFFSetErrorHandlerExt(note_words);
-  /* m: do not map the file. O: read the tables of strips only when asked, and in parts. */
+  /* m: do not map the file. O: read the strip tables on demand, in parts. */
   state->tiff = TIFFClientOpen(file->path, "rmO", (thandle_t)state, read_bytes, write_nothing, seek,
                                close_nothing, file_size, NULL, NULL);
   if (!state->tiff) return fail_page(state, 0, "read its header", why);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A number becomes an integer of its last digit's unit, and the integer eight digits at a time:
- * they are divided side by side in one word, whose bytes are then the text. */
+/* A number becomes an integer in units of its last digit, which is converted eight digits at a
+ * time: they are divided side by side in one word, whose bytes are then the text. */
 #include "tools/fit/number_text.h"
 
 #include <float.h>
@@ -20,8 +20,8 @@ static const uint64_t whole_powers[] = {
 
 /* ---- Digits -------------------------------------------------------------------------------- */
 
-/* The eight digits of value < 10^8, one in each byte, the first in the lowest. The quotients are
- * exact for numbers this small; lanes are wide enough for the products. */
+/* The eight digits of value < 10^8, one per byte, the first in the lowest. The quotients are exact
+ * for numbers this small, and the lanes wide enough for the products. */
 static inline uint64_t eight_digits(uint64_t value) {
   const uint64_t fours = value / 10000 | value % 10000 << 32;
   const uint64_t hundreds = fours * 10486 >> 20 & 0x0000007f0000007f;
@@ -39,19 +39,19 @@ static inline void store_digits(char *text, uint64_t digits) {
   memcpy(text, &word, sizeof word);
 }
 
-/* Zeros that the digits begin with, but for the last `kept` (1 … 8) digits. */
+/* The number of leading zeros, not counting the last `kept` (1 … 8) digits. */
 static inline int leading_zeros(uint64_t digits, int kept) {
   return __builtin_ctzll(digits | UINT64_C(1) << 8 * (8 - kept)) / 8;
 }
 
-/* Without the zeros that they begin with. */
+/* Writes the digits without leading zeros. */
 static inline char *put_digits(char *text, uint64_t digits) {
   const int zeros = leading_zeros(digits, 1);
   store_digits(text, digits >> 8 * zeros);
   return text + 8 - zeros;
 }
 
-/* Without `zeros` digits at the beginning, the last `decimals` (1 … 7) after a point. */
+/* Writes all but the first `zeros` digits, the last `decimals` (1 … 7) after a point. */
 static inline char *put_point(char *text, uint64_t digits, int zeros, int decimals) {
   const int whole = 8 - zeros - decimals;
   store_digits(text, digits >> 8 * zeros);
@@ -60,7 +60,7 @@ static inline char *put_point(char *text, uint64_t digits, int zeros, int decima
   return text + whole + 1 + decimals;
 }
 
-/* The last `count` digits of `value`, with zeros before. */
+/* The last `count` digits of `value`, with leading zeros. */
 static char *put_padded(char *text, uint64_t value, int count) {
   for (; count > 8; count--, text++) *text = (char)('0' + value / whole_powers[count - 1] % 10);
   store_digits(text, eight_digits(value % TEN_TO_8) >> 8 * (8 - count));
@@ -96,8 +96,8 @@ static long double ten_to(int exponent) {
   return power;
 }
 
-/* size > 0 as number · 10^(exponent − digits + 1) with number < 10^digits. A dozen roundings lie
- * between the two; false if they leave in doubt which number is nearest. */
+/* size > 0 as number · 10^(exponent − digits + 1) with number < 10^digits. The result has gone
+ * through a dozen roundings; false if they leave the nearest number in doubt. */
 static bool scale(double size, int digits, uint64_t *number, int *exponent) {
   int binary;
   (void)frexp(size, &binary);
@@ -119,7 +119,7 @@ static bool scale(double size, int digits, uint64_t *number, int *exponent) {
 static void scale_exactly(double size, int digits, uint64_t *number, int *exponent) {
   char text[64];
   snprintf(text, sizeof text, "%.*e", digits - 1, size);
-  const char *end = strchr(text, 'e'); /* what the point looks like depends on the locale */
+  const char *end = strchr(text, 'e'); /* the decimal point depends on the locale */
   *number = (uint64_t)(text[0] - '0');
   for (const char *c = end - (digits - 1); c < end; c++)
     *number = 10 * *number + (uint64_t)(*c - '0');
@@ -151,13 +151,13 @@ static char *put_scientific(char *text, double value, int digits) {
 
 /* ---- Fixed numbers ------------------------------------------------------------------------- */
 
-/* size · 10^decimals to nearest, given that product as rounded to a double, below 2^53. */
+/* size · 10^decimals rounded to nearest, given that product as a double, below 2^53. */
 static inline uint64_t round_scaled(double size, int decimals, double scaled) {
   if (scaled >= TWO_TO_52) return (uint64_t)scaled;
   const double nearest = scaled + TWO_TO_52 - TWO_TO_52, rest = scaled - nearest;
   const uint64_t number = (uint64_t)(int64_t)nearest;
   if (fabs(rest) != 0.5) return number;
-  /* A half: what the product lost on its way to a double decides. */
+  /* A half: the rounding error of the product decides. */
   const double lost = fma(size, powers[decimals], -scaled);
   return rest > 0 ? number + (lost > 0) : number - (lost < 0);
 }
@@ -201,13 +201,13 @@ char *number_short(char *text, double value) {
 
 /* ---- Columns ------------------------------------------------------------------------------- */
 
-/* Many numbers go through the same steps one step at a time, in loops that the compiler turns into
- * vector instructions. What these cannot do is left to the functions above. */
+/* All numbers go through one step at a time, in loops that the compiler vectorises. The functions
+ * above handle the rest. */
 
-/* Instead of a number from 10^8 on, or one whose rounding needs a closer look. */
+/* Marks a number of at least 10^8, or one whose rounding is in doubt. */
 #define NOT_PLAIN UINT32_MAX
 
-/* round_scaled where that is plain. */
+/* round_scaled for the clear cases. */
 static void round_all(const double *values, const double *scales, uint32_t *numbers) {
   for (int i = 0; i < NUMBER_CELLS; i++) {
     const double scaled = fabs(values[i]) * scales[i];
@@ -221,7 +221,7 @@ static void round_all(const double *values, const double *scales, uint32_t *numb
   }
 }
 
-/* The digits of numbers < 10^8, eight bytes for each. */
+/* The digits of numbers < 10^8, eight bytes each. */
 static void digits_of_all(const uint32_t *numbers, uint8_t *digits) {
   uint16_t fours[2 * NUMBER_CELLS], twos[4 * NUMBER_CELLS];
   for (int i = 0; i < NUMBER_CELLS; i++) {
@@ -266,7 +266,8 @@ static void integer_cells(const double *values, int32_t count, number_cell *cell
   }
 }
 
-/* All with the same decimals, or, where `each` is not NULL, with their own as numbers in short. */
+/* All with the same decimals, or, where `each` is not NULL, each with its own, as number_short
+ * has. */
 static inline void fixed_cells(const double *values, int decimals, const uint8_t *each,
                                int32_t count, number_cell *cells) {
   uint32_t numbers[NUMBER_CELLS];
@@ -299,7 +300,7 @@ static void short_cells(const double *values, int32_t count, number_cell *cells)
 void number_cells(const double *values, int32_t count, int decimals, number_cell *cells) {
   double all[NUMBER_CELLS] = {0};
   memcpy(all, values, (size_t)count * sizeof *all);
-  switch (decimals) { /* for those that tables have, the compiler makes a loop of its own */
+  switch (decimals) { /* the compiler specialises the loop for the values that occur in tables */
   case NUMBER_INTEGER: integer_cells(all, count, cells); break;
   case NUMBER_SHORT: short_cells(all, count, cells); break;
   case 3: fixed_cells(all, 3, NULL, count, cells); break;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers as text, far faster than printf and the same in every locale: tables have millions of
- * lines. Every number is the decimal nearest to the double's exact value, halves to even, as printf
+ * lines. Every number is the decimal nearest to the double's exact value, ties to even, as printf
  * rounds. */
 #ifndef TOOLS_FIT_NUMBER_TEXT_H
 #define TOOLS_FIT_NUMBER_TEXT_H
 
 #include <stdint.h>
 
-#define NUMBER_TEXT_MOST 20 /* characters of the longest number */
+#define NUMBER_TEXT_MOST 20 /* length of the longest number */
 #define NUMBER_TEXT_BYTES                                                                          \
-  32 /* room that each of these needs: what follows the number is undefined */
+  32 /* buffer size that each function needs: bytes after the number are undefined */
 
-/* Each writes to `text`, without a zero at the end, and returns where it ended. */
+/* Each writes to `text`, without a terminating zero, and returns its end. */
 
 char *number_integer(char *text, int64_t value);
 
-/* With `decimals` (0 … 9) digits after the point, and never "-0.0". Values from 2^53 units of the
- * last digit on have 9 significant digits and an exponent instead. "NaN", "Infinity", "-Infinity".
+/* With `decimals` (0 … 9) digits after the point, and never "-0.0". Values of at least 2^53 units
+ * of the last digit have 9 significant digits and an exponent instead. "NaN", "Infinity",
+ * "-Infinity".
  */
 char *number_fixed(char *text, double value, int decimals);
 
-/* With 7 significant digits, and an exponent where the value is below 1e-4 or from 1e7 on. */
+/* With 7 significant digits, and an exponent if the value is below 1e-4 or at least 1e7. */
 char *number_short(char *text, double value);
 
 /* ---- Many at once -------------------------------------------------------------------------- */
@@ -30,7 +31,7 @@ typedef struct number_cell {
   uint8_t length;
 } number_cell;
 
-#define NUMBER_CELLS 32 /* that are made at a time: all columns of so many rows fit in a cache */
+#define NUMBER_CELLS 32 /* converted at a time: all columns of that many rows fit in a cache */
 
 /* `decimals` of number_cells that are not a number of digits. */
 enum { NUMBER_SHORT = -1, NUMBER_INTEGER = -2 };

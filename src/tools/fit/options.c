@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The options of compute-fit, and the other sections of its manual page. Rows of a section are
- * together, in the order of the help. */
+ * contiguous, in the order of the help. */
 #include "tools/fit/options.h"
 
 #include <float.h>
@@ -44,7 +44,7 @@ static const option_row rows[] = {
      .help = "the format, if the output's name does not say it: csv, hdf5 or npy",
      .choices = formats},
     {"--outputs", OPTION_WORDS, AT(outputs), F, .value = "LIST",
-     .help = "what is written: parameters, std, covariance, ratio, p-raw, p-value, iterations, "
+     .help = "values to write: parameters, std, covariance, ratio, p-raw, p-value, iterations, "
              "status; usual (default) is all but covariance and p-raw; all",
      .more = "Parameters and status are always written.", .choices = outputs},
     {"--roi-stack", OPTION_FLAG, AT(roi_stack), F,
@@ -60,19 +60,16 @@ static const option_row rows[] = {
              "in pixels",
      .least = DBL_MIN, .most = 1e9},
     {"--picture", OPTION_FILE, AT(picture), F, .value = "FILE",
-     .help = "draws the localisations (.png), or their uncertainties and p-values (.svg)",
-     .more = "In the .png each localisation is as wide as its uncertainty; the .svg has "
-             "histograms.",
-     .neutral = true},
+     .help = "draws the localisations (.png), or histograms of uncertainties and p-values (.svg)",
+     .more = "In the .png each localisation is as wide as its uncertainty.", .neutral = true},
     {"--json", OPTION_FILE, AT(json), ALL, .value = "FILE",
-     .help = "writes the summary as JSON; - is standard output, in place of the text",
+     .help = "writes the summary as JSON; - is standard output, which then replaces the text",
      .neutral = true},
-    {"--resume", OPTION_FLAG, AT(resume), F,
-     .help = "continues an output that an interrupted run has left",
-     .more = "The run continues from its last checkpoint. Input and options must be the same.",
+    {"--resume", OPTION_FLAG, AT(resume), F, .help = "continues the output of an interrupted run",
+     .more = "The run continues from its last checkpoint. The input and options must be the same.",
      .neutral = true},
     {"--checkpoint", OPTION_NUMBER, AT(checkpoint), F, .value = "S",
-     .help = "seconds between the points from which a run can be resumed; default 2",
+     .help = "seconds between checkpoints, from which a run can be resumed; default 2",
      .least = DBL_MIN, .most = 1e6, .neutral = true},
     {"--force", OPTION_FLAG, AT(force), F | S, .help = "overwrites files that exist",
      .neutral = true},
@@ -94,9 +91,9 @@ static const option_row rows[] = {
      .least = 0, .most = 2},
     {"--profile", OPTION_CHOICE, AT(profile), ALL, .value = "PROFILE",
      .help = "the Gaussian integrated over each pixel (default), or sampled at its centre",
-     .more = "Some other programs sample.", .choices = profiles},
+     .more = "Some other programs sample at the centre.", .choices = profiles},
     {"--astigmatism", OPTION_FILE, AT(astigmatism), ALL, .value = "FILE.yaml",
-     .help = "for XYZNB: depth, gamma, ax, ay, bx, by, sigma_x, sigma_y, one on each line",
+     .help = "for XYZNB: depth, gamma, ax, ay, bx, by, sigma_x, sigma_y, one per line",
      .more = "Options take precedence over the file."},
     {"--depth", OPTION_NUMBER, AT(depth), ALL, .value = "UM",
      .help = "for XYZNB: focal depth d in micrometres; default 0.4",
@@ -114,7 +111,7 @@ static const option_row rows[] = {
      .help = "for XYZNB: up to 8 starting values of z in micrometres; the best fit wins; default 0",
      .least = -DBL_MAX, .most = COMPUTE_FIT_MAX_Z_STARTS},
     {"--fix", OPTION_TEXT, AT(fix), F | C, .value = "NAME[=V],...",
-     .help = "parameters that stay at their start, or at V: bg=10,sigma"},
+     .help = "parameters held at their start, or at V: bg=10,sigma"},
     {"--start", OPTION_TEXT, AT(start), F, .value = "NAME=V,...",
      .help = "starting values for all ROIs; the rest are estimated from the pixels"},
     {"--start-file", OPTION_FILE, AT(start_file), F, .value = "FILE.npy",
@@ -142,36 +139,39 @@ static const option_row rows[] = {
      .help = "readout variance of an scmos in electrons squared; default 0", .least = 0,
      .most = 1e12},
     {"--mask", OPTION_FILE, AT(mask), F, .value = "FILE",
-     .help = "map of the pixels to use: those that are not 0"},
+     .help = "map of the pixels to use (nonzero)"},
     /* Solver. */
     {"--solver", OPTION_CHOICE, AT(solver), F | V | B, .value = "SOLVER",
-     .help = "how: fisher (default), newton (Smith 2010), levenberg-marquardt, least-squares",
-     .more = "newton takes all its steps, in each parameter on its own; least-squares is "
+     .help =
+         "the method: fisher (default), newton (Smith 2010), levenberg-marquardt, least-squares",
+     .more = "newton always takes all its steps, for each parameter separately; least-squares is "
              "unweighted.",
      .choices = solvers, .section = "Solver"},
     {"--iterations", OPTION_COUNT, AT(iterations), F | V | B, .value = "N",
-     .help = "most steps of one fit; default 40, newton: 20", .least = 1, .most = 100000},
+     .help = "maximum number of steps of one fit; default 40, newton: 20", .least = 1,
+     .most = 100000},
     {"--epsilon", OPTION_NUMBER, AT(epsilon), F | V | B, .value = "E",
-     .help = "a fit has converged when steps are below E standard deviations; default 0.01",
+     .help = "a fit has converged when a step is below E standard deviations; default 0.01",
      .least = DBL_MIN, .most = 1e3},
     /* Spots. */
     {"--find", OPTION_FLAG, AT(find), F,
      .help = "finds spots in the frames; the default without --corners and --roi-stack",
      .neutral = true, .section = "Finding spots"},
     {"--threshold", OPTION_NUMBER, AT(threshold), F, .value = "T",
-     .help = "least height of a spot, in standard deviations of the filtered background; default 5",
+     .help =
+         "minimum height of a spot, in standard deviations of the filtered background; default 5",
      .least = DBL_MIN, .most = 1e9},
     {"--distance", OPTION_COUNT, AT(distance), F, .value = "PIXELS",
      .help = "a spot is the highest pixel within this distance; default 2 sigma", .least = 1,
      .most = SIDE},
     {"--filter", OPTION_CHOICE, AT(filter), F, .value = "FILTER",
-     .help = "difference of gaussians (default) or of boxes",
+     .help = "the filter: difference of gaussians (default) or of boxes",
      .more = "At a background of 1 photon, gaussians find 0.37 false spots in an empty frame of "
              "128 x 128 pixels, and 0.05 at 10 and more. Of spots with 400 photons on a background "
              "of 100, gaussians find 0.988 and boxes 0.235.",
      .choices = filters},
     {"--limit", OPTION_COUNT, AT(limit), F, .value = "N",
-     .help = "most spots of a frame, the brightest ones", .least = 1, .most = MANY},
+     .help = "maximum number of spots per frame; the brightest are kept", .least = 1, .most = MANY},
     /* Simulation. */
     {"--rois", OPTION_COUNT, AT(rois), S | V | B, .value = "N",
      .help = "number of ROIs; for validate and bench: of each case", .least = 1, .most = MANY,
@@ -210,7 +210,8 @@ static const option_row rows[] = {
      .more = "The same seed gives the same images on every machine.", .least = 0, .most = MANY},
     /* Where. */
     {"--device", OPTION_DEVICES, AT(device), F | V | B, .value = "NAMES",
-     .help = "the devices: cpu, cuda:0, ..., several with commas, all, or auto (default): the best",
+     .help = "the devices: cpu, cuda:0, ..., several separated by commas, all, or auto (default): "
+             "the fastest",
      .choices = any_devices, .neutral = true, .section = "Where it runs"},
     {"--threads", OPTION_COUNT, AT(threads), ALL, .value = "N",
      .help = "CPU threads; default: COMPUTE_THREADS, or all", .least = 1, .most = 4096,
@@ -218,19 +219,19 @@ static const option_row rows[] = {
     {"--batch", OPTION_COUNT, AT(batch), F | B, .value = "N", .help = "ROIs, or frames, at a time",
      .least = 1, .most = MANY, .neutral = true},
     {"--memory", OPTION_BYTES, AT(memory), F, .value = "BYTES",
-     .help = "memory for all batches together, such as 500M or 2G", .least = 1, .most = MANY,
+     .help = "total memory for all batches, such as 500M or 2G", .least = 1, .most = MANY,
      .neutral = true},
     {"--seconds", OPTION_NUMBER, AT(seconds), B, .value = "S",
-     .help = "least time of each case; default 0.5", .least = DBL_MIN, .most = 3600},
+     .help = "minimum time for each case, in seconds; default 0.5", .least = DBL_MIN, .most = 3600},
 };
 
 static const option_command commands[] = {
     {"fit", COMMAND_FIT, "INPUT -o RESULT", OPTION_FILE,
      "fits the spots of a movie or of a stack of ROIs"},
     {"simulate", COMMAND_SIMULATE, "-o IMAGES", OPTION_FLAG,
-     "makes ROIs or movies with known truth"},
+     "creates ROIs or movies with known truth"},
     {"crlb", COMMAND_CRLB, "", OPTION_FLAG,
-     "prints the least uncertainties that any unbiased fit can have"},
+     "prints the smallest uncertainties that an unbiased fit can have"},
     {"validate", COMMAND_VALIDATE, "", OPTION_FLAG,
      "simulates and fits every model at several light levels"},
     {"bench", COMMAND_BENCH, "", OPTION_FLAG, "measures fits per second on this machine"},
@@ -240,8 +241,7 @@ static const option_command commands[] = {
 static const option_section sections[] = {
     {"Interrupted runs",
      "An output appears under its name only when it is complete. Until then it is called "
-     "FILE.incomplete, and FILE.incomplete.json beside it says how much of it counts. After "
-     "Ctrl-C, "
+     "FILE.incomplete, and FILE.incomplete.json records how much of it is valid. After Ctrl-C, "
      "a failure or a power cut, the same command with `--resume` continues it, to the same bytes "
      "as "
      "an uninterrupted run.",
@@ -252,11 +252,11 @@ static const option_section sections[] = {
      true},
     {"Environment",
      "COMPUTE_DEVICE, COMPUTE_THREADS\tused where `--device` and `--threads` are not given.\n"
-     "NO_COLOR, TERM\tProgress is shown on terminals only, and not where TERM is dumb.\n"
+     "NO_COLOR, TERM\tProgress is shown only on terminals, and not if TERM is dumb.\n"
      "`compute-info --variables` lists every variable that libcompute reads.",
      false},
     {"Files",
-     "FILE.incomplete, FILE.incomplete.json\tan output that is being written.\n"
+     "FILE.incomplete, FILE.incomplete.json\tan unfinished output.\n"
      "FILE.yaml\tbeside a .raw movie: its size and camera; beside an .hdf5 output: its history.",
      false},
     {"Examples",
@@ -277,9 +277,8 @@ const option_program fit_program = {
     .name = "compute-fit",
     .summary = "fit Gaussian spots in camera images, with uncertainties",
     .description =
-        "Finds the spots of single molecules in a movie, or takes small images (ROIs) that were "
-        "cut "
-        "out already, and fits each with a two-dimensional Gaussian by maximum likelihood under "
+        "Finds the spots of single molecules in a movie, or takes small images (ROIs) already cut "
+        "out, and fits each with a two-dimensional Gaussian by maximum likelihood under "
         "the "
         "camera's noise. Every fit has a position, photons, background, their standard deviations "
         "(the Cramer-Rao bound), a p-value and a status.\n"

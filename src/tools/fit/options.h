@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the command line of compute-fit said, and its table of options. */
+/* The parsed command line of compute-fit, and its table of options. */
 #ifndef TOOLS_FIT_OPTIONS_H
 #define TOOLS_FIT_OPTIONS_H
 
@@ -18,11 +18,11 @@ enum {
   COMMAND_BENCH = 1 << 4
 };
 
-/* Every option of every subcommand; what was not given holds its default. */
+/* Every option of every subcommand; those not given hold their defaults. */
 typedef struct fit_arguments {
   option_line line; /* its operand is the input */
 
-  /* Files. "-" is standard output where that makes sense. */
+  /* Files. "-" is standard output where supported. */
   const char *output, *format, *truth, *json, *picture, *corners, *start_file;
   bool roi_stack, resume, force, quiet;
   double pixel_size; /* nm */
@@ -69,7 +69,7 @@ typedef struct fit_arguments {
   double seconds;
 } fit_arguments;
 
-/* What the options hold that are not given. */
+/* The defaults of the options. */
 extern const fit_arguments fit_defaults;
 
 extern const option_program fit_program;
@@ -77,7 +77,7 @@ extern const option_program fit_program;
 /* Writes "compute-fit: " and the message as a line to standard error. */
 void fit_say(const char *format, ...) COMPUTE_PRINTF(1, 2);
 
-/* The same with a library's last error in place of a message; returns EXIT_FAILED. */
+/* The same with the library's last error as the message; returns EXIT_FAILED. */
 int fit_say_error(const char *what, const compute_context *context);
 
 #endif

@@ -3,11 +3,11 @@
  *
  * Localisations as an image: each a Gaussian of unit weight, as wide as its uncertainty, on a grid
  * finer than the camera's. Brightness is the square root of the density, so that a few dense places
- * do not leave all else black; the brightest thousandth of the lit pixels is white. A bar in the
- * corner gives the scale.
+ * do not leave everything else black; the brightest thousandth of the lit pixels is white. There is
+ * a scale bar in the corner.
  *
- * Two histograms as SVG: how uncertain the positions are, and whether the p-values are as flat as
- * those of good fits must be. They stand one below the other, so that a telephone can show them. */
+ * Two histograms as SVG: the uncertainties of the positions, and the p-values, which are uniform
+ * for good fits. They are stacked vertically to fit on a phone's screen. */
 #include "tools/fit/picture.h"
 
 #include <errno.h>
@@ -24,9 +24,9 @@ enum { LONGEST_SIDE = 2048, MOST_ZOOM = 64, REACH = 12 };
 
 struct picture {
   compute_fit_model model;
-  int64_t zoom; /* pixels of the picture for one of the camera */
+  int64_t zoom; /* pixels of the picture per camera pixel */
   int64_t rows, columns;
-  double pixel_size; /* of the camera, nm; 0: not known */
+  double pixel_size; /* of the camera, nm; 0: unknown */
   float *density;
 };
 
@@ -52,8 +52,8 @@ void picture_release(picture *p) {
   free(p);
 }
 
-/* Weights of the pixels around `centre`, a Gaussian integrated over each; returns how many, the
- * first for pixel *first. */
+/* Weights of the pixels around `centre`, a Gaussian integrated over each; returns their number; the
+ * first is for pixel *first. */
 static int64_t weights(double centre, double sigma, int64_t size, int64_t *first,
                        float weight[2 * REACH + 2]) {
   const double reach = fmin(3 * sigma + 0.5, REACH);
@@ -101,7 +101,7 @@ void picture_add(picture *p, int64_t count, const compute_fit_results *results,
   }
 }
 
-/* The largest of …, 0.5, 1, 2, 5, 10, … that is not above `most`, which is positive. */
+/* The largest of …, 0.5, 1, 2, 5, 10, … that is at most `most`, which is positive. */
 static double round_down(double most) {
   const double power = pow(10, floor(log10(most) + 1e-9)), rest = most / power * (1 + 1e-9);
   return power * (rest >= 5 ? 5 : rest >= 2 ? 2 : 1);
@@ -116,7 +116,7 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The density that becomes white: that of the brightest thousandth of a sample of lit pixels. */
+/* The density drawn as white: that of the brightest thousandth of a sample of lit pixels. */
 static float brightest(const picture *p) {
   enum { SAMPLE = 200000 };
   const int64_t pixels = p->rows * p->columns, step = 1 + pixels / (4 * SAMPLE);
@@ -176,8 +176,8 @@ static void write_text(const canvas *c, int64_t left, int64_t top, int64_t dot, 
 }
 
 /* A white bar on black in the lower right corner, at most a quarter of the picture long, with its
- * length: nm or um where the size of the camera's pixels is known, else pixels. Left out where the
- * picture is too small for it. */
+ * length: nm or um if the camera's pixel size is known, otherwise pixels. Omitted if the picture is
+ * too small for it. */
 static void draw_scale(const canvas *c, const picture *p) {
   char text[32];
   const double unit = (double)p->zoom / (p->pixel_size > 0 ? p->pixel_size : 1);
@@ -234,7 +234,7 @@ bool picture_available(void) {
 
 compute_status picture_write_png(const picture *p, const char *path, failure *why) {
   (void)p;
-  return failure_set(why, COMPUTE_ERROR_UNSUPPORTED, "build it where libpng is installed",
+  return failure_set(why, COMPUTE_ERROR_UNSUPPORTED, "rebuild it with libpng installed",
                      "'%s': this compute-fit was built without libpng", path);
 }
 
@@ -243,7 +243,7 @@ compute_status picture_write_png(const picture *p, const char *path, failure *wh
 /* ---- Histograms ---------------------------------------------------------------------------- */
 
 enum { WIDTH = 430, LEFT = 62, PANEL = 344, TALL = 180, TOP = 92, BARS = 20, STEP = TALL + 98 };
-enum { NAME_LENGTH = 50 }; /* letters of the title that fit */
+enum { NAME_LENGTH = 50 }; /* length of the title that fits */
 
 typedef struct panel {
   FILE *file;
@@ -251,7 +251,7 @@ typedef struct panel {
   double most; /* at the upper end of the scale */
 } panel;
 
-/* Text for XML, without control characters, cut to the given number of letters. */
+/* Escapes text for XML, without control characters, cut to the given number of letters. */
 static void escape(FILE *file, const char *text, int letters) {
   for (; *text; text++) {
     const bool begins = ((unsigned char)*text & 0xc0) != 0x80; /* a letter in UTF-8 */
@@ -308,7 +308,7 @@ static void draw_tick(const panel *p, double at, double value) {
 }
 
 /* Ticks on a logarithmic axis: 1, 2 and 5 of each decade; powers of ten where there are many
- * decades; multiples of one step where there is hardly one. */
+ * decades; multiples of one step if the range is less than about a decade. */
 static void draw_logarithmic_ticks(const panel *p, double least, double most) {
   static const double digits[] = {1, 2, 5};
   const double span = log(most / least);
@@ -353,7 +353,7 @@ static void draw_p_values(FILE *file, const statistics *s) {
   for (int64_t i = 0; i < STATISTICS_P_CELLS; i++)
     bar[i * BARS / STATISTICS_P_CELLS] += (double)s->p_value.cell[i];
   for (int i = 0; i < BARS; i++) p.most = fmax(p.most, bar[i]);
-  draw_frame(&p, "p-value of the fit", "flat along the line where model and camera are right");
+  draw_frame(&p, "p-value of the fit", "uniform (dashed line) if the model and camera are right");
   for (int k = 0; k <= 5; k++) draw_tick(&p, k / 5.0, k / 5.0);
   for (int i = 0; i < BARS; i++) draw_bar(&p, (double)i / BARS, (double)(i + 1) / BARS, bar[i]);
   if (flat > 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pictures of a result: the localisations as an image, in memory that does not grow, and
- * histograms. */
+/* Pictures of a result: the localisations as an image, in constant memory, and histograms. */
 #ifndef TOOLS_FIT_PICTURE_H
 #define TOOLS_FIT_PICTURE_H
 
@@ -9,13 +8,13 @@
 
 typedef struct picture picture;
 
-/* For localisations in an area of rows × columns camera pixels of `pixel_size` nm (0: not known).
- * NULL when memory is short. */
+/* For localisations in an area of rows × columns camera pixels of `pixel_size` nm (0: unknown).
+ * NULL when out of memory. */
 picture *picture_create(compute_fit_model model, int64_t rows, int64_t columns, double pixel_size);
 void picture_release(picture *picture); /* NULL is allowed */
 
 /* Adds converged fits, each as a Gaussian as wide as its uncertainty. `corners` ([count, 3]) may be
- * NULL: then all ROIs lie upon each other. results->std may be NULL: points. */
+ * NULL: then all ROIs are superimposed. results->std may be NULL: points. */
 void picture_add(picture *picture, int64_t count, const compute_fit_results *results,
                  const int32_t *corners);
 
@@ -25,8 +24,8 @@ bool picture_available(void);
 /* Writes the localisations with a scale bar as PNG, under a temporary name first. */
 compute_status picture_write_png(const picture *picture, const char *path, failure *why);
 
-/* Writes histograms of the uncertainties of x and of the p-values as SVG, likewise. `name`,
- * what was fitted, is shown above. */
+/* Writes histograms of the uncertainties of x and of the p-values as SVG, likewise. `name` of the
+ * input is shown above. */
 compute_status plot_write_svg(const statistics *s, const char *name, const char *path,
                               failure *why);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a file of results, whatever its format.
+/* The life cycle of a results file of any format.
  *
- * Rows go to <name>.incomplete, one after the other, and nothing that was written is touched again
- * but the header of a .npy. Threads of the file's own make the rows (results_rows.h) and write them
- * (results_queue.h). A checkpoint makes them durable and then replaces the state, which says how
- * many bytes count. To continue, the rest is cut off. */
+ * Rows are appended to <name>.incomplete, and nothing written is changed later but the header of a
+ * .npy. The file has its own threads, which format the rows and write them (results_private.h). A
+ * checkpoint makes them durable and then replaces the state, which records how many bytes are
+ * valid. A resumed run truncates the file to these. */
 #include "tools/fit/results_file.h"
 
 #include <errno.h>
@@ -108,8 +108,8 @@ static compute_status check_results(const results_file *file, const compute_fit_
       (results->iterations || !(outputs & COMPUTE_FIT_ITERATIONS)) &&
       (results->status || !(outputs & COMPUTE_FIT_STATUS)) && (corners || !file->options.corners))
     return COMPUTE_OK;
-  return failure_set(why, COMPUTE_ERROR_NULL_POINTER, NULL,
-                     "results that %s should hold are missing", file->path);
+  return failure_set(why, COMPUTE_ERROR_NULL_POINTER, NULL, "some results for %s are missing",
+                     file->path);
 }
 
 compute_status results_file_append(results_file *file, int64_t first, int64_t count,
@@ -187,7 +187,7 @@ static compute_status lock_file(results_file *file, bool *made, failure *why) {
   }
   struct stat here, there;
   bool taken = flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  /* Another process may have finished it, and given it its name, in the meantime. */
+  /* Another process may have finished and renamed it in the meantime. */
   if (!taken && (fstat(file->descriptor, &here) != 0 || stat(file->incomplete, &there) != 0 ||
                  here.st_ino != there.st_ino || here.st_dev != there.st_dev))
     taken = true;
@@ -232,7 +232,7 @@ static compute_status resume_from(results_file *file, const results_state *found
   return COMPUTE_OK;
 }
 
-/* Whether a complete file may be replaced by this job. */
+/* Whether this job may replace a complete file. */
 static compute_status check_complete(const results_file *file, const results_state *found,
                                      failure *why) {
   if (file->options.overwrite || access(file->path, F_OK) != 0) return COMPUTE_OK;
@@ -280,7 +280,8 @@ static compute_status check_options(const char *path, const results_options *opt
   return COMPUTE_OK;
 }
 
-/* Refuses what surely does not fit; lines have at least two characters for each column. */
+/* Refuses what certainly does not fit on the disk; lines have at least two characters per
+ * column. */
 static compute_status check_room(const results_file *file, failure *why) {
   struct statvfs disk;
   double each = file->options.format == RESULTS_CSV ? 2.0 * file->columns.count
@@ -290,7 +291,7 @@ static compute_status check_room(const results_file *file, failure *why) {
   double room = (double)disk.f_bavail * (double)disk.f_frsize;
   if (left <= room) return COMPUTE_OK;
   return failure_set(why, COMPUTE_ERROR_FILE,
-                     "free some space, or choose another place for the results",
+                     "free some space, or write the results to another disk",
                      "%s: %" PRId64 " rows take another %.3g GB, but only %.3g GB are free",
                      file->path, file->options.expected_rows, left * 1e-9, room * 1e-9);
 }
@@ -375,8 +376,8 @@ bool results_file_abandon(results_file *file, results_progress *progress) {
   if (progress) *progress = (results_progress){0};
   if (!file) return false;
   if (file->now.rois > 0 || file->now.frames > 0)
-    results_file_checkpoint(file, NULL); /* if it fails, the last one counts */
-  stop_threads(file);                    /* only now nobody else changes the state */
+    results_file_checkpoint(file, NULL); /* if it fails, the last one remains */
+  stop_threads(file);                    /* from here on, no other thread changes the state */
   const results_progress kept = file->state.progress;
   const bool some = kept.rois > 0 || kept.frames > 0;
   if (progress) *progress = kept;
@@ -388,9 +389,9 @@ bool results_file_abandon(results_file *file, results_progress *progress) {
   return some;
 }
 
-/* ---- How files of results begin ------------------------------------------------------------ */
+/* ---- Headers of results files -------------------------------------------------------------- */
 
-/* "('x', '<f8'), " and so on: what NumPy calls the type of a record. */
+/* "('x', '<f8'), " and so on: NumPy's description of a record. */
 static size_t put_descr(const column_set *set, char *text, size_t room) {
   const uint16_t one = 1;
   bool little = *(const unsigned char *)&one == 1;
@@ -405,7 +406,7 @@ static size_t put_descr(const column_set *set, char *text, size_t room) {
   return used;
 }
 
-/* The number of rows is followed by as many blanks as make its length constant. */
+/* The number of rows is padded with blanks to constant length. */
 static size_t npy_head(const column_set *set, int64_t rows, char *text) {
   size_t used = 10;
   used += (size_t)snprintf(text + used, RESULTS_HEAD_BYTES - used, "{'descr': [");

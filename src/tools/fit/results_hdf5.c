@@ -2,9 +2,9 @@
 /* HDF5 and its YAML side-car, in the layout that Picasso opens: one dataset `locs` of records, and
  * a file that says how large the images were.
  *
- * A half-written HDF5 file is lost when its program is ended, so results are kept in the incomplete
- * file, as records, until they are all there, and are copied here then. Both files get their names
- * when they are complete, the side-car first. */
+ * A half-written HDF5 file is lost if its program is killed, so results are first collected as
+ * records in the incomplete file, and copied here at the end. Both files get their names when they
+ * are complete, the side-car first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 
 #include "tools/fit/results_private.h"
 
-/* The side-car's path, to be freed: the extension becomes .yaml. */
+/* The side-car's path, with the extension .yaml; the caller frees it. */
 static char *side_car(const char *path) {
   const char *dot = strrchr(path, '.');
   char *name = NULL;
   return asprintf(&name, "%.*s.yaml", (int)(dot - path), path) < 0 ? NULL : name;
 }
 
-/* Whether `path` is the side-car of the raw movie that results come from. */
+/* Whether `path` is the side-car of the raw input movie. */
 static bool is_the_inputs(const results_file *file, const char *path) {
   size_t stem = strlen(path) - 5, length = strlen(file->input);
   return length == stem + 4 && strncmp(file->input, path, stem) == 0;
@@ -62,7 +62,7 @@ bool results_hdf5_built_in(void) {
 
 /* ---- HDF5 ---------------------------------------------------------------------------------- */
 
-/* Keeps the innermost of the library's words, which says what really happened. */
+/* Keeps the innermost of the library's messages, which names the actual cause. */
 static herr_t take_words(unsigned n, const H5E_error2_t *error, void *pointer) {
   char *words = pointer;
   if (n == 0 && error->desc) snprintf(words, 256, "%s", error->desc);
@@ -73,8 +73,7 @@ static compute_status fail_hdf5(const char *path, const char *doing, failure *wh
   char words[256] = "";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_words, words);
   return failure_set(why, COMPUTE_ERROR_FILE, "the results are in the incomplete file: resume it",
-                     "cannot %s %s: %s", doing, path,
-                     words[0] ? words : "libhdf5 does not say why");
+                     "cannot %s %s: %s", doing, path, words[0] ? words : "libhdf5 gives no reason");
 }
 
 static hid_t element_type(column_type type) {
@@ -109,7 +108,7 @@ static hid_t make_dataset(hid_t file, hid_t type) {
   hsize_t none = 0, any = H5S_UNLIMITED, chunk = CHUNK_RECORDS;
   hid_t space = H5Screate_simple(1, &none, &any);
   hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
-  /* The same results are to give the same bytes. */
+  /* No time stamps: the same results must give the same bytes. */
   if (creation >= 0) H5Pset_obj_track_times(creation, false);
   hid_t set = -1;
   if (space >= 0 && creation >= 0 && H5Pset_chunk(creation, 1, &chunk) >= 0) {
@@ -185,7 +184,7 @@ static compute_status write_hdf5(const results_file *file, const char *path, fai
 
 /* ---- Side-car ------------------------------------------------------------------------------ */
 
-/* A text in YAML's double quotes, which are JSON's. */
+/* A text in YAML's double quotes, which follow JSON's rules. */
 static void put_text(FILE *yaml, const char *key, const char *text) {
   json_t *string = json_text(text);
   char *quoted = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See results_queue.h. Blocks have numbers, and number n lies in place n modulo QUEUE_BLOCKS. */
+/* See results_private.h. Block number n is in slot n modulo QUEUE_BLOCKS. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -7,7 +7,7 @@
 
 #include "tools/fit/results_private.h"
 
-#define WRITE_BACK_BYTES (8u << 20) /* that the disk is to get at a time */
+#define WRITE_BACK_BYTES (8u << 20) /* to start writing to the disk at a time */
 
 bool results_start_thread(pthread_t *thread, void *(*work)(void *), void *argument) {
   sigset_t all, before;
@@ -25,7 +25,7 @@ static void note(results_queue *queue, const failure *why) {
   if (why->status && !queue->failed.status) queue->failed = *why;
 }
 
-/* The disk begins with what is there already, so that less is left for a checkpoint. */
+/* The disk starts on what is there already, which leaves less for a checkpoint. */
 static void start_writing_back(const results_file *file, uint64_t before) {
   if (before / WRITE_BACK_BYTES == file->written / WRITE_BACK_BYTES) return;
   const uint64_t first = before / WRITE_BACK_BYTES * WRITE_BACK_BYTES;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* See results_rows.h. Many results are cut into chunks of a block each, which threads take in turn;
- * the queue puts them in order. What they are does not depend on how they are cut. Records are
- * little more than copied, so that help with them would cost more than it saves. */
+/* See results_private.h. Large appends are cut into chunks of a block each, which threads take in
+ * turn; the queue puts them in order. The bytes do not depend on the cuts. Records are little more
+ * than copied, so more threads would cost more than they save. */
 #include "tools/fit/results_private.h"
 
 #include <stdatomic.h>
 
-#define CHUNK       1024    /* results of a block, where several threads fill them */
-#define BLOCK_BYTES 524288u /* of one that is filled by the caller alone */
+#define CHUNK       1024    /* results per block, if several threads fill them */
+#define BLOCK_BYTES 524288u /* of a block that only the caller fills */
 
 typedef struct rows_job {
   results_rows *rows;
   const column_rows *all;
-  int64_t chunks, block; /* how many, and the number of the first one's block */
+  int64_t chunks, block; /* their number, and that of the first one's block */
   atomic_llong next;     /* chunk */
   atomic_llong written;  /* rows */
 } rows_job;
@@ -34,8 +34,8 @@ static char *put_some(const results_rows *rows, const column_rows *some, char *a
   return at + (size_t)some->count * rows->columns->record_bytes;
 }
 
-/* Chooses from results `first` to `end` the next ones that are written, up to MAX_ROWS; returns
- * where to go on. */
+/* Selects from results `first` to `end` the next ones to write, up to MAX_ROWS; returns where to
+ * continue. */
 static int64_t choose(const results_rows *rows, const column_rows *all, int64_t first, int64_t end,
                       column_rows *some) {
   const uint8_t *status = all->results->status;

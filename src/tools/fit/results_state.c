@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Written whole beside the old one, made durable, and given its name: there is always one that is
- * good, and it never counts bytes that are not durable themselves. */
+/* The state is written under a temporary name, made durable, and renamed: there is always a valid
+ * one, and it never covers bytes that are not durable themselves. */
 #include "tools/fit/results_private.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The problem that the command line describes: names of parameters become places, lists become
- * fields, the astigmatism's file is read. Ranges that only the library knows are left to it. Maps
- * of the camera are checked before anything is fitted with them. */
+/* The problem that the command line describes: parameter names become indices, lists become fields,
+ * the astigmatism file is read. Ranges that only the library knows are left to it. Camera maps are
+ * checked before anything is fitted with them. */
 #include "tools/fit/settings.h"
 
 #include <errno.h>
@@ -110,7 +110,7 @@ static int take_outputs(const char *list, uint32_t *outputs) {
                 {"p-raw", COMPUTE_FIT_P_RAW},           {"p-value", COMPUTE_FIT_P_VALUE},
                 {"iterations", COMPUTE_FIT_ITERATIONS}, {"status", COMPUTE_FIT_STATUS},
                 {"usual", COMPUTE_FIT_USUAL_OUTPUTS},   {"all", COMPUTE_FIT_ALL_OUTPUTS}};
-  /* A result without positions or without a status is none. */
+  /* Parameters and status are always written. */
   *outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STATUS;
   while (*list) {
     const size_t length = strcspn(list, ",");
@@ -140,7 +140,7 @@ static void trim(char *text) {
   memmove(text, text + start, length - start + 1);
 }
 
-/* "key: number" lines; what is missing keeps its value. */
+/* "key: number" lines; missing keys keep their values. */
 static int read_astigmatism(const char *path, compute_fit_problem *problem) {
   const struct {
     const char *key;
@@ -189,7 +189,7 @@ static int take_astigmatism(const fit_arguments *a, compute_fit_problem *p) {
   if (p->model != COMPUTE_FIT_XYZNB) {
     for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
       if (!option_given(&a->line, option[i])) continue;
-      /* validate and bench go through the models; one of them may be it */
+      /* validate and bench use several models, XYZNB among them */
       if (a->line.command & (COMMAND_VALIDATE | COMMAND_BENCH)) continue;
       fit_say("%s is for --model XYZNB, not for %s", option[i], compute_fit_model_name(p->model));
       return EXIT_USAGE;
@@ -199,7 +199,7 @@ static int take_astigmatism(const fit_arguments *a, compute_fit_problem *p) {
   p->depth = a->depth;
   p->gamma = a->gamma;
   int result = a->astigmatism ? read_astigmatism(a->astigmatism, p) : EXIT_GOOD;
-  /* Options stand above the file. */
+  /* Options take precedence over the file. */
   if (option_given(&a->line, "--depth")) p->depth = a->depth;
   if (option_given(&a->line, "--gamma")) p->gamma = a->gamma;
   if (option_given(&a->line, "--sigma")) {
@@ -215,7 +215,7 @@ static int take_astigmatism(const fit_arguments *a, compute_fit_problem *p) {
 
 /* ---- Camera -------------------------------------------------------------------------------- */
 
-/* Options that another camera has are refused: they would be left out without a word. */
+/* Options of another camera are refused, since they would have no effect. */
 static int take_camera(const fit_arguments *a, compute_fit_problem *p) {
   static const struct {
     const char *option, *allowed;
@@ -234,7 +234,7 @@ static int take_camera(const fit_arguments *a, compute_fit_problem *p) {
     return EXIT_USAGE;
   }
   if (option_given(&a->line, "--gain") && option_given(&a->line, "--gain-adu-per-electron")) {
-    fit_say("--gain and --gain-adu-per-electron say the same in two ways; give one of them");
+    fit_say("--gain and --gain-adu-per-electron set the same value; give only one of them");
     return EXIT_USAGE;
   }
   p->offset = a->offset.file ? 0 : a->offset.number;
@@ -263,7 +263,7 @@ int problem_from_arguments(const fit_arguments *a, compute_fit_problem *problem)
   if (!result)
     result =
         take_list(problem, "--bounds", a->bounds,
-                  "NAME=LOW:HIGH, with one of the two or both, LOW not above HIGH", take_bounds);
+                  "NAME=LOW:HIGH, with either or both bounds, and LOW not above HIGH", take_bounds);
   return result;
 }
 
@@ -300,8 +300,8 @@ typedef enum map_kind { MAP_OFFSET, MAP_GAIN, MAP_INVERSE_GAIN, MAP_VARIANCE } m
 /* Checks every pixel, and turns counts per electron into electrons per count. */
 static int check_pixels(const char *option, const char *path, map_kind kind, float *value,
                         int64_t count, int64_t columns) {
-  static const char *const allowed[] = {"offsets are finite", "gains are above 0",
-                                        "gains are above 0", "variances are at least 0"};
+  static const char *const allowed[] = {"offsets must be finite", "gains must be above 0",
+                                        "gains must be above 0", "variances must be at least 0"};
   for (int64_t i = 0; i < count; i++) {
     const float v = value[i];
     const bool good = kind == MAP_OFFSET ? true : kind == MAP_VARIANCE ? v >= 0 : v > 0;
@@ -317,7 +317,7 @@ static int read_map(const char *option, const map_value *from, map_kind kind,
   failure why = {0};
   if (!from->file) return EXIT_GOOD;
   if (array_read(from->file, COMPUTE_F32, 2, 2, &array, &why)) {
-    fit_say("%s is a number or a map:", option);
+    fit_say("%s must be a number or a map:", option);
     return fit_say_failure(&why);
   }
   *map = (compute_fit_map){array.values, array.shape.size[0], array.shape.size[1]};

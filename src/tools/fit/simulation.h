@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Simulations that the command line describes: files of images, and trials that are simulated and
- * fitted in memory, which validate and bench are made of. */
+/* Simulations that the command line describes: files of images, and, for validate and bench, trials
+ * that are simulated and fitted in memory. */
 #ifndef TOOLS_FIT_SIMULATION_H
 #define TOOLS_FIT_SIMULATION_H
 
@@ -20,8 +20,8 @@ compute_simulation simulation_from_arguments(const fit_arguments *a,
 typedef struct image_file image_file;
 
 /* Begins a file of `count` images of u16 or f32, in the format of its extension. It is called
- * <path>.incomplete until it is finished. Without `overwrite` a file that is there is refused.
- * TIFFs become BigTIFFs where they need to be. */
+ * <path>.incomplete until it is finished. Without `overwrite` an existing file is refused. TIFFs
+ * become BigTIFFs if necessary. */
 compute_status image_file_create(const char *path, compute_dtype dtype, int64_t count, int64_t rows,
                                  int64_t columns, bool overwrite, image_file **file, failure *why);
 
@@ -29,20 +29,20 @@ compute_status image_file_create(const char *path, compute_dtype dtype, int64_t 
 compute_status image_file_append(image_file *file, int64_t images, const void *pixels,
                                  failure *why);
 
-/* Completes the file and frees `file`, in any case. After a failure there is no file. */
+/* Completes the file and always frees `file`. After a failure there is no file. */
 compute_status image_file_finish(image_file *file, failure *why);
 
-/* Removes what was written, and frees. NULL is allowed. */
+/* Deletes the unfinished file and frees `file`. NULL is allowed. */
 void image_file_abandon(image_file *file);
 
 /* ROIs that are simulated and fitted in memory. */
 typedef struct trial {
   compute_simulation simulation; /* its problem is also the fit's */
   int64_t count;
-  double least_seconds; /* the fit is repeated for so long; 0: once */
+  double least_seconds; /* the fit is repeated for this long; 0: once */
 
   /* Results. */
-  statistics *statistics; /* to be freed with free() */
+  statistics *statistics; /* free with free() */
   double best_seconds;    /* of one run over all ROIs */
   double median_seconds;
   int64_t runs;
@@ -52,7 +52,7 @@ typedef struct trial {
  */
 int trial_run(session *s, int64_t batch, trial *t);
 
-/* The models and sizes that a subcommand goes through: all, or those of --model and --roi. */
+/* The models and sizes of a subcommand: all, or those of --model and --roi. */
 typedef struct trial_case {
   compute_fit_model model;
   int32_t rows, columns;

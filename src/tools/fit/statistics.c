@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is learnt from results while they pass by; see statistics.h. Errors count for converged fits
- * only: others have no uncertainty that theory speaks of, and their number is stated beside. */
+/* Running statistics of results; see statistics.h. Errors count for converged fits only: the theory
+ * gives no uncertainty for the others, whose number is reported separately. */
 #include "tools/fit/statistics.h"
 
 #include <math.h>
@@ -135,10 +135,10 @@ double uniformity_below(const uniformity *u, double limit) {
   return u->count > 0 ? (double)below / (double)u->count : NAN;
 }
 
-/* ---- Localisations beside the truth -------------------------------------------------------- */
+/* ---- Matching with the truth --------------------------------------------------------------- */
 
-/* Frame by frame, and every pair of a frame is looked at: frames hold tens or hundreds of spots,
- * seldom more. */
+/* Frame by frame, comparing every pair in a frame: frames hold tens or hundreds of spots, seldom
+ * more. */
 
 typedef struct frame_view {
   compute_fit_model model;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is learnt from results while they pass by, in constant memory: how many of each status, how
- * uncertain, and, where the truth is known, how good. */
+/* Running statistics of results, in constant memory: the number of each status, uncertainties, and,
+ * where the truth is known, errors. */
 #ifndef TOOLS_FIT_STATISTICS_H
 #define TOOLS_FIT_STATISTICS_H
 
@@ -8,10 +8,10 @@
 
 /* Cells of the histograms. Uncertainties are binned by their logarithm. */
 enum { STATISTICS_P_CELLS = 10000, STATISTICS_STD_CELLS = 500 };
-#define STATISTICS_STD_LEAST 1e-5 /* pixels; in the first cell also what is less */
+#define STATISTICS_STD_LEAST 1e-5 /* pixels; the first cell includes smaller values */
 #define STATISTICS_STD_MOST  1e2
 
-/* Numbers between 0 and 1, and how far they are from being uniform. */
+/* Numbers between 0 and 1, and their distance from a uniform distribution. */
 typedef struct uniformity {
   int64_t cell[STATISTICS_P_CELLS];
   int64_t count;
@@ -21,7 +21,7 @@ typedef struct uniformity {
 typedef struct error_statistics {
   int64_t count;
   double mean, squares; /* of the errors: running mean, sum of squares about it */
-  double variance;      /* sum of the variances that the fits claim */
+  double variance;      /* sum of the variances that the fits report */
 } error_statistics;
 
 typedef struct statistics {
@@ -36,10 +36,10 @@ typedef struct statistics {
   error_statistics error[COMPUTE_FIT_MAX_PARAMETERS];
 } statistics;
 
-/* Zeroed; NULL when memory is short. Freed with free(). */
+/* Zeroed; NULL when out of memory. Free with free(). */
 statistics *statistics_create(compute_fit_model model);
 
-/* Takes `count` results; outputs that are NULL are left out, but parameters and status are there.
+/* Takes `count` results; outputs that are NULL are ignored; parameters and status must be present.
  * `truth`, [count, P] or NULL, is in the same coordinates as the parameters. */
 void statistics_add(statistics *s, int64_t count, const compute_fit_results *results,
                     const float *truth);
@@ -48,40 +48,41 @@ void statistics_add(statistics *s, int64_t count, const compute_fit_results *res
 void statistics_add_error(statistics *s, const float *parameters, const float *std,
                           const float *truth);
 
-/* Of the errors of parameter i. Not a number where there is nothing to say. */
+/* Of the errors of parameter i; NaN without enough errors. */
 double statistics_bias(const statistics *s, int32_t i);
 double statistics_bias_error(const statistics *s, int32_t i); /* standard error of the bias */
 double statistics_std(const statistics *s, int32_t i);        /* of the errors */
-double statistics_crlb(const statistics *s, int32_t i);  /* root of the mean variance claimed */
+double statistics_crlb(const statistics *s, int32_t i);  /* root of the mean reported variance */
 double statistics_ratio(const statistics *s, int32_t i); /* std / crlb */
 
-/* The uncertainty of x that `fraction` of the converged fits stay below, pixels; NaN without any.
+/* The uncertainty of x that `fraction` of the converged fits are below, in pixels; NaN without any.
  */
 double statistics_std_quantile(const statistics *s, double fraction);
 
-/* The distance of Kolmogorov and Smirnov between the numbers and a uniform distribution, to within
- * 1/STATISTICS_P_CELLS, and the probability of one so large by chance. */
+/* The Kolmogorov-Smirnov distance between the numbers and a uniform distribution, to within
+ * 1/STATISTICS_P_CELLS, and the probability of a distance at least as large by chance. */
 double uniformity_distance(const uniformity *u);
 double uniformity_probability(const uniformity *u);
 
 /* Share of the numbers below `limit`. */
 double uniformity_below(const uniformity *u, double limit);
 
-/* A localisation and a true spot belong together when they are in one frame, each is the other's
- * nearest, and they are not farther apart than this, in pixels. */
+/* A localisation and a true spot match if they are in the same frame, each is the other's nearest,
+ * and they are at most this far apart, in pixels. */
 #define MATCH_DISTANCE 2.0
 
 typedef struct match {
   const float *truth; /* [truths, 1 + P]: frame, parameters; frames ascending */
   int64_t truths;
-  double isolation;                    /* errors count for spots without another one this near */
+  double isolation;                    /* errors count only for spots with no other spot this
+                                        * near */
   int64_t next;                        /* the first truth of the next frame */
   int64_t spots, localisations, found; /* in the frames seen so far */
 } match;
 
-/* Takes the localisations of whole frames, in the order of frames, numbered as in the truth by
- * adding `first_frame` to the corners'; converged and at-bound fits count. All frames below
- * `next_frame` are complete with this call. Errors of isolated matches go to `s`. */
+/* Adds the localisations of whole frames, in order of frames; the corners' frames plus
+ * `first_frame` are the truth's; converged and at-bound fits count. All frames below `next_frame`
+ * are complete with this call. Errors of isolated matches go to `s`. */
 void match_add(match *m, statistics *s, int64_t count, const compute_fit_results *results,
                const int32_t *corners, int64_t first_frame, int64_t next_frame);
 

@@ -38,7 +38,7 @@ int json_end(const fit_arguments *a, json_t *root) {
   int result = EXIT_GOOD;
   if (a->json && (!root || json_write(root, a->json))) {
     fit_say("--json: '%s' could not be written: %s", a->json,
-            root ? strerror(errno) : "memory is short");
+            root ? strerror(errno) : "out of memory");
     result = EXIT_FAILED;
   }
   json_decref(root);

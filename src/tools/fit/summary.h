@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the summaries of the subcommands share, in words and as JSON. */
+/* What the summaries of the subcommands share, as text and as JSON. */
 #ifndef TOOLS_FIT_SUMMARY_H
 #define TOOLS_FIT_SUMMARY_H
 
@@ -7,16 +7,16 @@
 #include "tools/fit/statistics.h"
 #include "tools/json_text.h"
 
-/* {"program", "version", "command", "model", "camera", "solver", "profile", "roi", "sigma"}; for a
- * subcommand that goes through several models without "model" and "roi". */
+/* {"program", "version", "command", "model", "camera", "solver", "profile", "roi", "sigma"};
+ * without "model" and "roi" for a subcommand that covers several models. */
 json_t *json_begin(const fit_arguments *a, const compute_fit_problem *problem);
 
 /* "ideal", "emccd", "scmos"; "fisher", …. */
 const char *json_camera_name(compute_fit_camera camera);
 const char *json_solver_name(compute_fit_solver solver);
 
-/* Writes `root` where --json says and gives it back; `root` may be NULL for want of memory. Returns
- * an exit status. Without --json nothing is written. */
+/* Writes `root` where --json says and releases it; `root` may be NULL (out of memory). Returns an
+ * exit status. Without --json nothing is written. */
 int json_end(const fit_arguments *a, json_t *root);
 
 /* {"x": {"count", "bias", "bias_standard_error", "std", "crlb", "std_over_crlb"}, …}; parameters
@@ -27,10 +27,10 @@ json_t *quality_errors_json(const statistics *s, uint32_t fixed);
  * there are no numbers. */
 json_t *quality_uniformity_json(const uniformity *u);
 
-/* A table with a line for each parameter, on standard output. */
+/* Prints a table with a line for each parameter. */
 void quality_print_errors(const statistics *s, uint32_t fixed);
 
-/* "p-value …" as a line. */
+/* Prints the line "p-value …". */
 void quality_print_uniformity(const char *name, const uniformity *u);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ROIs that are simulated and fitted in memory; see trial.h. */
+/* ROIs that are simulated and fitted in memory; see simulation.h. */
 #include "tools/fit/simulation.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static int ascending(const void *a, const void *b) {
 
 enum { MOST_RUNS = 1000 };
 
-/* The first run also makes buffers and warms up: it counts only if it stays the only one. */
+/* The first run also allocates buffers and warms up: it counts only if it is the only one. */
 static int run_fits(session *s, compute_fit *fit, trial *t, const compute_fit_run_options *run) {
   double seconds[MOST_RUNS];
   const double start = clock_seconds();

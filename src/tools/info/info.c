@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* compute-info: what libcompute finds on this machine, and why it does not find the rest.
  *
- * It opens a context as any program would. When that fails, perhaps because of what the environment
- * asks for, it tries again without the environment, so that modules and devices can be shown beside
- * the error; the exit status is that of the error all the same. */
+ * It opens a context as any program would. If that fails, perhaps because of environment variables,
+ * it tries again without them, so that modules and devices can be shown along with the error; the
+ * exit status still reports the error. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -23,7 +23,7 @@ extern char **environ;
 
 typedef struct info_report {
   compute_context *context; /* NULL: it could not be opened */
-  compute_error error;      /* why it, or the default device asked for, was not available */
+  compute_error error;      /* why it, or the requested default device, was not available */
   char cache_folder[4096];
   const info_arguments *arguments;
 } info_report;
@@ -33,7 +33,7 @@ typedef struct info_report {
 /* The first byte of a class, 0x030000, and a vendor. */
 enum { PCI_DISPLAY = 0x03, PCI_ACCELERATOR = 0x12, PCI_NVIDIA = 0x10de };
 
-/* A number that the kernel shows for a device of the PCI bus; 0 where there is none. */
+/* A number that the kernel reports for a PCI device; 0 if there is none. */
 static unsigned long pci_number(const char *folder, const char *device, const char *name) {
   char path[PATH_MAX], text[32] = "";
   snprintf(path, sizeof path, "%s/%s/%s", folder, device, name);
@@ -44,7 +44,7 @@ static unsigned long pci_number(const char *folder, const char *device, const ch
   return strtoul(text, NULL, 16);
 }
 
-/* Whether there is a device that the vendor (0: anybody) has made for graphics or computing. */
+/* Whether there is a device for graphics or computing by the vendor (0: any). */
 static bool pci_has(const char *folder, unsigned long vendor) {
   DIR *bus = opendir(folder);
   bool found = false;
@@ -67,8 +67,8 @@ static bool is_asked_for(const char *backend) {
   return backends && strstr(backends, backend);
 }
 
-/* What to install is of use where there is something that could then be used: a driver for NVIDIA's
- * GPUs where one is on the bus, OpenCL where a GPU or an accelerator is. */
+/* Suggests installing only what could be used: a driver for NVIDIA GPUs if one is on the bus,
+ * OpenCL if there is a GPU or an accelerator. */
 static bool remedy_applies(const info_report *report, const compute_probe *probe) {
   const info_arguments *a = report->arguments;
   const char *pci = a->pci ? a->pci : "/sys/bus/pci/devices";
@@ -89,7 +89,8 @@ static bool is_hidden(const info_report *report, const char *backend) {
 
 /* ---- For people: sections of aligned "name  value" lines ----------------------------------- */
 
-/* One line of a section; nothing for an empty value. Later lines of the value are indented alike.
+/* One line of a section; nothing for an empty value. Further lines of the value are indented to
+ * match.
  */
 static void line(const char *name, const char *format, ...) COMPUTE_PRINTF(2, 3);
 static void line(const char *name, const char *format, ...) {
@@ -201,7 +202,7 @@ static void print_variable(const compute_variable *variable, const char *value, 
   printf("      %s\n", variable->description);
 }
 
-/* Those that are set, or with --variables all of them with what they do. */
+/* The variables that are set, or with --variables all, with descriptions. */
 static void print_variables(bool all) {
   const compute_variable *variable;
   size_t count = 0;
@@ -233,8 +234,8 @@ static void info_print_text(const info_report *report) {
 
 /* ---- For programs: one JSON object --------------------------------------------------------- */
 
-/* Memory running out while it is made is noticed once, at the end: jansson's calls pass NULL on and
- * report it. */
+/* Running out of memory is detected once, at the end: jansson's calls accept NULL and fail in
+ * turn. */
 
 static json_t *modules(const info_report *report) {
   json_t *list = json_array();
@@ -327,7 +328,7 @@ static json_t *problem(const compute_error *error) {
                    json_text(error->message), "remedy", json_text(error->remedy));
 }
 
-/* Returns 0, or -1 when memory is short or standard output cannot be written. */
+/* Returns 0, or -1 when out of memory or if standard output cannot be written. */
 static int info_print_json(const info_report *report) {
   json_t *root =
       json_pack("{s:s,s:I,s:o,s:o,s:o,s:o,s:o,s:o}", "version", compute_version_text(),
@@ -344,8 +345,8 @@ static int info_print_json(const info_report *report) {
 
 enum { VARIABLES_MOST = 64 };
 
-/* How much of the environment is set aside: the wish for a device, everything but for where
- * modules are, everything. */
+/* How much of the environment is ignored: the default device, everything but the location of
+ * modules, everything. */
 typedef enum aside { ASIDE_DEVICE, ASIDE_MOST, ASIDE_ALL } aside;
 
 static bool is_aside(const char *name, aside how) {
@@ -354,7 +355,7 @@ static bool is_aside(const char *name, aside how) {
   return how >= ASIDE_MOST && !strncmp(name, "COMPUTE_", 8);
 }
 
-/* Opens a context without some of libcompute's variables, which are put back. */
+/* Opens a context without some of libcompute's variables, and restores them. */
 static compute_status open_without(compute_context **context, aside how) {
   char *kept[VARIABLES_MOST] = {NULL};
   const compute_variable *variable;
@@ -371,7 +372,7 @@ static compute_status open_without(compute_context **context, aside how) {
   return status;
 }
 
-/* As any program would; then, if that fails, with less and less of what the environment asks for.
+/* As any program would; if that fails, with less and less of the environment.
  */
 static compute_status open_context(info_report *report) {
   const compute_status status = compute_open(&report->context, NULL);

@@ -22,7 +22,7 @@ static const char *const synopsis[] = {"[--all] [--variables] [--names | --json]
 static const option_section sections[] = {
     {"Exit status",
      "0\tsuccess\n"
-     "1\tno device, or not the default device asked for, can be used; the report says why\n"
+     "1\tno device can be used, or not the requested default device; the report says why\n"
      "2\tinvalid arguments",
      true},
     {"Environment",
@@ -34,7 +34,7 @@ static const option_section sections[] = {
      "where XDG_CACHE_HOME is not set.",
      false},
     {"Examples",
-     "Which devices are there, and which would be used by default:\n"
+     "Which devices there are, and which is used by default:\n"
      "  compute-info\n"
      "The memory of each device, for a script:\n"
      "  compute-info --json | jq '.devices[] | {name, memory_total}'",

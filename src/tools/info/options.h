@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the command line of compute-info said. */
+/* The parsed command line of compute-info. */
 #ifndef TOOLS_INFO_OPTIONS_H
 #define TOOLS_INFO_OPTIONS_H
 
@@ -8,7 +8,7 @@
 typedef struct info_arguments {
   option_line line;
   bool json, variables, all, names;
-  const char *pci; /* where the devices of the PCI bus are listed */
+  const char *pci; /* where PCI devices are listed */
 } info_arguments;
 
 extern const option_program info_program;

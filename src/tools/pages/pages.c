@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Manual pages and completions of shells from the programs' tables of options. The program
- * compute-options, which is part of the build alone, writes them: "compute-options NAME man FILE",
- * or bash, zsh, fish. It links the tables and nothing of libcompute. */
+/* Manual pages and shell completions from the programs' tables of options. compute-options, a
+ * program used only during the build, writes them: "compute-options NAME man FILE", or bash, zsh,
+ * fish. It links the tables and nothing of libcompute. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- The manual page ----------------------------------------------------------------------- */
 
-/* As troff wants it: `bold`, hyphens that can be copied, and nothing that is taken for a request.
+/* Escapes text for troff: `bold`, hyphens that can be copied, and no accidental requests.
  */
 static void put_troff(const char *text, size_t bytes) {
   bool bold = false;
@@ -40,7 +40,7 @@ static void put_bold(const char *text) {
   fputs("\\fR", stdout);
 }
 
-/* The lines of a section's text; "P" begins a paragraph, after a heading for nothing. */
+/* The lines of a section's text; "P" begins a paragraph and has no effect after a heading. */
 static void put_text(const char *text) {
   bool verbatim = false;
   for (bool first = true; *text; first = false) {
@@ -63,7 +63,7 @@ static void put_text(const char *text) {
   if (verbatim) puts(".fi");
 }
 
-/* "fit, simulate", of an option that only some commands have. */
+/* "fit, simulate", for an option of only some commands. */
 static void put_commands(const option_program *program, const option_row *row) {
   uint32_t all = 0;
   const char *comma = "";
@@ -186,13 +186,13 @@ static bool is_list(option_kind kind) {
   return kind == OPTION_DEVICES || kind == OPTION_WORDS || kind == OPTION_NAMES;
 }
 
-/* Row i of those of the program and then of all programs; NULL past the end. */
+/* Row i of the program's options followed by those of all programs; NULL past the end. */
 static const option_row *row_at(const option_program *program, size_t i) {
   return i < program->row_count ? &program->rows[i]
                                 : option_common(program, i - program->row_count);
 }
 
-/* Text between single quotes; what `special` holds gets a backslash. */
+/* Text in single quotes; characters in `special` get a backslash. */
 static void put_quoted(const char *text, const char *special) {
   for (; *text; text++) {
     if (*text == '`') continue;
@@ -207,8 +207,8 @@ static void put_quoted(const char *text, const char *special) {
 
 /* ---- bash ---------------------------------------------------------------------------------- */
 
-/* Words are read from the line itself, since readline breaks them at ':' and '=', and what it has
- * broken off is taken from the front of each proposal again. */
+/* Words are read from the line itself, since readline breaks them at ':' and '='; the part that it
+ * has broken off is then removed from the front of each completion. */
 static const char bash_begin[] =
     "() {\n"
     "  local line=${COMP_LINE:0:COMP_POINT} word option value taken command='' i\n"
@@ -380,7 +380,7 @@ static void print_zsh(const option_program *program) {
 
 /* ---- fish ---------------------------------------------------------------------------------- */
 
-/* -n '…' for what only some commands have. */
+/* -n '…' for an option of only some commands. */
 static void fish_condition(const option_program *program, uint32_t bits) {
   if (!program->commands || !bits) return;
   fputs(" -n '__fish_seen_subcommand_from", stdout);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Manual pages and completions of bash, zsh and fish, from the programs' tables of options. The program
+# Manual pages and completions for bash, zsh and fish, from the programs' tables of options. The program
 # that prints them, compute-options, needs the tables and the C library alone. When cross-compiling
-# it is built for the machine that builds, by any C compiler found there.
+# it is built for the build machine, by any C compiler found there.
 set(page_sources src/tools/pages/pages.c src/tools/option_parse.c src/tools/option_help.c
   src/tools/info/options.c src/tools/tune/options.c src/tools/fit/options.c src/tools/run/options.c
   bench/options.c tests/backend/options.c)

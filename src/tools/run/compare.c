@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far the outputs of a run are from those that a file has. */
+/* Compares the outputs of a run with those in a file. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 
 #include "tools/run/run.h"
 
-/* What was found of one output. */
+/* The comparison of one output. */
 typedef struct difference {
-  int64_t beyond;                  /* elements that are too far apart */
+  int64_t beyond;                  /* elements outside the tolerance */
   double largest, value, expected; /* the largest difference, and where it is */
   int64_t place;                   /* −1: none */
   double relative;                 /* the largest, of elements that are not 0 */
@@ -52,7 +52,7 @@ static difference find_difference(const list_value *tolerance, const double *val
     const double apart = distance(value[i], expected[i]), size = fabs(expected[i]);
     const double allowed = tolerance->value[1] + tolerance->value[0] * size;
     if (apart == 0) continue;
-    /* As !(<=) it holds for what is not a number, too. */
+    /* !(<=), so that it also holds for NaN. */
     found.beyond += !(apart <= allowed) || (isinf(apart) && isinf(allowed));
     if (size > 0) found.relative = fmax(found.relative, apart / size);
     if (apart <= found.largest) continue;
@@ -88,7 +88,8 @@ static void print_difference(const model_run *run, const difference *d, compute_
   print_place(shape, d->place);
   printf(": %.9g, expected %.9g; relative %.3g\n", d->value, d->expected, d->relative);
   if (d->beyond)
-    printf("    %-16s %" PRId64 " of %" PRId64 " are farther apart than %g + %g of the number\n",
+    printf("    %-16s %" PRId64 " of %" PRId64
+           " differ by more than %g + %g of the expected value\n",
            "", d->beyond, count, tolerance->value[1], tolerance->value[0]);
 }
 

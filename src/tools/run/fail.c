@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How compute-run says that something failed. */
+/* Error messages of compute-run. */
 #include <stdio.h>
 
 #include "tools/run/run.h"

@@ -10,7 +10,7 @@
 #ifdef RUN_WITH_PNG
 #include <png.h>
 
-/* How an input takes an image: its axes, −1 for those that it lacks, and sizes, −1 for any. */
+/* How an input takes an image: its axes (−1: absent) and sizes (−1: any). */
 typedef struct image_form {
   int32_t rank, image, channel, row, column;
   int64_t channels, rows, columns;
@@ -42,7 +42,7 @@ static int64_t size_of(const compute_model_port *port, int32_t axis) {
 static int find_form(const model_run *run, const compute_model_port *port, const char *path,
                      image_form *form) {
   const int32_t rank = port->rank < 0 ? 4 : port->rank;
-  if (rank < 2 || rank > 4) return refuse(port, path, "images have 2 to 4 axes");
+  if (rank < 2 || rank > 4) return refuse(port, path, "an image input has 2 to 4 axes");
   const int32_t first = rank == 4;
   const bool last = run->a->layout == LAYOUT_NHWC ||
                     (run->a->layout == LAYOUT_AUTO && rank > 2 &&
@@ -57,8 +57,10 @@ static int find_form(const model_run *run, const compute_model_port *port, const
   if (form->channels < 0) form->channels = 3;
   form->rows = size_of(port, form->row);
   form->columns = size_of(port, form->column);
-  if (!are_channels(form->channels)) return refuse(port, path, "images have 1, 3 or 4 channels");
-  if (form->image == 0 && size_of(port, 0) > 1) return refuse(port, path, "that is several images");
+  if (!are_channels(form->channels))
+    return refuse(port, path, "an image input has 1, 3 or 4 channels");
+  if (form->image == 0 && size_of(port, 0) > 1)
+    return refuse(port, path, "it takes several images");
   return EXIT_GOOD;
 }
 
@@ -120,7 +122,7 @@ static void resample_one(const float *from, int64_t size, int64_t inner, double 
   for (int64_t k = 0; k < inner && sum > 0; k++) to[k] = (float)((double)to[k] / sum);
 }
 
-/* [outer, size, inner] to [outer, wanted, inner], in memory of its own; NULL without memory. */
+/* [outer, size, inner] to [outer, wanted, inner], in new memory; NULL when out of memory. */
 static float *resample(const float *from, int64_t outer, int64_t size, int64_t inner,
                        int64_t wanted) {
   const double step = (double)size / (double)wanted;

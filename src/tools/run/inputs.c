@@ -18,7 +18,7 @@ static bool holds_names(const char *path) {
   return ends_with(path, ".npz") || ends_with(path, ".safetensors");
 }
 
-/* What follows "NAME=" in an argument; NULL if it does not begin so. */
+/* What follows "NAME=" in an argument; NULL if it does not begin like this. */
 static const char *after_name(const char *argument, const char *name) {
   const size_t length = strlen(name);
   return !strncmp(argument, name, length) && argument[length] == '=' ? argument + length + 1 : NULL;
@@ -79,8 +79,8 @@ static int give_named(const model_run *run, run_port *input, const compute_tenso
   return give(input, tensor, path);
 }
 
-/* Whether each name in the file is that of an input; those of outputs, which a file for --compare
- * has, are passed over. */
+/* Whether each name in the file is that of an input; names of outputs, from a file for --compare,
+ * are ignored. */
 static int check_names(const model_run *run, const compute_tensor_file *file, const char *path) {
   for (size_t i = 0; i < compute_tensor_file_count(file); i++) {
     compute_tensor_file_entry entry;
@@ -157,7 +157,7 @@ static bool is_symbol(const model_run *run, const char *argument, const char **v
   return false;
 }
 
-/* Whether --shape gives sizes to what exists and can use them. */
+/* Whether every --shape names an input or size that exists and can use it. */
 static int check_shapes(const model_run *run) {
   const text_list *shapes = &run->a->shapes;
   for (int32_t i = 0; i < shapes->count; i++) {
@@ -191,15 +191,16 @@ static bool find_shape(const model_run *run, const char *name, compute_shape *sh
   return found;
 }
 
-/* The shape of a random input, and into its source what was assumed of it. */
+/* The shape of a random input; what was assumed is noted in its source. */
 static int find_sizes(const model_run *run, run_port *input, compute_shape *shape) {
   const compute_model_port *port = &input->port;
   compute_shape size;
   if (find_shape(run, port->name, shape)) return EXIT_GOOD;
   if (port->rank < 0) {
-    option_say(&run_program,
-               "the model does not say what shape its input '%s' has; give it by --shape %s=SIZES",
-               port->name, port->name);
+    option_say(
+        &run_program,
+        "the model does not say what shape its input '%s' has; give it with --shape %s=SIZES",
+        port->name, port->name);
     return EXIT_USAGE;
   }
   *shape = (compute_shape){.rank = port->rank};

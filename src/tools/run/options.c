@@ -12,14 +12,14 @@ static const option_row rows[] = {
     {"--input", OPTION_FILE, AT(inputs), .letter = 'i', .value = "NAME=FILE",
      .help = "an input from a .npy, a PNG, or the tensor NAME of a .npz or .safetensors; may be "
              "given for each input",
-     .more = "Without `NAME=`, a .npz or .safetensors gives every input that it has a tensor for, "
-             "and another file the model's only input. Inputs that are not given are random, or "
-             "keep the default that the model has for them.",
+     .more = "Without `NAME=`, a .npz or .safetensors gives every input for which it has a tensor, "
+             "and any other file gives the model's only input. Inputs that are not given are "
+             "random, or keep the model's default.",
      .many = true, .section = "Inputs"},
     {"--shape", OPTION_TEXT, AT(shapes), .value = "NAME=SIZES",
-     .help = "the shape of a random input, 1x3x224x224, or a size that the model calls NAME; may "
-             "be given more than once",
-     .more = "A size that the model leaves open is 1 otherwise.", .many = true},
+     .help = "the shape of a random input, 1x3x224x224, or a size named NAME in the model; may be "
+             "repeated",
+     .more = "By default, a size that the model leaves open is 1.", .many = true},
     {"--seed", OPTION_COUNT, AT(seed), .value = "N",
      .help = "other random inputs: floats in [0, 1), u8 from 0 to 255, other integers 0 or 1",
      .most = MANY_COUNT},
@@ -27,30 +27,29 @@ static const option_row rows[] = {
      .help = "order of an image's axes: nchw, nhwc, or auto (default), by the model's sizes",
      .choices = layouts, .section = "Images"},
     {"--resize", OPTION_SIZE, AT(resize), .value = "RxC",
-     .help = "resizes images to rows x columns, by a triangle filter", .least = 1, .most = 32768},
+     .help = "resizes images to rows x columns, with a triangle filter", .least = 1, .most = 32768},
     {"--mean", OPTION_LIST, AT(mean), .value = "LIST",
-     .help = "what is subtracted from the values 0 to 255 of an image's channels; default 0",
+     .help = "subtracted from the values 0 to 255 of an image's channels; default 0",
      .least = -DBL_MAX, .most = 4},
     {"--scale", OPTION_LIST, AT(scale), .value = "LIST",
-     .help = "what they are multiplied by then; default 1/255, of integer inputs 1",
-     .least = -DBL_MAX, .most = 4},
+     .help = "factor applied after that; default 1/255, for integer inputs 1", .least = -DBL_MAX,
+     .most = 4},
     {"--device", OPTION_DEVICE, AT(device), .letter = 'd', .value = "NAME",
      .help = "the device, or auto to place every step where it is fastest", .section = "Running"},
     {"--bench", OPTION_COUNT, AT(bench), .letter = 'n', .value = "N",
-     .help = "runs it N times more and prints how long that takes", .least = 1, .most = 1e7},
+     .help = "runs it N more times and prints the times", .least = 1, .most = 1e7},
     {"--output", OPTION_FILE, AT(output), .letter = 'o', .value = "FILE",
      .help = "writes the outputs as .npz or .safetensors", .section = "Results"},
     {"--compare", OPTION_FILE, AT(compare), .letter = 'c', .value = "FILE",
-     .help = "compares the outputs with the tensors of these names in a .npz or .safetensors"},
+     .help = "compares the outputs with the tensors of the same names in a .npz or .safetensors"},
     {"--tolerance", OPTION_LIST, AT(tolerance), .value = "RELATIVE[,ABSOLUTE]",
-     .help = "how far they may be apart; default 1e-3,1e-5", .least = -DBL_TRUE_MIN, .most = 2},
-    {"--explain", OPTION_FLAG, AT(explain), .help = "prints the tables of steps of all plans"},
+     .help = "tolerances of the comparison; default 1e-3,1e-5", .least = -DBL_TRUE_MIN, .most = 2},
+    {"--explain", OPTION_FLAG, AT(explain), .help = "prints the steps of all plans"},
     {"--profile", OPTION_FILE, AT(profile), .value = "FILE",
-     .help = "writes how long kernels and transfers took, as JSON"},
+     .help = "writes the times of kernels and transfers as JSON"},
 };
 
-static const char *const synopsis[] = {
-    "MODEL [OPTION...]", NULL};
+static const char *const synopsis[] = {"MODEL [OPTION...]", NULL};
 
 static const option_section sections[] = {
     {"Exit status",
@@ -62,14 +61,14 @@ static const option_section sections[] = {
      "does.",
      false},
     {"Examples",
-     "What a model takes and gives, and whether it runs:\n"
+     "Shows the inputs and outputs of a model, and whether it runs:\n"
      "  compute-run model.onnx\n"
-     "Its answer to an image, with the usual preparation for networks trained on ImageNet:\n"
+     "Runs it on an image, with the usual preprocessing for networks trained on ImageNet:\n"
      "  compute-run model.onnx -i photo.png --resize 224 --mean 123.7,116.3,103.5 --scale "
      "0.0171,0.0175,0.0174 -o scores.npz\n"
-     "How fast it is for batches of 8:\n"
+     "Times it for batches of 8:\n"
      "  compute-run model.onnx --shape batch=8 --bench 100\n"
-     "Whether it computes what another program has computed:\n"
+     "Compares its outputs with those of another program:\n"
      "  compute-run model.onnx -i inputs.npz --compare outputs.npz --tolerance 1e-4",
      false},
     {"See also", "`compute-info`(1), `compute-tune`(1), docs/guide/models.md", false},
@@ -80,8 +79,8 @@ const option_program run_program = {
     .name = "compute-run",
     .summary = "run and time ONNX models",
     .synopsis = synopsis,
-    .description = "Loads a network from an ONNX file, shows what is in it, runs it on inputs from "
-                   "files or random ones, and writes, times or checks what comes out.",
+    .description = "Loads a network from an ONNX file, shows its contents, runs it on inputs from "
+                   "files or on random ones, and writes, times or checks the outputs.",
     .operand = OPTION_FILE,
     .rows = rows,
     .row_count = sizeof rows / sizeof *rows,

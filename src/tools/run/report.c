@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What compute-run prints of a model and its run. */
+/* What compute-run prints about a model and its run. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ char *port_text(const compute_model_port *port, char *text, size_t bytes) {
 
 /* ---- Before the run ------------------------------------------------------------------------ */
 
-/* The name of the program that made the model, and other texts: their first lines. */
+/* The first lines of texts such as the name of the program that created the model. */
 static int first_line(const char *text) {
   const size_t length = strcspn(text, "\r\n");
   return length < 200 ? (int)length : 200;
@@ -70,7 +70,7 @@ void report_model(const model_run *run) {
   line("opset", "%" PRId64 ", IR version %" PRId64, info.opset, info.ir_version);
   line("nodes", "%" PRIu64, info.nodes);
   if (info.weights)
-    line("weights", "%" PRIu64 " with %s, %.0f %% used where they lie in the file", info.weights,
+    line("weights", "%" PRIu64 " with %s, %.0f %% used in place from the file", info.weights,
          bytes_text(info.weight_bytes, number, sizeof number),
          info.weight_bytes ? 100 * (double)info.mapped_bytes / (double)info.weight_bytes : 0);
   print_ports("Inputs", run->inputs, run->input_count);
@@ -91,7 +91,7 @@ static void print_tensors(const char *heading, const run_port *ports, size_t cou
   }
 }
 
-/* The largest amount of memory that the process had so far; 0 where the system does not say. */
+/* The peak memory of the process; 0 if unknown. */
 static uint64_t peak_memory(void) {
   char text[256];
   uint64_t kibibytes = 0;
@@ -133,8 +133,8 @@ int report_run(const model_run *run) {
   if (compute_model_describe(run->model, &info) ||
       compute_device_describe(compute_default_device(run->context), &device))
     return run_fail(run->context);
-  print_tensors("Taken", run->inputs, run->input_count);
-  print_tensors("Computed", run->outputs, run->output_count);
+  print_tensors("Input tensors", run->inputs, run->input_count);
+  print_tensors("Output tensors", run->outputs, run->output_count);
   printf("\nRun\n");
   line("device", "%s (%s)", device.name, device.model);
   print_times(run);

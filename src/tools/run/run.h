@@ -25,8 +25,8 @@ extern const option_program run_program;
 /* An input or output of the model. */
 typedef struct run_port {
   compute_model_port port;
-  compute_tensor *tensor; /* NULL: an input that is left to its default; an output before the run */
-  char source[128];       /* where an input's values come from; cut if need be */
+  compute_tensor *tensor; /* NULL: an input left at its default; an output before the run */
+  char source[128];       /* where an input's values come from; truncated if necessary */
 } run_port;
 
 typedef struct model_run {
@@ -39,9 +39,9 @@ typedef struct model_run {
   double *seconds; /* of --bench, ascending */
 } model_run;
 
-/* What follows returns an exit status, and says on standard error what is wrong. */
+/* These functions return an exit status and print errors on standard error. */
 
-/* Says the context's last error; EXIT_FAILED. */
+/* Prints the context's last error; returns EXIT_FAILED. */
 int run_fail(const compute_context *context);
 int run_out_of_memory(void);
 
@@ -52,11 +52,11 @@ int inputs_make(model_run *run);
 int image_read(const model_run *run, const compute_model_port *port, const char *path,
                compute_tensor **tensor);
 
-/* Prints the largest differences between outputs and the file of --compare. EXIT_FAILED also if
- * they are too large. */
+/* Prints the largest differences between outputs and the file of --compare. Returns EXIT_FAILED
+ * also if they exceed the tolerance. */
 int compare_outputs(const model_run *run);
 
-/* What was loaded, and what came out, on standard output. */
+/* Prints what was loaded, and the outputs. */
 void report_model(const model_run *run);
 int report_run(const model_run *run);
 

@@ -18,11 +18,11 @@ static const option_row rows[] = {
     {"--device", OPTION_DEVICE, AT(device), .value = "NAME",
      .help = "the device; default: the first that can be tuned", .section = "Tuning"},
     {"--suite", OPTION_NAMES, AT(options.suite), .value = "KINDS",
-     .help = "kinds of kernels with commas between them (gemm,conv), or all (default)",
+     .help = "kinds of kernels separated by commas (gemm,conv), or all (default)",
      .choices = kinds},
     {"--quick", OPTION_FLAG, AT(options.quick), .help = "few problems and few candidates"},
     {"--dry-run", OPTION_FLAG, AT(options.dry),
-     .help = "measures, but keeps nothing; with --costs: shows the figures in effect"},
+     .help = "measures, but saves nothing; with --costs: shows the figures in effect"},
     {"--limit", OPTION_NUMBER, AT(options.total_seconds), .value = "SECONDS",
      .help = "time for the whole run; with --costs: for each device, default 10", .least = DBL_MIN,
      .most = 1e9},
@@ -36,7 +36,7 @@ static const option_row rows[] = {
     {"--list", OPTION_FLAG, AT(list), .help = "shows the entries in effect"},
     {"--costs", OPTION_FLAG, AT(costs),
      .help = "measures what launches, copies and kernels cost on --device or on all devices",
-     .more = "Plans are placed automatically by these figures.", .section = "Costs"},
+     .more = "Automatic placement uses these figures.", .section = "Costs"},
 };
 
 static const char *const synopsis[] = {"[--device NAME] [--suite KINDS] [--quick] [OPTION...]",
@@ -46,12 +46,12 @@ static const char *const synopsis[] = {"[--device NAME] [--suite KINDS] [--quick
 
 static const option_section sections[] = {
     {"Exit status",
-     "0\tsuccess\n1\tsomething failed\n2\tinvalid arguments\n130\tinterrupted by Ctrl-C; what was "
-     "found until then is kept",
+     "0\tsuccess\n1\tsomething failed\n2\tinvalid arguments\n130\tinterrupted by Ctrl-C; results "
+     "up to then are kept",
      true},
     {"Environment",
-     "COMPUTE_TUNING_FILE\tthe tuning file; none for none.\n"
-     "COMPUTE_CACHE_DIR\tthe folder where it is kept otherwise.",
+     "COMPUTE_TUNING_FILE\tthe tuning file; none: no file.\n"
+     "COMPUTE_CACHE_DIR\tthe folder of the tuning file, without COMPUTE_TUNING_FILE.",
      false},
     {"Files",
      "$XDG_CACHE_HOME/compute/tuning\tthe tuning file; ~/.cache/compute/tuning where "
@@ -74,9 +74,8 @@ const option_program tune_program = {
     .synopsis = synopsis,
     .description =
         "Measures parameters for the kernels that libcompute generates for a device, checks their "
-        "results against the CPU's, and keeps those that are faster in the tuning file, where "
-        "every "
-        "program finds them. Ctrl-C ends the run; what was found until then is kept.",
+        "results against the CPU's, and stores faster ones in the tuning file, where every program "
+        "finds them. Ctrl-C ends the run; results up to then are kept.",
     .rows = rows,
     .row_count = sizeof rows / sizeof *rows,
     .sections = sections,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-tune: finds the best parameters for generated kernels on this machine and keeps them. */
+/* compute-tune: finds the best parameters for generated kernels on this machine and saves them. */
 #include "tools/tune/tune.h"
 
 #include <stdio.h>
@@ -8,14 +8,14 @@
 
 static volatile sig_atomic_t interrupted;
 
-/* Only the first time: whoever presses Ctrl-C twice wants an end at once. */
+/* Only the first time: a second Ctrl-C ends the program at once. */
 static void on_interrupt(int signal_number) {
   (void)signal_number;
   interrupted = 1;
   signal(SIGINT, SIG_DFL);
 }
 
-/* ---- What it does -------------------------------------------------------------------------- */
+/* ---- Actions ------------------------------------------------------------------------------- */
 
 static int fail(const compute_context *context) {
   compute_error error;
@@ -41,12 +41,12 @@ static int exchange(compute_context *context, const compute_device *device,
   return a->list && tune_list(context, device) ? EXIT_FAILED : EXIT_GOOD;
 }
 
-/* On the device asked for, or else on the first that has something to tune. */
+/* On the requested device, or else on the first that has something to tune. */
 static compute_status tune_device(compute_context *context, compute_device *device,
                                   const compute_tune_options *options) {
   compute_status status = COMPUTE_ERROR_UNSUPPORTED;
   if (device) return compute_tune(device, options);
-  /* Best first; every refusal until then is a device without generated kernels. */
+  /* Best first; a refusal means a device without generated kernels. */
   for (size_t i = 0; status == COMPUTE_ERROR_UNSUPPORTED; i++) {
     compute_device *next = compute_device_at(context, i);
     if (!next) break;

@@ -18,7 +18,7 @@ typedef struct tune_arguments {
 
 extern const option_program tune_program;
 
-/* What became of one problem. */
+/* The result for one problem. */
 typedef struct tune_row {
   char problem[64];
   double before, after; /* seconds */
@@ -30,7 +30,7 @@ typedef struct tune_report {
   progress_bar bar;
   tune_row *rows; /* finished problems */
   size_t count, capacity;
-  bool failed; /* no memory for a row */
+  bool failed; /* out of memory for a row */
   const volatile sig_atomic_t *interrupted;
 } tune_report;
 
@@ -47,8 +47,8 @@ void tune_print_results(const tune_report *report);
  * NULL. Returns 0, or −1 with a message on standard error. */
 int tune_list(compute_context *context, const compute_device *device);
 
-/* Measures the costs of `only` or of every device, at most `limit` seconds each (0: as long as it
- * takes), or with `dry` finds those in effect; prints them. */
+/* Measures the costs of `only` or of every device, at most `limit` seconds each (0: no limit), or
+ * with `dry` looks up those in effect; prints them. */
 compute_status tune_costs(compute_context *context, compute_device *only, bool dry, double limit);
 
 #endif

@@ -38,7 +38,7 @@ static void show_finished(const compute_tune_progress *p) {
   if (p->heuristic_seconds <= 0)
     fprintf(stderr, "left out\n");
   else if (!p->best[0])
-    fprintf(stderr, "%s, nothing better among %" PRIu32 "\n",
+    fprintf(stderr, "%s, none better among %" PRIu32 "\n",
             duration_text(p->heuristic_seconds, before, sizeof before), p->candidate_count);
   else
     fprintf(stderr, "%s instead of %s with %s\n",
@@ -100,7 +100,7 @@ void tune_print_results(const tune_report *report) {
 
 /* ---- --list -------------------------------------------------------------------------------- */
 
-/* The library hands out entries as a file, so it writes one and reads that. */
+/* The library exports entries only as a file, so this exports one and reads it. */
 
 /* Cuts the last word off a line and returns it; NULL if there is none. */
 static char *last_word(char *line) {
@@ -159,9 +159,9 @@ int tune_list(compute_context *context, const compute_device *device) {
 
 /* ---- --costs ------------------------------------------------------------------------------- */
 
-/* The figures by which plans are placed. */
+/* The figures used for placing plans. */
 
-/* Enough for every kind of kernel to be compiled, even where that is slow. */
+/* Enough to compile every kind of kernel, even where that is slow. */
 static const double ALL_OF_IT = 10;
 
 static void print_rate(const char *name, double per_second, const char *unit) {
@@ -183,7 +183,7 @@ static void print_costs(const compute_device_info *info, const compute_device_co
   printf("  %s: %s", info->name, source[costs->source]);
   if (costs->measure_seconds > 0) printf(" in %.2f s", costs->measure_seconds);
   if (costs->source != COMPUTE_COSTS_GUESSED && costs->guessed > 0)
-    printf(", %u kinds guessed from the rest", costs->guessed);
+    printf(", %u kinds estimated from the rest", costs->guessed);
   printf("\n");
   print_time("launch", costs->launch_seconds);
   print_time("launch and wait", costs->wait_seconds);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Problems of FIT: spots near the middle of ROIs, and what is wanted of most fits. SPOTS has none.
+/* Problems of FIT: spots near the middle of ROIs, with the default outputs. SPOTS has none.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -44,7 +44,7 @@ static void build_fit(tune_problem *p, const problem_row *row) {
   p->output_elements = (uint64_t)(row->a * columns);
 }
 
-/* A spot near the middle of each ROI, and noise as light has it. */
+/* A spot near the middle of each ROI, with shot noise. */
 static void fill_spots(const tune_problem *problem, uint32_t input, void *data) {
   (void)input;
   const compute_fit_problem *p = &compute_fit_of(&problem->descriptor)->problem;
@@ -67,8 +67,8 @@ static void fill_spots(const tune_problem *problem, uint32_t input, void *data) 
   }
 }
 
-/* Two solvers end within a small part of a standard deviation of each other; the deviations are as
- * good as the parameters that they belong to. */
+/* Two solvers agree within a small fraction of a standard deviation; the deviations are as accurate
+ * as their parameters. */
 static bool check_fits(const tune_problem *problem, const void *given, const void *wanted,
                        char *reason, size_t reason_bytes) {
   const float *got = given, *expected = wanted;

@@ -42,7 +42,7 @@ static void build_gemm(tune_problem *p, const problem_row *row) {
   problem_set_output(p, row->dtype, result + skip);
 }
 
-/* The errors of k roundings add up like a random walk over sums that grow like one. */
+/* The errors of k roundings accumulate like a random walk, over sums that grow like one. */
 static problem_tolerance gemm_tolerance(const compute_kernel_descriptor *d, double epsilon) {
   return (problem_tolerance){.absolute = 8 * epsilon * (double)compute_gemm_of(d)->k};
 }
@@ -151,3 +151,8 @@ static problem_tolerance attention_tolerance(const compute_kernel_descriptor *d,
 
 const problem_kind problem_kind_attention = {
     .rows = attention_rows, .build = build_attention, .tolerance = attention_tolerance};
+
+/* ---- RECURRENT ----------------------------------------------------------------------------- */
+
+/* None: its kernel has no parameters. */
+const problem_kind problem_kind_recurrent = {0};

@@ -105,8 +105,8 @@ const evaluation_kind evaluation_kind_scatter = {
 
 /* ---- Without a plain evaluation -------------------------------------------------------------- */
 
-/* Solvers may take different paths to the same result, so there is no bound for rounding that an
- * element could be held against. */
+/* Solvers may take different paths to the same result, so there is no rounding bound for an
+ * element. */
 const evaluation_kind evaluation_kind_fit = {0};
 
 /* Every position depends on the order of all elements of a row. */
@@ -115,5 +115,5 @@ const evaluation_kind evaluation_kind_top_k = {0};
 /* Every element depends on the noise of its whole frame. */
 const evaluation_kind evaluation_kind_spots = {0};
 
-/* What is right, only the caller's function knows. */
+/* Only the caller's function defines the result. */
 const evaluation_kind evaluation_kind_call = {0};

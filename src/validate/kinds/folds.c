@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "kernel/kernel.h"
+#include "type/dtype.h"
 #include "validate/evaluate.h"
 
 /* ---- REDUCE -------------------------------------------------------------------------------- */
@@ -22,13 +23,14 @@ static bool accumulates(compute_combine combine) {
   return combine == COMPUTE_COMBINE_SUM || combine == COMPUTE_COMBINE_PROD;
 }
 
-/* What a fold has seen so far. */
+/* The state of a reduction. */
 typedef struct folded {
   number best; /* of the extrema */
   int64_t at;
   double sum, magnitude, error;
   double relative;   /* of a product */
-  double rise, fall; /* binary exponents, summed apart: how far a product may go on its way */
+  double rise, fall; /* binary exponents, summed separately: the range of a product's partial
+                      * results */
   int64_t integer;
   bool vague, exact;
 } folded;
@@ -151,7 +153,7 @@ const evaluation_kind evaluation_kind_reduce = {
 
 /* Softmax, its logarithm, and normalisation of a row at a time. */
 
-/* What all elements of a row share. */
+/* The shared values of a row. */
 typedef struct whole_row {
   double peak, peak_error;  /* softmax */
   double log_sum, relative; /* of the sum of exponentials; its relative error */
@@ -277,17 +279,20 @@ const evaluation_kind evaluation_kind_row = {.evaluate = row, .cut = row_cut};
 
 /* ---- WINDOW -------------------------------------------------------------------------------- */
 
-/* What is summed are elements of memory, which are exact; a maximum and the place of the first one
- * are exact, too. */
+/* The summed elements come from memory and are exact; a maximum and its first position are exact,
+ * too. */
 typedef struct sum {
   double real, magnitude;
   int64_t terms;
 } sum;
 
-static double element(const view *v, int64_t n, int64_t c, int64_t h, int64_t w) {
+static number load_element(const view *v, int64_t n, int64_t c, int64_t h, int64_t w) {
   return number_load(v->dtype, view_at(v, n * v->stride[0] + c * v->stride[1] + h * v->stride[2] +
-                                              w * v->stride[3]))
-      .real;
+                                              w * v->stride[3]));
+}
+
+static double element(const view *v, int64_t n, int64_t c, int64_t h, int64_t w) {
+  return load_element(v, n, c, h, w).real;
 }
 
 static void add_term(sum *s, double term) {
@@ -304,14 +309,14 @@ static int64_t place(const compute_window_attributes *w, int axis, int64_t resul
   return result * w->stride[axis] + step * w->dilation[axis] - w->padding[axis];
 }
 
-/* What the average of window (p, q) divides by. */
+/* The divisor of the average of window (p, q). */
 static double divisor_of(const compute_window_attributes *w, const int64_t *result) {
   double count = 1;
   for (int axis = 0; axis < 2; axis++) {
     int64_t along = 0;
     for (int64_t i = 0; i < w->size[axis]; i++) {
       const int64_t at = place(w, axis, result[axis], i);
-      along += w->count_padding ? at < w->data_size[axis] + w->padding[axis]
+      along += w->count_padding ? at < w->data_size[axis] + w->padding[axis] + w->padding_more[axis]
                                 : inside(at, w->data_size[axis]);
     }
     count *= (double)along;
@@ -319,17 +324,20 @@ static double divisor_of(const compute_window_attributes *w, const int64_t *resu
   return count;
 }
 
-/* The largest element of window (p, q) and where it first is; false if it has none. */
+/* The largest element of window (p, q) and its first position; false if the window is empty. */
 static bool find_largest(const evaluation *e, int64_t n, int64_t c, const int64_t *result,
-                         double *best, int64_t *where) {
+                         number *best, int64_t *where) {
   const compute_window_attributes *w = compute_window_of(e->d);
+  const bool real = number_is_float(e->d->accumulate);
   bool found = false;
   for (int64_t i = 0; i < w->size[0] * w->size[1]; i++) {
     const int64_t h = place(w, 0, result[0], i / w->size[1]);
     const int64_t v = place(w, 1, result[1], i % w->size[1]);
     if (!inside(h, w->data_size[0]) || !inside(v, w->data_size[1])) continue;
-    const double value = element(&e->input[0], n, c, h, v);
-    if (found && !(value > *best || (isnan(value) && !isnan(*best)))) continue;
+    const number value = load_element(&e->input[0], n, c, h, v);
+    const bool more = real ? value.real > best->real || (isnan(value.real) && !isnan(best->real))
+                           : value.integer > best->integer;
+    if (found && !more) continue;
     found = true;
     *best = value;
     where[0] = h;
@@ -347,7 +355,7 @@ static void add_window(const evaluation *e, const int64_t *y, sum *s) {
   }
 }
 
-/* The result whose window has data place `at` as its element number `step`, or −1. */
+/* The result whose window has data position `at` as its element number `step`, or −1. */
 static int64_t window_over(const compute_window_attributes *w, int axis, int64_t at, int64_t step) {
   const int64_t steps = at + w->padding[axis] - step * w->dilation[axis];
   if (steps < 0 || steps % w->stride[axis] != 0) return -1;
@@ -360,7 +368,7 @@ static void add_gradients(const evaluation *e, const int64_t *x, sum *s) {
   for (int64_t i = 0; i < w->size[0] * w->size[1]; i++) {
     const int64_t result[2] = {window_over(w, 0, x[2], i / w->size[1]),
                                window_over(w, 1, x[3], i % w->size[1])};
-    double best;
+    number best;
     int64_t where[2];
     if (result[0] < 0 || result[1] < 0) continue;
     if (max && (!find_largest(e, x[0], x[1], result, &best, where) || where[0] != x[2] ||
@@ -379,11 +387,17 @@ static number window_value(const evaluation *e, const int64_t *coordinate) {
     add_gradients(e, coordinate, &s);
     return number_sum(type, s.real, s.magnitude, 0, (double)s.terms, true);
   }
-  if (w->operation == COMPUTE_WINDOW_MAX) {
-    double best = -(double)INFINITY;
+  if (w->operation != COMPUTE_WINDOW_AVERAGE) {
+    number best = {.real = -(double)INFINITY};
+    uint64_t most;
+    if (dtype_is_integer(e->d->inputs[0].dtype))
+      dtype_limits(e->d->inputs[0].dtype, &best.integer, &most);
     int64_t where[2];
-    find_largest(e, coordinate[0], coordinate[1], &coordinate[2], &best, where);
-    return (number){.real = best};
+    const bool found = find_largest(e, coordinate[0], coordinate[1], &coordinate[2], &best, where);
+    if (w->operation == COMPUTE_WINDOW_MAX) return best;
+    const int64_t plane = coordinate[0] * e->d->size[1] + coordinate[1];
+    const int64_t at = (plane * w->data_size[0] + where[0]) * w->data_size[1] + where[1];
+    return (number){.integer = found ? at : -1};
   }
   add_window(e, coordinate, &s);
   if (s.terms == 0) return (number){.real = 0};
@@ -399,7 +413,7 @@ static bool window(const evaluation *e, int64_t unit, workspace *w) {
   return true;
 }
 
-/* The gradient of a maximum looks through every window that an element is part of. */
+/* The gradient of a maximum searches every window that contains the element. */
 static uint64_t window_work(const compute_kernel_descriptor *d, uint64_t program) {
   const compute_window_attributes *w = compute_window_of(d);
   const uint64_t elements = (uint64_t)evaluate_count(w->size, 0, 2);
@@ -407,7 +421,12 @@ static uint64_t window_work(const compute_kernel_descriptor *d, uint64_t program
   return program + 8 * (looks ? elements * elements : elements);
 }
 
-const evaluation_kind evaluation_kind_window = {.evaluate = window, .work = window_work};
+static compute_dtype window_type(const compute_kernel_descriptor *d) {
+  return compute_window_of(d)->operation == COMPUTE_WINDOW_ARGMAX ? COMPUTE_I64 : d->accumulate;
+}
+
+const evaluation_kind evaluation_kind_window = {
+    .evaluate = window, .work = window_work, .type = window_type};
 
 /* ---- SCAN ---------------------------------------------------------------------------------- */
 

@@ -7,13 +7,13 @@
 #include "type/dtype.h"
 #include "validate/evaluate.h"
 
-/* Winograd's minimal filtering sums transformed patches, whose rounding follows the largest
+/* Winograd's minimal filtering sums transformed patches, whose rounding depends on the largest
  * elements of a patch. With 4 × 4 results per tile and channels of equal weight it comes to some 10
  * … 100 × 2⁻²⁴ of the sum over channels of (largest element of the patch) · (sum of the filter's
- * magnitudes); where one channel outweighs all others it comes to 200. */
+ * magnitudes); if one channel dominates, it is about 200. */
 #define WINOGRAD 0x1p-15
 
-/* One sum of products under way. */
+/* One sum of products in progress. */
 typedef struct sum {
   double real, magnitude;
   double wide; /* as magnitude, with the largest element of a patch in each product: Winograd */
@@ -54,8 +54,8 @@ static number finish(const compute_kernel_descriptor *d, compute_precision preci
   const double factors = coarse ? 0x1p-9 * s->magnitude : 0;
   number n = number_sum(d->accumulate, s->real, s->magnitude, factors + WINOGRAD * s->wide,
                         (double)s->terms, true);
-  /* Results of nothing but padding are computed from a patch, too, and what is not finite, or would
-   * not be with the filtering's factors, spreads to all results of its tile. */
+  /* Results of only padding are computed from a patch, too, and values that are not finite, or
+   * overflow in the transforms, spread to all results of their tile. */
   if (s->terms == 0) n.error = WINOGRAD * s->wide;
   if (!(s->wide <= (double)FLT_MAX * 0x1p-10)) n.error = (double)INFINITY;
   return n;
@@ -124,7 +124,7 @@ static void forward(const evaluation *e, const int64_t *y, sum *s) {
       }
 }
 
-/* Where the forward convolution put an element of the data: the result's place, or -1. */
+/* The result to which the forward convolution maps an element of the data, or -1. */
 static int64_t result_place(const compute_conv_attributes *c, int axis, int64_t data, int64_t tap) {
   const int64_t steps = data + c->padding[axis] - tap * c->dilation[axis];
   if (steps < 0 || steps % c->stride[axis] != 0) return -1;
@@ -236,3 +236,8 @@ const evaluation_kind evaluation_kind_conv = {.evaluate = conv, .work = conv_wor
 
 /* None: every element depends on all keys, in an order of sums that is the device's. */
 const evaluation_kind evaluation_kind_attention = {0};
+
+/* ---- Recurrences --------------------------------------------------------------------------- */
+
+/* None: every element depends on all steps before it, whose roundings it amplifies or forgets. */
+const evaluation_kind evaluation_kind_recurrent = {0};

@@ -75,15 +75,18 @@ typedef struct operand_form {
   const char *name; /* with the mode, for messages */
   operand_kind first;
   bool mixed;
+  bool frozen; /* of parameters: compute_tensor_freeze */
 } operand_form;
 
 static const operand_form forms[] = {
-    {"inputs", KIND_INPUT, false},
-    {"parameters", KIND_PARAMETER, false},
-    {"constants", KIND_CONSTANT, false},
-    {"a constant first", KIND_CONSTANT, true},
-    {"a parameter first", KIND_PARAMETER, true},
-    {"an input first", KIND_INPUT, true},
+    {"inputs", KIND_INPUT, false, false},
+    {"parameters", KIND_PARAMETER, false, false},
+    {"constants", KIND_CONSTANT, false, false},
+    {"a constant first", KIND_CONSTANT, true, false},
+    {"a parameter first", KIND_PARAMETER, true, false},
+    {"an input first", KIND_INPUT, true, false},
+    {"frozen parameters", KIND_PARAMETER, false, true},
+    {"an input first, then a frozen parameter", KIND_INPUT, true, true},
 };
 
 enum { FORM_COUNT = sizeof forms / sizeof *forms };
@@ -156,6 +159,7 @@ static compute_node build_operand(running_sample *run, size_t i) {
   switch (kind_of(run, i)) {
   case KIND_PARAMETER:
     run->parameters[i] = guard_operand(run, i);
+    if (run->form->frozen) compute_tensor_freeze(run->parameters[i].view);
     return compute_parameter(run->graph, run->parameters[i].view);
   case KIND_CONSTANT:
     return compute_constant(run->graph, operand->dtype, operand->shape, run->values[i].data);

@@ -6,6 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/reference/recurrent_reference.h"
+#include "type/dtype.h"
+
 /* ---- Places -------------------------------------------------------------------------------- */
 
 static int64_t at4(const evaluate_value *v, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -74,24 +77,32 @@ typedef struct window {
   int64_t row[1024], column[1024], count, largest, divisor;
 } window;
 
+/* As an extremum: a NaN beats everything that is none, and the first is kept. */
+static bool beats(const evaluate_value *x, int64_t candidate, int64_t best) {
+  if (x->integer) return x->integer[candidate] > x->integer[best];
+  return !isnan(x->real[best]) && (isnan(x->real[candidate]) || x->real[candidate] > x->real[best]);
+}
+
+static bool is_counted(const compute_window_attributes *g, int i, int64_t at) {
+  return at < g->data_size[i] + g->padding[i] + g->padding_more[i];
+}
+
 static window look_at(const compute_window_attributes *g, const evaluate_value *data, int64_t n,
                       int64_t c, int64_t p, int64_t q) {
   window w = {.largest = -1};
   for (int64_t i = 0; i < g->size[0] * g->size[1]; i++) {
     const int64_t h = p * g->stride[0] - g->padding[0] + i / g->size[1] * g->dilation[0];
     const int64_t v = q * g->stride[1] - g->padding[1] + i % g->size[1] * g->dilation[1];
-    if (h < g->data_size[0] + g->padding[0] && v < g->data_size[1] + g->padding[1] &&
-        g->count_padding)
-      w.divisor++;
+    if (g->count_padding && is_counted(g, 0, h) && is_counted(g, 1, v)) w.divisor++;
     if (h < 0 || v < 0 || h >= g->data_size[0] || v >= g->data_size[1]) continue;
     if (!g->count_padding) w.divisor++;
     w.row[w.count] = h;
     w.column[w.count] = v;
     if (data) {
-      const double value = data->real[at4(data, n, c, h, v)];
-      const double best =
-          w.largest < 0 ? 0 : data->real[at4(data, n, c, w.row[w.largest], w.column[w.largest])];
-      if (w.largest < 0 || (!isnan(best) && (isnan(value) || value > best))) w.largest = w.count;
+      const int64_t here = at4(data, n, c, h, v);
+      if (w.largest < 0 ||
+          beats(data, here, at4(data, n, c, w.row[w.largest], w.column[w.largest])))
+        w.largest = w.count;
     }
     w.count++;
   }
@@ -100,7 +111,8 @@ static window look_at(const compute_window_attributes *g, const evaluate_value *
 
 static void evaluate_window(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
   const compute_window_attributes *g = node->constant;
-  const bool max = node->op == OP_max_pool2d || node->op == OP_max_pool2d_by_data;
+  const bool place = node->op == OP_argmax_pool2d;
+  const bool max = place || node->op == OP_max_pool2d || node->op == OP_max_pool2d_by_data;
   const bool back = node->op == OP_max_pool2d_by_data || node->op == OP_average_pool2d_by_data;
   const evaluate_value *data = max || !back ? x[0] : NULL;
   const evaluate_value *gradient = back ? x[max ? 1 : 0] : NULL;
@@ -112,11 +124,20 @@ static void evaluate_window(const graph_node *node, evaluate_value *const *x, ev
     const int64_t c = i / (rows * columns) % channels, n = i / (rows * columns * channels);
     const window w = look_at(g, data, n, c, p, q);
     double sum = 0;
-    if (max && !back) y->real[i] = -INFINITY;
+    if (place)
+      y->integer[i] = -1;
+    else if (max && !back && y->real)
+      y->real[i] = -INFINITY;
+    else if (max && !back)
+      dtype_limits(y->dtype, &y->integer[i], &(uint64_t){0});
     if (max && w.count > 0) {
       const int64_t best = at4(data, n, c, w.row[w.largest], w.column[w.largest]);
       if (back)
         y->real[best] += gradient->real[i];
+      else if (place)
+        y->integer[i] = best;
+      else if (y->integer)
+        y->integer[i] = data->integer[best];
       else
         y->real[i] = data->real[best];
     }
@@ -272,6 +293,42 @@ static void evaluate_attention(const graph_node *node, evaluate_value *const *x,
     attend(node, x, i / queries, i % queries, y->real + i * columns);
 }
 
+/* ---- Recurrent layers ----------------------------------------------------------------------- */
+
+typedef struct layer {
+  const graph_node *node;
+  evaluate_value *const *x;
+  evaluate_value *y;
+} layer;
+
+static double layer_read(void *user, recurrent_operand operand, int64_t i, int64_t j, int64_t k) {
+  const layer *l = user;
+  const evaluate_value *v = l->x[recurrent_input(l->node->constant, operand)];
+  const int32_t rank = v->shape.rank;
+  const int64_t columns = v->shape.size[rank - 1], rows = rank > 1 ? v->shape.size[rank - 2] : 1;
+  const int64_t at = (i * rows + j) * columns + k;
+  return v->real ? v->real[at] : (double)v->integer[at];
+}
+
+static void layer_write(void *user, int64_t row, int64_t sequence, int64_t unit, double value) {
+  const layer *l = user;
+  const int64_t *size = l->y->shape.size;
+  l->y->real[(row * size[1] + sequence) * size[2] + unit] = value;
+}
+
+static bool evaluate_recurrent(const graph_node *node, evaluate_value *const *x,
+                               evaluate_value *y) {
+  layer l = {node, x, y};
+  const recurrent_problem problem = {.a = node->constant,
+                                     .steps = x[0]->shape.size[0],
+                                     .batch = y->shape.size[1],
+                                     .hidden = y->shape.size[2],
+                                     .read = layer_read,
+                                     .write = layer_write,
+                                     .user = &l};
+  return recurrent_reference(&problem);
+}
+
 /* ---- All of them --------------------------------------------------------------------------- */
 
 bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
@@ -281,6 +338,7 @@ bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate
   case OP_conv2d_by_filter: evaluate_convolution(node, x, y); return true;
   case OP_max_pool2d:
   case OP_max_pool2d_by_data:
+  case OP_argmax_pool2d:
   case OP_average_pool2d:
   case OP_average_pool2d_by_data: evaluate_window(node, x, y); return true;
   case OP_cumulative_sum: evaluate_running(node, x[0], y); return true;
@@ -294,6 +352,7 @@ bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate
       memcpy(y->integer, x[1]->integer, (size_t)y->count * sizeof *y->integer);
     return true;
   case OP_scaled_attention: evaluate_attention(node, x, y); return true;
+  case OP_recurrent: return evaluate_recurrent(node, x, y);
   default: return false;
   }
 }

@@ -386,6 +386,7 @@ static bool run(reference *r) {
   case COMPUTE_KERNEL_TOP_K:
   case COMPUTE_KERNEL_SORT:
   case COMPUTE_KERNEL_ATTENTION:
+  case COMPUTE_KERNEL_RECURRENT:
     return network_reference(r->d, (const void *const *)r->operands, store_network, r);
   case COMPUTE_KERNEL_SPOTS: return spots_reference(r->d, r->operands);
   case COMPUTE_KERNEL_CALL: return false; /* what it is, its function says */

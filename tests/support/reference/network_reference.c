@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kernel/kernel.h"
+#include "support/reference/recurrent_reference.h"
 #include "type/dtype.h"
 
 typedef struct reference {
@@ -44,39 +45,56 @@ static bool find_point(const reference *r, int64_t position, int32_t rank, int64
 /* One window. */
 typedef struct view {
   double sum, largest;
+  int64_t whole;                        /* the largest of integers */
   int64_t inside, counted, row, column; /* the place of the largest; −1 */
 } view;
 
+static bool is_counted(const compute_window_attributes *w, int i, int64_t at) {
+  return at < w->data_size[i] + w->padding[i] + w->padding_more[i];
+}
+
 static view look(const reference *r, const int64_t plane[2], int64_t p, int64_t q, bool data) {
   const compute_window_attributes *w = compute_window_of(r->d);
-  view v = {.largest = -INFINITY, .row = -1, .column = -1};
+  const bool real = dtype_is_float(r->d->accumulate);
+  view v = {.largest = -INFINITY,
+            .row = -1,
+            .column = -1};
+  uint64_t most;
+  if (!real) dtype_limits(r->d->inputs[0].dtype, &v.whole, &most);
   for (int64_t i = 0; i < w->size[0]; i++)
     for (int64_t j = 0; j < w->size[1]; j++) {
       const int64_t row = p * w->stride[0] - w->padding[0] + i * w->dilation[0];
       const int64_t column = q * w->stride[1] - w->padding[1] + j * w->dilation[1];
-      if (row < w->data_size[0] + w->padding[0] && column < w->data_size[1] + w->padding[1] &&
-          w->count_padding)
-        v.counted++;
+      if (w->count_padding && is_counted(w, 0, row) && is_counted(w, 1, column)) v.counted++;
       if (row < 0 || row >= w->data_size[0] || column < 0 || column >= w->data_size[1]) continue;
       if (!w->count_padding) v.counted++;
       v.inside++;
       if (!data) continue;
-      const double x =
-          load(r, 0, offset(r, 0, (int64_t[]){plane[0], plane[1], row, column}, 4)).real;
+      const sample_element loaded =
+          load(r, 0, offset(r, 0, (int64_t[]){plane[0], plane[1], row, column}, 4));
+      const double x = loaded.real;
+      const bool more =
+          real ? x > v.largest || (isnan(x) && !isnan(v.largest)) : loaded.whole > v.whole;
       v.sum += x;
-      if (v.row >= 0 && !(x > v.largest) && !(isnan(x) && !isnan(v.largest))) continue;
+      if (v.row >= 0 && !more) continue;
       v.largest = x;
+      v.whole = loaded.whole;
       v.row = row;
       v.column = column;
     }
   return v;
 }
 
-static double pool(const reference *r, const int64_t *point) {
+static sample_element pool(const reference *r, const int64_t *point) {
   const compute_window_attributes *w = compute_window_of(r->d);
   const view v = look(r, point, point[2], point[3], true);
-  if (w->operation == COMPUTE_WINDOW_MAX) return v.largest;
-  return v.counted > 0 ? v.sum / (double)v.counted : 0;
+  if (w->operation == COMPUTE_WINDOW_MAX)
+    return (sample_element){.real = v.largest, .whole = v.whole};
+  if (w->operation == COMPUTE_WINDOW_AVERAGE)
+    return (sample_element){.real = v.counted > 0 ? v.sum / (double)v.counted : 0};
+  if (v.row < 0) return (sample_element){.whole = -1};
+  const int64_t plane = point[0] * r->d->size[1] + point[1];
+  return (sample_element){.whole = (plane * w->data_size[0] + v.row) * w->data_size[1] + v.column};
 }
 
 static bool reaches(const compute_window_attributes *w, int i, int64_t window, int64_t place) {
@@ -103,8 +121,9 @@ static double pool_gradient(const reference *r, const int64_t *point) {
 static void windows(const reference *r) {
   int64_t point[COMPUTE_MAX_RANK];
   for (int64_t e = 0; find_point(r, e, 4, point); e++) {
-    sample_element value = {.real = compute_window_of(r->d)->by_data ? pool_gradient(r, point)
-                                                                     : pool(r, point)};
+    const sample_element value = compute_window_of(r->d)->by_data
+                                     ? (sample_element){.real = pool_gradient(r, point)}
+                                     : pool(r, point);
     for (uint32_t k = 0; k < r->d->output_count; k++) {
       const sample_element stored =
           sample_epilogue_element(r->d, r->operands, kernel_operands_own(r->d), value, k, point);
@@ -289,6 +308,34 @@ static bool attention(const reference *r) {
   return true;
 }
 
+/* ---- RECURRENT ----------------------------------------------------------------------------- */
+
+static double recurrent_read(void *user, recurrent_operand operand, int64_t i, int64_t j,
+                             int64_t k) {
+  const reference *r = user;
+  const uint32_t input = (uint32_t)recurrent_input(compute_recurrent_of(r->d), operand);
+  const sample_element value = load(r, input, offset(r, input, (int64_t[]){i, j, k}, 3));
+  return dtype_is_float(r->d->inputs[input].dtype) ? value.real : (double)value.whole;
+}
+
+static void recurrent_write(void *user, int64_t row, int64_t sequence, int64_t unit, double real) {
+  const reference *r = user;
+  const sample_element value = {.real = real};
+  r->store(r->user, 0, (int64_t[]){row, sequence, unit}, &value);
+}
+
+static bool recurrent(const reference *r) {
+  const compute_recurrent_attributes *a = compute_recurrent_of(r->d);
+  const recurrent_problem problem = {.a = a,
+                                     .steps = r->d->size[0] - compute_recurrent_states(a->cell),
+                                     .batch = r->d->size[1],
+                                     .hidden = r->d->size[2],
+                                     .read = recurrent_read,
+                                     .write = recurrent_write,
+                                     .user = (void *)r};
+  return recurrent_reference(&problem);
+}
+
 bool network_reference(const compute_kernel_descriptor *d, const void *const *operands,
                        network_store store, void *user) {
   const reference r = {d, operands, store, user};
@@ -298,6 +345,7 @@ bool network_reference(const compute_kernel_descriptor *d, const void *const *op
   case COMPUTE_KERNEL_TOP_K: return top_k(&r);
   case COMPUTE_KERNEL_SORT: return sort(&r);
   case COMPUTE_KERNEL_ATTENTION: return attention(&r);
+  case COMPUTE_KERNEL_RECURRENT: return recurrent(&r);
   default: return false;
   }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* WINDOW, SCAN, TOP_K, SORT and ATTENTION by their definitions in compute/backend.h: plain loops in
- * double, or in integers that wrap. */
+/* WINDOW, SCAN, TOP_K, SORT, ATTENTION and RECURRENT by their definitions in compute/backend.h:
+ * plain loops in double, or in integers that wrap. */
 #ifndef SUPPORT_NETWORK_REFERENCE_H
 #define SUPPORT_NETWORK_REFERENCE_H
 

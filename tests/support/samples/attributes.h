@@ -17,6 +17,7 @@ typedef union any_attributes {
   compute_top_k_attributes top_k;
   compute_attention_attributes attention;
   compute_sort_attributes sort;
+  compute_recurrent_attributes recurrent;
   compute_spots_attributes spots;
   compute_call_attributes call;
 } any_attributes;

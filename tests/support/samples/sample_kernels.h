@@ -76,7 +76,8 @@ void sample_copies(sample_visitor visit, void *user);
 void sample_folds(sample_visitor visit, void *user); /* REDUCE and ROW */
 void sample_products(sample_visitor visit, void *user);
 void sample_indexed(sample_visitor visit, void *user);
-void sample_networks(sample_visitor visit, void *user); /* WINDOW, SCAN, TOP_K, ATTENTION */
+void sample_networks(sample_visitor visit, void *user); /* WINDOW, SCAN, TOP_K, ATTENTION,
+                                                         * RECURRENT */
 void sample_sorts(sample_visitor visit, void *user);
 void sample_spots(sample_visitor visit, void *user);
 void sample_every_instruction(sample_visitor visit, void *user); /* with every type, one by one */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of WINDOW, SCAN, TOP_K and ATTENTION. */
+/* Samples of WINDOW, SCAN, TOP_K, ATTENTION and RECURRENT. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,24 +51,28 @@ static void lay_out_all(sample_kernel *s, lie how) {
 typedef struct window_shape {
   int64_t n, c, data[2], size[2], stride[2], dilation[2], padding[2];
   int64_t more; /* results in both directions than fit */
+  int64_t padding_more[2];
 } window_shape;
 
 static const window_shape windows[] = {
-    {2, 3, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0},
-    {2, 3, {7, 10}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, 1},
-    {2, 2, {11, 13}, {3, 2}, {1, 2}, {2, 3}, {2, 1}, 0},
-    {2, 2, {4, 5}, {5, 7}, {3, 1}, {1, 1}, {5, 7}, 0},
-    {3, 5, {5, 6}, {5, 6}, {1, 1}, {1, 1}, {0, 0}, 0},
-    {2, 2, {6, 7}, {4, 3}, {1, 1}, {1, 1}, {0, 2}, 3},
-    {2, 67, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
-    {2, 2, {2, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, 0},
-    {2, 2, {0, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, 0},
-    {0, 2, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, 0},
+    {2, 3, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0, {0, 0}},
+    {2, 3, {7, 10}, {2, 2}, {2, 2}, {1, 1}, {0, 0}, 1, {0, 0}},
+    {2, 2, {11, 13}, {3, 2}, {1, 2}, {2, 3}, {2, 1}, 0, {0, 0}},
+    {2, 2, {4, 5}, {5, 7}, {3, 1}, {1, 1}, {5, 7}, 0, {0, 0}},
+    {3, 5, {5, 6}, {5, 6}, {1, 1}, {1, 1}, {0, 0}, 0, {0, 0}},
+    {2, 2, {6, 7}, {4, 3}, {1, 1}, {1, 1}, {0, 2}, 3, {0, 0}},
+    {2, 67, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, {0, 0}},
+    {2, 2, {2, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, 0, {0, 0}},
+    {2, 2, {0, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, 0, {0, 0}},
+    {0, 2, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 1}, 0, {0, 0}},
+    {2, 3, {6, 9}, {3, 4}, {2, 1}, {1, 2}, {1, 6}, 0, {1, -5}},
+    {2, 3, {5, 5}, {3, 3}, {1, 2}, {1, 1}, {0, 2}, 1, {2, -2}},
 };
 enum { WINDOWS = sizeof windows / sizeof *windows };
 
 static int64_t result_size(const window_shape *w, int i) {
-  const int64_t room = w->data[i] + 2 * w->padding[i] - w->dilation[i] * (w->size[i] - 1) - 1;
+  const int64_t room =
+      w->data[i] + 2 * w->padding[i] + w->padding_more[i] - w->dilation[i] * (w->size[i] - 1) - 1;
   return (room < 0 ? 0 : room / w->stride[i] + 1) + w->more;
 }
 
@@ -82,16 +86,17 @@ typedef struct window_sample {
 } window_sample;
 
 static void begin_window(sample_kernel *s, const window_sample *w) {
+  static const char *const names[] = {"max", "average", "argmax"};
   const window_shape *shape = w->shape;
   const int64_t results[2] = {result_size(shape, 0), result_size(shape, 1)};
   const int64_t *plane = w->by_data ? shape->data : results;
   sample_begin(s, COMPUTE_KERNEL_WINDOW, COMPUTE_SHAPE(shape->n, shape->c, plane[0], plane[1]),
-               "window %s%s%s %lldx%lldx%lldx%lld %lldx%lld /%lld %s %s%s",
-               w->operation == COMPUTE_WINDOW_MAX ? "max" : "average", w->by_data ? " by data" : "",
-               w->count_padding ? " with padding" : "", (long long)shape->n, (long long)shape->c,
-               (long long)shape->data[0], (long long)shape->data[1], (long long)shape->size[0],
-               (long long)shape->size[1], (long long)shape->stride[0], compute_dtype_name(w->dtype),
-               lie_names[w->how], w->ending ? " + bias" : "");
+               "window %s%s%s %lldx%lldx%lldx%lld %lldx%lld /%lld %s %s%s", names[w->operation],
+               w->by_data ? " by data" : "", w->count_padding ? " with padding" : "",
+               (long long)shape->n, (long long)shape->c, (long long)shape->data[0],
+               (long long)shape->data[1], (long long)shape->size[0], (long long)shape->size[1],
+               (long long)shape->stride[0], compute_dtype_name(w->dtype), lie_names[w->how],
+               w->ending ? " + bias" : "");
   compute_window_attributes *made = &s->attributes.window;
   made->operation = w->operation;
   made->by_data = w->by_data;
@@ -103,13 +108,14 @@ static void begin_window(sample_kernel *s, const window_sample *w) {
     made->stride[i] = shape->stride[i];
     made->dilation[i] = shape->dilation[i];
     made->padding[i] = shape->padding[i];
+    made->padding_more[i] = shape->padding_more[i];
   }
   s->descriptor.accumulate = dtype_compute_type(w->dtype);
   s->tolerance = tolerance_of(w->dtype);
 }
 
 static void end_window(sample_kernel *s, compute_dtype dtype) {
-  const compute_dtype type = s->descriptor.accumulate;
+  const compute_dtype type = dtype_compute_type(dtype);
   program_builder *e = &s->epilogue;
   const uint16_t fold = program_load(e, type, 0);
   const uint16_t added = program_apply(e, COMPUTE_I_ADD, type, fold, program_load(e, type, 1), 0);
@@ -128,12 +134,13 @@ static void sample_window(const window_sample *w, sample_visitor visit, void *us
   begin_window(&s, w);
   s.large = w->shape->n > 10000;
   s.whole = maxima;
-  s.special = w->operation == COMPUTE_WINDOW_MAX && !w->ending && w->how == LIES_DENSE;
+  s.special = w->operation != COMPUTE_WINDOW_AVERAGE && !w->ending && w->how == LIES_DENSE;
   sample_input(&s, w->dtype, 0);
   if (maxima) sample_input(&s, w->dtype, 0);
-  sample_output(&s, w->dtype, 0);
+  const compute_dtype result = w->operation == COMPUTE_WINDOW_ARGMAX ? COMPUTE_I64 : w->dtype;
+  sample_output(&s, result, 0);
   lay_out_all(&s, w->how);
-  if (w->ending) end_window(&s, w->dtype);
+  if (w->ending) end_window(&s, result);
   if (maxima && w->dtype == COMPUTE_F32 && w->how == LIES_DENSE && !w->ending) {
     sample_tuning(&s)->variant = 1;
     *sample_tuning(&s) = (compute_tuning){.variant = 2, .group_x = 32};
@@ -142,12 +149,17 @@ static void sample_window(const window_sample *w, sample_visitor visit, void *us
 }
 
 static void sample_windows(sample_visitor visit, void *user) {
-  static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16};
-  static const window_shape large = {20011, 64, {112, 113}, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0};
-  for (int way = 0; way < 6; way++) {
-    window_sample w = {.operation = way < 2 ? COMPUTE_WINDOW_MAX : COMPUTE_WINDOW_AVERAGE,
+  static const compute_dtype dtypes[] = {COMPUTE_F64, COMPUTE_F16, COMPUTE_BF16,
+                                         COMPUTE_I8,  COMPUTE_U32, COMPUTE_I32};
+  static const window_shape large = {20011,  64,     {112, 113}, {3, 3}, {2, 1},
+                                     {1, 1}, {1, 1}, 0,          {0, 0}};
+  for (int way = 0; way < 7; way++) {
+    const bool real = way > 0 && way < 6; /* only */
+    window_sample w = {.operation = way < 2   ? COMPUTE_WINDOW_MAX
+                                    : way < 6 ? COMPUTE_WINDOW_AVERAGE
+                                              : COMPUTE_WINDOW_ARGMAX,
                        .by_data = way % 2 == 1,
-                       .count_padding = way > 3,
+                       .count_padding = way == 4 || way == 5,
                        .dtype = COMPUTE_F32};
     for (int i = 0; i < WINDOWS; i++) {
       w.shape = &windows[i];
@@ -160,7 +172,7 @@ static void sample_windows(sample_visitor visit, void *user) {
       w.how = (lie)how;
       sample_window(&w, visit, user);
     }
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    for (size_t i = 0; i < (real ? 3 : sizeof dtypes / sizeof *dtypes); i++) {
       w.shape = &windows[i % 2];
       w.dtype = dtypes[i];
       w.how = i == 1 ? LIES_LAST : LIES_DENSE;
@@ -382,9 +394,97 @@ static void sample_attentions(sample_visitor visit, void *user) {
     sample_attention(&cases[i], visit, user);
 }
 
+/* ---- RECURRENT ----------------------------------------------------------------------------- */
+
+typedef struct recurrent_sample {
+  int64_t steps, batch, hidden;
+  compute_dtype dtype;
+  compute_recurrent_attributes a;
+  lie how;
+} recurrent_sample;
+
+static void sample_recurrent(const recurrent_sample *c, sample_visitor visit, void *user) {
+  static const char *const cells[] = {"rnn", "gru", "lstm"};
+  const compute_recurrent_attributes *a = &c->a;
+  const int inputs =
+      (a->cell == COMPUTE_RECURRENT_LSTM ? 4 : 3) + a->lengths + a->bias + a->peepholes;
+  const int lengths = a->cell == COMPUTE_RECURRENT_LSTM ? 4 : 3;
+  sample_kernel s;
+  sample_begin(&s, COMPUTE_KERNEL_RECURRENT,
+               COMPUTE_SHAPE(c->steps + compute_recurrent_states(a->cell), c->batch, c->hidden),
+               "recurrent %s %lldx%lldx%lld %s %s%s%s%s%s%s%s", cells[a->cell], (long long)c->steps,
+               (long long)c->batch, (long long)c->hidden, compute_dtype_name(c->dtype),
+               lie_names[c->how], a->reverse ? " reverse" : "", a->reset_after ? " after" : "",
+               a->lengths ? " lengths" : "", a->bias ? " bias" : "",
+               a->peepholes ? " peepholes" : "", a->clip > 0 ? " clip" : "");
+  s.attributes.recurrent = *a;
+  s.descriptor.accumulate = dtype_compute_type(c->dtype);
+  s.low = -1;
+  s.high = 1;
+  s.large = c->steps * c->batch * c->hidden > 1000000;
+  s.tolerance = tolerance_of(c->dtype);
+  for (int i = 0; i < inputs; i++)
+    sample_input(&s, a->lengths && i == lengths ? COMPUTE_I32 : c->dtype, 0);
+  sample_output(&s, c->dtype, 0);
+  lay_out_all(&s, c->how);
+  sample_end(&s, visit, user);
+}
+
+#define RNN  COMPUTE_RECURRENT_RNN
+#define GRU  COMPUTE_RECURRENT_GRU
+#define LSTM COMPUTE_RECURRENT_LSTM
+
+static void sample_recurrents(sample_visitor visit, void *user) {
+  static const recurrent_sample cases[] = {
+      {5, 3, 7, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
+      {5,
+       4,
+       17,
+       COMPUTE_F32,
+       {.cell = LSTM, .lengths = true, .peepholes = true, .clip = 0.5},
+       LIES_TURNED},
+      {4, 2, 70, COMPUTE_F32, {.cell = LSTM, .reverse = true}, LIES_DENSE},
+      {5, 3, 1, COMPUTE_F32, {.cell = LSTM, .peepholes = true}, LIES_GAPS},
+      {0, 3, 4, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
+      {3, 0, 4, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
+      {3, 2, 0, COMPUTE_F32, {.cell = LSTM}, LIES_DENSE},
+      {3, 2, 6, COMPUTE_F64, {.cell = LSTM, .reverse = true, .lengths = true}, LIES_DENSE},
+      {3, 2, 6, COMPUTE_F16, {.cell = LSTM, .peepholes = true}, LIES_LAST},
+      {3, 2, 6, COMPUTE_BF16, {.cell = LSTM, .clip = 1}, LIES_DENSE},
+      {5, 3, 7, COMPUTE_F32, {.cell = GRU}, LIES_DENSE},
+      {5,
+       4,
+       33,
+       COMPUTE_F32,
+       {.cell = GRU, .lengths = true, .reverse = true, .clip = 0.5},
+       LIES_FLIPPED},
+      {5,
+       3,
+       18,
+       COMPUTE_F32,
+       {.cell = GRU, .reset_after = true, .bias = true, .lengths = true},
+       LIES_DENSE},
+      {4, 3, 40, COMPUTE_F32, {.cell = GRU, .reset_after = true}, LIES_TURNED},
+      {3, 2, 6, COMPUTE_F64, {.cell = GRU, .reset_after = true, .bias = true}, LIES_GAPS},
+      {3, 2, 6, COMPUTE_F16, {.cell = GRU, .lengths = true}, LIES_DENSE},
+      {5, 3, 7, COMPUTE_F32, {.cell = RNN}, LIES_DENSE},
+      {5,
+       4,
+       70,
+       COMPUTE_F32,
+       {.cell = RNN, .lengths = true, .reverse = true, .clip = 0.5},
+       LIES_LAST},
+      {3, 2, 6, COMPUTE_F64, {.cell = RNN}, LIES_DENSE},
+      {3000, 900, 500, COMPUTE_F32, {.cell = LSTM, .lengths = true}, LIES_DENSE},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    sample_recurrent(&cases[i], visit, user);
+}
+
 void sample_networks(sample_visitor visit, void *user) {
   sample_windows(visit, user);
   sample_scans(visit, user);
   sample_tops(visit, user);
   sample_attentions(visit, user);
+  sample_recurrents(visit, user);
 }

@@ -7,11 +7,11 @@
 
 #include "core/isa.h"
 
-/* What a row's tiles so far have come to: their largest score, and the sum of exp(score − peak). */
+/* The running state of a row: its largest score, and the sum of exp(score − peak). */
 typedef struct cpu_attention_loops {
   /* scores[i] = exp(scale · scores[i] + bias[i] − the new peak), 0 from `seen` to `count`; bias may
-   * be NULL. The row's peak and total take part and are brought up to date; returns the factor by
-   * which what was summed with the old peak shrinks. Scores of −infinity are not seen. */
+   * be NULL. Updates the row's peak and total; returns the factor for rescaling sums relative to
+   * the old peak. Scores of −infinity are masked. */
   double (*soften)(void *scores, const void *bias, int64_t seen, int64_t count, double scale,
                    double *peak, double *total);
   void (*scale)(void *values, int64_t count, double factor); /* values = values · factor */

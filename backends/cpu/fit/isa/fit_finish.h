@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is told of a fit: its likelihood, whether the residuals are what noise makes of them, how
- * exact it is, and how it ended. */
+/* The outputs of a fit: its likelihood, the goodness of fit, uncertainties, and its status. */
 #ifndef CPU_FIT_FIT_FINISH_H
 #define CPU_FIT_FIT_FINISH_H
 
@@ -11,7 +10,7 @@
 
 typedef struct fit_quality {
   vf ratio;          /* L */
-  vf mean, variance; /* that −2 L is expected to have, parameters not allowed for */
+  vf mean, variance; /* expected of −2 L, without correction for parameters */
 } fit_quality;
 
 /* d ln(m/d) − m + d. */
@@ -38,7 +37,7 @@ typedef struct fit_moments {
 } fit_moments;
 
 /* Poisson, for m ≥ 4, in powers of 1/m: they begin with 1 and 2, the others fit the exact sums to
- * 8e-5 and 4.6e-4. Five times as fast as what serves every m. */
+ * 8e-5 and 4.6e-4. Five times as fast as the general formula. */
 #define FIT_SERIES_LEAST 4
 FIT_INLINE fit_moments fit_moments_series(vf inverse) {
   vf mean = v_fma(v_set(-5.3278852f), inverse, v_set(3.2663424f));
@@ -64,8 +63,8 @@ FIT_INLINE fit_moments fit_moments_gamma(vf m) {
                        FIT_GAMMA_VARIANCE(v_fma, v_set, x) * r};
 }
 
-/* A pixel's part of the sums. Lanes choose among the formulas by themselves; which of them are
- * computed at all depends on whether any lane wants them. */
+/* A pixel's part of the sums. Each lane selects among the formulas; a formula is only computed if
+ * any lane needs it. */
 FIT_INLINE void fit_judge_pixel(const int moments, const int gamma, vf d, vf m, fit_quality *part) {
   const vf inverse = v_reciprocal(m);
   const vm dim = v_less(m, v_set(FIT_SERIES_LEAST)), bright = v_less(v_set(256), m);
@@ -116,7 +115,7 @@ FIT_INLINE void fit_judge_as(const int general, const int moments, const int gam
   }
 }
 
-/* Of the rows and columns as they are drawn. */
+/* From the current rows and columns. */
 FIT_APART void fit_judge(const fit_work *work, vf n, vf bg, bool moments, fit_quality *quality) {
   if (!moments)
     fit_judge_as(1, 0, 0, work, n, bg, quality);
@@ -130,8 +129,8 @@ FIT_APART void fit_judge(const fit_work *work, vf n, vf bg, bool moments, fit_qu
 
 /* ---- Faint backgrounds ----------------------------------------------------------------------- */
 
-/* What the error of a faint fitted background does to the deviance that is expected: described in
- * kernels/fit_moments.h. A pass over the pixels of its own, which most groups do without. */
+/* The effect of the error of a faint fitted background on the expected deviance: see
+ * kernels/fit_moments.h. A separate pass over the pixels, which most groups do not need. */
 
 /* Slope and curvature of a pixel's mean deviance. */
 FIT_INLINE void fit_faint_pixel(const bool gamma, vf m, vf *slope, vf *curvature) {
@@ -148,7 +147,7 @@ FIT_INLINE void fit_faint_pixel(const bool gamma, vf m, vf *slope, vf *curvature
 }
 
 /* `spread`: the variance of the background, 0 if it is held fixed. Rows and columns as they are
- * drawn. Lanes that are not faint are left as they are, whatever their neighbours are. */
+ * drawn. Lanes that are not faint are unchanged, whatever their neighbours are. */
 FIT_APART void fit_faint(const fit_work *work, vf spread, vf *mean, vf *variance) {
   const bool gamma = work->problem->camera == COMPUTE_FIT_EMCCD;
   const vf bg = work->path.theta[FIT_BG];
@@ -176,7 +175,7 @@ FIT_APART void fit_faint(const fit_work *work, vf spread, vf *mean, vf *variance
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-/* The records: every output that is asked for, for all lanes, then lane by lane to memory. */
+/* The records: every requested output, for all lanes, then lane by lane to memory. */
 
 #define FIT_MOST_COLUMNS (2 * FIT_MOST + FIT_MOST * FIT_MOST + 5)
 
@@ -273,7 +272,7 @@ FIT_INLINE int fit_columns(const fit_work *work, const fit_result *result, vf *c
   return c;
 }
 
-/* To memory. A vector has room for lanes that are not to be written: they go where nobody reads. */
+/* Stores to memory. Lanes that must not be written go to a dummy location. */
 FIT_INLINE void fit_store(const fit_work *work, uint32_t lanes, int columns, const vf *column) {
   const cpu_fit_job *job = work->job;
   const int64_t *stride = job->record_stride;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Transposition: pixels of FIT_LANES regions, each with an address of its own, to [pixel][lane]. */
+/* Transposition: pixels of FIT_LANES regions at different addresses to [pixel][lane]. */
 #ifndef CPU_FIT_FIT_LOAD_H
 #define CPU_FIT_FIT_LOAD_H
 
@@ -37,8 +37,8 @@ FIT_INLINE void fit_gather_any(const int element, const unsigned char *const *fr
 
 #if FIT_LANES == 16
 
-/* Four pixels of lanes j, 4 + j, 8 + j and 12 + j. A load that repeats its 16 (or 8) bytes under a
- * mask keeps to the load ports and leaves the one for shuffles alone. */
+/* Four pixels of lanes j, 4 + j, 8 + j and 12 + j. A masked broadcast load of 16 (or 8) bytes uses
+ * only the load ports, not the shuffle port. */
 FIT_INLINE vf fit_load_four(const int element, const unsigned char *const *from, int j,
                             int64_t at) {
 #define FIT_LOAD(lane) (const void *)(from[lane] + at)
@@ -98,7 +98,7 @@ FIT_INLINE void fit_turn_four(const vf *four, vf *to) {
 
 #if FIT_LANES >= 8
 
-/* Lines of pixels side by side, `line` bytes apart. The last four of a line may overlap the four
+/* Lines of contiguous pixels, `line` bytes apart. The last four of a line may overlap the four
  * before them: nothing after a line is read. */
 FIT_INLINE void fit_gather_lines(const int element, const unsigned char *const *from, int64_t line,
                                  int32_t lines, int32_t length, vf *plane) {
@@ -150,7 +150,7 @@ FIT_INLINE void fit_scatter(const vf *column, int32_t columns, unsigned char *co
       memcpy(to[lane] + 4 * c, (const float *)&column[c] + lane, 4);
 }
 
-/* `row` and `column` are strides in bytes. Lanes whose address is NULL get what another one has. */
+/* `row` and `column` are strides in bytes. Lanes whose address is NULL get another lane's. */
 FIT_APART void fit_gather(fit_element element, const unsigned char *const *given, int64_t row,
                           int64_t column, int32_t rows, int32_t columns, vf *plane) {
   const unsigned char *from[FIT_LANES], *any = NULL;
@@ -170,7 +170,7 @@ FIT_APART void fit_gather(fit_element element, const unsigned char *const *given
 
 /* ---- Operands -------------------------------------------------------------------------------- */
 
-/* From pixels as they lie in memory to electrons side by side: [pixel][lane]. */
+/* From pixels in memory to electrons in [pixel][lane] order. */
 
 /* Where each lane's ROI begins in the pixels and, in a map of unit strides, in the maps. */
 typedef struct fit_place {
@@ -240,7 +240,7 @@ static bool fit_maps_move(const cpu_fit_job *job) {
   return false;
 }
 
-/* Ideal camera, every pixel counts. Sums of the border lines come with it. */
+/* Ideal camera without a mask. Also computes the sums of the border lines. */
 FIT_INLINE vf fit_convert_plain(fit_work *work, const int whole) {
   const int32_t rows = work->rows, columns = work->columns;
   const vf zero = v_set(0);
@@ -268,8 +268,8 @@ FIT_INLINE vf fit_convert_plain(fit_work *work, const int whole) {
   return sum + poison;
 }
 
-/* Any camera: the sum of the electrons without the extra variance, NaN where anything was not
- * finite or not allowed. */
+/* Any camera: the sum of the electrons without the extra variance, NaN if anything was not finite
+ * or not allowed. */
 FIT_APART vf fit_convert(fit_work *work, const fit_place *place) {
   const cpu_fit_job *job = work->job;
   const compute_fit_problem *problem = work->problem;
@@ -359,7 +359,7 @@ static float fit_value_at(const cpu_fit_operand *operand, int64_t roi, int64_t c
   return value;
 }
 
-/* What the problem says for all ROIs. */
+/* The problem's values for all ROIs. */
 FIT_INLINE void fit_common_parameters(fit_work *work) {
   const compute_fit_problem *problem = work->problem;
   work->free_count = 0;
@@ -407,7 +407,7 @@ FIT_INLINE bool fit_own_parameter(fit_work *work, int lane, int i, int inner) {
   return low <= high;
 }
 
-/* What the inputs say for each ROI of the group; lanes for which that is impossible. */
+/* The inputs' values for each ROI of the group; returns the lanes for which they are impossible. */
 FIT_INLINE uint32_t fit_own_parameters(fit_work *work, uint32_t lanes) {
   const cpu_fit_job *job = work->job;
   if (!job->sigma.data && !job->start.data && !job->lower.data && !job->upper.data) return 0;
@@ -430,13 +430,13 @@ FIT_INLINE uint32_t fit_own_parameters(fit_work *work, uint32_t lanes) {
 
 /* ---- From the pixels ----------------------------------------------------------------------- */
 
-/* Electrons without the readout's variance, and how much the pixel counts. */
+/* Electrons without the readout variance, and the weight of the pixel. */
 FIT_INLINE vf fit_electrons(const fit_work *work, const int general, int32_t pixel, vf *weight) {
   *weight = general ? work->weight[pixel] : v_set(1);
   return general ? (work->data[pixel] - work->extra[pixel]) * *weight : work->data[pixel];
 }
 
-/* Sums of the four border lines, and how many pixels of each count. */
+/* Sums of the four border lines, and their numbers of unmasked pixels. */
 FIT_INLINE void fit_border(const fit_work *work, vf *sum, vf *count) {
   const int32_t rows = work->rows, columns = work->columns;
   for (int line = 0; line < 4; line++) {

@@ -19,8 +19,8 @@
 #include "fit_step.h"
 #include "fit_finish.h"
 
-/* Processors take hundreds of cycles for numbers below the normal ones, which the Gaussian's tails
- * are full of: they count as 0 here. */
+/* Processors take hundreds of cycles for subnormal numbers, of which the Gaussian's tails are full:
+ * they are flushed to 0 here. */
 FIT_INLINE uint32_t fit_flush_begin(void) {
 #if defined(__SSE__)
   const uint32_t before = _mm_getcsr();
@@ -91,8 +91,8 @@ FIT_INLINE void fit_solve(fit_work *work) {
   }
 }
 
-/* A whole fit from each z; the best likelihood wins, a fit that has converged over one that has
- * not. `iterations` counts all steps. */
+/* A complete fit from each z; the best likelihood wins, but a converged fit always beats one that
+ * is not. `iterations` counts all steps. */
 FIT_INLINE void fit_solve_from_each_z(fit_work *work) {
   const compute_fit_problem *problem = work->problem;
   const fit_path start = work->path;
@@ -127,7 +127,7 @@ FIT_INLINE void fit_solve_from_each_z(fit_work *work) {
 
 /* ---- Lanes that wait ------------------------------------------------------------------------ */
 
-/* Puts aside what still moves. */
+/* Sets lanes that have not converged aside. */
 FIT_INLINE void fit_put_aside(fit_work *work, uint32_t lanes) {
   const float *path = (const float *)&work->path;
   for (; lanes; lanes &= lanes - 1) {
@@ -139,7 +139,7 @@ FIT_INLINE void fit_put_aside(fit_work *work, uint32_t lanes) {
   }
 }
 
-/* Makes a group of those that wait; lanes that are left over repeat the first. */
+/* Forms a group of waiting ROIs; surplus lanes repeat the first. */
 FIT_INLINE uint32_t fit_take_up(fit_work *work) {
   const int32_t count = work->waiting_count < FIT_LANES ? work->waiting_count : FIT_LANES;
   float *path = (float *)&work->path;
@@ -153,7 +153,7 @@ FIT_INLINE uint32_t fit_take_up(fit_work *work) {
   return FIT_ALL_LANES >> (FIT_LANES - count);
 }
 
-/* From the pixels to the records of those lanes that have come to an end. */
+/* From the pixels to the records of finished lanes. */
 FIT_APART void fit_group(fit_work *work, uint32_t lanes, bool resumed) {
   const uint32_t impossible = fit_own_parameters(work, lanes);
   fit_load(work, lanes);
@@ -174,7 +174,7 @@ FIT_INLINE void fit_resume(fit_work *work) {
   fit_group(work, lanes, true);
 }
 
-/* Notes where the pixels of the group to come lie, if they follow each other in memory. */
+/* Records where the pixels of the next group are, if they are contiguous. */
 FIT_INLINE void fit_foresee(fit_work *work, int64_t roi, int64_t left) {
   const cpu_fit_job *job = work->job;
   const int64_t bytes = (int64_t)work->rows * work->columns * (job->whole ? 2 : 4);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps and their limits, and Fisher scoring: repeated steps by the information's inverse. */
+/* Steps and their limits, and Fisher scoring: repeated steps with the inverse information. */
 #ifndef CPU_FIT_FIT_STEP_H
 #define CPU_FIT_FIT_STEP_H
 
 #include "fit_finish.h"
 #include "fit_sums.h"
 
-/* The farthest that one step may go: a pixel; half of a width; as much as there is of light; half
- * of the depth. */
+/* The limits of one step: a pixel; half of a width; the photons themselves; half of the depth. */
 FIT_INLINE vf fit_reach(const fit_work *work, const int a, vf value) {
   if (a == FIT_X || a == FIT_Y) return v_set(1);
   if (a == FIT_N || a == FIT_BG) return value;
@@ -42,8 +41,8 @@ typedef struct fit_move {
 } fit_move;
 
 /* The step by `sums`, with `damping` times its diagonal added to the matrix. A parameter at a bound
- * that the step would take outside is taken out of the equations, so that the others go where they
- * would with that one fixed. A matrix that has no inverse is tried again with more damping. */
+ * that the step would leave is removed from the equations, so that the others step as if that one
+ * were fixed. A singular matrix is tried again with more damping. */
 FIT_APART void fit_find_move(const fit_work *work, const vf *theta, const fit_sums *given,
                              fit_move *move) {
   enum { count = FIT_COUNT };
@@ -72,7 +71,7 @@ FIT_APART void fit_find_move(const fit_work *work, const vf *theta, const fit_su
   move->singular = factors.singular;
 }
 
-/* Whether every step is small beside its parameter's standard deviation, where variances are in
+/* Whether every step is small compared with its parameter's standard deviation; variances are in
  * `unit`s. */
 FIT_INLINE vm fit_is_small(const int count, const fit_work *work, const fit_move *move, vf unit) {
   const vf limit = unit * (float)(work->problem->epsilon * work->problem->epsilon);
@@ -83,14 +82,14 @@ FIT_INLINE vm fit_is_small(const int count, const fit_work *work, const fit_move
   return small;
 }
 
-/* How much longer than computed the step should be. The information is what the curvature of the
- * likelihood is expected to be; where light is scarce the real one can be a fraction of it, and
- * steps that are too short by the same factor each time look small long before they are at the
- * optimum. What the last step did to the score gives the factor (the secant rule of J. Barzilai and
- * J. M. Borwein, 1988, with the information as the measure of length). */
+/* The factor by which to lengthen the computed step. The information is the expected curvature of
+ * the likelihood; with few photons the actual one can be a fraction of it, and steps that are too
+ * short by the same factor each time become small long before the optimum. The change of the score
+ * by the last step gives the factor (the secant rule of J. Barzilai and J. M. Borwein, 1988, with
+ * the information as the measure of length). */
 #define FIT_LEAST_STRETCH 0.5f
 #define FIT_MOST_STRETCH  20.0f
-/* Steps beyond a standard deviation are stretched no more than this. */
+/* Steps longer than a standard deviation are stretched at most by this. */
 #define FIT_LARGE_STRETCH 1.5f
 FIT_INLINE vf fit_stretch(const fit_path *path, const vf *gradient, const vf *step) {
   vf before = v_set(0), gained = v_set(0), length = v_set(0);
@@ -109,7 +108,7 @@ FIT_INLINE vf fit_stretch(const fit_path *path, const vf *gradient, const vf *st
   return v_select(v_less(v_set(0), before), stretch, v_set(1));
 }
 
-/* Asks the memory for pixels that come next, a few at a time: as many as can be on their way. */
+/* Prefetches the next pixels, as many at a time as can be in flight. */
 FIT_INLINE void fit_ask_ahead(fit_work *work) {
   for (int line = 0; line < 16 && work->ahead_bytes > 0; line++) {
     __builtin_prefetch(work->ahead);
@@ -118,8 +117,8 @@ FIT_INLINE void fit_ask_ahead(fit_work *work) {
   }
 }
 
-/* Steps until every lane has arrived, `iterations` at most, or until those still on their way are
- * so few that they had better wait. */
+/* Iterates until every lane has converged, at most `iterations` times, or until so few have not
+ * that these are set aside. */
 FIT_APART void fit_by_scoring(fit_work *work) {
   enum { count = FIT_COUNT };
   fit_path *path = &work->path;
@@ -139,17 +138,17 @@ FIT_APART void fit_by_scoring(fit_work *work) {
       move.step[a] *= stretch;
       const vf now = path->theta[a], step = move.step[a];
       const vf next = fit_limited(work, a, now, step), moved = next - now;
-      /* More than rounding, if that can be told. */
+      /* More than rounding, if that can be determined. */
       const vf slack = v_fma(v_abs(step), v_set(0.1f), v_abs(now) * 1e-6f);
       limited = v_or(limited, v_less(slack, v_abs(moved - step)));
       path->move[a] = v_select(moving, moved, path->move[a]);
       path->gradient[a] = v_select(moving, work->sums.gradient[a], path->gradient[a]);
       path->theta[a] = v_select(moving, next, now);
     }
-    /* Of a step that was not taken whole there is nothing to learn. */
+    /* A truncated step gives no information. */
     path->stretch = v_select(moving, v_select(limited, v_set(0), stretch), path->stretch);
     path->steps = v_select(moving, path->steps + 1, path->steps);
-    /* Where the score does not change as expected, more than the last step may be left. */
+    /* If the score does not change as expected, the optimum may be further than the last step. */
     const vm strange = v_less(v_set(0.3f), v_abs(stretch - 1));
     const vf unit = v_select(strange, v_set(0.1f), v_set(1));
     const vm arrived = v_and(moving, fit_is_small(count, work, &move, unit));
@@ -161,12 +160,12 @@ FIT_APART void fit_by_scoring(fit_work *work) {
 
 /* ---- Newton ---------------------------------------------------------------------------------- */
 
-/* Newton's method in each parameter by itself, as C. S. Smith, N. Joseph, B. Rieger and K. A. Lidke
- * have it (Nature Methods 7, 2010): the step is the score over minus the likelihood's second
- * derivative, Σ u_a (d/m − 1) / Σ [u_a² d/m² − u_aa (d/m − 1)]. Where that curvature is not
- * positive, the expected one takes its place.
+/* Newton's method in each parameter separately, as in C. S. Smith, N. Joseph, B. Rieger and K. A.
+ * Lidke have it (Nature Methods 7, 2010): the step is the score over minus the likelihood's second
+ * derivative, Σ u_a (d/m − 1) / Σ [u_a² d/m² − u_aa (d/m − 1)]. If that curvature is not positive,
+ * the expected one replaces it.
  *
- * For comparison with programs that do so: it is not written for speed. */
+ * For comparison with programs that do this; not optimised. */
 
 /* For x, y, N, bg and both widths, and at FIT_WIDE for the two widths together. */
 typedef struct fit_curvature {
@@ -283,7 +282,7 @@ FIT_APART void fit_by_newton(fit_work *work) {
   fit_evaluate(FIT_LIKELIHOOD, work, work->path.theta);
   fit_find_move(work, work->path.theta, &work->sums, &move);
   for (int a = 0; a < count; a++) {
-    /* A step off a bound goes nowhere. */
+    /* A step beyond a bound has no effect. */
     const vm blocked =
         v_or(v_and_not(v_less(last[a], v_set(0)), v_less(work->low[a], work->path.theta[a])),
              v_and_not(v_less(v_set(0), last[a]), v_less(work->path.theta[a], work->high[a])));
@@ -295,11 +294,10 @@ FIT_APART void fit_by_newton(fit_work *work) {
 /* ---- Levenberg-Marquardt --------------------------------------------------------------------- */
 
 /* The Levenberg–Marquardt method: the step of the information with a multiple of its diagonal
- * added, more of it after a step that did not help. For the likelihood (T. A. Laurence and B. A.
+ * added, increased after a step that did not help. For the likelihood (T. A. Laurence and B. A.
  * Chromy, Nature Methods 7, 2010; with the expected information, which is never indefinite) and for
  * plain least squares.
- *
- * For comparison: it is not written for speed. */
+ * For comparison; not optimised. */
 
 #define FIT_FIRST_DAMPING 1e-2f
 #define FIT_LEAST_DAMPING 1e-6f
@@ -321,7 +319,7 @@ static vf fit_squares(const fit_work *work, vf n, vf bg) {
   return sum;
 }
 
-/* What is to be made as large as possible, of the rows and columns as they are drawn. */
+/* The objective to maximise, from the current rows and columns. */
 FIT_INLINE vf fit_objective(fit_mode mode, const fit_work *work, const vf *theta) {
   if (mode == FIT_SQUARES) return fit_squares(work, theta[FIT_N], theta[FIT_BG]) * -0.5f;
   fit_quality quality;
@@ -344,7 +342,7 @@ FIT_APART void fit_by_marquardt(fit_mode mode, fit_work *work) {
     electrons = v_fma(work->data[p], work->weight[p], electrons);
   if (mode == FIT_SQUARES) /* a pixel's variance, in the mean */
     unit = electrons * v_reciprocal(v_max(work->used, v_set(1)));
-  /* What rounding may do to the objective. */
+  /* The rounding error of the objective. */
   const vf rounding = v_fma(electrons, v_set(mode == FIT_SQUARES ? 1e-6f : 3e-8f), v_set(1e-6f));
   work->active = work->alive;
   fit_evaluate(mode, work, work->path.theta);
@@ -362,7 +360,7 @@ FIT_APART void fit_by_marquardt(fit_mode mode, fit_work *work) {
       trial[a] = fit_limited(work, a, work->path.theta[a], move.step[a]);
     fit_evaluate(mode, work, trial);
     const vf reached = fit_objective(mode, work, trial);
-    /* A difference that is rounding is none; nor does it matter what a small step does. */
+    /* Differences within rounding do not count, nor does the effect of a small step. */
     const vf slack = v_fma(v_abs(objective), v_set(1e-6f), rounding);
     const vm small = v_and(fit_is_small(count, work, &move, unit), v_less(damping, v_set(0.05f)));
     const vm better = v_less(objective - slack, reached);

@@ -3,8 +3,8 @@
  *
  * Every derivative of the expected image is a function of the column times one of the row, so that
  * a row needs only the sums over its columns of the residual and of the weight 1/m, times products
- * of column functions; the row's own factors are put to these sums once. Factors of N are left to
- * the end. */
+ * of column functions; the row's factors are applied to these sums once. Factors of N are applied
+ * at the end. */
 #ifndef CPU_FIT_FIT_SUMS_H
 #define CPU_FIT_FIT_SUMS_H
 
@@ -98,7 +98,7 @@ FIT_INLINE void fit_add_row(const int widths, const fit_row *s, const fit_pixel 
 #undef FIT_ADD
 }
 
-/* Puts the factors of N to derivatives by x, y and the widths. */
+/* Applies the factors of N to derivatives by x, y and the widths. */
 FIT_INLINE void fit_scale(const int widths, vf n, fit_sums *sums) {
   const int count = widths ? FIT_WIDE : FIT_BG + 1;
   FIT_UNROLL
@@ -127,7 +127,7 @@ FIT_INLINE void fit_sum_as(const int widths, const int extra, const int weight, 
   *result = sums;
 }
 
-/* Of what there is to choose, two things cost a pixel time. */
+/* Only two of the options cost time per pixel. */
 #define FIT_WIDTHS (FIT_MODEL != COMPUTE_FIT_XYNB)
 
 FIT_APART void fit_sum_plain(const fit_work *work, vf n, vf bg, fit_sums *sums) {
@@ -159,10 +159,10 @@ FIT_INLINE void fit_sum(fit_mode mode, const fit_work *work, vf n, vf bg, fit_su
 
 /* ---- The models ------------------------------------------------------------------------------ */
 
-/* The models: which widths their parameters mean, and how sums for the two widths become sums for
- * the model's own parameters (the chain rule). */
+/* The models: the widths that their parameters determine, and the chain rule from sums for the two
+ * widths to sums for the model's parameters. */
 
-/* Least value of 1 + t² + A t³ + B t⁴, so that a width exists for any A and B. */
+/* Lower limit of 1 + t² + A t³ + B t⁴, so that a width exists for any A and B. */
 #define FIT_LEAST_CURVE 1e-3f
 
 /* The widths, and their first and second derivatives by the model's own parameter. */
@@ -249,7 +249,7 @@ FIT_INLINE void fit_evaluate(fit_mode mode, fit_work *work, const vf *theta) {
 /* Linear equations of up to six unknowns: A = L D Lᵀ (Cholesky's method without roots), and the
  * inverse's diagonal, which the convergence test and the uncertainties need. */
 
-/* A pivot this small beside its diagonal element is what rounding leaves of 0. */
+/* A pivot this small compared with its diagonal element is 0 up to rounding. */
 #define FIT_LEAST_PIVOT 1e-6f
 
 typedef struct fit_factors {
@@ -320,7 +320,7 @@ FIT_INLINE vf fit_inverse_at(const int count, const fit_factors *factors, const 
   return x;
 }
 
-/* Takes parameters out of the equations where `held` says so: their unknown becomes 0. */
+/* Removes the parameters in `held` from the equations: their unknowns become 0. */
 FIT_INLINE void fit_hold(const int count, const vm *held, fit_sums *sums) {
   FIT_UNROLL
   for (int a = 0; a < count; a++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the batched Gaussian fit needs of an instruction set: for each model a function that fits a
- * run of ROIs, and the memory in which it does so. */
+/* The interface of the batched Gaussian fit for an instruction set: for each model a function that
+ * fits a run of ROIs, and the memory in which it does so. */
 #ifndef CPU_FIT_FIT_TABLE_H
 #define CPU_FIT_FIT_TABLE_H
 
@@ -28,7 +28,7 @@ typedef struct cpu_fit_job {
 } cpu_fit_job;
 
 typedef struct cpu_fit_loops {
-  int32_t lanes;                                            /* ROIs that are fitted side by side */
+  int32_t lanes;                                            /* ROIs that are fitted in parallel */
   uint64_t (*workspace_bytes)(const compute_fit_problem *); /* of one running function */
 
   /* Fits `count` ROIs from number `first` on and writes their records. */
@@ -42,13 +42,13 @@ CPU_DECLARE(cpu_fit_loops, cpu_fit_xyznb);
 
 /* ---- SPOTS ----------------------------------------------------------------------------------- */
 
-/* Finding spots: one pass over a frame, by instruction set. spots.c says what it computes. */
+/* Finding spots: one pass over a frame, by instruction set. See spots.c. */
 
 typedef struct cpu_spots_job {
   compute_spots_attributes search;
   int64_t height, width;
   bool whole;        /* the pixels are u16 */
-  bool response;     /* the filtered frame is wanted, not the spots */
+  bool response;     /* the output is the filtered frame, not the spots */
   int64_t stride[3]; /* bytes, of frames, rows and columns of the input */
   int64_t result_stride[3];
   const float *weight, *wide_weight; /* of the middle and of one side */
@@ -64,7 +64,7 @@ typedef struct cpu_spots_loops {
   /* 1 / noise of a filtered frame; 0 if it has none. */
   float (*inverse_noise)(const cpu_spots_job *job, int64_t frame, void *workspace);
 
-  /* Rows first … end − 1 of a frame's result. They do not depend on where a frame is cut. */
+  /* Rows first … end − 1 of a frame's result, which do not depend on how the frame is divided. */
   void (*find)(const cpu_spots_job *job, int64_t frame, float inverse_noise, int64_t first,
                int64_t end, void *workspace);
 } cpu_spots_loops;

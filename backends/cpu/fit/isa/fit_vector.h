@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Vectors of f32 in which every lane is another ROI: as wide as the instruction set has them.
+/* Vectors of f32 in which every lane is another ROI, as wide as the instruction set supports.
  *
- * Sums, differences and products are the compiler's own on vector types; what has no operator is
- * named here once per instruction set. Nothing moves values from lane to lane except the
- * transposition, so that what a lane computes cannot depend on its neighbours. */
+ * Sums, differences and products use the compiler's vector types; operations without an operator
+ * are defined here once per instruction set. Only the transposition moves values between lanes, so
+ * a lane's result cannot depend on its neighbours. */
 #ifndef CPU_FIT_FIT_VECTOR_H
 #define CPU_FIT_FIT_VECTOR_H
 
@@ -70,7 +70,7 @@ FIT_INLINE vf v_reciprocal(vf a) {
 FIT_INLINE vm v_less(vf a, vf b) {
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_LT_OQ);
 }
-FIT_INLINE vm v_at_least(vf a, vf b) { /* a ≥ b; not where one of them is NaN */
+FIT_INLINE vm v_at_least(vf a, vf b) { /* a ≥ b; false if one of them is NaN */
   return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GE_OQ);
 }
 FIT_INLINE vm v_and(vm a, vm b) {
@@ -276,14 +276,15 @@ FIT_INLINE vf fit_tail_ratio(vf v) {
 
 /* The regularised upper incomplete gamma function Q(a, x), for p-values.
  *
- * From a = 2.5 on by N. M. Temme's uniform expansion ("The asymptotic expansion of the incomplete
- * gamma functions", SIAM J. Math. Anal. 10, 1979): with λ = x/a, η²/2 = λ − 1 − ln λ, η having the
- * sign of λ − 1,
+ * For a ≥ 2.5, N. M. Temme's uniform expansion ("The asymptotic expansion of the incomplete gamma
+ * functions", SIAM J. Math. Anal. 10, 1979): with λ = x/a, η²/2 = λ − 1 − ln λ, η having the sign
+ * of λ − 1,
  *
  *   Q = ½ erfc(η √(a/2)) + exp(−a η²/2) / √(2πa) · (C0(η) + C1(η)/a + C2(η)/a² + …)
  *
  * Errors: 3e-5 absolute there, and in the upper tail 1e-3 relative down to 1e-30; below, the result
- * fades to 0. Smaller a means fewer than five degrees of freedom: rare enough to go one by one. */
+ * goes to 0. Smaller a means fewer than five degrees of freedom: rare enough to compute one by
+ * one. */
 
 #define FIT_GAMMA_LEAST 2.5f
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The Gaussian along one axis: what it gives to every pixel of a row or column, and how that
- * changes with position and width.
+/* The Gaussian along one axis: its share in every pixel of a row or column, and the derivatives by
+ * position and width.
  *
  * With a = k − 1/2 − x at a pixel's lower edge and b = a + 1 at its upper one, σ the width,
  * ea = exp(−a²/2σ²) and c = 1/(√(2π) σ):
@@ -9,9 +9,8 @@
  *   S = ∂E/∂σ = (c/σ) (a ea − b eb)     ∂X/∂x = S/σ
  *   ∂S/∂σ = (c/σ⁴) (a³ ea − b³ eb) − 2 S/σ
  *
- * Neighbours share an edge. Of each edge the tail beyond it is kept, on the side away from the
- * centre, so that differences far out are those of small numbers; the one pixel that the centre
- * lies in has 1 added. */
+ * Neighbours share an edge. For each edge the tail on the side away from the centre is kept, so
+ * that far out, small numbers are subtracted; 1 is added for the pixel that contains the centre. */
 #ifndef CPU_FIT_FIT_WORK_H
 #define CPU_FIT_FIT_WORK_H
 
@@ -33,7 +32,7 @@ typedef struct fit_edge {
   vf side;       /* 1 right of the centre, else 0 */
 } fit_edge;
 
-/* What is the same for all edges of a vector of ROIs. */
+/* Constants for all edges of a vector of ROIs. */
 typedef struct fit_width {
   vf inverse; /* 1/σ */
   vf scale;   /* √(log2(e)/2)/σ: exp(−a²/2σ²) = 2^−(a scale)² */
@@ -71,7 +70,7 @@ FIT_INLINE void fit_between(const fit_edge *low, const fit_edge *high, const fit
   pixel->s_by_s = w->density * inverse2 * inverse2 * (low->a3e - high->a3e) - 2 * pixel->x_by_x;
 }
 
-/* The density at the pixel's centre in place of the integral: E = c exp(−a²/2σ²). */
+/* The density at the pixel's centre instead of the integral: E = c exp(−a²/2σ²). */
 FIT_INLINE void fit_sampled(vf a, const fit_width *w, const int second, fit_pixel *pixel) {
   const vf u = a * w->inverse, u2 = u * u, v = a * w->scale;
   pixel->e = w->density * fit_power(v * v);
@@ -101,7 +100,7 @@ FIT_INLINE void fit_axis(vf position, vf sigma, int32_t count, const int widths,
   }
 }
 
-/* Products that sums over a row are made with. */
+/* Products for sums over a row. */
 FIT_INLINE void fit_products(int32_t count, const int widths, fit_pixel *pixels) {
   for (int32_t k = 0; k < count; k++) {
     fit_pixel *p = &pixels[k];
@@ -115,12 +114,12 @@ FIT_INLINE void fit_products(int32_t count, const int widths, fit_pixel *pixels)
   }
 }
 
-/* ---- What a group works with ----------------------------------------------------------------- */
+/* ---- The state of a group -------------------------------------------------------------------- */
 
-/* What the fit of a group holds: FIT_LANES ROIs side by side. */
+/* The state of a group's fit: FIT_LANES ROIs in parallel. */
 
 /* Parameters are numbered here so that the models share the first four: x, y, N, bg, then the
- * widths or z. The sums over pixels always speak of the two widths ("wide" parameters). */
+ * widths or z. The sums over pixels always use the two widths ("wide" parameters). */
 enum { FIT_X, FIT_Y, FIT_N, FIT_BG, FIT_SX, FIT_SY, FIT_WIDE };
 enum { FIT_S = FIT_SX, FIT_Z = FIT_SX };
 #define FIT_MOST  COMPUTE_FIT_MAX_PARAMETERS
@@ -131,7 +130,7 @@ enum { FIT_S = FIT_SX, FIT_Z = FIT_SX };
 
 #define FIT_COUNT (FIT_MODEL == COMPUTE_FIT_XYNB ? 4 : FIT_MODEL == COMPUTE_FIT_XYNBSXSY ? 6 : 5)
 
-/* Where parameter i of the public order stands here. */
+/* The internal index of parameter i of the public order. */
 FIT_INLINE int fit_inner(int i) {
   static const int8_t xyznb[] = {FIT_X, FIT_Y, FIT_Z, FIT_N, FIT_BG};
   return FIT_MODEL == COMPUTE_FIT_XYZNB ? xyznb[i] : i;
@@ -144,7 +143,7 @@ typedef struct fit_sums {
   vf information[FIT_PAIRS];
 } fit_sums;
 
-/* Where the group's fits are and how they got there: all that the next step depends on. */
+/* The path of the group's fits: everything that the next step depends on. */
 typedef struct fit_path {
   vf theta[FIT_MOST];
   vf move[FIT_MOST],
@@ -153,15 +152,15 @@ typedef struct fit_path {
   vf steps;
 } fit_path;
 
-/* An ROI that takes longer than its neighbours did, put aside to go on with others like it: one
- * lane of the path. */
+/* An ROI that takes longer than its neighbours, set aside to continue with others like it: one lane
+ * of the path. */
 #define FIT_PATH_LENGTH (sizeof(fit_path) / sizeof(vf))
 typedef struct fit_waiting {
   int64_t roi;
   float path[FIT_PATH_LENGTH];
 } fit_waiting;
 
-/* As few lanes as this that still move may wait. */
+/* At most this many unconverged lanes are set aside. */
 #define FIT_PATIENCE ((FIT_LANES + 7) / 8)
 
 typedef struct fit_work {
@@ -170,32 +169,32 @@ typedef struct fit_work {
   int32_t rows, columns, free_count;
   bool sampled;
   bool plain;                 /* ideal camera without a mask: data are pixels */
-  bool has_extra, has_weight; /* what sums over pixels must mind */
+  bool has_extra, has_weight; /* options of the sums over pixels */
   bool maps_move;             /* maps differ from ROI to ROI */
   vm held[FIT_MOST];          /* parameters that stay at their start */
 
-  /* The group's ROIs. Lanes that have none (or one whose data are bad) compute on what is there. */
+  /* The group's ROIs. Lanes without one (or with bad data) compute on arbitrary data. */
   int64_t roi[FIT_LANES];
   vm alive;                     /* lanes with an ROI that can be fitted */
   vm bad;                       /* lanes with an ROI that cannot */
   vf *data, *extra, *weight;    /* [pixel]: electrons; variance added to them; 1 or 0 */
   vf *offset, *gain, *variance; /* maps */
   vf used;                      /* pixels that count */
-  vf light;                     /* sum of their electrons without the extra ones */
+  vf light;                     /* sum of their electrons without the extra variance */
   vf border[4];                 /* sums of the first and last row and column, where `plain` */
   vf sigma[2];
   vf start[FIT_MOST]; /* NaN: to be estimated */
   vf low[FIT_MOST], high[FIT_MOST];
 
-  const unsigned char *ahead; /* pixels that will be wanted next */
+  const unsigned char *ahead; /* pixels needed next */
   int64_t ahead_bytes;
 
   fit_path path;
-  vm active;              /* lanes that still move */
-  vm converged, singular; /* how the others ended */
+  vm active;              /* lanes that have not converged */
+  vm converged, singular; /* the status of the others */
   bool any_held;          /* a parameter is fixed */
 
-  int32_t patience; /* FIT_PATIENCE, or 0 where nobody may wait */
+  int32_t patience; /* FIT_PATIENCE, or 0 to set none aside */
   int32_t waiting_count;
   fit_waiting waiting[FIT_LANES + FIT_PATIENCE];
 

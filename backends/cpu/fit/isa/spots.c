@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* SPOTS: frames filtered and searched in one pass, row by row, while the rows are in the cache.
  *
- * Rings of rows follow each other through a frame: pixels as f32; the first blur of them; the
- * filtered rows, of which the middle one is searched. So a pixel is read and converted once, and
- * nothing of a frame's size is written but the result. Sums are added up in the order that
- * compute/backend.h gives, without contraction, so that instruction sets, and ways to cut a frame
- * into bands, give the same bits. Only the sums that the noise is estimated from may differ, and
- * they depend on the instruction set alone. */
+ * A pipeline of ring buffers of rows: pixels as f32; their first blur; the filtered rows, of which
+ * the middle one is searched. So a pixel is read and converted once, and nothing of a frame's size
+ * is written but the result. Sums are in the order that compute/backend.h specifies, without
+ * contraction, so that all instruction sets, and divisions of a frame into bands, give the same
+ * bits. Only the sums for the noise estimate may differ, and depend only on the instruction set. */
 #include "fit_table.h"
 
 #include "fit_vector.h"
 
 #define L        FIT_LANES
-#define TOGETHER 4  /* vectors: enough sums under way to hide their latency */
-#define EXTRA    80 /* floats at a row's end that blocks of vectors may run over, and a margin */
+#define TOGETHER 4  /* vectors: enough independent sums to hide their latency */
+#define EXTRA    80 /* floats of padding at a row's end for blocks of vectors, and a margin */
 #define FRONT    16 /* floats before a filtered row, of which the last is its left neighbour */
 #define CHUNK    (1 << 13) /* elements summed up in f32 before double takes over */
 
-/* The last `size` rows of some kind. The table has each of them twice, so that rows which follow
- * each other are pointers which do, wherever they begin. */
+/* The last `size` rows of some kind. The table has each of them twice, so that consecutive rows are
+ * consecutive pointers, wherever they begin. */
 typedef struct ring {
   int64_t size;
   const float **table;
@@ -28,13 +27,13 @@ typedef struct search {
   const cpu_spots_job *job;
   const unsigned char *frame;
   int64_t pitch;  /* of rows in floats */
-  int64_t margin; /* by which rows are continued on both sides */
-  int32_t reach;  /* of the filter that pixels go through first */
+  int64_t margin; /* padding of rows on both sides */
+  int32_t reach;  /* of the first filter */
   ring pixels, blurred, filtered;
   float *column, *wide;                     /* sums of rows */
   const float **along_column, **along_wide; /* these from element 0, 1, 2 … on */
   const float **rows;                       /* room for the rows of a filter */
-  int64_t next_pixels, next_blurred;        /* first row that is not there yet */
+  int64_t next_pixels, next_blurred;        /* first row that is not available yet */
 } search;
 
 FIT_INLINE vf load(const float *from) {
@@ -57,7 +56,7 @@ static int64_t sample_rows(const cpu_spots_job *job) {
   return (job->height - 3) / job->search.step + 1;
 }
 
-/* Takes `bytes` of what is left; NULL while it is only counted. */
+/* Allocates `bytes` of the workspace; NULL when only counting. */
 static void *take(unsigned char *memory, int64_t *used, int64_t bytes) {
   unsigned char *taken = memory ? memory + *used : NULL;
   *used += (bytes + 63) / 64 * 64;
@@ -78,7 +77,7 @@ static float *take_sums(unsigned char *memory, int64_t *used, int64_t pitch, int
   return row;
 }
 
-/* Lays a search out in memory; returns the bytes it takes. */
+/* Lays out a search in memory; returns its bytes. */
 static int64_t lay_out(const cpu_spots_job *job, unsigned char *memory, search *s) {
   const compute_spots_attributes *o = &job->search;
   const bool boxes = o->filter == 1;
@@ -164,7 +163,7 @@ static float *row_at(const ring *g, int64_t y) {
   return (float *)(uintptr_t)*rows_from(g, y);
 }
 
-/* Continues a row of the frame's width by its ends; it lies `margin` into its memory. */
+/* Pads a row of the frame's width by its ends; it begins `margin` into its memory. */
 static void continue_row(const search *s, float *row) {
   float *const begin = row + s->margin, *const end = begin + s->job->width;
   const float first = begin[0], last = end[-1];
@@ -266,8 +265,8 @@ static bool is_maximum(const search *s, int64_t y, int64_t x) {
   return true;
 }
 
-/* Lanes of pixels that reach the threshold and are maxima among their four neighbours. All is
- * compared before anything is decided: where there are many spots, a branch is often wrong. */
+/* Lanes of pixels that reach the threshold and are maxima among their four neighbours. All
+ * comparisons are done before branching: with many spots, branches are often mispredicted. */
 FIT_INLINE uint32_t candidates(const float *row, const float *above, const float *below,
                                float inverse_noise, float threshold) {
   const vf here = load(row);
@@ -339,8 +338,8 @@ FIT_INLINE vf curvature(vf before, vf here, vf after) {
   return (before + after) - (here + here);
 }
 
-/* The size of the curvature along columns of that along rows, in every step-th row: exact for
- * counts. Returns the sum of those that are finite. `rough` has room for a vector more. */
+/* The absolute second difference along columns of that along rows, in every step-th row: exact for
+ * counts. Returns the sum of the finite ones. `rough` has room for a vector more. */
 static double roughness(const cpu_spots_job *job, int64_t frame, float *pixels, float *rough) {
   const int64_t width = job->width, pitch = width + EXTRA, rows = sample_rows(job);
   const unsigned char *from = job->frames + frame * job->stride[0];

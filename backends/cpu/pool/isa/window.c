@@ -78,25 +78,6 @@ static void maximum(void *result, const void *source, int64_t count, int64_t ste
   fold(true, result, source, count, step, taps, tap_step, lanes);
 }
 
-#if IS_FLOAT
-static void sum(void *result, const void *source, int64_t count, int64_t step, int64_t taps,
-                int64_t tap_step, int64_t lanes) {
-  fold(false, result, source, count, step, taps, tap_step, lanes);
-}
-
-static void divide(void *values, int64_t rows, const void *columns, int64_t count, int64_t lanes) {
-  ELEMENT *v = values;
-  const ELEMENT *c = columns, r = (ELEMENT)rows;
-  if (lanes == 1) {
-    for (int64_t q = 0; q < count; q++) v[q] /= r * c[q];
-    return;
-  }
-  for (int64_t q = 0; q < count; q++, v += lanes) {
-    const ELEMENT divisor = r * c[q];
-    for (int64_t l = 0; l < lanes; l++) v[l] /= divisor;
-  }
-}
-
 /* Whether `value` takes the place of `old`, as a mask of bits. A NaN is the largest. */
 CPU_INLINE MASK is_larger(ELEMENT value, ELEMENT old) {
   return -(MASK)(value > old) | (-(MASK)IS_NAN(value) & ~-(MASK)IS_NAN(old));
@@ -148,6 +129,25 @@ static void search(void *best, void *tap, const void *source, int64_t count, int
     search_line(b, t, x, count, 2, (MASK)code);
   else
     search_line(b, t, x, count, step, (MASK)code);
+}
+
+#if IS_FLOAT
+static void sum(void *result, const void *source, int64_t count, int64_t step, int64_t taps,
+                int64_t tap_step, int64_t lanes) {
+  fold(false, result, source, count, step, taps, tap_step, lanes);
+}
+
+static void divide(void *values, int64_t rows, const void *columns, int64_t count, int64_t lanes) {
+  ELEMENT *v = values;
+  const ELEMENT *c = columns, r = (ELEMENT)rows;
+  if (lanes == 1) {
+    for (int64_t q = 0; q < count; q++) v[q] /= r * c[q];
+    return;
+  }
+  for (int64_t q = 0; q < count; q++, v += lanes) {
+    const ELEMENT divisor = r * c[q];
+    for (int64_t l = 0; l < lanes; l++) v[l] /= divisor;
+  }
 }
 
 /* The first of the four that is the largest: 0 … 3. */
@@ -370,10 +370,10 @@ static void halve_short(void *to, const void *data, const void *source, int64_t 
 const cpu_window_loops CPU_VARIANT_SYMBOL(cpu_window) = {
     .maximum = maximum,
     .maximum_short = maximum_short,
+    .search = search,
 #if IS_FLOAT
     .sum = sum,
     .divide = divide,
-    .search = search,
     .halve = halve,
     .expand = expand,
     .deliver = deliver,

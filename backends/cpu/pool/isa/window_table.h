@@ -21,17 +21,18 @@ typedef struct cpu_window_loops {
    * at least 1, the result apart from the source. A NaN is the largest. */
   void (*maximum)(void *result, const void *source, int64_t count, int64_t step, int64_t taps,
                   int64_t tap_step, int64_t lanes);
-  void (*sum)(void *result, const void *source, int64_t count, int64_t step, int64_t taps,
-              int64_t tap_step, int64_t lanes); /* F types only, as all below */
-
-  /* values[q] /= rows · columns[q] */
-  void (*divide)(void *values, int64_t rows, const void *columns, int64_t count, int64_t lanes);
 
   /* Where source[q·step] is larger than best[q], or the first: it becomes that, and tap[q] becomes
    * `code`. With `pair` (step 2, one lane) then the same with source[q·step + 1] and code + 1. Taps
    * are signed integers as wide as the elements; −1 before the first. */
   void (*search)(void *best, void *tap, const void *source, int64_t count, int64_t step,
                  int64_t lanes, int64_t code, bool pair);
+
+  void (*sum)(void *result, const void *source, int64_t count, int64_t step, int64_t taps,
+              int64_t tap_step, int64_t lanes); /* F types only, as all below */
+
+  /* values[q] /= rows · columns[q] */
+  void (*divide)(void *values, int64_t rows, const void *columns, int64_t count, int64_t lanes);
 
   /* All of it at once for windows of 2 × 2 that do not overlap, of one lane: the elements of two
    * lines become the source where `above` and `below` have the window's first largest, else 0. */

@@ -67,9 +67,9 @@
 #define VECTOR_BYTES 16
 #endif
 
-/* For accumulators that must stay in registers. Ordinary loops are vectorised well enough
- * everywhere else; but an array of accumulators is kept in memory by the compilers, and short lines
- * would spend their time clearing and reloading it. */
+/* For accumulators that must stay in registers. Elsewhere ordinary loops vectorise well enough; but
+ * compilers keep an array of accumulators in memory, and short lines would spend their time
+ * clearing and reloading it. */
 typedef ELEMENT pack __attribute__((vector_size(VECTOR_BYTES)));
 typedef MASK pack_mask __attribute__((vector_size(VECTOR_BYTES)));
 typedef ARITHMETIC arithmetic_pack __attribute__((vector_size(VECTOR_BYTES)));

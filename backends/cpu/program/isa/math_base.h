@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Pieces that the vector functions are made of, and with them the dialect in which the CPU backend
- * compiles kernels/functions_*.h.
+/* Building blocks of the vector functions, and the dialect in which the CPU backend compiles
+ * kernels/functions_*.h.
  *
- * All functions compute one element without branches, so that a loop over them becomes vector code.
- * Selections are written as the conditional operator on values that are both there. */
+ * All functions compute one element without branches, so that a loop over them is vectorised.
+ * Selections use the conditional operator on values that are both already computed. */
 #ifndef CPU_PROGRAM_MATH_BASE_H
 #define CPU_PROGRAM_MATH_BASE_H
 
@@ -52,7 +52,7 @@ CPU_INLINE double math_copysign_f64(double x, double sign) {
   return __builtin_copysign(x, sign);
 }
 
-/* a * b + c, rounded once where the instruction set can: the error bounds hold either way. */
+/* a * b + c, rounded once if the instruction set supports it: the error bounds hold either way. */
 CPU_INLINE float math_madd_f32(float a, float b, float c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return __builtin_fmaf(a, b, c);
@@ -86,7 +86,7 @@ CPU_INLINE double math_power_of_two_f64(int64_t n) {
   return math_from_bits_f64((int64_t)((uint64_t)(n + 1023) << 52));
 }
 
-/* ---- The words that kernels/functions_*.h are written in ------------------------------------- */
+/* ---- The keywords of kernels/functions_*.h -------------------------------------------------- */
 
 typedef int32_t i32;
 typedef uint32_t u32;
@@ -118,7 +118,7 @@ typedef double f64;
 
 CPU_INLINE float convert_f16_to_f32(uint16_t bits) {
   const int32_t magnitude = (bits & 0x7fff) << 13;
-  /* The multiplication moves the exponent's bias, and makes numbers of what is less than normal. */
+  /* The multiplication adjusts the exponent's bias, and converts subnormals. */
   const float finite = math_from_bits_f32(magnitude) * 0x1p112f;
   const int32_t special = magnitude | 0x7f800000;
   const int32_t value = magnitude >= 0x7c00 << 13 ? special : math_bits_f32(finite);
@@ -150,8 +150,8 @@ CPU_INLINE uint16_t convert_f32_to_bf16(float x) {
 
 /* ---- Between computing types ---------------------------------------------------------------- */
 
-/* Float to integer truncates and saturates; NaN becomes 0. The value is brought into range before C
- * converts it, since what C does with others is undefined. */
+/* Float to integer truncates and saturates; NaN becomes 0. The value is clamped before the
+ * conversion, which C leaves undefined out of range. */
 CPU_INLINE int32_t convert_f32_to_i32(float x) {
   const float low = x >= -0x1p31f ? x : -0x1p31f;
   const int32_t value = (int32_t)(low < 0x1p31f ? low : 0);
@@ -239,10 +239,10 @@ CPU_INLINE int32_t convert_i64_to_mask(int64_t x) {
 
 /* ---- Rounded to odd ------------------------------------------------------------------------- */
 
-/* On the way to f16 or bf16 a value passes through f32; rounding twice would be wrong by one bit at
- * times. A value that f32 cannot hold is rounded to that neighbour whose last bit is 1: the second
- * rounding then cannot mistake it for a tie (S. Boldo and G. Melquiond, "Emulation of FMA and
- * correctly rounded sums", 2008). */
+/* Conversions to f16 or bf16 go through f32; rounding twice would sometimes be wrong by one bit. A
+ * value that f32 cannot hold is rounded to the neighbour whose last bit is 1: the second rounding
+ * then cannot mistake it for a tie (S. Boldo and G. Melquiond, "Emulation of FMA and correctly
+ * rounded sums", 2008). */
 CPU_INLINE float convert_f64_to_odd(double x) {
   const float nearest = (float)x;
   const int32_t bits = math_bits_f32(nearest);
@@ -254,7 +254,7 @@ CPU_INLINE float convert_i32_to_odd(int32_t x) {
   return convert_f64_to_odd((double)x);
 }
 CPU_INLINE float convert_i64_to_odd(int64_t x) {
-  /* What f64 cannot hold either loses its low bits to one that says whether there were any. */
+  /* For values that f64 cannot hold either, the low bits are replaced by a sticky bit. */
   const int64_t cut = (x & ~(int64_t)0x7ff) | ((x & 0x7ff) != 0) << 11;
   const int64_t limit = (int64_t)1 << 53;
   return convert_f64_to_odd((double)(x > limit || x < -limit ? cut : x));

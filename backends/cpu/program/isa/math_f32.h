@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The vector functions in f32: those of kernels/functions_f32.h and functions_trigonometry.h, and
- * here what only the CPU computes differently. How they are measured is in tests/cpu/test_math.c.
+ * here those that only the CPU computes differently. tests/cpu/test_math.c measures them.
  *
- * A function called …_core serves the arguments that the comment names, mostly all that occur; the
- * one without serves every float and costs up to twice as much. tile_float.c chooses for a whole
+ * A function called …_core is for the arguments that the comment names, usually all that occur; the
+ * one without is for every float and costs up to twice as much. tile_float.c chooses for a whole
  * tile. */
 #ifndef CPU_PROGRAM_MATH_F32_H
 #define CPU_PROGRAM_MATH_F32_H
@@ -40,10 +40,12 @@ CPU_INLINE float mod_f32(float a, float b) {
 
 /* ---- gelu ------------------------------------------------------------------------------------ */
 
-/* Faster and more exact with f64 than what devices without it compute. In parts, for tile_float.c
- * to run one after the other. */
+/* Faster and more accurate with f64 than the versions for devices without it. In parts, which
+ * tile_float.c runs in sequence. */
 
-/* What t * t loses by rounding. */
+/* The rounding error of t
+ *
+ * t. */
 CPU_INLINE float square_error_f32(float t, float square) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return __builtin_fmaf(t, t, -square);
@@ -71,8 +73,8 @@ CPU_INLINE float gelu_magnitude_f32(float x) {
   return math_from_bits_f32(magnitude < limit ? magnitude : limit);
 }
 
-/* t exp(−t²/2) 2^64, made from t² and its rounding error, as −t²/2 = n ln 2 − r/2. What the
- * rounding of ln 2 does to it, exp(−1.4e-9 t²), is in the fit of M. */
+/* t exp(−t²/2) 2^64, made from t² and its rounding error, as −t²/2 = n ln 2 − r/2. The effect of
+ * rounding ln 2, exp(−1.4e-9 t²), is included in the fit of M. */
 #define GELU_SHIFT (EXP_SHIFT + 64)
 CPU_INLINE float gelu_tail_f32(float x) {
   const float t = gelu_magnitude_f32(x), square = t * t;
@@ -88,20 +90,20 @@ CPU_INLINE float gelu_tail_f32(float x) {
   return math_madd_f32(scaled, e, scaled);
 }
 
-/* From here down gelu is no normal number. */
+/* Below this gelu is subnormal. */
 #define GELU_TINY (-13.15f)
 
 /* gelu(x) for such x, from |gelu(x)| 2^64. Processors take more than a hundred cycles for an
- * operation whose result is not normal, so the bits are made without one: added to 2^23, the number
- * of units of 2^−149 is rounded to a whole number and stands in the low bits. */
+ * operation with a subnormal result, so the bits are computed without one: added to 2^23, the
+ * number of units of 2^−149 is rounded to a whole number in the low bits. */
 CPU_INLINE float gelu_tiny_f32(float scaled) {
   const float units = scaled * 0x1p85f;
   const float rounded = (units < 0x1.fffffcp22f ? units : 0x1.fffffcp22f) + 0x1p23f;
   return math_from_bits_f32((math_bits_f32(rounded) - math_bits_f32(0x1p23f)) | INT32_MIN);
 }
 
-/* P and Q in f64: in f32 their roundings alone would add up to some 3 ulp. 0 x is −0, and for −∞
- * NaN, as −∞ · 0 is. */
+/* P and Q in f64: in f32 their rounding errors alone would add up to about 3 ulp. 0 x is −0, and
+ * for −∞ NaN, as −∞ · 0 is. */
 CPU_INLINE float gelu_sum_f32(float x, float tail) {
   const double t = gelu_magnitude_f32(x), square = t * t;
   const double p0 = math_madd_f64(0x1.50c1c80p+5f, t, 0x1.7eda540p+5f);
@@ -112,7 +114,8 @@ CPU_INLINE float gelu_sum_f32(float x, float tail) {
   const double q2 = t + 0x1.3abb2c0p+3f;
   const double q = math_madd_f64(math_madd_f64(q2, square, q1), square, q0);
   const float ratio = (float)(p / q), scaled = tail * ratio;
-  /* Keeps the product normal where it does not matter: for large x, and where `tiny` replaces it.
+  /* Keeps the product normal where its value does not matter: for large x, and where `tiny`
+   * replaces it.
    */
   const float factor = gelu_magnitude_f32(x) > -GELU_TINY ? 1 : tail;
   const float small = as_f32(as_u32(ratio) - (64u << 23)); /* ratio 2^−64 */

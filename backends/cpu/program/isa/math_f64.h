@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions in f64: exp, log and tanh are vector code, here; what is made of them, as sigmoid,
- * comes from kernels/functions_f64.h; the rest is the C library's, one element at a time, since
- * accuracy comes first here.
+/* The functions in f64: exp, log and tanh are vector code, here; functions composed of them, such
+ * as sigmoid, come from kernels/functions_f64.h; the rest is the C library's, one element at a
+ * time, since accuracy comes first here.
  *
  * Methods as in kernels/functions_f32.h, with Taylor polynomials long enough for f64. */
 #ifndef CPU_PROGRAM_MATH_F64_H
@@ -62,7 +62,7 @@ CPU_INLINE double exp_f64(double x) {
 CPU_INLINE double log_f64(double x) {
   const double tiny = x < 0x1p-1022 ? 1 : 0;
   const double normal = x < 0x1p-1022 ? x * 0x1p52 : x;
-  /* The exponent, counted from √½. It is made a number by writing it into the low bits of one,
+  /* The exponent, counted from √½. It is converted by writing it into the low bits of a float,
    * since 64-bit integers have no vector conversion before AVX-512. */
   const uint64_t bits = (uint64_t)math_bits_f64(normal), root_half = 0x3fe6a09e667f3bcd;
   const uint64_t biased = (bits - root_half + (1023ull << 52)) >> 52;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of all loops of this instruction set, and the few that are about memory only. */
+/* The table of all loops of this instruction set, and the few that only access memory. */
 #include <string.h>
 
 #include "tile_loops.h"
@@ -83,8 +83,8 @@ const cpu_tile_table CPU_SYMBOL(cpu_tile_table) = {
 
 /* ---- BOOL ------------------------------------------------------------------------------------ */
 
-/* Instructions on BOOL values, which are masks: 0 and −1 (tile_table.h). As numbers true is the
- * smaller, hence the comparisons that look turned around. */
+/* Instructions on BOOL values, which are masks: 0 and −1 (tile_table.h). As numbers, true is the
+ * smaller, so the comparisons look reversed. */
 
 UNARY_LOOP(not, int32_t, int32_t, ~x)
 BINARY_LOOP(and, int32_t, int32_t, (x & y))
@@ -116,7 +116,7 @@ const cpu_tile_loops CPU_SYMBOL(cpu_tile_bool) = {
 #include <immintrin.h>
 #endif
 
-/* The general loop, for what is left of a block and for the small elements. */
+/* The general loop, for the rest of a block and for small elements. */
 #define TRANSPOSE_LOOP(name, type)                                                                 \
   static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
                    void *destination, int64_t destination_stride) {                                \
@@ -173,9 +173,9 @@ static inline void transpose_4x4(const unsigned char *from, int64_t from_stride,
   }
 }
 
-/* Whole squares by `square`, the rim by the general loop. All that is needed of a source row is
- * taken at once, and the rows to come are asked for early: rows that lie a power of two apart share
- * so few places in a cache that none of them would still be there the next time. */
+/* Whole squares by `square`, the rim by the general loop. Everything needed from a source row is
+ * read at once, and the next rows are prefetched: rows that are a power of two apart share so few
+ * cache sets that none of them would still be there the next time. */
 #define TRANSPOSE_SQUARES(name, square, any, side, bytes)                                          \
   static void name(int64_t rows, int64_t columns, const void *source, int64_t source_stride,       \
                    void *destination, int64_t destination_stride) {                                \

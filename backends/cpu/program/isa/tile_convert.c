@@ -86,7 +86,7 @@ STORE_LOOP(store_bool, mask_to_byte, uint8_t, int32_t)
     const int64_t least = IS_##kind ? -(int64_t)most - 1 : 0;                                      \
     if (bytes == sizeof(VALUE_##type))                                                             \
       return IS_##kind ? cast(x) : (VALUE_##type)convert_##real##_to_u64(x);                       \
-    if (bytes == 4) { /* the limits are no numbers of f32 */                                       \
+    if (bytes == 4) { /* the limits are not f32 numbers */                                         \
       const int64_t whole = convert_##real##_to_i64(x);                                            \
       const int64_t low = whole < least ? least : whole;                                           \
       return (VALUE_##type)(low > (int64_t)most ? (int64_t)most : low);                            \
@@ -128,7 +128,8 @@ COMPUTE_DTYPES(LOOPS)
 
 /* ---- Floats of 16 bits ----------------------------------------------------------------------- */
 
-/* Eight at a time where the processor converts f16 itself, which no loop above makes it do. */
+/* Eight at a time if the processor converts f16 in hardware, for which compilers do not use it in
+ * the loops above. */
 static void load_f16(int64_t count, void *result, const void *source, int64_t stride) {
   int64_t done = 0;
 #if defined(__F16C__)
@@ -206,7 +207,7 @@ const cpu_convert_loop CPU_SYMBOL(cpu_tile_cast)[CPU_TYPE_COUNT][CPU_TYPE_COUNT]
      convert_mask_to_i32_loop, same_i32_loop},
 };
 
-/* As the casts, except where a store has more to do than the cast (tile_table.h). */
+/* The same as the casts, except where a store does more than the cast (tile_table.h). */
 #define FROM_F64(name, type)  saturate_f64_to_##name##_loop
 #define FROM_F32(name, type)  saturate_f32_to_##name##_loop
 #define FROM_I64(name, type)  FROM_I64_TO_##type

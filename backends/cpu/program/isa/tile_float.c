@@ -28,8 +28,8 @@ CPU_INLINE real trunc_of(real x) {
   return REAL(math_copysign)(r > magnitude ? r - 1 : r, x);
 }
 
-/* The processor's minimum and maximum hand the second operand on when one is NaN; then only a NaN
- * in the first is left to care for. */
+/* The processor's minimum and maximum return the second operand if one is NaN, so only a NaN in the
+ * first needs care. */
 CPU_INLINE real least(real a, real b) {
   const real m = a < b ? a : b;
   return a != a ? a : m;
@@ -101,11 +101,11 @@ UNARY_LOOP(silu, double, double, silu_f64(x))
 
 #else                              /* F32 */
 
-/* Several functions have a short form for ordinary arguments. A tile is looked through first, at
- * the price of one maximum per element, and gets the form that serves all of it. */
+/* Several functions have a short form for ordinary arguments. A tile is scanned first, at the cost
+ * of one maximum per element, and uses the short form if that is valid for all of it. */
 
-/* What a tile is looked through for: an unsigned number that is large for arguments that the short
- * form does not serve. NaN is large either way. */
+/* The key of the scan: an unsigned number that is large for arguments that the short form does not
+ * support. NaN is always large. */
 CPU_INLINE uint32_t key_magnitude(float x) {
   return (uint32_t)math_bits_f32(x) & INT32_MAX;
 }
@@ -113,7 +113,7 @@ CPU_INLINE uint32_t key_positive(float x) {
   return (uint32_t)math_bits_f32(x) - 0x00800000;
 }
 
-/* Keys of the largest magnitude that is served, and of the largest normal number. */
+/* Keys of the largest supported magnitude, and of the largest normal number. */
 #define LIMIT_EXP      0x42ae0000u /* 87 */
 #define LIMIT_TRIG     0x49800000u /* TRIG_LIMIT */
 #define LIMIT_POSITIVE 0x7effffffu
@@ -155,13 +155,13 @@ RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), largest_magnitude, LIMIT_TRIG)
 RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), largest_magnitude, LIMIT_EXP)
 RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), largest_magnitude, LIMIT_EXP)
 
-/* Angles that the vector code cannot reduce are rare: a tile that has one goes to the C library,
- * which reduces by as many digits of 2/π as it takes. */
+/* Angles that the vector code cannot reduce are rare: a tile that has one uses the C library, which
+ * reduces with as many digits of 2/π as necessary. */
 RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), largest_magnitude, LIMIT_TRIG)
 RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), largest_magnitude, LIMIT_TRIG)
 
-/* erf and gelu go over a part of the tile several times. In one pass they need more constants than
- * AVX2 has registers, and are longer chains than the processor can overlap. */
+/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
+ * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
 enum { PART = 256 };
 
 static void erf_part(int64_t count, float *r, const float *x) {

@@ -11,7 +11,7 @@ CPU_INLINE integer multiply(integer a, integer b) {
   return (integer)((natural)a * (natural)b);
 }
 
-/* Division by 0 gives 0; that by −1 is kept from the processor, which traps on the lowest number.
+/* Division by 0 gives 0; division by −1 avoids the processor's, which traps on the lowest number.
  */
 CPU_INLINE integer divide(integer a, integer b) {
   const integer quotient = a / (b == 0 || b == -1 ? 1 : b);
@@ -33,8 +33,8 @@ CPU_INLINE integer power(integer a, integer b) {
   return result;
 }
 
-/* A negative number of bits is a large one to the unsigned type. C leaves undefined what a shift by
- * the width or more gives. */
+/* A negative number of bits is a large unsigned one. In C, a shift by the width or more is
+ * undefined. */
 #define WIDTH (8 * sizeof(integer))
 CPU_INLINE integer shifted_left(integer a, integer b) {
   const natural bits = (natural)b, shifted = (natural)a << (bits & (WIDTH - 1));
@@ -64,7 +64,7 @@ BINARY_LOOP(shift_right, integer, integer, shifted_right(x, y))
 COMPARISON_LOOPS(integer)
 SELECT_LOOP(select, integer)
 
-/* No processor divides integers in vectors: nothing to promise the compiler here. */
+/* No processor has vector integer division, so no vectorisation hint here. */
 #undef CPU_INDEPENDENT
 #define CPU_INDEPENDENT
 BINARY_LOOP(div, integer, integer, divide(x, y))

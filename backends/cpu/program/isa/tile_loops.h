@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Stamps the loops of one instruction from the expression that computes one element of x and y.
+/* Generates the loops of one instruction from the expression that computes one element of x and
+ * y.
  *
- * The loops differ in nothing but that, the types and which operands repeat. An operand that
- * repeats is read once, before anything is written: the result may share its memory. `immediate` is
- * the instruction's. */
+ * The loops differ only in that, the types and which operands repeat. An operand that repeats is
+ * read once, before anything is written: the result may share its memory. `immediate` is the
+ * instruction's. */
 #ifndef CPU_ISA_TILE_LOOPS_H
 #define CPU_ISA_TILE_LOOPS_H
 
@@ -12,7 +13,7 @@
 #include "tile_table.h"
 
 /* The iterations of the next loop are independent, though the result may be an operand's array:
- * weaker than `restrict`, and all that vectorising needs. */
+ * weaker than `restrict`, but enough for vectorisation. */
 #if defined(__clang__)
 #define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #pragma clang diagnostic ignored "-Wpass-failed" /* loops that call the C library */
@@ -20,7 +21,7 @@
 #define CPU_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* A function that vectorises only if it becomes part of its loop. */
+/* A function that vectorises only if inlined into its loop. */
 #define CPU_INLINE static inline __attribute__((always_inline, unused))
 
 /* result = value of x = a */
@@ -73,7 +74,7 @@
     }                                                                                              \
   }
 
-/* What numbers of every type are compared by. */
+/* The comparisons of every type. */
 #define COMPARISON_LOOPS(type)                                                                     \
   BINARY_LOOP(eq, int32_t, type, -(x == y))                                                        \
   BINARY_LOOP(ne, int32_t, type, -(x != y))                                                        \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The loops behind one program instruction, by computing type and instruction set.
  *
- * A loop makes `count` results from operands that are dense arrays, or, where the variant says so,
- * one element that repeats. The result may be the very array of an operand, never one that overlaps
- * it otherwise. Nothing is assumed about alignment beyond the element's own.
+ * A loop computes `count` results from operands that are dense arrays, or, depending on the
+ * variant, one repeated element. The result may be exactly an operand's array, but must not
+ * otherwise overlap it. Nothing is assumed about alignment beyond the element's own.
  *
- * Values of type BOOL are masks here, int32_t 0 or -1: a comparison's natural result, and what a
- * select blends by, without packing to bytes and back in between. */
+ * Values of type BOOL are masks here, int32_t 0 or -1: the natural result of a comparison and input
+ * of a select, without packing to bytes in between. */
 #ifndef CPU_ISA_TILE_TABLE_H
 #define CPU_ISA_TILE_TABLE_H
 
@@ -57,7 +57,7 @@ struct cpu_tile_table {
   const cpu_convert_loop (*cast)[CPU_TYPE_COUNT];
 
   /* [from]: prepares values of a type for `store` as a dtype with another computing type. Not
-   * always the cast: it saturates to u8 and u16, and rounds f64 only once on the way to f16. */
+   * always the cast: it saturates to u8 and u16, and rounds f64 to f16 only once. */
   const cpu_convert_loop (*narrow)[COMPUTE_DTYPE_COUNT];
 
   const cpu_load_loop *load;            /* [dtype] */
@@ -66,7 +66,8 @@ struct cpu_tile_table {
   void (*fill)(int64_t count, void *result, const void *element, uint32_t element_bytes);
   void (*sequence)(int64_t count, int64_t *result, int64_t first, int64_t step);
 
-  /* Copies past the cache; `destination` is 64-aligned. A fence must follow before others read. */
+  /* Copies with non-temporal stores; `destination` is 64-aligned. A fence must follow before other
+   * threads read. */
   void (*stream)(void *destination, const void *source, int64_t bytes);
 };
 

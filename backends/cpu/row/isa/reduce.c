@@ -17,7 +17,7 @@ ALWAYS_INLINE ELEMENT multiply(ELEMENT a, ELEMENT b) {
   return (ELEMENT)((ARITHMETIC)a * (ARITHMETIC)b);
 }
 
-/* The processor's comparison hands `b` on if either is NaN; only one in `a` needs care. */
+/* The processor's comparison returns `b` if either is NaN, so only a NaN in `a` needs care. */
 static inline ELEMENT larger(ELEMENT a, ELEMENT b) {
   const ELEMENT extremum = a > b ? a : b;
   return IS_NAN(a) ? a : extremum;
@@ -100,7 +100,7 @@ ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, in
     result[l] = fold_line(x + l * step, length, identity, combine, combine_packs);
 }
 
-/* Few columns, lines back to back: as many lines as the lanes hold are folded as one long line. */
+/* Few columns in contiguous lines: as many lines as the lanes hold are folded as one long line. */
 ALWAYS_INLINE void fold_narrow(const ELEMENT *restrict x, int64_t lines, int64_t length,
                                ELEMENT *restrict result, ELEMENT identity, combination combine) {
   ELEMENT lane[narrow];
@@ -162,7 +162,7 @@ FOLD(multiply, 1)
 /* ---- ARGMAX and ARGMIN ---------------------------------------------------------------------- */
 
 /* A line is searched in two passes over blocks that stay in the L1 cache: the extremum of the block
- * as a fold, and, only if it beats what was found before, a search for its place. */
+ * as a fold, and, only if it beats the previous one, a search for its position. */
 
 /* Whether `b` is more extreme than `a`; both comparisons with a NaN are false. */
 ALWAYS_INLINE int beats(ELEMENT b, ELEMENT a, int largest) {

@@ -17,8 +17,8 @@
 
 /* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches. */
 #if defined(CPU_VARIANT_F32)
-/* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor:
- * that saves the care for denormal results here. exp(−110) divided by the sum is 0 in the end. */
+/* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor,
+ * which avoids subnormal results. exp(−110) divided by the sum becomes 0. */
 CPU_INLINE float exp_scaled(float x) {
   return exp_scaled_f32(x < -110.0f ? -110.0f : x);
 }
@@ -37,7 +37,7 @@ static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
   return b > a ? b : a;
 }
 
-/* A peak of nothing but −infinity: subtracting it would make NaNs. */
+/* A peak of −infinity: subtracting it would give NaNs. */
 static inline ELEMENT finite_peak(ELEMENT peak) {
   return peak < LOWEST_FINITE ? 0 : peak;
 }
@@ -93,7 +93,7 @@ ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t len
       for (int k = 0; k < 4; k++) lane[k] = pack_add(lane[k], pack_load(target + k * pack_lanes));
     }
     if (i < end) {
-      /* Padded, for one exponential alone costs as much as a vector of them. */
+      /* Padded, since a single exponential costs as much as a vector of them. */
       const int64_t rest = end - i, padded = (rest + pack_lanes - 1) / pack_lanes * pack_lanes;
       ELEMENT pad[lanes];
       for (int64_t j = rest / pack_lanes * pack_lanes; j < padded; j++) pad[j] = -INFINITY;
@@ -159,9 +159,9 @@ ALWAYS_INLINE void deviations(const ELEMENT *x, int64_t length, ELEMENT shift, d
   *square_sum = square_total;
 }
 
-/* One pass if a shift near the mean can be had from the first elements, else two. The sums are
- * corrected for the distance between the shift and the mean: the method of shifted data in Chan,
- * Golub & LeVeque, "Algorithms for computing the sample variance", 1983. */
+/* One pass if the first elements give a shift near the mean, otherwise two. The sums are corrected
+ * for the distance between the shift and the mean: the method of shifted data in Chan, Golub &
+ * LeVeque, "Algorithms for computing the sample variance", 1983. */
 static void single_moments(const cpu_row_panel *panel, double *mean, double *spread) {
   const int64_t length = panel->length, few = length < 16 ? length : 16;
   const double count = (double)length;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The inner loops of reductions and row operations, once per instruction set. Which elements they
- * meet, in which order and on which thread, is decided in reduce.c and row.c; here are only loops
- * over memory whose elements already have the accumulating type.
+/* The inner loops of reductions and row operations, once per instruction set. reduce.c and row.c
+ * decide on elements, order and threads; these are only loops over memory whose elements already
+ * have the accumulating type.
  *
- * A loop sees a block of at most a few thousand elements, so that its own rounding error is
- * small; the callers add up the blocks pairwise. */
+ * A loop processes a block of at most a few thousand elements, so that its rounding error is small;
+ * the callers sum the blocks pairwise. */
 #ifndef CPU_ROW_ROW_TABLE_H
 #define CPU_ROW_ROW_TABLE_H
 
@@ -15,7 +15,7 @@
 #include "core/isa.h"
 #include "program/isa/tile_table.h"
 
-/* Folds. "Lines" lie `step` elements apart; the elements of one line lie side by side. */
+/* Folds. "Lines" are `step` elements apart; the elements of one line are contiguous. */
 typedef struct cpu_fold {
   /* folded[l] = all `length` elements of line l. */
   void (*rows)(const void *source, int64_t step, int64_t lines, int64_t length, void *folded);
@@ -39,7 +39,7 @@ typedef struct cpu_search {
   void (*columns)(const void *source, int64_t step, int64_t lines, int64_t length, int64_t first,
                   int64_t stride, void *values, int64_t *positions);
 
-  /* Keeps the more extreme of two results, the one at the lower position if they are alike. */
+  /* Keeps the more extreme of two results, and of equal ones that at the lower position. */
   void (*merge)(void *values, int64_t *positions, const void *other_values,
                 const int64_t *other_positions, int64_t length);
 } cpu_search;
@@ -66,12 +66,12 @@ typedef struct cpu_row_panel {
 
 /* `peak`, `total`, … have one entry for each row. */
 typedef struct cpu_row_way {
-  /* peak = the largest element, −infinity if there is none; NaNs are passed over. */
+  /* peak = the largest element, −infinity if there is none; NaNs are ignored. */
   void (*maximum)(const cpu_row_panel *panel, double *peak);
 
   /* target = exponential_scale · exp(source − peak), total = the sum of exp(source − peak). Without
-   * a target only the sum. A peak of −infinity counts as 0. Exponentials too small for a float
-   * are some tiny number, also that of −infinity. */
+   * a target only the sum. A peak of −infinity counts as 0. Exponentials too small for a float,
+   * including that of −infinity, are some tiny number. */
   void (*exponentials)(const cpu_row_panel *panel, const double *peak, double *total);
 
   /* mean = the mean, spread = the sum of squared differences from it. `length` is at least 1. */
@@ -96,9 +96,9 @@ CPU_DECLARE_FLOATS(cpu_row_loops, cpu_row);
 
 /* The inner loops of running sums, products, maxima and minima, by type and instruction set.
  *
- * Every row is cut into blocks of CPU_SCAN_BLOCK elements. What a block stores is its own running
- * fold, combined with the fold of all blocks before it, so that blocks can be computed anywhere:
- * the result does not depend on who computes which. */
+ * Every row is divided into blocks of CPU_SCAN_BLOCK elements. A block's results are its own prefix
+ * fold, combined with the fold of all blocks before it, so the result does not depend on which
+ * thread computes which block. */
 
 enum { CPU_SCAN_BLOCK = 1024 };
 

@@ -17,7 +17,7 @@ CPU_INLINE ELEMENT plus(ELEMENT a, ELEMENT b) {
 CPU_INLINE ELEMENT times(ELEMENT a, ELEMENT b) {
   return (ELEMENT)((ARITHMETIC)a * (ARITHMETIC)b);
 }
-/* Comparisons hand `b` on if either is NaN; only one in `a` needs care. */
+/* Comparisons return `b` if either is NaN, so only a NaN in `a` needs care. */
 CPU_INLINE ELEMENT larger(ELEMENT a, ELEMENT b) {
   const ELEMENT extremum = a > b ? a : b;
   return IS_NAN(a) ? a : extremum;

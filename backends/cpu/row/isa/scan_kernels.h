@@ -7,8 +7,8 @@
  *   IDENTITY     the value of no elements */
 
 /* local[i] ends as the fold of elements 0 … i: folds of 2, 4, 8 and 16 neighbours, each made of two
- * of the ones before, then chains of every sixteenth. All are loops without a dependence closer
- * than a vector. Rooms of neutral values in front spare the special cases at the start. */
+ * of the ones before, then chains of every sixteenth. None of the loops has a dependence closer
+ * than a vector. Padding with neutral values in front avoids special cases at the start. */
 static void NAME(local)(void *to, const void *from, int64_t count) {
   enum { ROOM = 16 };
   _Alignas(64) ELEMENT first[ROOM + CPU_SCAN_BLOCK], second[ROOM + CPU_SCAN_BLOCK];

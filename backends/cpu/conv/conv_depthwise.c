@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* FORWARD with one channel for each group, data and results with channels last: vectors hold
+ * channels, and the data are read where they lie. */
+#include <stdio.h>
+#include <string.h>
+
+#include "conv.h"
+#include "conv/isa/depthwise_table.h"
+
+typedef struct launch {
+  const cpu_conv *conv;
+  void *const *pointers;
+  const float *weights; /* [taps][channels] */
+  unsigned char *workers;
+} launch;
+
+enum { SUMS_BYTES = 48 << 10, LEAST_BLOCK = 64, TASKS_PER_THREAD = 4 };
+
+/* ---- The filter ------------------------------------------------------------------------------ */
+
+static int64_t tap_count(const cpu_conv *conv) {
+  return conv->shape.filter_size[0] * conv->shape.filter_size[1];
+}
+
+void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed) {
+  const compute_conv_attributes *c = &conv->shape;
+  const conv_operand *f = &conv->input[1];
+  for (int64_t tap = 0; tap < tap_count(conv);) {
+    const int64_t row = tap / c->filter_size[1];
+    const cpu_gemm_source source = {(const float *)filter + row * f->stride[2], f->dtype,
+                                    f->stride[3], f->stride[0]};
+    conv->type->pack_rows((float *)packed + tap * c->data_channels, c->data_channels,
+                          c->filter_size[1], c->data_channels, &source);
+    tap += c->filter_size[1];
+  }
+}
+
+uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
+  const compute_conv_attributes *c = &conv->shape;
+  const int64_t *stride = conv->input[1].stride;
+  *form = cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, c->data_channels, c->filter_size[0],
+                                     c->filter_size[1], stride[0], stride[2], stride[3]},
+                   7);
+  return conv->depthwise.packed_bytes;
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+/* Row `row` of the results of one image, block by block of channels. */
+static void make_row(const launch *l, int64_t image, int64_t row, float *sums) {
+  const cpu_conv *conv = l->conv;
+  const compute_conv_attributes *c = &conv->shape;
+  const conv_depthwise *s = &conv->depthwise;
+  const int64_t *stride = conv->input[0].stride;
+  const float *data = (const float *)l->pointers[0] + image * stride[0];
+  cpu_depthwise_line line = {.filter_rows = c->filter_size[0],
+                             .filter_columns = c->filter_size[1],
+                             .stride = c->stride[1],
+                             .dilation = c->dilation[1],
+                             .padding = c->padding[1],
+                             .width = c->data_size[1],
+                             .pixel = stride[3],
+                             .weights_tap = c->data_channels,
+                             .count = c->result_size[1],
+                             .sums = sums,
+                             .sums_pixel = s->block};
+  for (int64_t channel = 0; channel < c->data_channels; channel += s->block) {
+    line.channels = cpu_min(s->block, c->data_channels - channel);
+    line.weights = l->weights + channel;
+    for (int64_t r = 0; r < c->filter_size[0]; r++) {
+      const int64_t at = row * c->stride[0] + r * c->dilation[0] - c->padding[0];
+      line.rows[r] = at < 0 || at >= c->data_size[0] ? NULL : data + at * stride[2] + channel;
+    }
+    s->loops->run(&line);
+    const conv_box box = {.first = {image, channel, row, 0},
+                          .count = {1, line.channels, 1, c->result_size[1]},
+                          .step = {1, 1, 1, 1},
+                          .sum_stride = {0, 1, 0, s->block},
+                          .sums = (unsigned char *)sums};
+    conv_epilogue_run(conv, l->pointers, &box);
+  }
+}
+
+static void rows_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const conv_depthwise *s = &l->conv->depthwise;
+  const int64_t rows = l->conv->shape.result_size[0], all = l->conv->shape.batch * rows;
+  float *sums = (float *)(void *)(l->workers + (uint64_t)worker * s->worker_bytes);
+  const int64_t end = cpu_min((task + 1) * s->chunk, all);
+  for (int64_t row = task * s->chunk; row < end; row++) make_row(l, row / rows, row % rows, sums);
+}
+
+static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
+  const cpu_conv *conv = (const cpu_conv *)kernel;
+  const conv_depthwise *s = &conv->depthwise;
+  cpu_device *device = kernel->device;
+  const uint64_t workers = (uint64_t)(s->tasks == 1 ? 1 : device->threads) * s->worker_bytes;
+  const uint64_t bytes = workers + (conv->packed ? 0 : s->packed_bytes);
+  launch l = {.conv = conv, .pointers = pointers, .weights = pointers[1]};
+  l.workers = cpu_workspace_acquire(device, bytes);
+  if (!l.workers) return cpu_out_of_memory(device, bytes);
+  if (!conv->packed) {
+    float *packed = (float *)(void *)(l.workers + workers);
+    conv_depthwise_pack(conv, pointers[1], packed);
+    l.weights = packed;
+  }
+  cpu_parallel(device, s->tasks, rows_task, &l);
+  cpu_workspace_return(device, l.workers);
+  return COMPUTE_OK;
+}
+
+/* ---- The schedule ---------------------------------------------------------------------------- */
+
+static bool suits(const cpu_conv *conv, int32_t lanes, const char **reason) {
+  const compute_conv_attributes *c = &conv->shape;
+  *reason = "groups of more than one channel";
+  if (c->direction != COMPUTE_CONVOLUTION_FORWARD || c->groups != c->data_channels ||
+      c->groups != c->result_channels)
+    return false;
+  *reason = "data or results without channels last";
+  if (conv->input[0].stride[1] != 1 || conv->output[0].stride[1] != 1) return false;
+  *reason = "other types than f32";
+  if (conv->accumulate != COMPUTE_F32 || conv->input[0].dtype != COMPUTE_F32 ||
+      conv->input[1].dtype != COMPUTE_F32)
+    return false;
+  *reason = "fewer channels than a vector has, or a filter of many rows";
+  return c->data_channels >= lanes && c->filter_size[0] <= CPU_DEPTHWISE_MOST_ROWS;
+}
+
+/* Channels whose sums of a row stay in a close cache; no block is narrower than a vector. */
+static int64_t choose_block(const cpu_conv *conv, int32_t lanes) {
+  const compute_conv_attributes *c = &conv->shape;
+  const int64_t fit = SUMS_BYTES / (c->result_size[1] * (int64_t)sizeof(float));
+  if (fit >= c->data_channels) return c->data_channels;
+  int64_t block = cpu_max(fit / LEAST_BLOCK, 1) * LEAST_BLOCK;
+  const int64_t rest = c->data_channels % block;
+  if (rest > 0 && rest < lanes) block = c->data_channels;
+  return cpu_min(block, c->data_channels);
+}
+
+compute_status conv_depthwise_accept(cpu_kernel *kernel,
+                                     const compute_kernel_descriptor *descriptor,
+                                     const char **reason) {
+  cpu_conv *conv = (cpu_conv *)kernel;
+  const compute_conv_attributes *c = &conv->shape;
+  const cpu_depthwise_table *loops = CPU_PICK(kernel->device->isa, cpu_depthwise);
+  conv_depthwise *s = &conv->depthwise;
+  if (!suits(conv, loops->lanes, reason)) return COMPUTE_OK;
+  s->loops = loops;
+  s->block = choose_block(conv, loops->lanes);
+  s->worker_bytes = cpu_whole_lines((uint64_t)(s->block * c->result_size[1]) * sizeof(float));
+  s->packed_bytes = cpu_whole_lines((uint64_t)(tap_count(conv) * c->data_channels) * sizeof(float));
+  const int64_t rows = c->batch * c->result_size[0], threads = kernel->device->threads;
+  s->chunk = threads == 1 ? rows : cpu_divide_up(rows, TASKS_PER_THREAD * threads);
+  s->tasks = cpu_divide_up(rows, s->chunk);
+  conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
+  conv->head.run = run;
+  snprintf(conv->head.description, sizeof conv->head.description,
+           "depthwise convolution %s, blocks of %lld channels%s", kernel->device->isa->name,
+           (long long)s->block, conv->packed ? ", packed" : "");
+  return COMPUTE_OK;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* FORWARD with channels last: rows of windows times the filter.
+ *
+ * With the channels of a pixel side by side, the part of a window that lies in one row of the data
+ * is one run of memory, and the windows of neighbouring results are such runs at one distance. They
+ * are the rows of a matrix as the micro-kernels of products read it; the filter, packed into panels
+ * of result channels, is the other factor. So nothing is turned, vectors hold channels whatever the
+ * width of a plane, and all that is copied is each unit's data, once, with their padding.
+ *
+ * A unit is a band of rows of one image and group, for some panels of result channels. A result is
+ * the sum of its runs in the order of the filter's rows, whatever the unit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "conv.h"
+
+typedef struct launch {
+  const cpu_conv *conv;
+  void *const *pointers;
+  const unsigned char *packed;
+  unsigned char *workers;
+} launch;
+
+/* What one unit works on. */
+typedef struct rows_unit {
+  int64_t image, group, row, rows;
+  int64_t panel, panels; /* within the group */
+} rows_unit;
+
+/* ---- The filter ------------------------------------------------------------------------------ */
+
+/* The filter's elements for one source channel lie together, taps in order. */
+static bool taps_follow(const cpu_conv *conv) {
+  const int64_t *stride = conv->input[1].stride, *size = conv->shape.filter_size;
+  return (stride[3] == 1 || size[1] == 1) && (stride[2] == size[1] || size[0] == 1) &&
+         stride[1] == size[0] * size[1];
+}
+
+/* One panel, from elements that lie by (channel, tap): some channels at a time are turned as they
+ * lie, and their rows put in the order of (tap, channel). */
+static void pack_turning(const cpu_conv *conv, const unsigned char *from, int64_t columns,
+                         unsigned char *packed) {
+  enum { ROWS = 160, MOST_BYTES = ROWS * 64 * 2 };
+  unsigned char turned[MOST_BYTES] __attribute__((aligned(64)));
+  const conv_rows *s = &conv->rows;
+  const conv_operand *f = &conv->input[1];
+  const int64_t taps = s->depth / s->channels;
+  const int64_t width = conv->type->columns * (int64_t)conv->element;
+  const int64_t together = ROWS / taps;
+  for (int64_t c = 0; c < s->channels; c += together) {
+    const int64_t channels = cpu_min(together, s->channels - c);
+    const cpu_gemm_source source = {from + c * taps * f->size, f->dtype, 1, f->stride[0]};
+    conv->type->pack_panels(turned, channels * taps, columns, &source);
+    for (int64_t i = 0; i < channels; i++)
+      for (int64_t tap = 0; tap < taps; tap++)
+        memcpy(packed + (tap * s->channels + c + i) * width, turned + (i * taps + tap) * width,
+               (size_t)width);
+  }
+}
+
+/* One panel, tap by tap. */
+static void pack_tapwise(const cpu_conv *conv, const unsigned char *from, int64_t columns,
+                         unsigned char *packed) {
+  const conv_rows *s = &conv->rows;
+  const conv_operand *f = &conv->input[1];
+  const int64_t taps_w = conv->shape.filter_size[1];
+  for (int64_t tap = 0; tap < s->depth / s->channels; tap++) {
+    const int64_t at = tap / taps_w * f->stride[2] + tap % taps_w * f->stride[3];
+    const cpu_gemm_source source = {from + at * f->size, f->dtype, f->stride[1], f->stride[0]};
+    conv->type->pack_panels(packed + tap * s->channels * conv->type->columns * conv->element,
+                            s->channels, columns, &source);
+  }
+}
+
+typedef struct packing {
+  const cpu_conv *conv;
+  const unsigned char *filter;
+  unsigned char *packed;
+} packing;
+
+/* Panels are numbered by group, panel. */
+static void pack_task(void *argument, int64_t task, int32_t worker) {
+  enum { MOST_TAPS = 128 };
+  const packing *p = argument;
+  const cpu_conv *conv = p->conv;
+  const conv_rows *s = &conv->rows;
+  const int64_t column = task % s->panels * conv->type->columns;
+  const int64_t columns = cpu_min(conv->type->columns, s->results - column);
+  const int64_t first = (task / s->panels * s->results + column) * conv->input[1].stride[0];
+  const unsigned char *from = p->filter + first * conv->input[1].size;
+  unsigned char *to = p->packed + task * s->depth * conv->type->columns * conv->element;
+  (void)worker;
+  if (taps_follow(conv) && s->depth / s->channels <= MOST_TAPS)
+    pack_turning(conv, from, columns, to);
+  else
+    pack_tapwise(conv, from, columns, to);
+}
+
+void conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed) {
+  packing p = {conv, filter, packed};
+  cpu_parallel(conv->head.device, conv->shape.groups * conv->rows.panels, pack_task, &p);
+}
+
+uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form) {
+  const compute_conv_attributes *c = &conv->shape;
+  const int64_t *stride = conv->input[1].stride;
+  *form =
+      cpu_form((const int64_t[]){CPU_FORM_ROWS, conv->type->columns, (int64_t)conv->accumulate,
+                                 c->groups, c->result_channels, c->data_channels, c->filter_size[0],
+                                 c->filter_size[1], stride[0], stride[1], stride[2], stride[3]},
+               12);
+  return conv->rows.packed_bytes;
+}
+
+/* ---- The data -------------------------------------------------------------------------------- */
+
+/* `count` pixels, `step` columns apart from column `first` on, those outside the data as zeros. */
+static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t first, int64_t step,
+                        int64_t count, unsigned char *to) {
+  const conv_rows *s = &conv->rows;
+  const conv_operand *x = &conv->input[0];
+  const int64_t bytes = s->channels * x->size, pixel = s->pixel * x->size;
+  const int64_t width = conv->shape.data_size[1];
+  const int64_t before = cpu_min(first < 0 ? cpu_divide_up(-first, step) : 0, count);
+  const int64_t end = cpu_min(first < width ? (width - 1 - first) / step + 1 : 0, count);
+  if (before > 0) memset(to, 0, (size_t)(before * pixel));
+  const cpu_gemm_source source = {row + (first + before * step) * x->stride[3] * x->size, x->dtype,
+                                  step * x->stride[3], x->stride[1]};
+  if (end > before && x->stride[1] == 1 && step * x->stride[3] == s->pixel)
+    memcpy(to + before * pixel, source.data, (size_t)((end - before - 1) * pixel + bytes));
+  else if (end > before)
+    conv->type->pack_rows(to + before * pixel, s->pixel, end - before, s->channels, &source);
+  const int64_t from = cpu_max(before, end);
+  if (from < count) memset(to + from * pixel, 0, (size_t)((count - from) * pixel));
+}
+
+/* Copies what a unit's windows meet. */
+static void copy_data(const cpu_conv *conv, const unsigned char *data, const rows_unit *unit,
+                      unsigned char *copy) {
+  const conv_rows *s = &conv->rows;
+  const compute_conv_attributes *c = &conv->shape;
+  const conv_operand *x = &conv->input[0];
+  const int64_t step_h = s->sparse ? c->stride[0] : 1, step_w = s->sparse ? c->stride[1] : 1;
+  const int64_t rows = (unit->rows - 1) * s->step[0] + (c->filter_size[0] - 1) * c->dilation[0] + 1;
+  const int64_t columns = s->line / s->pixel;
+  data += (unit->image * x->stride[0] + unit->group * s->channels * x->stride[1]) * x->size;
+  for (int64_t i = 0; i < rows; i++, copy += s->line * x->size) {
+    const int64_t row = unit->row * c->stride[0] - c->padding[0] + i * step_h;
+    if (row < 0 || row >= c->data_size[0])
+      memset(copy, 0, (size_t)(s->line * x->size));
+    else
+      copy_pixels(conv, data + row * x->stride[2] * x->size, -c->padding[1], step_w, columns, copy);
+  }
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+/* Where a unit's sums are built, and their steps in elements. */
+typedef struct rows_sums {
+  unsigned char *at;
+  int64_t row, pixel;
+} rows_sums;
+
+/* One panel: all runs of the windows, and of each run all rows of results. */
+static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel,
+                           const unsigned char *copy, const rows_sums *sums) {
+  const cpu_conv *conv = l->conv;
+  const conv_rows *s = &conv->rows;
+  const compute_conv_attributes *c = &conv->shape;
+  const int64_t size = conv->element, columns = conv->type->columns;
+  const int64_t column = (unit->panel + panel) * columns;
+  const int64_t runs = s->depth / s->run, across = runs / c->filter_size[0];
+  const unsigned char *filter =
+      l->packed + (unit->group * s->panels + unit->panel + panel) * s->depth * columns * size;
+  const bool whole = s->even && sums->row == c->result_size[1] * sums->pixel;
+  cpu_gemm_block block = {.m = whole ? unit->rows * c->result_size[1] : c->result_size[1],
+                          .n = cpu_min(columns, s->results - column),
+                          .k = s->run,
+                          .a_row = s->step[1] * s->pixel,
+                          .a_k = 1,
+                          .b_k = columns,
+                          .b_column = columns * s->depth,
+                          .c_row = sums->pixel};
+  for (int64_t run = 0; run < runs; run++) {
+    const int64_t first =
+        run / across * c->dilation[0] * s->line + run % across * c->dilation[1] * s->pixel;
+    block.b = filter + run * s->run * columns * size;
+    block.accumulate = run > 0;
+    for (int64_t row = 0; row < (whole ? 1 : unit->rows); row++) {
+      block.a = copy + (first + row * s->step[0] * s->line) * size;
+      block.c = sums->at + (row * sums->row + panel * columns) * size;
+      conv->type->multiply(&block);
+    }
+  }
+}
+
+/* Sums that need no epilogue are built where they belong. */
+static rows_sums place_sums(const launch *l, const rows_unit *unit, unsigned char *scratch) {
+  const cpu_conv *conv = l->conv;
+  const conv_rows *s = &conv->rows;
+  const int64_t columns = conv->type->columns;
+  const conv_operand *y = &conv->output[0];
+  if (!conv->identity)
+    return (rows_sums){scratch, conv->shape.result_size[1] * s->block * columns,
+                       s->block * columns};
+  const int64_t channel = unit->group * s->results + unit->panel * columns;
+  unsigned char *result = l->pointers[2 + conv->extra_count];
+  result += (unit->image * y->stride[0] + channel + unit->row * y->stride[2]) * y->size;
+  return (rows_sums){result, y->stride[2], y->stride[3]};
+}
+
+static void finish(const launch *l, const rows_unit *unit, const rows_sums *sums) {
+  const cpu_conv *conv = l->conv;
+  const conv_rows *s = &conv->rows;
+  const int64_t column = unit->panel * conv->type->columns;
+  const conv_box box = {.first = {unit->image, unit->group * s->results + column, unit->row, 0},
+                        .count = {1,
+                                  cpu_min(unit->panels * conv->type->columns, s->results - column),
+                                  unit->rows, conv->shape.result_size[1]},
+                        .step = {1, 1, 1, 1},
+                        .sum_stride = {0, 1, sums->row, sums->pixel},
+                        .sums = sums->at};
+  if (!conv->identity) conv_epilogue_run(conv, l->pointers, &box);
+}
+
+/* Units are numbered by image, group, band, block of panels. */
+static rows_unit find_unit(const cpu_conv *conv, int64_t number) {
+  const conv_rows *s = &conv->rows;
+  rows_unit unit = {.panel = number % s->blocks * s->block};
+  unit.panels = cpu_min(s->block, s->panels - unit.panel);
+  number /= s->blocks;
+  unit.row = number % s->bands * s->band;
+  unit.rows = cpu_min(s->band, conv->shape.result_size[0] - unit.row);
+  number /= s->bands;
+  unit.group = number % conv->shape.groups;
+  unit.image = number / conv->shape.groups;
+  return unit;
+}
+
+static void unit_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const conv_rows *s = &l->conv->rows;
+  unsigned char *copy = l->workers + (uint64_t)worker * s->worker_bytes;
+  const rows_unit unit = find_unit(l->conv, task);
+  const rows_sums sums = place_sums(l, &unit, copy + s->copy_bytes);
+  copy_data(l->conv, l->pointers[0], &unit, copy);
+  for (int64_t panel = 0; panel < unit.panels; panel++)
+    multiply_panel(l, &unit, panel, copy, &sums);
+  finish(l, &unit, &sums);
+}
+
+static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
+  const cpu_conv *conv = (const cpu_conv *)kernel;
+  const conv_rows *s = &conv->rows;
+  cpu_device *device = kernel->device;
+  const uint64_t workers = (uint64_t)(s->units == 1 ? 1 : device->threads) * s->worker_bytes;
+  const uint64_t bytes = workers + (conv->packed ? 0 : s->packed_bytes);
+  launch l = {.conv = conv, .pointers = pointers, .packed = pointers[1]};
+  l.workers = cpu_workspace_acquire(device, bytes);
+  if (!l.workers) return cpu_out_of_memory(device, bytes);
+  if (!conv->packed) {
+    conv_rows_pack(conv, pointers[1], l.workers + workers);
+    l.packed = l.workers + workers;
+  }
+  cpu_parallel(device, s->units, unit_task, &l);
+  cpu_workspace_return(device, l.workers);
+  return COMPUTE_OK;
+}
+
+/* ---- The schedule ---------------------------------------------------------------------------- */
+
+enum { LEAST_RESULTS = 8, UNITS_PER_THREAD = 4, CLOSE_SETS = 2048 };
+
+/* The form of the copy. Where windows would lie so far apart that they compete for the same places
+ * in a cache, pixels are a line of the cache longer; the runs are then single pixels. */
+static void choose_copy(const cpu_conv *conv, conv_rows *s) {
+  const compute_conv_attributes *c = &conv->shape;
+  s->sparse = c->filter_size[0] == 1 && c->filter_size[1] == 1;
+  for (int d = 0; d < 2; d++) s->step[d] = s->sparse ? 1 : c->stride[d];
+  const bool close = s->step[1] * s->channels * conv->element % CLOSE_SETS == 0;
+  s->pixel = s->channels + (close ? 64 / (int64_t)conv->element : 0);
+  const bool joined = s->pixel == s->channels && c->dilation[1] == 1;
+  s->run = joined ? c->filter_size[1] * s->channels : s->channels;
+  s->line = s->pixel *
+            ((c->result_size[1] - 1) * s->step[1] + (c->filter_size[1] - 1) * c->dilation[1] + 1);
+  s->even = s->step[0] * s->line == c->result_size[1] * s->step[1] * s->pixel;
+}
+
+static int64_t copy_bytes(const cpu_conv *conv, const conv_rows *s, int64_t rows) {
+  const compute_conv_attributes *c = &conv->shape;
+  return ((rows - 1) * s->step[0] + (c->filter_size[0] - 1) * c->dilation[0] + 1) * s->line *
+         conv->element;
+}
+
+/* Bands whose copy stays in the level-2 cache. Where these are too few for all threads: of a filter
+ * larger than the data each thread takes some panels, so that it is read from memory once; else
+ * there are more bands. */
+static void choose_units(const cpu_conv *conv, conv_rows *s) {
+  const compute_conv_attributes *c = &conv->shape;
+  const int64_t rows = c->result_size[0], l2 = (int64_t)conv->head.device->l2_bytes;
+  const int64_t threads = conv->head.device->threads, outer = c->batch * c->groups;
+  const int64_t wanted = threads == 1 ? 1 : UNITS_PER_THREAD * threads;
+  const int64_t width = conv->type->columns * (int64_t)conv->element;
+  int64_t fit = rows;
+  while (fit > 1 && copy_bytes(conv, s, fit) > l2 * 2 / 5) fit = cpu_divide_up(fit, 2);
+  s->bands = cpu_divide_up(rows, fit);
+  s->blocks = 1;
+  const bool large_filter = s->panels * s->depth * width > copy_bytes(conv, s, rows);
+  if (outer * s->bands < wanted && !large_filter)
+    s->bands = cpu_min(rows, cpu_divide_up(wanted, outer));
+  s->band = cpu_divide_up(rows, s->bands);
+  s->bands = cpu_divide_up(rows, s->band);
+  if (outer * s->bands < (large_filter ? wanted : threads))
+    s->blocks = cpu_min(s->panels, cpu_divide_up(threads, outer * s->bands));
+  const int64_t sums = s->band * c->result_size[1] * width;
+  s->blocks = cpu_max(s->blocks, cpu_divide_up(s->panels, cpu_max(l2 / 2 / sums, 1)));
+  s->block = cpu_divide_up(s->panels, cpu_min(s->blocks, s->panels));
+  s->blocks = cpu_divide_up(s->panels, s->block);
+}
+
+static void make_schedule(cpu_conv *conv) {
+  const compute_conv_attributes *c = &conv->shape;
+  conv_rows *s = &conv->rows;
+  const int64_t columns = conv->type->columns, size = conv->element;
+  s->channels = c->data_channels / c->groups;
+  s->results = c->result_channels / c->groups;
+  s->panels = cpu_divide_up(s->results, columns);
+  s->depth = c->filter_size[0] * c->filter_size[1] * s->channels;
+  choose_copy(conv, s);
+  choose_units(conv, s);
+  s->units = c->batch * c->groups * s->bands * s->blocks;
+  s->copy_bytes = cpu_whole_lines((uint64_t)copy_bytes(conv, s, s->band));
+  s->worker_bytes =
+      s->copy_bytes +
+      cpu_whole_lines((uint64_t)(s->band * c->result_size[1] * s->block * columns * size));
+  s->packed_bytes = cpu_whole_lines((uint64_t)(c->groups * s->panels * s->depth * columns * size));
+}
+
+/* Whether the results are pixels of channels, and everything has the computing type. */
+static bool suits(const cpu_conv *conv, const char **reason) {
+  const compute_conv_attributes *c = &conv->shape;
+  *reason = "the results do not have channels last";
+  if (c->direction != COMPUTE_CONVOLUTION_FORWARD || conv->output[0].stride[1] != 1) return false;
+  *reason = "too few result channels in a group";
+  if (c->result_channels / c->groups < LEAST_RESULTS || c->data_channels == 0) return false;
+  *reason = "data of another type than the sums";
+  return conv->input[0].dtype == conv->accumulate && conv->input[1].dtype == conv->accumulate;
+}
+
+compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                const char **reason) {
+  cpu_conv *conv = (cpu_conv *)kernel;
+  if (!suits(conv, reason)) return COMPUTE_OK;
+  make_schedule(conv);
+  const conv_rows *s = &conv->rows;
+  conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
+  conv->head.run = run;
+  snprintf(conv->head.description, sizeof conv->head.description,
+           "convolution rows %s %dx%d, %lld bands of %lld rows, %lld x %lld channels%s",
+           conv->head.device->isa->name, conv->type->rows, conv->type->columns, (long long)s->bands,
+           (long long)s->band, (long long)s->blocks, (long long)(s->block * conv->type->columns),
+           conv->packed ? ", packed" : "");
+  return COMPUTE_OK;
+}

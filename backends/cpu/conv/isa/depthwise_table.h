@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The loop of depthwise convolution with channels last, once per instruction set. */
+#ifndef CPU_ISA_DEPTHWISE_TABLE_H
+#define CPU_ISA_DEPTHWISE_TABLE_H
+
+#include <stdint.h>
+
+#include "core/isa.h"
+
+enum { CPU_DEPTHWISE_MOST_ROWS = 16 }; /* of a filter */
+
+/* One row of results: sums[q][c] = the sum over filter rows r and columns s, in this order, of
+ * weights[r][s][c] · rows[r][q · stride + s · dilation − padding][c], without the taps outside a
+ * row. Channels lie side by side; there are at least as many as a vector has lanes. */
+typedef struct cpu_depthwise_line {
+  const float *rows[CPU_DEPTHWISE_MOST_ROWS]; /* the data's column 0; NULL: outside the data */
+  int64_t filter_rows, filter_columns;
+  int64_t stride, dilation, padding, width; /* in pixels; width of the data */
+  int64_t pixel;                            /* of the data, in elements */
+  const float *weights;
+  int64_t weights_tap; /* elements from one tap's weights to the next */
+  int64_t count, channels;
+  float *sums;
+  int64_t sums_pixel;
+} cpu_depthwise_line;
+
+typedef struct cpu_depthwise_table {
+  int32_t lanes;
+  void (*run)(const cpu_depthwise_line *line);
+} cpu_depthwise_table;
+
+CPU_DECLARE(cpu_depthwise_table, cpu_depthwise);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs that add up to three inputs to input 0 and limit the sum, such as bias, residual and
+ * relu after a convolution, run as one loop instead of one for each instruction.
+ *
+ * Additions keep the order of the program, (x + a) + (b + c), in which terms may be missing and
+ * the two of a sum may change places: results have the bits that the interpreter gives them. */
+#include <math.h>
+
+#include "program/finish.h"
+
+enum { MOST_VALUES = 16 };
+
+/* What an instruction comes to: a constant, or a limited sum of inputs. */
+typedef struct term {
+  bool known, constant;
+  float number;        /* of a constant */
+  int32_t count;       /* of a sum: 1, or 2 sums … */
+  int16_t input[2][2]; /* … of 1 or 2 inputs each, −1 for none */
+  bool low_set, high_set, unsigned_zero;
+  float low, high;
+} term;
+
+static term sum_of(const term *a, const term *b) {
+  term sum = {.known = a->known && b->known && !a->constant && !b->constant && !a->low_set &&
+                       !a->high_set && !b->low_set && !b->high_set};
+  if (!sum.known || a->count > 1 || b->count > 1) {
+    /* (p + q) + r is (p + q) + (r); deeper ones are left to the interpreter. */
+    sum.known = false;
+    return sum;
+  }
+  const bool singles = a->input[0][1] < 0 && b->input[0][1] < 0;
+  if (singles) {
+    sum.count = 1;
+    sum.input[0][0] = a->input[0][0];
+    sum.input[0][1] = b->input[0][0];
+    sum.input[1][0] = sum.input[1][1] = -1;
+    return sum;
+  }
+  sum.count = 2;
+  for (int i = 0; i < 2; i++) {
+    sum.input[0][i] = a->input[0][i];
+    sum.input[1][i] = b->input[0][i];
+  }
+  return sum;
+}
+
+/* max(x, low), unless a limit was set before. Zeros of either sign are equal, and instructions
+ * differ in which of them they take: relu and max(low, x) take x, max(x, low) takes low. */
+static term limited_below(const term *x, float low, bool takes_low) {
+  term limited = *x;
+  limited.known = x->known && !x->constant && !x->low_set && !x->high_set && low == low &&
+                  !(low == 0 && signbit(low));
+  limited.unsigned_zero = takes_low && low == 0;
+  limited.low_set = true;
+  limited.low = low;
+  return limited;
+}
+
+static term limited_above(const term *x, float high) {
+  term limited = *x;
+  limited.known = x->known && !x->constant && !x->high_set && high == high && high != 0;
+  limited.high_set = true;
+  limited.high = high;
+  return limited;
+}
+
+static term read_instruction(const compute_instruction *i, const term *values) {
+  const term *a = &values[i->a], *b = &values[i->b];
+  if (i->type != COMPUTE_F32) return (term){0};
+  switch (i->code) {
+  case COMPUTE_I_LOAD:
+    return (term){.known = true, .count = 1, .input = {{(int16_t)i->immediate.i64, -1}, {-1, -1}}};
+  case COMPUTE_I_CONSTANT:
+    return (term){.known = true, .constant = true, .number = (float)i->immediate.f64};
+  case COMPUTE_I_ADD: return sum_of(a, b);
+  case COMPUTE_I_RELU: return limited_below(a, 0, false);
+  case COMPUTE_I_MAX:
+    return b->constant   ? limited_below(a, b->number, true)
+           : a->constant ? limited_below(b, a->number, false)
+                         : (term){0};
+  case COMPUTE_I_MIN:
+    return b->constant   ? limited_above(a, b->number)
+           : a->constant ? limited_above(b, a->number)
+                         : (term){0};
+  default: return (term){0};
+  }
+}
+
+void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
+                     const compute_dtype *inputs, uint32_t output_count,
+                     const compute_dtype *outputs, cpu_finish *finish) {
+  term values[MOST_VALUES];
+  *finish = (cpu_finish){.loops = NULL};
+  if (program->count < 2 || program->count > MOST_VALUES || output_count != 1 ||
+      outputs[0] != COMPUTE_F32)
+    return;
+  for (uint32_t i = 0; i < program->count; i++)
+    values[i] = read_instruction(&program->instructions[i], values);
+  const term *result = &values[program->outputs[0]];
+  if (!result->known || result->constant) return;
+  int16_t input[4] = {result->input[0][0], result->input[0][1], result->input[1][0],
+                      result->input[1][1]};
+  /* Input 0 becomes the first; the sum that it is in, too. */
+  for (int i = 0; i < 4; i++) {
+    if (input[i] != 0) continue;
+    const int other = i ^ 1;
+    const int16_t partner = input[other], rest[2] = {input[(i ^ 2) & 2], input[((i ^ 2) & 2) + 1]};
+    finish->input[0] = partner;
+    finish->input[1] = rest[0];
+    finish->input[2] = rest[1];
+    finish->loops = CPU_PICK(isa, cpu_finish);
+    break;
+  }
+  for (int i = 0; finish->loops && i < 3; i++) {
+    const bool again = finish->input[i] == 0; /* x + x */
+    if (again || (finish->input[i] > 0 && inputs[finish->input[i]] != COMPUTE_F32))
+      finish->loops = NULL;
+  }
+  if (inputs[0] != COMPUTE_F32) finish->loops = NULL;
+  finish->zero = result->unsigned_zero ? 0.0f : -0.0f;
+  finish->low = result->low_set ? result->low : -INFINITY;
+  finish->high = result->high_set ? result->high : INFINITY;
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+/* The elements of a box that one call goes through: lines along one dimension, and one more. */
+typedef struct place {
+  const cpu_box *box;
+  int32_t along, across; /* −1: one line */
+  int64_t index[CPU_BOX_RANK];
+} place;
+
+static int64_t offset_of(const place *p, const int64_t *step) {
+  int64_t offset = 0;
+  for (int32_t d = 0; d < p->box->rank; d++) offset += p->index[d] * step[d];
+  return offset;
+}
+
+static const float *input_at(const place *p, int16_t input, int64_t *row) {
+  *row = 0;
+  if (input < 0) return NULL;
+  const int64_t *step = p->box->input_step[input];
+  if (p->across >= 0) *row = step[p->across];
+  return (const float *)(const void *)p->box->input[input] + offset_of(p, step);
+}
+
+static void run_lines(const cpu_finish *finish, const place *p) {
+  const cpu_box *box = p->box;
+  cpu_finish_lines l = {.rows = p->across < 0 ? 1 : box->count[p->across],
+                        .count = box->count[p->along],
+                        .low = finish->low,
+                        .zero = finish->zero,
+                        .high = finish->high};
+  l.x = input_at(p, 0, &l.x_row);
+  l.a = input_at(p, finish->input[0], &l.a_row);
+  l.b = input_at(p, finish->input[1], &l.b_row);
+  l.c = input_at(p, finish->input[2], &l.c_row);
+  l.a_repeats = l.a && box->input_step[finish->input[0]][p->along] == 0;
+  l.y = (float *)(void *)box->output[0] + offset_of(p, box->output_step[0]);
+  l.y_row = p->across < 0 ? 0 : box->output_step[0][p->across];
+  finish->loops->run(&l);
+}
+
+static bool suits(const cpu_finish *finish, const cpu_box *box, int32_t along) {
+  if (!finish->loops || box->input_step[0][along] != 1 || box->output_step[0][along] != 1)
+    return false;
+  for (int i = 0; i < 3; i++) {
+    if (finish->input[i] < 0) continue;
+    const int64_t step = box->input_step[finish->input[i]][along];
+    if (step != 1 && (i > 0 || step != 0)) return false;
+  }
+  return true;
+}
+
+bool cpu_finish_run(const cpu_finish *finish, const cpu_box *box, int32_t along) {
+  if (!suits(finish, box, along)) return false;
+  place p = {.box = box, .along = along, .across = -1};
+  for (int32_t d = 0; d < box->rank; d++)
+    if (d != along && (p.across < 0 || box->count[d] > box->count[p.across])) p.across = d;
+  for (int32_t d = box->rank; d >= 0;) {
+    run_lines(finish, &p);
+    for (d = box->rank - 1; d >= 0; p.index[d--] = 0)
+      if (d != along && d != p.across && ++p.index[d] < box->count[d]) break;
+  }
+  return true;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Loops for RECURRENT, once per instruction set (core/isa.h) and element type; recurrent_table.h
+ * says what each does, compute/backend.h the formulas. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "recurrent_table.h"
+#include "program/isa/element.h"
+#include "program/isa/math_f32.h"
+#include "program/isa/math_f64.h"
+
+#define SIGMOID(x) CPU_PASTE(sigmoid, CPU_VARIANT)(x)
+#define TANH(x)    CPU_PASTE(tanh, CPU_VARIANT)(x)
+
+#define READ(name, from)  const ELEMENT *name = from
+#define WRITE(name, from) ELEMENT *name = from /* apart from all others */
+
+/* NaN stays. */
+ALWAYS_INLINE ELEMENT clamp(ELEMENT x, ELEMENT clip) {
+  x = x < -clip ? -clip : x;
+  return x > clip ? clip : x;
+}
+
+static void rnn(int64_t count, const cpu_recurrent_row *row) {
+  READ(x, row->x[0]);
+  READ(sum, row->sums[0]);
+  WRITE(next, row->next);
+  const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) next[i] = TANH(clamp(x[i] + sum[i], clip));
+}
+
+ALWAYS_INLINE void lstm_loop(const bool peepholes, int64_t count, const cpu_recurrent_row *row) {
+  READ(x_input, row->x[0]);
+  READ(x_output, row->x[1]);
+  READ(x_forget, row->x[2]);
+  READ(x_cell, row->x[3]);
+  READ(input, row->sums[0]);
+  READ(output, row->sums[1]);
+  READ(forget, row->sums[2]);
+  READ(cell, row->sums[3]);
+  READ(peep_input, row->peephole[0]);
+  READ(peep_output, row->peephole[1]);
+  READ(peep_forget, row->peephole[2]);
+  WRITE(next, row->next);
+  WRITE(c, row->c);
+  const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) {
+    ELEMENT a = x_input[i] + input[i], f = x_forget[i] + forget[i], o = x_output[i] + output[i];
+    if (peepholes) {
+      a += peep_input[i] * c[i];
+      f += peep_forget[i] * c[i];
+    }
+    const ELEMENT kept = SIGMOID(clamp(f, clip)) * c[i];
+    const ELEMENT value = TANH(clamp(x_cell[i] + cell[i], clip));
+    const ELEMENT now = kept + SIGMOID(clamp(a, clip)) * value;
+    if (peepholes) o += peep_output[i] * now;
+    next[i] = SIGMOID(clamp(o, clip)) * TANH(now);
+    c[i] = now;
+  }
+}
+
+static void lstm(int64_t count, const cpu_recurrent_row *row) {
+  lstm_loop(false, count, row);
+}
+
+static void lstm_peepholes(int64_t count, const cpu_recurrent_row *row) {
+  lstm_loop(true, count, row);
+}
+
+ALWAYS_INLINE void gru_loop(const bool biased, int64_t count, const cpu_recurrent_row *row) {
+  READ(x_update, row->x[0]);
+  READ(x_reset, row->x[1]);
+  READ(x_hidden, row->x[2]);
+  READ(update, row->sums[0]);
+  READ(reset, row->sums[1]);
+  READ(hidden, row->sums[2]);
+  READ(bias, row->bias);
+  READ(h, row->h);
+  WRITE(next, row->next);
+  const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) {
+    const ELEMENT z = SIGMOID(clamp(x_update[i] + update[i], clip));
+    const ELEMENT r = SIGMOID(clamp(x_reset[i] + reset[i], clip));
+    const ELEMENT sum = biased ? hidden[i] + bias[i] : hidden[i];
+    next[i] = (1 - z) * TANH(clamp(x_hidden[i] + r * sum, clip)) + z * h[i];
+  }
+}
+
+static void gru(int64_t count, const cpu_recurrent_row *row) {
+  if (row->bias)
+    gru_loop(true, count, row);
+  else
+    gru_loop(false, count, row);
+}
+
+static void gru_gates(int64_t count, const cpu_recurrent_row *row) {
+  READ(x_update, row->x[0]);
+  READ(x_reset, row->x[1]);
+  READ(reset, row->sums[1]);
+  READ(h, row->h);
+  WRITE(update, row->sums[0]);
+  WRITE(reset_h, row->reset_h);
+  const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) {
+    update[i] = SIGMOID(clamp(x_update[i] + update[i], clip));
+    reset_h[i] = SIGMOID(clamp(x_reset[i] + reset[i], clip)) * h[i];
+  }
+}
+
+static void gru_state(int64_t count, const cpu_recurrent_row *row) {
+  READ(x, row->x[2]);
+  READ(z, row->sums[0]);
+  READ(sum, row->sums[2]);
+  READ(h, row->h);
+  WRITE(next, row->next);
+  const ELEMENT clip = (ELEMENT)row->clip;
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++)
+    next[i] = (1 - z[i]) * TANH(clamp(x[i] + sum[i], clip)) + z[i] * h[i];
+}
+
+const cpu_recurrent_loops CPU_VARIANT_SYMBOL(cpu_recurrent) = {
+    .rnn = rnn,
+    .lstm = lstm,
+    .lstm_peepholes = lstm_peepholes,
+    .gru = gru,
+    .gru_gates = gru_gates,
+    .gru_state = gru_state,
+};

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs that run as one loop (program/finish.h) give the bits of the interpreter, which
+ * test_interpreter.c checks: sums of up to four inputs, with and without limits, over boxes with
+ * every kind of step, special numbers included. */
+#include "kernel_fixture.h"
+
+#include "program/finish.h"
+
+enum { INPUTS = 4, MOST_INSTRUCTIONS = 16, SIDE = 24 };
+
+typedef struct sample {
+  compute_instruction instructions[MOST_INSTRUCTIONS];
+  uint16_t outputs[1];
+  compute_program program;
+  uint32_t inputs;
+} sample;
+
+static uint16_t append(sample *s, compute_instruction_code code, uint16_t a, uint16_t b) {
+  s->instructions[s->program.count] =
+      (compute_instruction){.code = (uint8_t)code, .type = COMPUTE_F32, .a = a, .b = b};
+  return (uint16_t)s->program.count++;
+}
+
+static uint16_t load(sample *s, int64_t input) {
+  const uint16_t value = append(s, COMPUTE_I_LOAD, 0, 0);
+  s->instructions[value].immediate.i64 = input;
+  return value;
+}
+
+static uint16_t constant(sample *s, double number) {
+  const uint16_t value = append(s, COMPUTE_I_CONSTANT, 0, 0);
+  s->instructions[value].immediate.f64 = number;
+  return value;
+}
+
+static bool coin(test_random *random) {
+  return test_random_integer(random, 0, 1);
+}
+
+static uint16_t add(sample *s, test_random *random, uint16_t a, uint16_t b) {
+  const bool turned = coin(random);
+  return append(s, COMPUTE_I_ADD, turned ? b : a, turned ? a : b);
+}
+
+/* A limit, with the constant on either side. */
+static uint16_t limit(sample *s, test_random *random, compute_instruction_code code, uint16_t x,
+                      double number) {
+  const uint16_t bound = constant(s, number);
+  const bool turned = coin(random);
+  return append(s, code, turned ? bound : x, turned ? x : bound);
+}
+
+static sample make_sample(test_random *random) {
+  static const double lows[] = {0, -0.0, -1, 1e-40, -INFINITY};
+  static const double highs[] = {6, 0, -0.0, 1e-40, INFINITY};
+  sample s = {.inputs = (uint32_t)test_random_integer(random, 1, INPUTS)};
+  uint16_t value[INPUTS] = {0};
+  for (uint32_t i = 0; i < s.inputs; i++) value[i] = load(&s, i);
+  uint16_t sum = value[0];
+  if (s.inputs == 2 || (s.inputs > 2 && coin(random))) {
+    sum = add(&s, random, sum, value[1]);
+    if (s.inputs == 3) sum = add(&s, random, sum, value[2]);
+    if (s.inputs == 4) sum = add(&s, random, sum, add(&s, random, value[2], value[3]));
+  } else if (s.inputs > 2) {
+    sum = add(&s, random, sum, add(&s, random, value[1], value[2]));
+    if (s.inputs == 4) sum = add(&s, random, sum, value[3]);
+  }
+  const int64_t lower = test_random_integer(random, 0, 2);
+  if (lower == 1) sum = append(&s, COMPUTE_I_RELU, sum, 0);
+  if (lower == 2)
+    sum = limit(&s, random, COMPUTE_I_MAX, sum, lows[test_random_integer(random, 0, 4)]);
+  if (coin(random))
+    sum = limit(&s, random, COMPUTE_I_MIN, sum, highs[test_random_integer(random, 0, 4)]);
+  s.outputs[0] = sum;
+  s.program.output_count = 1;
+  return s;
+}
+
+static void fill(float *data, int64_t count, test_random *random) {
+  static const float special[] = {0, -0.0f, NAN, INFINITY, -INFINITY, 1e-40f, -1e-40f, 6, 3e38f};
+  for (int64_t i = 0; i < count; i++)
+    data[i] = coin(random) ? special[test_random_integer(random, 0, 8)]
+                           : (float)test_random_uniform(random, -9, 9);
+}
+
+/* Memory of one operand of a box: any dimension first, or, of inputs but the first, repeated. */
+static void lay_out(const cpu_box *box, bool may_repeat, test_random *random,
+                    int64_t step[CPU_BOX_RANK]) {
+  static const int orders[][3] = {{2, 1, 0}, {1, 2, 0}, {2, 0, 1}, {0, 1, 2}};
+  const int *order = orders[test_random_integer(random, 0, 3)];
+  int64_t next = test_random_integer(random, 0, 5) ? 1 : 2;
+  for (int i = 0; i < 3; i++) {
+    const bool repeats = may_repeat && !test_random_integer(random, 0, 2);
+    step[order[i]] = repeats ? 0 : next;
+    if (!repeats) next *= box->count[order[i]] + (next > 2 ? 1 : 0);
+  }
+}
+
+typedef struct arrays {
+  float input[INPUTS][2 * SIDE * SIDE * SIDE], output[2 * SIDE * SIDE * SIDE],
+      before[2 * SIDE * SIDE * SIDE];
+} arrays;
+
+static cpu_box make_box(const cpu_program *program, uint32_t inputs, arrays *a,
+                        test_random *random) {
+  cpu_box box = {.program = program, .rank = 3, .dimension = {0, 1, 2}};
+  for (int d = 0; d < 3; d++) box.count[d] = test_random_integer(random, 1, SIDE - 6);
+  for (uint32_t i = 0; i < inputs; i++) {
+    fill(a->input[i], 2 * SIDE * SIDE * SIDE, random);
+    box.input[i] = (const unsigned char *)a->input[i];
+    lay_out(&box, i > 0, random, box.input_step[i]);
+  }
+  fill(a->output, 2 * SIDE * SIDE * SIDE, random);
+  memcpy(a->before, a->output, sizeof a->before);
+  box.output[0] = (unsigned char *)a->output;
+  lay_out(&box, false, random, box.output_step[0]);
+  return box;
+}
+
+/* What the interpreter makes of one element, or what was there before. */
+static float expected_at(const cpu_box *box, const float *before, int64_t at) {
+  for (int64_t i = 0; i < box->count[0]; i++)
+    for (int64_t j = 0; j < box->count[1]; j++)
+      for (int64_t k = 0; k < box->count[2]; k++) {
+        const int64_t *o = box->output_step[0];
+        if (i * o[0] + j * o[1] + k * o[2] != at) continue;
+        float result;
+        cpu_tile tile = {.count = 1, .output = {&result}, .output_stride = {1}};
+        for (uint32_t n = 0; n < INPUTS && box->input[n]; n++) {
+          const int64_t *s = box->input_step[n];
+          tile.input[n] = (void *)(uintptr_t)((const float *)(const void *)box->input[n] +
+                                              i * s[0] + j * s[1] + k * s[2]);
+          tile.input_stride[n] = 1;
+        }
+        cpu_scratch scratch;
+        cpu_program_run(box->program, &tile, &scratch, false);
+        return result;
+      }
+  return before[at];
+}
+
+static bool same(float a, float b) {
+  return (isnan(a) && isnan(b)) || memcmp(&a, &b, sizeof a) == 0;
+}
+
+/* How many of the programs ran as one loop. */
+static int check_program(fixture *f, uint64_t number) {
+  static arrays a;
+  static const compute_dtype dtypes[INPUTS] = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32};
+  test_random random = {number};
+  sample s = make_sample(&random);
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  cpu_program *program = NULL;
+  assert_int_equal(
+      cpu_program_prepare(f->device, &s.program, s.inputs, dtypes, 1, dtypes, &program),
+      COMPUTE_OK);
+  const bool one_loop = program->finish.loops != NULL;
+  const cpu_box box = make_box(program, s.inputs, &a, &random);
+  const int32_t along = (int32_t)test_random_integer(&random, 0, 2);
+  cpu_box_run(&box, along);
+  for (int n = 0; n < 300; n++) {
+    const int64_t at = test_random_integer(&random, 0, box.count[0] * box.count[1] * box.count[2]);
+    const float expected = expected_at(&box, a.before, at);
+    if (!same(a.output[at], expected))
+      fail_msg("%s, program %llu: element %lld is %.9g, not %.9g", f->device->isa->name,
+               (unsigned long long)number, (long long)at, (double)a.output[at], (double)expected);
+  }
+  cpu_program_release(f->device, program);
+  return one_loop;
+}
+
+static void one_loop_gives_the_bits_of_the_interpreter(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    int loops = 0;
+    for (uint64_t number = 0; number < 400; number++) loops += check_program(&f, number);
+    assert_in_range(loops, 200, 399);
+    fixture_close(&f);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(one_loop_gives_the_bits_of_the_interpreter)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

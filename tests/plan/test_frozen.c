@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Frozen tensors: nothing writes to them, plans share what they keep of them in another form, and
+ * results are those of other parameters, with the same bits whatever the number of rows. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "support/harness/test.h"
+#include "support/harness/values.h"
+
+enum { DEPTH = 700, WIDTH = 330, ROWS = 37 };
+
+static compute_tensor *random_tensor(compute_shape shape, uint64_t seed) {
+  test_values values = test_values_create(COMPUTE_F32, shape);
+  test_values_fill(&values, FILL_RANGE, -1, 1, seed);
+  compute_tensor *tensor = test_tensor(test_context, COMPUTE_F32, shape, values.data);
+  test_values_release(&values);
+  return tensor;
+}
+
+/* x [rows, DEPTH] · weights, where the weights may be views. */
+static compute_plan *product_plan(compute_tensor *weights, int64_t rows, compute_node *x,
+                                  compute_node *y) {
+  compute_graph *graph = compute_graph_create(test_context);
+  *x = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(rows, DEPTH));
+  *y = compute_matmul(graph, *x, compute_parameter(graph, weights));
+  compute_plan *plan = test_compile(graph, y, 1, 0);
+  compute_graph_release(graph);
+  return plan;
+}
+
+static void multiply(compute_tensor *weights, compute_tensor *x, compute_tensor *y) {
+  compute_node in, out;
+  compute_plan *plan = product_plan(weights, compute_tensor_shape(x).size[0], &in, &out);
+  const compute_binding bindings[] = {{in, x}, {out, y}};
+  assert_ok(compute_run(plan, bindings, 2, NULL));
+  compute_plan_release(plan);
+}
+
+static void expect_close(const compute_tensor *actual, const compute_tensor *expected) {
+  const int64_t count = compute_tensor_count(actual);
+  const size_t bytes = (size_t)count * sizeof(float);
+  float *a = malloc(bytes), *b = malloc(bytes);
+  assert_true(a && b);
+  assert_ok(compute_tensor_read(actual, a, bytes));
+  assert_ok(compute_tensor_read(expected, b, bytes));
+  for (int64_t i = 0; i < count; i++) assert_true(fabsf(a[i] - b[i]) < 1e-4f);
+  free(a);
+  free(b);
+}
+
+/* As they lie, turned, and a part of them. */
+static void products_are_those_of_other_parameters(void **state) {
+  (void)state;
+  compute_tensor *x = random_tensor(COMPUTE_SHAPE(ROWS, DEPTH), 1);
+  const compute_shape result = COMPUTE_SHAPE(ROWS, WIDTH);
+  compute_tensor *frozen = test_tensor(test_context, COMPUTE_F32, result, NULL);
+  compute_tensor *other = test_tensor(test_context, COMPUTE_F32, result, NULL);
+  for (int form = 0; form < 3; form++) {
+    compute_tensor *all = random_tensor(form == 0   ? COMPUTE_SHAPE(DEPTH, WIDTH)
+                                        : form == 1 ? COMPUTE_SHAPE(WIDTH, DEPTH)
+                                                    : COMPUTE_SHAPE(DEPTH, WIDTH + 9),
+                                        2);
+    compute_tensor *weights = all;
+    if (form == 1)
+      assert_ok(compute_tensor_transpose_view(all, (compute_axes){2, {1, 0}}, &weights));
+    if (form == 2) assert_ok(compute_tensor_slice_view(all, 1, 5, WIDTH, 1, &weights));
+    multiply(weights, x, other);
+    compute_tensor_freeze(weights);
+    assert_true(compute_tensor_is_frozen(all)); /* they share their memory */
+    multiply(weights, x, frozen);
+    expect_close(frozen, other);
+    if (weights != all) compute_tensor_release(weights);
+    compute_tensor_release(all);
+  }
+  compute_tensor_release(x);
+  compute_tensor_release(frozen);
+  compute_tensor_release(other);
+}
+
+/* A row has the same bits alone as among others. */
+static void results_do_not_depend_on_the_number_of_rows(void **state) {
+  static float together[ROWS][WIDTH], alone[WIDTH];
+  (void)state;
+  compute_tensor *weights = random_tensor(COMPUTE_SHAPE(DEPTH, WIDTH), 3);
+  compute_tensor_freeze(weights);
+  compute_tensor *x = random_tensor(COMPUTE_SHAPE(ROWS, DEPTH), 4);
+  compute_tensor *y = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, WIDTH), NULL);
+  compute_tensor *one = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(1, WIDTH), NULL);
+  multiply(weights, x, y);
+  assert_ok(compute_tensor_read(y, together, sizeof together));
+  for (int64_t row = 0; row < ROWS; row += 12) {
+    compute_tensor *slice;
+    assert_ok(compute_tensor_slice_view(x, 0, row, 1, 1, &slice));
+    multiply(weights, slice, one);
+    assert_ok(compute_tensor_read(one, alone, sizeof alone));
+    assert_memory_equal(alone, together[row], sizeof alone);
+    compute_tensor_release(slice);
+  }
+  compute_tensor_release(one);
+  compute_tensor_release(y);
+  compute_tensor_release(x);
+  compute_tensor_release(weights);
+}
+
+static uint64_t bytes_active(void) {
+  compute_pool_statistics pool;
+  assert_ok(compute_pool_query(compute_default_device(test_context), &pool));
+  return pool.bytes_active;
+}
+
+/* The second plan needs no memory for the weights, and with these all of it goes. */
+static void plans_share_what_is_packed(void **state) {
+  (void)state;
+  const uint64_t before = bytes_active();
+  compute_tensor *weights = random_tensor(COMPUTE_SHAPE(DEPTH, WIDTH), 5);
+  compute_tensor_freeze(weights);
+  const uint64_t unpacked = bytes_active();
+  compute_node x, y;
+  compute_plan *first = product_plan(weights, 3, &x, &y);
+  const uint64_t one = bytes_active();
+  compute_plan *second = product_plan(weights, 20, &x, &y);
+  assert_int_equal(bytes_active(), one);
+  compute_plan_release(first);
+  compute_plan_release(second);
+  assert_int_equal(bytes_active(), one);
+  assert_true(one >= unpacked);
+  compute_tensor_release(weights);
+  assert_int_equal(bytes_active(), before);
+}
+
+/* Writing, assigning, training, and binding as an output. */
+static void nothing_writes_to_them(void **state) {
+  (void)state;
+  const compute_shape shape = COMPUTE_SHAPE(2, 3);
+  static const float zeros[6];
+  compute_tensor *tensor = random_tensor(shape, 6), *view, *other = random_tensor(shape, 7);
+  assert_ok(compute_tensor_slice_view(tensor, 0, 0, 1, 1, &view));
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node parameter = compute_parameter(graph, tensor);
+  const compute_node value = compute_input(graph, COMPUTE_F32, shape);
+  const compute_node outputs[] = {compute_assign(graph, parameter, value)};
+  compute_plan *assigns = test_compile(graph, outputs, 1, 0);
+  const compute_node copied = compute_neg(graph, value);
+  compute_plan *writes = test_compile(graph, &copied, 1, 0);
+  const compute_binding in = {value, other};
+  assert_ok(compute_run(assigns, &in, 1, NULL));
+  assert_false(compute_tensor_is_frozen(tensor));
+  compute_tensor_freeze(tensor);
+  compute_tensor_freeze(NULL);
+  assert_false(compute_tensor_is_frozen(NULL));
+  assert_true(compute_tensor_is_frozen(view));
+  assert_fails(compute_tensor_write(tensor, zeros, sizeof zeros), COMPUTE_ERROR_INVALID_ARGUMENT);
+  test_check_message(test_context, "frozen");
+  assert_fails(compute_tensor_write(view, zeros, sizeof zeros / 2), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_tensor_copy(tensor, other), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_run(assigns, &in, 1, NULL), COMPUTE_ERROR_BINDING);
+  test_check_message(test_context, "frozen");
+  const compute_binding both[] = {{value, other}, {copied, tensor}};
+  assert_fails(compute_run(writes, both, 2, NULL), COMPUTE_ERROR_BINDING);
+  test_check_message(test_context, "frozen");
+  compute_assign(graph, parameter, value);
+  assert_int_equal(compute_graph_status(graph), COMPUTE_ERROR_INVALID_ARGUMENT);
+  compute_plan_release(assigns);
+  compute_plan_release(writes);
+  compute_graph_release(graph);
+  compute_tensor_release(view);
+  compute_tensor_release(tensor);
+  compute_tensor_release(other);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_are_those_of_other_parameters),
+      cmocka_unit_test(results_do_not_depend_on_the_number_of_rows),
+      cmocka_unit_test(plans_share_what_is_packed),
+      cmocka_unit_test(nothing_writes_to_them),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
