@@ -39,6 +39,8 @@ typedef struct sample {
   layout layout_a, layout_b, layout_c;
   uint32_t repeat_a, repeat_b; /* bit d: batch dimension d repeats */
   epilogue epilogue;
+  bool constant_b; /* packed before the run, too */
+  bool extreme;    /* bytes of the largest size */
 } sample;
 
 /* The operands of one sample: blocks over (batch…, rows, columns). */
@@ -77,6 +79,10 @@ static block make_vector(const sample *s, compute_dtype dtype, bool along_column
   return block_create(dtype, s->batch_rank + 2, size, stride);
 }
 
+static void fill_extremes(block *b) {
+  memset(block_data(b), b->dtype == COMPUTE_I8 ? 0x80 : 0xff, (size_t)b->elements);
+}
+
 static void fill(block *b, test_random *random) {
   if (b->dtype == COMPUTE_I64)
     block_fill(b, -0x1p52, 0x1p52, random);
@@ -84,6 +90,8 @@ static void fill(block *b, test_random *random) {
     block_fill(b, -0x1p31, 0x1p31, random);
   else if (b->dtype == COMPUTE_U8)
     block_fill(b, 0, 256, random);
+  else if (b->dtype == COMPUTE_I8)
+    block_fill(b, -128, 128, random);
   else if (b->dtype == COMPUTE_U16)
     block_fill(b, 0, 65536, random);
   else
@@ -96,6 +104,7 @@ static operands make_operands(const sample *s, test_random *random) {
                 .c = make_matrix(s, s->output, s->m, s->n, s->layout_c, 0)};
   fill(&o.a, random);
   fill(&o.b, random);
+  if (s->extreme) fill_extremes(&o.a), fill_extremes(&o.b);
   if (s->epilogue == BIAS_GELU || s->epilogue == BIAS_COLUMN || s->epilogue == TWO_OUTPUTS) {
     o.has_extra = true;
     o.extra = make_vector(s, s->accumulate, s->epilogue != BIAS_COLUMN);
@@ -280,6 +289,7 @@ static uint64_t integer_at(const block *b, int64_t at) {
   if (b->dtype == COMPUTE_I64) return (uint64_t) * (const int64_t *)(const void *)address;
   if (b->dtype == COMPUTE_I32) return (uint64_t)(int64_t) * (const int32_t *)(const void *)address;
   if (b->dtype == COMPUTE_U16) return *(const uint16_t *)(const void *)address;
+  if (b->dtype == COMPUTE_I8) return (uint64_t)(int64_t) * (const int8_t *)(const void *)address;
   return *address;
 }
 
@@ -303,17 +313,44 @@ static void check_integers(const sample *s, operands *o) {
   } while (next_point(r + 2, o->c.size, point));
 }
 
+static void check_result(const sample *s, operands *o) {
+  if (count_points(s->batch_rank + 2, o->c.size) == 0) return;
+  if (epsilon_of(s->accumulate) > 0)
+    check_floats(s, o);
+  else
+    check_integers(s, o);
+}
+
+/* Runs with B packed, where the kernel wants that; false if not. */
+static bool run_packed(fixture *f, description *d) {
+  d->descriptor.constant_inputs = 2;
+  cpu_kernel *kernel;
+  assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f->device, &d->descriptor, &kernel),
+                   COMPUTE_OK);
+  uint64_t form;
+  const uint64_t bytes = cpu_gemm_kind.packed_bytes(kernel, 1, &form);
+  if (bytes > 0) {
+    void *packed = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    void *pointers[COMPUTE_MAX_OPERANDS];
+    assert_non_null(packed);
+    for (uint32_t i = 0; i < d->descriptor.input_count + d->descriptor.output_count; i++)
+      pointers[i] = block_data(d->blocks[i]);
+    assert_int_equal(cpu_gemm_kind.pack(kernel, 1, pointers[1], packed), COMPUTE_OK);
+    pointers[1] = packed;
+    assert_int_equal(kernel->run(kernel, pointers), COMPUTE_OK);
+    free(packed);
+  }
+  cpu_kernel_destroy(kernel);
+  return bytes > 0;
+}
+
 static void check_sample(fixture *f, const sample *s, test_random *random) {
   operands o = make_operands(s, random);
   description d;
   describe(s, &o, &d);
   assert_int_equal(run_kernel(f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
-  if (count_points(s->batch_rank + 2, o.c.size) > 0) {
-    if (epsilon_of(s->accumulate) > 0)
-      check_floats(s, &o);
-    else
-      check_integers(s, &o);
-  }
+  check_result(s, &o);
+  if (s->constant_b && run_packed(f, &d)) check_result(s, &o);
   block_check_guards(&o.c);
   if (o.has_second) block_check_guards(&o.second);
   release_operands(&o);
@@ -340,11 +377,26 @@ static bool open_device(fixture *f, int32_t threads, const char *isa, const char
 static const struct {
   const char *isa, *blas;
   bool wide;
-} kinds[] = {{"scalar", "none", false},
-             {"avx2", NULL, false},
-             {"avx512", NULL, false},
-             {"scalar", NULL, true},
-             {"scalar", "libopenblas.so.0", false}};
+  const cpu_gemm_type *bytes; /* in place of the set's own */
+} kinds[] = {{"scalar", "none", false, NULL},
+             {"avx2", NULL, false, NULL},
+             {"avx512", NULL, false, NULL},
+#if CPU_HAS_X86_SETS
+             {"avx2", NULL, false, &cpu_gemm_pairs_avx2},
+             {"avx512", NULL, false, &cpu_gemm_pairs_avx512},
+#endif
+             {"scalar", NULL, true, NULL},
+             {"scalar", "libopenblas.so.0", false, NULL}};
+
+static bool is_byte(compute_dtype dtype) {
+  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
+}
+
+/* Whether a kind of device adds to what others test. */
+static bool is_worth(size_t kind, const sample *s) {
+  if (kinds[kind].bytes && !(is_byte(s->a) && is_byte(s->b))) return false;
+  return !kinds[kind].wide || s->accumulate == COMPUTE_F32;
+}
 
 typedef bool (*sample_maker)(sample *s, test_random *random);
 
@@ -358,14 +410,18 @@ static void check_samples(sample_maker make, int count, int32_t threads) {
     wide.name = "wide";
     wide.gemm = &wide_table;
     wide.vector_bytes = 64;
+    cpu_gemm_table table = *isa->gemm;
+    cpu_isa other = *isa;
+    table.bytes = kinds[i].bytes;
+    other.gemm = &table;
     if (kinds[i].wide) f.device->isa = &wide;
+    if (kinds[i].bytes) f.device->isa = &other;
     test_random random = {.state = 17};
     const int taken = (count + (int)test_samples() - 1) / (int)test_samples();
     for (int j = 0; j < taken; j++) {
       sample s = {
           .a = COMPUTE_F32, .b = COMPUTE_F32, .accumulate = COMPUTE_F32, .output = COMPUTE_F32};
-      if (make(&s, &random) && (!kinds[i].wide || s.accumulate == COMPUTE_F32))
-        check_sample(&f, &s, &random);
+      if (make(&s, &random) && is_worth(i, &s)) check_sample(&f, &s, &random);
     }
     f.device->isa = isa;
     fixture_close(&f);
@@ -446,6 +502,39 @@ static bool make_integers(sample *s, test_random *random) {
 static void integers_wrap(void **state) {
   (void)state;
   check_samples(make_integers, 300, 2);
+}
+
+static bool make_bytes(sample *s, test_random *random) {
+  static const int64_t bytes[] = {COMPUTE_I8, COMPUTE_U8};
+  static const int64_t wide[] = {150, 257, 400}, deep[] = {770, 1550, 5003};
+  random_shape(s, random);
+  s->a = (compute_dtype)pick(random, bytes, 2);
+  s->b = (compute_dtype)pick(random, bytes, 2);
+  s->accumulate = COMPUTE_I32;
+  s->output = test_random_integer(random, 0, 2) ? COMPUTE_I32 : s->a;
+  s->extreme = test_random_integer(random, 0, 2) == 0;
+  s->constant_b = true;
+  if (test_random_integer(random, 0, 2) == 0) s->epilogue = BIAS_COLUMN;
+  if (test_random_integer(random, 0, 3) == 0) s->n = pick(random, wide, 3);
+  if (s->m * s->n < 5000 && test_random_integer(random, 0, 3) == 0) s->k = pick(random, deep, 3);
+  return true;
+}
+
+static void sums_of_byte_products_are_exact(void **state) {
+  (void)state;
+  check_samples(make_bytes, 300, 2);
+}
+
+static bool make_constant(sample *s, test_random *random) {
+  random_shape(s, random);
+  s->n = test_random_integer(random, 100, 400);
+  s->constant_b = true;
+  return true;
+}
+
+static void a_packed_constant_multiplies_as_any(void **state) {
+  (void)state;
+  check_samples(make_constant, 60, 2);
 }
 
 static bool make_batch(sample *s, test_random *random) {
@@ -777,6 +866,8 @@ int main(void) {
       cmocka_unit_test(sizes_beyond_the_cache_blocks_are_right),
       cmocka_unit_test(half_precision_is_summed_in_the_accumulate_type),
       cmocka_unit_test(integers_wrap),
+      cmocka_unit_test(sums_of_byte_products_are_exact),
+      cmocka_unit_test(a_packed_constant_multiplies_as_any),
       cmocka_unit_test(batches_and_broadcast_operands_are_right),
       cmocka_unit_test(epilogues_are_applied_to_finished_sums),
       cmocka_unit_test(nothing_is_stored_where_a_size_is_zero),
