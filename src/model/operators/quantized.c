@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators on quantized numbers. Products are exact: those of matrices in i32, convolutions in
+/* Operators on quantized numbers. Products are exact: in i32, or convolutions of few filters in
  * floats that hold every sum of theirs. Then a scale, and rounding to even. */
 #include <string.h>
 
 #include "model/operators.h"
+#include "model/operators/integer.h"
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
 
@@ -29,10 +30,6 @@ static compute_node less(model_call *call, compute_node x, compute_node zero, co
   return compute_node_is_valid(zero) ? compute_sub(call->graph, x, op_cast(call, zero, dtype)) : x;
 }
 
-static compute_dtype product_dtype(compute_dtype dtype) {
-  return op_is_float(dtype) ? dtype : COMPUTE_I32; /* floats of 8 bits are f32 here */
-}
-
 /* x · scale (f32), of type `type`, as output 0. */
 static compute_status finish(model_call *call, compute_node x, compute_node zero, int32_t type) {
   compute_node result;
@@ -42,11 +39,14 @@ static compute_status finish(model_call *call, compute_node x, compute_node zero
 
 /* ---- Products of matrices -------------------------------------------------------------------- */
 
+static integer_factor factor(model_call *call, size_t i, size_t zero, bool rows) {
+  return integer_input(call, i, call_input(call, i), of_matrix(call, zero, rows));
+}
+
 compute_node quantized_product(model_call *call, size_t a, size_t a_zero, size_t b, size_t b_zero) {
-  const compute_dtype dtype = product_dtype(call_dtype(call, a));
-  return compute_matmul(call->graph,
-                        less(call, call_input(call, a), of_matrix(call, a_zero, true), dtype),
-                        less(call, call_input(call, b), of_matrix(call, b_zero, false), dtype));
+  const integer_factor left = factor(call, a, a_zero, true);
+  const integer_factor right = factor(call, b, b_zero, false);
+  return integer_product(call, &left, &right);
 }
 
 static compute_status matmul_integer_rule(model_call *call) {
@@ -71,9 +71,9 @@ static compute_status matmul_integer_to_float_rule(model_call *call) {
 static compute_status dynamic_quantize_matmul_rule(model_call *call) {
   const dynamic_quantization a =
       quantize_dynamic(call, op_cast(call, call_input(call, 0), COMPUTE_F32));
-  const compute_node b = less(call, call_input(call, 1), of_matrix(call, 3, false), COMPUTE_I32);
-  const compute_node sums =
-      compute_matmul(call->graph, less(call, a.values, a.zero, COMPUTE_I32), b);
+  const integer_factor left = {.values = a.values, .zero = a.zero};
+  const integer_factor right = factor(call, 1, 3, false);
+  const compute_node sums = integer_product(call, &left, &right);
   const compute_node scale = compute_mul(call->graph, a.scale, quantized_scale(call, 2, false));
   return scaled(call, sums, scale, 4, call_dtype(call, 0));
 }
@@ -88,11 +88,13 @@ static compute_status qlinear_matmul_rule(model_call *call) {
                 call_type(call, 7));
 }
 
-/* Input i, transposed if it shall be, less its zero point. */
-static compute_node gemm_operand(model_call *call, size_t i, size_t zero, const char *transposed) {
-  compute_node x = op_cast(call, call_input(call, i), COMPUTE_I32);
-  if (call_attribute_i(call, transposed, 0) != 0) x = op_move_axis(call, x, 1, 0);
-  return less(call, x, of_matrix(call, zero, false), COMPUTE_I32);
+/* Input i, transposed if it shall be. The values of what is not are known. */
+static integer_factor gemm_factor(model_call *call, size_t i, size_t zero, const char *transposed) {
+  integer_factor f = factor(call, i, zero, false);
+  if (call_attribute_i(call, transposed, 0) == 0) return f;
+  f.values = op_move_axis(call, f.values, 1, 0);
+  f.host = NULL;
+  return f;
 }
 
 static compute_status qgemm_rule(model_call *call) {
@@ -101,8 +103,9 @@ static compute_status qgemm_rule(model_call *call) {
     if (call_shape(call, i).rank != 2)
       return call_fail(call, COMPUTE_ERROR_SHAPE, "input %zu has rank %d, not 2", i,
                        (int)call_shape(call, i).rank);
-  compute_node sums =
-      compute_matmul(graph, gemm_operand(call, 0, 2, "transA"), gemm_operand(call, 3, 5, "transB"));
+  const integer_factor a = gemm_factor(call, 0, 2, "transA");
+  const integer_factor b = gemm_factor(call, 3, 5, "transB");
+  compute_node sums = integer_product(call, &a, &b);
   if (call_has(call, 6)) sums = compute_add(graph, sums, call_input(call, 6));
   compute_node scale =
       compute_mul(graph, quantized_scale(call, 1, false), quantized_scale(call, 4, false));
@@ -160,6 +163,8 @@ static bool is_narrow(compute_shape filter) {
 /* Inputs x and w less their zero points, as sums in i32. */
 static compute_status convolve(model_call *call, size_t x, size_t x_zero, size_t w, size_t w_zero,
                                compute_node *sums) {
+  if (integer_convolution_fits(call, x, x_zero, w, w_zero))
+    return integer_convolution(call, x, x_zero, w, of_matrix(call, w_zero, false), sums);
   const compute_shape filter = call_shape(call, w);
   const compute_dtype dtype = is_narrow(filter) ? COMPUTE_F32 : COMPUTE_F64;
   compute_node zero = of_matrix(call, w_zero, false);
