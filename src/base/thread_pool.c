@@ -34,9 +34,9 @@
 #define CACHE_LINE 64
 
 /* How long a thread spins for the next loop, or the caller for the end of this one, before it
- * sleeps: somewhat more than the pause between two steps of a plan, and less than the cost of
- * sleeping and waking up on a virtual machine. */
-#define SPIN_NANOSECONDS 20000
+ * sleeps: longer than small steps of a plan that run on one thread. Waking up takes 50 µs or more on
+ * a virtual machine, and a sleeper may be woken on the CPU that the caller occupies. */
+#define SPIN_NANOSECONDS 200000
 
 #define WAKE_FAN_OUT 2
 

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/text.h"
 
@@ -31,11 +33,39 @@ json_t *json_number(double value) {
   return isfinite(value) ? json_real(value) : json_null();
 }
 
-int json_write(const json_t *root, const char *path) {
-  FILE *file = strcmp(path, "-") ? fopen(path, "w") : stdout;
+static int dump(const json_t *root, FILE *file) {
+  const int result = json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) ? -1 : 0;
+  return fputc('\n', file) == EOF || fflush(file) ? -1 : result;
+}
+
+/* What is there and is not a plain file, such as a pipe or a link, is written in place. */
+static bool is_special(const char *path) {
+  struct stat status;
+  return lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+static int write_to(const json_t *root, const char *path) {
+  FILE *file = fopen(path, "we");
   if (!file) return -1;
-  int result = json_dumpf(root, file, JSON_INDENT(2) | JSON_REAL_PRECISION(6)) ? -1 : 0;
-  if (fputc('\n', file) == EOF || fflush(file)) result = -1;
-  if (file != stdout && fclose(file)) result = -1;
+  const int result = dump(root, file), code = errno;
+  if (fclose(file)) return -1;
+  errno = code;
+  return result;
+}
+
+int json_write(const json_t *root, const char *path) {
+  if (strcmp(path, "-") == 0) return dump(root, stdout);
+  if (is_special(path)) return write_to(root, path);
+  char *temporary = malloc(strlen(path) + sizeof ".incomplete");
+  if (!temporary) return -1;
+  sprintf(temporary, "%s.incomplete", path);
+  int result = write_to(root, temporary);
+  if (!result) result = rename(temporary, path) ? -1 : 0;
+  if (result) {
+    const int code = errno;
+    remove(temporary);
+    errno = code;
+  }
+  free(temporary);
   return result;
 }

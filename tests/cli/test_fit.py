@@ -593,6 +593,23 @@ class BadInput(Base):
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"standard output", result.stderr)
 
+    def test_a_summary_replaces_the_last_one_only_when_complete(self):
+        def limit_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        old = "an earlier summary"
+        with open(self.path("j.json"), "w", encoding="ascii") as file:
+            file.write(old)
+        self.fit("crlb", "--json", "j.json", expected=1, preexec_fn=limit_files)
+        with open(self.path("j.json"), encoding="ascii") as file:
+            self.assertEqual(file.read(), old)
+        os.symlink("j.json", self.path("link.json"))
+        self.fit("crlb", "--json", "link.json")
+        with open(self.path("j.json"), encoding="ascii") as file:
+            self.assertIn("{", file.read())
+        self.assertEqual(self.files(), ["j.json", "link.json"])
+
     def test_a_folder_that_may_not_be_written(self):
         self.stack(20)
         os.mkdir(self.path("locked"), mode=0o555)

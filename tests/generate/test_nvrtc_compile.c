@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Generated CUDA compiles with NVRTC without a warning: every source for the oldest or the newest
  * architecture that suits it, in turn, and every third for one in between, of those that NVRTC
- * knows; for all of them if COMPUTE_TEST_LONG is set. The sources themselves do not ask for which
- * one they are compiled. It needs no GPU.
+ * knows; one source in COMPUTE_TEST_SPREAD, another for another seed (test_seed); all sources for
+ * all architectures if COMPUTE_TEST_LONG is set. The sources themselves do not ask for which one
+ * they are compiled. It needs no GPU.
  *
  * A dozen sources at a time are one program, each in a namespace of its own and with its macros
  * taken back behind it: that saves a third of the time. A program with anything in its log is
@@ -203,12 +204,15 @@ static int compile_batch(const nvrtc *n, int arch, const batch *b, FILE *written
   return failures;
 }
 
-/* Whether source number `number` is compiled for architecture number `a`, which suits it. */
+/* Whether source number `number` is compiled for architecture number `a`, which suits it.
+ * A spread that 2 and 3 do not divide takes both halves and all thirds every time. */
 static bool is_taken(const sample_source *source, size_t number, int a) {
   int first = 0;
   const int last = tallies->arch_count - 1;
   while (first < last && tallies->archs[first] < source->least_arch) first++;
-  if (getenv("COMPUTE_TEST_LONG") || first == last) return true;
+  if (getenv("COMPUTE_TEST_LONG")) return true;
+  if (!test_in_spread(number)) return false;
+  if (first == last) return true;
   if (a == first || a == last) return a == (number % 2 == 0 ? first : last);
   return number % 3 == 0 && a == first + 1 + (int)(number / 3 % (size_t)(last - first - 1));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Generated OpenCL C compiles without a warning for every device on this machine: every fifth
- * source of each kind of kernel, or all of them if COMPUTE_TEST_LONG is set. That all of them
+/* Generated OpenCL C compiles without a warning for every device on this machine: one
+ * source in COMPUTE_TEST_SPREAD, another for another seed (test_seed), or all of them if
+ * COMPUTE_TEST_LONG is set. That all of them
  * compile is what the emulator's compiler says (test_numbers.c), which is faster; here it is the
  * dialect that counts.
  */
@@ -107,8 +108,9 @@ static int compile_for(const opencl *cl, void *device, const sample_sources *sou
     return 1;
   }
   const bool f64 = strstr(extensions, "cl_khr_fp64") != NULL;
-  const size_t step = (getenv("COMPUTE_TEST_LONG") ? 1 : 5) * (size_t)workers;
-  for (size_t i = (size_t)worker; i < sources->count; i += step) {
+  const bool all = getenv("COMPUTE_TEST_LONG") != NULL;
+  for (size_t i = (size_t)worker; i < sources->count; i += (size_t)workers) {
+    if (!all && !test_in_spread(i / (size_t)workers)) continue;
     if (sources->sources[i].f64 && !f64) continue;
     if (!compile_one(cl, context, device, name, &sources->sources[i])) failures++;
   }

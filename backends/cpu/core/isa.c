@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#if CPU_HAS_X86_SETS
+#if defined(CPU_HAS_AVX2) || defined(CPU_HAS_AVX512)
 #include <cpuid.h>
 #endif
 
@@ -23,7 +23,7 @@ static bool has_scalar(void) {
   return true;
 }
 
-#if CPU_HAS_X86_SETS
+#if defined(CPU_HAS_AVX2) || defined(CPU_HAS_AVX512)
 /* __builtin_cpu_supports also checks whether the operating system saves the registers, but not
  * every compiler's version knows F16C. */
 static bool has_avx2(void) {
@@ -31,12 +31,15 @@ static bool has_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
+#endif
 
+#ifdef CPU_HAS_AVX512
 static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
 }
+#endif
 
 /* Instructions that add up products of four bytes, which some machines with a set have. */
 #ifdef CPU_DOTS_AVX2
@@ -51,10 +54,11 @@ static bool has_avx512_dots(void) {
   return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 #endif
-#endif
 
-#if CPU_HAS_X86_SETS
+#ifdef CPU_HAS_AVX512
 static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512, pairs);
+#endif
+#ifdef CPU_HAS_AVX2
 static const cpu_gemm_table gemm_avx2 = GEMM_TABLE(avx2, pairs);
 #endif
 #ifdef CPU_DOTS_AVX512
@@ -70,14 +74,16 @@ static const struct {
   bool (*present)(void);
   cpu_isa isa;
 } sets[] = {
-#if CPU_HAS_X86_SETS
 #ifdef CPU_DOTS_AVX512
     {has_avx512_dots, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_dots}},
 #endif
+#ifdef CPU_HAS_AVX512
     {has_avx512, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512}},
+#endif
 #ifdef CPU_DOTS_AVX2
     {has_avx2_dots, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2_dots}},
 #endif
+#ifdef CPU_HAS_AVX2
     {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2}},
 #endif
     {has_scalar, {"scalar", 16, &cpu_tile_table_scalar, &gemm_scalar}},

@@ -29,15 +29,16 @@
   CPU_DECLARE(type, name##_i64);                                                                   \
   CPU_DECLARE(type, name##_i32)
 
-#if defined(__x86_64__) && !defined(CPU_SCALAR_ONLY)
-#define CPU_HAS_X86_SETS 1
-#define CPU_PICK(isa, name)                                                                        \
-  ((isa)->vector_bytes == 64   ? &name##_avx512                                                    \
-   : (isa)->vector_bytes == 32 ? &name##_avx2                                                      \
-                               : &name##_scalar)
+/* CPU_HAS_AVX2 and CPU_HAS_AVX512 are defined where the module is compiled for them. */
+#ifdef CPU_HAS_AVX2
+#define CPU_PICK_AVX2(isa, name) ((isa)->vector_bytes == 32 ? &name##_avx2 : &name##_scalar)
 #else
-#define CPU_HAS_X86_SETS    0
-#define CPU_PICK(isa, name) ((void)(isa), &name##_scalar)
+#define CPU_PICK_AVX2(isa, name) ((void)(isa), &name##_scalar)
+#endif
+#ifdef CPU_HAS_AVX512
+#define CPU_PICK(isa, name) ((isa)->vector_bytes == 64 ? &name##_avx512 : CPU_PICK_AVX2(isa, name))
+#else
+#define CPU_PICK(isa, name) CPU_PICK_AVX2(isa, name)
 #endif
 
 /* By dtype, too; NULL where there is none. */

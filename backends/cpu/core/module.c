@@ -26,7 +26,8 @@ static compute_status queue_keep(cpu_queue *queue, compute_status status) {
 }
 
 static unsigned char *address(const compute_argument *argument) {
-  return (unsigned char *)argument->memory->host + argument->offset;
+  unsigned char *host = argument->memory->host;
+  return host ? host + argument->offset : NULL; /* memory of no bytes has no address */
 }
 
 static compute_status cpu_open(const compute_services *services, void **instance) {

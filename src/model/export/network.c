@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "model/export/export.h"
+#include "type/shape.h"
 
 /* ---- Convolution ----------------------------------------------------------------------------- */
 
@@ -70,7 +71,54 @@ export_value export_conv_transpose(exporter *to, const export_call *call) {
 
 /* Windows of an average that counts its padding may reach beyond that, where nothing counts: then
  * the padding becomes part of the data. */
+/* Element (row, column) of each window of an image that has its padding. */
+static export_value of_windows(exporter *to, export_value padded,
+                               const compute_window_attributes *w, int64_t row, int64_t column) {
+  const int64_t place[] = {row, column}, axes[] = {2, 3};
+  int64_t start[2], end[2];
+  for (int i = 0; i < 2; i++) {
+    start[i] = place[i] * w->dilation[i];
+    end[i] = start[i] + (w->result_size[i] - 1) * w->stride[i] + 1;
+  }
+  return EMIT(to, "Slice", padded, export_list(to, start, 2), export_list(to, end, 2),
+              export_list(to, axes, 2), export_list(to, w->stride, 2));
+}
+
+/* Largest elements, or their positions, of a dtype that MaxPool does not take and no other holds:
+ * one element of all windows after the other. */
+static export_value pool_long_integers(exporter *to, const export_call *call) {
+  const compute_window_attributes *w = call->node->constant;
+  const compute_shape shape = export_operand(to, call, 0)->shape;
+  int64_t pads[] = {0, 0, w->padding[0], w->padding[1], 0, 0, 0, 0};
+  for (int i = 0; i < 2; i++) {
+    const int64_t last = (w->result_size[i] - 1) * w->stride[i] - w->padding[i];
+    pads[6 + i] = at_least_0(last + (w->size[i] - 1) * w->dilation[i] + 1 - shape.size[2 + i]);
+  }
+  const export_value around = export_list(to, pads, 8), none = export_number(to, COMPUTE_I64, -1);
+  const export_value x = EMIT(to, "Pad", call->inputs[0], around,
+                              export_number(to, call->dtype, (double)INT64_MIN));
+  export_value largest = of_windows(to, x, w, 0, 0);
+  if (w->operation == COMPUTE_WINDOW_MAX) {
+    for (int64_t k = 1; k < w->size[0] * w->size[1]; k++)
+      largest = EMIT(to, "Max", largest, of_windows(to, x, w, k / w->size[1], k % w->size[1]));
+    return largest;
+  }
+  const export_value positions = export_reshape(to, export_count(to, shape_count(shape)), shape);
+  const export_value at = EMIT(to, "Pad", positions, around, none);
+  export_value place = of_windows(to, at, w, 0, 0);
+  for (int64_t k = 1; k < w->size[0] * w->size[1]; k++) {
+    const export_value next = of_windows(to, x, w, k / w->size[1], k % w->size[1]);
+    const export_value there = of_windows(to, at, w, k / w->size[1], k % w->size[1]);
+    const export_value larger =
+        EMIT(to, "Or", EMIT(to, "Greater", next, largest), EMIT(to, "Equal", place, none));
+    largest = EMIT(to, "Where", larger, next, largest);
+    place = EMIT(to, "Where", larger, there, place);
+  }
+  return place;
+}
+
 export_value export_pool(exporter *to, const export_call *call) {
+  if (!(call->form->dtypes >> call->dtype & 1)) return pool_long_integers(to, call);
   const compute_window_attributes *w = call->node->constant;
   const int64_t *p = w->padding;
   int64_t pads[] = {p[0], p[1], 0, 0};
@@ -94,9 +142,9 @@ export_value export_pool(exporter *to, const export_call *call) {
   export_set_integers(to, "strides", w->stride, 2);
   export_set_integers(to, "dilations", w->dilation, 2);
   export_set_integers(to, "pads", pads, 4);
-  if (w->operation == COMPUTE_WINDOW_AVERAGE)
-    export_set_integer(to, "count_include_pad", w->count_padding && !beyond);
-  const export_value y = EMIT(to, call->form->text, x);
+  const bool average = w->operation == COMPUTE_WINDOW_AVERAGE;
+  if (average) export_set_integer(to, "count_include_pad", w->count_padding && !beyond);
+  const export_value y = EMIT(to, average ? "AveragePool" : "MaxPool", x);
   return w->operation == COMPUTE_WINDOW_ARGMAX ? export_next_output(to) : y;
 }
 

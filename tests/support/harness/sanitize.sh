@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: MIT
 # Builds the tests of one label with sanitizers, and runs them. ctest starts this:
-# TREE BUILD_DIR SCRATCH_DIR SANITIZERS LABEL FOLDER [CMAKE-ARGUMENT…]. The folder stays, so a second
-# run is quick.
+# TREE BUILD_DIR SCRATCH_DIR SANITIZERS LABEL FOLDER SHARES [CMAKE-ARGUMENT…]. The folder stays, so a
+# second run is quick. The days share the tests in SHARES parts, and the CPU backend's instruction sets
+# (share.sh).
 #
 # -O1 keeps the build short and the reports readable. PoCL's programs are those of the ordinary build.
 # OpenBLAS is not instrumented; libcompute enters it single-threaded, so nothing of ours hides there.
 set -euo pipefail
-tree=$1 build=$2/$6 pocl_cache=$2/tests/pocl_cache sanitizers=$4 label=$5
-shift 6
+tree=$1 build=$2/$6 pocl_cache=$2/tests/pocl_cache sanitizers=$4 label=$5 shares=$7
+shift 7
+source "$tree/tests/support/harness/share.sh"
 
 mkdir -p "$build"
 cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 \
   -DCOMPUTE_SANITIZE="$sanitizers" -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF \
-  -DCOMPUTE_TEST_POCL_CACHE="$pocl_cache" -DCMAKE_C_COMPILER="$CC" "$@" >"$build.log" ||
+  -DCOMPUTE_CPU_VECTORS="$(share_vectors)" -DCOMPUTE_TEST_POCL_CACHE="$pocl_cache" \
+  -DCMAKE_C_COMPILER="$CC" "$@" >"$build.log" ||
   { cat "$build.log"; exit 1; }
 # A test is called as the target that makes its program.
 cd "$build"
 mapfile -t targets < <(ctest --show-only --label-regex "^$label\$" 2>/dev/null |
-  sed -n 's/^ *Test *#[0-9]*: //p')
+  sed -n 's/^ *Test *#[0-9]*: //p' | share_lines "$shares")
 cmake --build "$build" --target "${targets[@]}"
 exec ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
-  --label-regex "^$label\$"
+  --label-regex "^$label\$" --tests-regex "^($(IFS='|'; echo "${targets[*]}"))\$"

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+# Long tests do a share of their work each day: COMPUTE_TEST_SAMPLE_SEED, which tests/run.sh --full
+# makes from the date and prints, says which. Without it, or with COMPUTE_TEST_LONG, they do all.
+# Source this file.
+#
+#   share_lines COUNT   of the lines on stdin today's of COUNT shares
+#   share_vectors       for COMPUTE_CPU_VECTORS: one of the instruction sets that this machine has
+
+share_lines() {
+  if [[ -n ${COMPUTE_TEST_LONG-} || -z ${COMPUTE_TEST_SAMPLE_SEED-} ]]; then
+    cat
+  else
+    awk -v count="$1" -v seed="$COMPUTE_TEST_SAMPLE_SEED" '(NR + seed) % count == 0'
+  fi
+}
+
+share_vectors() {
+  local sets
+  sets=$(echo avx2; ! grep -qwm1 avx512vl /proc/cpuinfo || echo avx512)
+  sets=$(share_lines "$(wc -l <<<"$sets")" <<<"$sets")
+  [[ $sets == *$'\n'* ]] && echo ON || echo "$sets"
+}
