@@ -281,6 +281,10 @@ compute_status call_output_host(model_call *call, size_t i, compute_dtype dtype,
   return COMPUTE_OK;
 }
 
+bool call_trains(const model_call *call) {
+  return call->recorder->training;
+}
+
 bool call_wants(const model_call *call, size_t i) {
   return i < call->output_count && call->node->outputs[i] >= 0 &&
          record_last_use(call->recorder->model, call->frame->graph, call->node->outputs[i]) >= 0;

@@ -42,6 +42,7 @@ typedef struct model_value {
   const struct model_value *items;
   size_t item_count;
   struct item_room *room; /* around the items of a sequence that was inserted into; or NULL */
+  const struct quantized_form *quantized; /* what was dequantized to it, or NULL */
 } model_value;
 
 typedef struct model_recorder model_recorder;
@@ -106,6 +107,9 @@ compute_status call_output_as(model_call *call, size_t i, int32_t type, compute_
 /* Sets output i to values known now: `data` is dense, of dtype, and is copied. */
 compute_status call_output_host(model_call *call, size_t i, compute_dtype dtype,
                                 compute_shape shape, const void *data);
+
+/* Whether the graph is recorded to be trained: gradients reach the weights. */
+bool call_trains(const model_call *call);
 
 /* Whether anything reads output i. */
 bool call_wants(const model_call *call, size_t i);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "support/harness/test.h"
+#include "support/harness/values.h"
 
 static compute_tensor *vector(const float *values, int64_t count) {
   return test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(count), values);
@@ -446,6 +447,51 @@ static void a_plan_explains_itself(void **state) {
   compute_graph_release(graph);
 }
 
+/* Also where the result gets another shape before, and an operand of that shape: as one kernel and
+ * as written, to the bit. Where an operand repeats along a part of an axis only, as written. */
+static void a_reshaped_product_takes_what_follows(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node a = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(2, 6, 10));
+  const compute_node b = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(10, 12));
+  const compute_node rows = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(6, 1, 1));
+  const compute_node all = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(2, 6, 3, 4));
+  const compute_node last = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(4));
+  const compute_node product =
+      compute_reshape(graph, compute_matmul(graph, a, b), COMPUTE_SHAPE(2, 6, 3, 4));
+  const compute_node y =
+      compute_relu(graph, compute_add(graph, compute_mul(graph, product, rows), all));
+  const compute_node z = compute_mul(graph, y, last);
+  const compute_node outputs[] = {y, z};
+  float x[5][144], results[2][2][144];
+  test_random random = {7};
+  for (int i = 0; i < 5; i++)
+    for (int k = 0; k < 144; k++) x[i][k] = (float)test_random_uniform(&random, -1, 1);
+  const compute_node inputs[] = {a, b, rows, all, last};
+  compute_binding bindings[7];
+  for (int i = 0; i < 5; i++)
+    bindings[i] =
+        (compute_binding){inputs[i], test_tensor(test_context, COMPUTE_F32,
+                                                 compute_node_shape(graph, inputs[i]), x[i])};
+  for (int k = 0; k < 2; k++)
+    bindings[5 + k] = (compute_binding){
+        outputs[k], test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(2, 6, 3, 4), NULL)};
+  for (int plain = 0; plain < 2; plain++) {
+    compute_plan_info info;
+    compute_plan *plan = test_compile(graph, outputs, 2, plain ? COMPUTE_PLAN_NO_FUSION : 0);
+    assert_ok(compute_plan_describe(plan, &info));
+    assert_int_equal(info.steps, plain ? 5 : 2);
+    assert_ok(compute_run(plan, bindings, 7, NULL));
+    for (int k = 0; k < 2; k++)
+      assert_ok(
+          compute_tensor_read(bindings[5 + k].tensor, results[plain][k], 144 * sizeof(float)));
+    compute_plan_release(plan);
+  }
+  assert_memory_equal(results[0], results[1], sizeof results[0]);
+  for (int i = 0; i < 7; i++) compute_tensor_release(bindings[i].tensor);
+  compute_graph_release(graph);
+}
+
 static void a_chain_becomes_one_step(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -558,6 +604,7 @@ int main(void) {
       cmocka_unit_test(runs_on_a_queue_happen_in_order),
       cmocka_unit_test(random_numbers_depend_on_seed_and_position_only),
       cmocka_unit_test(a_plan_explains_itself),
+      cmocka_unit_test(a_reshaped_product_takes_what_follows),
       cmocka_unit_test(a_chain_becomes_one_step),
       cmocka_unit_test(the_arena_reuses_memory),
       cmocka_unit_test(a_tensor_for_a_node_fits_it),

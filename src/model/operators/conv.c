@@ -6,6 +6,7 @@
 #include "base/arithmetic.h"
 #include "model/operators.h"
 #include "model/operators/op.h"
+#include "model/operators/quantize.h"
 #include "model/operators/sample.h"
 #include "model/operators/window.h"
 
@@ -119,7 +120,9 @@ static compute_node convolve_windows(const convolution *c) {
 
 static compute_status convolve(model_call *call, compute_node *y) {
   convolution c;
-  compute_status status = begin(call, &c);
+  compute_status status = quantized_conv(call, y);
+  if (status || compute_node_is_valid(*y)) return status;
+  status = begin(call, &c);
   if (status) return status;
   const compute_shape filter = call_shape(call, 1);
   status =

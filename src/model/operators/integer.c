@@ -16,8 +16,19 @@ static bool is_byte(compute_dtype dtype) {
 
 /* ---- Products of matrices -------------------------------------------------------------------- */
 
+bool integer_is_zero(const model_call *call, size_t i) {
+  if (!call_has(call, i) || !call->inputs[i]->host) return false;
+  const compute_shape shape = call_shape(call, i);
+  const size_t size = compute_dtype_size(call_dtype(call, i));
+  const unsigned char *bytes = call->inputs[i]->host;
+  for (size_t k = (size_t)op_count(shape, 0, shape.rank) * size; k > 0; k--)
+    if (bytes[k - 1] != 0) return false;
+  return !op_is_float(call_dtype(call, i));
+}
+
 integer_factor integer_input(const model_call *call, size_t i, compute_node values,
-                             compute_node zero) {
+                             size_t zero_input, compute_node zero) {
+  if (integer_is_zero(call, zero_input)) zero = (compute_node){0};
   return (integer_factor){values, zero, call_has(call, i) ? call->inputs[i]->host : NULL};
 }
 
@@ -75,13 +86,17 @@ static compute_node with_known_sums(model_call *call, const integer_factor *a,
   return compute_sub(graph, product, zero_products(call, other, sums));
 }
 
+bool integer_fits(const model_call *call, const integer_factor *a, const integer_factor *b) {
+  const compute_shape left = compute_node_shape(call->graph, a->values);
+  return is_of_bytes(call, a) && is_of_bytes(call, b) && left.rank > 0 &&
+         left.size[left.rank - 1] <= MOST_PRODUCTS;
+}
+
 compute_node integer_product(model_call *call, const integer_factor *a, const integer_factor *b) {
   compute_graph *graph = call->graph;
   const compute_shape left = compute_node_shape(graph, a->values);
   const compute_shape right = compute_node_shape(graph, b->values);
-  if (!is_of_bytes(call, a) || !is_of_bytes(call, b) || left.rank == 0 ||
-      left.size[left.rank - 1] > MOST_PRODUCTS)
-    return compute_matmul(graph, widened(call, a), widened(call, b));
+  if (!integer_fits(call, a, b)) return compute_matmul(graph, widened(call, a), widened(call, b));
   const bool matrices = left.rank > 1 && right.rank > 1;
   const bool known_b = b->host && compute_node_is_valid(a->zero);
   const bool known_a = a->host && compute_node_is_valid(b->zero);
@@ -129,10 +144,20 @@ typedef struct unrolled {
   model_call *call;
   compute_node x; /* padded */
   compute_shape filter, result;
-  int32_t axes; /* spatial */
-  int64_t groups, taps, points;
+  int32_t axes;   /* spatial */
+  int64_t groups; /* 1: the matrices are [n, …]; else [n, groups, …] */
+  int64_t taps, points;
   window windows[WINDOW_MOST];
 } unrolled;
+
+/* [n, groups, a, b, …], without the groups if there is but one. */
+static compute_node grouped(const unrolled *u, compute_node x, int64_t a, int64_t b, int64_t c) {
+  const int64_t sizes[] = {u->result.size[0], u->groups, a, b, c};
+  compute_shape shape = {.rank = 0};
+  for (int i = 0; i < 5; i++)
+    if (sizes[i] > 0 && (i != 1 || u->groups > 1)) shape.size[shape.rank++] = sizes[i];
+  return compute_reshape(u->call->graph, x, shape);
+}
 
 /* The elements that every window has at one place: [n, groups, channels / groups, 1, windows]. */
 static compute_node tap_elements(const unrolled *u, int64_t tap) {
@@ -144,9 +169,7 @@ static compute_node tap_elements(const unrolled *u, int64_t tap) {
     tap /= w->size;
     x = compute_slice(graph, x, 2 + i, place, w->count, w->stride);
   }
-  const compute_shape shape = compute_node_shape(graph, x);
-  return compute_reshape(
-      graph, x, COMPUTE_SHAPE(shape.size[0], u->groups, shape.size[1] / u->groups, 1, u->points));
+  return grouped(u, x, u->filter.size[1], 1, u->points);
 }
 
 /* All windows as matrices: [n, groups, channels / groups · taps, windows]. */
@@ -155,12 +178,10 @@ static compute_node all_windows(const unrolled *u) {
   compute_node *parts = call_allocate(call, (size_t)u->taps, sizeof *parts);
   if (!parts) return (compute_node){0};
   for (int64_t i = 0; i < u->taps; i++) parts[i] = tap_elements(u, i);
+  const int32_t axis = u->groups > 1 ? 3 : 2;
   const compute_node all =
-      u->taps == 1 ? parts[0] : compute_concat(call->graph, parts, (size_t)u->taps, 3);
-  const compute_shape shape = compute_node_shape(call->graph, all);
-  return compute_reshape(
-      call->graph, all,
-      COMPUTE_SHAPE(shape.size[0], u->groups, shape.size[2] * u->taps, u->points));
+      u->taps == 1 ? parts[0] : compute_concat(call->graph, parts, (size_t)u->taps, axis);
+  return grouped(u, all, u->filter.size[1] * u->taps, u->points, 0);
 }
 
 /* The windows, and data with the zero point around it. */
@@ -186,23 +207,31 @@ static compute_status unroll(model_call *call, size_t x, double padding, unrolle
 }
 
 compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, size_t w,
-                                   compute_node w_zero, compute_node *sums) {
+                                   size_t w_zero, integer_sums *sums) {
   compute_graph *graph = call->graph;
   unrolled u = {.call = call, .filter = call_shape(call, w)};
   double padding = 0;
-  compute_node zero = {0};
   compute_status status = call_has(call, x_zero) ? call_number(call, x_zero, &padding) : COMPUTE_OK;
   if (!status) status = unroll(call, x, padding, &u);
   if (status) return status;
-  if (call_has(call, x_zero))
-    zero = compute_reshape(graph, call_input(call, x_zero), COMPUTE_SCALAR);
   const int64_t filters = u.filter.size[0] / u.groups, k = u.filter.size[1] * u.taps;
-  if (compute_node_is_valid(w_zero) && compute_node_shape(graph, w_zero).rank > 0)
-    w_zero = compute_reshape(graph, w_zero, COMPUTE_SHAPE(u.groups, filters, 1));
+  const compute_shape of_filters =
+      u.groups > 1 ? COMPUTE_SHAPE(u.groups, filters, k) : COMPUTE_SHAPE(filters, k);
+  sums->channels = of_filters;
+  sums->channels.size[of_filters.rank - 1] = 1;
+  sums->result = u.result;
+  compute_node zeros[2] = {{0}, {0}};
+  if (call_has(call, x_zero))
+    zeros[0] = compute_reshape(graph, call_input(call, x_zero), COMPUTE_SCALAR);
+  if (call_has(call, w_zero)) {
+    const bool one = op_count(call_shape(call, w_zero), 0, call_shape(call, w_zero).rank) == 1;
+    zeros[1] =
+        compute_reshape(graph, call_input(call, w_zero), one ? COMPUTE_SCALAR : sums->channels);
+  }
   const integer_factor a = integer_input(
-      call, w, compute_reshape(graph, call_input(call, w), COMPUTE_SHAPE(u.groups, filters, k)),
-      w_zero);
-  const integer_factor b = {.values = all_windows(&u), .zero = zero};
-  *sums = compute_reshape(graph, integer_product(call, &a, &b), u.result);
+      call, w, compute_reshape(graph, call_input(call, w), of_filters), w_zero, zeros[1]);
+  integer_factor b = integer_input(call, x, all_windows(&u), x_zero, zeros[0]);
+  b.host = NULL; /* of x, not of its windows */
+  sums->values = integer_product(call, &a, &b);
   return COMPUTE_OK;
 }

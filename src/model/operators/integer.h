@@ -13,20 +13,33 @@ typedef struct integer_factor {
   const void *host;
 } integer_factor;
 
+/* Whether the product is one of bytes whose sums fit i32. */
+bool integer_fits(const model_call *call, const integer_factor *a, const integer_factor *b);
+
 /* The product as i32; as floats if a factor is one. Factors may be wider than 8 bits. */
 compute_node integer_product(model_call *call, const integer_factor *a, const integer_factor *b);
 
-/* Input i and the zero point `zero` as a factor. */
+/* `values`, made of input i, less `zero`, made of input `zero_input`. */
 integer_factor integer_input(const model_call *call, size_t i, compute_node values,
-                             compute_node zero);
+                             size_t zero_input, compute_node zero);
 
 /* Whether the convolution of input x with the filter w, less these zero points, can be a product
  * of matrices of 8-bit integers. */
 bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, size_t w,
                               size_t w_zero);
 
-/* Its sums; `w_zero` broadcasts to [filters, 1] or is {0}. */
+/* Sums of a convolution as a product of matrices leaves them: what follows element by element is
+ * recorded before `values` gets the shape `result`, because it is then part of the product. */
+typedef struct integer_sums {
+  compute_node values;    /* i32 */
+  compute_shape channels; /* the shape of a vector with a number for each filter, for `values` */
+  compute_shape result;
+} integer_sums;
+
 compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, size_t w,
-                                   compute_node w_zero, compute_node *sums);
+                                   size_t w_zero, integer_sums *sums);
+
+/* Whether all elements of input i are known to be 0. */
+bool integer_is_zero(const model_call *call, size_t i);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/operators/op.h"
+#include "model/operators/quantize.h"
 
 /* ---- MatMul and Gemm ------------------------------------------------------------------------- */
 
@@ -18,6 +19,8 @@ static compute_node scale(model_call *call, compute_node x, double factor) {
 }
 
 static compute_status matmul(model_call *call) {
+  const compute_node y = quantized_matmul(call, false, false);
+  if (compute_node_is_valid(y)) return call_output(call, 0, y);
   return call_output(call, 0,
                      compute_matmul(call->graph, call_input(call, 0), call_input(call, 1)));
 }
@@ -41,11 +44,16 @@ static compute_status fused_matmul(model_call *call) {
 
 static compute_node multiply_and_add(model_call *call) {
   const double beta = call_attribute_f(call, "beta", 1);
-  compute_node a = call_input(call, 0), b = call_input(call, 1);
-  if (call_attribute_i(call, "transA", 0) != 0) a = swap_last(call, a);
-  if (call_attribute_i(call, "transB", 0) != 0) b = swap_last(call, b);
-  const compute_node y =
-      scale(call, compute_matmul(call->graph, a, b), call_attribute_f(call, "alpha", 1));
+  const bool a_transposed = call_attribute_i(call, "transA", 0) != 0;
+  const bool b_transposed = call_attribute_i(call, "transB", 0) != 0;
+  compute_node y = quantized_matmul(call, a_transposed, b_transposed);
+  if (!compute_node_is_valid(y)) {
+    compute_node a = call_input(call, 0), b = call_input(call, 1);
+    if (a_transposed) a = swap_last(call, a);
+    if (b_transposed) b = swap_last(call, b);
+    y = compute_matmul(call->graph, a, b);
+  }
+  y = scale(call, y, call_attribute_f(call, "alpha", 1));
   if (!call_has(call, 2) || beta == 0) return y;
   return compute_add(call->graph, y, scale(call, call_input(call, 2), beta));
 }

@@ -41,7 +41,9 @@ compute_status quantize_to(model_call *call, compute_node x, compute_node zero, 
   x = op_wide(call, compute_round(call->graph, x));
   if (compute_node_is_valid(zero))
     x = compute_add(call->graph, x, op_cast(call, zero, compute_node_dtype(call->graph, x)));
-  *result = compute_cast(call->graph, compute_clamp(call->graph, x, low, high), row->dtype);
+  const bool whole = (size_t)row->bits == 8 * compute_dtype_size(row->dtype);
+  if (!whole) x = compute_clamp(call->graph, x, low, high); /* else the conversion saturates */
+  *result = compute_cast(call->graph, x, row->dtype);
   return COMPUTE_OK;
 }
 
@@ -150,6 +152,61 @@ static compute_status quantize_linear(model_call *call) {
   return status ? status : call_output_as(call, 0, type, result);
 }
 
+static bool is_byte(compute_dtype dtype) {
+  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
+}
+
+/* Notes what output 0 was. Without memory, it is just a number. */
+static void keep_form(model_call *call) {
+  const compute_shape x = call_shape(call, 0), scale = call_shape(call, 1);
+  const bool whole = scale.rank <= 1 && op_count(scale, 0, scale.rank) == 1;
+  int32_t axis = -1;
+  if (call->outputs[0].dtype != COMPUTE_F32 || call_dtype(call, 1) != COMPUTE_F32 ||
+      !is_byte(call_dtype(call, 0)) || (!whole && scale.rank != 1) ||
+      (call_has(call, 2) && call_dtype(call, 2) != call_dtype(call, 0)) ||
+      call_attribute_i(call, "block_size", 0) != 0)
+    return;
+  if (!whole && x.rank > 1 && call_axis(call, call_attribute_i(call, "axis", 1), x.rank, &axis))
+    return;
+  quantized_form *form = call_allocate(call, 1, sizeof *form);
+  if (!form) return;
+  form->values = *call->inputs[0];
+  form->scale = *call->inputs[1];
+  if (call_has(call, 2)) form->zero = *call->inputs[2];
+  form->axis = whole ? -1 : axis > 0 ? axis : 0;
+  call->outputs[0].quantized = form;
+}
+
+/* A value as the call's graph has it: false if it is of another graph and cannot be had again. */
+static bool take_value(uint32_t graph, const model_value *from, model_value *value) {
+  *value = *from;
+  if (value->kind == VALUE_ABSENT || value->node.graph == graph) return true;
+  value->node = (compute_node){0};
+  return value->host != NULL;
+}
+
+bool quantized_call(model_call *call, size_t a, size_t b, int32_t axis, model_call *own) {
+  const size_t inputs[] = {a, b};
+  model_value *values = call_allocate(call, 6, sizeof *values);
+  model_value **places = call_allocate(call, 6, sizeof *places);
+  if (!values || !places || call_trains(call)) return false;
+  for (size_t i = 0; i < 2; i++) {
+    const quantized_form *form =
+        call_has(call, inputs[i]) ? call->inputs[inputs[i]]->quantized : NULL;
+    if (!form || (form->axis >= 0 && (i == 0 || form->axis != axis))) return false;
+    const uint32_t graph = call_input(call, inputs[i]).graph;
+    if (!take_value(graph, &form->values, &values[3 * i]) ||
+        !take_value(graph, &form->scale, &values[3 * i + 1]) ||
+        !take_value(graph, &form->zero, &values[3 * i + 2]))
+      return false;
+  }
+  for (size_t i = 0; i < 6; i++) places[i] = &values[i];
+  *own = *call;
+  own->inputs = places;
+  own->input_count = 6;
+  return true;
+}
+
 static compute_status dequantize_linear(model_call *call) {
   compute_node scale, zero;
   compute_dtype dtype;
@@ -165,7 +222,9 @@ static compute_status dequantize_linear(model_call *call) {
     x = compute_sub(call->graph, op_cast(call, x, exact), op_cast(call, zero, exact));
   }
   x = compute_mul(call->graph, op_cast(call, x, wide), op_cast(call, scale, wide));
-  return call_output(call, 0, op_cast(call, x, dtype));
+  call_output(call, 0, op_cast(call, x, dtype));
+  if (call->output_count > 0 && compute_node_is_valid(x)) keep_form(call);
+  return COMPUTE_OK;
 }
 
 static compute_status dynamic_quantize_linear(model_call *call) {

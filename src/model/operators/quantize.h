@@ -17,6 +17,22 @@ typedef struct dynamic_quantization {
 
 dynamic_quantization quantize_dynamic(model_call *call, compute_node x);
 
+/* What DequantizeLinear made a value of: bytes, and f32 scales of the whole or along `axis`. */
+typedef struct quantized_form {
+  model_value values, scale, zero; /* kind VALUE_ABSENT for no zero point */
+  int32_t axis;                    /* −1: of the whole */
+} quantized_form;
+
+/* If inputs a and b have been dequantized from bytes, makes a call of what they were: values, scale
+ * and zero point of a as inputs 0 … 2, of b as 3 … 5. The scale of a is of the whole; that of b
+ * may be along `axis` of it. */
+bool quantized_call(model_call *call, size_t a, size_t b, int32_t axis, model_call *own);
+
+/* Conv and the product of Gemm or MatMul on dequantized bytes, as sums in i32 that are scaled. {0}
+ * if the inputs are not that, or if floats are faster. */
+compute_status quantized_conv(model_call *call, compute_node *y);
+compute_node quantized_matmul(model_call *call, bool a_transposed, bool b_transposed);
+
 /* Inputs a and b less their zero points, multiplied: i32, or floats if a is one. Zero points and
  * scales are of all of a tensor, of the rows of a, or of the columns of b. */
 compute_node quantized_product(model_call *call, size_t a, size_t a_zero, size_t b, size_t b_zero);

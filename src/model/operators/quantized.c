@@ -40,7 +40,7 @@ static compute_status finish(model_call *call, compute_node x, compute_node zero
 /* ---- Products of matrices -------------------------------------------------------------------- */
 
 static integer_factor factor(model_call *call, size_t i, size_t zero, bool rows) {
-  return integer_input(call, i, call_input(call, i), of_matrix(call, zero, rows));
+  return integer_input(call, i, call_input(call, i), zero, of_matrix(call, zero, rows));
 }
 
 compute_node quantized_product(model_call *call, size_t a, size_t a_zero, size_t b, size_t b_zero) {
@@ -152,19 +152,18 @@ static compute_status record_as(model_call *call, const char *name, const comput
 }
 
 /* Whether f32 holds every sum of products of 8 bits, whatever the order. A filter of more than one
- * element along its axes may be computed in ways that round. */
+ * element along its axes and several channels may be computed in ways that round. */
 static bool is_narrow(compute_shape filter) {
   const int64_t largest = (1 << 24) / (255 * 255);
-  for (int32_t i = 2; i < filter.rank; i++)
-    if (filter.size[i] != 1) return false;
-  return filter.rank > 2 && filter.size[1] <= largest;
+  bool plain = filter.rank > 2 && op_count(filter, 1, filter.rank) <= largest;
+  for (int32_t i = 2; plain && i < filter.rank; i++)
+    plain = filter.size[1] == 1 || filter.size[i] == 1;
+  return plain;
 }
 
-/* Inputs x and w less their zero points, as sums in i32. */
-static compute_status convolve(model_call *call, size_t x, size_t x_zero, size_t w, size_t w_zero,
-                               compute_node *sums) {
-  if (integer_convolution_fits(call, x, x_zero, w, w_zero))
-    return integer_convolution(call, x, x_zero, w, of_matrix(call, w_zero, false), sums);
+/* In floats that hold every sum. */
+static compute_status convolve_floats(model_call *call, size_t x, size_t x_zero, size_t w,
+                                      size_t w_zero, integer_sums *sums) {
   const compute_shape filter = call_shape(call, w);
   const compute_dtype dtype = is_narrow(filter) ? COMPUTE_F32 : COMPUTE_F64;
   compute_node zero = of_matrix(call, w_zero, false);
@@ -175,30 +174,113 @@ static compute_status convolve(model_call *call, size_t x, size_t x_zero, size_t
       less(call, call_input(call, w), zero, dtype)};
   compute_node y;
   const compute_status status = record_as(call, "Conv", inputs, 2, &y);
-  *sums = compute_cast(call->graph, compute_round(call->graph, y), COMPUTE_I32);
-  return status;
+  if (status) return status;
+  sums->values = compute_cast(call->graph, compute_round(call->graph, y), COMPUTE_I32);
+  sums->result = compute_node_shape(call->graph, y);
+  sums->channels = (compute_shape){.rank = sums->result.rank - 1, .size = {filter.size[0]}};
+  for (int32_t i = 1; i < sums->channels.rank; i++) sums->channels.size[i] = 1;
+  return COMPUTE_OK;
+}
+
+/* Inputs x and w less their zero points, as sums in i32. */
+static compute_status convolve(model_call *call, size_t x, size_t x_zero, size_t w, size_t w_zero,
+                               integer_sums *sums) {
+  return integer_convolution_fits(call, x, x_zero, w, w_zero)
+             ? integer_convolution(call, x, x_zero, w, w_zero, sums)
+             : convolve_floats(call, x, x_zero, w, w_zero, sums);
 }
 
 static compute_status conv_integer_rule(model_call *call) {
-  compute_node sums;
+  integer_sums sums;
   const compute_status status = convolve(call, 0, 2, 1, 3, &sums);
-  return status ? status : call_output(call, 0, sums);
+  return status ? status
+                : call_output(call, 0, compute_reshape(call->graph, sums.values, sums.result));
+}
+
+/* A number, or a vector with one for each filter, as it broadcasts to the sums; to those of a
+ * product of matrices (NULL) it does as it is. */
+static compute_node of_filters(model_call *call, const integer_sums *sums, compute_node x) {
+  return sums && compute_node_shape(call->graph, x).rank == 1
+             ? compute_reshape(call->graph, x, sums->channels)
+             : x;
+}
+
+/* The elements of input i if they are known and f32, or NULL. */
+static const float *known_floats(model_call *call, size_t i, int64_t *count) {
+  const void *data;
+  *count = op_count(call_shape(call, i), 0, call_shape(call, i).rank);
+  if (call_dtype(call, i) != COMPUTE_F32 || !call->inputs[i]->host || call_host(call, i, &data))
+    return NULL;
+  return data;
+}
+
+/* The scales of data, filter and result (if it is there) as one. */
+static compute_node joint_scale(model_call *call, const integer_sums *sums, size_t x, size_t w,
+                                size_t y) {
+  compute_graph *graph = call->graph;
+  int64_t x_count, w_count, y_count;
+  const float *of_x = known_floats(call, x, &x_count), *of_w = known_floats(call, w, &w_count);
+  const float *of_y = call_has(call, y) ? known_floats(call, y, &y_count) : &(const float){1};
+  if (!call_has(call, y)) y_count = 1;
+  if (of_x && of_w && of_y && x_count == 1 && y_count == 1 && w_count > 0) {
+    float *joint = call_allocate(call, (size_t)w_count, sizeof *joint);
+    const compute_shape shape = w_count == 1 ? COMPUTE_SCALAR : COMPUTE_SHAPE(w_count);
+    for (int64_t i = 0; joint && i < w_count; i++) joint[i] = of_x[0] * of_w[i] / of_y[0];
+    if (joint) return of_filters(call, sums, compute_constant(graph, COMPUTE_F32, shape, joint));
+  }
+  const compute_node scale = compute_mul(graph, quantized_scale(call, x, false),
+                                         of_filters(call, sums, quantized_scale(call, w, false)));
+  return call_has(call, y) ? compute_div(graph, scale, quantized_scale(call, y, false)) : scale;
 }
 
 static compute_status qlinear_conv_rule(model_call *call) {
   compute_graph *graph = call->graph;
-  const int32_t rank = call_shape(call, 0).rank;
-  compute_node sums, filter_scale = quantized_scale(call, 4, false);
-  const compute_status status = convolve(call, 0, 2, 3, 5, &sums);
+  integer_sums sums;
+  compute_node y;
+  compute_status status = convolve(call, 0, 2, 3, 5, &sums);
   if (status) return status;
-  if (call_has(call, 8))
-    sums = compute_add(graph, sums, op_along(call, call_input(call, 8), 1, rank));
-  if (compute_node_shape(graph, filter_scale).rank == 1)
-    filter_scale = op_along(call, filter_scale, 1, rank);
-  compute_node scale = compute_mul(graph, quantized_scale(call, 1, false), filter_scale);
-  scale = compute_div(graph, scale, quantized_scale(call, 6, false));
-  return finish(call, compute_mul(graph, op_cast(call, sums, COMPUTE_F32), scale),
-                of_matrix(call, 7, false), call_type(call, 7));
+  y = sums.values;
+  if (call_has(call, 8)) y = compute_add(graph, y, of_filters(call, &sums, call_input(call, 8)));
+  y = compute_mul(graph, op_cast(call, y, COMPUTE_F32), joint_scale(call, &sums, 1, 4, 6));
+  status = quantize_to(call, y, of_matrix(call, 7, false), call_type(call, 7), true, &y);
+  return status
+             ? status
+             : call_output_as(call, 0, call_type(call, 7), compute_reshape(graph, y, sums.result));
+}
+
+/* ---- Dequantized numbers ----------------------------------------------------------------------
+ */
+
+compute_status quantized_conv(model_call *call, compute_node *y) {
+  compute_graph *graph = call->graph;
+  model_call own;
+  integer_sums sums;
+  *y = (compute_node){0};
+  if (!quantized_call(call, 0, 1, 0, &own) || !integer_convolution_fits(&own, 0, 2, 3, 5))
+    return COMPUTE_OK;
+  const compute_status status = integer_convolution(&own, 0, 2, 3, 5, &sums);
+  if (status) return status;
+  *y = compute_mul(graph, op_cast(call, sums.values, COMPUTE_F32),
+                   joint_scale(&own, &sums, 1, 4, SIZE_MAX));
+  if (call_has(call, 2)) *y = compute_add(graph, *y, of_filters(call, &sums, call_input(call, 2)));
+  *y = compute_reshape(graph, *y, sums.result);
+  return COMPUTE_OK;
+}
+
+compute_node quantized_matmul(model_call *call, bool a_transposed, bool b_transposed) {
+  const compute_shape a = call_shape(call, 0), b = call_shape(call, 1);
+  model_call own;
+  if (a.rank < 2 || b.rank < 2 || a_transposed ||
+      !quantized_call(call, 0, 1, b_transposed ? b.rank - 2 : b.rank - 1, &own))
+    return (compute_node){0};
+  integer_factor left = factor(&own, 0, 2, false), right = factor(&own, 3, 5, false);
+  if (b_transposed) {
+    right.values = op_move_axis(call, right.values, b.rank - 1, b.rank - 2);
+    right.host = NULL;
+  }
+  if (!integer_fits(call, &left, &right)) return (compute_node){0};
+  const compute_node sums = op_cast(call, integer_product(call, &left, &right), COMPUTE_F32);
+  return compute_mul(call->graph, sums, joint_scale(&own, NULL, 1, 4, SIZE_MAX));
 }
 
 /* ---- ONNX Runtime's operators of one scale for each tensor ------------------------------------

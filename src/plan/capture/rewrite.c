@@ -124,11 +124,121 @@ static bool may_stay_in_register(const ir_node *n) {
   return rule->is_anchor || (rule->is_element && n->op != OP_cast);
 }
 
+/* ---- Elementwise operations on a reshaped product -------------------------------------------- */
+
+enum { MOST_VISITED = 64, MOST_OPERANDS = 3 };
+
+/* Whether the node is a product, or made of one and others element by element in one shape. */
+static bool follows_product(const ir *r, uint32_t node, int *visited) {
+  const ir_node *n = &r->nodes[node];
+  if (n->op == OP_matmul || n->op == OP_matmul_integer) return true;
+  if (!ir_rule(n)->is_element) return false;
+  for (uint32_t k = 0; k < n->input_count && ++*visited < MOST_VISITED; k++)
+    if (compute_shape_equal(r->nodes[n->inputs[k]].shape, n->shape) &&
+        follows_product(r, n->inputs[k], visited))
+      return true;
+  return false;
+}
+
+/* For each axis of `split`, the axis of `joined` that it is a part of: false unless each axis of
+ * `joined` is the product of consecutive ones. */
+static bool find_parts(compute_shape joined, compute_shape split, int32_t *part_of) {
+  int32_t at = 0;
+  for (int32_t i = 0; i < joined.rank; i++) {
+    int64_t size = 1;
+    const int32_t first = at;
+    while (at < split.rank && (at == first || size < joined.size[i])) {
+      size *= split.size[at];
+      part_of[at++] = i;
+    }
+    if (size != joined.size[i] || at == first) return false;
+  }
+  for (; at < split.rank; at++) {
+    if (split.size[at] != 1) return false;
+    part_of[at] = joined.rank - 1;
+  }
+  return joined.rank > 0;
+}
+
+/* The shape in which an operand that broadcasts to `split` broadcasts to `joined`: false if it
+ * repeats along some parts of an axis and not along others. */
+static bool join_operand(compute_shape operand, compute_shape split, const int32_t *part_of,
+                         int32_t rank, compute_shape *result) {
+  bool one[COMPUTE_MAX_RANK] = {false}, whole[COMPUTE_MAX_RANK] = {false};
+  *result = (compute_shape){.rank = rank};
+  for (int32_t i = 0; i < rank; i++) result->size[i] = 1;
+  for (int32_t i = 0; i < split.rank; i++) {
+    const int32_t own = i - (split.rank - operand.rank);
+    const int64_t size = own < 0 ? 1 : operand.size[own];
+    result->size[part_of[i]] *= size;
+    if (split.size[i] != 1) *(size == 1 ? &one[part_of[i]] : &whole[part_of[i]]) = true;
+  }
+  for (int32_t i = 0; i < rank; i++)
+    if (one[i] && whole[i]) return false;
+  return true;
+}
+
+/* The first operand that is such a product in another shape, as `split` has it. */
+static uint32_t reshaped_product(const ir *r, const ir_node *n) {
+  for (uint32_t k = 0; k < n->input_count; k++) {
+    const ir_node *view = &r->nodes[n->inputs[k]];
+    int visited = 0;
+    if (view->op == OP_reshape && !view->attributes.dense &&
+        compute_shape_equal(view->shape, n->shape) && !dtype_is_half(view->dtype) &&
+        follows_product(r, view->inputs[0], &visited))
+      return view->inputs[0];
+  }
+  return IR_NONE;
+}
+
+/* f(reshape(product), …) as reshape(f(product, …)): the product's kernel can then compute f. */
+static uint32_t rewrite_reshaped(ir *r, const ir_node *n) {
+  int32_t part_of[COMPUTE_MAX_RANK];
+  const uint32_t product = reshaped_product(r, n);
+  uint32_t inputs[MOST_OPERANDS];
+  if (product == IR_NONE || n->input_count > MOST_OPERANDS || n->tensor) return IR_NONE;
+  const compute_shape joined = r->nodes[product].shape;
+  if (shape_count(joined) == 0 || !find_parts(joined, n->shape, part_of)) return IR_NONE;
+  compute_shape shapes[MOST_OPERANDS];
+  for (uint32_t k = 0; k < n->input_count; k++)
+    if (!join_operand(r->nodes[n->inputs[k]].shape, n->shape, part_of, joined.rank, &shapes[k]))
+      return IR_NONE;
+  for (uint32_t k = 0; k < n->input_count; k++) {
+    ir_node view = {.op = OP_reshape,
+                    .dtype = r->nodes[n->inputs[k]].dtype,
+                    .shape = shapes[k],
+                    .input_count = 1,
+                    .inputs = &n->inputs[k],
+                    .source = n->source};
+    inputs[k] = r->nodes[n->inputs[k]].shape.rank ? ir_rewrite(r, &view) : n->inputs[k];
+    if (inputs[k] == IR_NONE) return IR_NONE;
+  }
+  ir_node inner = *n;
+  inner.shape = joined;
+  inner.inputs = inputs;
+  inner.name = NULL;
+  uint32_t element = ir_rewrite(r, &inner);
+  if (element == IR_NONE) return IR_NONE;
+  ir_node outer = {.op = OP_reshape,
+                   .dtype = n->dtype,
+                   .shape = n->shape,
+                   .input_count = 1,
+                   .inputs = &element,
+                   .name = n->name,
+                   .source = n->source};
+  return ir_rewrite(r, &outer);
+}
+
 /* A cast to the operand's own dtype. For 16-bit floats it requests the rounded value. */
 static bool is_void_cast(const ir *r, const ir_node *node) {
   if (node->op != OP_cast) return false;
   const ir_node *x = &r->nodes[node->inputs[0]];
   return x->dtype == node->dtype && !(dtype_is_half(x->dtype) && may_stay_in_register(x));
+}
+
+static uint32_t rewrite_elementwise(ir *r, const ir_node *n) {
+  const uint32_t found = rewrite_arithmetic(r, n);
+  return found != IR_NONE ? found : rewrite_reshaped(r, n);
 }
 
 uint32_t ir_rewrite(ir *r, const ir_node *node) {
@@ -138,7 +248,7 @@ uint32_t ir_rewrite(ir *r, const ir_node *node) {
   else if (is_void_cast(r, node))
     found = node->inputs[0];
   else if (ir_category(node) == CATEGORY_ELEMENTWISE)
-    found = rewrite_arithmetic(r, node);
+    found = rewrite_elementwise(r, node);
   else if (node->op == OP_matmul)
     found = rewrite_matmul(r, node);
   return found != IR_NONE ? found : ir_add(r, node);
