@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that run as one loop (program/finish.h) give the bits of the interpreter, which
  * test_interpreter.c checks: sums of up to four inputs, with and without limits, over boxes with
- * every kind of step, special numbers included. */
+ * every kind of step, special numbers included; and so do products whose micro-kernel does it. */
 #include "kernel_fixture.h"
+
+#include "gemm/isa/gemm_table.h"
 
 #include "program/finish.h"
 
@@ -182,7 +184,126 @@ static void one_loop_gives_the_bits_of_the_interpreter(void **state) {
   }
 }
 
+/* ---- In the micro-kernel of products ----------------------------------------------------------
+ */
+
+enum { MOST_M = 40, MOST_N = 80, MOST_K = 20, ROW = MOST_N + 3, OPERAND = (MOST_M + 3) * ROW };
+
+/* The result of the interpreter for one element: x and the other inputs at row i, column j. */
+static float interpreted(const cpu_program *program, uint32_t inputs, float x,
+                         float (*extra)[OPERAND], const int64_t *row, const int64_t *column,
+                         int64_t i, int64_t j) {
+  float result;
+  cpu_tile tile = {.count = 1, .input = {&x}, .input_stride = {1}};
+  tile.output[0] = &result;
+  tile.output_stride[0] = 1;
+  for (uint32_t n = 1; n < inputs; n++) {
+    tile.input[n] = &extra[n][i * row[n] + j * column[n]];
+    tile.input_stride[n] = 1;
+  }
+  cpu_scratch scratch;
+  cpu_program_run(program, &tile, &scratch, false);
+  return result;
+}
+
+static bool check_product(fixture *f, uint64_t number) {
+  static const compute_dtype dtypes[INPUTS] = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32};
+  static float a[MOST_M * MOST_K], b[MOST_K * MOST_N], packed[2 * MOST_K * MOST_N + 64];
+  static float sums[MOST_M * ROW], c[MOST_M * ROW], y[OPERAND], before[OPERAND];
+  static float extra[INPUTS][OPERAND];
+  const cpu_gemm_type *type = f->device->isa->gemm->f32;
+  test_random random = {number};
+  sample s = make_sample(&random);
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  cpu_program *program = NULL;
+  assert_int_equal(
+      cpu_program_prepare(f->device, &s.program, s.inputs, dtypes, 1, dtypes, &program),
+      COMPUTE_OK);
+  if (!program->finish.loops) {
+    cpu_program_release(f->device, program);
+    return false;
+  }
+  const int64_t m = test_random_integer(&random, 1, MOST_M);
+  const int64_t n = test_random_integer(&random, 1, MOST_N);
+  const int64_t k = test_random_integer(&random, 1, MOST_K);
+  for (int64_t i = 0; i < MOST_M * MOST_K; i++) a[i] = (float)test_random_uniform(&random, -2, 2);
+  for (int64_t i = 0; i < MOST_K * MOST_N; i++) b[i] = (float)test_random_uniform(&random, -2, 2);
+  for (int i = 1; i < INPUTS; i++) fill(extra[i], OPERAND, &random);
+  fill(y, OPERAND, &random);
+  fill(c, MOST_M * ROW, &random);
+  memcpy(before, y, sizeof y);
+  memcpy(sums, c, sizeof c);
+  const cpu_gemm_source source = {b, COMPUTE_F32, n, 1};
+  type->pack_panels(packed, k, n, &source);
+  cpu_gemm_block product = {.m = m,
+                            .n = n,
+                            .k = k,
+                            .a = a,
+                            .a_row = k,
+                            .a_k = 1,
+                            .b = packed,
+                            .b_k = type->columns,
+                            .b_column = k * type->columns,
+                            .c = sums,
+                            .c_row = ROW,
+                            .accumulate = coin(&random)};
+  type->multiply(&product);
+  int64_t row[INPUTS], column[INPUTS];
+  for (int i = 1; i < INPUTS; i++) {
+    const bool is_a = program->finish.input[0] == i;
+    column[i] = is_a && coin(&random) ? 0 : 1;
+    row[i] = coin(&random) ? ROW : column[i] ? 0 : 1;
+  }
+  cpu_gemm_finish finish = {.low = program->finish.low,
+                            .zero = program->finish.zero,
+                            .high = program->finish.high,
+                            .y = y,
+                            .y_row = ROW};
+  const int16_t *input = program->finish.input;
+  const int64_t first = test_random_integer(&random, 0, 2); /* of the operands, where C begins */
+  for (int i = 0; i < 3; i++) {
+    if (input[i] <= 0) continue;
+    const float *at = extra[input[i]];
+    *(i == 0 ? &finish.a : i == 1 ? &finish.b : &finish.c) = at;
+    *(i == 0 ? &finish.a_row : i == 1 ? &finish.b_row : &finish.c_row) = row[input[i]];
+    if (i == 0) finish.a_repeats = column[input[0]] == 0;
+  }
+  product.c = c;
+  product.finish = &finish;
+  product.row = product.column = first;
+  type->multiply(&product);
+  for (int64_t at = 0; at < OPERAND; at++) {
+    const int64_t i = at / ROW - first, j = at % ROW - first;
+    const bool inside = i >= 0 && i < m && j >= 0 && j < n;
+    const float expected = inside ? interpreted(program, s.inputs, sums[i * ROW + j], extra, row,
+                                                column, i + first, j + first)
+                                  : before[at];
+    if (!same(y[at], expected))
+      fail_msg("%s, program %llu, %lldx%lld: element (%lld, %lld) is %.9g, not %.9g",
+               f->device->isa->name, (unsigned long long)number, (long long)m, (long long)n,
+               (long long)i, (long long)j, (double)y[at], (double)expected);
+  }
+  cpu_program_release(f->device, program);
+  return true;
+}
+
+static void products_that_are_finished_have_the_bits_of_the_interpreter(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    int finished = 0;
+    for (uint64_t number = 0; number < 300; number++) finished += check_product(&f, number);
+    assert_in_range(finished, 150, 299);
+    fixture_close(&f);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(one_loop_gives_the_bits_of_the_interpreter)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_loop_gives_the_bits_of_the_interpreter),
+      cmocka_unit_test(products_that_are_finished_have_the_bits_of_the_interpreter),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,7 @@ typedef struct cpu_gemm {
   bool in_place;                       /* outputs[0] can hold the sums until the epilogue has run */
   bool constant_b;                     /* B has the same elements at every launch … */
   bool packed_b;                       /* … and launches have it packed */
+  bool finishes;                       /* own: the micro-kernel computes the epilogue */
   uint64_t span[COMPUTE_MAX_OPERANDS]; /* bytes that extra i covers */
   uint64_t output_span;                /* bytes that outputs[0] covers */
   gemm_schedule direct, buffered;      /* own: with the sums in outputs[0], or in scratch memory */

@@ -29,7 +29,8 @@ typedef struct own_unit {
   unsigned char *packed_a, *packed_b;
   unsigned char *sums; /* of the unit's first element */
   int64_t sums_row;
-  bool finish; /* the epilogue follows the last block of k */
+  bool finish;          /* the epilogue follows the last block of k */
+  cpu_gemm_finish ends; /* … in the micro-kernel, if its y is not NULL */
 } own_unit;
 
 /* The elements along k of `count` words from word p on. */
@@ -183,17 +184,23 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
   cpu_gemm_block block = {
       .m = rows, .k = count, .c_row = unit->sums_row, .accumulate = p > unit->k_first};
   take_a(unit, unit->row + row, rows, p, count, &block);
-  const int64_t group = finish ? schedule->group : unit->columns;
+  const bool ends = finish && unit->ends.y;
+  if (ends) {
+    block.finish = &unit->ends;
+    block.row = unit->row + row;
+  }
+  const int64_t group = finish && !ends ? schedule->group : unit->columns;
   for (int64_t column = 0; column < unit->columns; column += group) {
     const int64_t columns = cpu_min(group, unit->columns - column);
     for (int64_t done = 0; done < columns; done += block.n) {
       block.c = sums + (column + done) * problem->size;
+      block.column = unit->column + column + done;
       if (schedule->method == GEMM_TILES)
         multiply_tiles(unit, p, count, column + done, columns - done, &block);
       else
         multiply_few(unit, p, count, column + done, columns - done, &block);
     }
-    if (finish)
+    if (finish && !ends)
       gemm_epilogue_run(gemm, &unit->matrix, sums + column * problem->size, unit->sums_row,
                         unit->row + row, rows, unit->column + column, columns);
   }
@@ -231,6 +238,52 @@ static void place_sums(own_unit *unit, unsigned char *scratch, int64_t split_ind
   unit->finish = launch->schedule->splits == 1 && !(launch->direct && launch->gemm->identity);
 }
 
+/* ---- Finishing in the micro-kernel ------------------------------------------------------------
+ */
+
+static const gemm_operand *addend(const cpu_gemm *gemm, int i) {
+  const int16_t input = gemm->epilogue->finish.input[i];
+  return input > 0 ? &gemm->problem.extra[input - 1] : NULL;
+}
+
+/* Whether the epilogue adds and limits only, and its operands' columns lie side by side. */
+static bool can_finish(const cpu_gemm *gemm) {
+  const gemm_problem *problem = &gemm->problem;
+  if (!problem->type->finishes || gemm->identity || !gemm->epilogue->finish.loops ||
+      problem->output_count != 1 || problem->output[0].column != 1)
+    return false;
+  for (int i = 0; i < 3; i++) {
+    const gemm_operand *operand = addend(gemm, i);
+    if (operand && operand->column != 1 && (i > 0 || operand->column != 0)) return false;
+  }
+  return true;
+}
+
+static const float *addend_at(const own_unit *unit, int i, int64_t *row) {
+  const gemm_operand *operand = addend(unit->launch->gemm, i);
+  *row = operand ? operand->row : 0;
+  return operand
+             ? (const void *)unit->matrix.extra[unit->launch->gemm->epilogue->finish.input[i] - 1]
+             : NULL;
+}
+
+/* For a batch entry; nothing where the sums are finished later. */
+static void place_finish(own_unit *unit) {
+  const cpu_gemm *gemm = unit->launch->gemm;
+  unit->ends.y = NULL;
+  if (!gemm->finishes || unit->launch->schedule->method != GEMM_TILES) return;
+  const cpu_finish *finish = &gemm->epilogue->finish;
+  unit->ends.a = addend_at(unit, 0, &unit->ends.a_row);
+  unit->ends.b = addend_at(unit, 1, &unit->ends.b_row);
+  unit->ends.c = addend_at(unit, 2, &unit->ends.c_row);
+  unit->ends.a_repeats = unit->ends.a && addend(gemm, 0)->column == 0;
+  unit->ends.low = finish->low;
+  unit->ends.zero = finish->zero;
+  unit->ends.high = finish->high;
+  unit->ends.y = (void *)unit->matrix.output[0];
+  unit->ends.y_row = gemm->problem.output[0].row;
+}
+
 /* Units are numbered by batch entry, tile row, tile column, part of k. */
 static void own_task(void *argument, int64_t task, int32_t worker) {
   const own_launch *launch = argument;
@@ -246,8 +299,10 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
   unit.packed_b = scratch + schedule->a_bytes;
   for (int64_t index = first; index < end; index++) {
     const int64_t tile = index % per_batch / schedule->splits, split = index % schedule->splits;
-    if (index == first || index % per_batch == 0)
+    if (index == first || index % per_batch == 0) {
       gemm_problem_matrix(problem, launch->pointers, index / per_batch, &unit.matrix);
+      place_finish(&unit);
+    }
     unit.row = tile / schedule->tiles_n * schedule->tile_m;
     unit.column = tile % schedule->tiles_n * schedule->tile_n;
     unit.rows = cpu_min(schedule->tile_m, problem->m - unit.row);
@@ -383,6 +438,7 @@ compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descript
   cpu_gemm *gemm = (cpu_gemm *)kernel;
   const gemm_problem *problem = &gemm->problem;
   gemm->packed_b = gemm->constant_b && packing_pays(problem);
+  gemm->finishes = can_finish(gemm);
   if (gemm->in_place) gemm_schedule_make(gemm, true, &gemm->direct);
   gemm_schedule_make(gemm, false, &gemm->buffered);
   const gemm_schedule *schedule = gemm->in_place ? &gemm->direct : &gemm->buffered;
@@ -501,7 +557,7 @@ static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
 
 /* What the epilogue's runs cost besides the work on their elements: a wide tile has fewer. */
 static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
-  if (gemm->identity) return 0;
+  if (gemm->identity || gemm->finishes) return 0;
   const double chunks = (double)cpu_divide_up(tile_n, cpu_program_tile_elements(gemm->epilogue));
   return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * gemm->epilogue->step_count);
 }

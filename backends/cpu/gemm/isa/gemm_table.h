@@ -10,6 +10,18 @@
 #include "compute/dtype.h"
 #include "core/isa.h"
 
+/* What sums x become: y = min(max((x + a) + (b + c), low) + zero, high), as in finish_table.h.
+ * Addends are NULL where there is none (c is only there with b), columns lie side by side, rows
+ * `_row` elements apart; `a_repeats`: a has one element for each row. */
+typedef struct cpu_gemm_finish {
+  const float *a, *b, *c;
+  int64_t a_row, b_row, c_row;
+  bool a_repeats;
+  float low, zero, high;
+  float *y; /* may be C or an addend */
+  int64_t y_row;
+} cpu_gemm_finish;
+
 /* C (m × n) = A (m × k) · B (k × n), added to C's old values if `accumulate`. All are of the
  * computing type; C's columns lie side by side. */
 typedef struct cpu_gemm_block {
@@ -26,6 +38,9 @@ typedef struct cpu_gemm_block {
   const int64_t *b_rows; /* convolve: where row p of B begins, in elements after b */
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
                  NULL */
+  const cpu_gemm_finish *finish; /* multiply of a type that `finishes`: sums go there instead of to
+                                  * C; or NULL */
+  int64_t row, column;           /* of the finish's operands, where the block begins */
 } cpu_gemm_block;
 
 /* A matrix to be packed: element (i, j) is `outer`·i + `inner`·j elements after `data`. */
@@ -43,6 +58,7 @@ typedef struct cpu_gemm_type {
    * slivers and panels are followed by `terms` more, and there are only multiply, sum and
    * pack_words. */
   int32_t group, terms;
+  bool finishes; /* multiply takes block->finish */
 
   /* The last panel may be narrower than the others, but must be readable to its full width. */
   void (*multiply)(const cpu_gemm_block *block);

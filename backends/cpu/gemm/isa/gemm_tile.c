@@ -31,6 +31,7 @@
 #define GEMM_ELEMENT       float
 #define GEMM_ELEMENT_BYTES 4
 #define GEMM_NATIVE        COMPUTE_F32
+#define GEMM_FINISHES
 #elif defined(CPU_VARIANT_I64)
 #define GEMM_ELEMENT       uint64_t
 #define GEMM_ELEMENT_BYTES 8
@@ -163,6 +164,85 @@ GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
   }
 }
 
+#ifdef GEMM_FINISHES
+/* low > x ? low : x in each lane, and high < x ? high : x. */
+#if GEMM_VECTOR_BYTES == 64 && defined(__AVX512F__)
+#define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm512_max_ps(low, x))
+#define GEMM_AT_MOST(high, x) ((gemm_vector)_mm512_min_ps(high, x))
+#elif GEMM_VECTOR_BYTES == 32 && defined(__AVX2__)
+#define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm256_max_ps(low, x))
+#define GEMM_AT_MOST(high, x) ((gemm_vector)_mm256_min_ps(high, x))
+#else
+typedef int32_t gemm_mask __attribute__((vector_size(GEMM_VECTOR_BYTES)));
+#define GEMM_CHOOSE(mask, a, b)                                                                    \
+  ((gemm_vector)(((gemm_mask)(a) & (mask)) | ((gemm_mask)(b) & ~(mask))))
+#define GEMM_AT_LEAST(low, x) GEMM_CHOOSE((gemm_mask)((low) > (x)), low, x)
+#define GEMM_AT_MOST(high, x) GEMM_CHOOSE((gemm_mask)((high) < (x)), high, x)
+#endif
+
+GEMM_INLINE float gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
+  if (f->a) x += f->a[i * f->a_row + (f->a_repeats ? 0 : j)];
+  if (f->b) x += f->c ? f->b[i * f->b_row + j] + f->c[i * f->c_row + j] : f->b[i * f->b_row + j];
+  x = (f->low > x ? f->low : x) + f->zero;
+  return f->high < x ? f->high : x;
+}
+
+/* Finishes a tile: its sums lie at `x`, GEMM_MAX_VECTORS vectors for each row. What there is of
+ * addends is constant wherever this is inlined. */
+GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bool has_b,
+                                  const bool has_c, const cpu_gemm_finish *f, int64_t row,
+                                  int64_t column, int64_t rows, int64_t columns, const float *x) {
+  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
+  const float *a = has_a ? f->a + row * f->a_row + (repeats ? 0 : column) : NULL;
+  const float *b = has_b ? f->b + row * f->b_row + column : NULL;
+  const float *c = has_c ? f->c + row * f->c_row + column : NULL;
+  float *y = f->y + row * f->y_row + column;
+  for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES) {
+    for (int64_t j = 0; j + GEMM_LANES <= columns; j += GEMM_LANES) {
+      gemm_vector sum = *(const gemm_vector *)(x + j);
+      if (has_a) sum += repeats ? *a - none : *(const gemm_vector_at *)(a + j);
+      if (has_c)
+        sum += *(const gemm_vector_at *)(b + j) + *(const gemm_vector_at *)(c + j);
+      else if (has_b)
+        sum += *(const gemm_vector_at *)(b + j);
+      sum = GEMM_AT_LEAST(low, sum) + zero;
+      *(gemm_vector_at *)(y + j) = GEMM_AT_MOST(high, sum);
+    }
+    for (int64_t j = columns / GEMM_LANES * GEMM_LANES; j < columns; j++)
+      f->y[(row + i) * f->y_row + column + j] = gemm_finished(f, row + i, column + j, x[j]);
+    if (has_a) a += f->a_row;
+    if (has_b) b += f->b_row;
+    if (has_c) c += f->c_row;
+    y += f->y_row;
+  }
+}
+
+/* Adds what C has to a tile's sums. */
+static void gemm_add_rows(float *x, const float *c, int64_t c_row, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES, c += c_row)
+    for (int64_t j = 0; j < columns; j++) x[j] += c[j];
+}
+
+static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, int64_t rows,
+                        int64_t columns, const float *x) {
+  const bool has_b = f->b != NULL, has_c = f->c != NULL;
+#define GEMM_FINISH(has_a, repeats)                                                                \
+  if (has_c)                                                                                       \
+    gemm_finish_rows(has_a, repeats, true, true, f, row, column, rows, columns, x);                \
+  else if (has_b)                                                                                  \
+    gemm_finish_rows(has_a, repeats, true, false, f, row, column, rows, columns, x);               \
+  else                                                                                             \
+    gemm_finish_rows(has_a, repeats, false, false, f, row, column, rows, columns, x)
+  if (!f->a) {
+    GEMM_FINISH(false, false);
+  } else if (f->a_repeats) {
+    GEMM_FINISH(true, true);
+  } else {
+    GEMM_FINISH(true, false);
+  }
+}
+#endif
+
 /* One tile. `rows`, `vectors` and `listed` are constants wherever this is inlined; `columns` may
  * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
  * tiles read. B's rows follow each other at b_k or, if `listed`, lie where block->b_rows says. */
@@ -171,6 +251,15 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
                            const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
                            GEMM_ELEMENT *copy) {
   const int64_t a_row = block->a_row, a_k = block->a_k, c_row = block->c_row;
+  const GEMM_ELEMENT *written = c;
+  int64_t written_row = c_row;
+#ifdef GEMM_FINISHES
+  const cpu_gemm_finish *finish = listed ? NULL : block->finish;
+  if (finish) {
+    written = finish->y + block->row * finish->y_row + block->column;
+    written_row = finish->y_row;
+  }
+#endif
   const GEMM_ELEMENT *left_rows[GEMM_ROW_GROUPS];
   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS];
   GEMM_UNROLL
@@ -180,8 +269,9 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
   }
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
-    __builtin_prefetch(c + i * c_row, 1);
-    if (GEMM_VECTOR_BYTES == 64 && vectors > 1) __builtin_prefetch(c + i * c_row + GEMM_LANES, 1);
+    __builtin_prefetch(written + i * written_row, 1);
+    if (GEMM_VECTOR_BYTES == 64 && vectors > 1)
+      __builtin_prefetch(written + i * written_row + GEMM_LANES, 1);
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
   }
@@ -216,6 +306,19 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
             left_rows[i / 3][i % 3 * a_row] + *(const gemm_vector_at *)(b + v * GEMM_LANES);
     }
   }
+#ifdef GEMM_FINISHES
+  if (finish) {
+    gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v];
+    }
+    if (block->accumulate) gemm_add_rows((float *)x, c, c_row, rows, columns);
+    gemm_finish(finish, block->row, block->column, rows, columns, (const float *)x);
+    return;
+  }
+#endif
   if (columns < vectors * GEMM_LANES) {
     gemm_store_edge(rows, vectors, sum, c, c_row, columns, block->accumulate);
     return;
@@ -311,6 +414,7 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   const int64_t tiles = gemm_tile_count(block->m);
   const GEMM_ELEMENT *a = block->a;
   cpu_gemm_block part = *block;
+  part.column += c - (const GEMM_ELEMENT *)block->c;
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t rows = gemm_tile_rows(block->m, tiles, t);
     if (block->slivers) {
@@ -327,6 +431,7 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
     }
     a += rows * (block->slivers ? block->k + GEMM_TERMS : block->a_row);
     c += rows * block->c_row;
+    part.row += rows;
   }
 }
 
@@ -550,6 +655,9 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .pack_words = gemm_pack_words,
 #else
     .group = 1,
+#ifdef GEMM_FINISHES
+    .finishes = true,
+#endif
     .pack_panels = gemm_pack_panels,
     .convolve = gemm_convolve,
     .dot = gemm_dot,
