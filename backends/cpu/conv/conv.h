@@ -103,6 +103,7 @@ typedef struct conv_rows {
   int64_t step[2];           /* pixels and rows from one result's window to the next */
   int64_t run;               /* elements of a window that lie side by side */
   bool sparse;               /* the copy has only the pixels that filters of one element meet */
+  bool finishes;             /* the micro-kernel computes the epilogue */
   bool even;                 /* from the last window of a row to the next row's it is one step */
   int64_t band, bands;       /* rows of results */
   int64_t block, blocks;     /* panels */

@@ -161,9 +161,62 @@ typedef struct rows_sums {
   int64_t row, pixel;
 } rows_sums;
 
-/* One panel: all runs of the windows, and of each run all rows of results. */
+/* The addend number i of the epilogue as one loop (cpu_finish), or NULL. */
+static const conv_operand *addend(const cpu_conv *conv, int i) {
+  const int16_t input = conv->epilogue->finish.input[i];
+  return input > 0 ? &conv->extra[input - 1] : NULL;
+}
+
+/* Whether a row of results is `width` pixels further. */
+static bool is_even(const cpu_conv *conv, const conv_operand *operand) {
+  const int64_t *size = conv->shape.result_size;
+  return size[0] == 1 || operand->stride[2] == size[1] * operand->stride[3];
+}
+
+/* Whether the micro-kernel can compute the epilogue (cpu_gemm_finish). */
+static bool can_finish(const cpu_conv *conv) {
+  if (!conv->type->finishes || conv->identity || !conv->epilogue->finish.loops ||
+      conv->output_count != 1 || !is_even(conv, &conv->output[0]))
+    return false;
+  for (int i = 0; i < 3; i++) {
+    const conv_operand *operand = addend(conv, i);
+    if (!operand) continue;
+    if (!is_even(conv, operand)) return false;
+    if (operand->stride[1] != 1 && (i > 0 || operand->stride[1] != 0)) return false;
+  }
+  return true;
+}
+
+static const float *addend_at(const launch *l, const rows_unit *unit, int i, int64_t *row) {
+  const conv_operand *operand = addend(l->conv, i);
+  *row = operand ? operand->stride[3] : 0;
+  if (!operand) return NULL;
+  const int64_t channel = unit->group * l->conv->rows.results;
+  const float *at = l->pointers[2 + l->conv->epilogue->finish.input[i] - 1];
+  return at + unit->image * operand->stride[0] + channel * operand->stride[1];
+}
+
+/* The operands of an image and group: a row of theirs is a pixel, a column a channel. */
+static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
+  const cpu_conv *conv = l->conv;
+  const conv_operand *y = &conv->output[0];
+  const cpu_finish *finish = &conv->epilogue->finish;
+  cpu_gemm_finish f = {.low = finish->low, .zero = finish->zero, .high = finish->high};
+  f.a = addend_at(l, unit, 0, &f.a_row);
+  f.b = addend_at(l, unit, 1, &f.b_row);
+  f.c = addend_at(l, unit, 2, &f.c_row);
+  f.a_repeats = f.a && addend(conv, 0)->stride[1] == 0;
+  f.y = (float *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] +
+        unit->group * conv->rows.results * y->stride[1];
+  f.y_row = y->stride[3];
+  return f;
+}
+
+/* One panel: all runs of the windows, and of each run all rows of results. With the last run the
+ * sums may be finished. */
 static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel,
-                           const unsigned char *copy, const rows_sums *sums) {
+                           const unsigned char *copy, const rows_sums *sums,
+                           const cpu_gemm_finish *finish) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
   const compute_conv_attributes *c = &conv->shape;
@@ -180,15 +233,18 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
                           .a_k = 1,
                           .b_k = columns,
                           .b_column = columns * s->depth,
-                          .c_row = sums->pixel};
+                          .c_row = sums->pixel,
+                          .column = column};
   for (int64_t run = 0; run < runs; run++) {
     const int64_t first =
         run / across * c->dilation[0] * s->line + run % across * c->dilation[1] * s->pixel;
     block.b = filter + run * s->run * columns * size;
     block.accumulate = run > 0;
+    if (run + 1 == runs) block.finish = finish;
     for (int64_t row = 0; row < (whole ? 1 : unit->rows); row++) {
       block.a = copy + (first + row * s->step[0] * s->line) * size;
       block.c = sums->at + (row * sums->row + panel * columns) * size;
+      block.row = (unit->row + row) * c->result_size[1];
       conv->type->multiply(&block);
     }
   }
@@ -209,7 +265,7 @@ static rows_sums place_sums(const launch *l, const rows_unit *unit, unsigned cha
   return (rows_sums){result, y->stride[2], y->stride[3]};
 }
 
-static void finish(const launch *l, const rows_unit *unit, const rows_sums *sums) {
+static void run_epilogue(const launch *l, const rows_unit *unit, const rows_sums *sums) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
   const int64_t column = unit->panel * conv->type->columns;
@@ -220,7 +276,7 @@ static void finish(const launch *l, const rows_unit *unit, const rows_sums *sums
                         .step = {1, 1, 1, 1},
                         .sum_stride = {0, 1, sums->row, sums->pixel},
                         .sums = sums->at};
-  if (!conv->identity) conv_epilogue_run(conv, l->pointers, &box);
+  conv_epilogue_run(conv, l->pointers, &box);
 }
 
 /* Units are numbered by image, group, band, block of panels. */
@@ -244,9 +300,11 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
   const rows_unit unit = find_unit(l->conv, task);
   const rows_sums sums = place_sums(l, &unit, copy + s->copy_bytes);
   copy_data(l->conv, l->pointers[0], &unit, copy);
+  cpu_gemm_finish finish;
+  if (s->finishes) finish = place_finish(l, &unit);
   for (int64_t panel = 0; panel < unit.panels; panel++)
-    multiply_panel(l, &unit, panel, copy, &sums);
-  finish(l, &unit, &sums);
+    multiply_panel(l, &unit, panel, copy, &sums, s->finishes ? &finish : NULL);
+  if (!l->conv->identity && !s->finishes) run_epilogue(l, &unit, &sums);
 }
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
@@ -354,6 +412,7 @@ compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descrip
   make_schedule(conv);
   const conv_rows *s = &conv->rows;
   conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
+  conv->rows.finishes = can_finish(conv);
   conv->head.run = run;
   snprintf(conv->head.description, sizeof conv->head.description,
            "convolution rows %s %dx%d, %lld bands of %lld rows, %lld x %lld channels%s",
