@@ -5,7 +5,7 @@
 #include "model/operators.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
-#include "model/operators/quantize.h"
+#include "model/operators/quantized_product.h"
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include "base/arithmetic.h"
 #include "model/operators.h"
 #include "model/operators/op.h"
-#include "model/operators/quantize.h"
+#include "model/operators/quantized_product.h"
 #include "model/operators/sample.h"
 #include "model/operators/window.h"
 

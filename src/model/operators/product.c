@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "model/operators/op.h"
-#include "model/operators/quantize.h"
+#include "model/operators/quantized_product.h"
 
 /* ---- MatMul and Gemm ------------------------------------------------------------------------- */
 

@@ -28,16 +28,4 @@ typedef struct quantized_form {
  * may be along `axis` of it. */
 bool quantized_call(model_call *call, size_t a, size_t b, int32_t axis, model_call *own);
 
-/* Conv and the product of Gemm or MatMul on dequantized bytes, as sums in i32 that are scaled. {0}
- * if the inputs are not that, or if floats are faster. */
-compute_status quantized_conv(model_call *call, compute_node *y);
-compute_node quantized_matmul(model_call *call, bool a_transposed, bool b_transposed);
-
-/* Inputs a and b less their zero points, multiplied: i32, or floats if a is one. Zero points and
- * scales are of all of a tensor, of the rows of a, or of the columns of b. */
-compute_node quantized_product(model_call *call, size_t a, size_t a_zero, size_t b, size_t b_zero);
-
-/* Input i, a scale, as f32 that broadcasts to a product. */
-compute_node quantized_scale(model_call *call, size_t i, bool rows);
-
 #endif

@@ -4,26 +4,9 @@
 #include <string.h>
 
 #include "model/operators.h"
-#include "model/operators/integer.h"
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
-
-/* ---- Scales and zero points ------------------------------------------------------------------ */
-
-/* Input i, of the rows or the columns of a matrix; one for all of it as a scalar. {0} if it is left
- * out. */
-static compute_node of_matrix(model_call *call, size_t i, bool rows) {
-  const compute_shape shape = call_shape(call, i);
-  const compute_node x = call_input(call, i);
-  if (!call_has(call, i)) return x;
-  if (shape.rank <= 1 && op_count(shape, 0, shape.rank) == 1)
-    return compute_reshape(call->graph, x, COMPUTE_SCALAR);
-  return rows && shape.rank == 1 ? op_along(call, x, 0, 2) : x;
-}
-
-compute_node quantized_scale(model_call *call, size_t i, bool rows) {
-  return op_cast(call, of_matrix(call, i, rows), COMPUTE_F32);
-}
+#include "model/operators/quantized_product.h"
 
 static compute_node less(model_call *call, compute_node x, compute_node zero, compute_dtype dtype) {
   x = op_cast(call, x, dtype);
@@ -38,16 +21,6 @@ static compute_status finish(model_call *call, compute_node x, compute_node zero
 }
 
 /* ---- Products of matrices -------------------------------------------------------------------- */
-
-static integer_factor factor(model_call *call, size_t i, size_t zero, bool rows) {
-  return integer_input(call, i, call_input(call, i), zero, of_matrix(call, zero, rows));
-}
-
-compute_node quantized_product(model_call *call, size_t a, size_t a_zero, size_t b, size_t b_zero) {
-  const integer_factor left = factor(call, a, a_zero, true);
-  const integer_factor right = factor(call, b, b_zero, false);
-  return integer_product(call, &left, &right);
-}
 
 static compute_status matmul_integer_rule(model_call *call) {
   return call_output(call, 0, quantized_product(call, 0, 2, 1, 3));
@@ -72,7 +45,7 @@ static compute_status dynamic_quantize_matmul_rule(model_call *call) {
   const dynamic_quantization a =
       quantize_dynamic(call, op_cast(call, call_input(call, 0), COMPUTE_F32));
   const integer_factor left = {.values = a.values, .zero = a.zero};
-  const integer_factor right = factor(call, 1, 3, false);
+  const integer_factor right = quantized_factor(call, 1, 3, false);
   const compute_node sums = integer_product(call, &left, &right);
   const compute_node scale = compute_mul(call->graph, a.scale, quantized_scale(call, 2, false));
   return scaled(call, sums, scale, 4, call_dtype(call, 0));
@@ -84,13 +57,13 @@ static compute_status qlinear_matmul_rule(model_call *call) {
       compute_mul(graph, quantized_scale(call, 1, true), quantized_scale(call, 4, false));
   scale = compute_div(graph, scale, quantized_scale(call, 6, true));
   const compute_node sums = op_cast(call, quantized_product(call, 0, 2, 3, 5), COMPUTE_F32);
-  return finish(call, compute_mul(graph, sums, scale), of_matrix(call, 7, true),
+  return finish(call, compute_mul(graph, sums, scale), quantized_parameter(call, 7, true),
                 call_type(call, 7));
 }
 
 /* Input i, transposed if it shall be. The values of what is not are known. */
 static integer_factor gemm_factor(model_call *call, size_t i, size_t zero, const char *transposed) {
-  integer_factor f = factor(call, i, zero, false);
+  integer_factor f = quantized_factor(call, i, zero, false);
   if (call_attribute_i(call, transposed, 0) == 0) return f;
   f.values = op_move_axis(call, f.values, 1, 0);
   f.host = NULL;
@@ -114,7 +87,8 @@ static compute_status qgemm_rule(model_call *call) {
   if (!call_has(call, 7)) return scaled(call, sums, scale, SIZE_MAX, COMPUTE_F32);
   scale = compute_div(graph, scale, quantized_scale(call, 7, false));
   return finish(call, compute_mul(graph, op_cast(call, sums, COMPUTE_F32), scale),
-                of_matrix(call, 8, false), call_has(call, 8) ? call_type(call, 8) : ONNX_UINT8);
+                quantized_parameter(call, 8, false),
+                call_has(call, 8) ? call_type(call, 8) : ONNX_UINT8);
 }
 
 /* ---- Convolutions ---------------------------------------------------------------------------- */
@@ -166,11 +140,11 @@ static compute_status convolve_floats(model_call *call, size_t x, size_t x_zero,
                                       size_t w_zero, integer_sums *sums) {
   const compute_shape filter = call_shape(call, w);
   const compute_dtype dtype = is_narrow(filter) ? COMPUTE_F32 : COMPUTE_F64;
-  compute_node zero = of_matrix(call, w_zero, false);
+  compute_node zero = quantized_parameter(call, w_zero, false);
   if (call_has(call, w_zero) && compute_node_shape(call->graph, zero).rank == 1)
     zero = op_along(call, zero, 0, filter.rank);
   const compute_node inputs[2] = {
-      less(call, call_input(call, x), of_matrix(call, x_zero, false), dtype),
+      less(call, call_input(call, x), quantized_parameter(call, x_zero, false), dtype),
       less(call, call_input(call, w), zero, dtype)};
   compute_node y;
   const compute_status status = record_as(call, "Conv", inputs, 2, &y);
@@ -197,42 +171,6 @@ static compute_status conv_integer_rule(model_call *call) {
                 : call_output(call, 0, compute_reshape(call->graph, sums.values, sums.result));
 }
 
-/* A number, or a vector with one for each filter, as it broadcasts to the sums; to those of a
- * product of matrices (NULL) it does as it is. */
-static compute_node of_filters(model_call *call, const integer_sums *sums, compute_node x) {
-  return sums && compute_node_shape(call->graph, x).rank == 1
-             ? compute_reshape(call->graph, x, sums->channels)
-             : x;
-}
-
-/* The elements of input i if they are known and f32, or NULL. */
-static const float *known_floats(model_call *call, size_t i, int64_t *count) {
-  const void *data;
-  *count = op_count(call_shape(call, i), 0, call_shape(call, i).rank);
-  if (call_dtype(call, i) != COMPUTE_F32 || !call->inputs[i]->host || call_host(call, i, &data))
-    return NULL;
-  return data;
-}
-
-/* The scales of data, filter and result (if it is there) as one. */
-static compute_node joint_scale(model_call *call, const integer_sums *sums, size_t x, size_t w,
-                                size_t y) {
-  compute_graph *graph = call->graph;
-  int64_t x_count, w_count, y_count;
-  const float *of_x = known_floats(call, x, &x_count), *of_w = known_floats(call, w, &w_count);
-  const float *of_y = call_has(call, y) ? known_floats(call, y, &y_count) : &(const float){1};
-  if (!call_has(call, y)) y_count = 1;
-  if (of_x && of_w && of_y && x_count == 1 && y_count == 1 && w_count > 0) {
-    float *joint = call_allocate(call, (size_t)w_count, sizeof *joint);
-    const compute_shape shape = w_count == 1 ? COMPUTE_SCALAR : COMPUTE_SHAPE(w_count);
-    for (int64_t i = 0; joint && i < w_count; i++) joint[i] = of_x[0] * of_w[i] / of_y[0];
-    if (joint) return of_filters(call, sums, compute_constant(graph, COMPUTE_F32, shape, joint));
-  }
-  const compute_node scale = compute_mul(graph, quantized_scale(call, x, false),
-                                         of_filters(call, sums, quantized_scale(call, w, false)));
-  return call_has(call, y) ? compute_div(graph, scale, quantized_scale(call, y, false)) : scale;
-}
-
 static compute_status qlinear_conv_rule(model_call *call) {
   compute_graph *graph = call->graph;
   integer_sums sums;
@@ -240,47 +178,14 @@ static compute_status qlinear_conv_rule(model_call *call) {
   compute_status status = convolve(call, 0, 2, 3, 5, &sums);
   if (status) return status;
   y = sums.values;
-  if (call_has(call, 8)) y = compute_add(graph, y, of_filters(call, &sums, call_input(call, 8)));
-  y = compute_mul(graph, op_cast(call, y, COMPUTE_F32), joint_scale(call, &sums, 1, 4, 6));
-  status = quantize_to(call, y, of_matrix(call, 7, false), call_type(call, 7), true, &y);
+  if (call_has(call, 8))
+    y = compute_add(graph, y, quantized_of_filters(call, &sums, call_input(call, 8)));
+  y = compute_mul(graph, op_cast(call, y, COMPUTE_F32),
+                  quantized_joint_scale(call, &sums, 1, 4, 6));
+  status = quantize_to(call, y, quantized_parameter(call, 7, false), call_type(call, 7), true, &y);
   return status
              ? status
              : call_output_as(call, 0, call_type(call, 7), compute_reshape(graph, y, sums.result));
-}
-
-/* ---- Dequantized numbers ----------------------------------------------------------------------
- */
-
-compute_status quantized_conv(model_call *call, compute_node *y) {
-  compute_graph *graph = call->graph;
-  model_call own;
-  integer_sums sums;
-  *y = (compute_node){0};
-  if (!quantized_call(call, 0, 1, 0, &own) || !integer_convolution_fits(&own, 0, 2, 3, 5))
-    return COMPUTE_OK;
-  const compute_status status = integer_convolution(&own, 0, 2, 3, 5, &sums);
-  if (status) return status;
-  *y = compute_mul(graph, op_cast(call, sums.values, COMPUTE_F32),
-                   joint_scale(&own, &sums, 1, 4, SIZE_MAX));
-  if (call_has(call, 2)) *y = compute_add(graph, *y, of_filters(call, &sums, call_input(call, 2)));
-  *y = compute_reshape(graph, *y, sums.result);
-  return COMPUTE_OK;
-}
-
-compute_node quantized_matmul(model_call *call, bool a_transposed, bool b_transposed) {
-  const compute_shape a = call_shape(call, 0), b = call_shape(call, 1);
-  model_call own;
-  if (a.rank < 2 || b.rank < 2 || a_transposed ||
-      !quantized_call(call, 0, 1, b_transposed ? b.rank - 2 : b.rank - 1, &own))
-    return (compute_node){0};
-  integer_factor left = factor(&own, 0, 2, false), right = factor(&own, 3, 5, false);
-  if (b_transposed) {
-    right.values = op_move_axis(call, right.values, b.rank - 1, b.rank - 2);
-    right.host = NULL;
-  }
-  if (!integer_fits(call, &left, &right)) return (compute_node){0};
-  const compute_node sums = op_cast(call, integer_product(call, &left, &right), COMPUTE_F32);
-  return compute_mul(call->graph, sums, joint_scale(&own, NULL, 1, 4, SIZE_MAX));
 }
 
 /* ---- ONNX Runtime's operators of one scale for each tensor ------------------------------------
@@ -289,14 +194,14 @@ compute_node quantized_matmul(model_call *call, bool a_transposed, bool b_transp
 /* Input i as a number, with its scale i + 1 and zero point i + 2. */
 static compute_node plain(model_call *call, size_t i) {
   const compute_node x =
-      less(call, call_input(call, i), of_matrix(call, i + 2, false), COMPUTE_F32);
+      less(call, call_input(call, i), quantized_parameter(call, i + 2, false), COMPUTE_F32);
   return compute_mul(call->graph, x, quantized_scale(call, i + 1, false));
 }
 
 /* x with scale i and zero point i + 1, as output 0. */
 static compute_status requantize(model_call *call, compute_node x, size_t i, int32_t type) {
   x = compute_div(call->graph, x, quantized_scale(call, i, false));
-  return finish(call, x, of_matrix(call, i + 1, false), type);
+  return finish(call, x, quantized_parameter(call, i + 1, false), type);
 }
 
 static compute_status qlinear_binary_rule(model_call *call) {

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 # Builds everything, tests included, with clang and warnings as errors, and runs the tests of
 # whatever differs most between compilers: the arithmetic. ctest starts this:
-# TREE BUILD_DIR SCRATCH_DIR. Loops of the CPU backend are optimised as for users, the rest little.
+# TREE BUILD_DIR SCRATCH_DIR. Loops of the CPU backend are optimised as for users, the rest little; the
+# days share its instruction sets (share.sh).
 set -euo pipefail
 tree=$1 build=$2/clang
+source "$tree/tests/support/harness/share.sh"
 
 mkdir -p "$build"
 cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 \
-  -DCMAKE_C_COMPILER=clang \
+  -DCMAKE_C_COMPILER=clang -DCOMPUTE_CPU_VECTORS="$(share_vectors)" \
   -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=ON >"$build.log" ||
   { cat "$build.log"; exit 1; }
 cmake --build "$build"
