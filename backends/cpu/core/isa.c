@@ -92,16 +92,16 @@ static const struct {
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (problem) *problem = NULL;
   const cpu_isa *best = NULL;
-  bool known = false;
+  const bool known = forced && (strcmp(forced, "scalar") == 0 || strcmp(forced, "avx2") == 0 ||
+                                strcmp(forced, "avx512") == 0);
   for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
     const bool named = forced && strcmp(forced, sets[i].isa.name) == 0;
-    known |= named;
     if (!sets[i].present()) continue;
     if (named) return &sets[i].isa;
     if (!best) best = &sets[i].isa;
   }
   if (forced && problem)
-    *problem = known ? "this machine does not have the instruction set named by COMPUTE_CPU_ISA"
+    *problem = known ? "this machine or build does not have the instruction set named by COMPUTE_CPU_ISA"
                      : "COMPUTE_CPU_ISA must be scalar, avx2 or avx512";
   return best;
 }
