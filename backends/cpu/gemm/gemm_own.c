@@ -66,7 +66,7 @@ static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, i
   const unsigned char *data = unit->matrix.a + (row * a->row + first * a->column) * a->size;
   if (!unit->launch->schedule->pack_a) {
     block->a = data;
-    block->a_row = a->row;
+    block->a_row = a->row / problem->type->group;
     block->a_k = a->column;
     return;
   }
@@ -493,6 +493,16 @@ static bool is_native(const gemm_problem *problem, const gemm_operand *operand) 
   return operand->dtype == problem->accumulate;
 }
 
+/* Whether A's elements, or neighbours along k as words, can be read where they lie. Words need no
+ * shift then (gemm_pack_words.h), and rows begin whole words apart. */
+static bool can_read_a(const gemm_problem *problem) {
+  const gemm_operand *a = &problem->a;
+  const int32_t group = problem->type->group;
+  if (group == 1) return is_native(problem, a);
+  return group == 4 && a->dtype == COMPUTE_U8 && problem->b.dtype == COMPUTE_I8 && a->column == 1 &&
+         a->row % group == 0 && problem->elements % group == 0;
+}
+
 /* Threads that this much work keeps busy. */
 static int64_t useful_threads(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
@@ -538,8 +548,9 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
       is_native(problem, b) && b->column == 1 && (problem->m <= FEW_ROWS || close_b);
   schedule->pack_b = gemm->packed_b ? GEMM_PACKED : in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
   const bool near =
-      cpu_min(a->row, a->column) == 1 && cpu_max(a->row, a->column) * size <= NEAR_STRIDE;
-  schedule->pack_a = !is_native(problem, a) || (!near && problem->n >= 8 * columns);
+      cpu_min(a->row, a->column) == 1 &&
+      cpu_max(a->row, a->column) * (int64_t)a->size <= NEAR_STRIDE;
+  schedule->pack_a = !can_read_a(problem) || (!near && problem->n >= 8 * columns);
 }
 
 /* Cache blocks: A's block fills a part of the level-2 cache; k is cut into equal parts. */

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "program/finish.h"
+#include "program/lines.h"
 
 enum { MOST_VALUES = 16 };
 
@@ -124,41 +125,26 @@ void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* The elements of a box that one call goes through: lines along one dimension, and one more. */
-typedef struct place {
-  const cpu_box *box;
-  int32_t along, across; /* −1: one line */
-  int64_t index[CPU_BOX_RANK];
-} place;
-
-static int64_t offset_of(const place *p, const int64_t *step) {
-  int64_t offset = 0;
-  for (int32_t d = 0; d < p->box->rank; d++) offset += p->index[d] * step[d];
-  return offset;
-}
-
-static const float *input_at(const place *p, int16_t input, int64_t *row) {
+static const float *input_at(const cpu_lines *l, int16_t input, int64_t *row) {
   *row = 0;
   if (input < 0) return NULL;
-  const int64_t *step = p->box->input_step[input];
-  if (p->across >= 0) *row = step[p->across];
-  return (const float *)(const void *)p->box->input[input] + offset_of(p, step);
+  return (const float *)(const void *)l->box->input[input] +
+         cpu_lines_offset(l, l->box->input_step[input], row);
 }
 
-static void run_lines(const cpu_finish *finish, const place *p) {
-  const cpu_box *box = p->box;
-  cpu_finish_lines l = {.rows = p->across < 0 ? 1 : box->count[p->across],
-                        .count = box->count[p->along],
+static void run_lines(const cpu_finish *finish, const cpu_lines *lines) {
+  const cpu_box *box = lines->box;
+  cpu_finish_lines l = {.rows = lines->rows,
+                        .count = lines->count,
                         .low = finish->low,
                         .zero = finish->zero,
                         .high = finish->high};
-  l.x = input_at(p, 0, &l.x_row);
-  l.a = input_at(p, finish->input[0], &l.a_row);
-  l.b = input_at(p, finish->input[1], &l.b_row);
-  l.c = input_at(p, finish->input[2], &l.c_row);
-  l.a_repeats = l.a && box->input_step[finish->input[0]][p->along] == 0;
-  l.y = (float *)(void *)box->output[0] + offset_of(p, box->output_step[0]);
-  l.y_row = p->across < 0 ? 0 : box->output_step[0][p->across];
+  l.x = input_at(lines, 0, &l.x_row);
+  l.a = input_at(lines, finish->input[0], &l.a_row);
+  l.b = input_at(lines, finish->input[1], &l.b_row);
+  l.c = input_at(lines, finish->input[2], &l.c_row);
+  l.a_repeats = l.a && box->input_step[finish->input[0]][lines->along] == 0;
+  l.y = (float *)(void *)box->output[0] + cpu_lines_offset(lines, box->output_step[0], &l.y_row);
   finish->loops->run(&l);
 }
 
@@ -175,13 +161,8 @@ static bool suits(const cpu_finish *finish, const cpu_box *box, int32_t along) {
 
 bool cpu_finish_run(const cpu_finish *finish, const cpu_box *box, int32_t along) {
   if (!suits(finish, box, along)) return false;
-  place p = {.box = box, .along = along, .across = -1};
-  for (int32_t d = 0; d < box->rank; d++)
-    if (d != along && (p.across < 0 || box->count[d] > box->count[p.across])) p.across = d;
-  for (int32_t d = box->rank; d >= 0;) {
-    run_lines(finish, &p);
-    for (d = box->rank - 1; d >= 0; p.index[d--] = 0)
-      if (d != along && d != p.across && ++p.index[d] < box->count[d]) break;
-  }
+  cpu_lines lines = cpu_lines_first(box, along);
+  do run_lines(finish, &lines);
+  while (cpu_lines_next(&lines));
   return true;
 }

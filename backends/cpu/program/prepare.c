@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "program/finish.h"
+#include "program/requantize.h"
 #include "program.h"
 
 /* The registers in use fit into the L1 cache, together with streamed operands. */
@@ -365,6 +366,7 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
                      .result = prepared};
   status = prepare(p);
   cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
+  cpu_requantize_read(device->isa, program, inputs, output_count, outputs, &prepared->requantize);
 done:
   cpu_release(device, p);
   if (status)

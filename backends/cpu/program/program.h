@@ -11,6 +11,7 @@
 #include "core/cpu.h"
 #include "core/nest.h"
 #include "program/isa/finish_table.h"
+#include "program/isa/requantize_table.h"
 #include "program/isa/tile_table.h"
 
 typedef struct cpu_program cpu_program;
@@ -142,9 +143,20 @@ typedef struct cpu_finish {
   float low, zero, high;
 } cpu_finish;
 
+/* The same of a program that makes bytes of sums (requantize.h): its inputs, −1 for none, and its
+ * numbers, neutral ones for what is missing. */
+typedef struct cpu_requantize {
+  const cpu_requantize_table *loops; /* NULL: the program is not of that form */
+  int16_t offset, scale, bias;
+  float scale_number, bias_number; /* without such an input */
+  float low, high, divisor, zero;
+  bool is_signed;
+} cpu_requantize;
+
 struct cpu_program {
   const cpu_tile_table *table;
   cpu_finish finish;
+  cpu_requantize requantize;
   uint32_t input_count, output_count, step_count;
   int64_t chunk; /* elements that the registers have room for */
   int64_t tile_elements;

@@ -2,6 +2,7 @@
 /* Prologues and epilogues: from points of two nests, or boxes of finished values, to lines of the
  * interpreter. */
 #include "program/finish.h"
+#include "program/requantize.h"
 #include "program.h"
 
 static void scan(const compute_program *program, cpu_stage *stage) {
@@ -165,7 +166,9 @@ static void place_tile(const cpu_box *box, const int64_t *index, cpu_tile *tile)
 
 void cpu_box_run(const cpu_box *box, int32_t along) {
   const cpu_program *program = box->program;
-  if (cpu_finish_run(&program->finish, box, along)) return;
+  if (cpu_finish_run(&program->finish, box, along) ||
+      cpu_requantize_run(&program->requantize, box, along))
+    return;
   cpu_scratch scratch;
   cpu_tile tile;
   int64_t index[CPU_BOX_RANK] = {0};

@@ -29,15 +29,20 @@ bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, s
                               size_t w_zero);
 
 /* Sums of a convolution as a product of matrices leaves them: what follows element by element is
- * recorded before `values` gets the shape `result`, because it is then part of the product. */
+ * recorded before integer_result, because it is then part of the product. */
 typedef struct integer_sums {
   compute_node values;    /* i32 */
   compute_shape channels; /* the shape of a vector with a number for each filter, for `values` */
-  compute_shape result;
+  compute_shape result;   /* [n, filters, …] */
+  bool channels_last;     /* `values` are [n, …, filters] or [n, groups, …, filters / groups] */
 } integer_sums;
 
+/* `bias`, i32, is added; SIZE_MAX for none. */
 compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, size_t w,
-                                   size_t w_zero, integer_sums *sums);
+                                   size_t w_zero, size_t bias, integer_sums *sums);
+
+/* What was made of the sums, as the convolution's result. */
+compute_node integer_result(model_call *call, const integer_sums *sums, compute_node x);
 
 /* Whether all elements of input i are known to be 0. */
 bool integer_is_zero(const model_call *call, size_t i);

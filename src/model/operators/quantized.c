@@ -151,41 +151,40 @@ static compute_status convolve_floats(model_call *call, size_t x, size_t x_zero,
   if (status) return status;
   sums->values = compute_cast(call->graph, compute_round(call->graph, y), COMPUTE_I32);
   sums->result = compute_node_shape(call->graph, y);
+  sums->channels_last = false;
   sums->channels = (compute_shape){.rank = sums->result.rank - 1, .size = {filter.size[0]}};
   for (int32_t i = 1; i < sums->channels.rank; i++) sums->channels.size[i] = 1;
   return COMPUTE_OK;
 }
 
-/* Inputs x and w less their zero points, as sums in i32. */
+/* Inputs x and w less their zero points, and the bias (SIZE_MAX for none), as sums in i32. */
 static compute_status convolve(model_call *call, size_t x, size_t x_zero, size_t w, size_t w_zero,
-                               integer_sums *sums) {
-  return integer_convolution_fits(call, x, x_zero, w, w_zero)
-             ? integer_convolution(call, x, x_zero, w, w_zero, sums)
-             : convolve_floats(call, x, x_zero, w, w_zero, sums);
+                               size_t bias, integer_sums *sums) {
+  if (integer_convolution_fits(call, x, x_zero, w, w_zero))
+    return integer_convolution(call, x, x_zero, w, w_zero, bias, sums);
+  const compute_status status = convolve_floats(call, x, x_zero, w, w_zero, sums);
+  if (!status && call_has(call, bias))
+    sums->values = compute_add(call->graph, sums->values,
+                               quantized_of_filters(call, sums, call_input(call, bias)));
+  return status;
 }
 
 static compute_status conv_integer_rule(model_call *call) {
   integer_sums sums;
-  const compute_status status = convolve(call, 0, 2, 1, 3, &sums);
-  return status ? status
-                : call_output(call, 0, compute_reshape(call->graph, sums.values, sums.result));
+  const compute_status status = convolve(call, 0, 2, 1, 3, SIZE_MAX, &sums);
+  return status ? status : call_output(call, 0, integer_result(call, &sums, sums.values));
 }
 
 static compute_status qlinear_conv_rule(model_call *call) {
-  compute_graph *graph = call->graph;
   integer_sums sums;
   compute_node y;
-  compute_status status = convolve(call, 0, 2, 3, 5, &sums);
+  compute_status status = convolve(call, 0, 2, 3, 5, 8, &sums);
   if (status) return status;
-  y = sums.values;
-  if (call_has(call, 8))
-    y = compute_add(graph, y, quantized_of_filters(call, &sums, call_input(call, 8)));
-  y = compute_mul(graph, op_cast(call, y, COMPUTE_F32),
+  y = compute_mul(call->graph, op_cast(call, sums.values, COMPUTE_F32),
                   quantized_joint_scale(call, &sums, 1, 4, 6));
   status = quantize_to(call, y, quantized_parameter(call, 7, false), call_type(call, 7), true, &y);
-  return status
-             ? status
-             : call_output_as(call, 0, call_type(call, 7), compute_reshape(graph, y, sums.result));
+  return status ? status
+                : call_output_as(call, 0, call_type(call, 7), integer_result(call, &sums, y));
 }
 
 /* ---- ONNX Runtime's operators of one scale for each tensor ------------------------------------

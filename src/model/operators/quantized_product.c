@@ -80,13 +80,13 @@ compute_status quantized_conv(model_call *call, compute_node *y) {
   *y = (compute_node){0};
   if (!quantized_call(call, 0, 1, 0, &own) || !integer_convolution_fits(&own, 0, 2, 3, 5))
     return COMPUTE_OK;
-  const compute_status status = integer_convolution(&own, 0, 2, 3, 5, &sums);
+  const compute_status status = integer_convolution(&own, 0, 2, 3, 5, SIZE_MAX, &sums);
   if (status) return status;
   *y = compute_mul(graph, op_cast(call, sums.values, COMPUTE_F32),
                    quantized_joint_scale(&own, &sums, 1, 4, SIZE_MAX));
   if (call_has(call, 2))
     *y = compute_add(graph, *y, quantized_of_filters(call, &sums, call_input(call, 2)));
-  *y = compute_reshape(graph, *y, sums.result);
+  *y = integer_result(call, &sums, *y);
   return COMPUTE_OK;
 }
 

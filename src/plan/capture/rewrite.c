@@ -124,17 +124,21 @@ static bool may_stay_in_register(const ir_node *n) {
   return rule->is_anchor || (rule->is_element && n->op != OP_cast);
 }
 
-/* ---- Elementwise operations on a reshaped product -------------------------------------------- */
+/* ---- Elementwise operations on views of a product -------------------------------------------- */
 
 enum { MOST_VISITED = 64, MOST_OPERANDS = 3 };
 
-/* Whether the node is a product, or made of one and others element by element in one shape. */
+static bool is_movable_view(const ir_node *n) {
+  return n->op == OP_transpose || (n->op == OP_reshape && !n->attributes.dense);
+}
+
+/* Whether the node is a product, a view of one, or made of one and others element by element. */
 static bool follows_product(const ir *r, uint32_t node, int *visited) {
   const ir_node *n = &r->nodes[node];
   if (n->op == OP_matmul || n->op == OP_matmul_integer) return true;
-  if (!ir_rule(n)->is_element) return false;
+  if (!ir_rule(n)->is_element && !is_movable_view(n)) return false;
   for (uint32_t k = 0; k < n->input_count && ++*visited < MOST_VISITED; k++)
-    if (compute_shape_equal(r->nodes[n->inputs[k]].shape, n->shape) &&
+    if ((is_movable_view(n) || compute_shape_equal(r->nodes[n->inputs[k]].shape, n->shape)) &&
         follows_product(r, n->inputs[k], visited))
       return true;
   return false;
@@ -178,55 +182,86 @@ static bool join_operand(compute_shape operand, compute_shape split, const int32
   return true;
 }
 
-/* The first operand that is such a product in another shape, as `split` has it. */
-static uint32_t reshaped_product(const ir *r, const ir_node *n) {
+/* The first operand that is a view of such a product; IR_NONE. */
+static uint32_t view_of_product(const ir *r, const ir_node *n) {
   for (uint32_t k = 0; k < n->input_count; k++) {
     const ir_node *view = &r->nodes[n->inputs[k]];
     int visited = 0;
-    if (view->op == OP_reshape && !view->attributes.dense &&
-        compute_shape_equal(view->shape, n->shape) && !dtype_is_half(view->dtype) &&
-        follows_product(r, view->inputs[0], &visited))
-      return view->inputs[0];
+    if (is_movable_view(view) && compute_shape_equal(view->shape, n->shape) &&
+        !dtype_is_half(view->dtype) && follows_product(r, view->inputs[0], &visited))
+      return n->inputs[k];
   }
   return IR_NONE;
 }
 
-/* f(reshape(product), …) as reshape(f(product, …)): the product's kernel can then compute f. */
-static uint32_t rewrite_reshaped(ir *r, const ir_node *n) {
+static uint32_t add_view(ir *r, const ir_node *like, graph_op op, uint32_t x, compute_shape shape,
+                         const int32_t *order) {
+  ir_node view = {.op = op,
+                  .dtype = r->nodes[x].dtype,
+                  .shape = shape,
+                  .input_count = 1,
+                  .inputs = &x,
+                  .source = like->source};
+  for (int32_t i = 0; order && i < shape.rank; i++) view.attributes.order[i] = order[i];
+  return ir_rewrite(r, &view);
+}
+
+/* Operands as they broadcast to the product's shape instead of the view's: false if one does not,
+ * or memory is short. */
+static bool join_operands(ir *r, const ir_node *n, compute_shape joined, uint32_t *inputs) {
   int32_t part_of[COMPUTE_MAX_RANK];
-  const uint32_t product = reshaped_product(r, n);
-  uint32_t inputs[MOST_OPERANDS];
-  if (product == IR_NONE || n->input_count > MOST_OPERANDS || n->tensor) return IR_NONE;
-  const compute_shape joined = r->nodes[product].shape;
-  if (shape_count(joined) == 0 || !find_parts(joined, n->shape, part_of)) return IR_NONE;
   compute_shape shapes[MOST_OPERANDS];
+  if (!find_parts(joined, n->shape, part_of)) return false;
   for (uint32_t k = 0; k < n->input_count; k++)
     if (!join_operand(r->nodes[n->inputs[k]].shape, n->shape, part_of, joined.rank, &shapes[k]))
-      return IR_NONE;
+      return false;
   for (uint32_t k = 0; k < n->input_count; k++) {
-    ir_node view = {.op = OP_reshape,
-                    .dtype = r->nodes[n->inputs[k]].dtype,
-                    .shape = shapes[k],
-                    .input_count = 1,
-                    .inputs = &n->inputs[k],
-                    .source = n->source};
-    inputs[k] = r->nodes[n->inputs[k]].shape.rank ? ir_rewrite(r, &view) : n->inputs[k];
-    if (inputs[k] == IR_NONE) return IR_NONE;
+    inputs[k] = n->inputs[k];
+    if (r->nodes[inputs[k]].shape.rank > 0)
+      inputs[k] = add_view(r, n, OP_reshape, inputs[k], shapes[k], NULL);
+    if (inputs[k] == IR_NONE) return false;
   }
+  return true;
+}
+
+static bool turn_operands(ir *r, const ir_node *n, const int32_t *order, uint32_t *inputs) {
+  const int32_t rank = n->shape.rank;
+  int32_t back[COMPUTE_MAX_RANK];
+  for (int32_t i = 0; i < rank; i++) back[order[i]] = i;
+  for (uint32_t k = 0; k < n->input_count; k++) {
+    inputs[k] = n->inputs[k];
+    const compute_shape own = r->nodes[inputs[k]].shape;
+    if (own.rank == 0) continue;
+    compute_shape full = {.rank = rank}, turned = {.rank = rank};
+    for (int32_t i = 0; i < rank; i++)
+      full.size[i] = i < rank - own.rank ? 1 : own.size[i - (rank - own.rank)];
+    for (int32_t i = 0; i < rank; i++) turned.size[i] = full.size[back[i]];
+    if (own.rank < rank) inputs[k] = add_view(r, n, OP_reshape, inputs[k], full, NULL);
+    if (inputs[k] != IR_NONE) inputs[k] = add_view(r, n, OP_transpose, inputs[k], turned, back);
+    if (inputs[k] == IR_NONE) return false;
+  }
+  return true;
+}
+
+/* f(view(product), …) as view(f(product, …)): the product's kernel can then compute f. */
+static uint32_t rewrite_behind_view(ir *r, const ir_node *n) {
+  const uint32_t found = view_of_product(r, n);
+  uint32_t inputs[MOST_OPERANDS];
+  if (found == IR_NONE || n->input_count > MOST_OPERANDS || shape_count(n->shape) == 0)
+    return IR_NONE;
+  const ir_node view = r->nodes[found];
+  const compute_shape joined = r->nodes[view.inputs[0]].shape;
+  const bool turns = view.op == OP_transpose;
+  if (turns ? !turn_operands(r, n, view.attributes.order, inputs)
+            : !join_operands(r, n, joined, inputs))
+    return IR_NONE;
   ir_node inner = *n;
   inner.shape = joined;
   inner.inputs = inputs;
   inner.name = NULL;
-  uint32_t element = ir_rewrite(r, &inner);
+  const uint32_t element = ir_rewrite(r, &inner);
   if (element == IR_NONE) return IR_NONE;
-  ir_node outer = {.op = OP_reshape,
-                   .dtype = n->dtype,
-                   .shape = n->shape,
-                   .input_count = 1,
-                   .inputs = &element,
-                   .name = n->name,
-                   .source = n->source};
-  return ir_rewrite(r, &outer);
+  return add_view(r, n, view.op, element, n->shape, turns ? view.attributes.order : NULL);
 }
 
 /* A cast to the operand's own dtype. For 16-bit floats it requests the rounded value. */
@@ -238,7 +273,7 @@ static bool is_void_cast(const ir *r, const ir_node *node) {
 
 static uint32_t rewrite_elementwise(ir *r, const ir_node *n) {
   const uint32_t found = rewrite_arithmetic(r, n);
-  return found != IR_NONE ? found : rewrite_reshaped(r, n);
+  return found != IR_NONE ? found : rewrite_behind_view(r, n);
 }
 
 uint32_t ir_rewrite(ir *r, const ir_node *node) {

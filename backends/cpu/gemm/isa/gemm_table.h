@@ -56,7 +56,7 @@ typedef struct cpu_gemm_type {
   /* What an element of packed A or B stands for: one of k, or some neighbours along k in a word of
    * 32 bits, the last filled up with zeros. With words k is counted in them, the lines of k of
    * slivers and panels are followed by `terms` more, and there are only multiply, sum and
-   * pack_words. */
+   * pack_words. Words of A need not be aligned; without slivers its terms are 0. */
   int32_t group, terms;
   bool finishes; /* multiply takes block->finish */
 

@@ -134,6 +134,12 @@ typedef int32_t gemm_signed_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)
 typedef GEMM_ELEMENT gemm_vector_at /* at any element's address */
     __attribute__((vector_size(GEMM_VECTOR_BYTES), aligned(__alignof__(GEMM_ELEMENT))));
 
+#ifdef GEMM_GROUP
+typedef uint32_t gemm_element_at __attribute__((aligned(1))); /* bytes of A in place */
+#else
+typedef GEMM_ELEMENT gemm_element_at;
+#endif
+
 #define GEMM_MAX_VECTORS 4
 
 /* Lines of a sliver or panel after those of k: a number for each row, or column, that is added to
@@ -260,11 +266,11 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
     written_row = finish->y_row;
   }
 #endif
-  const GEMM_ELEMENT *left_rows[GEMM_ROW_GROUPS];
+  const gemm_element_at *left_rows[GEMM_ROW_GROUPS];
   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS];
   GEMM_UNROLL
   for (int g = 0; 3 * g < rows; g++) {
-    left_rows[g] = a + 3 * g * a_row;
+    left_rows[g] = (const gemm_element_at *)a + 3 * g * a_row;
     GEMM_FORGET(left_rows[g]);
   }
   GEMM_UNROLL
@@ -301,9 +307,10 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
       GEMM_UNROLL
-      for (int v = 0; v < vectors; v++)
-        sum[i][v] +=
-            left_rows[i / 3][i % 3 * a_row] + *(const gemm_vector_at *)(b + v * GEMM_LANES);
+      for (int v = 0; v < vectors; v++) {
+        sum[i][v] += *(const gemm_vector_at *)(b + v * GEMM_LANES);
+        if (block->slivers) sum[i][v] += left_rows[i / 3][i % 3 * a_row];
+      }
     }
   }
 #ifdef GEMM_FINISHES

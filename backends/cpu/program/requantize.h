@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs that turn sums in i32 into quantized bytes, as one loop. */
+#ifndef CPU_PROGRAM_REQUANTIZE_H
+#define CPU_PROGRAM_REQUANTIZE_H
+
+#include "program/program.h"
+
+/* Reads a program; requantize->loops is NULL if it has another form. */
+void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
+                         const compute_dtype *inputs, uint32_t output_count,
+                         const compute_dtype *outputs, cpu_requantize *requantize);
+
+/* cpu_box_run, or false where the operands are not contiguous along that dimension. */
+bool cpu_requantize_run(const cpu_requantize *requantize, const cpu_box *box, int32_t along);
+
+#endif
