@@ -44,15 +44,31 @@ static bool has_gradients(const ir *r) {
   return false;
 }
 
-/* Whether channels last differs from planes at all, and is worth it. */
+/* Whether channels last differs from planes at all, and is worth it: for f32, and for the bytes
+ * that quantized networks keep between their layers. */
 static bool is_image(const ir_node *n) {
-  return n->shape.rank == 4 && n->dtype == COMPUTE_F32 && n->shape.size[1] >= LEAST_CHANNELS &&
-         n->shape.size[2] * n->shape.size[3] > 1 && n->shape.size[0] > 0;
+  return n->shape.rank == 4 &&
+         (n->dtype == COMPUTE_F32 || n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_I8) &&
+         n->shape.size[1] >= LEAST_CHANNELS && n->shape.size[2] * n->shape.size[3] > 1 &&
+         n->shape.size[0] > 0;
 }
 
-/* Whether operand `node` is, or is a view of, a value that is to be stored with channels last. */
+/* Whether a value lies that way already: a product of pixels and filters, as a view. */
+static bool lies_channels_last(const chooser *c, uint32_t node) {
+  const compute_shape shape = c->r->nodes[node].shape;
+  int64_t strides[COMPUTE_MAX_RANK];
+  if (!is_image(&c->r->nodes[node])) return false;
+  channels_last_strides(shape, strides);
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (shape.size[i] > 1 && c->f->layouts[node].stride[i] != strides[i]) return false;
+  return true;
+}
+
+/* Whether operand `node` is, or is a view of, a value that is to be stored with channels last, or
+ * is so already. */
 static bool reads_channels_last(const chooser *c, uint32_t node) {
-  return c->wanted[c->f->layouts[node].base] && c->r->nodes[node].shape.rank == 4;
+  if (c->r->nodes[node].shape.rank != 4) return false;
+  return c->wanted[c->f->layouts[node].base] || lies_channels_last(c, node);
 }
 
 /* Convolutions of one channel for each group, or of enough for vectors. A result that the caller
@@ -77,9 +93,9 @@ static bool follows(const chooser *c, const cluster *k) {
   for (uint32_t m = 0; m < k->member_count; m++) {
     const ir_node *n = &c->r->nodes[k->members[m]];
     for (uint32_t i = 0; i < n->input_count; i++) {
-      const uint32_t base = c->f->layouts[n->inputs[i]].base;
-      if (c->f->cluster_of[n->inputs[i]] != c->f->cluster_of[k->root] && c->wanted[base] &&
-          c->r->nodes[base].shape.rank == 4)
+      const uint32_t x = n->inputs[i], base = c->f->layouts[x].base;
+      if (c->f->cluster_of[x] == c->f->cluster_of[k->root]) continue;
+      if ((c->wanted[base] && c->r->nodes[base].shape.rank == 4) || lies_channels_last(c, x))
         return true;
     }
   }
