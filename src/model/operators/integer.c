@@ -17,19 +17,23 @@ static bool is_byte(compute_dtype dtype) {
 
 /* ---- Products of matrices -------------------------------------------------------------------- */
 
-bool integer_is_zero(const model_call *call, size_t i) {
-  if (!call_has(call, i) || !call->inputs[i]->host) return false;
-  const compute_shape shape = call_shape(call, i);
-  const size_t size = compute_dtype_size(call_dtype(call, i));
-  const unsigned char *bytes = call->inputs[i]->host;
-  for (size_t k = (size_t)op_count(shape, 0, shape.rank) * size; k > 0; k--)
+bool integer_is_0(const model_value *value) {
+  if (value->kind == VALUE_ABSENT) return true;
+  const unsigned char *bytes = value->host;
+  if (!bytes || op_is_float(value->dtype)) return false;
+  const int64_t count = op_count(value->shape, 0, value->shape.rank);
+  for (int64_t k = count * (int64_t)compute_dtype_size(value->dtype); k > 0; k--)
     if (bytes[k - 1] != 0) return false;
-  return !op_is_float(call_dtype(call, i));
+  return true;
+}
+
+static bool is_zero_point(const model_call *call, size_t i) {
+  return call_has(call, i) && !integer_is_0(call->inputs[i]);
 }
 
 integer_factor integer_input(const model_call *call, size_t i, compute_node values,
                              size_t zero_input, compute_node zero) {
-  if (integer_is_zero(call, zero_input)) zero = (compute_node){0};
+  if (!is_zero_point(call, zero_input)) zero = (compute_node){0};
   return (integer_factor){values, zero, call_has(call, i) ? call->inputs[i]->host : NULL};
 }
 
@@ -311,7 +315,7 @@ static int32_t *known_offsets(const unrolled *u, double padding, size_t w, size_
 }
 
 static compute_node zero_point(model_call *call, size_t i, compute_shape channels) {
-  if (!call_has(call, i) || integer_is_zero(call, i)) return (compute_node){0};
+  if (!is_zero_point(call, i)) return (compute_node){0};
   const bool one = op_count(call_shape(call, i), 0, call_shape(call, i).rank) == 1;
   return compute_reshape(call->graph, call_input(call, i), one ? COMPUTE_SCALAR : channels);
 }

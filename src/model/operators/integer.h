@@ -44,7 +44,7 @@ compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, si
 /* What was made of the sums, as the convolution's result. */
 compute_node integer_result(model_call *call, const integer_sums *sums, compute_node x);
 
-/* Whether all elements of input i are known to be 0. */
-bool integer_is_zero(const model_call *call, size_t i);
+/* Whether a zero point is left out, or known to be 0 everywhere. */
+bool integer_is_0(const model_value *value);
 
 #endif

@@ -162,7 +162,8 @@ static void keep_form(model_call *call) {
   const bool whole = scale.rank <= 1 && op_count(scale, 0, scale.rank) == 1;
   int32_t axis = -1;
   if (call->outputs[0].dtype != COMPUTE_F32 || call_dtype(call, 1) != COMPUTE_F32 ||
-      !is_byte(call_dtype(call, 0)) || (!whole && scale.rank != 1) ||
+      (!is_byte(call_dtype(call, 0)) && call_dtype(call, 0) != COMPUTE_I32) ||
+      (!whole && scale.rank != 1) ||
       (call_has(call, 2) && call_dtype(call, 2) != call_dtype(call, 0)) ||
       call_attribute_i(call, "block_size", 0) != 0)
     return;
@@ -193,7 +194,9 @@ bool quantized_call(model_call *call, size_t a, size_t b, int32_t axis, model_ca
   for (size_t i = 0; i < 2; i++) {
     const quantized_form *form =
         call_has(call, inputs[i]) ? call->inputs[inputs[i]]->quantized : NULL;
-    if (!form || (form->axis >= 0 && (i == 0 || form->axis != axis))) return false;
+    if (!form || !is_byte(form->values.dtype) ||
+        (form->axis >= 0 && (i == 0 || form->axis != axis)))
+      return false;
     const uint32_t graph = call_input(call, inputs[i]).graph;
     if (!take_value(graph, &form->values, &values[3 * i]) ||
         !take_value(graph, &form->scale, &values[3 * i + 1]) ||

@@ -17,7 +17,8 @@ typedef struct dynamic_quantization {
 
 dynamic_quantization quantize_dynamic(model_call *call, compute_node x);
 
-/* What DequantizeLinear made a value of: bytes, and f32 scales of the whole or along `axis`. */
+/* What DequantizeLinear made a value of: bytes or i32, and f32 scales of the whole or along
+ * `axis`. */
 typedef struct quantized_form {
   model_value values, scale, zero; /* kind VALUE_ABSENT for no zero point */
   int32_t axis;                    /* −1: of the whole */

@@ -3,6 +3,8 @@
  * dequantized operands, the ordinary ones share. */
 #include "model/operators/quantized_product.h"
 
+#include <string.h>
+
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
 
@@ -73,6 +75,28 @@ compute_node quantized_joint_scale(model_call *call, const integer_sums *sums, s
 /* ---- Dequantized numbers ----------------------------------------------------------------------
  */
 
+/* The bias (input 2) of `filters` numbers. One that has been dequantized from known numbers becomes
+ * a constant: its factors would be multiplied again for every sum. */
+static compute_node take_bias(model_call *call, int64_t filters) {
+  const quantized_form *form = call->inputs[2]->quantized;
+  const compute_node x = call_input(call, 2);
+  if (!form || form->values.dtype != COMPUTE_I32 || !integer_is_0(&form->zero)) return x;
+  const int64_t count = op_count(form->values.shape, 0, form->values.shape.rank);
+  const int64_t scales = op_count(form->scale.shape, 0, form->scale.shape.rank);
+  const unsigned char *values = form->values.host, *scale = form->scale.host;
+  if (!values || !scale || count != filters || (scales != 1 && scales != filters)) return x;
+  float *bias = call_allocate(call, (size_t)filters, sizeof *bias);
+  if (!bias) return x;
+  for (int64_t i = 0; i < filters; i++) { /* perhaps not aligned */
+    int32_t value;
+    float factor;
+    memcpy(&value, values + 4 * i, sizeof value);
+    memcpy(&factor, scale + (scales == 1 ? 0 : 4 * i), sizeof factor);
+    bias[i] = (float)value * factor;
+  }
+  return compute_constant(call->graph, COMPUTE_F32, COMPUTE_SHAPE(filters), bias);
+}
+
 compute_status quantized_conv(model_call *call, compute_node *y) {
   compute_graph *graph = call->graph;
   model_call own;
@@ -85,7 +109,8 @@ compute_status quantized_conv(model_call *call, compute_node *y) {
   *y = compute_mul(graph, op_cast(call, sums.values, COMPUTE_F32),
                    quantized_joint_scale(&own, &sums, 1, 4, SIZE_MAX));
   if (call_has(call, 2))
-    *y = compute_add(graph, *y, quantized_of_filters(call, &sums, call_input(call, 2)));
+    *y = compute_add(graph, *y,
+                     quantized_of_filters(call, &sums, take_bias(call, sums.result.size[1])));
   *y = integer_result(call, &sums, *y);
   return COMPUTE_OK;
 }
