@@ -157,8 +157,7 @@ typedef struct unrolled {
   window windows[WINDOW_MOST];
 } unrolled;
 
-/* The element that every window has at one place: [n, channels, 1, windows], or with groups [n,
- * groups, channels / groups, 1, windows]. */
+/* The element that every window has at one place: [n, groups, channels / groups, 1, spatial …]. */
 static compute_node tap_planes(const unrolled *u, int64_t tap) {
   compute_graph *graph = u->call->graph;
   compute_node x = u->x;
@@ -167,8 +166,13 @@ static compute_node tap_planes(const unrolled *u, int64_t tap) {
     x = compute_slice(graph, x, 2 + i, tap % w->size * w->dilation, w->count, w->stride);
     tap /= w->size;
   }
-  const int64_t n = u->result.size[0];
-  return compute_reshape(graph, x, COMPUTE_SHAPE(n, u->groups, u->filter.size[1], 1, u->points));
+  compute_shape shape = u->result;
+  shape.rank += 2;
+  for (int32_t i = u->axes - 1; i >= 0; i--) shape.size[4 + i] = u->result.size[2 + i];
+  shape.size[1] = u->groups;
+  shape.size[2] = u->filter.size[1];
+  shape.size[3] = 1;
+  return compute_reshape(graph, x, shape);
 }
 
 static compute_node all_planes(const unrolled *u) {

@@ -282,7 +282,7 @@ uint32_t ir_rewrite(ir *r, const ir_node *node) {
     found = rewrite_view(r, node);
   else if (is_void_cast(r, node))
     found = node->inputs[0];
-  else if (ir_category(node) == CATEGORY_ELEMENTWISE)
+  else if (ir_category(node) == CATEGORY_ELEMENTWISE || node->op == OP_cast)
     found = rewrite_elementwise(r, node);
   else if (node->op == OP_matmul)
     found = rewrite_matmul(r, node);
