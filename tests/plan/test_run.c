@@ -492,6 +492,47 @@ static void a_reshaped_product_takes_what_follows(void **state) {
   compute_graph_release(graph);
 }
 
+/* And where axes change places, conversions included. */
+static void a_transposed_product_takes_what_follows(void **state) {
+  (void)state;
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node a = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(2, 12, 10));
+  const compute_node b = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(10, 6));
+  const compute_node planes = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(2, 6, 3, 4));
+  const compute_node columns = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3, 4));
+  compute_node x = compute_reshape(graph, compute_matmul(graph, a, b), COMPUTE_SHAPE(2, 3, 4, 6));
+  x = compute_transpose(graph, x, COMPUTE_AXES(0, 3, 1, 2));
+  x = compute_mul(graph, compute_add(graph, x, planes), columns);
+  x = compute_cast(graph, compute_mul(graph, x, compute_scalar(graph, COMPUTE_F32, 9)), COMPUTE_I8);
+  const compute_node inputs[] = {a, b, planes, columns};
+  test_random random = {8};
+  compute_binding bindings[5];
+  for (int i = 0; i < 4; i++) {
+    float values[240];
+    for (int k = 0; k < 240; k++) values[k] = (float)test_random_uniform(&random, -1, 1);
+    const compute_shape shape = compute_node_shape(graph, inputs[i]);
+    bindings[i] =
+        (compute_binding){inputs[i], test_tensor(test_context, COMPUTE_F32, shape, values)};
+  }
+  const compute_shape shape = compute_node_shape(graph, x);
+  signed char results[2][144];
+  for (int plain = 0; plain < 2; plain++) {
+    compute_plan *plan = test_compile(graph, &x, 1, plain ? COMPUTE_PLAN_NO_FUSION : 0);
+    char *text = NULL;
+    assert_ok(compute_explain(plan, &text));
+    assert_int_equal(strstr(text, "matmul, then ") != NULL, !plain);
+    compute_text_free(text);
+    bindings[4] = (compute_binding){x, test_tensor(test_context, COMPUTE_I8, shape, NULL)};
+    assert_ok(compute_run(plan, bindings, 5, NULL));
+    assert_ok(compute_tensor_read(bindings[4].tensor, results[plain], sizeof results[plain]));
+    compute_tensor_release(bindings[4].tensor);
+    compute_plan_release(plan);
+  }
+  assert_memory_equal(results[0], results[1], sizeof results[0]);
+  for (int i = 0; i < 4; i++) compute_tensor_release(bindings[i].tensor);
+  compute_graph_release(graph);
+}
+
 static void a_chain_becomes_one_step(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -605,6 +646,7 @@ int main(void) {
       cmocka_unit_test(random_numbers_depend_on_seed_and_position_only),
       cmocka_unit_test(a_plan_explains_itself),
       cmocka_unit_test(a_reshaped_product_takes_what_follows),
+      cmocka_unit_test(a_transposed_product_takes_what_follows),
       cmocka_unit_test(a_chain_becomes_one_step),
       cmocka_unit_test(the_arena_reuses_memory),
       cmocka_unit_test(a_tensor_for_a_node_fits_it),

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs that make bytes of sums in one loop (program/requantize.h) give the bits of the
+ * interpreter: with and without each part, for operands that repeat or not, sums and numbers at the
+ * ends of their ranges included. Other programs are left to the interpreter. */
+#include "kernel_fixture.h"
+
+#include "program/requantize.h"
+
+enum { INPUTS = 4, MOST_INSTRUCTIONS = 24, ROWS = 5, COLUMNS = 150, ROW = COLUMNS + 3 };
+
+typedef struct sample {
+  compute_instruction instructions[MOST_INSTRUCTIONS];
+  uint16_t outputs[1];
+  compute_program program;
+  compute_dtype dtypes[INPUTS], output;
+  uint32_t inputs;
+} sample;
+
+static uint16_t append(sample *s, compute_instruction_code code, compute_dtype type, uint16_t a,
+                       uint16_t b) {
+  s->instructions[s->program.count] =
+      (compute_instruction){.code = (uint8_t)code, .type = (uint8_t)type, .a = a, .b = b};
+  return (uint16_t)s->program.count++;
+}
+
+static uint16_t load(sample *s, compute_dtype type) {
+  const uint16_t value = append(s, COMPUTE_I_LOAD, type, 0, 0);
+  s->instructions[value].immediate.i64 = s->inputs;
+  s->dtypes[s->inputs++] = type;
+  return value;
+}
+
+static uint16_t number(sample *s, double value) {
+  const uint16_t at = append(s, COMPUTE_I_CONSTANT, COMPUTE_F32, 0, 0);
+  s->instructions[at].immediate.f64 = value;
+  return at;
+}
+
+static bool coin(test_random *random) {
+  return test_random_integer(random, 0, 1);
+}
+
+/* x and y in either order. */
+static uint16_t join(sample *s, test_random *random, compute_instruction_code code,
+                     compute_dtype type, uint16_t x, uint16_t y) {
+  const bool turned = coin(random);
+  return append(s, code, type, turned ? y : x, turned ? x : y);
+}
+
+static uint16_t operand(sample *s, test_random *random, double low, double high) {
+  return coin(random) ? load(s, COMPUTE_F32) : number(s, test_random_uniform(random, low, high));
+}
+
+static sample make_sample(test_random *random) {
+  sample s = {.output = coin(random) ? COMPUTE_U8 : COMPUTE_I8};
+  uint16_t x = load(&s, COMPUTE_I32);
+  if (coin(random)) x = join(&s, random, COMPUTE_I_ADD, COMPUTE_I32, x, load(&s, COMPUTE_I32));
+  x = append(&s, COMPUTE_I_CAST, COMPUTE_F32, x, 0);
+  if (test_random_integer(random, 0, 3))
+    x = join(&s, random, COMPUTE_I_MUL, COMPUTE_F32, x, operand(&s, random, 1e-3, 0.1));
+  if (coin(random))
+    x = join(&s, random, COMPUTE_I_ADD, COMPUTE_F32, x, operand(&s, random, -50, 50));
+  const int64_t lower = test_random_integer(random, 0, 2);
+  if (lower == 1) x = append(&s, COMPUTE_I_RELU, COMPUTE_F32, x, 0);
+  if (lower == 2) x = join(&s, random, COMPUTE_I_MAX, COMPUTE_F32, x, number(&s, -3.5));
+  if (coin(random)) x = join(&s, random, COMPUTE_I_MIN, COMPUTE_F32, x, number(&s, 6));
+  if (coin(random)) {
+    const double divisor = coin(random) ? 0.05 : 1e-12;
+    x = append(&s, COMPUTE_I_DIV, COMPUTE_F32, x, number(&s, divisor));
+  }
+  x = append(&s, COMPUTE_I_ROUND, COMPUTE_F32, x, 0);
+  if (coin(random)) {
+    const double zero = s.output == COMPUTE_U8 ? 120 : -7;
+    x = join(&s, random, COMPUTE_I_ADD, COMPUTE_F32, x, number(&s, zero));
+  }
+  s.outputs[0] = x;
+  s.program.output_count = 1;
+  return s;
+}
+
+static void fill(sample *s, uint32_t input, uint32_t *data, int64_t count, test_random *random) {
+  static const float special[] = {0, -0.0f, NAN, INFINITY, -INFINITY, 1e-40f, 3e38f, -3e38f, 0.5f};
+  static const int32_t ends[] = {INT32_MIN, INT32_MAX, 0, -1, 1 << 24};
+  for (int64_t i = 0; i < count; i++) {
+    const bool rare = test_random_integer(random, 0, 15) == 0;
+    const float f = rare ? special[test_random_integer(random, 0, 8)]
+                         : (float)test_random_uniform(random, -2, 2);
+    const int32_t n = rare ? ends[test_random_integer(random, 0, 4)]
+                           : (int32_t)test_random_integer(random, -4000, 4000);
+    memcpy(&data[i], s->dtypes[input] == COMPUTE_F32 ? (const void *)&f : &n, 4);
+  }
+}
+
+static void check_program(fixture *f, uint64_t seed) {
+  static uint32_t input[INPUTS][ROWS * ROW];
+  static unsigned char output[ROWS * ROW], before[ROWS * ROW];
+  test_random random = {seed};
+  sample s = make_sample(&random);
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  cpu_program *program = NULL;
+  assert_int_equal(
+      cpu_program_prepare(f->device, &s.program, s.inputs, s.dtypes, 1, &s.output, &program),
+      COMPUTE_OK);
+  assert_non_null(program->requantize.loops);
+  cpu_box box = {
+      .program = program,
+      .rank = 2,
+      .count = {test_random_integer(&random, 1, ROWS), test_random_integer(&random, 1, COLUMNS)},
+      .dimension = {0, 1}};
+  for (uint32_t i = 0; i < s.inputs; i++) {
+    fill(&s, i, input[i], ROWS * ROW, &random);
+    box.input[i] = (const unsigned char *)input[i];
+    box.input_step[i][0] = i == 0 || coin(&random) ? ROW : 0;
+    box.input_step[i][1] = i == 0 || coin(&random) ? 1 : 0;
+  }
+  for (int i = 0; i < ROWS * ROW; i++) before[i] = output[i] = (unsigned char)(i * 7);
+  box.output[0] = output;
+  box.output_step[0][0] = ROW;
+  box.output_step[0][1] = 1;
+  cpu_box_run(&box, 1);
+  for (int64_t at = 0; at < ROWS * ROW; at++) {
+    const int64_t row = at / ROW, column = at % ROW;
+    unsigned char expected = before[at];
+    if (row < box.count[0] && column < box.count[1]) {
+      cpu_scratch scratch;
+      cpu_tile tile = {.count = 1, .output = {&expected}, .output_stride = {1}};
+      for (uint32_t i = 0; i < s.inputs; i++) {
+        tile.input[i] = &input[i][row * box.input_step[i][0] + column * box.input_step[i][1]];
+        tile.input_stride[i] = 1;
+      }
+      cpu_program_run(program, &tile, &scratch, false);
+    }
+    if (output[at] != expected)
+      fail_msg("%s, program %llu: element (%lld, %lld) is %d, not %d", f->device->isa->name,
+               (unsigned long long)seed, (long long)row, (long long)column, output[at], expected);
+  }
+  cpu_program_release(f->device, program);
+}
+
+static void one_loop_gives_the_bytes_of_the_interpreter(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (uint64_t seed = 0; seed < 400; seed++) check_program(&f, seed);
+    fixture_close(&f);
+  }
+}
+
+/* Rounded before it is scaled, a zero point with a fraction, two limits in the wrong order, a sum
+ * that is also used elsewhere. */
+static void other_programs_are_left_to_the_interpreter(void **state) {
+  (void)state;
+  fixture f;
+  assert_true(fixture_open(&f, 1, "scalar"));
+  for (int kind = 0; kind < 4; kind++) {
+    sample s = {.output = COMPUTE_U8};
+    uint16_t x = append(&s, COMPUTE_I_CAST, COMPUTE_F32, load(&s, COMPUTE_I32), 0);
+    const uint16_t sum = x;
+    if (kind == 0) x = append(&s, COMPUTE_I_ROUND, COMPUTE_F32, x, 0);
+    if (kind == 2) x = append(&s, COMPUTE_I_MIN, COMPUTE_F32, x, number(&s, 3));
+    if (kind == 2) x = append(&s, COMPUTE_I_RELU, COMPUTE_F32, x, 0);
+    x = append(&s, COMPUTE_I_MUL, COMPUTE_F32, x, number(&s, 0.5));
+    x = append(&s, COMPUTE_I_ROUND, COMPUTE_F32, x, 0);
+    if (kind == 1) x = append(&s, COMPUTE_I_ADD, COMPUTE_F32, x, number(&s, 0.5));
+    if (kind == 3) x = append(&s, COMPUTE_I_ADD, COMPUTE_F32, x, sum);
+    s.outputs[0] = x;
+    s.program.output_count = 1;
+    s.program.instructions = s.instructions;
+    s.program.outputs = s.outputs;
+    cpu_program *program = NULL;
+    assert_int_equal(
+        cpu_program_prepare(f.device, &s.program, s.inputs, s.dtypes, 1, &s.output, &program),
+        COMPUTE_OK);
+    assert_null(program->requantize.loops);
+    cpu_program_release(f.device, program);
+  }
+  fixture_close(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_loop_gives_the_bytes_of_the_interpreter),
+      cmocka_unit_test(other_programs_are_left_to_the_interpreter),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
