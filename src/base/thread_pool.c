@@ -34,8 +34,8 @@
 #define CACHE_LINE 64
 
 /* How long a thread spins for the next loop, or the caller for the end of this one, before it
- * sleeps: longer than small steps of a plan that run on one thread. Waking up takes 50 µs or more on
- * a virtual machine, and a sleeper may be woken on the CPU that the caller occupies. */
+ * sleeps: longer than small steps of a plan that run on one thread. Waking up takes 50 µs or more
+ * on a virtual machine, and a sleeper may be woken on the CPU that the caller occupies. */
 #define SPIN_NANOSECONDS 200000
 
 #define WAKE_FAN_OUT 2
@@ -66,6 +66,7 @@ struct thread_pool {
   _Alignas(CACHE_LINE) _Atomic uint32_t signal; /* incremented with each loop; sleepers wait on
                                                  * it */
   _Atomic int32_t sleepers;
+  _Atomic int32_t caller; /* the CPU of the caller that last woke sleepers */
   _Atomic bool stopping;
   _Alignas(CACHE_LINE) _Atomic bool busy;
 };
@@ -103,6 +104,22 @@ static uint32_t spin_on(_Atomic uint32_t *word, uint32_t value, bool differ) {
 
 static void wake_sleepers(thread_pool *pool) {
   if (atomic_load(&pool->sleepers) > 0) futex_wake(&pool->signal, WAKE_FAN_OUT);
+}
+
+/* On virtual machines the kernel takes CPUs that the host has put to sleep for busy ones, and wakes
+ * a thread on the CPU of the one that wakes it. The two would then share it for milliseconds, until
+ * the kernel balances its queues. */
+static void move_away(const thread_pool *pool) {
+  cpu_set_t allowed, others;
+  const int cpu = sched_getcpu();
+  if (!pool->spin || cpu < 0 || cpu >= CPU_SETSIZE ||
+      cpu != atomic_load_explicit(&pool->caller, memory_order_relaxed) ||
+      sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return;
+  others = allowed;
+  CPU_CLR((size_t)cpu, &others);
+  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+    (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 static void tasks_run(thread_pool *pool, int32_t worker) {
@@ -153,6 +170,7 @@ static uint32_t signal_wait(thread_pool *pool, uint32_t seen, bool *was_asleep) 
     *was_asleep = true;
     now = atomic_load_explicit(&pool->signal, memory_order_acquire);
   }
+  if (*was_asleep) move_away(pool);
   return now;
 }
 
@@ -210,6 +228,8 @@ static void loop_run(thread_pool *pool, int64_t tasks, compute_task task, void *
   pool->tasks = tasks;
   atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
   atomic_store_explicit(&pool->entry, OPEN, memory_order_release);
+  if (atomic_load_explicit(&pool->sleepers, memory_order_relaxed) > 0)
+    atomic_store_explicit(&pool->caller, sched_getcpu(), memory_order_relaxed);
   atomic_fetch_add(&pool->signal, 1);
   wake_sleepers(pool);
   tasks_run(pool, 0);

@@ -66,11 +66,7 @@ char *compute_shape_text(compute_shape shape, char *text, size_t bytes) {
 }
 
 bool compute_shape_equal(compute_shape a, compute_shape b) {
-  if (a.rank != b.rank || a.rank < 0 || a.rank > COMPUTE_MAX_RANK) return false;
-  for (int32_t i = 0; i < a.rank; i++) {
-    if (a.size[i] != b.size[i]) return false;
-  }
-  return true;
+  return a.rank >= 0 && a.rank <= COMPUTE_MAX_RANK && shape_same(&a, &b);
 }
 
 compute_shape shape_normalize(compute_shape shape) {

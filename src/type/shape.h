@@ -11,6 +11,14 @@
 /* Zeroes the sizes past the rank, so that shapes can be compared and hashed as bytes. */
 compute_shape shape_normalize(compute_shape shape);
 
+/* compute_shape_equal of two valid shapes, without copies of them. */
+static inline bool shape_same(const compute_shape *a, const compute_shape *b) {
+  if (a->rank != b->rank) return false;
+  for (int32_t i = 0; i < a->rank; i++)
+    if (a->size[i] != b->size[i]) return false;
+  return true;
+}
+
 /* compute_shape_count without an error detail; and the message for a shape that it refuses. */
 compute_status shape_validate(compute_shape shape, int64_t *count);
 const char *shape_problem(compute_shape shape, compute_status status);

@@ -267,6 +267,42 @@ static void the_affinity_mask_limits_the_threads(void **state) {
   assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
+static cpu_set_t allowed; /* of the process when the workers started */
+
+static void check_affinity(void *argument, int64_t task, int32_t worker) {
+  cpu_set_t now;
+  (void)argument, (void)task;
+  usleep(100);
+  if (worker == 0) return;
+  atomic_fetch_add(&record.runs[0], 1);
+  if (sched_getaffinity(0, sizeof now, &now) != 0 || !CPU_EQUAL(&now, &allowed))
+    atomic_fetch_add(&record.wrong, 1);
+}
+
+/* Sleepers that are woken on their caller's CPU leave it, and may return to it later. */
+static void workers_may_run_anywhere_after_they_moved(void **state) {
+  (void)state;
+  cpu_set_t one;
+  size_t cpu = 0;
+  assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  thread_pool *pool = thread_pool_create(2);
+  assert_non_null(pool);
+  reset(pool);
+  thread_pool_run(pool, 8, check_affinity, NULL);
+  while (!CPU_ISSET(cpu, &allowed)) cpu++;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+  for (int i = 0; i < 50; i++) {
+    usleep(2000); /* until they sleep */
+    thread_pool_run(pool, 8, check_affinity, NULL);
+  }
+  assert_int_equal(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+  assert_int_equal(atomic_load(&record.wrong), 0);
+  if (CPU_COUNT(&allowed) > 1) assert_true(atomic_load(&record.runs[0]) > 0);
+  thread_pool_release(pool);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_task_runs_once),
@@ -282,6 +318,7 @@ int main(void) {
       cmocka_unit_test(a_forked_child_works_alone),
 #endif
       cmocka_unit_test(the_affinity_mask_limits_the_threads),
+      cmocka_unit_test(workers_may_run_anywhere_after_they_moved),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

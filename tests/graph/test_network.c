@@ -352,6 +352,76 @@ static void wrong_recurrent_layers_are_refused(void **state) {
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, lstm(RECURRENT(.reserved = {0, 1})), "reserved[1]");
 }
 
+/* ---- Quantized weights ----------------------------------------------------------------------- */
+
+static compute_node packed_input(int64_t rows, int64_t bytes) {
+  return compute_input(graph, COMPUTE_U8, COMPUTE_SHAPE(rows, bytes));
+}
+
+#define QUANTIZED(...) (&(compute_quantized_options){__VA_ARGS__})
+
+static void quantized_products_have_their_shapes(void **state) {
+  (void)state;
+  const compute_node packed = packed_input(6, 32), scale = INPUT(6, 2);
+  const compute_quantized_options *options = QUANTIZED(.bits = 4, .block = 32);
+  check_shape(compute_quantized_matmul(graph, INPUT(2, 5, 60), packed, scale, none, options),
+              COMPUTE_SHAPE(2, 5, 6));
+  check_shape(compute_quantized_matmul(graph, INPUT(64), packed, scale, scale, options),
+              COMPUTE_SHAPE(6));
+  check_shape(compute_dequantize(graph, packed, scale, packed_input(6, 2), 33, options),
+              COMPUTE_SHAPE(6, 33));
+}
+
+static compute_node quantized(compute_node packed, compute_node scale, compute_node zero,
+                              const compute_quantized_options *options) {
+  return compute_quantized_matmul(graph, INPUT(3, 60), packed, scale, zero, options);
+}
+
+static void wrong_quantized_products_are_refused(void **state) {
+  (void)state;
+  const compute_dtype integer = COMPUTE_I32, half = COMPUTE_F16;
+  const compute_quantized_options *usual = QUANTIZED(.bits = 4, .block = 32);
+#define P packed_input(6, 32)
+#define S INPUT(6, 2)
+  REFUSED(COMPUTE_ERROR_NULL_POINTER, quantized(P, S, none, NULL), "quantized_matmul", "options");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, quantized(P, S, none, QUANTIZED(.bits = 3, .block = 8)),
+          "bits is 3");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, quantized(P, S, none, QUANTIZED(.bits = 4, .block = 7)),
+          "blocks of 7", "whole bytes");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, quantized(P, S, none, QUANTIZED(.bits = 4)),
+          "blocks of 0");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
+          quantized(P, S, none, QUANTIZED(.bits = 8, .block = INT64_MAX)), "blocks of");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT,
+          quantized(P, S, none, QUANTIZED(.bits = 4, .block = 32, .reserved = {1})), "reserved[0]");
+  REFUSED(COMPUTE_ERROR_SHAPE, quantized(packed_input(6, 31), S, none, usual), "[6,31]",
+          "2 blocks of 16 bytes");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          quantized(compute_input(graph, COMPUTE_U8, COMPUTE_SHAPE(32)), S, none, usual), "[32]");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          quantized(compute_input(graph, integer, COMPUTE_SHAPE(6, 32)), S, none, usual),
+          "packed is i32 instead of u8");
+  REFUSED(COMPUTE_ERROR_SHAPE, quantized(P, INPUT(6, 3), none, usual), "scale is [6,3]", "[6,2]");
+  REFUSED(COMPUTE_ERROR_SHAPE, quantized(P, S, INPUT(2, 6), usual), "zero is [2,6]");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          quantized(P, S, compute_input(graph, half, COMPUTE_SHAPE(6, 2)), usual), "f16", "f32");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          quantized(P, compute_input(graph, integer, COMPUTE_SHAPE(6, 2)), none, usual), "i32");
+  REFUSED(COMPUTE_ERROR_SHAPE,
+          compute_quantized_matmul(graph, compute_input(graph, COMPUTE_F32, COMPUTE_SCALAR), P, S,
+                                   none, usual),
+          "scalar");
+  REFUSED(COMPUTE_ERROR_DTYPE,
+          compute_quantized_matmul(graph, compute_input(graph, integer, COMPUTE_SHAPE(3, 60)), P, S,
+                                   none, usual),
+          "i32");
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, compute_dequantize(graph, P, S, none, -1, usual),
+          "dequantize: k is -1");
+  REFUSED(COMPUTE_ERROR_SHAPE, compute_dequantize(graph, P, S, none, 65, usual), "3 blocks");
+#undef P
+#undef S
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       GRAPH_TEST(convolutions_have_the_shape_of_their_formula),
@@ -361,6 +431,8 @@ int main(void) {
       GRAPH_TEST(other_wrong_arguments_are_refused),
       GRAPH_TEST(recurrent_layers_have_their_shapes),
       GRAPH_TEST(wrong_recurrent_layers_are_refused),
+      GRAPH_TEST(quantized_products_have_their_shapes),
+      GRAPH_TEST(wrong_quantized_products_are_refused),
       GRAPH_TEST(convolutions_that_differ_in_geometry_only_are_not_one),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

@@ -117,6 +117,16 @@ static sample recurrent(compute_recurrent_cell cell) {
   return s;
 }
 
+/* Two batches of 3 × 4 products with 70 numbers of 4 bits, in blocks of 32. */
+static sample quantized(void) {
+  sample s = base(COMPUTE_KERNEL_QUANTIZED_GEMM, COMPUTE_SHAPE(2, 3, 4), 4);
+  s.a.quantized_gemm =
+      (compute_quantized_gemm_attributes){.k = 70, .block = 32, .bits = 4, .zeros = true};
+  s.input[1].dtype = COMPUTE_U8;
+  for (int i = 1; i < 4; i++) s.input[i].stride[0] = 0;
+  return s;
+}
+
 static sample spots(void) {
   sample s = base(COMPUTE_KERNEL_SPOTS, COMPUTE_SHAPE(2, 9, 11), 1);
   s.a.spots = (compute_spots_attributes){.distance = 2,
@@ -256,6 +266,25 @@ static void recurrences_are_checked(void **state) {
   SPOILED(recurrent(RNN), s.a.recurrent.bias = true; s.d.input_count++);
 }
 
+static void quantized_products_are_checked(void **state) {
+  (void)state;
+  SPOILED(quantized(), s.d.rank = 1);
+  SPOILED(quantized(), s.d.input_count = 3);
+  SPOILED(quantized(), s.d.accumulate = COMPUTE_F64);
+  SPOILED(quantized(), s.input[0].dtype = COMPUTE_I32);
+  SPOILED(quantized(), s.input[1].dtype = COMPUTE_I8);
+  SPOILED(quantized(), s.input[2].dtype = COMPUTE_U8);
+  SPOILED(quantized(), s.input[3].dtype = COMPUTE_I32);
+  SPOILED(quantized(), s.input[2].stride[0] = 1);
+  SPOILED(quantized(), s.output[0].stride[2] = 0);
+  SPOILED(quantized(), s.a.quantized_gemm.k = -1);
+  SPOILED(quantized(), s.a.quantized_gemm.bits = 5);
+  SPOILED(quantized(), s.a.quantized_gemm.block = 0);
+  SPOILED(quantized(), s.a.quantized_gemm.block = 33);
+  SPOILED(quantized(), s.a.quantized_gemm.block = INT64_MAX - 7);
+  SPOILED(quantized(), s.a.quantized_gemm.zeros = false);
+}
+
 static void spots_are_checked(void **state) {
   (void)state;
   SPOILED(spots(), s.d.rank = 2);
@@ -312,6 +341,10 @@ static void every_operand_is_counted_in_its_own_dimensions(void **state) {
   assert_int_equal(c.bytes_read, 4 * (4 * 2 * 12 + 3 * 12 + 2 * 2 * 3 + 2 + 3 * 3));
   assert_int_equal(c.bytes_written, 4 * 6 * 2 * 3);
   assert_true(c.flops > 2 * 4 * 2 * 12 * 3);
+  c = cost_of(quantized());
+  assert_int_equal(c.bytes_read, 4 * 2 * 3 * 70 + 4 * 35 + 2 * 4 * 4 * 3);
+  assert_int_equal(c.bytes_written, 4 * 2 * 3 * 4);
+  assert_int_equal(c.flops, 2 * 2 * 3 * 4 * 70);
   c = cost_of(spots());
   assert_int_equal(c.bytes_read, 4 * 2 * 9 * 11);
   assert_int_equal(c.bytes_written, 4 * 2 * 9 * 11);
@@ -372,6 +405,10 @@ static void keys_hold_all_that_the_kind_uses(void **state) {
   DIFFERS(recurrent(COMPUTE_RECURRENT_LSTM), s.a.recurrent.reverse = true);
   DIFFERS(recurrent(COMPUTE_RECURRENT_LSTM), s.a.recurrent.clip = 1);
   DIFFERS(recurrent(COMPUTE_RECURRENT_GRU), s.a.recurrent.reverse = true);
+  DIFFERS(quantized(), s.a.quantized_gemm.k = 71);
+  DIFFERS(quantized(), s.a.quantized_gemm.block = 64);
+  DIFFERS(quantized(), s.a.quantized_gemm.bits = 2);
+  DIFFERS(quantized(), s.a.quantized_gemm.zeros = false; s.d.input_count = 3);
   DIFFERS(spots(), s.a.spots.filter = 1);
   DIFFERS(spots(), s.a.spots.gain = 0.03);
   DIFFERS(spots(), s.a.spots.step = 2);
@@ -391,6 +428,7 @@ int main(void) {
       cmocka_unit_test(sort_is_checked),
       cmocka_unit_test(attention_is_checked),
       cmocka_unit_test(recurrences_are_checked),
+      cmocka_unit_test(quantized_products_are_checked),
       cmocka_unit_test(spots_are_checked),
       cmocka_unit_test(every_operand_is_counted_in_its_own_dimensions),
       cmocka_unit_test(keys_hold_all_that_the_kind_uses),

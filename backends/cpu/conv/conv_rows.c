@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "conv.h"
+#include "program/finish.h"
 
 typedef struct launch {
   const cpu_conv *conv;
@@ -163,7 +164,7 @@ typedef struct rows_sums {
 
 /* The addend number i of the epilogue as one loop (cpu_finish), or NULL. */
 static const conv_operand *addend(const cpu_conv *conv, int i) {
-  const int16_t input = conv->epilogue->finish.input[i];
+  const int16_t input = cpu_finish_of(conv->epilogue)->input[i];
   return input > 0 ? &conv->extra[input - 1] : NULL;
 }
 
@@ -175,7 +176,7 @@ static bool is_even(const cpu_conv *conv, const conv_operand *operand) {
 
 /* Whether the micro-kernel can compute the epilogue (cpu_gemm_finish). */
 static bool can_finish(const cpu_conv *conv) {
-  if (!conv->type->finishes || conv->identity || !conv->epilogue->finish.loops ||
+  if (!conv->type->finishes || conv->identity || !cpu_finish_of(conv->epilogue) ||
       conv->output_count != 1 || !is_even(conv, &conv->output[0]))
     return false;
   for (int i = 0; i < 3; i++) {
@@ -192,7 +193,7 @@ static const float *addend_at(const launch *l, const rows_unit *unit, int i, int
   *row = operand ? operand->stride[3] : 0;
   if (!operand) return NULL;
   const int64_t channel = unit->group * l->conv->rows.results;
-  const float *at = l->pointers[2 + l->conv->epilogue->finish.input[i] - 1];
+  const float *at = l->pointers[2 + cpu_finish_of(l->conv->epilogue)->input[i] - 1];
   return at + unit->image * operand->stride[0] + channel * operand->stride[1];
 }
 
@@ -200,7 +201,7 @@ static const float *addend_at(const launch *l, const rows_unit *unit, int i, int
 static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   const cpu_conv *conv = l->conv;
   const conv_operand *y = &conv->output[0];
-  const cpu_finish *finish = &conv->epilogue->finish;
+  const cpu_finish *finish = cpu_finish_of(conv->epilogue);
   cpu_gemm_finish f = {.low = finish->low, .zero = finish->zero, .high = finish->high};
   f.a = addend_at(l, unit, 0, &f.a_row);
   f.b = addend_at(l, unit, 1, &f.b_row);
@@ -279,6 +280,16 @@ static void run_epilogue(const launch *l, const rows_unit *unit, const rows_sums
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
+/* What follows the finish, over a unit's results. */
+static void run_rest(const launch *l, const rows_unit *unit, const cpu_gemm_finish *finish) {
+  const conv_rows *s = &l->conv->rows;
+  const int64_t width = l->conv->shape.result_size[1];
+  const int64_t column = unit->panel * l->conv->type->columns;
+  cpu_finish_run_rest(l->conv->epilogue, finish->y + unit->row * width * finish->y_row + column,
+                      finish->y_row, unit->rows * width,
+                      cpu_min(unit->panels * l->conv->type->columns, s->results - column));
+}
+
 /* Units are numbered by image, group, band, block of panels. */
 static rows_unit find_unit(const cpu_conv *conv, int64_t number) {
   const conv_rows *s = &conv->rows;
@@ -304,7 +315,10 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
   if (s->finishes) finish = place_finish(l, &unit);
   for (int64_t panel = 0; panel < unit.panels; panel++)
     multiply_panel(l, &unit, panel, copy, &sums, s->finishes ? &finish : NULL);
-  if (!l->conv->identity && !s->finishes) run_epilogue(l, &unit, &sums);
+  if (s->finishes && l->conv->epilogue->rest)
+    run_rest(l, &unit, &finish);
+  else if (!l->conv->identity && !s->finishes)
+    run_epilogue(l, &unit, &sums);
 }
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {

@@ -359,7 +359,7 @@ static const char *find_schedule(cpu_conv *conv) {
   read_shape(conv, w);
   if (w->source_channels < LEAST_CHANNELS || w->result_channels < LEAST_CHANNELS ||
       w->tiles < LEAST_TILES)
-    return "too few channels or tiles to repay it";
+    return "too few channels or tiles to be worthwhile";
   choose_runs(conv, w);
   choose_memory(conv, w);
   return NULL;

@@ -101,7 +101,8 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
     if (!best) best = &sets[i].isa;
   }
   if (forced && problem)
-    *problem = known ? "this machine or build does not have the instruction set named by COMPUTE_CPU_ISA"
-                     : "COMPUTE_CPU_ISA must be scalar, avx2 or avx512";
+    *problem =
+        known ? "this machine or build does not have the instruction set named by COMPUTE_CPU_ISA"
+              : "COMPUTE_CPU_ISA must be scalar, avx2 or avx512";
   return best;
 }

@@ -64,12 +64,12 @@ static compute_status find_compiler(const cpu_device *device, const char *entry,
   const compute_services *services = device->services;
   if (getauxval(AT_SECURE))
     return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, NULL, entry,
-                "a program with raised privileges starts no compiler", "");
+                "a program with elevated privileges does not start a compiler", "");
   const char *named = services->variable(services->host, "COMPUTE_CC");
   const char *folders = services->variable(services->host, "PATH");
   if (named && strcmp(named, "none") == 0)
     return fail(device, COMPUTE_ERROR_UNSUPPORTED, 0, "unset COMPUTE_CC, or name a compiler in it",
-                entry, "COMPUTE_CC=none switches kernels for the CPU off", "");
+                entry, "COMPUTE_CC=none disables kernels for the CPU", "");
   if (named && named[0] == '/') {
     snprintf(found->path, sizeof found->path, "%s", named);
     if (is_program(found->path, &found->file)) return COMPUTE_OK;

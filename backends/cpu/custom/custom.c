@@ -192,7 +192,7 @@ static compute_status report(const custom_kernel *kernel, const launch *l) {
   if (l->status == COMPUTE_OK) return COMPUTE_OK;
   if (l->status == COMPUTE_ERROR_OUT_OF_MEMORY)
     return REFUSE(kernel, COMPUTE_ERROR_OUT_OF_MEMORY,
-                  "cpu: kernel '%s': no memory for the stacks of a group", kernel->name);
+                  "cpu: kernel '%s': not enough memory for the stacks of a group", kernel->name);
   return REFUSE(kernel, COMPUTE_ERROR_LAUNCH,
                 "cpu: kernel '%s': some items of a group ended while others waited at a barrier",
                 kernel->name);

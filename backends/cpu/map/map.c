@@ -2,7 +2,7 @@
 /* MAP: a program over a space of any rank.
  *
  * Tiles run along one dimension, chosen so that operands are read in memory order and tiles are
- * long. The loop over tiles is divided into tasks of many microseconds each; anything smaller than
+ * long. The loop over tiles is divided into tasks of some microseconds each; anything smaller than
  * two of them stays on the calling thread.
  *
  * Operands may have conflicting memory orders, as in x + transpose(y). Then consecutive tiles
@@ -17,11 +17,19 @@
 
 /* A tile's fixed cost and an element's, in about tenths of a nanosecond. */
 enum { TILE_COST = 400, STEP_COST = 80, DENSE_COST = 1, STRIDED_COST = 8 };
-enum { TASK_COST = 150000, TASKS_PER_THREAD = 8 };
+enum { TASK_COST = 40000, TASKS_PER_THREAD = 8 };
 
 /* Operands count as crossing from this stride on. Rows of a unit, and rows transposed at once.
  */
 enum { CROSS_STRIDE = 16, CROSS_TILE = 128, CROSS_ROWS = 128, TURNED_ROWS = 32, MOST_TURNED = 2 };
+
+/* A program of one operation, on one tile of dense elements and numbers: nothing but its loop. */
+typedef struct map_single {
+  cpu_tile_loop loop;      /* NULL: it is not like that */
+  int32_t input[2];        /* numbers of inputs, or −1 … */
+  const void *constant[2]; /* … for these */
+  cpu_immediate immediate;
+} map_single;
 
 typedef struct map_kernel {
   cpu_kernel head;
@@ -39,6 +47,7 @@ typedef struct map_kernel {
   int32_t position; /* operand number of the row-major position */
   int32_t turned_count;
   int32_t turned[MOST_TURNED]; /* inputs that are transposed into a buffer */
+  map_single single;
 } map_kernel;
 
 typedef struct map_run {
@@ -168,8 +177,19 @@ static bool worth_streaming(const map_kernel *map, void *const *pointers) {
   return true;
 }
 
+static compute_status run_single(const map_kernel *map, void *const *pointers) {
+  const map_single *single = &map->single;
+  const void *operand[2];
+  for (int i = 0; i < 2; i++)
+    operand[i] = single->input[i] < 0 ? single->constant[i] : pointers[single->input[i]];
+  single->loop(cpu_nest_length(&map->nest), pointers[map->inputs], operand[0], operand[1], NULL,
+               single->immediate);
+  return COMPUTE_OK;
+}
+
 static compute_status run_map(const cpu_kernel *kernel, void *const *pointers) {
   const map_kernel *map = (const map_kernel *)kernel;
+  if (map->single.loop) return run_single(map, pointers);
   if (map->units == 0) return COMPUTE_OK;
   map_run run = {.map = map, .pointers = pointers, .stream = worth_streaming(map, pointers)};
   cpu_parallel(kernel->device, map->tasks, run_task, &run);
@@ -265,6 +285,53 @@ static void cut(map_kernel *map, int64_t elements, double cost) {
   if (map->tasks > map->units) map->tasks = map->units;
 }
 
+/* Takes up an operand, and says whether it is one element; false if the loop cannot read it. */
+static bool take_operand(map_kernel *map, int place, uint16_t value, bool *uniform) {
+  map_single *single = &map->single;
+  single->input[place] = -1;
+  for (uint32_t i = 0; i < map->program->step_count; i++) {
+    const cpu_step *step = &map->program->step[i];
+    if (step->result != value) continue;
+    if (step->kind == CPU_STEP_CONSTANT) {
+      single->constant[place] = step->constant;
+      *uniform = true;
+      return true;
+    }
+    if (step->kind != CPU_STEP_LOAD || !step->in_place) return false;
+    const int64_t stride = cpu_nest_step(&map->nest, step->input);
+    single->input[place] = step->input;
+    *uniform = stride == 0;
+    return stride == 0 || stride == 1;
+  }
+  return false;
+}
+
+static bool is_operation(const cpu_step *step) {
+  return step->kind != CPU_STEP_CONSTANT && step->kind != CPU_STEP_LOAD;
+}
+
+static void find_single(map_kernel *map) {
+  const cpu_program *program = map->program;
+  if (map->units != 1 || map->turned_count > 0 || program->output_count != 1 ||
+      program->step_count == 0 || map->length > program->chunk ||
+      cpu_nest_step(&map->nest, map->inputs) != 1)
+    return;
+  const cpu_step *last = &program->step[program->step_count - 1];
+  const bool binary = last->kind == CPU_STEP_BINARY;
+  bool uniform[2] = {false, false};
+  if ((!binary && last->kind != CPU_STEP_UNARY) || last->result != program->output[0].value ||
+      !program->output[0].same_type)
+    return;
+  for (uint32_t i = 0; i + 1 < program->step_count; i++)
+    if (is_operation(&program->step[i])) return;
+  for (int i = 0; i < 1 + binary; i++)
+    if (!take_operand(map, i, last->operand[i], &uniform[i])) return;
+  if (!binary) map->single.input[1] = -1; /* and its constant NULL */
+  if (uniform[0] && (!binary || uniform[1])) return;
+  map->single.immediate = last->immediate;
+  map->single.loop = last->loops[binary ? uniform[0] | uniform[1] << 1 : 0];
+}
+
 static void describe_map(map_kernel *map) {
   const cpu_nest *nest = &map->nest;
   snprintf(map->head.description, sizeof map->head.description,
@@ -294,6 +361,7 @@ static void make_plan(map_kernel *map, const compute_kernel_descriptor *descript
     map->output_bytes += (uint64_t)elements * map->bytes[map->inputs + k];
   const double cost = choose_tiles(map);
   cut(map, elements, cost);
+  find_single(map);
 }
 
 static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {

@@ -5,11 +5,10 @@
  * Additions keep the order of the program, (x + a) + (b + c), in which terms may be missing and
  * the two of a sum may change places: results have the bits that the interpreter gives them. */
 #include <math.h>
+#include <string.h>
 
 #include "program/finish.h"
 #include "program/lines.h"
-
-enum { MOST_VALUES = 16 };
 
 /* What an instruction comes to: a constant, or a limited sum of inputs. */
 typedef struct term {
@@ -87,18 +86,11 @@ static term read_instruction(const compute_instruction *i, const term *values) {
   }
 }
 
-void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
-                     const compute_dtype *inputs, uint32_t output_count,
-                     const compute_dtype *outputs, cpu_finish *finish) {
-  term values[MOST_VALUES];
+/* The loop that makes a value: loops is NULL if there is none. */
+static void make_finish(const cpu_isa *isa, const term *result, const compute_dtype *inputs,
+                        cpu_finish *finish) {
   *finish = (cpu_finish){.loops = NULL};
-  if (program->count < 2 || program->count > MOST_VALUES || output_count != 1 ||
-      outputs[0] != COMPUTE_F32)
-    return;
-  for (uint32_t i = 0; i < program->count; i++)
-    values[i] = read_instruction(&program->instructions[i], values);
-  const term *result = &values[program->outputs[0]];
-  if (!result->known || result->constant) return;
+  if (!result->known || result->constant || inputs[0] != COMPUTE_F32) return;
   int16_t input[4] = {result->input[0][0], result->input[0][1], result->input[1][0],
                       result->input[1][1]};
   /* Input 0 becomes the first; the sum that it is in, too. */
@@ -117,10 +109,77 @@ void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
     if (again || (finish->input[i] > 0 && inputs[finish->input[i]] != COMPUTE_F32))
       finish->loops = NULL;
   }
-  if (inputs[0] != COMPUTE_F32) finish->loops = NULL;
   finish->zero = result->unsigned_zero ? 0.0f : -0.0f;
   finish->low = result->low_set ? result->low : -INFINITY;
   finish->high = result->high_set ? result->high : INFINITY;
+}
+
+/* What the program's instructions come to; false if it is not for such loops. */
+static bool read_program(const compute_program *program, uint32_t output_count,
+                         const compute_dtype *outputs, term *values) {
+  if (program->count < 2 || program->count > CPU_FINISH_MOST || output_count != 1 ||
+      outputs[0] != COMPUTE_F32)
+    return false;
+  for (uint32_t i = 0; i < program->count; i++)
+    values[i] = read_instruction(&program->instructions[i], values);
+  return true;
+}
+
+void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
+                     const compute_dtype *inputs, uint32_t output_count,
+                     const compute_dtype *outputs, cpu_finish *finish) {
+  term values[CPU_FINISH_MOST];
+  *finish = (cpu_finish){.loops = NULL};
+  if (read_program(program, output_count, outputs, values))
+    make_finish(isa, &values[program->outputs[0]], inputs, finish);
+}
+
+/* ---- What follows a loop --------------------------------------------------------------------- */
+
+/* Instruction `at` of `rest`, whose operands are to be found there, or false. */
+static bool move_instruction(const compute_instruction *from, const int32_t *moved,
+                             compute_instruction *to) {
+  uint16_t *const operand[] = {&to->a, &to->b, &to->c};
+  const int count = cpu_operand_count(from->code);
+  if (from->code == COMPUTE_I_LOAD || from->code == COMPUTE_I_COORDINATE ||
+      from->code == COMPUTE_I_POSITION || from->code == COMPUTE_I_RANDOM)
+    return false;
+  *to = *from;
+  for (int i = 0; i < count; i++) {
+    if (moved[*operand[i]] < 0) return false;
+    *operand[i] = (uint16_t)moved[*operand[i]];
+  }
+  return true;
+}
+
+/* The program after value `cut`, which becomes its input 0; false if it reads anything else. */
+static bool read_rest(const compute_program *program, uint32_t cut, cpu_finish_rest *rest) {
+  int32_t moved[CPU_FINISH_MOST];
+  rest->count = 1;
+  rest->instructions[0] = (compute_instruction){.code = COMPUTE_I_LOAD, .type = COMPUTE_F32};
+  for (uint32_t i = 0; i < program->count; i++) {
+    moved[i] = i == cut ? 0 : -1;
+    if (i != cut &&
+        move_instruction(&program->instructions[i], moved, &rest->instructions[rest->count]))
+      moved[i] = (int32_t)rest->count++;
+  }
+  const int32_t output = moved[program->outputs[0]];
+  rest->output = (uint16_t)output;
+  return output > 0;
+}
+
+void cpu_finish_divide(const cpu_isa *isa, const compute_program *program,
+                       const compute_dtype *inputs, uint32_t output_count,
+                       const compute_dtype *outputs, cpu_finish *first, cpu_finish_rest *rest) {
+  term values[CPU_FINISH_MOST];
+  *first = (cpu_finish){.loops = NULL};
+  if (!read_program(program, output_count, outputs, values)) return;
+  for (uint32_t cut = program->count; cut-- > 0;) {
+    if (program->instructions[cut].code == COMPUTE_I_LOAD) continue;
+    make_finish(isa, &values[cut], inputs, first);
+    if (first->loops && read_rest(program, cut, rest)) return;
+  }
+  first->loops = NULL;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -165,4 +224,40 @@ bool cpu_finish_run(const cpu_finish *finish, const cpu_box *box, int32_t along)
   do run_lines(finish, &lines);
   while (cpu_lines_next(&lines));
   return true;
+}
+
+/* Rows of `columns` elements, in place. */
+static void run_rows(const cpu_program *rest, float *y, int64_t row, int64_t rows,
+                     int64_t columns) {
+  cpu_box box = {.program = rest,
+                 .rank = 2,
+                 .count = {rows, columns},
+                 .dimension = {0, 1},
+                 .input = {(const unsigned char *)y},
+                 .input_step = {{row, 1}},
+                 .output = {(unsigned char *)y},
+                 .output_step = {{row, 1}}};
+  cpu_box_merge(&box);
+  cpu_box_run(&box, box.rank - 1);
+}
+
+/* Short rows that do not follow each other are put together first: each of a program's steps takes
+ * as long to begin as some ten elements. */
+void cpu_finish_run_rest(const cpu_program *program, float *y, int64_t row, int64_t rows,
+                         int64_t columns) {
+  enum { ROOM = 1024, SHORT = ROOM / 2 };
+  _Alignas(64) float together[ROOM];
+  if (row == columns || columns > SHORT || rows < 2) {
+    run_rows(program->rest, y, row, rows, columns);
+    return;
+  }
+  const int64_t most = ROOM / columns;
+  const size_t bytes = (size_t)columns * sizeof *y;
+  for (int64_t first = 0; first < rows; first += most) {
+    const int64_t count = cpu_min(most, rows - first);
+    float *from = y + first * row;
+    for (int64_t i = 0; i < count; i++) memcpy(together + i * columns, from + i * row, bytes);
+    run_rows(program->rest, together, columns, count, columns);
+    for (int64_t i = 0; i < count; i++) memcpy(from + i * row, together + i * columns, bytes);
+  }
 }

@@ -72,7 +72,7 @@ static const struct {
 #include "compute/instructions.def"
 };
 
-static int operand_count(uint8_t code) {
+int cpu_operand_count(uint8_t code) {
   return code < COMPUTE_I_END ? instructions[code].operands : 0;
 }
 
@@ -83,7 +83,7 @@ static void mark_needed(preparation *p) {
     if (!p->needed[i]) continue;
     const compute_instruction *instruction = &program->instructions[i];
     const uint16_t operand[3] = {instruction->a, instruction->b, instruction->c};
-    for (int o = 0; o < operand_count(instruction->code); o++) p->needed[operand[o]] = true;
+    for (int o = 0; o < cpu_operand_count(instruction->code); o++) p->needed[operand[o]] = true;
   }
 }
 
@@ -123,7 +123,7 @@ static compute_status set_compute(preparation *p, cpu_step *step,
   static const uint8_t kind[] = {0, CPU_STEP_UNARY, CPU_STEP_BINARY, CPU_STEP_SELECT};
   const cpu_tile_table *table = p->result->table;
   const cpu_type type = loop_type(p, instruction);
-  step->kind = kind[operand_count(instruction->code)];
+  step->kind = kind[cpu_operand_count(instruction->code)];
   step->operand[0] = instruction->a;
   step->operand[1] = instruction->b;
   step->operand[2] = instruction->c;
@@ -331,6 +331,21 @@ static compute_status prepare(preparation *p) {
   return COMPUTE_OK;
 }
 
+/* The loops that run the program, or begin it. */
+static compute_status find_loops(cpu_device *device, const compute_program *program,
+                                 const compute_dtype *inputs, uint32_t output_count,
+                                 const compute_dtype *outputs, cpu_program *prepared) {
+  static const compute_dtype f32 = COMPUTE_F32;
+  cpu_finish_rest rest;
+  cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
+  cpu_requantize_read(device->isa, program, inputs, output_count, outputs, &prepared->requantize);
+  if (prepared->finish.loops) return COMPUTE_OK;
+  cpu_finish_divide(device->isa, program, inputs, output_count, outputs, &prepared->first, &rest);
+  if (!prepared->first.loops) return COMPUTE_OK;
+  const compute_program after = {rest.count, 1, rest.instructions, &rest.output};
+  return cpu_program_prepare(device, &after, 1, &f32, 1, &f32, &prepared->rest);
+}
+
 compute_status cpu_program_prepare(cpu_device *device, const compute_program *program,
                                    uint32_t input_count, const compute_dtype *inputs,
                                    uint32_t output_count, const compute_dtype *outputs,
@@ -365,8 +380,7 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
                      .outputs = outputs,
                      .result = prepared};
   status = prepare(p);
-  cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
-  cpu_requantize_read(device->isa, program, inputs, output_count, outputs, &prepared->requantize);
+  if (!status) status = find_loops(device, program, inputs, output_count, outputs, prepared);
 done:
   cpu_release(device, p);
   if (status)
@@ -377,7 +391,11 @@ done:
 }
 
 void cpu_program_release(cpu_device *device, cpu_program *program) {
-  cpu_release(device, program);
+  while (program) {
+    cpu_program *rest = program->rest;
+    cpu_release(device, program);
+    program = rest;
+  }
 }
 
 uint32_t cpu_program_cost(const cpu_program *program) {

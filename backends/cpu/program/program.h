@@ -93,6 +93,9 @@ void cpu_box_merge(cpu_box *box);
  * best. */
 void cpu_box_run(const cpu_box *box, int32_t along);
 
+/* How many of an instruction's operands count. */
+int cpu_operand_count(uint8_t code);
+
 /* ---- Internals of a prepared program --------------------------------------------------------- */
 
 /* A prepared program: steps over values, each value with a location. */
@@ -157,6 +160,8 @@ struct cpu_program {
   const cpu_tile_table *table;
   cpu_finish finish;
   cpu_requantize requantize;
+  cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
+  cpu_program *rest; /* or NULL */
   uint32_t input_count, output_count, step_count;
   int64_t chunk; /* elements that the registers have room for */
   int64_t tile_elements;

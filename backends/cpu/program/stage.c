@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Prologues and epilogues: from points of two nests, or boxes of finished values, to lines of the
  * interpreter. */
+#include <string.h>
+
 #include "program/finish.h"
 #include "program/requantize.h"
 #include "program.h"
@@ -164,11 +166,28 @@ static void place_tile(const cpu_box *box, const int64_t *index, cpu_tile *tile)
         box->coordinate[box->dimension[d]] + index[d] * box->pace[d];
 }
 
+/* What follows a loop, over its results where they are. */
+static void run_rest(const cpu_box *box, int32_t along) {
+  cpu_box rest = *box;
+  rest.program = box->program->rest;
+  rest.input[0] = box->output[0];
+  memcpy(rest.input_step[0], box->output_step[0], sizeof rest.input_step[0]);
+  if (along == rest.rank - 1) {
+    cpu_box_merge(&rest);
+    along = rest.rank - 1;
+  }
+  cpu_box_run(&rest, along);
+}
+
 void cpu_box_run(const cpu_box *box, int32_t along) {
   const cpu_program *program = box->program;
   if (cpu_finish_run(&program->finish, box, along) ||
       cpu_requantize_run(&program->requantize, box, along))
     return;
+  if (program->rest && cpu_finish_run(&program->first, box, along)) {
+    run_rest(box, along);
+    return;
+  }
   cpu_scratch scratch;
   cpu_tile tile;
   int64_t index[CPU_BOX_RANK] = {0};

@@ -26,11 +26,12 @@
 #include "core/nest.h"
 
 enum {
-  TILE = 1024,    /* results between the row operation and the epilogue */
-  SHORT_ROW = 32, /* rows below this length are handled in wide groups */
-  NARROWEST = 16, /* rows of a wide group, if there are as many: a cache line */
+  LONG_ROW = 1024, /* shorter rows are not worth stores past the caches: these go row by row */
+  TILE = 1024,     /* results between the row operation and the epilogue */
+  SHORT_ROW = 32,  /* rows below this length are handled in wide groups */
+  NARROWEST = 16,  /* rows of a wide group, if there are as many: a cache line */
   WIDEST = 512,
-  GROUP = 1 << 12, /* elements of a single group: more rows would not amortise its cost further */
+  GROUP = 1 << 10, /* elements of a single group: more rows would not amortise its cost further */
   SHORTEST_BLOCK = 8192, /* elements that are worth a separate task */
   WORK = 1 << 14,        /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4
@@ -585,7 +586,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (!cpu_nest_count(&kernel->rows, kernel->rows.rank, &kernel->row_count))
     return cpu_fail_overflow(head);
   if (kernel->row_count > 0 && kernel->length > 0) {
-    kernel->stream = output_exceeds_cache(kernel);
+    kernel->stream = kernel->length >= LONG_ROW && output_exceeds_cache(kernel);
     choose_direction(kernel);
     choose_extents(kernel);
     choose_tasks(kernel);

@@ -13,8 +13,11 @@
 #include "plan/fuse/fuse.h"
 #include "type/shape.h"
 
-/* Fewer channels do not fill a vector. */
-enum { LEAST_CHANNELS = 8 };
+enum {
+  LEAST_CHANNELS = 8,  /* fewer do not fill a vector */
+  SMALL_PLANE = 256,   /* elements, which fill vectors of planes poorly */
+  LEAST_PRODUCTS = 512 /* for each result, that outweigh copying it */
+};
 
 typedef struct chooser {
   const ir *r;
@@ -71,13 +74,23 @@ static bool reads_channels_last(const chooser *c, uint32_t node) {
   return c->wanted[c->f->layouts[node].base] || lies_channels_last(c, node);
 }
 
+/* Whether a convolution of planes is so slow that a copy of its result pays: small planes, or
+ * strides, and many products. */
+static bool outweighs_copy(const compute_conv_attributes *a) {
+  const bool strided = a->stride[0] > 1 || a->stride[1] > 1;
+  const int64_t window = a->filter_size[0] * a->filter_size[1];
+  const int64_t channels = a->data_channels / a->groups;
+  return (strided || a->result_size[0] * a->result_size[1] <= SMALL_PLANE) && window > 1 &&
+         channels >= LEAST_CHANNELS && channels >= LEAST_PRODUCTS / window;
+}
+
 /* Convolutions of one channel for each group, or of enough for vectors. A result that the caller
- * has bound as planes costs a copy, which pays where the data have channels last. */
+ * has bound as planes costs a copy, which pays where the data have channels last, too. */
 static bool conv_wants(const chooser *c, const ir_node *anchor, uint32_t node) {
   const compute_conv_attributes *a = anchor->constant;
   const bool depthwise = a->groups == a->data_channels && a->groups == a->result_channels;
   if (!depthwise && a->result_channels / a->groups < LEAST_CHANNELS) return false;
-  return !c->bound[node] || reads_channels_last(c, anchor->inputs[0]);
+  return !c->bound[node] || reads_channels_last(c, anchor->inputs[0]) || outweighs_copy(a);
 }
 
 /* A reshape that strides cannot express copies its operand, dimension by dimension of that. */

@@ -360,26 +360,26 @@ static void drop_dimension(kernel_draft *d, int32_t batch) {
   k->rank--;
 }
 
-/* Whether the innermost batch dimension only adds rows: B repeats, and everything else continues
- * from row to row.
- */
-static bool batch_is_rows(const kernel_draft *d, int32_t batch) {
+/* Whether the innermost batch dimension only adds rows: B, inputs 1 … own − 1, repeats, and
+ * everything else continues from row to row. */
+static bool batch_is_rows(const kernel_draft *d, uint32_t own, int32_t batch) {
   const compute_kernel_descriptor *k = &d->descriptor;
   int64_t rows = k->size[batch + 1];
-  if (d->inputs[1].stride[batch] != 0) return false;
   for (uint32_t i = 0; i < k->input_count; i++)
-    if (i != 1 && !rows_continue(&d->inputs[i], batch, rows)) return false;
+    if (i >= 1 && i < own ? d->inputs[i].stride[batch] != 0
+                          : !rows_continue(&d->inputs[i], batch, rows))
+      return false;
   for (uint32_t i = 0; i < k->output_count; i++)
     if (!rows_continue(&d->outputs[i], batch, rows)) return false;
   return true;
 }
 
 /* Batch dimensions of size 1 disappear, and those that only add rows become rows. */
-static void merge_batches(kernel_draft *d) {
+static void merge_batches(kernel_draft *d, uint32_t own) {
   compute_kernel_descriptor *k = &d->descriptor;
   for (int32_t batch = k->rank - 3; batch >= 0; batch--)
     if (k->size[batch] == 1) drop_dimension(d, batch);
-  while (k->rank > 2 && batch_is_rows(d, k->rank - 3)) {
+  while (k->rank > 2 && batch_is_rows(d, own, k->rank - 3)) {
     k->size[k->rank - 2] *= k->size[k->rank - 3];
     drop_dimension(d, k->rank - 3);
   }
@@ -397,11 +397,57 @@ static void draft_gemm(const lowering *l, const cluster *c, kernel_draft *d) {
   add_matrix(l, d, anchor->inputs[0], map.rank);
   add_matrix(l, d, anchor->inputs[1], map.rank);
   draft_body(l, c, d, 2, 1, &map);
-  merge_batches(d);
+  merge_batches(d, 2);
 }
 
 const plan_rule rule_gemm = {
     .draft = draft_gemm, .is_anchor = true, .assigns = true, .in_place = true};
+
+static void draft_quantized_gemm(const lowering *l, const cluster *c, kernel_draft *d) {
+  const ir_node *anchor = &l->r->nodes[c->anchor];
+  const dimension_map map = draft_identity(anchor->shape.rank);
+  draft_begin(d, COMPUTE_KERNEL_QUANTIZED_GEMM, anchor->shape, &map);
+  d->descriptor.accumulate = dtype_compute_type(l->r->nodes[anchor->inputs[0]].dtype);
+  memcpy(draft_attributes(d, sizeof(compute_quantized_gemm_attributes)), anchor->constant,
+         sizeof(compute_quantized_gemm_attributes));
+  for (uint32_t i = 0; i < anchor->input_count; i++) add_matrix(l, d, anchor->inputs[i], map.rank);
+  draft_body(l, c, d, anchor->input_count, 1, &map);
+  merge_batches(d, anchor->input_count);
+}
+
+/* With dense operands: the device does not support these only if it is without such kernels. */
+static bool has_quantized_kernel(const compute_device *device, const compute_graph *graph,
+                                 const graph_node *node) {
+  const compute_quantized_gemm_attributes *a = node->constant;
+  const int32_t rank = node->shape.rank;
+  compute_operand in[4] = {0}, out = {.dtype = node->dtype};
+  compute_kernel_descriptor d = {.struct_size = sizeof d,
+                                 .kind = COMPUTE_KERNEL_QUANTIZED_GEMM,
+                                 .rank = rank,
+                                 .input_count = node->input_count - 1,
+                                 .output_count = 1,
+                                 .inputs = in,
+                                 .outputs = &out,
+                                 .accumulate = dtype_compute_type(node->dtype),
+                                 .attributes = a,
+                                 .attribute_bytes = sizeof *a};
+  char reason[256];
+  memcpy(d.size, node->shape.size, sizeof(int64_t) * (size_t)rank);
+  shape_dense_strides(node->shape, out.stride);
+  for (uint32_t i = 0; i < d.input_count; i++) {
+    const graph_node *x = &graph->nodes[node->inputs[i]];
+    int64_t strides[COMPUTE_MAX_RANK] = {0};
+    shape_dense_strides(x->shape, strides);
+    in[i].dtype = x->dtype;
+    memcpy(&in[i].stride[rank - x->shape.rank], strides, sizeof *strides * (size_t)x->shape.rank);
+  }
+  return kernel_is_supported(device, &d, reason, sizeof reason);
+}
+
+const plan_rule rule_quantized_gemm = {.draft = draft_quantized_gemm,
+                                       .is_anchor = true,
+                                       .assigns = true,
+                                       .has_kernel = has_quantized_kernel};
 
 /* ---- Convolution and pooling ----------------------------------------------------------------- */
 

@@ -92,14 +92,25 @@ ALWAYS_INLINE pack pack_add(pack a, pack b) {
   return (pack)((arithmetic_pack)a + (arithmetic_pack)b);
 }
 
+/* A pack in parts of 16 bytes: folding whole parts first takes a few instructions, where folding
+ * elements takes some for each. */
+enum { pack_parts = VECTOR_BYTES / 16, part_lanes = 16 / (int)sizeof(ELEMENT) };
+typedef ELEMENT pack_part __attribute__((vector_size(16)));
+typedef ARITHMETIC arithmetic_part __attribute__((vector_size(16)));
+
 /* The sum of all elements, in a tree. */
 ALWAYS_INLINE ELEMENT pack_sum(pack p) {
-  ELEMENT part[pack_lanes];
+  pack_part part[pack_parts];
   __builtin_memcpy(part, &p, sizeof p);
-  for (int half = pack_lanes / 2; half > 0; half /= 2)
+  for (int half = pack_parts / 2; half > 0; half /= 2)
     for (int j = 0; j < half; j++)
-      part[j] = (ELEMENT)((ARITHMETIC)part[j] + (ARITHMETIC)part[j + half]);
-  return part[0];
+      part[j] = (pack_part)((arithmetic_part)part[j] + (arithmetic_part)part[j + half]);
+  ELEMENT lane[part_lanes];
+  for (int j = 0; j < part_lanes; j++) lane[j] = part[0][j];
+  for (int half = part_lanes / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++)
+      lane[j] = (ELEMENT)((ARITHMETIC)lane[j] + (ARITHMETIC)lane[j + half]);
+  return lane[0];
 }
 
 #endif

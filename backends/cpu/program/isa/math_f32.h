@@ -130,10 +130,12 @@ CPU_INLINE float gelu_tanh_wide_f32(float x) {
   double wide = (double)(x > 10.9f ? 10.9f : x < -10.9f ? -10.9f : x);
   const double v = wide * (-1.5957691216057308 - 0.07135481627260025 * (wide * wide));
   const double magnitude = math_fabs_f64(v);
-  const double n = (magnitude * -0x1.71547652b82fep+0 + MATH_SHIFT_F64) - MATH_SHIFT_F64;
+  const double shifted = magnitude * -0x1.71547652b82fep+0 + MATH_SHIFT_F64;
+  const double n = shifted - MATH_SHIFT_F64;
   const float r = (float)(-magnitude - n * 0x1.62e42fefa39efp-1);
   /* exp(−|v|) times 2^64, as in silu_f32. */
-  const float scaled = (1 + expm1_small_f32(r)) * as_f32((uint32_t)((int32_t)n + 191) << 23);
+  const uint32_t exponent = (uint32_t)math_bits_f64(shifted) + 191; /* the low bits have n */
+  const float scaled = (1 + expm1_small_f32(r)) * as_f32(exponent << 23);
   const float limited = x < -10.9f ? -10.9f : x;
   const float quotient = (x < 0 ? limited * scaled : x) / (1 + scaled * 0x1p-64f);
   const float result = quotient * (x < 0 ? 0x1p-64f : 1);

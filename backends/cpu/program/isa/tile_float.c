@@ -102,7 +102,8 @@ UNARY_LOOP(silu, double, double, silu_f64(x))
 #else                              /* F32 */
 
 /* Several functions have a short form for ordinary arguments. A tile is scanned first, at the cost
- * of one maximum per element, and uses the short form if that is valid for all of it. */
+ * of one maximum per element, and uses the short form if that is valid for all of it. Otherwise it
+ * is chosen for each element: a result does not depend on its neighbours. */
 
 /* The key of the scan: an unsigned number that is large for arguments that the short form does not
  * support. NaN is always large. */
@@ -128,13 +129,13 @@ CPU_INLINE uint32_t key_positive(float x) {
 LARGEST_KEY(largest_magnitude, key_magnitude)
 LARGEST_KEY(largest_positive, key_positive)
 
-#define RANGED_LOOP(name, whole, core, largest, limit)                                             \
+#define RANGED_LOOP(name, whole, core, range, limit)                                               \
   static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
                           const void *c, cpu_immediate immediate) {                                \
     const float *as = a;                                                                           \
     float *r = result;                                                                             \
     (void)b, (void)c, (void)immediate;                                                             \
-    if (largest(count, as) <= limit) {                                                             \
+    if (largest_##range(count, as) <= limit) {                                                     \
       CPU_INDEPENDENT                                                                              \
       for (int64_t i = 0; i < count; i++) {                                                        \
         const float x = as[i];                                                                     \
@@ -144,21 +145,21 @@ LARGEST_KEY(largest_positive, key_positive)
       CPU_INDEPENDENT                                                                              \
       for (int64_t i = 0; i < count; i++) {                                                        \
         const float x = as[i];                                                                     \
-        r[i] = whole;                                                                              \
+        r[i] = key_##range(x) <= limit ? core : whole;                                             \
       }                                                                                            \
     }                                                                                              \
   }
 
-RANGED_LOOP(exp, exp_f32(x), exp_core_f32(x), largest_magnitude, LIMIT_EXP)
-RANGED_LOOP(log, log_f32(x), log_core_f32(x), largest_positive, LIMIT_POSITIVE)
-RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), largest_magnitude, LIMIT_TRIG)
-RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), largest_magnitude, LIMIT_EXP)
-RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), largest_magnitude, LIMIT_EXP)
+RANGED_LOOP(exp, exp_f32(x), exp_core_f32(x), magnitude, LIMIT_EXP)
+RANGED_LOOP(log, log_f32(x), log_core_f32(x), positive, LIMIT_POSITIVE)
+RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), magnitude, LIMIT_TRIG)
+RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), magnitude, LIMIT_EXP)
+RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), magnitude, LIMIT_EXP)
 
 /* Angles that the vector code cannot reduce are rare: a tile that has one uses the C library, which
  * reduces with as many digits of 2/π as necessary. */
-RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), largest_magnitude, LIMIT_TRIG)
-RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), largest_magnitude, LIMIT_TRIG)
+RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), magnitude, LIMIT_TRIG)
+RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), magnitude, LIMIT_TRIG)
 
 /* erf and gelu take several passes over parts of the tile. A single pass would need more constants
  * than AVX2 has registers, and longer dependency chains than the processor can overlap. */

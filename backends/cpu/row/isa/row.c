@@ -47,10 +47,24 @@ ALWAYS_INLINE pack pack_higher(pack a, pack b) {
   return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));
 }
 
+ALWAYS_INLINE ELEMENT pack_highest(pack p) {
+  typedef MASK part_mask __attribute__((vector_size(16)));
+  pack_part part[pack_parts];
+  __builtin_memcpy(part, &p, sizeof p);
+  for (int half = pack_parts / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++) {
+      const part_mask take = (part_mask)(part[j + half] > part[j]);
+      part[j] = (pack_part)(((part_mask)part[j + half] & take) | ((part_mask)part[j] & ~take));
+    }
+  ELEMENT highest = part[0][0];
+  for (int j = 1; j < part_lanes; j++) highest = higher(highest, part[0][j]);
+  return highest;
+}
+
 /* ---- Along each row ------------------------------------------------------------------------ */
 
 ALWAYS_INLINE ELEMENT maximum_line(const ELEMENT *x, int64_t length) {
-  ELEMENT highest = -INFINITY, part[pack_lanes];
+  ELEMENT highest = -INFINITY;
   pack lane[4];
   int64_t i = 0;
   for (int k = 0; k < 4; k++) lane[k] = pack_all(-INFINITY);
@@ -60,10 +74,7 @@ ALWAYS_INLINE ELEMENT maximum_line(const ELEMENT *x, int64_t length) {
     lane[0] = pack_higher(lane[0], pack_load(x + i));
   for (; i < length; i++) highest = higher(highest, x[i]);
   lane[0] = pack_higher(pack_higher(lane[0], lane[1]), pack_higher(lane[2], lane[3]));
-  __builtin_memcpy(part, &lane[0], sizeof part);
-  for (int half = pack_lanes / 2; half > 0; half /= 2)
-    for (int j = 0; j < half; j++) part[j] = higher(part[j], part[j + half]);
-  return higher(highest, part[0]);
+  return higher(highest, pack_highest(lane[0]));
 }
 
 static void single_maximum(const cpu_row_panel *panel, double *peak) {
