@@ -104,7 +104,7 @@ foreach(name cast convolution elementwise typed_graphs sources eager)
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()
 # Each program costs a run of the C compiler: another share of the samples than PoCL's.
-foreach(name gradients indexed matmul recurrent reduction row structural)
+foreach(name gradients indexed matmul quantized recurrent reduction row structural)
   compute_add_variant(operations_${name} cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
   compute_record_errors(operations_${name}_cuda operations_${name})
 endforeach()

@@ -61,7 +61,7 @@ foreach(name cast convolution random_graphs typed_graphs sources)
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()
 # A gradient's kernels are those of the operations that it consists of.
-foreach(name gradients indexed matmul network recurrent reduction row structural)
+foreach(name gradients indexed matmul network quantized recurrent reduction row structural)
   compute_add_variant(operations_${name} opencl "${on_device_sampled}")
   compute_record_errors(operations_${name}_opencl operations_${name})
 endforeach()

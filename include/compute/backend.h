@@ -86,7 +86,8 @@ typedef struct compute_program {
   KIND(SPOTS, 13, spots)                                                                           \
   KIND(SORT, 14, sort)                                                                             \
   KIND(CALL, 15, call)                                                                             \
-  KIND(RECURRENT, 16, recurrent)
+  KIND(RECURRENT, 16, recurrent)                                                                   \
+  KIND(QUANTIZED_GEMM, 17, quantized_gemm)
 
 typedef enum compute_kernel_kind {
 #define COMPUTE_KERNEL_KIND(code, number, name) COMPUTE_KERNEL_##code = number,
@@ -287,6 +288,15 @@ typedef struct compute_recurrent_attributes {
   double clip;      /**< 0: none */
 } compute_recurrent_attributes;
 
+/** A right factor of small integers. Number p of a column is q, bits (p · bits) % 8 and up of byte
+ * p · bits / 8, and stands for (q − zero) · scale. */
+typedef struct compute_quantized_gemm_attributes {
+  int64_t k;     /**< ≥ 0 */
+  int64_t block; /**< numbers along k that share a scale; ≥ 1; block · bits is a multiple of 8 */
+  int32_t bits;  /**< 2, 4 or 8 */
+  bool zeros;    /**< there is an inputs[3]; otherwise each zero is 2^(bits − 1) */
+} compute_quantized_gemm_attributes;
+
 /** A function of the calling program, which only the CPU can call. */
 typedef struct compute_call_attributes {
   /** Makes the call with the addresses of the inputs, then the outputs, and returns when it is
@@ -401,6 +411,11 @@ typedef struct compute_call_attributes {
  *         step. A sequence takes part in steps below its length; in others its h and c stay as
  *         they are, and the row is 0. One output. No programs.
  *
+ * QUANTIZED_GEMM As GEMM, in floats. inputs[0] is A as there. B has no batch dimensions, and three
+ *         inputs whose last two stride entries are over (n, byte), (n, block) and (n, block):
+ *         inputs[1] the numbers, U8; inputs[2] their scales, floats; inputs[3], with `zeros`, their
+ *         zero points, floats or U8. `epilogue` has the inputs after these as its further inputs.
+ *
  * CALL    The attributes say what to call, and the number of elements of each operand, all of them
  *         dense. The space has one dimension, with the size of the largest output; the strides are
  *         ignored. Only a device that computes in host memory can run it. No programs.
@@ -504,6 +519,11 @@ static inline int64_t compute_recurrent_gates(compute_recurrent_cell cell) {
 }
 static inline int64_t compute_recurrent_states(compute_recurrent_cell cell) {
   return cell == COMPUTE_RECURRENT_LSTM ? 2 : 1;
+}
+
+static inline const compute_quantized_gemm_attributes *
+compute_quantized_gemm_of(const compute_kernel_descriptor *descriptor) {
+  return (const compute_quantized_gemm_attributes *)descriptor->attributes;
 }
 
 static inline const compute_call_attributes *

@@ -266,6 +266,37 @@ COMPUTE_API compute_node compute_lstm(compute_graph *graph, compute_node x, comp
                                       compute_node r, const compute_recurrent_options *options,
                                       compute_recurrent_state *last);
 
+/* ---- Quantized weights ---------------------------------------------------------------------- */
+
+/** How a matrix of small integers is packed. */
+typedef struct compute_quantized_options {
+  int32_t bits;         /**< 2, 4 or 8 */
+  int64_t block;        /**< numbers that share a scale; ≥ 1; block · bits is a multiple of 8 */
+  uint64_t reserved[4]; /**< must be zero */
+} compute_quantized_options;
+
+/** A matrix [n, k] of small integers with a scale for each block of a row, in scale's dtype. Each
+ * row has ceil(k / block) blocks, whole ones: `packed` is u8 [n, blocks · block · bits / 8], the
+ * first number in the lowest bits of a byte. `scale` [n, blocks], of floats; `zero` likewise or in
+ * u8, or {0}: 2^(bits − 1). A number q stands for (q − zero) · scale, computed in f32 (f64 for
+ * scales of f64). This is how ONNX Runtime's MatMulNBits lays out its weights, with blocks of zero
+ * points unpacked. */
+COMPUTE_API compute_node compute_dequantize(compute_graph *graph, compute_node packed,
+                                            compute_node scale, compute_node zero, int64_t k,
+                                            const compute_quantized_options *options);
+
+/** a [..., m, k] times that matrix transposed → [..., m, n] in a's dtype, f64, f32, f16 or bf16; a
+ * vector a counts as a row, as in compute_matmul. Sums and weights are f32 (f64 where a is). On the
+ * CPU weights stay packed in memory and are expanded in registers or caches; elsewhere they are
+ * expanded at each run. Gradients exist for a, scale and zero.
+ *
+ * Both: COMPUTE_ERROR_INVALID_ARGUMENT for other numbers of bits, or blocks that are not whole
+ * bytes; COMPUTE_ERROR_SHAPE and COMPUTE_ERROR_DTYPE for operands that do not fit. */
+COMPUTE_API compute_node compute_quantized_matmul(compute_graph *graph, compute_node a,
+                                                  compute_node packed, compute_node scale,
+                                                  compute_node zero,
+                                                  const compute_quantized_options *options);
+
 /* ---- Losses: the mean over all elements (or samples), a scalar ------------------------------ */
 
 /** −log softmax(logits)[label] with the largest 1 − smoothing + smoothing / classes and the others

@@ -16,6 +16,7 @@ static const emit_kind *const kinds[] = {
 
 /* Devices that compile find spots by a graph of other operations. */
 const emit_kind emit_spots = {.name = "SPOTS"};
+const emit_kind emit_quantized_gemm = {.name = "QUANTIZED_GEMM"};
 
 /* They cannot call the program either. */
 const emit_kind emit_call = {.name = "CALL"};

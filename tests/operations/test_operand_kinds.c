@@ -18,6 +18,9 @@
 #define BYTES(...)                                                                                 \
   { COMPUTE_I8, SHAPE(__VA_ARGS__), FILL_RANGE, -128, 127, LAYOUT_DENSE }
 
+#define NIBBLES(...)                                                                               \
+  { COMPUTE_U8, SHAPE(__VA_ARGS__), FILL_RANGE, 0, 255, LAYOUT_DENSE }
+
 enum { MOST_SAMPLES = 4 };
 
 typedef struct kind_case {
@@ -103,6 +106,9 @@ BUILD(biased_attention,
       compute_scaled_attention(g, x[0], x[1], x[2], &(compute_attention_options){.bias = x[3]}))
 BUILD(recurrent,
       compute_gru(g, x[0], x[1], x[2], &(compute_recurrent_options){.initial_h = x[3]}, NULL))
+BUILD(quantized_matmul,
+      compute_quantized_matmul(g, x[0], x[1], x[2], x[3],
+                               &(compute_quantized_options){.bits = 4, .block = 4}))
 BUILD(cross_entropy, compute_cross_entropy(g, x[0], x[1]))
 BUILD(cross_entropy_smoothed, compute_cross_entropy_smoothed(g, x[0], x[1], 0.25))
 BUILD(binary_cross_entropy, compute_binary_cross_entropy(g, x[0], x[1]))
@@ -160,6 +166,7 @@ static const kind_case cases[] = {
     {"scaled_attention", build_attention, {{FLOATS(2, 3, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6)}, {FLOATS(0, 3, 4), FLOATS(0, 5, 4), FLOATS(0, 5, 6)}, {FLOATS(2, 3, 4), FLOATS(2, 0, 4), FLOATS(2, 0, 6)}, {FLOATS(2, 0, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6)}}},
     {"attention with bias", build_biased_attention, {{FLOATS(2, 3, 4), FLOATS(2, 5, 4), FLOATS(2, 5, 6), FLOATS(3, 5)}, {FLOATS(2, 3, 4), FLOATS(2, 0, 4), FLOATS(2, 0, 6), FLOATS(3, 0)}}},
     {"recurrent", build_recurrent, {{FLOATS(3, 2, 4), FLOATS(4, 15), FLOATS(5, 15), FLOATS(2, 5)}, {FLOATS(0, 2, 4), FLOATS(4, 15), FLOATS(5, 15), FLOATS(2, 5)}, {FLOATS(3, 0, 4), FLOATS(4, 15), FLOATS(5, 15), FLOATS(0, 5)}, {FLOATS(3, 2, 4), FLOATS(4, 0), FLOATS(0, 0), FLOATS(2, 0)}}},
+    {"quantized_matmul", build_quantized_matmul, {{FLOATS(2, 10), NIBBLES(5, 6), FLOATS(5, 3), FLOATS(5, 3)}, {FLOATS(2, 0), NIBBLES(5, 0), FLOATS(5, 0), FLOATS(5, 0)}, {FLOATS(0, 10), NIBBLES(0, 6), FLOATS(0, 3), FLOATS(0, 3)}}},
     {"cross entropy", build_cross_entropy, {{FLOATS(4, 3), INDICES(3, 4)}, {FLOATS(0, 3), INDICES(3, 0)}}},
     {"smoothed cross entropy", build_cross_entropy_smoothed, {{FLOATS(4, 3), INDICES(3, 4)}, {FLOATS(0, 3), INDICES(3, 0)}}},
     {"binary cross entropy", build_binary_cross_entropy, {{FLOATS(4, 3), SHARES(4, 3)}, {FLOATS(0, 3), SHARES(0, 3)}}},

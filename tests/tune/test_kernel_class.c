@@ -134,6 +134,12 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
   text = class_of(&d);
   assert_string_equal(text, "recurrent/f32>f32>f32/gru/t7b6h5");
   assert_true(kernel_class_valid(text, strlen(text)));
+  d.kind = COMPUTE_KERNEL_QUANTIZED_GEMM;
+  d.attributes =
+      &(compute_quantized_gemm_attributes){.k = 1000, .block = 32, .bits = 4, .zeros = true};
+  text = class_of(&d);
+  assert_string_equal(text, "quantized_gemm/f32>f32>f32/4x5.zeros/b7m6n5k10");
+  assert_true(kernel_class_valid(text, strlen(text)));
 }
 
 static void several_dtypes_stand_once_each_in_a_fixed_order(void **state) {

@@ -63,14 +63,14 @@ static compute_status prepare_epilogue(cpu_gemm *gemm,
 
 static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *descriptor) {
   const compute_services *services = gemm->head.device->services;
-  const bool blas = gemm->head.device->isa->vector_bytes < 32 ||
-                    services->variable(services->host, "COMPUTE_BLAS");
+  const bool blas = !gemm->filled && (gemm->head.device->isa->vector_bytes < 32 ||
+                                      services->variable(services->host, "COMPUTE_BLAS"));
   return cpu_implementation_choose(blas ? blas_first : own_first, &gemm->head, descriptor);
 }
 
-static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+compute_status gemm_prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
   cpu_gemm *gemm = (cpu_gemm *)head;
-  gemm_problem_read(descriptor, head->device->isa->gemm, &gemm->problem);
+  gemm_problem_read(descriptor, head->device->isa->gemm, !gemm->filled, &gemm->problem);
   const gemm_problem *problem = &gemm->problem;
   const compute_status status = prepare_epilogue(gemm, descriptor);
   if (status) return status;
@@ -91,7 +91,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
 const cpu_kind cpu_gemm_kind = {.name = "gemm",
                                 .refuse = refuse_descriptor,
                                 .bytes = sizeof(cpu_gemm),
-                                .prepare = prepare,
+                                .prepare = gemm_prepare,
                                 .packed_bytes = gemm_packed_bytes,
                                 .pack = gemm_pack,
                                 .clear = clear};
@@ -253,7 +253,7 @@ static bool is_of_bytes(const compute_kernel_descriptor *descriptor) {
 }
 
 void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
-                       gemm_problem *problem) {
+                       bool may_swap, gemm_problem *problem) {
   *problem = (gemm_problem){.accumulate = descriptor->accumulate,
                             .size = cpu_dtype_size(descriptor->accumulate),
                             .type = cpu_gemm_type_of(table, descriptor->accumulate),
@@ -280,7 +280,7 @@ void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_ge
     problem->coordinates |= descriptor->epilogue.instructions[i].code == COMPUTE_I_COORDINATE;
   if (problem->batches == 0 || problem->m == 0 || problem->n == 0) return;
   if (!problem->coordinates) fold_batches(problem);
-  if (should_swap(problem)) gemm_problem_swap(problem);
+  if (may_swap && should_swap(problem)) gemm_problem_swap(problem);
 }
 
 void gemm_problem_matrix(const gemm_problem *problem, void *const *pointers, int64_t batch,

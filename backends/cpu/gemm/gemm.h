@@ -5,6 +5,7 @@
  *                implementation in turn; runs the epilogue over finished blocks of C
  *   gemm_own.c   the own implementation, on the micro-kernels of isa/gemm_tile.c
  *   gemm_blas.c  the implementation that calls OpenBLAS, and opening the library
+ *   quantized.c  weights of a few bits: few rows by themselves, many by the own implementation
  *
  * "Sums" are the products before the epilogue, in the accumulate type. */
 #ifndef CPU_GEMM_GEMM_H
@@ -60,6 +61,13 @@ typedef enum gemm_packing {
   GEMM_PACKED       /* never: the operand is packed memory (cpu_kind.pack), all of its panels */
 } gemm_packing;
 
+/* A B that is computed as it is packed, for one launch: columns column … of its rows p …, `count`
+ * elements of the accumulate type for each column, one column after the other. */
+typedef struct gemm_source {
+  void (*fill)(const struct gemm_source *source, int64_t p, int64_t count, int64_t column,
+               int64_t columns, int32_t worker, void *to);
+} gemm_source;
+
 /* How the own implementation works. C is cut into tiles_m × tiles_n tiles; a unit is a tile of one
  * batch entry, or one of `splits` parts of its k; a task is `chunk` consecutive units. */
 typedef struct gemm_schedule {
@@ -72,6 +80,7 @@ typedef struct gemm_schedule {
   int64_t block_m, block_k;              /* cache blocks of A; block_k is that of B, too */
   int64_t group;                         /* columns between two calls of the epilogue */
   uint64_t a_bytes, b_bytes, sums_bytes; /* scratch memory of one worker */
+  uint64_t fill_bytes;                   /* the last of b_bytes: a panel as a source fills it */
 } gemm_schedule;
 
 typedef struct cpu_gemm {
@@ -83,6 +92,7 @@ typedef struct cpu_gemm {
   bool constant_b;                     /* B has the same elements at every launch … */
   bool packed_b;                       /* … and launches have it packed */
   bool finishes;                       /* own: the micro-kernel computes the epilogue */
+  bool filled;                         /* launches come with a gemm_source; set before prepare */
   uint64_t span[COMPUTE_MAX_OPERANDS]; /* bytes that extra i covers */
   uint64_t output_span;                /* bytes that outputs[0] covers */
   gemm_schedule direct, buffered;      /* own: with the sums in outputs[0], or in scratch memory */
@@ -99,7 +109,7 @@ typedef struct gemm_matrix {
 } gemm_matrix;
 
 void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
-                       gemm_problem *problem);
+                       bool may_swap, gemm_problem *problem);
 /* Exchanges rows and columns. */
 void gemm_problem_swap(gemm_problem *problem);
 void gemm_problem_matrix(const gemm_problem *problem, void *const *pointers, int64_t batch,
@@ -115,6 +125,14 @@ bool gemm_sums_in_place(const cpu_gemm *gemm, void *const *pointers);
 void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
                        int64_t sums_row, int64_t row, int64_t rows, int64_t column,
                        int64_t columns);
+
+/* Completes a kernel for a descriptor of GEMM: that kind's prepare. Where launches come with a
+ * source for B, the descriptor's B says nothing, and rows and columns keep their places. */
+compute_status gemm_prepare(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor);
+
+/* Its launch with a source: pointers[1] is not read. */
+compute_status gemm_run_filled(const cpu_gemm *gemm, void *const *pointers,
+                               const gemm_source *source);
 
 /* Makes the schedule for sums in outputs[0] (`direct`) or in scratch memory. */
 void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule);

@@ -9,12 +9,13 @@
 #include <stdio.h>
 
 #include "gemm.h"
-#include "program/program.h"
+#include "program/finish.h"
 
 typedef struct own_launch {
   const cpu_gemm *gemm;
   const gemm_schedule *schedule;
   void *const *pointers;
+  const gemm_source *source; /* of B; or NULL */
   bool direct;
   unsigned char *scratch; /* of all workers; after it the parts of split sums */
   uint64_t worker_bytes;
@@ -27,6 +28,7 @@ typedef struct own_unit {
   int64_t row, rows, column, columns;
   int64_t k_first, k_count;
   unsigned char *packed_a, *packed_b;
+  int32_t worker;
   unsigned char *sums; /* of the unit's first element */
   int64_t sums_row;
   bool finish;          /* the epilogue follows the last block of k */
@@ -100,9 +102,28 @@ static const unsigned char *b_at(const own_unit *unit, int64_t p, int64_t column
          (p * problem->type->group * b->row + (unit->column + column) * b->column) * b->size;
 }
 
+/* Packs columns of a B that is computed meanwhile, panel by panel. */
+static void fill_b(const own_unit *unit, int64_t p, int64_t count, int64_t column,
+                   int64_t columns) {
+  const gemm_schedule *schedule = unit->launch->schedule;
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const gemm_source *source = unit->launch->source;
+  unsigned char *filled = unit->packed_b + (schedule->b_bytes - schedule->fill_bytes);
+  const cpu_gemm_source panel = {filled, problem->accumulate, 1, count};
+  for (int64_t done = 0; done < columns; done += problem->type->columns) {
+    const int64_t width = cpu_min(problem->type->columns, columns - done);
+    source->fill(source, p, count, unit->column + column + done, width, unit->worker, filled);
+    problem->type->pack_panels(unit->packed_b + done * count * problem->size, count, width, &panel);
+  }
+}
+
 /* Packs columns of B for a block of k. */
 static void pack_b(const own_unit *unit, int64_t p, int64_t count, int64_t column,
                    int64_t columns) {
+  if (unit->launch->source) {
+    fill_b(unit, p, count, column, columns);
+    return;
+  }
   const gemm_problem *problem = &unit->launch->gemm->problem;
   const gemm_operand *b = &problem->b;
   const cpu_gemm_source source = {b_at(unit, p, column), b->dtype, b->row, b->column};
@@ -189,7 +210,8 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
     block.finish = &unit->ends;
     block.row = unit->row + row;
   }
-  const int64_t group = finish && !ends ? schedule->group : unit->columns;
+  const bool epilogue = finish && (!ends || gemm->epilogue->rest);
+  const int64_t group = epilogue ? schedule->group : unit->columns;
   for (int64_t column = 0; column < unit->columns; column += group) {
     const int64_t columns = cpu_min(group, unit->columns - column);
     for (int64_t done = 0; done < columns; done += block.n) {
@@ -200,7 +222,12 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
       else
         multiply_few(unit, p, count, column + done, columns - done, &block);
     }
-    if (finish && !ends)
+    if (epilogue && ends)
+      cpu_finish_run_rest(gemm->epilogue,
+                          unit->ends.y + (unit->row + row) * unit->ends.y_row + unit->column +
+                              column,
+                          unit->ends.y_row, rows, columns);
+    else if (epilogue)
       gemm_epilogue_run(gemm, &unit->matrix, sums + column * problem->size, unit->sums_row,
                         unit->row + row, rows, unit->column + column, columns);
   }
@@ -242,14 +269,14 @@ static void place_sums(own_unit *unit, unsigned char *scratch, int64_t split_ind
  */
 
 static const gemm_operand *addend(const cpu_gemm *gemm, int i) {
-  const int16_t input = gemm->epilogue->finish.input[i];
+  const int16_t input = cpu_finish_of(gemm->epilogue)->input[i];
   return input > 0 ? &gemm->problem.extra[input - 1] : NULL;
 }
 
 /* Whether the epilogue adds and limits only, and its operands' columns lie side by side. */
 static bool can_finish(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
-  if (!problem->type->finishes || gemm->identity || !gemm->epilogue->finish.loops ||
+  if (!problem->type->finishes || gemm->identity || !cpu_finish_of(gemm->epilogue) ||
       problem->output_count != 1 || problem->output[0].column != 1)
     return false;
   for (int i = 0; i < 3; i++) {
@@ -262,9 +289,9 @@ static bool can_finish(const cpu_gemm *gemm) {
 static const float *addend_at(const own_unit *unit, int i, int64_t *row) {
   const gemm_operand *operand = addend(unit->launch->gemm, i);
   *row = operand ? operand->row : 0;
-  return operand
-             ? (const void *)unit->matrix.extra[unit->launch->gemm->epilogue->finish.input[i] - 1]
-             : NULL;
+  return operand ? (const void *)
+                       unit->matrix.extra[cpu_finish_of(unit->launch->gemm->epilogue)->input[i] - 1]
+                 : NULL;
 }
 
 /* For a batch entry; nothing where the sums are finished later. */
@@ -272,7 +299,7 @@ static void place_finish(own_unit *unit) {
   const cpu_gemm *gemm = unit->launch->gemm;
   unit->ends.y = NULL;
   if (!gemm->finishes || unit->launch->schedule->method != GEMM_TILES) return;
-  const cpu_finish *finish = &gemm->epilogue->finish;
+  const cpu_finish *finish = cpu_finish_of(gemm->epilogue);
   unit->ends.a = addend_at(unit, 0, &unit->ends.a_row);
   unit->ends.b = addend_at(unit, 1, &unit->ends.b_row);
   unit->ends.c = addend_at(unit, 2, &unit->ends.c_row);
@@ -284,6 +311,11 @@ static void place_finish(own_unit *unit) {
   unit->ends.y_row = gemm->problem.output[0].row;
 }
 
+/* A part of scratch memory; NULL if there is none. */
+static unsigned char *after(unsigned char *scratch, uint64_t bytes) {
+  return scratch ? scratch + bytes : NULL;
+}
+
 /* Units are numbered by batch entry, tile row, tile column, part of k. */
 static void own_task(void *argument, int64_t task, int32_t worker) {
   const own_launch *launch = argument;
@@ -292,11 +324,11 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
   const int64_t per_batch = schedule->tiles_m * schedule->tiles_n * schedule->splits;
   const int64_t first = task * schedule->chunk;
   const int64_t end = cpu_min(first + schedule->chunk, problem->batches * per_batch);
-  own_unit unit = {.launch = launch};
+  own_unit unit = {.launch = launch, .worker = worker};
   unsigned char *scratch =
       launch->scratch ? launch->scratch + (uint64_t)worker * launch->worker_bytes : NULL;
   unit.packed_a = scratch;
-  unit.packed_b = scratch + schedule->a_bytes;
+  unit.packed_b = after(scratch, schedule->a_bytes);
   for (int64_t index = first; index < end; index++) {
     const int64_t tile = index % per_batch / schedule->splits, split = index % schedule->splits;
     if (index == first || index % per_batch == 0) {
@@ -309,7 +341,7 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
     unit.columns = cpu_min(schedule->tile_n, problem->n - unit.column);
     unit.k_first = problem->k * split / schedule->splits;
     unit.k_count = problem->k * (split + 1) / schedule->splits - unit.k_first;
-    place_sums(&unit, scratch + schedule->a_bytes + schedule->b_bytes, index);
+    place_sums(&unit, after(scratch, schedule->a_bytes + schedule->b_bytes), index);
     do_unit(&unit);
   }
 }
@@ -331,11 +363,11 @@ static void sum_task(void *argument, int64_t task, int32_t worker) {
   if (!direct) gemm_epilogue_run(gemm, &matrix, sums, sums_row, 0, problem->m, 0, problem->n);
 }
 
-static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
-  const cpu_gemm *gemm = (const cpu_gemm *)kernel;
+compute_status gemm_run_filled(const cpu_gemm *gemm, void *const *pointers,
+                               const gemm_source *source) {
   const gemm_problem *problem = &gemm->problem;
-  cpu_device *device = kernel->device;
-  own_launch launch = {.gemm = gemm, .pointers = pointers};
+  cpu_device *device = gemm->head.device;
+  own_launch launch = {.gemm = gemm, .pointers = pointers, .source = source};
   launch.direct = gemm_sums_in_place(gemm, pointers);
   launch.schedule = launch.direct ? &gemm->direct : &gemm->buffered;
   const gemm_schedule *schedule = launch.schedule;
@@ -355,6 +387,10 @@ static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
   if (schedule->splits > 1) cpu_parallel(device, problem->batches, sum_task, &launch);
   cpu_workspace_return(device, launch.scratch);
   return COMPUTE_OK;
+}
+
+static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
+  return gemm_run_filled((const cpu_gemm *)kernel, pointers, NULL);
 }
 
 /* ---- A constant B ---------------------------------------------------------------------------- */
@@ -480,6 +516,7 @@ enum {
   SPLIT_OPERATIONS = 8000, /* … and of the second loop that adds parts */
   RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
   STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
+  FILLED_PANELS = 4,       /* of a tile whose B is computed: the rest of its source stays close */
   SPLIT_LIMIT = 256 << 10  /* bytes of C up to which k may be split */
 };
 
@@ -516,7 +553,7 @@ static int64_t useful_threads(const cpu_gemm *gemm) {
 static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
-  if (problem->m > FEW_ROWS || !problem->type->dot) return false;
+  if (problem->m > FEW_ROWS || !problem->type->dot || gemm->filled) return false;
   const double b_bytes = (double)problem->k * (double)problem->n * b->size;
   if (b->row == 1 && (b->column != 1 || problem->n == 1)) {
     schedule->method = GEMM_DOT;
@@ -544,12 +581,11 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   schedule->method = GEMM_TILES;
   schedule->block_k = most_tile_k(problem);
   const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
-  const bool in_place =
-      is_native(problem, b) && b->column == 1 && (problem->m <= FEW_ROWS || close_b);
+  const bool in_place = !gemm->filled && is_native(problem, b) && b->column == 1 &&
+                        (problem->m <= FEW_ROWS || close_b);
   schedule->pack_b = gemm->packed_b ? GEMM_PACKED : in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
-  const bool near =
-      cpu_min(a->row, a->column) == 1 &&
-      cpu_max(a->row, a->column) * (int64_t)a->size <= NEAR_STRIDE;
+  const bool near = cpu_min(a->row, a->column) == 1 &&
+                    cpu_max(a->row, a->column) * (int64_t)a->size <= NEAR_STRIDE;
   schedule->pack_a = !can_read_a(problem) || (!near && problem->n >= 8 * columns);
 }
 
@@ -566,11 +602,13 @@ static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
       cpu_round_up(cpu_divide_up(schedule->tile_m, blocks), problem->type->rows), schedule->tile_m);
 }
 
-/* What the epilogue's runs cost besides the work on their elements: a wide tile has fewer. */
+/* What the epilogue's runs cost besides the work on their elements: a wide tile has fewer. What the
+ * micro-kernel computes has none. */
 static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
-  if (gemm->identity || gemm->finishes) return 0;
-  const double chunks = (double)cpu_divide_up(tile_n, cpu_program_tile_elements(gemm->epilogue));
-  return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * gemm->epilogue->step_count);
+  const cpu_program *program = gemm->finishes ? gemm->epilogue->rest : gemm->epilogue;
+  if (gemm->identity || !program) return 0;
+  const double chunks = (double)cpu_divide_up(tile_n, cpu_program_tile_elements(program));
+  return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * program->step_count);
 }
 
 /* The model's time of one unit. */
@@ -584,9 +622,10 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
   const double height = m / (double)cpu_divide_up(tile_m, problem->type->rows);
   double cost = m * n * k / columns * (height < 4 ? 4 / height : 1);
   const double copied = columns / 2;
+  const bool as_it_lies =
+      !gemm->filled && is_native(problem, &problem->b) && problem->b.column == 1;
   if (schedule->pack_b != GEMM_PACK_NONE && schedule->pack_b != GEMM_PACKED)
-    cost +=
-        n * k * 4 / copied * (is_native(problem, &problem->b) && problem->b.column == 1 ? 1 : 2);
+    cost += n * k * 4 / copied * (as_it_lies ? 1 : gemm->filled ? 4 : 2);
   if (schedule->pack_a) cost += m * k * 8 / copied;
   /* Operands that do not fit the level-2 cache come from farther away once per unit. */
   const double bytes = (m + n) * k * (double)problem->size;
@@ -610,6 +649,7 @@ static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, 
   int64_t widest = (direct ? cache_share(gemm) : SUMS_LIMIT) / (tile_m * size);
   if (schedule->pack_b != GEMM_PACK_NONE)
     widest = cpu_min(widest, cache_share(gemm) / (schedule->block_k * size));
+  if (gemm->filled) widest = cpu_min(widest, FILLED_PANELS * problem->type->columns);
   return cpu_max(widest / problem->type->columns, 1) * problem->type->columns;
 }
 
@@ -653,7 +693,7 @@ static void choose_splits(const cpu_gemm *gemm, int64_t threads, double cost,
                           gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t splits = cpu_divide_up(threads, problem->batches);
-  if (gemm->packed_b) return; /* of which there are enough panels */
+  if (gemm->packed_b || gemm->filled) return; /* of which there are enough panels */
   if (splits == 1 || problem->k / splits < schedule->block_k) return;
   if (problem->m * problem->n > SPLIT_LIMIT / (int64_t)problem->size) return;
   const bool stream = schedule->method == GEMM_STREAM; /* whole rows of B, one after the other */
@@ -677,6 +717,10 @@ static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *sch
     packed = schedule->pack_b == GEMM_PACK_NONE ? 0 : schedule->piece;
   const int64_t lines = schedule->block_k + problem->type->terms;
   schedule->b_bytes = (uint64_t)cpu_round_up(packed * lines * size, 64);
+  if (gemm->filled) {
+    schedule->fill_bytes = (uint64_t)cpu_round_up(columns * lines * size, 64);
+    schedule->b_bytes += schedule->fill_bytes;
+  }
   schedule->a_bytes =
       schedule->pack_a ? (uint64_t)cpu_round_up(schedule->block_m * lines * size, 64) : 0;
   schedule->sums_bytes =
@@ -690,6 +734,10 @@ static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *sch
 static void choose_moment(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   if (schedule->pack_b != GEMM_PACK_BLOCK || schedule->tile_m > schedule->block_m) return;
+  if (gemm->filled) {
+    schedule->pack_b = GEMM_PACK_PANEL;
+    return;
+  }
   const double bytes = (double)problem->k * (double)problem->n * problem->size;
   const bool words = problem->type->group > 1; /* turned into them in runs, too */
   if (problem->b.column != 1 || (!is_native(problem, &problem->b) && !words))

@@ -35,6 +35,10 @@ void gradient_find_spots(step *s) {
   gradient_give(s, 1, s->upstream);
 }
 
+void gradient_quantized_matmul(step *s) {
+  gradient_give(s, s->node.input_count - 1, s->upstream);
+}
+
 void gradient_reshape(step *s) {
   gradient_give(s, 0, compute_reshape(s->graph, s->upstream, operand_shape(s, 0)));
 }

@@ -194,6 +194,8 @@ EXPORT_RULE(conv_transpose)
 EXPORT_RULE(pool)
 EXPORT_RULE(attention)
 EXPORT_RULE(recurrent)
+/* forms.c */
+EXPORT_RULE(composed)
 #undef EXPORT_RULE
 
 #endif

@@ -87,6 +87,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_embed] = {"Pad", export_embed, EXPORT_ALL & ~EXPORT_SHORTS},
   [OP_matmul] = {"MatMul", export_plain, EXPORT_FLOATS | EXPORT_LONG_INTEGERS},
   [OP_matmul_integer] = {"MatMulInteger", export_plain, EXPORT_BYTES},
+  [OP_quantized_matmul] = {"BitShift, BitwiseAnd, Sub, Mul, MatMul", export_composed, EXPORT_ALL},
   [OP_sum] = {"ReduceSum", export_reduction, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
   [OP_mean] = {"ReduceMean", export_reduction, EXPORT_WIDE},
   [OP_prod] = {"ReduceProd", export_reduction, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
@@ -128,6 +129,12 @@ static const export_form forms[OP_COUNT] = {
 
 const export_form *export_form_of(graph_op op) {
   return op > OP_NONE && op < OP_COUNT && forms[op].text ? &forms[op] : NULL;
+}
+
+/* Of a node in two forms: what its last operand is. */
+export_value export_composed(exporter *to, const export_call *call) {
+  (void)to;
+  return call->inputs[call->node->input_count - 1];
 }
 
 /* The first dtype of `dtypes` that holds all that `dtype` does. */

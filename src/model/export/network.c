@@ -95,8 +95,8 @@ static export_value pool_long_integers(exporter *to, const export_call *call) {
     pads[6 + i] = at_least_0(last + (w->size[i] - 1) * w->dilation[i] + 1 - shape.size[2 + i]);
   }
   const export_value around = export_list(to, pads, 8), none = export_number(to, COMPUTE_I64, -1);
-  const export_value x = EMIT(to, "Pad", call->inputs[0], around,
-                              export_number(to, call->dtype, (double)INT64_MIN));
+  const export_value x =
+      EMIT(to, "Pad", call->inputs[0], around, export_number(to, call->dtype, (double)INT64_MIN));
   export_value largest = of_windows(to, x, w, 0, 0);
   if (w->operation == COMPUTE_WINDOW_MAX) {
     for (int64_t k = 1; k < w->size[0] * w->size[1]; k++)

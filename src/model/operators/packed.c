@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ONNX Runtime's weights of a few bits, packed in bytes, in blocks with a scale each. They stay
- * packed in memory: graphs unpack them where they are used. */
+ * packed in memory. */
 #include <inttypes.h>
 
 #include "model/operators.h"
@@ -54,56 +54,86 @@ static compute_status read_matrix(model_call *call, packed_matrix *m) {
   return COMPUTE_OK;
 }
 
-/* [rows, blocks]; the middle of the range, a scalar, if the node has none. */
-static compute_node zero_points(model_call *call, const packed_matrix *m) {
-  compute_node zero = call_input(call, 3);
-  if (!call_has(call, 3)) return compute_scalar(call->graph, COMPUTE_F32, 1 << (m->bits - 1));
-  if (op_is_float(call_dtype(call, 3)))
-    return op_cast(call, compute_reshape(call->graph, zero, COMPUTE_SHAPE(m->rows, m->blocks)),
-                   COMPUTE_F32);
-  const int64_t bytes = (m->blocks * m->bits + 7) / 8;
-  zero = unpack(call, compute_reshape(call->graph, zero, COMPUTE_SHAPE(m->rows, bytes)), m->bits);
-  zero = compute_slice(call->graph, zero, 1, 0, m->blocks, 1);
-  return compute_cast(call->graph, zero, COMPUTE_F32);
+/* Zero points that the file has, a byte for each. */
+static compute_status unpack_zeros(model_call *call, const packed_matrix *m, int64_t row_bytes,
+                                   compute_node *zero) {
+  const void *data;
+  const compute_status status = call_host(call, 3, &data);
+  if (status) return status;
+  unsigned char *bytes = call_allocate(call, (size_t)m->rows * (size_t)m->blocks, 1);
+  if (!bytes) return call_out_of_memory(call);
+  for (int64_t i = 0; i < m->rows; i++)
+    for (int64_t j = 0; j < m->blocks; j++) {
+      const unsigned from = ((const unsigned char *)data)[i * row_bytes + j * m->bits / 8];
+      const unsigned number = from >> (j * m->bits % 8) & ((1u << m->bits) - 1);
+      bytes[i * m->blocks + j] = (unsigned char)number;
+    }
+  *zero = compute_constant(call->graph, COMPUTE_U8, COMPUTE_SHAPE(m->rows, m->blocks), bytes);
+  return COMPUTE_OK;
 }
 
-/* A number for each block, as one for each element of what the numbers of a row are shaped to: the
- * blocks, or, where an index has the block of each column, the columns. */
-static compute_node of_elements(model_call *call, const packed_matrix *m, compute_node x) {
-  if (compute_node_shape(call->graph, x).rank == 0) return x;
-  if (!call_has(call, 4))
-    return compute_reshape(call->graph, x, COMPUTE_SHAPE(m->rows, m->blocks, 1));
+/* [rows, blocks] in `dtype` or u8; {0} if the node has none. */
+static compute_status zero_points(model_call *call, const packed_matrix *m, compute_dtype dtype,
+                                  compute_node *zero) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = COMPUTE_SHAPE(m->rows, m->blocks), given = call_shape(call, 3);
+  const int64_t bytes = (m->blocks * m->bits + 7) / 8;
+  *zero = (compute_node){0};
+  if (!call_has(call, 3)) return COMPUTE_OK;
+  const bool floats = op_is_float(call_dtype(call, 3));
+  if (op_count(given, 0, given.rank) != m->rows * (floats ? m->blocks : bytes))
+    return call_fail(call, COMPUTE_ERROR_SHAPE,
+                     "its zero points are not %" PRId64 " rows of %" PRId64 " blocks", m->rows,
+                     m->blocks);
+  if (!floats && call->inputs[3]->host) return unpack_zeros(call, m, bytes, zero);
+  *zero =
+      compute_reshape(graph, call_input(call, 3), floats ? shape : COMPUTE_SHAPE(m->rows, bytes));
+  if (!floats) *zero = compute_slice(graph, unpack(call, *zero, m->bits), 1, 0, m->blocks, 1);
+  *zero = compute_cast(graph, *zero, floats ? dtype : COMPUTE_U8);
+  return COMPUTE_OK;
+}
+
+/* The matrix [rows, columns] whose scales and zero points are those of a block for each column. */
+static compute_node indexed_matrix(model_call *call, const packed_matrix *m, compute_node bytes,
+                                   compute_node scale, compute_node zero,
+                                   const compute_quantized_options *options) {
+  compute_graph *graph = call->graph;
+  const compute_shape shape = COMPUTE_SHAPE(m->rows, m->blocks);
   compute_node index = op_cast(call, call_input(call, 4), COMPUTE_I64);
   if (call_shape(call, 4).rank == 1 && call_shape(call, 4).size[0] > m->columns)
-    index = compute_slice(call->graph, index, 0, 0, m->columns, 1);
-  return compute_gather(call->graph, x, index, 1);
-}
-
-static compute_node first_columns(model_call *call, const packed_matrix *m, compute_node x) {
-  x = compute_reshape(call->graph, x, COMPUTE_SHAPE(m->rows, m->blocks * m->block));
-  return m->blocks * m->block == m->columns ? x
-                                            : compute_slice(call->graph, x, 1, 0, m->columns, 1);
+    index = compute_slice(graph, index, 0, 0, m->columns, 1);
+  const compute_node one = compute_full(graph, COMPUTE_F32, shape, 1);
+  const compute_node none = compute_full(graph, COMPUTE_F32, shape, 0);
+  compute_node w = compute_dequantize(graph, bytes, one, none, m->columns, options);
+  zero = compute_node_is_valid(zero)
+             ? compute_gather(graph, op_cast(call, zero, COMPUTE_F32), index, 1)
+             : compute_scalar(graph, COMPUTE_F32, 1 << (m->bits - 1));
+  w = compute_sub(graph, w, zero);
+  return compute_mul(graph, w, compute_gather(graph, op_cast(call, scale, COMPUTE_F32), index, 1));
 }
 
 static compute_status matmul_bits_rule(model_call *call) {
   compute_graph *graph = call->graph;
   packed_matrix m;
-  const compute_status status = read_matrix(call, &m);
+  compute_node zero = {0};
+  compute_status status = read_matrix(call, &m);
+  if (!status) status = zero_points(call, &m, call_dtype(call, 2), &zero);
   if (status) return status;
-  const bool indexed = call_has(call, 4);
+  const compute_quantized_options options = {.bits = (int32_t)m.bits, .block = m.block};
+  const compute_node a = call_input(call, 0);
   const compute_node bytes = compute_reshape(
-      graph, call_input(call, 1), COMPUTE_SHAPE(m.rows * m.blocks, m.block * m.bits / 8));
-  compute_node w = compute_cast(graph, unpack(call, bytes, m.bits), COMPUTE_F32);
-  w = indexed ? first_columns(call, &m, w)
-              : compute_reshape(graph, w, COMPUTE_SHAPE(m.rows, m.blocks, m.block));
+      graph, call_input(call, 1), COMPUTE_SHAPE(m.rows, m.blocks * (m.block * m.bits / 8)));
   const compute_node scale =
-      op_cast(call, compute_reshape(graph, call_input(call, 2), COMPUTE_SHAPE(m.rows, m.blocks)),
-              COMPUTE_F32);
-  w = compute_sub(graph, w, of_elements(call, &m, zero_points(call, &m)));
-  w = op_cast(call, compute_mul(graph, w, of_elements(call, &m, scale)), call_dtype(call, 0));
-  if (!indexed) w = first_columns(call, &m, w);
-  compute_node y =
-      compute_matmul(graph, call_input(call, 0), compute_transpose(graph, w, COMPUTE_AXES(1, 0)));
+      compute_reshape(graph, call_input(call, 2), COMPUTE_SHAPE(m.rows, m.blocks));
+  compute_node y;
+  if (call_has(call, 4)) {
+    const compute_node w = indexed_matrix(call, &m, bytes, scale, zero, &options);
+    y = compute_matmul(
+        graph, a,
+        compute_transpose(graph, op_cast(call, w, call_dtype(call, 0)), COMPUTE_AXES(1, 0)));
+  } else {
+    y = compute_quantized_matmul(graph, a, bytes, scale, zero, &options);
+  }
   if (call_has(call, 5)) y = compute_add(graph, y, call_input(call, 5));
   return call_output(call, 0, y);
 }

@@ -156,3 +156,7 @@ const problem_kind problem_kind_attention = {
 
 /* None: its kernel has no parameters. */
 const problem_kind problem_kind_recurrent = {0};
+
+/* ---- QUANTIZED_GEMM: no device compiles it -------------------------------------------------- */
+
+const problem_kind problem_kind_quantized_gemm = {0};

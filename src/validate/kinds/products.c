@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GEMM, CONV and ATTENTION: sums of products. */
+/* GEMM, QUANTIZED_GEMM, CONV and ATTENTION: sums of products. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -97,6 +97,62 @@ static uint64_t gemm_work(const compute_kernel_descriptor *d, uint64_t program) 
 }
 
 const evaluation_kind evaluation_kind_gemm = {.evaluate = gemm, .work = gemm_work};
+
+/* ---- QUANTIZED_GEMM ------------------------------------------------------------------------- */
+
+/* What number p of a column stands for, and a bound of the error of that. */
+static double weight(const evaluation *e, int64_t column, int64_t p, double *error) {
+  const compute_kernel_descriptor *d = e->d;
+  const compute_quantized_gemm_attributes *a = compute_quantized_gemm_of(d);
+  const view *bytes = &e->input[1], *scales = &e->input[2], *zeros = &e->input[3];
+  const int32_t n = d->rank - 2, along = d->rank - 1;
+  const int64_t byte = p * a->bits / 8, block = p / a->block;
+  const uint8_t from = *view_at(bytes, column * bytes->stride[n] + byte * bytes->stride[along]);
+  const int32_t q = from >> (p * a->bits % 8) & ((1 << a->bits) - 1);
+  const double scale = real_at(scales, column * scales->stride[n] + block * scales->stride[along]);
+  double zero = 1 << (a->bits - 1);
+  if (a->zeros) {
+    const int64_t at = column * zeros->stride[n] + block * zeros->stride[along];
+    zero = dtype_is_float(zeros->dtype)
+               ? real_at(zeros, at)
+               : (double)dtype_load_integer(zeros->dtype, view_at(zeros, at));
+  }
+  *error = 2 * number_epsilon(d->accumulate) * ((double)q + fabs(zero)) * fabs(scale);
+  return ((double)q - zero) * scale;
+}
+
+static number quantized_product(const evaluation *e, const int64_t *coordinate) {
+  const compute_kernel_descriptor *d = e->d;
+  const compute_quantized_gemm_attributes *g = compute_quantized_gemm_of(d);
+  const view *a = &e->input[0];
+  const int32_t m = d->rank - 2, n = d->rank - 1;
+  const int64_t at = evaluate_offset(a->stride, m + 1, coordinate);
+  double total = 0, magnitude = 0, errors = 0, error;
+  for (int64_t p = 0; p < g->k; p++) {
+    const double x = real_at(a, at + p * a->stride[n]);
+    const double term = x * weight(e, coordinate[n], p, &error);
+    total += term;
+    magnitude += fabs(term);
+    errors += fabs(x) * error;
+  }
+  return number_sum(d->accumulate, total, magnitude, errors, (double)g->k, true);
+}
+
+static bool quantized_gemm(const evaluation *e, int64_t unit, workspace *w) {
+  int64_t coordinate[COMPUTE_MAX_RANK];
+  evaluate_coordinates(e->d->size, e->out_rank, unit, coordinate);
+  const number n = quantized_product(e, coordinate);
+  const uint32_t own = compute_quantized_gemm_of(e->d)->zeros ? 4 : 3;
+  evaluate_epilogue(e, &n, own, coordinate, unit, w, w->results);
+  return true;
+}
+
+static uint64_t quantized_work(const compute_kernel_descriptor *d, uint64_t program) {
+  return program + 4 * (uint64_t)compute_quantized_gemm_of(d)->k;
+}
+
+const evaluation_kind evaluation_kind_quantized_gemm = {.evaluate = quantized_gemm,
+                                                        .work = quantized_work};
 
 /* ---- Convolutions -------------------------------------------------------------------------- */
 

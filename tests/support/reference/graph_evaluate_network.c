@@ -345,12 +345,15 @@ bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate
   case OP_top_k: evaluate_top_k(node, x[0], y); return true;
   case OP_sort:
   case OP_argsort: evaluate_sort(node, x[0], y); return true;
-  case OP_find_spots: /* the composed form is the definition */
+  case OP_find_spots: /* the composed form, the last operand, is the definition */
+  case OP_quantized_matmul: {
+    const evaluate_value *composed = x[node->input_count - 1];
     if (y->real)
-      memcpy(y->real, x[1]->real, (size_t)y->count * sizeof *y->real);
+      memcpy(y->real, composed->real, (size_t)y->count * sizeof *y->real);
     else
-      memcpy(y->integer, x[1]->integer, (size_t)y->count * sizeof *y->integer);
+      memcpy(y->integer, composed->integer, (size_t)y->count * sizeof *y->integer);
     return true;
+  }
   case OP_scaled_attention: evaluate_attention(node, x, y); return true;
   case OP_recurrent: return evaluate_recurrent(node, x, y);
   default: return false;

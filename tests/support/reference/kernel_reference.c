@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* MAP, COPY, REDUCE, ROW, GEMM, GATHER and SCATTER; the others are called from here. */
+/* MAP, COPY, REDUCE, ROW, GEMM, QUANTIZED_GEMM, GATHER and SCATTER; the others are called from
+ * here. */
 #include "support/reference/kernel_reference.h"
 
 #include <math.h>
@@ -259,6 +260,42 @@ static void gemm(const reference *r) {
   } while (reference_next(&point));
 }
 
+/* ---- QUANTIZED_GEMM ------------------------------------------------------------------------- */
+
+static double weight(const reference *r, int64_t column, int64_t p) {
+  const compute_quantized_gemm_attributes *a = compute_quantized_gemm_of(r->d);
+  int64_t at[COMPUTE_MAX_RANK] = {0};
+  at[r->d->rank - 2] = column;
+  at[r->d->rank - 1] = p * a->bits / 8;
+  const int64_t byte = load(r, 1, at, r->d->rank).whole;
+  const int64_t q = byte >> (p * a->bits % 8) & ((1 << a->bits) - 1);
+  at[r->d->rank - 1] = p / a->block;
+  double zero = 1 << (a->bits - 1);
+  if (a->zeros) {
+    const reference_value value = load(r, 3, at, r->d->rank);
+    zero = r->d->inputs[3].dtype == COMPUTE_U8 ? (double)value.whole : value.real;
+  }
+  return ((double)q - zero) * load(r, 2, at, r->d->rank).real;
+}
+
+static void quantized_gemm(const reference *r) {
+  const compute_kernel_descriptor *d = r->d;
+  const int32_t n = d->rank - 1;
+  reference_point point = {d->rank, d->size, {0}};
+  if (is_empty(d->size, 0, d->rank)) return;
+  do {
+    int64_t at[COMPUTE_MAX_RANK];
+    memcpy(at, point.at, sizeof at);
+    double sum = 0;
+    for (int64_t p = 0; p < compute_quantized_gemm_of(d)->k; p++) {
+      at[n] = p;
+      sum += load(r, 0, at, d->rank).real * weight(r, point.at[n], p);
+    }
+    const reference_value value = reference_fit(d->accumulate, (reference_value){.real = sum});
+    finish(r, &point, &value, d->accumulate, compute_quantized_gemm_of(d)->zeros ? 4 : 3);
+  } while (reference_next(&point));
+}
+
 /* ---- GATHER and SCATTER -------------------------------------------------------------------- */
 
 /* The place along the axis; −1: outside. */
@@ -378,6 +415,7 @@ static bool run(reference *r) {
   case COMPUTE_KERNEL_REDUCE: reduce(r); return true;
   case COMPUTE_KERNEL_ROW: return rows(r);
   case COMPUTE_KERNEL_GEMM: gemm(r); return true;
+  case COMPUTE_KERNEL_QUANTIZED_GEMM: quantized_gemm(r); return true;
   case COMPUTE_KERNEL_GATHER: gather(r); return true;
   case COMPUTE_KERNEL_SCATTER: return scatter(r);
   case COMPUTE_KERNEL_CONV: convolve(r); return true;

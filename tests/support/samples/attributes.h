@@ -18,6 +18,7 @@ typedef union any_attributes {
   compute_attention_attributes attention;
   compute_sort_attributes sort;
   compute_recurrent_attributes recurrent;
+  compute_quantized_gemm_attributes quantized_gemm;
   compute_spots_attributes spots;
   compute_call_attributes call;
 } any_attributes;

@@ -66,17 +66,10 @@ static const struct {
   void (*visit)(sample_visitor visit, void *user);
   bool generated; /* of kernels that the generator writes */
 } makers[] = {
-    {sample_maps, true},
-    {sample_copies, true},
-    {sample_folds, true},
-    {sample_products, true},
-    {sample_indexed, true},
-    {sample_convolutions, true},
-    {sample_fits, true},
-    {sample_networks, true},
-    {sample_sorts, true},
-    {sample_spots, false},
-    {sample_every_instruction, false},
+    {sample_maps, true},     {sample_copies, true},     {sample_folds, true},
+    {sample_products, true}, {sample_indexed, true},    {sample_convolutions, true},
+    {sample_fits, true},     {sample_networks, true},   {sample_sorts, true},
+    {sample_spots, false},   {sample_quantized, false}, {sample_every_instruction, false},
 };
 
 void sample_kernels_visit(sample_visitor visit, void *user) {

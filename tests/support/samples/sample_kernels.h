@@ -31,7 +31,8 @@ typedef struct sample_kernel {
 
 typedef void (*sample_visitor)(const sample_kernel *sample, void *user);
 
-/* Calls `visit` with every sample of what the generator writes: all kinds but SPOTS. */
+/* Calls `visit` with every sample of what the generator writes: all kinds but SPOTS and
+ * QUANTIZED_GEMM. */
 void sample_kernels_visit(sample_visitor visit, void *user);
 
 /* With those and all others: for backends. */
@@ -75,6 +76,7 @@ void sample_maps(sample_visitor visit, void *user);
 void sample_copies(sample_visitor visit, void *user);
 void sample_folds(sample_visitor visit, void *user); /* REDUCE and ROW */
 void sample_products(sample_visitor visit, void *user);
+void sample_quantized(sample_visitor visit, void *user);
 void sample_indexed(sample_visitor visit, void *user);
 void sample_networks(sample_visitor visit, void *user); /* WINDOW, SCAN, TOP_K, ATTENTION,
                                                          * RECURRENT */

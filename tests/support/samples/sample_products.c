@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Samples of GEMM, GATHER and SCATTER. */
+/* Samples of GEMM, QUANTIZED_GEMM, GATHER and SCATTER. */
 #include "support/samples/sample_kernels.h"
 #include "support/reference/program_reference.h"
 
@@ -158,6 +158,61 @@ void sample_products(sample_visitor visit, void *user) {
     begin_gemm(&s, &large[i]);
     sample_output(&s, large[i].result, ALL);
     s.large = true;
+    sample_end(&s, visit, user);
+  }
+}
+
+/* ---- QUANTIZED_GEMM ------------------------------------------------------------------------- */
+
+typedef struct quantized_case {
+  int64_t batch, m, n, k;
+  int32_t bits;
+  int64_t block;
+  compute_dtype dtype, scale, zero; /* zero BOOL: there are none */
+} quantized_case;
+
+static const quantized_case quantized_cases[] = {
+    {1, 1, 97, 256, 4, 32, COMPUTE_F32, COMPUTE_F32, COMPUTE_U8},
+    {1, 1, 30, 270, 4, 32, COMPUTE_F32, COMPUTE_F32, COMPUTE_BOOL},
+    {1, 7, 65, 128, 4, 16, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32},
+    {1, 40, 70, 71, 4, 64, COMPUTE_F32, COMPUTE_F16, COMPUTE_U8},
+    {1, 5, 33, 100, 2, 20, COMPUTE_F32, COMPUTE_F32, COMPUTE_U8},
+    {1, 33, 35, 64, 8, 32, COMPUTE_F16, COMPUTE_F16, COMPUTE_F16},
+    {3, 17, 20, 48, 4, 16, COMPUTE_BF16, COMPUTE_F32, COMPUTE_BOOL},
+    {1, 9, 11, 0, 4, 32, COMPUTE_F32, COMPUTE_F32, COMPUTE_BOOL},
+    {1, 0, 11, 32, 4, 32, COMPUTE_F32, COMPUTE_F32, COMPUTE_BOOL},
+};
+
+static compute_operand *sample_weights(sample_kernel *s, compute_dtype dtype, int64_t along) {
+  compute_operand *o = sample_input(s, dtype, 0);
+  o->stride[1] = along;
+  o->stride[2] = 1;
+  return o;
+}
+
+void sample_quantized(sample_visitor visit, void *user) {
+  for (size_t i = 0; i < sizeof quantized_cases / sizeof *quantized_cases; i++) {
+    const quantized_case *c = &quantized_cases[i];
+    const int64_t blocks = (c->k + c->block - 1) / c->block;
+    sample_kernel s;
+    sample_begin(&s, COMPUTE_KERNEL_QUANTIZED_GEMM, COMPUTE_SHAPE(c->batch, c->m, c->n),
+                 "quantized_gemm %lldx%lldx%lldx%lld %d bits by %lld %s", (long long)c->batch,
+                 (long long)c->m, (long long)c->n, (long long)c->k, (int)c->bits,
+                 (long long)c->block, compute_dtype_name(c->dtype));
+    compute_operand *a = sample_input(&s, c->dtype, 0);
+    a->stride[0] = c->m * c->k;
+    a->stride[1] = c->k;
+    a->stride[2] = 1;
+    sample_weights(&s, COMPUTE_U8, (c->k * c->bits + 7) / 8);
+    sample_weights(&s, c->scale, blocks);
+    if (c->zero != COMPUTE_BOOL) sample_weights(&s, c->zero, blocks);
+    s.attributes.quantized_gemm = (compute_quantized_gemm_attributes){
+        .k = c->k, .block = c->block, .bits = c->bits, .zeros = c->zero != COMPUTE_BOOL};
+    s.descriptor.accumulate = COMPUTE_F32;
+    sample_output(&s, c->dtype, ALL);
+    s.low = 0;
+    s.high = 17;
+    s.tolerance = (test_tolerance){8, 0.05 * (double)c->k, 1e-4};
     sample_end(&s, visit, user);
   }
 }

@@ -120,6 +120,9 @@
 #define GEMM_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
+/* Tiles of so few rows read B faster than it comes from memory, and ask for it this far ahead. */
+enum { GEMM_FEW = 8, GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
+
 #define GEMM_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define GEMM_UNROLL _Pragma("unroll")
@@ -223,6 +226,45 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
   }
 }
 
+/* Finishes a whole tile in registers: the usual one, with an addend along the columns and perhaps
+ * one like the result. The same operations in the same order as above. */
+GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool has_b,
+                                  const cpu_gemm_finish *f, const cpu_gemm_block *block,
+                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
+  const float *b = has_b ? f->b + block->row * f->b_row + block->column : NULL;
+  float *y = f->y + block->row * f->y_row + block->column;
+  gemm_vector a[GEMM_MAX_VECTORS];
+  GEMM_UNROLL
+  for (int v = 0; v < vectors; v++)
+    a[v] = *(const gemm_vector_at *)(f->a + block->row * f->a_row + block->column + v * GEMM_LANES);
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) {
+      gemm_vector x = sum[i][v] + a[v];
+      if (has_b) x += *(const gemm_vector_at *)(b + v * GEMM_LANES);
+      x = GEMM_AT_LEAST(low, x) + zero;
+      *(gemm_vector_at *)(y + v * GEMM_LANES) = GEMM_AT_MOST(high, x);
+    }
+    if (has_b) b += f->b_row;
+    y += f->y_row;
+  }
+}
+
+/* Asks for what a tile's finish will read from far away. */
+GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                   const cpu_gemm_block *block) {
+  if (f->b)
+    for (int i = 0; i < rows; i++)
+      for (int v = 0; v < vectors; v++)
+        __builtin_prefetch(f->b + (block->row + i) * f->b_row + block->column + v * GEMM_LANES);
+  if (f->c)
+    for (int i = 0; i < rows; i++)
+      for (int v = 0; v < vectors; v++)
+        __builtin_prefetch(f->c + (block->row + i) * f->c_row + block->column + v * GEMM_LANES);
+}
+
 /* Adds what C has to a tile's sums. */
 static void gemm_add_rows(float *x, const float *c, int64_t c_row, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES, c += c_row)
@@ -264,6 +306,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
   if (finish) {
     written = finish->y + block->row * finish->y_row + block->column;
     written_row = finish->y_row;
+    gemm_finish_ahead(rows, vectors, finish, block);
   }
 #endif
   const gemm_element_at *left_rows[GEMM_ROW_GROUPS];
@@ -286,7 +329,10 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
     gemm_vector right[GEMM_MAX_VECTORS];
     const GEMM_ELEMENT *from = listed ? b + *place++ : b;
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) right[v] = *(const gemm_vector_at *)(from + v * GEMM_LANES);
+    for (int v = 0; v < vectors; v++) {
+      right[v] = *(const gemm_vector_at *)(from + v * GEMM_LANES);
+      if (rows <= GEMM_FEW && !listed) __builtin_prefetch(from + GEMM_FAR + v * GEMM_LANES);
+    }
     if (copy) {
       GEMM_UNROLL
       for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(copy + v * GEMM_LANES) = right[v];
@@ -314,6 +360,22 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
     }
   }
 #ifdef GEMM_FINISHES
+  if (finish && finish->a && finish->a_row == 0 && !finish->a_repeats && !finish->c &&
+      columns == vectors * GEMM_LANES) {
+    if (block->accumulate) {
+      GEMM_UNROLL
+      for (int i = 0; i < rows; i++) {
+        GEMM_UNROLL
+        for (int v = 0; v < vectors; v++)
+          sum[i][v] += *(const gemm_vector_at *)(c + i * c_row + v * GEMM_LANES);
+      }
+    }
+    if (finish->b)
+      gemm_finish_tile(rows, vectors, true, finish, block, sum);
+    else
+      gemm_finish_tile(rows, vectors, false, finish, block, sum);
+    return;
+  }
   if (finish) {
     gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
     GEMM_UNROLL

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers of a few bits; core/isa.h says how this file is compiled, quantized_table.h what the
+ * loops do.
+ *
+ * A weight is (q − zero) · scale, rounded twice, whichever way it is made. AVX-512 looks the 16
+ * weights that 4 bits can be up in a table of the block's; other numbers are converted.
+ *
+ * Dot products of 4 bits take a vector of bytes, each in a lane of its own: the low halves are one
+ * vector of weights and the high halves another, the numbers with even and those with odd places.
+ * Rows of A are put in that order once. */
+#include <string.h>
+
+#include "quantized_table.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float number_at(const int32_t bits, const cpu_quantized_columns *c, int64_t p) {
+  const int32_t shift = (int32_t)(p * bits & 7), mask = (1 << bits) - 1;
+  return (float)(c->numbers[p * bits >> 3] >> shift & mask);
+}
+
+/* ---- Vectors --------------------------------------------------------------------------------- */
+
+#if defined(__AVX512F__)
+#define VECTORS
+enum { LANES = 16 };
+typedef __m512 vector;
+typedef __m512i integers;
+typedef struct weights { /* of a block */
+  vector zero, scale;
+  vector table; /* of 4 bits: what each number stands for */
+} weights;
+
+INLINE vector zeros(void) {
+  return _mm512_setzero_ps();
+}
+INLINE vector load(const float *from) {
+  return _mm512_loadu_ps(from);
+}
+INLINE void store(float *to, vector x) {
+  _mm512_storeu_ps(to, x);
+}
+INLINE vector multiply_add(vector a, vector b, vector c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+INLINE integers load_bytes(const uint8_t *from) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+}
+INLINE vector stands_for(integers q, const weights *w) {
+  return _mm512_mul_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(q), w->zero), w->scale);
+}
+INLINE weights weights_of(float zero, float scale) {
+  const integers q = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  weights w = {.zero = _mm512_set1_ps(zero), .scale = _mm512_set1_ps(scale)};
+  w.table = stands_for(q, &w);
+  return w;
+}
+/* The index of a lookup is the four lowest bits. */
+INLINE vector low(integers x, const weights *w) {
+  return _mm512_permutexvar_ps(x, w->table);
+}
+INLINE vector high(integers x, const weights *w) {
+  return _mm512_permutexvar_ps(_mm512_srli_epi32(x, 4), w->table);
+}
+/* Each of 8 bytes in two lanes, the second shifted down to the high half. */
+INLINE vector halves(const uint8_t *from, const weights *w) {
+  const integers x = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)(const void *)from));
+  return _mm512_permutexvar_ps(_mm512_or_si512(x, _mm512_slli_epi64(x, 28)), w->table);
+}
+INLINE vector quarters(const uint8_t *from, const weights *w) {
+  const integers places =
+      _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  int32_t word;
+  memcpy(&word, from, sizeof word);
+  const integers x = _mm512_srlv_epi32(_mm512_set1_epi32(word), places);
+  return stands_for(_mm512_and_si512(x, _mm512_set1_epi32(3)), w);
+}
+INLINE float total(vector x) {
+  return _mm512_reduce_add_ps(x);
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+#define VECTORS
+enum { LANES = 8 };
+typedef __m256 vector;
+typedef __m256i integers;
+typedef struct weights {
+  vector zero, scale;
+} weights;
+
+INLINE vector zeros(void) {
+  return _mm256_setzero_ps();
+}
+INLINE vector load(const float *from) {
+  return _mm256_loadu_ps(from);
+}
+INLINE void store(float *to, vector x) {
+  _mm256_storeu_ps(to, x);
+}
+INLINE vector multiply_add(vector a, vector b, vector c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+INLINE integers load_bytes(const uint8_t *from) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)from));
+}
+INLINE vector stands_for(integers q, const weights *w) {
+  return _mm256_mul_ps(_mm256_sub_ps(_mm256_cvtepi32_ps(q), w->zero), w->scale);
+}
+INLINE weights weights_of(float zero, float scale) {
+  return (weights){_mm256_set1_ps(zero), _mm256_set1_ps(scale)};
+}
+INLINE vector low(integers x, const weights *w) {
+  return stands_for(_mm256_and_si256(x, _mm256_set1_epi32(15)), w);
+}
+INLINE vector high(integers x, const weights *w) {
+  return stands_for(_mm256_srli_epi32(x, 4), w);
+}
+INLINE vector halves(const uint8_t *from, const weights *w) {
+  int32_t word;
+  memcpy(&word, from, sizeof word);
+  const integers x = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(word));
+  return low(_mm256_or_si256(x, _mm256_slli_epi64(x, 28)), w);
+}
+INLINE vector quarters(const uint8_t *from, const weights *w) {
+  uint16_t word;
+  memcpy(&word, from, sizeof word);
+  const integers x =
+      _mm256_srlv_epi32(_mm256_set1_epi32(word), _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0));
+  return stands_for(_mm256_and_si256(x, _mm256_set1_epi32(3)), w);
+}
+INLINE float total(vector x) {
+  const __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  const __m128 quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));
+}
+#endif
+
+#ifdef VECTORS
+/* LANES numbers that begin a byte, in their order; `bits` is constant wherever this is inlined. */
+INLINE vector in_order(const int32_t bits, const uint8_t *from, const weights *w) {
+  return bits == 8   ? stands_for(load_bytes(from), w)
+         : bits == 4 ? halves(from, w)
+                     : quarters(from, w);
+}
+#endif
+
+/* ---- Expanding ------------------------------------------------------------------------------- */
+
+/* Numbers first … end − 1 of one block. */
+INLINE void expand_block(const int32_t bits, const cpu_quantized_columns *c, int64_t block,
+                         int64_t first, int64_t end, float *to) {
+  const float zero = c->zero[block], scale = c->scale[block];
+  int64_t p = first;
+  for (; p < end && p * bits % 8 != 0; p++) *to++ = (number_at(bits, c, p) - zero) * scale;
+#ifdef VECTORS
+  const weights w = weights_of(zero, scale);
+  for (; p + LANES <= end; p += LANES, to += LANES)
+    store(to, in_order(bits, c->numbers + (p * bits >> 3), &w));
+#endif
+  for (; p < end; p++) *to++ = (number_at(bits, c, p) - zero) * scale;
+}
+
+INLINE void expand_bits(const int32_t bits, const cpu_quantized_columns *c, int64_t first,
+                        int64_t count, float *to) {
+  const int64_t end = first + count;
+  int64_t block = first / c->block, next = (block + 1) * c->block;
+  for (int64_t p = first; p < end; block++, next += c->block) {
+    const int64_t stop = next < end ? next : end;
+    expand_block(bits, c, block, p, stop, to + (p - first));
+    p = stop;
+  }
+}
+
+static void expand(const cpu_quantized_columns *c, int64_t first, int64_t count, float *to) {
+  switch (c->bits) {
+  case 2: expand_bits(2, c, first, count, to); break;
+  case 4: expand_bits(4, c, first, count, to); break;
+  default: expand_bits(8, c, first, count, to); break;
+  }
+}
+
+/* ---- Dot products ---------------------------------------------------------------------------- */
+
+#ifdef VECTORS
+/* Two vectors at a time, where A is arranged: 4 bits in blocks of as many. */
+static bool takes_pairs(int32_t bits, int64_t block) {
+  return bits == 4 && block % (2 * LANES) == 0;
+}
+
+static int32_t group(int32_t bits, int64_t block) {
+  return takes_pairs(bits, block) ? 2 * LANES : block % LANES == 0 ? LANES : 0;
+}
+
+/* Of each pair of vectors the elements with even places, then those with odd ones. */
+static void arrange(int32_t bits, int64_t block, float *row, int64_t count) {
+  enum { GROUP = 2 * LANES };
+  float pair[GROUP];
+  if (!takes_pairs(bits, block)) return;
+  for (int64_t p = 0; p + GROUP <= count; p += GROUP) {
+    memcpy(pair, row + p, sizeof pair);
+    for (int i = 0; i < LANES; i++) {
+      row[p + i] = pair[2 * i];
+      row[p + LANES + i] = pair[2 * i + 1];
+    }
+  }
+}
+
+enum {
+  AHEAD = 512, /* bytes of a column that are asked for before their use */
+  MOST_COLUMNS = 8
+};
+
+#define UNROLL _Pragma("GCC unroll 8")
+
+/* How the loops below are compiled: constant wherever they are inlined. */
+typedef struct form {
+  int rows, columns;
+  int32_t bits;
+  bool pairs;
+} form;
+
+typedef struct tile {
+  vector sum[CPU_QUANTIZED_ROWS][MOST_COLUMNS];
+} tile;
+
+INLINE void add_vector(const form f, int j, vector w, const float *a, int64_t a_row, tile *t) {
+  UNROLL for (int i = 0; i < f.rows; i++) t->sum[i][j] =
+      multiply_add(load(a + i * a_row), w, t->sum[i][j]);
+}
+
+INLINE void add_group(const form f, const uint8_t *from, int64_t column, const weights *w,
+                      const float *a, int64_t a_row, tile *t) {
+  UNROLL for (int j = 0; j < f.columns; j++) {
+    const uint8_t *at = from + j * column;
+    __builtin_prefetch(at + AHEAD);
+    if (f.pairs) {
+      const integers q = load_bytes(at);
+      add_vector(f, j, low(q, &w[j]), a, a_row, t);
+      add_vector(f, j, high(q, &w[j]), a + LANES, a_row, t);
+    } else {
+      add_vector(f, j, in_order(f.bits, at, &w[j]), a, a_row, t);
+    }
+  }
+}
+
+INLINE void dots(const form f, const cpu_quantized_columns *c, int64_t column, const float *a,
+                 int64_t a_row, int64_t k, float *sums, int64_t sums_row) {
+  const uint8_t *numbers = c->numbers + column * c->numbers_column;
+  const float *scale = c->scale + column * c->scale_column;
+  const float *zero = c->zero + column * c->zero_column;
+  const int64_t step = f.pairs ? 2 * LANES : LANES;
+  tile t;
+  UNROLL for (int i = 0; i < f.rows; i++) {
+    UNROLL for (int j = 0; j < f.columns; j++) t.sum[i][j] = zeros();
+  }
+  for (int64_t p = 0, block = 0; p < k; block++) {
+    const int64_t end = k - p < c->block ? k : p + c->block;
+    weights w[MOST_COLUMNS];
+    UNROLL for (int j = 0; j < f.columns; j++) w[j] =
+        weights_of(zero[j * c->zero_column + block], scale[j * c->scale_column + block]);
+    for (; p < end; p += step)
+      add_group(f, numbers + (p * f.bits >> 3), c->numbers_column, w, a + p, a_row, &t);
+  }
+  UNROLL for (int i = 0; i < f.rows; i++) {
+    UNROLL for (int j = 0; j < f.columns; j++) sums[i * sums_row + column + j] = total(t.sum[i][j]);
+  }
+}
+
+/* As many columns at once as registers hold sums of, enough of them to hide the latency of adding.
+ */
+INLINE void all_columns(const int rows, const int32_t bits, const bool pairs,
+                        const cpu_quantized_columns *c, int64_t count, const float *a,
+                        int64_t a_row, int64_t k, float *sums, int64_t sums_row) {
+  const int columns = rows <= 2 ? LANES / 2 : rows <= 4 ? LANES / 4 : LANES / 8;
+  int64_t j = 0;
+  for (; j + columns <= count; j += columns)
+    dots((form){rows, columns, bits, pairs}, c, j, a, a_row, k, sums, sums_row);
+  for (; j < count; j++) dots((form){rows, 1, bits, pairs}, c, j, a, a_row, k, sums, sums_row);
+}
+
+#define ROWS(rows, bits, pairs)                                                                    \
+  case rows:                                                                                       \
+    all_columns(rows, bits, pairs, c, count, a, a_row, k, sums, sums_row);                         \
+    break;
+#define DOT(name, bits, pairs)                                                                     \
+  static void name(const cpu_quantized_columns *c, int64_t count, const float *a, int64_t a_row,   \
+                   int64_t rows, int64_t k, float *sums, int64_t sums_row) {                       \
+    switch (rows) {                                                                                \
+      ROWS(1, bits, pairs)                                                                         \
+      ROWS(2, bits, pairs)                                                                         \
+      ROWS(3, bits, pairs)                                                                         \
+      ROWS(4, bits, pairs)                                                                         \
+      ROWS(5, bits, pairs)                                                                         \
+      ROWS(6, bits, pairs)                                                                         \
+      ROWS(7, bits, pairs)                                                                         \
+      ROWS(8, bits, pairs)                                                                         \
+    default: break;                                                                                \
+    }                                                                                              \
+  }
+DOT(dot_pairs, 4, true)
+DOT(dot_2, 2, false)
+DOT(dot_4, 4, false)
+DOT(dot_8, 8, false)
+
+static void dot(const cpu_quantized_columns *c, int64_t count, const float *a, int64_t a_row,
+                int64_t rows, int64_t k, float *sums, int64_t sums_row) {
+  if (takes_pairs(c->bits, c->block))
+    dot_pairs(c, count, a, a_row, rows, k, sums, sums_row);
+  else if (c->bits == 4)
+    dot_4(c, count, a, a_row, rows, k, sums, sums_row);
+  else if (c->bits == 2)
+    dot_2(c, count, a, a_row, rows, k, sums, sums_row);
+  else
+    dot_8(c, count, a, a_row, rows, k, sums, sums_row);
+}
+
+const cpu_quantized_table CPU_SYMBOL(cpu_quantized) = {
+    .expand = expand, .group = group, .arrange = arrange, .dot = dot};
+#else
+const cpu_quantized_table CPU_SYMBOL(cpu_quantized) = {.expand = expand};
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* QUANTIZED_GEMM: products with weights of a few bits.
+ *
+ * With few rows, weights are read once, and expanded in registers, or, where blocks are too short
+ * for vectors, some columns at a time. With more, the own implementation of GEMM packs panels of
+ * what they stand for, which as many rows repay. */
+#include <stdio.h>
+#include <string.h>
+
+#include "gemm.h"
+#include "gemm/isa/quantized_table.h"
+
+enum {
+  FEW_ROWS = 32,      /* rows that do not repay panels … */
+  FEW_EXPANDED = 4,   /* … of weights that are not expanded in registers */
+  TASKS = 8,          /* of a thread, at most */
+  TASK_BYTES = 16384, /* of weights, at least */
+  PIECE = 8,          /* columns that are expanded at a time */
+  MOST_REST = 32      /* numbers after the last whole group of the loops */
+};
+
+enum { A, NUMBERS, SCALE, ZERO };
+
+/* One of the inputs of B, over columns and their bytes or blocks. */
+typedef struct weight_operand {
+  compute_dtype dtype;
+  uint32_t size; /* bytes of an element */
+  int64_t column, along;
+} weight_operand;
+
+typedef struct quantized_kernel {
+  cpu_gemm gemm; /* its problem has B as if it were dense */
+  const cpu_quantized_table *loops;
+  weight_operand numbers, scale, zero;
+  bool zeros;
+  int32_t bits;
+  int64_t block, blocks; /* numbers of a block; blocks of a column */
+  int64_t bytes;         /* of a column */
+  uint32_t own, inputs, outputs;
+  bool few, in_registers;
+  int64_t group;                                        /* of the loops in registers */
+  int64_t chunk, tasks;                                 /* columns of a task */
+  uint64_t a_bytes, copy_bytes, piece_bytes, row_bytes; /* scratch memory */
+} quantized_kernel;
+
+typedef struct launch {
+  gemm_source source; /* first */
+  const quantized_kernel *kernel;
+  const unsigned char *numbers, *scale, *zero;
+  unsigned char *copies; /* of each worker's columns, where they cannot be read in place */
+  gemm_matrix matrix;
+  const float *a; /* rows as f32, arranged where the loops want it */
+  unsigned char *pieces, *sums;
+} launch;
+
+/* ---- Columns of weights ---------------------------------------------------------------------- */
+
+static bool is_float_row(const weight_operand *o) {
+  return o->dtype == COMPUTE_F32 && o->along == 1;
+}
+
+/* Blocks of some columns. */
+typedef struct part {
+  int64_t column, columns, block, blocks;
+} part;
+
+static uint64_t blocks_bytes(const part *p) {
+  return cpu_whole_lines((uint64_t)(p->columns * p->blocks) * sizeof(float));
+}
+
+/* Scales or zero points as f32, in place or in `copy`; the distance between columns. */
+static const float *find_blocks(const quantized_kernel *k, const weight_operand *o,
+                                const unsigned char *from, const part *p, float *copy,
+                                int64_t *column) {
+  from += (p->column * o->column + p->block * o->along) * o->size;
+  *column = is_float_row(o) ? o->column : p->blocks;
+  if (is_float_row(o)) return (const void *)from;
+  if (o->dtype != COMPUTE_U8) {
+    const cpu_gemm_source source = {from, o->dtype, o->column, o->along};
+    k->gemm.problem.type->pack_rows(copy, p->blocks, p->columns, p->blocks, &source);
+    return copy;
+  }
+  for (int64_t j = 0; j < p->columns; j++)
+    for (int64_t i = 0; i < p->blocks; i++)
+      copy[j * p->blocks + i] = from[j * o->column + i * o->along];
+  return copy;
+}
+
+/* Bytes that blocks have of a column; the last may be cut short. */
+static int64_t count_bytes(const quantized_kernel *k, const part *p) {
+  const int64_t each = k->block * k->bits / 8;
+  return cpu_min(p->blocks * each, k->bytes - p->block * each);
+}
+
+/* A part, in place where that is possible, else in `copy` (copy_bytes). */
+static cpu_quantized_columns find_columns(const launch *l, const part *p, unsigned char *copy) {
+  const quantized_kernel *k = l->kernel;
+  float *scale = (void *)copy, *zero = (void *)(copy + blocks_bytes(p));
+  unsigned char *bytes = copy + 2 * blocks_bytes(p);
+  cpu_quantized_columns c = {.block = k->block, .bits = k->bits};
+  c.scale = find_blocks(k, &k->scale, l->scale, p, scale, &c.scale_column);
+  if (k->zeros) {
+    c.zero = find_blocks(k, &k->zero, l->zero, p, zero, &c.zero_column);
+  } else {
+    for (int64_t i = 0; i < p->blocks; i++) zero[i] = (float)(1 << (k->bits - 1));
+    c.zero = zero;
+  }
+  const weight_operand *o = &k->numbers;
+  const unsigned char *from =
+      l->numbers + p->column * o->column + p->block * (k->block * k->bits / 8) * o->along;
+  c.numbers = from;
+  c.numbers_column = o->column;
+  if (o->along == 1) return c;
+  const int64_t count = count_bytes(k, p);
+  for (int64_t j = 0; j < p->columns; j++)
+    for (int64_t i = 0; i < count; i++) bytes[j * count + i] = from[j * o->column + i * o->along];
+  c.numbers = bytes;
+  c.numbers_column = count;
+  return c;
+}
+
+static uint64_t copy_bytes(const quantized_kernel *k, int64_t columns) {
+  const part all = {.columns = columns, .blocks = k->blocks};
+  const int64_t bytes = k->numbers.along == 1 ? 0 : columns * k->bytes;
+  return cpu_whole_lines(2 * blocks_bytes(&all) + (uint64_t)bytes);
+}
+
+/* `count` numbers of each of `columns` columns, the first of which is number p of the part. */
+static void expand(const quantized_kernel *k, const cpu_quantized_columns *columns, int64_t p,
+                   int64_t count, int64_t column, int64_t many, float *to) {
+  for (int64_t j = column; j < column + many; j++) {
+    cpu_quantized_columns one = *columns;
+    one.numbers += j * columns->numbers_column;
+    one.scale += j * columns->scale_column;
+    one.zero += j * columns->zero_column;
+    k->loops->expand(&one, p, count, to + (j - column) * count);
+  }
+}
+
+/* ---- Many rows ------------------------------------------------------------------------------- */
+
+static void fill(const gemm_source *source, int64_t p, int64_t count, int64_t column,
+                 int64_t columns, int32_t worker, void *to) {
+  const launch *l = (const launch *)source;
+  const int64_t block = l->kernel->block, first = p / block;
+  if (count == 0) return;
+  const part needed = {column, columns, first, (p + count - 1) / block + 1 - first};
+  const cpu_quantized_columns c =
+      find_columns(l, &needed, l->copies + (uint64_t)worker * l->kernel->copy_bytes);
+  expand(l->kernel, &c, p - first * block, count, 0, columns, to);
+}
+
+/* ---- Few rows -------------------------------------------------------------------------------- */
+
+/* The part of k that the loops take. */
+static int64_t whole_groups(const quantized_kernel *k) {
+  return k->gemm.problem.k / k->group * k->group;
+}
+
+/* What they leave: numbers after the last whole group. */
+static void add_rest(const launch *l, const cpu_quantized_columns *c, int64_t columns,
+                     int64_t first, float *sums, int64_t sums_row) {
+  const gemm_problem *problem = &l->kernel->gemm.problem;
+  float rest[MOST_REST];
+  const int64_t count = problem->k - first;
+  for (int64_t j = 0; j < columns; j++) {
+    expand(l->kernel, c, first, count, j, 1, rest);
+    for (int64_t i = 0; i < problem->m; i++) {
+      float sum = 0;
+      for (int64_t p = 0; p < count; p++) sum += l->a[i * problem->k + first + p] * rest[p];
+      sums[i * sums_row + j] += sum;
+    }
+  }
+}
+
+static void multiply_in_registers(const launch *l, const cpu_quantized_columns *c, int64_t columns,
+                                  float *sums, int64_t sums_row) {
+  const quantized_kernel *k = l->kernel;
+  const gemm_problem *problem = &k->gemm.problem;
+  const int64_t whole = whole_groups(k);
+  const int64_t rows = cpu_divide_up(problem->m, cpu_divide_up(problem->m, CPU_QUANTIZED_ROWS));
+  for (int64_t i = 0; i < problem->m; i += rows)
+    k->loops->dot(c, columns, l->a + i * problem->k, problem->k, cpu_min(rows, problem->m - i),
+                  whole, sums + i * sums_row, sums_row);
+  if (whole < problem->k) add_rest(l, c, columns, whole, sums, sums_row);
+}
+
+static void multiply_expanded(const launch *l, const cpu_quantized_columns *c, int64_t columns,
+                              float *piece, float *sums, int64_t sums_row) {
+  const gemm_problem *problem = &l->kernel->gemm.problem;
+  for (int64_t j = 0; j < columns; j += PIECE) {
+    const int64_t many = cpu_min(PIECE, columns - j);
+    expand(l->kernel, c, 0, problem->k, j, many, piece);
+    problem->type->dot(&(cpu_gemm_block){.m = problem->m,
+                                         .n = many,
+                                         .k = problem->k,
+                                         .a = l->a,
+                                         .a_row = problem->k,
+                                         .a_k = 1,
+                                         .b = piece,
+                                         .b_k = 1,
+                                         .b_column = problem->k,
+                                         .c = sums + j,
+                                         .c_row = sums_row});
+  }
+}
+
+static void few_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const quantized_kernel *k = l->kernel;
+  const gemm_problem *problem = &k->gemm.problem;
+  const int64_t first = task * k->chunk, columns = cpu_min(k->chunk, problem->n - first);
+  const part all = {first, columns, 0, k->blocks};
+  float *sums = (void *)(l->sums + (uint64_t)worker * k->row_bytes);
+  const cpu_quantized_columns c =
+      find_columns(l, &all, l->copies + (uint64_t)worker * k->copy_bytes);
+  if (k->in_registers)
+    multiply_in_registers(l, &c, columns, sums, columns);
+  else
+    multiply_expanded(l, &c, columns, (void *)(l->pieces + (uint64_t)worker * k->piece_bytes), sums,
+                      columns);
+  gemm_epilogue_run(&k->gemm, &l->matrix, sums, columns, 0, problem->m, first, columns);
+}
+
+/* A as dense rows of f32, in the order that the loops want. */
+static void take_rows(const launch *l, float *a) {
+  const quantized_kernel *k = l->kernel;
+  const gemm_problem *problem = &k->gemm.problem;
+  const cpu_gemm_source source = {l->matrix.a, problem->a.dtype, problem->a.row, problem->a.column};
+  problem->type->pack_rows(a, problem->k, problem->m, problem->k, &source);
+  for (int64_t i = 0; i < problem->m && k->in_registers; i++)
+    k->loops->arrange(k->bits, k->block, a + i * problem->k, whole_groups(k));
+}
+
+/* ---- The kernel ------------------------------------------------------------------------------ */
+
+static compute_status run(const cpu_kernel *head, void *const *pointers) {
+  const quantized_kernel *k = (const quantized_kernel *)head;
+  cpu_device *device = head->device;
+  const uint64_t threads = k->few && k->tasks == 1 ? 1 : (uint64_t)device->threads;
+  launch l = {.source = {fill},
+              .kernel = k,
+              .numbers = pointers[NUMBERS],
+              .scale = pointers[SCALE],
+              .zero = k->zeros ? pointers[ZERO] : NULL};
+  void *dense[COMPUTE_MAX_OPERANDS] = {pointers[A], pointers[NUMBERS]};
+  memcpy(dense + 2, pointers + k->own, (k->inputs - k->own + k->outputs) * sizeof *dense);
+  const uint64_t bytes =
+      cpu_whole_lines(1) + k->a_bytes + threads * (k->copy_bytes + k->piece_bytes + k->row_bytes);
+  unsigned char *scratch = cpu_workspace_acquire(device, bytes);
+  if (!scratch) return cpu_out_of_memory(device, bytes);
+  l.copies = scratch + k->a_bytes;
+  l.pieces = l.copies + threads * k->copy_bytes;
+  l.sums = l.pieces + threads * k->piece_bytes;
+  compute_status status = COMPUTE_OK;
+  if (k->few) {
+    gemm_problem_matrix(&k->gemm.problem, dense, 0, &l.matrix);
+    take_rows(&l, (void *)scratch);
+    l.a = (const void *)scratch;
+    cpu_parallel(device, k->tasks, few_task, &l);
+  } else {
+    status = gemm_run_filled(&k->gemm, dense, &l.source);
+  }
+  cpu_workspace_return(device, scratch);
+  return status;
+}
+
+static weight_operand read_operand(const compute_kernel_descriptor *d, int input) {
+  const compute_operand *o = &d->inputs[input];
+  return (weight_operand){o->dtype, cpu_dtype_size(o->dtype), o->stride[d->rank - 2],
+                          o->stride[d->rank - 1]};
+}
+
+static void choose_few(quantized_kernel *k) {
+  const gemm_problem *problem = &k->gemm.problem;
+  k->group = k->loops->group ? k->loops->group(k->bits, k->block) : 0;
+  k->in_registers = k->group > 0;
+  k->few = problem->batches == 1 && problem->k > 0 &&
+           problem->m <= (k->in_registers ? FEW_ROWS : FEW_EXPANDED);
+  if (!k->few) return;
+  const int64_t threads = k->gemm.head.device->threads;
+  const int64_t least = cpu_max(TASK_BYTES / cpu_max(k->bytes, 1), 1);
+  k->chunk = cpu_round_up(cpu_max(cpu_divide_up(problem->n, TASKS * threads), least), 4);
+  k->tasks = cpu_divide_up(problem->n, k->chunk);
+  const uint64_t element = sizeof(float);
+  k->a_bytes = cpu_whole_lines((uint64_t)(problem->m * problem->k) * element);
+  k->copy_bytes = copy_bytes(k, k->chunk);
+  k->row_bytes = cpu_whole_lines((uint64_t)(problem->m * k->chunk) * element);
+  if (!k->in_registers) k->piece_bytes = cpu_whole_lines((uint64_t)(PIECE * problem->k) * element);
+}
+
+/* The product as GEMM has it, with dense columns of B. */
+static compute_status prepare_dense(quantized_kernel *k, const compute_kernel_descriptor *d) {
+  compute_operand inputs[COMPUTE_MAX_OPERANDS];
+  compute_kernel_descriptor dense = *d;
+  compute_gemm_attributes product = {.k = compute_quantized_gemm_of(d)->k};
+  inputs[0] = d->inputs[A];
+  inputs[1] = (compute_operand){.dtype = d->accumulate};
+  inputs[1].stride[d->rank - 2] = 1;
+  inputs[1].stride[d->rank - 1] = product.k;
+  memcpy(inputs + 2, d->inputs + k->own, (d->input_count - k->own) * sizeof *inputs);
+  dense.kind = COMPUTE_KERNEL_GEMM;
+  dense.inputs = inputs;
+  dense.input_count = d->input_count - k->own + 2;
+  dense.attributes = &product;
+  dense.attribute_bytes = sizeof product;
+  dense.constant_inputs = 0;
+  k->gemm.filled = true;
+  return gemm_prepare(&k->gemm.head, &dense);
+}
+
+static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *d) {
+  quantized_kernel *k = (quantized_kernel *)head;
+  const compute_quantized_gemm_attributes *a = compute_quantized_gemm_of(d);
+  k->own = a->zeros ? 4 : 3;
+  k->inputs = d->input_count;
+  k->outputs = d->output_count;
+  const compute_status status = prepare_dense(k, d);
+  if (status || head->run == cpu_run_nothing) return status;
+  k->loops = CPU_PICK(head->device->isa, cpu_quantized);
+  k->numbers = read_operand(d, NUMBERS);
+  k->scale = read_operand(d, SCALE);
+  k->zeros = a->zeros;
+  if (a->zeros) k->zero = read_operand(d, ZERO);
+  k->bits = a->bits;
+  k->block = a->block;
+  k->blocks = cpu_divide_up(a->k, a->block);
+  k->bytes = cpu_divide_up(a->k, 8 / a->bits);
+  choose_few(k);
+  if (!k->few) k->copy_bytes = copy_bytes(k, k->gemm.problem.type->columns);
+  char dense[sizeof head->description];
+  snprintf(dense, sizeof dense, "%s", head->description);
+  head->run = run;
+  if (k->few)
+    snprintf(head->description, sizeof head->description, "quantized gemm %s, %s, %lld tasks",
+             head->device->isa->name,
+             k->in_registers ? "expanded in registers" : "expanded by columns",
+             (long long)k->tasks);
+  else
+    snprintf(head->description, sizeof head->description, "quantized %.140s", dense);
+  return COMPUTE_OK;
+}
+
+static void clear(cpu_kernel *kernel) {
+  cpu_program_release(kernel->device, ((cpu_gemm *)kernel)->epilogue);
+}
+
+/* Weights in f64 are expanded by the graph. */
+static const char *refuse(const compute_kernel_descriptor *d) {
+  return d->accumulate == COMPUTE_F32 ? NULL : "sums are only f32";
+}
+
+const cpu_kind cpu_quantized_gemm_kind = {.name = "quantized_gemm",
+                                          .refuse = refuse,
+                                          .bytes = sizeof(quantized_kernel),
+                                          .prepare = prepare,
+                                          .clear = clear};
