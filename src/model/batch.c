@@ -35,7 +35,7 @@ static compute_status check_item(const compute_model *model, const onnx_value_in
     fits = info->size[i] < 0 || info->size[i] == port->item.size[i - 1];
   return fits ? COMPUTE_OK
               : error_set(model->context, COMPUTE_ERROR_SHAPE, OPERATION,
-                          "the items of input '%s' are not what the file says", info->name);
+                          "the items of input '%s' do not match the file", info->name);
 }
 
 /* The item of an input or output, where the file says all of it. */
@@ -64,7 +64,7 @@ static compute_status take_inputs(const compute_model *model, compute_batch_opti
     else if (!item_of(info, &ports[i]))
       status =
           error_set_native(model->context, COMPUTE_ERROR_SHAPE, 0, OPERATION, "give options.inputs",
-                           "the file does not say what an item of input '%s' is", info->name);
+                           "the file leaves the shape of an item of input '%s' open", info->name);
   }
   if (!given) options->inputs = ports;
   return status;
@@ -87,7 +87,7 @@ static compute_status take_batch(const compute_model *model, compute_batch_optio
     if (info->kind != ONNX_IS_TENSOR || info->rank < 1 || info->size[0] < 0) continue;
     if (info->size[0] != 1 || options->batch > 1)
       return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
-                       "input '%s' takes just %lld items at a time", info->name,
+                       "input '%s' accepts exactly %lld items at a time", info->name,
                        (long long)info->size[0]);
     options->batch = 1;
   }
@@ -120,7 +120,7 @@ static compute_status check(const compute_model *model, const compute_batch_opti
   const size_t inputs = input_count(model), outputs = model_graph(model)->output_count;
   if (options->build || options->step || options->user)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
-                     "the model is the work: build, step and user must be NULL");
+                     "the model defines the work: build, step and user must be NULL");
   if (inputs > COMPUTE_BATCH_MAX_PORTS || outputs > COMPUTE_BATCH_MAX_PORTS)
     return error_set(context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
                      "the model has %zu inputs and %zu outputs, more than %d", inputs, outputs,

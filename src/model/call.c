@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "graph/graph.h"
 #include "io/new_file.h"
 #include "model/model.h"
 
@@ -125,7 +126,7 @@ compute_status call_integers(model_call *call, size_t i, const int64_t **values,
   if (!wide) return call_out_of_memory(call);
   for (size_t at = 0; at < *count; at++)
     if (!take_integer(dtype, data, at, &wide[at]))
-      return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not of integers", i);
+      return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a tensor of integers", i);
   *values = wide;
   return COMPUTE_OK;
 }
@@ -302,6 +303,14 @@ compute_status call_output_value(model_call *call, size_t i, const model_value *
 
 /* ---- Rest ---------------------------------------------------------------------------------- */
 
+bool call_is_sigmoid(const model_call *call, compute_node y, compute_node x) {
+  const compute_graph *graph = call->graph;
+  if (!compute_node_is_valid(x) || y.graph != x.graph || y.id < 1 || y.id > graph->count)
+    return false;
+  const graph_node *node = &graph->nodes[y.id - 1];
+  return node->op == OP_sigmoid && node->inputs[0] == x.id - 1;
+}
+
 compute_status call_axis(model_call *call, int64_t axis, int32_t rank, int32_t *result) {
   if (axis < -rank || axis >= rank)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %lld is outside %d … %d", (long long)axis,
@@ -323,7 +332,7 @@ compute_status call_record_graph(model_call *call, const onnx_graph *graph,
                                  frame_finish finish, const void *state, size_t state_bytes) {
   model_recorder *recorder = call->recorder;
   if (input_count != graph->input_count)
-    return call_fail(call, COMPUTE_ERROR_FORMAT, "its graph has %zu inputs, but gets %zu",
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "its graph has %zu inputs, but %zu were given",
                      graph->input_count, input_count);
   void *copy = call_allocate(call, state_bytes, 1);
   if (!copy) return call_out_of_memory(call);

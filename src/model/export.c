@@ -119,7 +119,7 @@ static compute_status take_asked_names(request *r) {
       return fail_argument(r, what, index, "has a name that is empty or not UTF-8");
     if (!take_name(r, name)) {
       if (r->to.failed) return fail_memory(r);
-      return fail_argument(r, what, index, "has a name that another one has");
+      return fail_argument(r, what, index, "has the name of another one");
     }
   }
   return COMPUTE_OK;
@@ -187,7 +187,7 @@ static compute_status read_ports(request *r, const compute_model_value *inputs, 
   size_t node;
   for (size_t i = 0; i < input_count; i++) {
     if ((status = resolve(r, "inputs", i, inputs[i].node, &node))) return status;
-    if (r->given[node]) return fail_argument(r, "inputs", i, "is among them before");
+    if (r->given[node]) return fail_argument(r, "inputs", i, "is listed twice");
     r->given[node] = true;
     r->ports[i].node = &r->graph->nodes[node];
     r->names[i] = inputs[i].name;

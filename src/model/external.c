@@ -158,9 +158,10 @@ static compute_status open_location(onnx_decoder *decoder, const char *location,
   base_release(copy);
   if (*descriptor >= 0) return COMPUTE_OK;
   if (code == ELOOP || code == ENOTDIR)
-    return decode_fail(decoder, COMPUTE_ERROR_FORMAT,
-                       "a tensor is in '%s', which is, or is behind, a symbolic link or no folder",
-                       file_show_name(location, name));
+    return decode_fail(
+        decoder, COMPUTE_ERROR_FORMAT,
+        "a tensor is in '%s', whose path has a symbolic link, or a part that is not a folder",
+        file_show_name(location, name));
   return fail_at(decoder, location, "open", code);
 }
 

@@ -31,7 +31,7 @@ static compute_status place_inputs(model_recorder *recorder, model_frame *frame,
     if (at < 0) return unknown_name(recorder, inputs[i].name);
     if (given[at])
       return error_set(recorder->model->context, COMPUTE_ERROR_BINDING, recorder->operation,
-                       "'%s' is twice among the inputs", inputs[i].name);
+                       "'%s' is given twice as an input", inputs[i].name);
     const compute_dtype dtype = compute_node_dtype(recorder->graph, inputs[i].node);
     if (dtype == COMPUTE_DTYPE_NONE)
       return error_set(recorder->model->context, COMPUTE_ERROR_WRONG_GRAPH, recorder->operation,
@@ -70,7 +70,8 @@ static compute_status find_part(model_recorder *recorder, model_frame *frame, co
     const int32_t at = graph->inputs[i].value;
     if (values[at] && frame->values[at].kind == VALUE_ABSENT)
       return error_set(recorder->model->context, COMPUTE_ERROR_BINDING, recorder->operation,
-                       "input '%s' is needed, and not among the inputs", graph->inputs[i].name);
+                       "input '%s' is required, but is not among the inputs",
+                       graph->inputs[i].name);
   }
   frame->needed = needed;
   frame->given = given;
@@ -101,7 +102,7 @@ static compute_status needs_values(const model_recorder *recorder) {
                               ? &frame->graph->nodes[frame->next]
                               : &frame->caller->graph->nodes[frame->caller->next];
   return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
-                   "node '%s' (%s) depends on values that are known in a run only",
+                   "node '%s' (%s) depends on values that are known only at run time",
                    node->name[0] || !node->output_count ? node->name : node->output_names[0],
                    node->type);
 }

@@ -107,8 +107,9 @@ static compute_status take_text(onnx_decoder *decoder, const message_type *type,
                                 const char **result) {
   const size_t count = wire_bytes(bytes);
   if (count > 0 && memchr(bytes.at, 0, count))
-    return decode_fail(decoder, COMPUTE_ERROR_FORMAT, "the %s around byte %td has a zero in a text",
-                       type->name, bytes.at - decoder->file->message.at);
+    return decode_fail(decoder, COMPUTE_ERROR_FORMAT,
+                       "the %s around byte %td has a string with a zero byte", type->name,
+                       bytes.at - decoder->file->message.at);
   *result = count ? arena_text(&decoder->file->arena, bytes.at, count) : "";
   return *result ? COMPUTE_OK : decode_out_of_memory(decoder);
 }
@@ -187,9 +188,10 @@ static compute_status take_field(onnx_decoder *decoder, const message_type *type
 compute_status decode_message(onnx_decoder *decoder, const message_type *type, wire message,
                               void *result) {
   if (decoder->depth == MOST_NESTED_MESSAGES)
-    return decode_fail(decoder, COMPUTE_ERROR_FORMAT,
-                       "the %s at byte %td is nested too deeply; graphs may be %d deep", type->name,
-                       message.at - decoder->file->message.at, MOST_NESTED_GRAPHS);
+    return decode_fail(
+        decoder, COMPUTE_ERROR_FORMAT,
+        "the %s at byte %td is nested too deeply; at most %d levels of graphs are allowed",
+        type->name, message.at - decoder->file->message.at, MOST_NESTED_GRAPHS);
   unsigned char *raw = decoder->raws + (size_t)decoder->depth++ * MOST_RAW_BYTES;
   memset(raw, 0, type->raw_bytes);
   compute_status status = prepare_lists(decoder, type, message, raw);

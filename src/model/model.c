@@ -88,8 +88,7 @@ static compute_status check_operators(const compute_model *model, const char *op
   if (!fine || text.failed) {
     status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   } else if (list.count) {
-    log_write(COMPUTE_LOG_ERROR, "core", "%s: operators that are missing: %s", operation,
-              text.data);
+    log_write(COMPUTE_LOG_ERROR, "core", "%s: missing operators: %s", operation, text.data);
     status = error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
                               "add them through compute_model_options.operators",
                               "%s%zu operator%s of the model %s missing: %s",

@@ -202,7 +202,8 @@ compute_tensor *weight_tensor(compute_model *model, const char *operation,
 /* The same if it has been made, else NULL. */
 compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor);
 
-/* Right after a plan of the recording was compiled: aligns the weights that it reads as they lie. */
+/* Right after a plan of the recording was compiled: aligns the weights that it reads as they lie.
+ */
 compute_status weights_settle(model_recorder *recorder, const compute_plan *plan);
 
 /* Those made so far are frozen: from now on, others are made in their place. */

@@ -257,7 +257,7 @@ static compute_status find_reference(const name_resolver *resolver, graph_scope 
     if (producer < 0 || add_edge(&at->needs, producer, (int32_t)at->node)) return COMPUTE_OK;
     return decode_out_of_memory(resolver->decoder);
   }
-  return refuse_node(resolver, &from->graph->nodes[from->node], "uses '%s', which nothing defines",
+  return refuse_node(resolver, &from->graph->nodes[from->node], "uses '%s', which is not defined",
                      file_show_name(name, shown));
 }
 
@@ -284,8 +284,8 @@ static compute_status find_outputs(const name_resolver *resolver, graph_scope *f
     while (outer && find_value(outer, output->name) < 0) outer = outer->outer;
     return refuse(resolver, "the output '%s' of graph '%s' %s", file_show_name(output->name, name),
                   file_show_name(graph->name, graph_name),
-                  outer ? "is a value of a graph around it, and needs a node Identity in between"
-                        : "is defined by nothing");
+                  outer ? "is a value of an enclosing graph; pass it through an Identity node"
+                        : "is not defined");
   }
   return COMPUTE_OK;
 }
@@ -363,7 +363,7 @@ static compute_status resolve_node(name_resolver *resolver, graph_scope *scope, 
   for (size_t i = 0; !status && i < node->attribute_count; i++) {
     const onnx_attribute *attribute = &node->attributes[i];
     if (attribute->reference && resolver->function < 0)
-      status = refuse_node(resolver, node, "takes '%s' from a function, and is in none",
+      status = refuse_node(resolver, node, "takes '%s' from a function, but is not in one",
                            file_show_name(attribute->name, name));
     else if (attribute->graph)
       status = resolve_graph(resolver, attribute->graph, scope);
@@ -383,7 +383,7 @@ static compute_status sort_nodes(const name_resolver *resolver, const graph_scop
   compute_status status = sort_by_needs(resolver, &scope->needs, graph->node_count, &order, &cycle);
   onnx_node *sorted = NULL;
   if (!status && cycle >= 0)
-    status = refuse_node(resolver, &graph->nodes[cycle], "needs its own output: a cycle");
+    status = refuse_node(resolver, &graph->nodes[cycle], "depends on its own output: a cycle");
   if (!status) {
     sorted = arena_allocate(&resolver->decoder->file->arena, graph->node_count, sizeof *sorted);
     if (!sorted) status = decode_out_of_memory(resolver->decoder);
@@ -421,7 +421,7 @@ static compute_status check_outputs(const name_resolver *resolver) {
     const onnx_value_info *output = &graph->outputs[i];
     if (seen[output->value])
       status =
-          refuse(resolver, "the output '%s' is there twice", file_show_name(output->name, name));
+          refuse(resolver, "the output '%s' appears twice", file_show_name(output->name, name));
     seen[output->value] = true;
   }
   base_release(seen);

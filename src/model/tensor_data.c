@@ -270,7 +270,7 @@ static compute_status take_list(onnx_decoder *decoder, const type_row *row, wire
 static compute_status take_strings(const onnx_decoder *decoder, const tensor_message *raw,
                                    onnx_tensor *tensor) {
   if (raw->raw.at || raw->location == EXTERNAL)
-    return refuse(decoder, tensor, "has strings elsewhere than in string_data");
+    return refuse(decoder, tensor, "has strings outside string_data");
   if ((uint64_t)tensor->count != raw->strings.count)
     return refuse(decoder, tensor, "has %zu strings, but its shape needs %" PRId64,
                   raw->strings.count, tensor->count);

@@ -35,7 +35,7 @@ compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor
   }
   if (value->dtype == COMPUTE_DTYPE_NONE)
     return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
-                     "tensor '%s' has elements of type %s, which has no dtype here", tensor->name,
+                     "tensor '%s' has elements of type %s, which is not supported", tensor->name,
                      onnx_type_name(tensor->type));
   value->host = tensor->data ? tensor->data : recorder; /* no elements: anything but NULL */
   return COMPUTE_OK;

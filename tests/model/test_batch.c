@@ -126,7 +126,7 @@ static void files_of_one_item_get_one_at_a_time(void **state) {
   compute_batch_release(batch);
   options.batch = 8;
   assert_fails(compute_model_batch(model, &options, &batch), COMPUTE_ERROR_UNSUPPORTED);
-  test_check_message(test_context, "input 'x' takes just 1 items");
+  test_check_message(test_context, "input 'x' accepts exactly 1 items");
   assert_fails(compute_model_batch(two, NULL, &batch), COMPUTE_ERROR_UNSUPPORTED);
   compute_model_release(model);
   compute_model_release(two);
@@ -139,7 +139,7 @@ static void open_items_are_said_by_the_caller(void **state) {
   const compute_batch_options options = {.inputs = &item, .input_count = 1};
   compute_batch *batch = NULL;
   assert_fails(compute_model_batch(model, NULL, &batch), COMPUTE_ERROR_SHAPE);
-  test_check_message(test_context, "what an item of input 'x' is");
+  test_check_message(test_context, "shape of an item of input 'x' open");
   assert_ok(compute_model_batch(model, &options, &batch));
   assert_ok(run_items(batch));
   assert_results(0);
@@ -210,7 +210,7 @@ static void a_step_runs_what_cannot_be_recorded(void **state) {
   compute_model *model = load(counting_graph());
   compute_batch *batch = NULL;
   assert_fails(compute_model_batch(model, NULL, &batch), COMPUTE_ERROR_UNSUPPORTED);
-  test_check_message(test_context, "depends on values that are known in a run only");
+  test_check_message(test_context, "depends on values that are known only at run time");
   const compute_batch_port item = {COMPUTE_F32, {.rank = 1, .size = {WIDTH}}},
                            number = {COMPUTE_F32, {.rank = 0}};
   const compute_batch_options options = {.step = run_step,

@@ -306,7 +306,7 @@ static void what_is_no_model_is_refused(void **state) {
   assert_refuses(model_message(graph), "names no operator");
   graph = graph_message(NULL, NULL);
   put_bytes(&graph, 2, "a\0b", 3);
-  assert_refuses(model_message(graph), "a zero in a text");
+  assert_refuses(model_message(graph), "a string with a zero byte");
   graph = graph_message(NULL, NULL);
   node = node_message("n", "Neg", NULL, NULL);
   put_message(&node, NODE_ATTRIBUTE, attribute_message("k", 4, 999, (proto){0}));

@@ -503,6 +503,14 @@ y[0] = compute_rnn(graph, x[0], x[1], x[2], &(compute_recurrent_options){.bias =
 return 1;
 }
 
+BUILD(quantized)
+const compute_quantized_options options = {.bits = 4, .block = 4};
+const compute_node zero = compute_cast(graph, compute_relu(graph, x[2]), COMPUTE_U8);
+y[0] = compute_quantized_matmul(graph, x[0], x[1], x[2], (compute_node){0}, &options);
+y[1] = compute_dequantize(graph, x[1], x[2], zero, 9, &options);
+return 2;
+}
+
 #define NUMBERS(...)                                                                               \
   { .shape = SHAPE(__VA_ARGS__), .low = -3, .high = 3 }
 #define INDICES(type, ...)                                                                         \
@@ -514,6 +522,14 @@ static const export_sample samples[] = {
     {"empty", empty, NULL, "any", {NUMBERS(3, 5)}, 0},
     {"positions", positions, NULL, "number", {NUMBERS(3)}, 0},
     {"products", products, NULL, "number", {NUMBERS(2, 3, 4), NUMBERS(4, 5), NUMBERS(4)}, 8},
+    {"quantized",
+     quantized,
+     NULL,
+     "float",
+     {NUMBERS(2, 10),
+      {.dtype = COMPUTE_U8, .shape = SHAPE(5, 6), .low = 0, .high = 255},
+      NUMBERS(5, 3)},
+     64},
     {"byte_products",
      byte_products,
      NULL,
@@ -720,7 +736,7 @@ static void wrong_calls_are_refused(void **state) {
                COMPUTE_ERROR_INVALID_ARGUMENT);
   assert_fails(compute_graph_save_onnx(graph, twice, 1, &same, 1, path, NULL),
                COMPUTE_ERROR_INVALID_ARGUMENT);
-  test_check_message(test_context, "outputs[0] has a name that another one has");
+  test_check_message(test_context, "outputs[0] has the name of another one");
   assert_fails(compute_graph_save_onnx(graph, NULL, 0, &broken, 1, path, NULL),
                COMPUTE_ERROR_INVALID_ARGUMENT);
   assert_fails(compute_graph_save_onnx(graph, NULL, 0, &same, 0, path, NULL),

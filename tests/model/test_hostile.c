@@ -541,7 +541,7 @@ static void recorded_inputs_are_given_once(void **state) {
   const compute_node b = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3));
   compute_model_value in[] = {{"x", a}, {"x", b}}, out = {"y", {0}};
   assert_fails(compute_model_record(loaded.model, graph, in, 2, &out, 1), COMPUTE_ERROR_BINDING);
-  test_check_message(test_context, "'x' is twice");
+  test_check_message(test_context, "'x' is given twice");
   compute_graph_release(graph);
   unload(loaded);
 }

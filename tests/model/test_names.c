@@ -61,19 +61,19 @@ static void cycles_are_refused(void **state) {
   put_node(&graph, "one", "p,b", "a");
   put_node(&graph, "two", "a", "b");
   put_node(&graph, "after", "b", "c");
-  assert_refuses(model_message(graph), "(Add) needs its own output");
+  assert_refuses(model_message(graph), "(Add) depends on its own output");
   assert_null(strstr(compute_error_message(NULL), "after"));
   assert_null(strstr(compute_error_message(NULL), "before"));
   graph = graph_message("x", NULL);
   put_node(&graph, "self", "a", "a");
-  assert_refuses(model_message(graph), "node 'self' (Add) needs its own output");
+  assert_refuses(model_message(graph), "node 'self' (Add) depends on its own output");
   proto inner = graph_message(NULL, NULL);
   put_node(&inner, "in", "own", NULL);
   proto node = node_message("around", "If", NULL, "own");
   put_graph_attribute(&node, "then_branch", inner);
   graph = graph_message("x", NULL);
   put_message(&graph, GRAPH_NODE, node);
-  assert_refuses(model_message(graph), "node 'around' (If) needs its own output");
+  assert_refuses(model_message(graph), "node 'around' (If) depends on its own output");
 }
 
 static void a_value_is_defined_once(void **state) {
@@ -96,7 +96,7 @@ static void a_value_is_defined_once(void **state) {
   put_node(&graph, "n", "w", "w");
   assert_refuses(model_message(graph), "'w' is defined twice");
   graph = graph_message("x", "x,x");
-  assert_refuses(model_message(graph), "output 'x' is there twice");
+  assert_refuses(model_message(graph), "output 'x' appears twice");
   assert_refuses(model_message(graph_message("", NULL)), "has no name");
   graph = graph_message(NULL, NULL);
   put_message(&graph, GRAPH_INITIALIZER, vector_message("", values, 2));
@@ -107,12 +107,12 @@ static void what_is_used_must_be_defined(void **state) {
   (void)state;
   proto graph = graph_message("x", NULL);
   put_node(&graph, "n", "x,y", "z");
-  assert_refuses(model_message(graph), "node 'n' (Add) uses 'y', which nothing defines");
+  assert_refuses(model_message(graph), "node 'n' (Add) uses 'y', which is not defined");
   graph = graph_message("x", NULL);
   put_node(&graph, "", "x,y", "z");
   assert_refuses(model_message(graph), "node 'z' (Add) uses 'y'");
   assert_refuses(model_message(graph_message("x", "y")),
-                 "output 'y' of graph 'main' is defined by");
+                 "output 'y' of graph 'main' is not defined");
   proto inner = graph_message(NULL, "x"), node = node_message("if", "If", NULL, "a");
   put_graph_attribute(&node, "then_branch", inner);
   graph = graph_message("x", "a");

@@ -88,7 +88,7 @@ static void no_operator_is_there_twice(void **state) {
   const size_t count = sorted_rows(rows, sizeof rows / sizeof *rows);
   for (size_t i = 1; i < count; i++)
     if (by_name(&rows[i - 1], &rows[i]) == 0)
-      fail_msg("%s %d is there twice", rows[i]->name, rows[i]->first);
+      fail_msg("%s %d appears twice", rows[i]->name, rows[i]->first);
 }
 
 static void the_version_that_holds_is_found(void **state) {

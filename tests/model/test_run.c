@@ -15,7 +15,7 @@ static void add_node(proto *graph, const char *type, const char *inputs, const c
 }
 
 /* A model reads its message as long as it lives. */
-static void *messages[16];
+static void *messages[32];
 static size_t message_count;
 
 static compute_model *load_message(proto message, const compute_model_options *options) {
@@ -63,6 +63,29 @@ static void a_model_runs(void **state) {
   compute_tensor_release(y);
   compute_tensor_release(x);
   compute_model_release(model);
+}
+
+/* Also with the factors in the other order; but x · sigmoid(y) is a product. */
+static void a_product_with_its_sigmoid_is_silu(void **state) {
+  (void)state;
+  static const char *const factors[] = {"x,s", "s,x", "t,s"};
+  for (int i = 0; i < 3; i++) {
+    proto graph = graph_message("x", "y");
+    add_node(&graph, "Sigmoid", "x", "s");
+    add_node(&graph, "Neg", "x", "t");
+    add_node(&graph, "Mul", factors[i], "y");
+    compute_model *model = load(graph, NULL);
+    compute_tensor *x = numbers(3, (float[]){0, 1, -2}), *y = run(model, x);
+    char *text = NULL;
+    assert_ok(compute_model_explain(model, &text));
+    assert_int_equal(strstr(text, "silu") != NULL, i < 2);
+    compute_text_free(text);
+    const float sign = i < 2 ? 1 : -1;
+    assert_values(y, (float[]){0, sign * 0.7310586f, sign * -0.2384058f}, 3);
+    compute_tensor_release(y);
+    compute_tensor_release(x);
+    compute_model_release(model);
+  }
 }
 
 /* A file aligns nothing: whatever the address of a weight, it is used, and trained, once. */
@@ -437,7 +460,7 @@ static void parts_need_their_inputs(void **state) {
   in.name = "none";
   assert_fails(compute_model_record(model, graph, &in, 1, &out, 1), COMPUTE_ERROR_INVALID_ARGUMENT);
   assert_fails(compute_model_record(model, graph, NULL, 0, &out, 1), COMPUTE_ERROR_BINDING);
-  test_check_message(test_context, "input 'x' is needed");
+  test_check_message(test_context, "input 'x' is required");
   assert_ok(compute_graph_status(graph));
   compute_graph_release(graph);
   compute_model_release(model);
@@ -488,6 +511,7 @@ int main(void) {
       cmocka_unit_test(weights_can_be_trained_and_written),
       cmocka_unit_test(single_numbers_can_be_trained),
       cmocka_unit_test(parts_need_their_inputs),
+      cmocka_unit_test(a_product_with_its_sigmoid_is_silu),
       cmocka_unit_test(metadata_can_be_read),
   };
   const int failures = cmocka_run_group_tests(tests, test_group_open, test_group_close);

@@ -122,7 +122,7 @@ compute_status cast_to(model_call *call, compute_node x, int32_t type, const cas
                        compute_node *result) {
   const type_row *row = type_find(type);
   if (!row || row->dtype == COMPUTE_DTYPE_NONE)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "there are no casts to type %s",
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "casts to type %s are not supported",
                      onnx_type_name(type));
   if (row->form == ELEMENT_SMALL_FLOAT)
     *result = cast_small(call, x, row, options);

@@ -34,7 +34,7 @@ static compute_status if_rule(model_call *call) {
   const compute_status status = call_integer(call, 0, &condition);
   if (status) return status;
   const onnx_graph *branch = graph_attribute(call, condition ? "then_branch" : "else_branch");
-  if (!branch) return call_fail(call, COMPUTE_ERROR_FORMAT, "it lacks a branch");
+  if (!branch) return call_fail(call, COMPUTE_ERROR_FORMAT, "a branch is missing");
   return call_record_graph(call, branch, NULL, 0, pass_outputs, NULL, 0);
 }
 
@@ -59,6 +59,31 @@ static model_value *host_number(model_call *call, compute_dtype dtype, int64_t n
   return value;
 }
 
+/* Values of equal shapes with a new axis, of 1 each, one after another along it. */
+static compute_status join(model_call *call, size_t output, model_value *const *values,
+                           size_t count, int32_t axis, bool reverse, compute_node *joined) {
+  compute_node *parts = call_allocate(call, count, sizeof *parts);
+  if (!parts) return call_out_of_memory(call);
+  for (size_t i = 0; i < count; i++) {
+    model_value *value = values[i];
+    compute_shape shape = {.rank = value->shape.rank + 1};
+    if (shape.rank > COMPUTE_MAX_RANK)
+      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu has too many dimensions",
+                       output);
+    const int32_t at = axis < 0 ? axis + shape.rank : axis;
+    if (at < 0 || at >= shape.rank)
+      return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d of output %zu is out of range", axis,
+                       output);
+    for (int32_t k = 0; k < shape.rank; k++)
+      shape.size[k] = k == at ? 1 : value->shape.size[k - (k > at)];
+    parts[reverse ? count - 1 - i : i] =
+        compute_reshape(call->graph, call_node(call, value), shape);
+    axis = at;
+  }
+  *joined = compute_concat(call->graph, parts, count, axis);
+  return COMPUTE_OK;
+}
+
 /* The values that one scanned output had in each round, one upon another. The held values are the
  * carried ones of the last round, then those scanned in each round. */
 static compute_status stack(model_call *call, size_t output, size_t first, size_t step,
@@ -74,24 +99,12 @@ static compute_status stack(model_call *call, size_t output, size_t first, size_
       shape.size[i] = info->size[i - 1] < 0 ? 0 : info->size[i - 1];
     return call_output(call, output, call_zeros(call, onnx_dtype(info->type), shape));
   }
-  compute_node *parts = call_allocate(call, count, sizeof *parts);
-  if (!parts) return call_out_of_memory(call);
-  for (size_t i = 0; i < count; i++) {
-    model_value *value = call_held(call, first + i * step);
-    compute_shape shape = {.rank = value->shape.rank + 1};
-    if (shape.rank > COMPUTE_MAX_RANK)
-      return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu has too many dimensions",
-                       output);
-    const int32_t at = axis < 0 ? axis + shape.rank : axis;
-    if (at < 0 || at >= shape.rank)
-      return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d of output %zu is outside", axis, output);
-    for (int32_t k = 0; k < shape.rank; k++)
-      shape.size[k] = k == at ? 1 : value->shape.size[k - (k > at)];
-    parts[reverse ? count - 1 - i : i] =
-        compute_reshape(call->graph, call_node(call, value), shape);
-    axis = at;
-  }
-  return call_output(call, output, compute_concat(call->graph, parts, count, axis));
+  model_value **values = pointers(call, count);
+  if (!values) return call_out_of_memory(call);
+  for (size_t i = 0; i < count; i++) values[i] = call_held(call, first + i * step);
+  compute_node joined;
+  const compute_status status = join(call, output, values, count, axis, reverse, &joined);
+  return status ? status : call_output(call, output, joined);
 }
 
 static compute_status end_loop(model_call *call, const loop_state *state, const onnx_graph *body) {
@@ -131,7 +144,8 @@ static compute_status finish_round(model_call *call, const void *from, model_val
 static compute_status begin_round(model_call *call, const loop_state *state,
                                   const onnx_graph *body) {
   if (state->round >= MOST_ROUNDS)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d rounds", MOST_ROUNDS);
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d iterations",
+                     MOST_ROUNDS);
   model_value **inputs = pointers(call, 2 + state->carried);
   if (!inputs) return call_out_of_memory(call);
   inputs[0] = host_number(call, COMPUTE_I64, state->round);
@@ -145,7 +159,7 @@ static compute_status begin_round(model_call *call, const loop_state *state,
 static compute_status loop_rule(model_call *call) {
   const onnx_graph *body = graph_attribute(call, "body");
   if (!body || body->input_count < 2 || body->output_count < 1)
-    return call_fail(call, COMPUTE_ERROR_FORMAT, "it lacks its body");
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "its body is missing");
   int64_t rounds = -1, goes_on = 1;
   compute_status status = call_has(call, 0) ? call_integer(call, 0, &rounds) : COMPUTE_OK;
   if (!status && call_has(call, 1)) status = call_integer(call, 1, &goes_on);
@@ -164,10 +178,17 @@ static compute_status loop_rule(model_call *call) {
 
 /* ---- Scan ---------------------------------------------------------------------------------- */
 
+/* Version 8 scans each entry of a batch, the first axis of all inputs and outputs, by itself: it
+ * has entries. The held values are the carried ones, then for each entry those scanned in each
+ * round and its last carried ones. */
 typedef struct scan_state {
-  int64_t round, rounds;
+  int64_t round, rounds, entry, entries;
   size_t carried, scanned, inputs;
 } scan_state;
+
+static model_value *scan_input(const model_call *call, const scan_state *state, size_t i) {
+  return call->inputs[i + (state->entries ? 1 : 0)]; /* the first are the lengths of sequences */
+}
 
 static int64_t list_at(const model_call *call, const char *name, size_t i) {
   size_t count;
@@ -175,27 +196,39 @@ static int64_t list_at(const model_call *call, const char *name, size_t i) {
   return i < count ? list[i] : 0;
 }
 
-/* The slice of a scanned input in a round, without its axis. */
-static compute_status scan_slice(model_call *call, const scan_state *state, size_t i,
+/* One place of `from`, which keeps its node, along an axis, without that axis; `value` may be
+ * `from`. */
+static compute_status take_slice(model_call *call, model_value *from, int32_t axis, int64_t at,
                                  model_value *value) {
-  const model_value *input = call->inputs[state->carried + i];
-  int32_t axis;
-  const compute_status status =
-      call_axis(call, list_at(call, "scan_input_axes", i), input->shape.rank, &axis);
-  if (status) return status;
-  const bool reverse = list_at(call, "scan_input_directions", i) != 0;
-  const int64_t at = reverse ? state->rounds - 1 - state->round : state->round;
-  compute_node node =
-      compute_slice(call->graph, call_input(call, state->carried + i), axis, at, 1, 1);
-  compute_shape shape = {.rank = input->shape.rank - 1};
-  for (int32_t k = 0; k < shape.rank; k++) shape.size[k] = input->shape.size[k + (k >= axis)];
+  compute_node node = compute_slice(call->graph, call_node(call, from), axis, at, 1, 1);
+  compute_shape shape = {.rank = from->shape.rank - 1};
+  for (int32_t k = 0; k < shape.rank; k++) shape.size[k] = from->shape.size[k + (k >= axis)];
   node = compute_reshape(call->graph, node, shape);
-  *value = *input;
+  *value = *from;
   value->tensor = NULL;
   value->host = NULL;
   value->shape = shape;
   value->node = node;
   return call_new_value(call, value);
+}
+
+/* The slice of a scanned input in a round. */
+static compute_status scan_slice(model_call *call, const scan_state *state, size_t i,
+                                 model_value *value) {
+  const char *directions = state->entries ? "directions" : "scan_input_directions";
+  model_value *from = scan_input(call, state, state->carried + i);
+  int32_t axis;
+  if (state->entries) {
+    const compute_status sliced = take_slice(call, from, 0, state->entry, value);
+    if (sliced) return sliced;
+    from = value;
+  }
+  const compute_status status =
+      call_axis(call, list_at(call, "scan_input_axes", i), from->shape.rank, &axis);
+  if (status) return status;
+  const bool reverse = list_at(call, directions, i) != 0;
+  const int64_t at = reverse ? state->rounds - 1 - state->round : state->round;
+  return take_slice(call, from, axis, at, value);
 }
 
 static compute_status begin_scan(model_call *call, const scan_state *state, const onnx_graph *body);
@@ -214,6 +247,72 @@ static compute_status end_scan(model_call *call, const scan_state *state, const 
   return COMPUTE_OK;
 }
 
+/* `each` values of every entry, `step` apart from `first` on, along a new first axis. */
+static compute_status join_entries(model_call *call, const scan_state *state, size_t output,
+                                   size_t first, size_t step, size_t each, compute_node *joined) {
+  const size_t entries = (size_t)state->entries;
+  const size_t apart = (size_t)state->rounds * state->scanned + state->carried;
+  model_value **values = pointers(call, entries * each);
+  if (!values) return call_out_of_memory(call);
+  for (size_t i = 0; i < entries * each; i++)
+    values[i] = call_held(call, state->carried + i / each * apart + first + i % each * step);
+  return join(call, output, values, entries * each, 0, false, joined);
+}
+
+/* All rounds of all entries, as [entries, rounds, …]. */
+static compute_status join_rounds(model_call *call, const scan_state *state, size_t k) {
+  const size_t output = state->carried + k;
+  compute_node joined;
+  const compute_status status =
+      join_entries(call, state, output, k, state->scanned, (size_t)state->rounds, &joined);
+  if (status) return status;
+  const compute_shape flat = compute_node_shape(call->graph, joined);
+  compute_shape shape = {.rank = flat.rank + 1, .size = {state->entries, state->rounds}};
+  if (shape.rank > COMPUTE_MAX_RANK)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu has too many dimensions", output);
+  for (int32_t i = 2; i < shape.rank; i++) shape.size[i] = flat.size[i - 1];
+  return call_output(call, output, compute_reshape(call->graph, joined, shape));
+}
+
+static compute_status end_entries(model_call *call, const scan_state *state) {
+  const size_t last = (size_t)state->rounds * state->scanned;
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < state->carried && i < call->output_count; i++) {
+    compute_node joined;
+    status = join_entries(call, state, i, last + i, 1, 1, &joined);
+    if (!status) status = call_output(call, i, joined);
+  }
+  for (size_t k = 0; !status && k < state->scanned && state->carried + k < call->output_count; k++)
+    status = join_rounds(call, state, k);
+  return status;
+}
+
+/* The initial values of an entry. */
+static compute_status begin_entry(model_call *call, const scan_state *state,
+                                  const onnx_graph *body) {
+  for (size_t i = 0; i < state->carried; i++) {
+    model_value value;
+    compute_status status = take_slice(call, scan_input(call, state, i), 0, state->entry, &value);
+    if (status) return status;
+    if (state->entry > 0)
+      *call_held(call, i) = value;
+    else if ((status = call_hold(call, &value)))
+      return status;
+  }
+  return begin_scan(call, state, body);
+}
+
+static compute_status end_entry(model_call *call, scan_state *state, const onnx_graph *body) {
+  for (size_t i = 0; i < state->carried; i++) {
+    const model_value value = *call_held(call, i);
+    const compute_status status = call_hold(call, &value);
+    if (status) return status;
+  }
+  state->round = 0;
+  state->entry++;
+  return state->entry < state->entries ? begin_entry(call, state, body) : end_entries(call, state);
+}
+
 static compute_status finish_scan(model_call *call, const void *from, model_value *const *outputs,
                                   size_t count) {
   scan_state state = *(const scan_state *)from;
@@ -224,7 +323,8 @@ static compute_status finish_scan(model_call *call, const void *from, model_valu
     if (status) return status;
   }
   state.round++;
-  return state.round < state.rounds ? begin_scan(call, &state, body) : end_scan(call, &state, body);
+  if (state.round < state.rounds) return begin_scan(call, &state, body);
+  return state.entries ? end_entry(call, &state, body) : end_scan(call, &state, body);
 }
 
 static compute_status begin_scan(model_call *call, const scan_state *state,
@@ -258,16 +358,43 @@ static compute_status scan_rule(model_call *call) {
   if (status) return status;
   state.rounds = call->inputs[state.carried]->shape.size[axis];
   if (state.rounds > MOST_ROUNDS)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d rounds", MOST_ROUNDS);
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d iterations",
+                     MOST_ROUNDS);
   for (size_t i = 0; !status && i < state.carried; i++) status = call_hold(call, call->inputs[i]);
   if (status) return status;
   return state.rounds > 0 ? begin_scan(call, &state, body) : end_scan(call, &state, body);
 }
 
-/* Version 8: batches, and an input with the lengths of sequences, which has to be left out. */
 static compute_status scan_batched(model_call *call) {
-  return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
-                   "Scan of opset 8, with its batch axis, is not supported; opset 9 has none");
+  const onnx_graph *body = graph_attribute(call, "body");
+  const int64_t scanned = call_attribute_i(call, "num_scan_inputs", 0);
+  if (!body || call->input_count < 2 || scanned < 1 || (size_t)scanned > call->input_count - 1 ||
+      body->input_count != call->input_count - 1)
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "its body or num_scan_inputs does not fit");
+  if (call_has(call, 0))
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                     "lengths of sequences (sequence_lens) are not supported");
+  scan_state state = {.inputs = (size_t)scanned, .carried = body->input_count - (size_t)scanned};
+  if (body->output_count < state.carried)
+    return call_fail(call, COMPUTE_ERROR_FORMAT, "its body has too few outputs");
+  state.scanned = body->output_count - state.carried;
+  const compute_shape first = call_shape(call, 1 + state.carried);
+  for (size_t i = 0; i < body->input_count; i++) {
+    const compute_shape shape = call_shape(call, 1 + i);
+    const int32_t least = i < state.carried ? 1 : 2;
+    if (shape.rank < least || first.rank < 2 || shape.size[0] != first.size[0] ||
+        (least == 2 && shape.size[1] != first.size[1]))
+      return call_fail(call, COMPUTE_ERROR_SHAPE,
+                       "its inputs differ in the batch or in the length of the sequence");
+  }
+  state.entries = first.size[0];
+  state.rounds = first.size[1];
+  if (state.entries < 1 || state.rounds < 1)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "an empty batch or sequence");
+  if (state.rounds > MOST_ROUNDS || state.entries > MOST_ROUNDS / state.rounds)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d iterations",
+                     MOST_ROUNDS);
+  return begin_entry(call, &state, body);
 }
 
 static const operator_row rows[] = {

@@ -351,7 +351,7 @@ static compute_status deform_conv(model_call *call) {
   compute_shape result = {.rank = d.x.rank, .size = {d.batch, d.filter.size[0]}};
   for (int32_t i = 0; i < d.axes; i++) result.size[2 + i] = d.windows[i].count;
   status = compute_shape_count(result, &d.points);
-  if (status) return call_fail(call, status, "its result cannot be counted");
+  if (status) return call_fail(call, status, "its result has too many elements");
   d.points = op_count(result, 2, result.rank);
   d.taps = op_count(d.filter, 2, d.filter.rank);
   const compute_shape taps =

@@ -232,7 +232,7 @@ static compute_status bias_split_gelu(model_call *call) {
   const compute_node x = biased(call);
   const compute_shape shape = compute_node_shape(graph, x);
   if (shape.rank < 1 || shape.size[shape.rank - 1] % 2 != 0)
-    return call_fail(call, COMPUTE_ERROR_SHAPE, "its last axis has no halves");
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "the size of its last axis is odd");
   const int64_t half = shape.size[shape.rank - 1] / 2;
   const compute_node gate = compute_gelu(graph, compute_slice(graph, x, -1, half, half, 1));
   return call_output(call, 0, compute_mul(graph, compute_slice(graph, x, -1, 0, half, 1), gate));
@@ -273,7 +273,6 @@ static const struct {
               {"BitwiseAnd", compute_bit_and},
               {"BitwiseOr", compute_bit_or},
               {"BitwiseXor", compute_bit_xor},
-              {"Mul", compute_mul},
               {"Or", compute_logical_or},
               {"Sub", compute_sub},
               {"Xor", compute_logical_xor}},
@@ -287,6 +286,15 @@ static compute_status binary_rule(model_call *call) {
   while (strcmp(binary[i].name, call->node->type) != 0) i++;
   return call_output(call, 0,
                      binary[i].build(call->graph, call_input(call, 0), call_input(call, 1)));
+}
+
+/* x · sigmoid(x), as files spell silu, is that function, which takes one rounding less. */
+static compute_status multiply(model_call *call) {
+  const compute_node a = call_input(call, 0), b = call_input(call, 1);
+  const compute_node y = call_is_sigmoid(call, b, a)   ? compute_silu(call->graph, a)
+                         : call_is_sigmoid(call, a, b) ? compute_silu(call->graph, b)
+                                                       : compute_mul(call->graph, a, b);
+  return call_output(call, 0, y);
 }
 
 static compute_status compare(model_call *call) {
@@ -314,7 +322,7 @@ static compute_status bit_shift(model_call *call) {
     return call_output(call, 0, compute_shift_left(call->graph, a, b));
   if (strcmp(direction, "RIGHT") == 0) return call_output(call, 0, number_shift_right(call, a, b));
   return call_fail(call, COMPUTE_ERROR_FORMAT,
-                   "attribute 'direction' is '%s', neither LEFT nor RIGHT", direction);
+                   "attribute 'direction' is '%s'; it must be LEFT or RIGHT", direction);
 }
 
 /* A single exponent of no higher rank than the base, if it is known. */
@@ -368,7 +376,7 @@ static compute_status equal_strings(model_call *call) {
   int64_t count;
   if (!is_strings(call, 0) || !is_strings(call, 1) ||
       !broadcast_shape(a->shape, b->shape, &shape) || compute_shape_count(shape, &count))
-    return call_fail(call, COMPUTE_ERROR_SHAPE, "its strings do not go together");
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "its strings do not match");
   uint8_t *same = call_allocate(call, (size_t)count, sizeof *same);
   if (!same) return call_out_of_memory(call);
   for (int64_t i = 0; i < count; i++)
@@ -474,7 +482,7 @@ static const operator_row rows[] = {
     {"", "Min", 6, min_rule},
     {"", "Mish", 18, mish},
     {"", "Mod", 10, mod},
-    {"", "Mul", 7, binary_rule},
+    {"", "Mul", 7, multiply},
     {"", "Multinomial", 7, multinomial_rule},
     {"", "Neg", 6, unary_rule},
     {"", "Not", 1, unary_rule},

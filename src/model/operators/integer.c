@@ -274,7 +274,7 @@ static compute_status unroll(model_call *call, size_t x, double padding, unrolle
     u->x = op_pad(call, u->x, (u->planes ? 2 : 1) + i, w->before, w->after, padding);
   }
   if (compute_shape_count(u->result, &u->points))
-    return call_fail(call, COMPUTE_ERROR_OVERFLOW, "its result cannot be counted");
+    return call_fail(call, COMPUTE_ERROR_OVERFLOW, "its result has too many elements");
   u->points = op_count(u->result, 2, u->result.rank);
   return COMPUTE_OK;
 }

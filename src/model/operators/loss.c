@@ -50,7 +50,7 @@ static compute_status reduce_loss(model_call *call, compute_node logs) {
   if (shape.rank < 2 || l.labels_shape.rank != shape.rank - 1 ||
       l.labels_shape.size[0] != shape.size[0] || (!sum && !mean && strcmp(reduction, "none") != 0))
     return call_fail(call, COMPUTE_ERROR_SHAPE,
-                     "scores and labels do not fit together, or reduction is '%s'", reduction);
+                     "scores and labels do not match, or reduction is '%s'", reduction);
   read_labels(&l);
   const compute_dtype wide = op_wide_dtype(dtype);
   const compute_node weights = weights_of_labels(&l, wide);

@@ -213,7 +213,8 @@ static compute_status skip_rms_normalization(model_call *call) {
 static compute_node normalize_groups(model_call *call, compute_node x, int64_t groups,
                                      double epsilon) {
   const compute_shape shape = compute_node_shape(call->graph, x);
-  const int64_t size = shape.size[1] / groups * op_count(shape, 2, shape.rank);
+  const int64_t channels = groups > 0 ? shape.size[1] / groups : 0;
+  const int64_t size = channels * op_count(shape, 2, shape.rank);
   const compute_node rows =
       compute_reshape(call->graph, x, COMPUTE_SHAPE(shape.size[0] * groups, size));
   return compute_reshape(call->graph, compute_normalize(call->graph, rows, epsilon), shape);

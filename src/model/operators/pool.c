@@ -195,7 +195,7 @@ static compute_status unpooled_shape(model_call *call, compute_shape *shape) {
   }
   int64_t count;
   status = compute_shape_count(*shape, &count);
-  return status ? call_fail(call, status, "its result cannot be counted") : COMPUTE_OK;
+  return status ? call_fail(call, status, "its result has too many elements") : COMPUTE_OK;
 }
 
 static compute_status max_unpool(model_call *call) {

@@ -177,7 +177,7 @@ static compute_status take_diagonals(model_call *call, term *t) {
       if (t->of.label[i] != t->of.label[k]) continue;
       t->node = take_diagonal(call, t, i, k);
       if (!compute_node_is_valid(t->node))
-        return call_fail(call, COMPUTE_ERROR_SHAPE, "a label stands for axes of different sizes");
+        return call_fail(call, COMPUTE_ERROR_SHAPE, "a label names axes of different sizes");
       i = -1;
       break;
     }
@@ -339,7 +339,7 @@ static compute_status parse(model_call *call, const char *text, einsum *e) {
   bool seen[LABEL_COUNT] = {false};
   for (int32_t i = 0; read && i < e->result.count; i++) {
     if (times[e->result.label[i]] == 0 || seen[e->result.label[i]])
-      return call_fail(call, COMPUTE_ERROR_FORMAT, "the result of its equation is not possible");
+      return call_fail(call, COMPUTE_ERROR_FORMAT, "its equation has an invalid result");
     seen[e->result.label[i]] = true;
   }
   return read ? COMPUTE_OK : call_fail(call, COMPUTE_ERROR_FORMAT, "its equation is malformed");

@@ -506,7 +506,7 @@ static compute_status grid_sample(model_call *call) {
   if (status) return status;
   if (axes < 1 || grid.rank != x.rank || grid.size[0] != x.size[0] ||
       grid.size[grid.rank - 1] != axes || op_count(x, 2, x.rank) == 0)
-    return call_fail(call, COMPUTE_ERROR_SHAPE, "x and the grid do not fit together");
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "x and the grid do not match");
   const int64_t points = op_count(grid, 1, grid.rank - 1);
   const compute_dtype dtype = call_dtype(call, 1);
   const compute_node all = compute_reshape(
@@ -556,13 +556,13 @@ static compute_status affine_grid(model_call *call) {
   const int32_t axes = (int32_t)count - 2;
   if ((count != 4 && count != 5) || theta.rank != 3 || theta.size[0] != size[0] ||
       theta.size[1] != axes || theta.size[2] != axes + 1)
-    return call_fail(call, COMPUTE_ERROR_SHAPE, "theta and the size do not fit together");
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "theta and the size do not match");
   int64_t points = 0;
   compute_shape shape = {.rank = axes + 2, .size = {size[0]}};
   for (int32_t i = 0; i < axes; i++) shape.size[1 + i] = size[2 + i];
   shape.size[axes + 1] = axes;
   if (compute_shape_count(shape, &points) || points > INT64_MAX / 64)
-    return call_fail(call, COMPUTE_ERROR_SHAPE, "its size is not possible");
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "its size is invalid");
   points = op_count(shape, 1, axes + 1);
   const compute_node grid = regular_grid(call, size + 2, axes, points, call_dtype(call, 0));
   const compute_node turned = compute_transpose(graph, call_input(call, 0), COMPUTE_AXES(0, 2, 1));

@@ -354,7 +354,7 @@ static compute_status begin_map(model_call *call, const map_state *state) {
     inputs[i] = &items[i];
   }
   const onnx_attribute *body = call_attribute(call, "body");
-  if (!body || !body->graph) return call_fail(call, COMPUTE_ERROR_FORMAT, "it lacks its body");
+  if (!body || !body->graph) return call_fail(call, COMPUTE_ERROR_FORMAT, "its body is missing");
   return call_record_graph(call, body->graph, inputs, call->input_count, finish_map, state,
                            sizeof *state);
 }

@@ -429,7 +429,7 @@ static compute_status output_texts(model_call *call, compute_shape shape,
 
 static compute_status output_tensor(model_call *call, const onnx_tensor *tensor) {
   if (!tensor || onnx_dtype(tensor->type) == COMPUTE_DTYPE_NONE || tensor->rank < 0)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its value has no form here");
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its value has an unsupported type");
   return call_output_as(
       call, 0, tensor->type,
       compute_constant(call->graph, onnx_dtype(tensor->type), tensor->shape, tensor->data));
@@ -526,7 +526,7 @@ static compute_node diagonals(model_call *call, int64_t rows, int64_t columns) {
 static compute_status eye_like(model_call *call) {
   const compute_shape shape = call_shape(call, 0);
   const int32_t type = (int32_t)call_attribute_i(call, "dtype", call_type(call, 0));
-  if (shape.rank != 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "its input is no matrix");
+  if (shape.rank != 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "its input is not a matrix");
   const compute_node on = compute_equal(call->graph, diagonals(call, shape.size[0], shape.size[1]),
                                         number_i64(call, call_attribute_i(call, "k", 0)));
   return call_output_as(call, 0, type, op_cast(call, on, onnx_dtype(type)));
@@ -535,7 +535,8 @@ static compute_status eye_like(model_call *call) {
 static compute_status trilu(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, 0);
-  if (shape.rank < 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "its input has no matrices");
+  if (shape.rank < 2)
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "its input has fewer than two axes");
   compute_node k = number_i64(call, 0);
   if (call_has(call, 1)) k = compute_reshape(graph, call_input(call, 1), COMPUTE_SCALAR);
   const compute_node d = diagonals(call, shape.size[shape.rank - 2], shape.size[shape.rank - 1]);
