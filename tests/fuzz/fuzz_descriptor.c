@@ -159,7 +159,7 @@ static void read_window(reader *r, compute_window_attributes *w) {
     w->stride[i] = number(r);
     w->dilation[i] = number(r);
     w->padding[i] = number(r);
-    w->padding_more[i] = number(r) - number(r);
+    w->padding_more[i] = (byte(r) & 1 ? -1 : 1) * (number(r) >> 1);
   }
 }
 
@@ -179,6 +179,13 @@ static void read_recurrent(reader *r, compute_recurrent_attributes *a) {
   a->bias = byte(r) & 1;
   a->peepholes = byte(r) & 1;
   a->clip = byte(r) * 0.1;
+}
+
+static void read_quantized_gemm(reader *r, compute_quantized_gemm_attributes *a) {
+  a->k = number(r);
+  a->block = number(r);
+  a->bits = (int32_t)(byte(r) % 10);
+  a->zeros = byte(r) & 1;
 }
 
 static void read_spots(reader *r, compute_spots_attributes *o) {
@@ -274,6 +281,7 @@ static void read_attributes(reader *r, const compute_kernel_descriptor *d, any_a
     break;
   case COMPUTE_KERNEL_ATTENTION: read_attention(r, &a->attention); break;
   case COMPUTE_KERNEL_RECURRENT: read_recurrent(r, &a->recurrent); break;
+  case COMPUTE_KERNEL_QUANTIZED_GEMM: read_quantized_gemm(r, &a->quantized_gemm); break;
   case COMPUTE_KERNEL_SORT:
     a->sort.descending = byte(r) & 1;
     a->sort.values = byte(r) & 1;

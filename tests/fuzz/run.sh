@@ -2,11 +2,12 @@
 # Builds the fuzzers with clang and the sanitizers, and runs each for a while, starting from the
 # corpus in the tree. ctest starts this: TREE BUILD_DIR SCRATCH_DIR [SECONDS]. New inputs go to the
 # scratch folder, as does one that finds something; COMPUTE_FUZZ_SECONDS sets another time for each.
-# Otherwise they share one minute of one processor among them, however many there are, and start from
-# the same number each time: enough to run the corpus and to find what a change has broken. Longer
-# runs, which try something else each time, are for whoever changes a reader.
+# Otherwise each makes at most 10,000 runs (500 where a run is a whole model) from the same seed, and
+# they share one minute of one processor among them: enough to run the corpus and to find what a
+# change has broken, without trying on a fast machine what no slower one has tried. Longer runs, with
+# another seed each time, are for whoever changes a reader.
 set -euo pipefail
-tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-}} seed=0
+tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-}} seed=0 runs=-1
 
 command -v clang >/dev/null || { echo "skipped: clang is not installed"; exit 77; }
 mkdir -p "$build"
@@ -17,7 +18,7 @@ cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_D
 cmake --build "$build" --target fuzzers
 
 if [[ -z $seconds ]]; then
-  seed=1
+  seed=1 runs=10000
   fuzzers=("$build"/bin/fuzz_*)
   seconds=$((60 / ${#fuzzers[@]}))
   ((seconds >= 5)) || seconds=5
@@ -30,7 +31,9 @@ fuzz() {
   mkdir -p "$found"
   local folders=("$found")
   [[ ! -d $corpus ]] || folders+=("$corpus")
-  "$build/bin/$name" -seed="$seed" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 \
+  local most=$runs
+  [[ $name != fuzz_model_run || $runs == -1 ]] || most=500
+  "$build/bin/$name" -seed="$seed" -runs="$most" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 \
     -max_len=4096 \
     -print_final_stats=1 -artifact_prefix="$found/" "${folders[@]}" >"$found.log" 2>&1 ||
     { tail -40 "$found.log"; echo "$name found something: see $found"; return 1; }
@@ -38,6 +41,6 @@ fuzz() {
     "$(sed -n 's/^stat::number_of_executed_units: *//p' "$found.log")"
 }
 export -f fuzz
-export tree build scratch seconds seed
+export tree build scratch seconds seed runs
 printf '%s\0' "$build"/bin/fuzz_* | xargs -0 -n1 basename |
   xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'

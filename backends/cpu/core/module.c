@@ -25,9 +25,11 @@ static compute_status queue_keep(cpu_queue *queue, compute_status status) {
   return status;
 }
 
+/* Memory of no bytes has no address of its own; a kernel may add to the one it is given here. */
 static unsigned char *address(const compute_argument *argument) {
+  static _Alignas(64) unsigned char empty[64];
   unsigned char *host = argument->memory->host;
-  return host ? host + argument->offset : NULL; /* memory of no bytes has no address */
+  return host ? host + argument->offset : empty;
 }
 
 static compute_status cpu_open(const compute_services *services, void **instance) {

@@ -133,7 +133,8 @@ static void copy_rows(const launch *l, const int64_t *at, int64_t rows, int64_t 
   const int64_t axis_step = kernel->axis_stride * bytes, index_step = kernel->row_step[INDEX];
   const int64_t source_step = kernel->row_step[SOURCE] * bytes;
   const int64_t output_step = kernel->row_step[OUTPUT] * bytes;
-  const unsigned char *source = (const unsigned char *)l->pointers[SOURCE] + at[SOURCE] * bytes;
+  const unsigned char *source = l->pointers[SOURCE]; /* NULL for a table without elements */
+  if (source) source += at[SOURCE] * bytes;
   unsigned char *output = (unsigned char *)l->pointers[OUTPUT] + at[OUTPUT] * bytes;
   const void *indices = l->pointers[INDEX];
   const int64_t first = at[INDEX];
