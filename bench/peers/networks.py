@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Well-known networks as ONNX files with random weights: ResNet-50, MobileNetV2, EfficientNet-B0, a YOLOv8n-like
 detector, BERT-base, and GPT-2's prefill and decoding step, with a past that grows and with caches of fixed capacity.
+ResNet-50 and MobileNetV2 also quantized to 8 bits, calibrated on noise; that needs onnxruntime.
 
     networks.py FOLDER [NAME...]
 
@@ -9,6 +10,7 @@ vanish nor overflow. Sizes of the batch (and of a sequence) are symbolic. Needs 
 """
 import os
 import sys
+import tempfile
 
 import numpy as np
 import onnx
@@ -299,6 +301,33 @@ def gpt2_cache(name, s=Sizes(), capacity=256):
     return gpt(n, s, 1, "position", attention)
 
 
+def quantized(network, name):
+    """The network with QuantizeLinear and DequantizeLinear around its operators, and a scale for each filter."""
+    from onnxruntime import quantization
+
+    class Noise(quantization.CalibrationDataReader):
+        def __init__(self):
+            random = np.random.default_rng(0)
+            self.images = iter([{"image": random.standard_normal((1, 3, 224, 224)).astype(np.float32)} for _ in range(2)])
+
+        def get_next(self):
+            return next(self.images, None)
+
+    class Quantized:
+        @staticmethod
+        def save(folder):
+            path = os.path.join(folder, f"{name}.onnx")
+            with tempfile.TemporaryDirectory() as scratch:
+                plain = network()
+                plain.save(scratch)
+                quantization.quantize_static(os.path.join(scratch, f"{plain.name}.onnx"), path, Noise(), per_channel=True,
+                                             quant_format=quantization.QuantFormat.QDQ,
+                                             activation_type=quantization.QuantType.QUInt8,
+                                             weight_type=quantization.QuantType.QInt8)
+
+    return Quantized
+
+
 NETWORKS = {
     "resnet50": resnet50,
     "mobilenetv2": mobilenetv2,
@@ -308,11 +337,13 @@ NETWORKS = {
     "gpt2_prefill": lambda: gpt2("gpt2_prefill", 64, 0),
     "gpt2_decode": lambda: gpt2("gpt2_decode", 1, 64),
     "gpt2_cache": lambda: gpt2_cache("gpt2_cache"),
+    "resnet50_int8": lambda: quantized(resnet50, "resnet50_int8"),
+    "mobilenetv2_int8": lambda: quantized(mobilenetv2, "mobilenetv2_int8"),
 }
 
 
 def main():
-    folder, names = sys.argv[1], sys.argv[2:] or NETWORKS
+    folder, names = sys.argv[1], sys.argv[2:] or [name for name in NETWORKS if not name.endswith("_int8")]
     os.makedirs(folder, exist_ok=True)
     for name in names:
         NETWORKS[name]().save(folder)
