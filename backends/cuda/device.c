@@ -95,7 +95,7 @@ compute_status cuda_device_describe(void *handle, compute_device_info *info) {
   info->memory_total = info->memory_max_allocation = device->memory_bytes;
   size_t available = 0, total = 0;
   const cuda_result code = device->driver->memory_info(&available, &total);
-  if (code != CUDA_OK) return cuda_fail(device, code, "asking for free memory");
+  if (code != CUDA_OK) return cuda_fail(device, code, "querying free memory");
   info->memory_free = available;
   describe_notes(device, info);
   return COMPUTE_OK;

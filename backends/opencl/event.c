@@ -89,7 +89,7 @@ compute_status opencl_event_query(void *handle, void *event, bool *complete) {
     cl_int code = device->cl->clGetEventInfo(last, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
                                              &state, NULL);
     if (code == CL_SUCCESS && state < 0) code = state;
-    if (code != CL_SUCCESS) return opencl_fail(device, code, "asking for an event");
+    if (code != CL_SUCCESS) return opencl_fail(device, code, "querying an event");
     *complete &= state == CL_COMPLETE;
   }
   return COMPUTE_OK;

@@ -150,7 +150,7 @@ compute_status opencl_memory_allocate(void *handle, uint64_t bytes, compute_memo
                           code == CL_OUT_OF_HOST_MEMORY ? COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY
                                                         : opencl_error_status(code),
                           code, "use smaller batches, or another device",
-                          "opencl: device %u has not enough memory for %llu bytes (%s)",
+                          "opencl: device %u does not have enough memory for %llu bytes (%s)",
                           device->index, (unsigned long long)bytes, opencl_error_name(code));
   }
   __atomic_add_fetch(&device->allocated, bytes, __ATOMIC_RELAXED);

@@ -535,7 +535,7 @@ class Examples(unittest.TestCase):
         alone = run("example_own_kernel", folder="EXAMPLES", COMPUTE_BACKENDS="cpu",
                     COMPUTE_CC="none")
         self.assertEqual(alone.returncode, 1)
-        self.assertIn("COMPUTE_CC=none switches kernels for the CPU off; unset COMPUTE_CC",
+        self.assertIn("COMPUTE_CC=none disables kernels for the CPU; unset COMPUTE_CC",
                       alone.stderr)
         wrong = run("example_own_kernel", "nothing:7", folder="EXAMPLES")
         self.assertEqual(wrong.returncode, 1)

@@ -266,7 +266,7 @@ compute_status movie_read(movie *file, int64_t first, int64_t count, void *pixel
   if (first < 0 || count < 0 || first > file->info.count || count > file->info.count - first)
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
                        "%s has %" PRId64 " images; %" PRId64 " from number %" PRId64
-                       " on were asked for",
+                       " on were requested",
                        file->path, file->info.count, count, first);
   return count == 0 ? COMPUTE_OK : file->read(file, first, count, pixels, why);
 }
