@@ -4,7 +4,8 @@
 # Source this file.
 #
 #   share_lines COUNT   of the lines on stdin today's of COUNT shares
-#   share_vectors       for COMPUTE_CPU_VECTORS: one of the instruction sets that this machine has
+#   share_vectors       for COMPUTE_CPU_VECTORS: one of the instruction sets that this machine has;
+#                       four days combine both of two with both of two shares of lines
 
 share_lines() {
   if [[ -n ${COMPUTE_TEST_LONG-} || -z ${COMPUTE_TEST_SAMPLE_SEED-} ]]; then
@@ -15,7 +16,7 @@ share_lines() {
 }
 
 share_vectors() {
-  local sets
+  local sets COMPUTE_TEST_SAMPLE_SEED=${COMPUTE_TEST_SAMPLE_SEED:+$((COMPUTE_TEST_SAMPLE_SEED / 2))}
   sets=$(echo avx2; ! grep -qwm1 avx512vl /proc/cpuinfo || echo avx512)
   sets=$(share_lines "$(wc -l <<<"$sets")" <<<"$sets")
   [[ $sets == *$'\n'* ]] && echo ON || echo "$sets"

@@ -426,8 +426,10 @@ static double expected_integer(const expression *e, const member *m, int64_t ind
     const member *y = &e->members[m->operand[1]];
     b = (int64_t)test_values_get(&y->values, element_of(y, m->shape, index));
   }
-  const int64_t r = m->op == ADD ? a + b : m->op == SUB ? a - b : a * b;
-  return (double)wrapped(m->dtype, r);
+  /* The product of two u32 is more than an i64 holds. */
+  const uint64_t u = (uint64_t)a, v = (uint64_t)b;
+  const uint64_t r = m->op == ADD ? u + v : m->op == SUB ? u - v : u * v;
+  return (double)wrapped(m->dtype, (int64_t)r);
 }
 
 /* The largest of a row, or where it first is; NaN is larger than anything. */
