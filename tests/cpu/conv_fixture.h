@@ -31,6 +31,8 @@ FIXTURE_INLINE void fill(unsigned char *data, compute_dtype dtype, int64_t count
       dtype_store_integer(dtype, at, (int32_t)test_random_bits(random));
     else if (dtype == COMPUTE_U8)
       dtype_store_integer(dtype, at, (uint8_t)test_random_bits(random));
+    else if (dtype == COMPUTE_I8)
+      dtype_store_integer(dtype, at, (int8_t)test_random_bits(random));
     else if (dtype == COMPUTE_U16)
       dtype_store_integer(dtype, at, (uint16_t)test_random_bits(random));
     else

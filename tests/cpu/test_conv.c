@@ -311,6 +311,42 @@ static void channels_last_are_right_in_small_blocks(void **state) {
   on_every_device(run_pixels, 3, 4096);
 }
 
+/* Products of bytes, of data with channels last and of planes. */
+static void run_bytes(fixture *f, uint64_t seed) {
+  static const struct {
+    sample_layout layout;
+    compute_dtype dtype;
+    sample_ending ending;
+  } ways[] = {{LAYOUT_NHWC, COMPUTE_I8, ENDING_PLAIN},
+              {LAYOUT_PIXELS, COMPUTE_U8, ENDING_PLAIN},
+              {LAYOUT_PIXELS, COMPUTE_I8, ENDING_BIAS},
+              {LAYOUT_NHWC, COMPUTE_U8, ENDING_BIAS}};
+  checker c = {.f = f, .random = {.state = seed}};
+  for (size_t i = 0; i < sizeof pixel_shapes / sizeof *pixel_shapes; i++)
+    for (size_t j = i % test_samples(); j < 4; j += test_samples()) {
+      sample_convolution s = pixels(i, ways[j].ending);
+      const bool depthwise = s.shape.groups == s.shape.c;
+      s.layout = ways[j].layout;
+      s.dtype = ways[j].dtype;
+      s.second = COMPUTE_I8;
+      s.result = COMPUTE_I32;
+      sample_convolution_visit(
+          &s, depthwise && s.layout == LAYOUT_PIXELS ? check_sample : check_pixels, &c);
+      s.second = COMPUTE_U8;
+      sample_convolution_visit(&s, check_sample, &c);
+    }
+}
+
+static void bytes_are_exact(void **state) {
+  (void)state;
+  on_every_device(run_bytes, 2, 0);
+}
+
+static void bytes_are_exact_in_small_blocks(void **state) {
+  (void)state;
+  on_every_device(run_bytes, 3, 4096);
+}
+
 /* What an image gives does not depend on its batch, nor anything on the number of threads. */
 static void check_images(const sample_kernel *s, void *user) {
   const sample_convolution *whole = user;
@@ -488,6 +524,8 @@ int main(void) {
       cmocka_unit_test(channels_last_are_right),
       cmocka_unit_test(channels_last_are_right_in_small_blocks),
       cmocka_unit_test(channels_last_do_not_depend_on_threads_or_batch),
+      cmocka_unit_test(bytes_are_exact),
+      cmocka_unit_test(bytes_are_exact_in_small_blocks),
       cmocka_unit_test(winograd_is_right),
       cmocka_unit_test(winograd_is_right_in_short_runs),
       cmocka_unit_test(winograd_does_not_depend_on_threads),

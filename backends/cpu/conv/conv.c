@@ -88,8 +88,8 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
 static uint64_t packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form) {
   const cpu_conv *conv = (const cpu_conv *)kernel;
   if (conv->packed && input == 1)
-    return conv->depthwise.loops ? conv_depthwise_packed_bytes(conv, form)
-                                 : conv_rows_packed_bytes(conv, form);
+    return conv->depthwise.run ? conv_depthwise_packed_bytes(conv, form)
+                               : conv_rows_packed_bytes(conv, form);
   if (!conv->matrix || input > 1) return 0;
   return conv->matrix->kind->packed_bytes(conv->matrix, conv->swapped ? 1 - input : input, form);
 }
@@ -97,11 +97,9 @@ static uint64_t packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t 
 static compute_status pack(const cpu_kernel *kernel, uint32_t input, const void *source,
                            void *packed) {
   const cpu_conv *conv = (const cpu_conv *)kernel;
+  if (conv->packed && !conv->depthwise.run) return conv_rows_pack(conv, source, packed);
   if (conv->packed) {
-    if (conv->depthwise.loops)
-      conv_depthwise_pack(conv, source, packed);
-    else
-      conv_rows_pack(conv, source, packed);
+    conv_depthwise_pack(conv, source, packed);
     return COMPUTE_OK;
   }
   return conv->matrix->kind->pack(conv->matrix, conv->swapped ? 1 - input : input, source, packed);

@@ -5,6 +5,7 @@
  *                    the first of them: filters of one element are a matrix product
  *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
  *   conv_rows.c      FORWARD where results have channels last
+ *   conv_rows_pack.c its filters
  *   conv_winograd.c  FORWARD and BY_DATA for 3 × 3 filters, with fewer products, where allowed
  *   conv_direct.c    all three directions for groups of few channels
  *   conv_filter.c    BY_FILTER: sums over all results
@@ -19,6 +20,7 @@
 #define CPU_CONV_CONV_H
 
 #include "conv/isa/conv_table.h"
+#include "conv/isa/depthwise_table.h"
 #include "gemm/isa/gemm_table.h"
 #include "program/program.h"
 
@@ -98,10 +100,12 @@ typedef struct conv_winograd {
  * copy where nothing else is said. */
 typedef struct conv_rows {
   int64_t channels, results; /* data channels and result channels of one group */
-  int64_t panels, depth;     /* of the filter, for one group: panels, and elements for one result */
+  int64_t size;              /* bytes of an element of the copy */
   int64_t pixel, line;       /* from pixel to pixel, and from row to row */
   int64_t step[2];           /* pixels and rows from one result's window to the next */
-  int64_t run;               /* elements of a window that lie side by side */
+  int64_t run, runs;         /* elements of a window that lie side by side; of one window */
+  int64_t taps;              /* of a run */
+  int64_t panels, lines;     /* of the filter, for one group; of a panel, for one run */
   bool sparse;               /* the copy has only the pixels that filters of one element meet */
   bool finishes;             /* the micro-kernel computes the epilogue */
   bool even;                 /* from the last window of a row to the next row's it is one step */
@@ -114,8 +118,8 @@ typedef struct conv_rows {
 /* How depthwise convolution with channels last cuts its work (conv_depthwise.c). A task is `chunk`
  * rows of results. */
 typedef struct conv_depthwise {
-  const struct cpu_depthwise_table *loops;
-  int64_t block; /* channels */
+  cpu_depthwise_loop run; /* NULL: not taken */
+  int64_t block;          /* channels */
   int64_t chunk, tasks;
   uint64_t worker_bytes, packed_bytes;
 } conv_depthwise;
@@ -180,7 +184,7 @@ compute_status conv_sweep_accept(cpu_kernel *kernel, const compute_kernel_descri
 
 /* cpu_kind.packed_bytes and pack, of the filter. */
 uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form);
-void conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed);
+compute_status conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed);
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form);
 void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed);
 

@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "conv.h"
-#include "conv/isa/depthwise_table.h"
 
 typedef struct launch {
   const cpu_conv *conv;
   void *const *pointers;
-  const float *weights; /* [taps][channels] */
+  const unsigned char *weights; /* [taps][channels] */
   unsigned char *workers;
 } launch;
 
@@ -22,9 +21,26 @@ static int64_t tap_count(const cpu_conv *conv) {
   return conv->shape.filter_size[0] * conv->shape.filter_size[1];
 }
 
+static void pack_bytes(const cpu_conv *conv, const unsigned char *filter, uint32_t *packed) {
+  const conv_operand *f = &conv->input[1];
+  const int64_t channels = conv->shape.data_channels, columns = conv->shape.filter_size[1];
+  for (int64_t tap = 0; tap < tap_count(conv); tap++, packed += channels) {
+    const unsigned char *from =
+        filter + tap / columns * f->stride[2] + tap % columns * f->stride[3];
+    for (int64_t c = 0; c < channels; c++) {
+      const unsigned char byte = from[c * f->stride[0]];
+      packed[c] = f->dtype == COMPUTE_I8 ? (uint16_t)(int8_t)byte : byte;
+    }
+  }
+}
+
 void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed) {
   const compute_conv_attributes *c = &conv->shape;
   const conv_operand *f = &conv->input[1];
+  if (conv->accumulate == COMPUTE_I32) {
+    pack_bytes(conv, filter, packed);
+    return;
+  }
   for (int64_t tap = 0; tap < tap_count(conv);) {
     const int64_t row = tap / c->filter_size[1];
     const cpu_gemm_source source = {(const float *)filter + row * f->stride[2], f->dtype,
@@ -38,21 +54,23 @@ void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed)
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t *stride = conv->input[1].stride;
-  *form = cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, c->data_channels, c->filter_size[0],
-                                     c->filter_size[1], stride[0], stride[2], stride[3]},
-                   7);
+  *form = cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, (int64_t)conv->input[1].dtype,
+                                     c->data_channels, c->filter_size[0], c->filter_size[1],
+                                     stride[0], stride[2], stride[3]},
+                   8);
   return conv->depthwise.packed_bytes;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
 /* Row `row` of the results of one image, block by block of channels. */
-static void make_row(const launch *l, int64_t image, int64_t row, float *sums) {
+static void make_row(const launch *l, int64_t image, int64_t row, unsigned char *sums) {
   const cpu_conv *conv = l->conv;
   const compute_conv_attributes *c = &conv->shape;
   const conv_depthwise *s = &conv->depthwise;
-  const int64_t *stride = conv->input[0].stride;
-  const float *data = (const float *)l->pointers[0] + image * stride[0];
+  const conv_operand *x = &conv->input[0];
+  const int64_t *stride = x->stride, size = x->size;
+  const unsigned char *data = (const unsigned char *)l->pointers[0] + image * stride[0] * size;
   cpu_depthwise_line line = {.filter_rows = c->filter_size[0],
                              .filter_columns = c->filter_size[1],
                              .stride = c->stride[1],
@@ -66,17 +84,18 @@ static void make_row(const launch *l, int64_t image, int64_t row, float *sums) {
                              .sums_pixel = s->block};
   for (int64_t channel = 0; channel < c->data_channels; channel += s->block) {
     line.channels = cpu_min(s->block, c->data_channels - channel);
-    line.weights = l->weights + channel;
+    line.weights = l->weights + channel * conv->element;
     for (int64_t r = 0; r < c->filter_size[0]; r++) {
       const int64_t at = row * c->stride[0] + r * c->dilation[0] - c->padding[0];
-      line.rows[r] = at < 0 || at >= c->data_size[0] ? NULL : data + at * stride[2] + channel;
+      line.rows[r] =
+          at < 0 || at >= c->data_size[0] ? NULL : data + (at * stride[2] + channel) * size;
     }
-    s->loops->run(&line);
+    s->run(&line);
     const conv_box box = {.first = {image, channel, row, 0},
                           .count = {1, line.channels, 1, c->result_size[1]},
                           .step = {1, 1, 1, 1},
                           .sum_stride = {0, 1, 0, s->block},
-                          .sums = (unsigned char *)sums};
+                          .sums = sums};
     conv_epilogue_run(conv, l->pointers, &box);
   }
 }
@@ -85,7 +104,7 @@ static void rows_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const conv_depthwise *s = &l->conv->depthwise;
   const int64_t rows = l->conv->shape.result_size[0], all = l->conv->shape.batch * rows;
-  float *sums = (float *)(void *)(l->workers + (uint64_t)worker * s->worker_bytes);
+  unsigned char *sums = l->workers + (uint64_t)worker * s->worker_bytes;
   const int64_t end = cpu_min((task + 1) * s->chunk, all);
   for (int64_t row = task * s->chunk; row < end; row++) make_row(l, row / rows, row % rows, sums);
 }
@@ -100,9 +119,8 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   l.workers = cpu_workspace_acquire(device, bytes);
   if (!l.workers) return cpu_out_of_memory(device, bytes);
   if (!conv->packed) {
-    float *packed = (float *)(void *)(l.workers + workers);
-    conv_depthwise_pack(conv, pointers[1], packed);
-    l.weights = packed;
+    conv_depthwise_pack(conv, pointers[1], l.workers + workers);
+    l.weights = l.workers + workers;
   }
   cpu_parallel(device, s->tasks, rows_task, &l);
   cpu_workspace_return(device, l.workers);
@@ -110,6 +128,21 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 }
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
+
+static bool is_byte(const conv_operand *operand) {
+  return operand->dtype == COMPUTE_I8 || operand->dtype == COMPUTE_U8;
+}
+
+/* The loop for the operands' types, or NULL. */
+static cpu_depthwise_loop loop_of(const cpu_conv *conv) {
+  const cpu_depthwise_table *loops = CPU_PICK(conv->head.device->isa, cpu_depthwise);
+  const conv_operand *x = &conv->input[0], *f = &conv->input[1];
+  if (conv->accumulate == COMPUTE_F32 && x->dtype == COMPUTE_F32 && f->dtype == COMPUTE_F32)
+    return loops->run;
+  if (conv->accumulate == COMPUTE_I32 && is_byte(x) && is_byte(f))
+    return x->dtype == COMPUTE_U8 ? loops->run_u8 : loops->run_i8;
+  return NULL;
+}
 
 static bool suits(const cpu_conv *conv, int32_t lanes, const char **reason) {
   const compute_conv_attributes *c = &conv->shape;
@@ -119,10 +152,8 @@ static bool suits(const cpu_conv *conv, int32_t lanes, const char **reason) {
     return false;
   *reason = "data or results without channels last";
   if (conv->input[0].stride[1] != 1 || conv->output[0].stride[1] != 1) return false;
-  *reason = "other types than f32";
-  if (conv->accumulate != COMPUTE_F32 || conv->input[0].dtype != COMPUTE_F32 ||
-      conv->input[1].dtype != COMPUTE_F32)
-    return false;
+  *reason = "other types than f32 and bytes";
+  if (!loop_of(conv)) return false;
   *reason = "fewer channels than a vector has, or a filter of many rows";
   return c->data_channels >= lanes && c->filter_size[0] <= CPU_DEPTHWISE_MOST_ROWS;
 }
@@ -143,13 +174,13 @@ compute_status conv_depthwise_accept(cpu_kernel *kernel,
                                      const char **reason) {
   cpu_conv *conv = (cpu_conv *)kernel;
   const compute_conv_attributes *c = &conv->shape;
-  const cpu_depthwise_table *loops = CPU_PICK(kernel->device->isa, cpu_depthwise);
+  const int32_t lanes = CPU_PICK(kernel->device->isa, cpu_depthwise)->lanes;
   conv_depthwise *s = &conv->depthwise;
-  if (!suits(conv, loops->lanes, reason)) return COMPUTE_OK;
-  s->loops = loops;
-  s->block = choose_block(conv, loops->lanes);
-  s->worker_bytes = cpu_whole_lines((uint64_t)(s->block * c->result_size[1]) * sizeof(float));
-  s->packed_bytes = cpu_whole_lines((uint64_t)(tap_count(conv) * c->data_channels) * sizeof(float));
+  if (!suits(conv, lanes, reason)) return COMPUTE_OK;
+  s->run = loop_of(conv);
+  s->block = choose_block(conv, lanes);
+  s->worker_bytes = cpu_whole_lines((uint64_t)(s->block * c->result_size[1]) * conv->element);
+  s->packed_bytes = cpu_whole_lines((uint64_t)(tap_count(conv) * c->data_channels) * conv->element);
   const int64_t rows = c->batch * c->result_size[0], threads = kernel->device->threads;
   s->chunk = threads == 1 ? rows : cpu_divide_up(rows, TASKS_PER_THREAD * threads);
   s->tasks = cpu_divide_up(rows, s->chunk);

@@ -28,111 +28,79 @@ typedef struct rows_unit {
   int64_t panel, panels; /* within the group */
 } rows_unit;
 
-/* ---- The filter ------------------------------------------------------------------------------ */
-
-/* The filter's elements for one source channel lie together, taps in order. */
-static bool taps_follow(const cpu_conv *conv) {
-  const int64_t *stride = conv->input[1].stride, *size = conv->shape.filter_size;
-  return (stride[3] == 1 || size[1] == 1) && (stride[2] == size[1] || size[0] == 1) &&
-         stride[1] == size[0] * size[1];
-}
-
-/* One panel, from elements that lie by (channel, tap): some channels at a time are turned as they
- * lie, and their rows put in the order of (tap, channel). */
-static void pack_turning(const cpu_conv *conv, const unsigned char *from, int64_t columns,
-                         unsigned char *packed) {
-  enum { ROWS = 160, MOST_BYTES = ROWS * 64 * 2 };
-  unsigned char turned[MOST_BYTES] __attribute__((aligned(64)));
-  const conv_rows *s = &conv->rows;
-  const conv_operand *f = &conv->input[1];
-  const int64_t taps = s->depth / s->channels;
-  const int64_t width = conv->type->columns * (int64_t)conv->element;
-  const int64_t together = ROWS / taps;
-  for (int64_t c = 0; c < s->channels; c += together) {
-    const int64_t channels = cpu_min(together, s->channels - c);
-    const cpu_gemm_source source = {from + c * taps * f->size, f->dtype, 1, f->stride[0]};
-    conv->type->pack_panels(turned, channels * taps, columns, &source);
-    for (int64_t i = 0; i < channels; i++)
-      for (int64_t tap = 0; tap < taps; tap++)
-        memcpy(packed + (tap * s->channels + c + i) * width, turned + (i * taps + tap) * width,
-               (size_t)width);
-  }
-}
-
-/* One panel, tap by tap. */
-static void pack_tapwise(const cpu_conv *conv, const unsigned char *from, int64_t columns,
-                         unsigned char *packed) {
-  const conv_rows *s = &conv->rows;
-  const conv_operand *f = &conv->input[1];
-  const int64_t taps_w = conv->shape.filter_size[1];
-  for (int64_t tap = 0; tap < s->depth / s->channels; tap++) {
-    const int64_t at = tap / taps_w * f->stride[2] + tap % taps_w * f->stride[3];
-    const cpu_gemm_source source = {from + at * f->size, f->dtype, f->stride[1], f->stride[0]};
-    conv->type->pack_panels(packed + tap * s->channels * conv->type->columns * conv->element,
-                            s->channels, columns, &source);
-  }
-}
-
-typedef struct packing {
-  const cpu_conv *conv;
-  const unsigned char *filter;
-  unsigned char *packed;
-} packing;
-
-/* Panels are numbered by group, panel. */
-static void pack_task(void *argument, int64_t task, int32_t worker) {
-  enum { MOST_TAPS = 128 };
-  const packing *p = argument;
-  const cpu_conv *conv = p->conv;
-  const conv_rows *s = &conv->rows;
-  const int64_t column = task % s->panels * conv->type->columns;
-  const int64_t columns = cpu_min(conv->type->columns, s->results - column);
-  const int64_t first = (task / s->panels * s->results + column) * conv->input[1].stride[0];
-  const unsigned char *from = p->filter + first * conv->input[1].size;
-  unsigned char *to = p->packed + task * s->depth * conv->type->columns * conv->element;
-  (void)worker;
-  if (taps_follow(conv) && s->depth / s->channels <= MOST_TAPS)
-    pack_turning(conv, from, columns, to);
-  else
-    pack_tapwise(conv, from, columns, to);
-}
-
-void conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed) {
-  packing p = {conv, filter, packed};
-  cpu_parallel(conv->head.device, conv->shape.groups * conv->rows.panels, pack_task, &p);
-}
-
-uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form) {
-  const compute_conv_attributes *c = &conv->shape;
-  const int64_t *stride = conv->input[1].stride;
-  *form =
-      cpu_form((const int64_t[]){CPU_FORM_ROWS, conv->type->columns, (int64_t)conv->accumulate,
-                                 c->groups, c->result_channels, c->data_channels, c->filter_size[0],
-                                 c->filter_size[1], stride[0], stride[1], stride[2], stride[3]},
-               12);
-  return conv->rows.packed_bytes;
-}
-
 /* ---- The data -------------------------------------------------------------------------------- */
+
+/* Of i8 the dot products of four bytes take x + 128 instead (gemm_pack_words.h). */
+static bool is_shifted(const cpu_conv *conv) {
+  return conv->type->group == 4 && conv->input[0].dtype == COMPUTE_I8;
+}
+
+/* The bytes that stand for 0. */
+static unsigned char padding_of(const cpu_conv *conv) {
+  return is_shifted(conv) ? 128 : 0;
+}
+
+/* The first `count` of `pixels` elements each, from runs of `channels` bytes. */
+static void widen_pixels(const cpu_conv *conv, const cpu_gemm_source *source, int64_t count,
+                         int16_t *to) {
+  const conv_rows *s = &conv->rows;
+  const bool is_signed = conv->input[0].dtype == COMPUTE_I8;
+  const int64_t step = source->inner;
+  for (int64_t i = 0; i < count; i++, to += s->pixel) {
+    const unsigned char *from = (const unsigned char *)source->data + i * source->outer;
+    if (is_signed)
+      for (int64_t c = 0; c < s->channels; c++) to[c] = (int8_t)from[c * step];
+    else
+      for (int64_t c = 0; c < s->channels; c++) to[c] = from[c * step];
+  }
+}
+
+static void shift_pixels(const cpu_conv *conv, const cpu_gemm_source *source, int64_t count,
+                         unsigned char *to) {
+  const conv_rows *s = &conv->rows;
+  const unsigned char flip = padding_of(conv);
+  for (int64_t i = 0; i < count; i++, to += s->pixel) {
+    const unsigned char *from = (const unsigned char *)source->data + i * source->outer;
+    if (source->inner == 1)
+      for (int64_t c = 0; c < s->channels; c++) to[c] = from[c] ^ flip;
+    else
+      for (int64_t c = 0; c < s->channels; c++) to[c] = from[c * source->inner] ^ flip;
+  }
+}
+
+/* Bytes as the words of products have them; channels that fill up the last word as zeros. */
+static void store_bytes(const cpu_conv *conv, const cpu_gemm_source *source, int64_t count,
+                        unsigned char *to) {
+  const conv_rows *s = &conv->rows;
+  if (s->channels < s->run / s->taps)
+    memset(to, padding_of(conv), (size_t)(count * s->pixel * s->size));
+  if (s->size == 2)
+    widen_pixels(conv, source, count, (int16_t *)(void *)to);
+  else
+    shift_pixels(conv, source, count, to);
+}
 
 /* `count` pixels, `step` columns apart from column `first` on, those outside the data as zeros. */
 static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t first, int64_t step,
                         int64_t count, unsigned char *to) {
   const conv_rows *s = &conv->rows;
   const conv_operand *x = &conv->input[0];
-  const int64_t bytes = s->channels * x->size, pixel = s->pixel * x->size;
+  const int64_t bytes = s->channels * x->size, pixel = s->pixel * s->size;
   const int64_t width = conv->shape.data_size[1];
   const int64_t before = cpu_min(first < 0 ? cpu_divide_up(-first, step) : 0, count);
   const int64_t end = cpu_min(first < width ? (width - 1 - first) / step + 1 : 0, count);
-  if (before > 0) memset(to, 0, (size_t)(before * pixel));
+  if (before > 0) memset(to, padding_of(conv), (size_t)(before * pixel));
   const cpu_gemm_source source = {row + (first + before * step) * x->stride[3] * x->size, x->dtype,
                                   step * x->stride[3], x->stride[1]};
-  if (end > before && x->stride[1] == 1 && step * x->stride[3] == s->pixel)
+  const bool as_is = s->size == x->size && padding_of(conv) == 0;
+  if (end > before && as_is && x->stride[1] == 1 && step * x->stride[3] == s->pixel)
     memcpy(to + before * pixel, source.data, (size_t)((end - before - 1) * pixel + bytes));
+  else if (end > before && conv->type->group > 1)
+    store_bytes(conv, &source, end - before, to + before * pixel);
   else if (end > before)
     conv->type->pack_rows(to + before * pixel, s->pixel, end - before, s->channels, &source);
   const int64_t from = cpu_max(before, end);
-  if (from < count) memset(to + from * pixel, 0, (size_t)((count - from) * pixel));
+  if (from < count) memset(to + from * pixel, padding_of(conv), (size_t)((count - from) * pixel));
 }
 
 /* Copies what a unit's windows meet. */
@@ -145,10 +113,10 @@ static void copy_data(const cpu_conv *conv, const unsigned char *data, const row
   const int64_t rows = (unit->rows - 1) * s->step[0] + (c->filter_size[0] - 1) * c->dilation[0] + 1;
   const int64_t columns = s->line / s->pixel;
   data += (unit->image * x->stride[0] + unit->group * s->channels * x->stride[1]) * x->size;
-  for (int64_t i = 0; i < rows; i++, copy += s->line * x->size) {
+  for (int64_t i = 0; i < rows; i++, copy += s->line * s->size) {
     const int64_t row = unit->row * c->stride[0] - c->padding[0] + i * step_h;
     if (row < 0 || row >= c->data_size[0])
-      memset(copy, 0, (size_t)(s->line * x->size));
+      memset(copy, padding_of(conv), (size_t)(s->line * s->size));
     else
       copy_pixels(conv, data + row * x->stride[2] * x->size, -c->padding[1], step_w, columns, copy);
   }
@@ -221,30 +189,30 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
   const compute_conv_attributes *c = &conv->shape;
-  const int64_t size = conv->element, columns = conv->type->columns;
+  const int64_t columns = conv->type->columns, across = c->filter_size[1] / s->taps;
   const int64_t column = (unit->panel + panel) * columns;
-  const int64_t runs = s->depth / s->run, across = runs / c->filter_size[0];
+  const int64_t run_bytes = s->lines * columns * conv->element;
   const unsigned char *filter =
-      l->packed + (unit->group * s->panels + unit->panel + panel) * s->depth * columns * size;
+      l->packed + (unit->group * s->panels + unit->panel + panel) * s->runs * run_bytes;
   const bool whole = s->even && sums->row == c->result_size[1] * sums->pixel;
   cpu_gemm_block block = {.m = whole ? unit->rows * c->result_size[1] : c->result_size[1],
                           .n = cpu_min(columns, s->results - column),
-                          .k = s->run,
-                          .a_row = s->step[1] * s->pixel,
+                          .k = s->run / conv->type->group,
+                          .a_row = s->step[1] * s->pixel / conv->type->group,
                           .a_k = 1,
                           .b_k = columns,
-                          .b_column = columns * s->depth,
+                          .b_column = columns * s->lines, /* there is one */
                           .c_row = sums->pixel,
                           .column = column};
-  for (int64_t run = 0; run < runs; run++) {
+  for (int64_t run = 0; run < s->runs; run++) {
     const int64_t first =
         run / across * c->dilation[0] * s->line + run % across * c->dilation[1] * s->pixel;
-    block.b = filter + run * s->run * columns * size;
+    block.b = filter + run * run_bytes;
     block.accumulate = run > 0;
-    if (run + 1 == runs) block.finish = finish;
+    if (run + 1 == s->runs) block.finish = finish;
     for (int64_t row = 0; row < (whole ? 1 : unit->rows); row++) {
-      block.a = copy + (first + row * s->step[0] * s->line) * size;
-      block.c = sums->at + (row * sums->row + panel * columns) * size;
+      block.a = copy + (first + row * s->step[0] * s->line) * s->size;
+      block.c = sums->at + (row * sums->row + panel * columns) * conv->element;
       block.row = (unit->row + row) * c->result_size[1];
       conv->type->multiply(&block);
     }
@@ -328,15 +296,16 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   const uint64_t workers = (uint64_t)(s->units == 1 ? 1 : device->threads) * s->worker_bytes;
   const uint64_t bytes = workers + (conv->packed ? 0 : s->packed_bytes);
   launch l = {.conv = conv, .pointers = pointers, .packed = pointers[1]};
+  compute_status status = COMPUTE_OK;
   l.workers = cpu_workspace_acquire(device, bytes);
   if (!l.workers) return cpu_out_of_memory(device, bytes);
   if (!conv->packed) {
-    conv_rows_pack(conv, pointers[1], l.workers + workers);
+    status = conv_rows_pack(conv, pointers[1], l.workers + workers);
     l.packed = l.workers + workers;
   }
-  cpu_parallel(device, s->units, unit_task, &l);
+  if (!status) cpu_parallel(device, s->units, unit_task, &l);
   cpu_workspace_return(device, l.workers);
-  return COMPUTE_OK;
+  return status;
 }
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
@@ -349,10 +318,13 @@ static void choose_copy(const cpu_conv *conv, conv_rows *s) {
   const compute_conv_attributes *c = &conv->shape;
   s->sparse = c->filter_size[0] == 1 && c->filter_size[1] == 1;
   for (int d = 0; d < 2; d++) s->step[d] = s->sparse ? 1 : c->stride[d];
-  const bool close = s->step[1] * s->channels * conv->element % CLOSE_SETS == 0;
-  s->pixel = s->channels + (close ? 64 / (int64_t)conv->element : 0);
-  const bool joined = s->pixel == s->channels && c->dilation[1] == 1;
-  s->run = joined ? c->filter_size[1] * s->channels : s->channels;
+  s->size = (int64_t)conv->element / conv->type->group;
+  const int64_t tap = cpu_round_up(s->channels, conv->type->group);
+  const bool close = s->step[1] * tap * s->size % CLOSE_SETS == 0;
+  s->pixel = tap + (close ? 64 / s->size : 0);
+  s->taps = s->pixel == tap && c->dilation[1] == 1 ? c->filter_size[1] : 1;
+  s->run = s->taps * tap;
+  s->runs = c->filter_size[0] * c->filter_size[1] / s->taps;
   s->line = s->pixel *
             ((c->result_size[1] - 1) * s->step[1] + (c->filter_size[1] - 1) * c->dilation[1] + 1);
   s->even = s->step[0] * s->line == c->result_size[1] * s->step[1] * s->pixel;
@@ -361,7 +333,7 @@ static void choose_copy(const cpu_conv *conv, conv_rows *s) {
 static int64_t copy_bytes(const cpu_conv *conv, const conv_rows *s, int64_t rows) {
   const compute_conv_attributes *c = &conv->shape;
   return ((rows - 1) * s->step[0] + (c->filter_size[0] - 1) * c->dilation[0] + 1) * s->line *
-         conv->element;
+         s->size;
 }
 
 /* Bands whose copy stays in the level-2 cache. Where these are too few for all threads: of a filter
@@ -377,7 +349,7 @@ static void choose_units(const cpu_conv *conv, conv_rows *s) {
   while (fit > 1 && copy_bytes(conv, s, fit) > l2 * 2 / 5) fit = cpu_divide_up(fit, 2);
   s->bands = cpu_divide_up(rows, fit);
   s->blocks = 1;
-  const bool large_filter = s->panels * s->depth * width > copy_bytes(conv, s, rows);
+  const bool large_filter = s->panels * s->runs * s->lines * width > copy_bytes(conv, s, rows);
   if (outer * s->bands < wanted && !large_filter)
     s->bands = cpu_min(rows, cpu_divide_up(wanted, outer));
   s->band = cpu_divide_up(rows, s->bands);
@@ -397,32 +369,50 @@ static void make_schedule(cpu_conv *conv) {
   s->channels = c->data_channels / c->groups;
   s->results = c->result_channels / c->groups;
   s->panels = cpu_divide_up(s->results, columns);
-  s->depth = c->filter_size[0] * c->filter_size[1] * s->channels;
   choose_copy(conv, s);
+  s->lines = s->run / conv->type->group + conv->type->terms;
   choose_units(conv, s);
   s->units = c->batch * c->groups * s->bands * s->blocks;
   s->copy_bytes = cpu_whole_lines((uint64_t)copy_bytes(conv, s, s->band));
   s->worker_bytes =
       s->copy_bytes +
       cpu_whole_lines((uint64_t)(s->band * c->result_size[1] * s->block * columns * size));
-  s->packed_bytes = cpu_whole_lines((uint64_t)(c->groups * s->panels * s->depth * columns * size));
+  s->packed_bytes =
+      cpu_whole_lines((uint64_t)(c->groups * s->panels * s->runs * s->lines * columns * size));
 }
 
-/* Whether the results are pixels of channels, and everything has the computing type. */
+static bool is_byte(const conv_operand *operand) {
+  return operand->dtype == COMPUTE_I8 || operand->dtype == COMPUTE_U8;
+}
+
+/* The micro-kernel of the operands' products, or NULL. Filters that would have to be shifted, as
+ * u8 for dot products of four bytes, need sums of every window's data. */
+static const cpu_gemm_type *type_of(const cpu_conv *conv) {
+  const conv_operand *x = &conv->input[0], *f = &conv->input[1];
+  const cpu_gemm_type *bytes = conv->head.device->isa->gemm->bytes;
+  if (x->dtype == conv->accumulate && f->dtype == conv->accumulate) return conv->type;
+  if (conv->accumulate == COMPUTE_I32 && is_byte(x) && is_byte(f) &&
+      (bytes->group == 2 || f->dtype == COMPUTE_I8))
+    return bytes;
+  return NULL;
+}
+
+/* Whether the results are pixels of channels, and there is a micro-kernel. */
 static bool suits(const cpu_conv *conv, const char **reason) {
   const compute_conv_attributes *c = &conv->shape;
   *reason = "the results do not have channels last";
   if (c->direction != COMPUTE_CONVOLUTION_FORWARD || conv->output[0].stride[1] != 1) return false;
   *reason = "too few result channels in a group";
   if (c->result_channels / c->groups < LEAST_RESULTS || c->data_channels == 0) return false;
-  *reason = "data of another type than the sums";
-  return conv->input[0].dtype == conv->accumulate && conv->input[1].dtype == conv->accumulate;
+  *reason = "data of another type than the sums, and not bytes";
+  return type_of(conv) != NULL;
 }
 
 compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                 const char **reason) {
   cpu_conv *conv = (cpu_conv *)kernel;
   if (!suits(conv, reason)) return COMPUTE_OK;
+  conv->type = type_of(conv);
   make_schedule(conv);
   const conv_rows *s = &conv->rows;
   conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;

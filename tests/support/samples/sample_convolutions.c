@@ -122,8 +122,10 @@ static void lay_out(sample_layout how, const int64_t size[4], bool input, role w
       [LAYOUT_NCHW] = {3, 2, 1, 0},    [LAYOUT_NHWC] = {1, 3, 2, 0},
       [LAYOUT_GAPS] = {3, 2, 1, 0},    [LAYOUT_TURNED] = {0, 1, 2, 3},
       [LAYOUT_FLIPPED] = {3, 2, 1, 0}, [LAYOUT_SHARED] = {3, 2, 1, 0},
+      [LAYOUT_PIXELS] = {3, 2, 1, 0},
   };
   const bool gaps = how == LAYOUT_GAPS;
+  if (how == LAYOUT_PIXELS && !input) how = LAYOUT_NHWC;
   int64_t step = gaps ? 2 : 1;
   for (int i = 0; i < 4; i++) {
     const int d = orders[how][i];
@@ -143,12 +145,15 @@ static compute_dtype type_of(compute_dtype dtype) {
 }
 
 static const char *const direction_names[] = {"forward", "by data", "by filter"};
-static const char *const layout_names[] = {"nchw", "nhwc", "gaps", "turned", "flipped", "shared"};
+static const char *const layout_names[] = {"nchw",    "nhwc",   "gaps",  "turned",
+                                           "flipped", "shared", "pixels"};
 static const char *const ending_names[] = {"", " + bias", " + residual", " two outputs", " places"};
 
-static void begin(sample_kernel *s, const sample_convolution_shape *c,
-                  compute_convolution_direction direction, sample_layout how, compute_dtype dtype,
-                  sample_ending end) {
+static void begin(sample_kernel *s, const sample_convolution *sample) {
+  const sample_convolution_shape *c = &sample->shape;
+  const compute_convolution_direction direction = sample->direction;
+  const sample_layout how = sample->layout;
+  const compute_dtype dtype = sample->dtype;
   compute_shape space = {.rank = 4};
   const compute_conv_attributes made = convolution_of(c, direction);
   sample_convolution_sizes(&made, 2, space.size);
@@ -157,7 +162,7 @@ static void begin(sample_kernel *s, const sample_convolution_shape *c,
                direction_names[direction], (long long)c->n, (long long)c->c, (long long)c->data[0],
                (long long)c->data[1], (long long)c->k, (long long)c->filter[0],
                (long long)c->filter[1], (long long)c->stride[1], (int)c->groups, layout_names[how],
-               compute_dtype_name(dtype), ending_names[end]);
+               compute_dtype_name(dtype), ending_names[sample->ending]);
   s->attributes.conv = made;
   s->descriptor.accumulate = type_of(dtype);
   s->low = -2;
@@ -167,7 +172,8 @@ static void begin(sample_kernel *s, const sample_convolution_shape *c,
   for (uint32_t i = 0; i < 2; i++) {
     int64_t size[4];
     sample_convolution_sizes(&made, i, size);
-    lay_out(how, size, true, role_of(direction, i), sample_input(s, dtype, 0)->stride);
+    lay_out(how, size, true, role_of(direction, i),
+            sample_input(s, i && sample->second ? sample->second : dtype, 0)->stride);
   }
 }
 
@@ -241,19 +247,30 @@ static bool is_cut(const sample_convolution_shape *c) {
   return c == &cases[TWO_STRIDES] || c == &cases[CHANNELED] || c == &cases[DEPTHWISE];
 }
 
-static void sample(const sample_convolution_shape *c, compute_convolution_direction direction,
-                   sample_layout how, compute_dtype dtype, compute_dtype result, sample_ending end,
-                   sample_visitor visit, void *user) {
+static void visit_sample(const sample_convolution *c, bool cut, sample_visitor visit, void *user) {
   sample_kernel s;
-  begin(&s, c, direction, how, dtype, end);
-  s.large = c->n > 10000;
-  add_ending(&s, how, dtype, result, end);
-  if (how == LAYOUT_NCHW && dtype == COMPUTE_F32 && end == ENDING_PLAIN && is_cut(c)) add_cuts(&s);
+  begin(&s, c);
+  s.large = c->shape.n > 10000;
+  add_ending(&s, c->layout, c->dtype, c->result, c->ending);
+  if (cut) add_cuts(&s);
   sample_end(&s, visit, user);
 }
 
 void sample_convolution_visit(const sample_convolution *c, sample_visitor visit, void *user) {
-  sample(&c->shape, c->direction, c->layout, c->dtype, c->result, c->ending, visit, user);
+  visit_sample(c, false, visit, user);
+}
+
+static void sample(const sample_convolution_shape *c, compute_convolution_direction direction,
+                   sample_layout how, compute_dtype dtype, compute_dtype result, sample_ending end,
+                   sample_visitor visit, void *user) {
+  const sample_convolution made = {.shape = *c,
+                                   .direction = direction,
+                                   .layout = how,
+                                   .dtype = dtype,
+                                   .result = result,
+                                   .ending = end};
+  const bool plain = how == LAYOUT_NCHW && dtype == COMPUTE_F32 && end == ENDING_PLAIN;
+  visit_sample(&made, plain && is_cut(c), visit, user);
 }
 
 void sample_convolutions(sample_visitor visit, void *user) {
@@ -292,6 +309,15 @@ void sample_convolutions(sample_visitor visit, void *user) {
              (sample_ending)end, visit, user);
     }
     sample(&cases[NOTHING_SUMMED], direction, LAYOUT_NCHW, f32, f32, ENDING_BIAS, visit, user);
+  }
+  static const compute_dtype bytes[][2] = {{COMPUTE_U8, COMPUTE_I8}, {COMPUTE_I8, COMPUTE_I8}};
+  for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
+    const sample_convolution made = {.shape = cases[shapes[i / 2]],
+                                     .layout = i % 4 < 2 ? LAYOUT_NHWC : LAYOUT_PIXELS,
+                                     .dtype = bytes[i % 2][0],
+                                     .second = bytes[i % 2][1],
+                                     .result = COMPUTE_I32};
+    sample_convolution_visit(&made, visit, user);
   }
 }
 

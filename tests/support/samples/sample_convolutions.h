@@ -15,6 +15,7 @@ typedef enum sample_layout {
   LAYOUT_TURNED,  /* the first dimension runs fastest */
   LAYOUT_FLIPPED, /* inputs as NCHW, but height and width run backwards */
   LAYOUT_SHARED,  /* inputs as NCHW, but their first dimension repeats */
+  LAYOUT_PIXELS,  /* inputs as NCHW, outputs as NHWC */
   LAYOUT_COUNT
 } sample_layout;
 
@@ -39,6 +40,7 @@ typedef struct sample_convolution {
   compute_convolution_direction direction;
   sample_layout layout;
   compute_dtype dtype, result;
+  compute_dtype second; /* of inputs[1]; 0: as the other */
   sample_ending ending;
 } sample_convolution;
 

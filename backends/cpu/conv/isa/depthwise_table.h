@@ -13,20 +13,23 @@ enum { CPU_DEPTHWISE_MOST_ROWS = 16 }; /* of a filter */
  * weights[r][s][c] · rows[r][q · stride + s · dilation − padding][c], without the taps outside a
  * row. Channels lie side by side; there are at least as many as a vector has lanes. */
 typedef struct cpu_depthwise_line {
-  const float *rows[CPU_DEPTHWISE_MOST_ROWS]; /* the data's column 0; NULL: outside the data */
+  const void *rows[CPU_DEPTHWISE_MOST_ROWS]; /* the data's column 0; NULL: outside the data */
   int64_t filter_rows, filter_columns;
   int64_t stride, dilation, padding, width; /* in pixels; width of the data */
   int64_t pixel;                            /* of the data, in elements */
-  const float *weights;
+  const void *weights; /* f32, or words with a byte, widened to 16 bits, in their low halves */
   int64_t weights_tap; /* elements from one tap's weights to the next */
   int64_t count, channels;
-  float *sums;
+  void *sums; /* f32 or i32 */
   int64_t sums_pixel;
 } cpu_depthwise_line;
 
+typedef void (*cpu_depthwise_loop)(const cpu_depthwise_line *line);
+
 typedef struct cpu_depthwise_table {
   int32_t lanes;
-  void (*run)(const cpu_depthwise_line *line);
+  cpu_depthwise_loop run;            /* f32 */
+  cpu_depthwise_loop run_u8, run_i8; /* sums in i32 */
 } cpu_depthwise_table;
 
 CPU_DECLARE(cpu_depthwise_table, cpu_depthwise);
