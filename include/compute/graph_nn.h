@@ -35,6 +35,19 @@ typedef struct compute_conv2d_options {
 COMPUTE_API compute_node compute_conv2d(compute_graph *graph, compute_node x, compute_node filter,
                                         compute_node bias, const compute_conv2d_options *options);
 
+/** x − x_zero convolved with filter − filter_zero, of 8-bit integers, summed exactly, as i32;
+ * shapes and options as in compute_conv2d. x and filter are each i8 or u8. Zero points have the
+ * dtype of their operand, or are {0} for none: x_zero is one number, which padding then repeats,
+ * and filter_zero is one number or [o]. What a zero point of x adds costs nothing where it and the
+ * filter are constants; a filter_zero other than 0 for i8, or 128 for u8, costs the sums of all
+ * windows.
+ * COMPUTE_ERROR_OVERFLOW where a sum of one product for each element of a filter might exceed i32,
+ * with the limits of compute_matmul_integer. Integers have no gradients. */
+COMPUTE_API compute_node compute_conv2d_integer(compute_graph *graph, compute_node x,
+                                                compute_node filter, compute_node x_zero,
+                                                compute_node filter_zero,
+                                                const compute_conv2d_options *options);
+
 /** The transposed convolution: x [n, o, p, q] with filter [o, c / groups, r, s] → [n, c, h, w], h =
  * (p − 1)·stride − 2·padding − padding_more + dilation·(r − 1) + output_padding + 1. */
 COMPUTE_API compute_node compute_conv2d_transpose(compute_graph *graph, compute_node x,

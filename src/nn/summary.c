@@ -26,6 +26,7 @@ static double multiply_adds(const compute_graph *graph, const graph_node *node) 
   case OP_matmul:
   case OP_matmul_integer: return result * (double)last_size(graph->nodes[node->inputs[0]].shape);
   case OP_conv2d:
+  case OP_conv2d_integer:
   case OP_conv2d_by_data: {
     const compute_conv_attributes *c = network_convolution(node);
     return (double)c->batch * (double)c->result_channels * (double)c->result_size[0] *

@@ -112,8 +112,8 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
 /* What composed calls are made of; they take nothing else. */
 typedef struct operands {
   compute_graph *g;
-  compute_node x, w, row, labels, image, filter, seed, bytes, byte, packed, loss, volume, block,
-      places;
+  compute_node x, w, row, labels, image, filter, seed, bytes, byte, byte_image, packed, loss,
+      volume, block, places;
 } operands;
 
 static const compute_node none;
@@ -166,6 +166,10 @@ static void conv2d_transpose(const operands *o) {
 }
 static void matmul_integer(const operands *o) {
   compute_matmul_integer(o->g, o->bytes, o->bytes, o->byte, o->byte);
+}
+static void conv2d_integer(const operands *o) {
+  compute_conv2d_integer(o->g, o->byte_image, o->byte_image, o->byte, o->byte,
+                         &(compute_conv2d_options){.padding = {1}});
 }
 static void quantized_matmul(const operands *o) {
   compute_quantized_matmul(o->g, o->row, o->packed, o->x, none,
@@ -227,37 +231,14 @@ static void find_spots(const operands *o) {
 }
 
 static void (*const composed[])(const operands *o) = {
-    clamp,
-    layer_norm,
-    cross_entropy,
-    squared_error,
-    binary,
-    huber,
-    batch_norm,
-    dropout,
-    top_k,
-    sort,
-    argsort,
-    one_hot,
-    conv2d,
-    conv3d,
-    conv3d_transpose,
-    max_pool3d,
-    argmax_pool3d,
-    average_pool3d,
-    max_unpool,
-    matmul,
-    matmul_integer,
-    quantized_matmul,
-    pad,
-    upsample,
-    gradients,
-    conv2d_transpose,
-    clip_gradients,
-    sgd_step,
-    adam_step,
-    rmsprop_step,
-    batch_norm_training,
+    clamp,          layer_norm,     cross_entropy,    squared_error,
+    binary,         huber,          batch_norm,       dropout,
+    top_k,          sort,           argsort,          one_hot,
+    conv2d,         conv3d,         conv3d_transpose, max_pool3d,
+    argmax_pool3d,  average_pool3d, max_unpool,       matmul,
+    matmul_integer, conv2d_integer, quantized_matmul, pad,
+    upsample,       gradients,      conv2d_transpose, clip_gradients,
+    sgd_step,       adam_step,      rmsprop_step,     batch_norm_training,
     find_spots,
 };
 
@@ -271,6 +252,7 @@ static operands make_operands(compute_graph *g) {
   o.filter = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(4, 4, 1, 1), 1);
   o.bytes = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(4, 4));
   o.packed = compute_input(g, COMPUTE_U8, COMPUTE_SHAPE(3, 4));
+  o.byte_image = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(2, 4, 3, 3));
   o.byte = compute_input(g, COMPUTE_I8, COMPUTE_SCALAR);
   o.volume = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(2, 4, 3, 2, 2));
   o.block = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(4, 4, 2, 1, 1));

@@ -217,6 +217,7 @@ static bool mistakes_with_products_and_reductions(int wanted, const operands *o,
   const compute_node weights = compute_input(g, COMPUTE_F32, COMPUTE_SHAPE(512, 10));
   const compute_node bytes = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(2, 3));
   const compute_node turned = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(3, 2));
+  const compute_node image = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(1, 1, 3, 3));
   const compute_node two = compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(2)), none = {0};
   const compute_node tall = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(INT64_C(1) << 40, 1), 0);
   const compute_node flat = compute_full(g, COMPUTE_F32, COMPUTE_SHAPE(1, INT64_C(1) << 40), 0);
@@ -244,6 +245,27 @@ static bool mistakes_with_products_and_reductions(int wanted, const operands *o,
           compute_matmul_integer(g, compute_input(g, COMPUTE_U8, COMPUTE_SHAPE(65794)),
                                  compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(65794)), none, none))
   MISTAKE(OVERFLOW, "matmul: the number of elements of", compute_matmul(g, tall, flat))
+  MISTAKE(DTYPE, "conv2d_integer: needs an i8 or u8 dtype, not f32",
+          compute_conv2d_integer(g, batch2, batch3, none, none, NULL))
+  MISTAKE(SHAPE, "conv2d_integer: needs x [batch,channels,height,width] and filter",
+          compute_conv2d_integer(g, bytes, turned, none, none, NULL))
+  MISTAKE(DTYPE, "conv2d_integer: dtypes differ: i8 and u8",
+          compute_conv2d_integer(g, image, image, o->u3, none, NULL))
+  MISTAKE(SHAPE, "conv2d_integer: x_zero has shape [2]; it must be one number",
+          compute_conv2d_integer(g, image, image, two, none, NULL))
+  MISTAKE(SHAPE,
+          "conv2d_integer: filter_zero has shape [2,3]; it must be one number, or one for each "
+          "filter",
+          compute_conv2d_integer(g, image, image, none, bytes, NULL))
+  MISTAKE(INVALID_ARGUMENT, "conv2d_integer: padding is -2",
+          compute_conv2d_integer(g, image, image, none, none,
+                                 &(compute_conv2d_options){.padding = {-2}}))
+  MISTAKE(OVERFLOW,
+          "conv2d_integer: sums of 131076 products of i8 and i8 might exceed i32, which is sure "
+          "to hold 131071",
+          compute_conv2d_integer(g, compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(1, 14564, 3, 3)),
+                                 compute_input(g, COMPUTE_I8, COMPUTE_SHAPE(1, 14564, 3, 3)), none,
+                                 none, NULL))
   MISTAKE(SHAPE, "sum: axis 2 is outside the 2 axes of [2,3]",
           compute_sum(g, o->x23, COMPUTE_AXES(2), false))
   MISTAKE(SHAPE, "sum: axis 1 is named twice", compute_sum(g, o->x23, COMPUTE_AXES(1, -1), false))

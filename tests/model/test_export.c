@@ -305,6 +305,14 @@ y[1] = compute_matmul_integer(graph, x[0], x[2], x[3], (compute_node){0});
 return 2;
 }
 
+BUILD(byte_convolutions)
+y[0] = compute_conv2d_integer(graph, x[0], x[1], (compute_node){0}, (compute_node){0},
+                              &(compute_conv2d_options){.stride = {2}, .padding = {1, 0}});
+y[1] = compute_conv2d_integer(graph, x[0], x[1], x[2], (compute_node){0},
+                              &(compute_conv2d_options){.padding = {1}});
+return 2;
+}
+
 BUILD(sums)
 y[0] = compute_sum(graph, x[0], COMPUTE_AXES(0, 2), false);
 y[1] = compute_sum(graph, x[0], (compute_axes){.count = 0}, true);
@@ -535,6 +543,12 @@ static const export_sample samples[] = {
      NULL,
      "byte",
      {NUMBERS(2, 3, 4), NUMBERS(4, 5), NUMBERS(4), NUMBERS(3, 1)},
+     0},
+    {"byte_convolutions",
+     byte_convolutions,
+     NULL,
+     "byte",
+     {NUMBERS(2, 3, 7, 6), NUMBERS(4, 3, 3, 2), NUMBERS(1)},
      0},
     {"sums", sums, NULL, "number", {NUMBERS(3, 5, 4)}, 8},
     {"means", means, NULL, "float", {NUMBERS(3, 5, 4)}, 8},

@@ -2,6 +2,7 @@
 /* Convolutions in all three directions, forward with what fuses behind them, operands that lie in
  * any way, gradients and gradients of gradients. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "graph/build/build.h"
 #include "support/harness/gradient.h"
@@ -213,6 +214,167 @@ static void a_normalised_convolution_is_one_kernel_and_its_scales(void **state) 
   compute_graph_release(graph);
 }
 
+/* ---- Convolutions of 8-bit integers ---------------------------------------------------------- */
+
+typedef enum zero_kind { ZERO_NONE, ZERO_KNOWN, ZERO_GIVEN, ZERO_EACH, ZERO_MIDDLE } zero_kind;
+
+typedef struct byte_case {
+  const conv_case *shapes;
+  compute_dtype x, filter;
+  zero_kind x_zero, filter_zero;
+  bool constant; /* the filter */
+} byte_case;
+
+static const conv_case byte_cases[] = {
+    {"3x3 padded, wide", SHAPE(2, 19, 7, 6), SHAPE(33, 19, 3, 3), P1},
+    {"first layer", SHAPE(1, 3, 15, 13), SHAPE(16, 3, 7, 7),
+     .options = {.stride = {2}, .padding = {3, -1}}},
+    {"wide, uneven", SHAPE(1, 32, 9, 11), SHAPE(24, 16, 3, 2),
+     .options = {.stride = {1, 2},
+                 .dilation = {2, 1},
+                 .padding = {1, 0},
+                 .padding_more = {1, 2},
+                 .groups = 2}},
+    {"1x1, strided", SHAPE(2, 24, 9, 8), SHAPE(17, 24, 1, 1), S2},
+};
+
+static compute_node sums_of_bytes(compute_graph *graph, const compute_node *x, const void *user) {
+  const conv_case *c = user;
+  return compute_conv2d_integer(graph, x[0], x[1], none, none, &c->options);
+}
+
+static void plain_sums_of_bytes_match(void **state) {
+  (void)state;
+  static const compute_dtype bytes[] = {COMPUTE_U8, COMPUTE_I8};
+  enum { FEW = sizeof cases / sizeof *cases, MORE = sizeof byte_cases / sizeof *byte_cases };
+  for (size_t i = 0; i < FEW + MORE; i++)
+    for (int k = 0; k < 4; k++) {
+      const conv_case *c = i < FEW ? &cases[i] : &byte_cases[i - FEW];
+      operation_case sample = {.name = "conv2d_integer",
+                               .build = sums_of_bytes,
+                               .user = c,
+                               .operand_count = 2,
+                               .operation = "conv2d_integer"};
+      const guarded_layout layout = i % 3 == 1 ? LAYOUT_TRANSPOSED : LAYOUT_DENSE;
+      sample.operand[0] = (operation_operand){bytes[k / 2], c->x, FILL_SPECIAL, -128, 255, layout};
+      sample.operand[1] =
+          (operation_operand){bytes[k % 2], c->filter, FILL_SPECIAL, -128, 255, LAYOUT_DENSE};
+      operation_check(test_context, &sample);
+    }
+  operation_finish();
+}
+
+typedef struct byte_graph {
+  compute_graph *graph;
+  compute_binding bindings[8];
+  size_t count;
+  test_random random;
+} byte_graph;
+
+/* Random bytes around `middle`, in a constant or an input. */
+static compute_node byte_operand(byte_graph *b, compute_dtype dtype, compute_shape shape,
+                                 bool constant, int spread, int middle) {
+  int64_t count;
+  assert_ok(compute_shape_count(shape, &count));
+  unsigned char *data = malloc((size_t)count + 1);
+  assert_non_null(data);
+  for (int64_t i = 0; i < count; i++)
+    data[i] =
+        (unsigned char)(middle + (spread ? test_random_integer(&b->random, -spread, spread) : 0));
+  compute_node node;
+  if (constant) {
+    node = compute_constant(b->graph, dtype, shape, data);
+  } else {
+    node = compute_input(b->graph, dtype, shape);
+    b->bindings[b->count++] =
+        (compute_binding){node, test_tensor(test_context, dtype, shape, data)};
+  }
+  free(data);
+  return node;
+}
+
+static compute_node byte_zero(byte_graph *b, zero_kind kind, compute_dtype dtype, int64_t filters) {
+  const bool each = kind == ZERO_EACH;
+  if (kind == ZERO_NONE) return none;
+  if (kind == ZERO_MIDDLE)
+    return byte_operand(b, dtype, COMPUTE_SHAPE(filters), true, 0, dtype == COMPUTE_U8 ? 128 : 0);
+  return byte_operand(b, dtype, each ? COMPUTE_SHAPE(filters) : COMPUTE_SHAPE(1),
+                      kind == ZERO_KNOWN, 90, dtype == COMPUTE_U8 ? 128 : 0);
+}
+
+static compute_node real_less(byte_graph *b, compute_node x, compute_node zero, int32_t along) {
+  compute_graph *graph = b->graph;
+  const compute_node real = compute_cast(graph, x, COMPUTE_F64);
+  if (!network_given(zero)) return real;
+  compute_node less = compute_cast(graph, zero, COMPUTE_F64);
+  less = compute_node_shape(graph, zero).size[0] == 1 ? compute_reshape(graph, less, COMPUTE_SCALAR)
+                                                      : network_along(graph, less, along, 4);
+  return compute_sub(graph, real, less);
+}
+
+/* What it comes to is that of f64, which holds all of these sums. */
+static void check_bytes(const byte_case *c, uint64_t seed) {
+  byte_graph b = {.graph = compute_graph_create(test_context), .random = {.state = seed}};
+  compute_graph *graph = b.graph;
+  const int64_t filters = c->shapes->filter.size[0];
+  const compute_node x = byte_operand(&b, c->x, c->shapes->x, false, 127, 128);
+  const compute_node w = byte_operand(&b, c->filter, c->shapes->filter, c->constant, 127, 128);
+  const compute_node x_zero = byte_zero(&b, c->x_zero, c->x, 1);
+  const compute_node w_zero = byte_zero(&b, c->filter_zero, c->filter, filters);
+  const compute_node y = compute_conv2d_integer(graph, x, w, x_zero, w_zero, &c->shapes->options);
+  const compute_node real = compute_conv2d(graph, real_less(&b, x, x_zero, 1),
+                                           real_less(&b, w, w_zero, 0), none, &c->shapes->options);
+  const compute_node outputs[2] = {y, compute_cast(graph, real, COMPUTE_I32)};
+  assert_ok(compute_graph_status(graph));
+  assert_int_equal(compute_node_dtype(graph, y), COMPUTE_I32);
+  compute_plan *plan = test_compile(graph, outputs, 2, 0);
+  const compute_shape shape = compute_node_shape(graph, y);
+  const size_t inputs = b.count;
+  for (int i = 0; i < 2; i++)
+    b.bindings[b.count++] =
+        (compute_binding){outputs[i], test_tensor(test_context, COMPUTE_I32, shape, NULL)};
+  assert_ok(compute_run(plan, b.bindings, b.count, NULL));
+  int64_t count;
+  assert_ok(compute_shape_count(shape, &count));
+  int32_t *values = malloc(2 * (size_t)count * sizeof *values + 1);
+  assert_non_null(values);
+  for (int i = 0; i < 2; i++)
+    assert_ok(compute_tensor_read(b.bindings[inputs + (size_t)i].tensor, values + i * count,
+                                  (size_t)count * sizeof *values));
+  for (int64_t i = 0; i < count; i++)
+    if (values[i] != values[count + i])
+      fail_msg("%s, zero points %d and %d, dtypes %s and %s: %d instead of %d at %lld",
+               c->shapes->name, (int)c->x_zero, (int)c->filter_zero, compute_dtype_name(c->x),
+               compute_dtype_name(c->filter), values[i], values[count + i], (long long)i);
+  free(values);
+  for (size_t i = 0; i < b.count; i++) compute_tensor_release(b.bindings[i].tensor);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+static void zero_points_of_convolutions_are_exact(void **state) {
+  (void)state;
+  static const compute_dtype bytes[] = {COMPUTE_U8, COMPUTE_I8};
+  static const zero_kind kinds[][2] = {
+      {ZERO_KNOWN, ZERO_NONE},   {ZERO_GIVEN, ZERO_KNOWN}, {ZERO_NONE, ZERO_GIVEN},
+      {ZERO_KNOWN, ZERO_MIDDLE}, {ZERO_KNOWN, ZERO_EACH},  {ZERO_GIVEN, ZERO_NONE},
+      {ZERO_NONE, ZERO_MIDDLE},
+  };
+  enum { FEW = sizeof cases / sizeof *cases, MORE = sizeof byte_cases / sizeof *byte_cases };
+  uint64_t seed = 1;
+  for (size_t i = 0; i < FEW + MORE; i++)
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++, seed++) {
+      if (seed % (test_spread() * test_samples()) != 0) continue;
+      const byte_case c = {i < FEW ? &cases[i] : &byte_cases[i - FEW],
+                           bytes[seed % 2],
+                           bytes[seed / 2 % 2],
+                           kinds[k][0],
+                           kinds[k][1],
+                           seed % 3 > 0};
+      check_bytes(&c, seed);
+    }
+}
+
 /* ---- Gradients ----------------------------------------------------------------------------- */
 
 static operation_case
@@ -288,6 +450,8 @@ int main(void) {
       cmocka_unit_test(operands_and_results_of_any_layout_match),
       cmocka_unit_test(what_follows_a_convolution_matches),
       cmocka_unit_test(a_normalised_convolution_is_one_kernel_and_its_scales),
+      cmocka_unit_test(plain_sums_of_bytes_match),
+      cmocka_unit_test(zero_points_of_convolutions_are_exact),
       cmocka_unit_test(convolutions_have_their_derivatives),
       cmocka_unit_test(derivatives_of_convolutions_have_theirs),
   };

@@ -72,6 +72,7 @@ BUILD(concat, concat_both(g, x))
 BUILD(embed, compute_embed(g, x[0], 1, 9, 2, 2))
 BUILD(matmul, compute_matmul(g, x[0], x[1]))
 BUILD(matmul_integer, compute_matmul_integer(g, x[0], x[1], x[2], (compute_node){0}))
+BUILD(conv2d_integer, compute_conv2d_integer(g, x[0], x[1], x[2], (compute_node){0}, NULL))
 BUILD(sum, compute_sum(g, x[0], COMPUTE_AXES(1), false))
 BUILD(mean, compute_mean(g, x[0], COMPUTE_AXES(1), false))
 BUILD(prod, compute_prod(g, x[0], COMPUTE_AXES(1), false))
@@ -135,6 +136,7 @@ static const kind_case cases[] = {
     {"embed", build_embed, {{FLOATS(2, 3)}, {FLOATS(2, 0)}, {FLOATS(0, 3)}}},
     {"matmul", build_matmul, {{FLOATS(3, 4), FLOATS(4, 5)}, {FLOATS(2, 0), FLOATS(0, 3)}, {FLOATS(0, 4), FLOATS(4, 3)}, {FLOATS(2, 3, 0), FLOATS(0, 4)}}},
     {"matmul_integer", build_matmul_integer, {{BYTES(3, 4), BYTES(4, 5), BYTES(3, 1)}, {BYTES(2, 0), BYTES(0, 3), BYTES(1)}}},
+    {"conv2d_integer", build_conv2d_integer, {{BYTES(2, 3, 5, 4), BYTES(4, 3, 3, 2), BYTES(1)}, {BYTES(0, 3, 5, 4), BYTES(4, 3, 3, 2), BYTES(1)}, {BYTES(2, 0, 5, 4), BYTES(4, 0, 3, 2), BYTES(1)}}},
     {"sum", build_sum, {{FLOATS(2, 3, 4)}, {FLOATS(2, 0, 4)}, {FLOATS(0, 3, 4)}}},
     {"mean", build_mean, {{FLOATS(2, 3, 4)}, {FLOATS(2, 0, 4)}, {FLOATS(0, 3, 4)}}},
     {"prod", build_prod, {{FLOATS(2, 3, 4)}, {FLOATS(2, 0, 4)}, {FLOATS(0, 3, 4)}}},

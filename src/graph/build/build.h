@@ -168,6 +168,12 @@ compute_node network_conv2d(compute_graph *graph, const char *operation, compute
 compute_node network_conv2d_transpose(compute_graph *graph, const char *operation, compute_node x,
                                       compute_node filter, compute_node bias,
                                       const compute_conv2d_options *options);
+/* The sums of the plain products of bytes, i32: one node; and whether it can be recorded, with an
+ * error if not. */
+bool network_conv2d_integer_fits(compute_graph *graph, const char *operation, compute_node x,
+                                 compute_node filter, const compute_conv2d_options *options);
+compute_node network_conv2d_integer(compute_graph *graph, const char *operation, compute_node x,
+                                    compute_node filter, const compute_conv2d_options *options);
 compute_node network_pool2d(compute_graph *graph, const char *operation, compute_node x,
                             compute_window_operation fold, const compute_pool2d_options *options);
 

@@ -15,6 +15,7 @@ typedef struct convolution_call {
   const char *operation;
   uint32_t inputs[2]; /* image, filter */
   compute_node bias;  /* or {0} */
+  bool integer;       /* bytes, summed as i32 */
   compute_conv_attributes geometry;
   int64_t output_padding[2], padding_more[2];
   char x[BUILD_TEXT], filter[BUILD_TEXT]; /* shapes */
@@ -52,14 +53,11 @@ static compute_shape result_shape(const compute_conv_attributes *c) {
   return COMPUTE_SHAPE(c->batch, c->result_channels, c->result_size[0], c->result_size[1]);
 }
 
-compute_node network_convolve(compute_graph *graph, const char *operation,
-                              const compute_conv_attributes *geometry, compute_node a,
-                              compute_node b) {
-  static const graph_op ops[] = {OP_conv2d, OP_conv2d_by_data, OP_conv2d_by_filter};
-  uint32_t inputs[2];
-  if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;
-  graph_node node = {.op = ops[geometry->direction],
-                     .dtype = build_at(graph, inputs[0])->dtype,
+static compute_node record(compute_graph *graph, const char *operation, graph_op op,
+                           compute_dtype dtype, const compute_conv_attributes *geometry,
+                           const uint32_t *inputs) {
+  graph_node node = {.op = op,
+                     .dtype = dtype,
                      .shape = result_shape(geometry),
                      .constant = graph_constant_create(1, sizeof *geometry)};
   if (!node.constant)
@@ -67,6 +65,16 @@ compute_node network_convolve(compute_graph *graph, const char *operation,
                       "not enough memory for a node");
   memcpy(node.constant, geometry, sizeof *geometry);
   return build_node(graph, operation, &node, inputs, 2);
+}
+
+compute_node network_convolve(compute_graph *graph, const char *operation,
+                              const compute_conv_attributes *geometry, compute_node a,
+                              compute_node b) {
+  static const graph_op ops[] = {OP_conv2d, OP_conv2d_by_data, OP_conv2d_by_filter};
+  uint32_t inputs[2];
+  if (!build_operands(graph, operation, (const compute_node[]){a, b}, 2, inputs)) return BUILD_NONE;
+  return record(graph, operation, ops[geometry->direction], build_at(graph, inputs[0])->dtype,
+                geometry, inputs);
 }
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -142,8 +150,10 @@ static bool read_operands(convolution_call *call, compute_node x, compute_node f
   const graph_node *taps = build_at(graph, call->inputs[1]);
   compute_shape_text(image->shape, call->x, sizeof call->x);
   compute_shape_text(taps->shape, call->filter, sizeof call->filter);
-  if (!build_domain(graph, operation, DOMAIN_FLOAT, image->dtype) ||
-      !build_same_dtype(graph, operation, image->dtype, taps->dtype)) {
+  const graph_domain domain = call->integer ? DOMAIN_BYTE : DOMAIN_FLOAT;
+  if (!build_domain(graph, operation, domain, image->dtype) ||
+      (call->integer ? !build_domain(graph, operation, domain, taps->dtype)
+                     : !build_same_dtype(graph, operation, image->dtype, taps->dtype))) {
     return false;
   }
   if (image->shape.rank != 4 || taps->shape.rank != 4) {
@@ -342,6 +352,27 @@ compute_node network_conv2d(compute_graph *graph, const char *operation, compute
   call.geometry.direction = COMPUTE_CONVOLUTION_FORWARD;
   const compute_node y = network_convolve(graph, operation, &call.geometry, x, filter);
   return network_add_bias(graph, y, bias);
+}
+
+static bool read_integer(convolution_call *call, compute_node x, compute_node filter,
+                         const compute_conv2d_options *options) {
+  call->integer = true;
+  call->geometry.direction = COMPUTE_CONVOLUTION_FORWARD;
+  return read_operands(call, x, filter) && read_options(call, options, false) &&
+         check_channels(call, 1) && forward_sizes(call) && check_positions(call);
+}
+
+bool network_conv2d_integer_fits(compute_graph *graph, const char *operation, compute_node x,
+                                 compute_node filter, const compute_conv2d_options *options) {
+  convolution_call call = {.graph = graph, .operation = operation};
+  return read_integer(&call, x, filter, options);
+}
+
+compute_node network_conv2d_integer(compute_graph *graph, const char *operation, compute_node x,
+                                    compute_node filter, const compute_conv2d_options *options) {
+  convolution_call call = {.graph = graph, .operation = operation};
+  if (!read_integer(&call, x, filter, options)) return BUILD_NONE;
+  return record(graph, operation, OP_conv2d_integer, COMPUTE_I32, &call.geometry, call.inputs);
 }
 
 compute_node network_conv2d_transpose(compute_graph *graph, const char *operation, compute_node x,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of 8-bit integers. Zero points stay outside of the kernel:
+/* Products and convolutions of 8-bit integers. Zero points stay outside of the kernel:
  *
  *   (A − a)(B − b) = AB − a · (sums of B's columns − k · b) − b · (sums of A's rows)
  *
+ * and likewise for a filter's elements, and a window's, which are the window's convolution with 1.
  * Integers wrap, so the whole is exact wherever the result fits i32, whatever its parts do. The
  * sums of a constant operand are folded before the first run. */
 #include <inttypes.h>
@@ -140,4 +141,153 @@ compute_node compute_matmul_integer(compute_graph *graph, compute_node a, comput
   return graph_fail(graph, COMPUTE_ERROR_SHAPE, call.operation,
                     "the zero points do not broadcast to the result %s",
                     compute_shape_text(shape, text, sizeof text));
+}
+
+/* ---- Convolutions ---------------------------------------------------------------------------- */
+
+/* Whether the zero points have shapes that fit. */
+static bool check_conv_zeros(const integer_call *call) {
+  static const char *const names[] = {"x_zero", "filter_zero"};
+  const compute_shape filter = compute_node_shape(call->graph, call->operand[1]);
+  char text[BUILD_TEXT];
+  for (int i = 0; i < 2; i++) {
+    if (!is_given(call->zero[i])) continue;
+    const compute_shape shape = compute_node_shape(call->graph, call->zero[i]);
+    int64_t count;
+    if (compute_shape_count(shape, &count) == COMPUTE_OK && count == 1) continue;
+    if (i == 1 && filter.rank > 0 && shape.rank == 1 && shape.size[0] == filter.size[0]) continue;
+    return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation, "%s has shape %s; %s",
+                        names[i], compute_shape_text(shape, text, sizeof text),
+                        i ? "it must be one number, or one for each filter"
+                          : "it must be one number");
+  }
+  return true;
+}
+
+/* What is known of the element of a constant, or NULL. */
+static const unsigned char *known(const compute_graph *graph, compute_node x, int64_t index) {
+  const graph_node *node = build_at(graph, x.id - 1);
+  if (node->op != OP_constant || !node->constant) return NULL;
+  return (const unsigned char *)node->constant + (node->uniform ? 0 : index);
+}
+
+/* Bytes less 128, as i8: those of a filter and its zero point may be shifted together. */
+static compute_node signed_bytes(const integer_call *call, compute_node x) {
+  const compute_node half = compute_scalar(call->graph, COMPUTE_U8, 128);
+  return compute_cast(call->graph, compute_sub(call->graph, x, half), COMPUTE_I8);
+}
+
+/* A filter of u8 with a zero point becomes i8, which is what kernels multiply fastest, and very
+ * often one whose zero point is 0. */
+static void make_filter_signed(integer_call *call) {
+  compute_graph *graph = call->graph;
+  const compute_node zero = call->zero[1];
+  int64_t count = 0;
+  if (!call->shifted[1] || compute_node_dtype(graph, call->operand[1]) != COMPUTE_U8) return;
+  (void)compute_shape_count(compute_node_shape(graph, zero), &count);
+  bool symmetric = true;
+  for (int64_t i = 0; symmetric && i < count; i++) {
+    const unsigned char *element = known(graph, zero, i);
+    symmetric = element && *element == 128;
+  }
+  call->operand[1] = signed_bytes(call, call->operand[1]);
+  call->shifted[1] = !symmetric;
+  if (!symmetric) call->zero[1] = signed_bytes(call, zero);
+}
+
+/* x with its zero point all around, and options without padding. */
+static compute_node surrounded(const integer_call *call, compute_conv2d_options *options) {
+  compute_graph *graph = call->graph;
+  const compute_node x = call->operand[0], zero = call->zero[0];
+  const unsigned char *element = known(graph, zero, 0);
+  const bool is_signed = compute_node_dtype(graph, x) == COMPUTE_I8;
+  const int64_t value = !element ? 0 : is_signed ? (int8_t)*element : *element;
+  const compute_shape plane = compute_node_shape(graph, x);
+  compute_node padded = x, inside = compute_full(graph, COMPUTE_BOOL,
+                                                 COMPUTE_SHAPE(plane.size[2], plane.size[3]), 1);
+  for (int i = 0; i < 2; i++) {
+    const int64_t before = options->padding[i], after = before + options->padding_more[i];
+    padded = compute_pad_i64(graph, padded, 2 + i, before, after, COMPUTE_PAD_CONSTANT, value);
+    if (!element)
+      inside = compute_pad_i64(graph, inside, i, before, after, COMPUTE_PAD_CONSTANT, 0);
+    options->padding[i] = options->padding_more[i] = 0;
+  }
+  if (element) return padded;
+  return compute_select(graph, inside, padded, compute_reshape(graph, zero, COMPUTE_SCALAR));
+}
+
+/* Along the axis of channels. */
+static compute_node of_filters(const integer_call *call, compute_node x) {
+  const compute_shape shape = compute_node_shape(call->graph, x);
+  const bool one = shape.rank != 1 || shape.size[0] == 1;
+  return one ? compute_reshape(call->graph, x, COMPUTE_SCALAR)
+             : network_along(call->graph, x, 1, 4);
+}
+
+/* The sum of each window, once for every filter that reads it: [n, groups, 1, p, q]. */
+static compute_node window_sums(const integer_call *call, compute_node x, compute_shape result,
+                                const compute_conv2d_options *options) {
+  compute_graph *graph = call->graph;
+  const int64_t groups = options->groups > 1 ? options->groups : 1;
+  compute_shape ones = compute_node_shape(graph, call->operand[1]);
+  ones.size[0] = groups;
+  const compute_node sums = network_conv2d_integer(
+      graph, call->operation, x, compute_full(graph, COMPUTE_I8, ones, 1), options);
+  return compute_reshape(graph, sums,
+                         COMPUTE_SHAPE(result.size[0], groups, 1, result.size[2], result.size[3]));
+}
+
+/* less filter_zero · (the windows' sums − count · x_zero) */
+static compute_node without_filter_zero(const integer_call *call, compute_node y, compute_node x,
+                                        int64_t count, const compute_conv2d_options *options) {
+  compute_graph *graph = call->graph;
+  const compute_shape result = compute_node_shape(graph, y);
+  compute_node sums = window_sums(call, x, result, options);
+  if (call->shifted[0]) {
+    const compute_node zero = compute_reshape(graph, wide(call, call->zero[0]), COMPUTE_SCALAR);
+    sums = compute_sub(graph, sums,
+                       compute_mul(graph, zero, compute_scalar_i64(graph, COMPUTE_I32, count)));
+  }
+  if (graph->status) return BUILD_NONE;
+  const int64_t groups = compute_node_shape(graph, sums).size[1];
+  const int64_t each = groups > 0 ? result.size[1] / groups : 0;
+  sums = compute_broadcast(
+      graph, sums, COMPUTE_SHAPE(result.size[0], groups, each, result.size[2], result.size[3]));
+  sums = compute_reshape(graph, sums, result);
+  return compute_sub(graph, y,
+                     compute_mul(graph, of_filters(call, wide(call, call->zero[1])), sums));
+}
+
+/* less x_zero · the filters' sums */
+static compute_node without_x_zero(const integer_call *call, compute_node y) {
+  compute_graph *graph = call->graph;
+  const compute_node sums =
+      compute_sum(graph, wide(call, call->operand[1]), COMPUTE_AXES(1, 2, 3), false);
+  const compute_node zero = compute_reshape(graph, wide(call, call->zero[0]), COMPUTE_SCALAR);
+  return compute_sub(graph, y, compute_mul(graph, zero, network_along(graph, sums, 1, 4)));
+}
+
+compute_node compute_conv2d_integer(compute_graph *graph, compute_node x, compute_node filter,
+                                    compute_node x_zero, compute_node filter_zero,
+                                    const compute_conv2d_options *options) {
+  BUILD_ALL_OR_NOTHING(graph);
+  integer_call call = {.graph = graph,
+                       .operation = "conv2d_integer",
+                       .operand = {x, filter},
+                       .zero = {x_zero, filter_zero}};
+  compute_conv2d_options o = options ? *options : (compute_conv2d_options){.groups = 1};
+  if (!read_operands(&call) || !check_conv_zeros(&call) ||
+      !network_conv2d_integer_fits(graph, call.operation, x, filter, &o))
+    return BUILD_NONE;
+  const compute_shape taps = compute_node_shape(graph, filter);
+  const int64_t count = taps.size[1] * taps.size[2] * taps.size[3];
+  if (!check_sums(&call, count)) return BUILD_NONE;
+  make_filter_signed(&call);
+  o.padding[1] = o.padding[1] == -1 ? o.padding[0] : o.padding[1];
+  const bool padded = o.padding[0] || o.padding[1] || o.padding_more[0] || o.padding_more[1];
+  const compute_node whole = call.shifted[0] && padded ? surrounded(&call, &o) : x;
+  compute_node y = network_conv2d_integer(graph, call.operation, whole, call.operand[1], &o);
+  if (call.shifted[0]) y = without_x_zero(&call, y);
+  if (call.shifted[1]) y = without_filter_zero(&call, y, whole, count, &o);
+  return y;
 }

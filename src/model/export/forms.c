@@ -105,6 +105,7 @@ static const export_form forms[OP_COUNT] = {
   [OP_scatter] = {"ScatterND", export_scatter, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
   [OP_scatter_elements] = {"ScatterElements", export_scatter_elements, EXPORT_WIDE | EXPORT_LONG_INTEGERS},
   [OP_conv2d] = {"Conv", export_conv, EXPORT_FLOATS},
+  [OP_conv2d_integer] = {"ConvInteger", export_conv, EXPORT_BYTES},
   [OP_conv2d_by_data] = {"ConvTranspose", export_conv_transpose, EXPORT_FLOATS},
   [OP_conv2d_by_filter] = {gradient, NULL, 0},
   [OP_max_pool2d] = {"MaxPool; i64: Pad, Slice, Max", export_pool, EXPORT_FLOATS | EXPORT_BYTES},

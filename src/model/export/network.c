@@ -43,7 +43,8 @@ export_value export_conv(exporter *to, const export_call *call) {
     more |= -left >= c->stride[i];
   }
   set_convolution(to, c, end);
-  const export_value y = EMIT(to, "Conv", call->inputs[0], call->inputs[1]);
+  const char *type = call->node->op == OP_conv2d_integer ? "ConvInteger" : "Conv";
+  const export_value y = EMIT(to, type, call->inputs[0], call->inputs[1]);
   return more ? cropped(to, y, c->result_size) : y;
 }
 

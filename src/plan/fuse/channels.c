@@ -48,10 +48,11 @@ static bool has_gradients(const ir *r) {
 }
 
 /* Whether channels last differs from planes at all, and is worth it: for f32, and for the bytes
- * that quantized networks keep between their layers. */
+ * that quantized networks keep between their layers, with their sums. */
 static bool is_image(const ir_node *n) {
   return n->shape.rank == 4 &&
-         (n->dtype == COMPUTE_F32 || n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_I8) &&
+         (n->dtype == COMPUTE_F32 || n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_I8 ||
+          n->dtype == COMPUTE_I32) &&
          n->shape.size[1] >= LEAST_CHANNELS && n->shape.size[2] * n->shape.size[3] > 1 &&
          n->shape.size[0] > 0;
 }
@@ -124,7 +125,8 @@ static bool wants(const chooser *c, uint32_t node) {
   const cluster *k = &f->clusters[f->cluster_of[node]];
   const ir_node *kernel = &c->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor];
   if (!ir_rule(kernel)->any_layout) return false;
-  if (kernel->op == OP_conv2d) return conv_wants(c, kernel, node);
+  if (kernel->op == OP_conv2d || kernel->op == OP_conv2d_integer)
+    return conv_wants(c, kernel, node);
   if (c->bound[node] || (ir_rule(kernel) == &rule_view && !view_can(c, node))) return false;
   return follows(c, k);
 }

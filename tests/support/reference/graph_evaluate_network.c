@@ -25,12 +25,15 @@ typedef struct convolution_parts {
 
 static void add_product(evaluate_value *to, int64_t at, const evaluate_value *a, int64_t i,
                         const evaluate_value *b, int64_t k) {
-  to->real[at] += a->real[i] * b->real[k];
+  if (to->real)
+    to->real[at] += a->real[i] * b->real[k];
+  else /* of bytes, whose sums fit */
+    to->integer[at] += a->integer[i] * b->integer[k];
 }
 
 static void visit_tap(const graph_node *node, const convolution_parts *parts, int64_t data,
                       int64_t filter, int64_t result) {
-  if (node->op == OP_conv2d)
+  if (node->op == OP_conv2d || node->op == OP_conv2d_integer)
     add_product(parts->result, result, parts->data, data, parts->filter, filter);
   else if (node->op == OP_conv2d_by_data)
     add_product(parts->data, data, parts->result, result, parts->filter, filter);
@@ -334,6 +337,7 @@ static bool evaluate_recurrent(const graph_node *node, evaluate_value *const *x,
 bool evaluate_network(const graph_node *node, evaluate_value *const *x, evaluate_value *y) {
   switch (node->op) {
   case OP_conv2d:
+  case OP_conv2d_integer:
   case OP_conv2d_by_data:
   case OP_conv2d_by_filter: evaluate_convolution(node, x, y); return true;
   case OP_max_pool2d:
