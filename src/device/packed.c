@@ -47,7 +47,7 @@ static compute_status add(memory_buffer *buffer, const packed_operand *operand, 
 }
 
 compute_status packed_get(memory_buffer *buffer, const packed_operand *operand,
-                          const memory_buffer **packed) {
+                          memory_buffer **packed) {
   compute_device *device = buffer->device;
   uint64_t form = 0;
   compute_status status = COMPUTE_OK;
@@ -61,7 +61,7 @@ compute_status packed_get(memory_buffer *buffer, const packed_operand *operand,
     status = add(buffer, operand, bytes, form);
     if (!status) piece = buffer->packed;
   }
-  if (piece) *packed = piece->buffer;
+  if (piece) *packed = buffer_retain(piece->buffer);
   pthread_mutex_unlock(&device->packed_mutex);
   return status;
 }

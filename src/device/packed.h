@@ -12,11 +12,11 @@ typedef struct packed_operand {
   uint64_t offset; /* of the elements in their buffer, in bytes */
 } packed_operand;
 
-/* The input in the kernel's own form, or NULL if the kernel reads it as it lies. It is made once
- * for all kernels that want the same form, and lives as long as the buffer, which is frozen.
- * Thread-safe. Fails when memory is short. */
+/* The input in the kernel's own form, a reference, or NULL if the kernel reads it as it lies. It is
+ * made once for all kernels that want the same form, and kept as long as the buffer, which is
+ * frozen. Thread-safe. Fails when memory is short. */
 compute_status packed_get(memory_buffer *buffer, const packed_operand *operand,
-                          const memory_buffer **packed);
+                          memory_buffer **packed);
 
 /* Whether anything of the buffer is kept in another form. */
 bool packed_exists(const memory_buffer *buffer);

@@ -161,7 +161,8 @@ static compute_status upload_constants(compute_plan *plan, const lowering *l) {
                           &(compute_argument){&plan->constants[d]->memory, c->offset}, c->values,
                           c->bytes);
   }
-  plan->info.constant_bytes = l->constant_bytes[PLAN_MAIN] + l->constant_bytes[PLAN_CPU];
+  plan->info.constant_bytes =
+      l->constant_bytes[PLAN_MAIN] + l->constant_bytes[PLAN_CPU] + l->packed_constant_bytes;
   return s;
 }
 

@@ -37,6 +37,7 @@ void compute_plan_release(compute_plan *plan) {
   for (uint32_t i = 0; i < plan->parameter_count; i++) compute_tensor_release(plan->parameters[i]);
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(plan->constants[d]);
   index_checks_release(plan->checks);
+  for (size_t i = 0; i < plan->packed_count; i++) buffer_release(plan->packed[i].buffer);
   base_release(plan->packed);
   base_release(plan->steps);
   base_release(plan->ports);

@@ -72,8 +72,8 @@ typedef struct plan_port {
 
 /* What a kernel reads in a form of its own; its slot is its number after the arenas'. */
 typedef struct plan_packed {
-  const memory_buffer *buffer; /* the tensor's that it was packed from */
-  plan_operand source;         /* the elements as they lie */
+  memory_buffer *buffer; /* a reference */
+  plan_operand source;   /* the elements as they lie */
 } plan_packed;
 
 struct compute_plan {

@@ -395,15 +395,20 @@ static compute_status own_run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- A constant B ---------------------------------------------------------------------------- */
 
-enum { LEAST_PANELS = 4 }; /* so that there is work for some threads without parts of k */
+enum {
+  LEAST_TILES = 4, /* so that there is work for some threads without parts of k */
+  TASK_PANELS = 4
+};
 
-/* One B for all batch entries, no larger when packed: of the computing type, or bytes in words of
- * four. */
+/* One B for all batch entries, hardly larger when packed: of the computing type, whose panels
+ * should be many, as it can also be read as it lies; or bytes in words of four, which cannot. */
 static bool packing_pays(const gemm_problem *problem) {
   for (int32_t d = 0; d < problem->batch_rank; d++)
     if (problem->b.batch[d] != 0) return false;
-  return (problem->b.dtype == problem->accumulate || problem->type->group == 4) && problem->k > 0 &&
-         problem->n >= LEAST_PANELS * problem->type->columns;
+  if (problem->k == 0) return false;
+  const bool many = problem->n >= LEAST_TILES * problem->type->columns;
+  if (problem->b.dtype == problem->accumulate) return many;
+  return problem->type->group == 4 && (many || problem->m >= LEAST_TILES * problem->type->rows);
 }
 
 uint64_t gemm_packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form) {
@@ -443,8 +448,8 @@ static void pack_task(void *argument, int64_t task, int32_t worker) {
   const gemm_problem *problem = p->problem;
   const gemm_operand *b = &problem->b;
   const int64_t panel = problem->type->columns, lines = packed_lines(problem, problem->k);
-  const int64_t first = task * LEAST_PANELS * panel;
-  const int64_t end = cpu_min(first + LEAST_PANELS * panel, problem->n);
+  const int64_t first = task * TASK_PANELS * panel;
+  const int64_t end = cpu_min(first + TASK_PANELS * panel, problem->n);
   (void)worker;
   for (int64_t column = first; column < end; column += panel) {
     const cpu_gemm_source source = {p->source + column * b->column * b->size, b->dtype, b->row,
@@ -462,7 +467,7 @@ compute_status gemm_pack(const cpu_kernel *kernel, uint32_t input, const void *s
   const gemm_problem *problem = &((const cpu_gemm *)kernel)->problem;
   packing p = {problem, source, packed};
   (void)input;
-  cpu_parallel(kernel->device, cpu_divide_up(problem->n, LEAST_PANELS * problem->type->columns),
+  cpu_parallel(kernel->device, cpu_divide_up(problem->n, TASK_PANELS * problem->type->columns),
                pack_task, &p);
   return COMPUTE_OK;
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "device/collector.h"
 #include "device/packed.h"
+#include "device/transfer.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
@@ -179,12 +180,33 @@ static const compute_tensor *frozen_input(const lowering *l, const kernel_draft 
   return base->tensor;
 }
 
+/* The constant that input i is (a view of), or NULL. */
+static const ir_node *constant_input(const lowering *l, const kernel_draft *d, uint32_t i) {
+  const ir_node *base = &l->r->nodes[d->input_node[i]];
+  return base->op == OP_constant && !base->uniform && node_bytes(base) > 0 ? base : NULL;
+}
+
 static uint32_t constant_inputs(const lowering *l, const kernel_draft *d, uint32_t device) {
   uint32_t constant = 0;
   if (!l->plan->device[device]->backend->kernel_packed_bytes) return 0;
   for (uint32_t i = 0; i < kernel_packable_inputs(&d->descriptor); i++)
-    if (frozen_input(l, d, i, device)) constant |= UINT32_C(1) << i;
+    if (frozen_input(l, d, i, device) || constant_input(l, d, i)) constant |= UINT32_C(1) << i;
   return constant;
+}
+
+/* Packs a constant, whose memory is not filled before the plan is complete, from a copy. */
+static compute_status pack_constant(const lowering *l, const ir_node *n, uint32_t device,
+                                    const packed_operand *operand, memory_buffer **packed) {
+  compute_device *where = l->plan->device[device];
+  memory_buffer *copy = NULL;
+  *packed = NULL;
+  compute_status status = buffer_create(where, node_bytes(n), &copy);
+  if (!status)
+    status =
+        transfer_upload(where, &(compute_argument){&copy->memory, 0}, n->constant, node_bytes(n));
+  if (!status) status = packed_get(copy, operand, packed);
+  buffer_release(copy);
+  return status;
 }
 
 /* Input i of the step as packed memory, if the kernel wants it so. */
@@ -192,13 +214,19 @@ static compute_status pack_input(lowering *l, const kernel_draft *d, uint32_t i,
   compute_plan *plan = l->plan;
   const compute_tensor *tensor = frozen_input(l, d, i, s->device);
   const step_operand source = s->operand[i];
-  const packed_operand operand = {s->kernel->kernel, i, (uint64_t)tensor->offset + source.offset};
-  const memory_buffer *packed;
-  const compute_status status = packed_get(tensor->buffer, &operand, &packed);
+  const uint64_t offset = tensor ? (uint64_t)tensor->offset : 0;
+  const packed_operand operand = {s->kernel->kernel, i, offset + source.offset};
+  memory_buffer *packed;
+  const compute_status status =
+      tensor ? packed_get(tensor->buffer, &operand, &packed)
+             : pack_constant(l, constant_input(l, d, i), s->device, &operand, &packed);
   if (status != COMPUTE_OK || !packed) return status;
+  if (!tensor) l->packed_constant_bytes += packed->memory.bytes;
   if (base_grow((void **)&plan->packed, &plan->packed_capacity, plan->packed_count + 1,
-                sizeof *plan->packed))
+                sizeof *plan->packed)) {
+    buffer_release(packed);
     return short_of_memory(l);
+  }
   const storage *lies = &l->storages[source.storage];
   plan->packed[plan->packed_count++] =
       (plan_packed){packed, {lies->slot, lies->offset + source.offset}};

@@ -75,7 +75,7 @@ typedef struct lowering {
   uint32_t *values; /* per node: its value in the program being drafted */
   build_step *steps;
   uint32_t step_count, step_capacity;
-  uint64_t constant_bytes[PLAN_DEVICES];
+  uint64_t constant_bytes[PLAN_DEVICES], packed_constant_bytes;
   constant_piece *constant_pieces;
 } lowering;
 
