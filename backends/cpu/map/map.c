@@ -342,14 +342,23 @@ static void describe_map(map_kernel *map) {
 }
 
 /* Merges dimensions as far as possible, unless the program uses coordinates. */
+/* Where nothing asks for places, elements are taken in the output's order, whose dimensions then
+ * often are one. */
 static void make_nest(map_kernel *map, const compute_kernel_descriptor *descriptor) {
-  cpu_nest_begin(&map->nest, descriptor, 0, descriptor->rank);
-  map->position = cpu_nest_add_position(&map->nest, descriptor, 0, descriptor->rank);
-  if ((cpu_program_places(map->program) & ~CPU_PLACES_POSITION) == 0) {
-    cpu_nest_collapse(&map->nest);
-    for (int32_t d = 0; d < map->nest.rank; d++) map->nest.origin[d] = -1;
+  static const int64_t none[COMPUTE_MAX_RANK];
+  const uint32_t places = cpu_program_places(map->program);
+  cpu_nest *nest = &map->nest;
+  cpu_nest_begin(nest, descriptor, 0, descriptor->rank);
+  if (places == 0)
+    cpu_nest_sort(nest, map->inputs);
+  else
+    map->position = cpu_nest_add_position(nest, descriptor, 0, descriptor->rank);
+  if ((places & ~CPU_PLACES_POSITION) == 0) {
+    cpu_nest_collapse(nest);
+    for (int32_t d = 0; d < nest->rank; d++) nest->origin[d] = -1;
   }
-  cpu_nest_finish(&map->nest);
+  if (places == 0) map->position = cpu_nest_add(nest, none);
+  cpu_nest_finish(nest);
 }
 
 static void make_plan(map_kernel *map, const compute_kernel_descriptor *descriptor) {
