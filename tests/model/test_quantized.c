@@ -60,6 +60,13 @@ static double quantized(float x) {
   return (fmin(fmax(q, 0), 255) - 120) * (double)0.05f;
 }
 
+/* Whether a step of the plan begins with `operation` and goes on with its sums as floats. */
+static bool goes_on(const char *text, const char *operation) {
+  for (const char *at = strstr(text, operation); at; at = strstr(at + 1, operation))
+    if (memmem(at, strcspn(at, "\n"), "f32(", 4)) return true;
+  return false;
+}
+
 /* Loads and runs a model with the input "x"; whether its plan has an integer product. */
 static bool run(proto *message, compute_shape x_shape, const float *x, compute_shape y_shape,
                 float *y) {
@@ -74,8 +81,7 @@ static bool run(proto *message, compute_shape x_shape, const float *x, compute_s
   assert_ok(compute_tensor_read(out.tensor, y, (size_t)count * sizeof *y));
   char *text = NULL;
   assert_ok(compute_model_explain(model, &text));
-  const char *product = strstr(text, "matmul, then "); /* what i32 becomes is part of it */
-  const bool integer = product && memmem(product, strcspn(product, "\n"), "f32(", 4);
+  const bool integer = goes_on(text, "matmul, then ") || goes_on(text, "convolution ");
   compute_text_free(text);
   compute_tensor_release(from);
   compute_tensor_release(out.tensor);

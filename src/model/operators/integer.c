@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Exact products of quantized numbers: of 8 bits by compute_matmul_integer, which takes them as
- * they lie, else widened. Convolutions are products of a matrix of all windows, whose bytes are a
- * quarter of what windows of floats would be, and the filters. Channels come last, so that windows
- * are copied in long runs and the results are the next convolution's data as they lie. */
+/* Exact products of quantized numbers: of 8 bits by compute_matmul_integer and
+ * compute_conv2d_integer, which take them as they lie; factors of matrices also wider. */
 #include "model/operators/integer.h"
 
 #include "model/operators/op.h"
@@ -114,10 +112,14 @@ compute_node integer_product(model_call *call, const integer_factor *a, const in
 
 /* ---- Convolutions ---------------------------------------------------------------------------- */
 
-/* Filters of a group below which a product of matrices is too narrow; elements of a filter for each
- * channel beyond which the windows are too large; channels of a group below which their runs are
- * too short. */
-enum { LEAST_FILTERS = 8, MOST_TAPS = 64, LEAST_CHANNELS = 16 };
+/* Filters of a group, or groups of a single channel and filter, below which vectors of integers
+ * would be mostly empty. */
+enum { LEAST_FILTERS = 8 };
+
+static bool fills_vectors(compute_shape filter, int64_t groups) {
+  const bool depthwise = filter.size[0] == groups && filter.size[1] == 1;
+  return filter.size[0] / (depthwise ? 1 : groups) >= LEAST_FILTERS;
+}
 
 /* Conv reports a kernel_shape that is not the filter's. */
 static bool says_kernel_shape(const model_call *call, compute_shape filter) {
@@ -135,9 +137,8 @@ bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, s
   const int64_t groups = call_attribute_i(call, "group", 1);
   if (data.rank < 3 || data.rank > 5 || filter.rank != data.rank || groups < 1 ||
       data.size[0] < 1 || data.size[1] != groups * filter.size[1] || filter.size[0] % groups != 0 ||
-      filter.size[0] / groups < LEAST_FILTERS || op_count(filter, 1, filter.rank) > MOST_PRODUCTS ||
-      op_count(filter, 1, filter.rank) < 1 || op_count(filter, 2, filter.rank) > MOST_TAPS ||
-      !says_kernel_shape(call, filter))
+      !fills_vectors(filter, groups) || op_count(filter, 1, filter.rank) > MOST_PRODUCTS ||
+      op_count(filter, 1, filter.rank) < 1 || !says_kernel_shape(call, filter))
     return false;
   if (!is_byte(call_dtype(call, x)) || !is_byte(call_dtype(call, w))) return false;
   if (call_has(call, w_zero) && call_dtype(call, w_zero) != call_dtype(call, w)) return false;
@@ -146,137 +147,91 @@ bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, s
           op_count(call_shape(call, x_zero), 0, call_shape(call, x_zero).rank) == 1);
 }
 
-typedef struct unrolled {
+typedef struct convolution {
   model_call *call;
-  compute_node x; /* padded; channels last, or planes */
+  compute_node x, w, w_zero; /* of one depth: [n, c, h, w], where windows begin inside */
   compute_shape filter, result;
-  int32_t axes; /* spatial */
-  int64_t groups, taps, points;
-  int64_t k;   /* elements of a window that meet a filter, by tap, then channel */
-  bool planes; /* by channel, then tap: of few channels, whose runs would be short */
-  window windows[WINDOW_MOST];
-} unrolled;
+  compute_conv2d_options options;
+  window depth; /* of three axes, else WINDOW_NONE */
+  int64_t k;    /* elements of a window that meet a filter */
+} convolution;
 
-/* The element that every window has at one place: [n, groups, channels / groups, 1, spatial …]. */
-static compute_node tap_planes(const unrolled *u, int64_t tap) {
-  compute_graph *graph = u->call->graph;
-  compute_node x = u->x;
-  for (int32_t i = u->axes - 1; i >= 0; i--) {
-    const window *w = &u->windows[i];
-    x = compute_slice(graph, x, 2 + i, tap % w->size * w->dilation, w->count, w->stride);
-    tap /= w->size;
+/* Axis `axis` of x with the zero point around it, or without what is left out; what remains for the
+ * convolution to pad, if the zero point is 0. */
+static void surround(convolution *c, int32_t axis, const window *w, double zero, int i) {
+  const bool plain = zero == 0 && w->before >= 0 && w->after >= 0;
+  c->options.stride[i] = w->stride;
+  c->options.dilation[i] = w->dilation;
+  if (plain) {
+    c->options.padding[i] = w->before;
+    c->options.padding_more[i] = w->after - w->before;
+  } else {
+    c->x = op_pad(c->call, c->x, axis, w->before, w->after, zero);
   }
-  compute_shape shape = u->result;
-  shape.rank += 2;
-  for (int32_t i = u->axes - 1; i >= 0; i--) shape.size[4 + i] = u->result.size[2 + i];
-  shape.size[1] = u->groups;
-  shape.size[2] = u->filter.size[1];
-  shape.size[3] = 1;
-  return compute_reshape(graph, x, shape);
 }
 
-static compute_node all_planes(const unrolled *u) {
-  model_call *call = u->call;
-  compute_node *parts = call_allocate(call, (size_t)u->taps, sizeof *parts);
-  if (!parts) return (compute_node){0};
-  for (int64_t i = 0; i < u->taps; i++) parts[i] = tap_planes(u, i);
-  compute_node all =
-      u->taps == 1 ? parts[0] : compute_concat(call->graph, parts, (size_t)u->taps, 3);
-  const int64_t n = u->result.size[0];
-  all = compute_reshape(call->graph, all,
-                        u->groups == 1 ? COMPUTE_SHAPE(n, u->k, u->points)
-                                       : COMPUTE_SHAPE(n, u->groups, u->k, u->points));
-  return u->groups == 1 ? op_move_axis(call, all, 2, 1) : op_move_axis(call, all, 3, 2);
-}
-
-/* The element that every window has at one place: [n, spatial …, channels] or [n, spatial …,
- * groups, channels / groups]. */
-static compute_node tap_elements(const unrolled *u, int64_t tap) {
-  compute_graph *graph = u->call->graph;
-  compute_node x = u->x;
-  for (int32_t i = u->axes - 1; i >= 0; i--) {
-    const window *w = &u->windows[i];
-    const int64_t place = tap % w->size * w->dilation;
-    tap /= w->size;
-    x = compute_slice(graph, x, 1 + i, place, w->count, w->stride);
-  }
-  if (u->groups == 1) return x;
-  compute_shape shape = compute_node_shape(graph, x);
-  shape.size[shape.rank - 1] = u->groups;
-  shape.size[shape.rank++] = u->filter.size[1];
-  return compute_reshape(graph, x, shape);
-}
-
-/* All windows as matrices [n, windows, k] or [n, groups, windows, k]. */
-static compute_node all_windows(const unrolled *u) {
-  model_call *call = u->call;
-  if (u->planes) return all_planes(u);
-  compute_node *parts = call_allocate(call, (size_t)u->taps, sizeof *parts);
-  if (!parts) return (compute_node){0};
-  for (int64_t i = 0; i < u->taps; i++) parts[i] = tap_elements(u, i);
-  const compute_node all =
-      u->taps == 1 ? parts[0] : compute_concat(call->graph, parts, (size_t)u->taps, -1);
-  const int64_t n = u->result.size[0];
-  if (u->groups == 1) return compute_reshape(call->graph, all, COMPUTE_SHAPE(n, u->points, u->k));
-  return compute_transpose(
-      call->graph, compute_reshape(call->graph, all, COMPUTE_SHAPE(n, u->points, u->groups, u->k)),
-      COMPUTE_AXES(0, 2, 1, 3));
-}
-
-/* The filters in the order of the windows' elements: [filters, k], from `host`, [filters, channels,
- * taps] of bytes. */
-static compute_node reorder(const unrolled *u, compute_dtype dtype, const unsigned char *host) {
-  const int64_t filters = u->filter.size[0], channels = u->filter.size[1];
-  unsigned char *bytes = call_allocate(u->call, (size_t)(filters * u->k), 1);
-  if (!bytes) return (compute_node){0};
-  for (int64_t f = 0; f < filters; f++)
-    for (int64_t c = 0; c < channels; c++)
-      for (int64_t t = 0; t < u->taps; t++)
-        bytes[f * u->k + t * channels + c] = host[(f * channels + c) * u->taps + t];
-  return compute_constant(u->call->graph, dtype, COMPUTE_SHAPE(filters, u->k), bytes);
-}
-
-/* The filters as matrices [k, filters] or [groups, k, filters / groups]. */
-static compute_node all_filters(const unrolled *u, size_t w) {
-  model_call *call = u->call;
-  compute_graph *graph = call->graph;
-  const int64_t filters = u->filter.size[0], channels = u->filter.size[1];
-  compute_node x = {0};
-  if (u->planes || u->taps == 1)
-    x = compute_reshape(graph, call_input(call, w), COMPUTE_SHAPE(filters, u->k));
-  else if (call->inputs[w]->host)
-    x = reorder(u, call_dtype(call, w), call->inputs[w]->host);
-  if (!compute_node_is_valid(x)) {
-    x = compute_reshape(graph, call_input(call, w), COMPUTE_SHAPE(filters, channels, u->taps));
-    x = compute_reshape(graph, op_move_axis(call, x, 2, 1), COMPUTE_SHAPE(filters, u->k));
-  }
-  if (u->groups == 1) return op_move_axis(call, x, 1, 0);
-  x = compute_reshape(graph, x, COMPUTE_SHAPE(u->groups, filters / u->groups, u->k));
-  return op_move_axis(call, x, 2, 1);
-}
-
-/* The windows, and data with the zero point around it. */
-static compute_status unroll(model_call *call, size_t x, double padding, unrolled *u) {
+static compute_status read_convolution(model_call *call, size_t x, double zero, convolution *c) {
   const compute_shape data = call_shape(call, x);
-  const compute_status status = window_take(call, data, u->filter.size + 2, false, u->windows);
+  window windows[WINDOW_MOST];
+  int64_t count;
+  const compute_status status = window_take(call, data, c->filter.size + 2, false, windows);
   if (status) return status;
-  u->axes = u->filter.rank - 2;
-  u->groups = call_attribute_i(call, "group", 1);
-  u->taps = op_count(u->filter, 2, u->filter.rank);
-  u->k = u->taps * u->filter.size[1];
-  u->result = (compute_shape){.rank = u->filter.rank, .size = {data.size[0], u->filter.size[0]}};
-  u->planes = u->filter.size[1] < LEAST_CHANNELS;
-  u->x = call_input(call, x);
-  if (!u->planes) u->x = op_move_axis(call, u->x, 1, data.rank - 1);
-  for (int32_t i = 0; i < u->axes; i++) {
-    const window *w = &u->windows[i];
-    u->result.size[2 + i] = w->count;
-    u->x = op_pad(call, u->x, (u->planes ? 2 : 1) + i, w->before, w->after, padding);
-  }
-  if (compute_shape_count(u->result, &u->points))
+  const int32_t axes = data.rank - 2;
+  c->options.groups = call_attribute_i(call, "group", 1);
+  c->k = op_count(c->filter, 1, c->filter.rank);
+  c->depth = (window)WINDOW_NONE;
+  c->result = (compute_shape){.rank = data.rank, .size = {data.size[0], c->filter.size[0]}};
+  for (int32_t i = 0; i < axes; i++) c->result.size[2 + i] = windows[i].count;
+  if (compute_shape_count(c->result, &count))
     return call_fail(call, COMPUTE_ERROR_OVERFLOW, "its result has too many elements");
-  u->points = op_count(u->result, 2, u->result.rank);
+  c->x = call_input(call, x);
+  if (axes == 3) {
+    c->depth = windows[0];
+    c->x = op_pad(call, c->x, 2, c->depth.before, c->depth.after, zero);
+  }
+  for (int32_t i = axes > 2 ? axes - 2 : 0; i < axes; i++)
+    surround(c, 2 + i, &windows[i], zero, i + 2 - axes);
   return COMPUTE_OK;
+}
+
+static compute_node plane_of(const convolution *c, compute_node x) {
+  const compute_shape shape = compute_node_shape(c->call->graph, x);
+  if (shape.rank != 3) return x;
+  return compute_reshape(c->call->graph, x,
+                         COMPUTE_SHAPE(shape.size[0], shape.size[1], 1, shape.size[2]));
+}
+
+/* Of three axes: the data that tap `tap` of the depth meets, as images [n · depth, c, h, w]. */
+static compute_node slice_of(const convolution *c, int64_t tap) {
+  compute_graph *graph = c->call->graph;
+  const window *d = &c->depth;
+  compute_node x = compute_slice(graph, c->x, 2, tap * d->dilation, d->count, d->stride);
+  x = op_move_axis(c->call, x, 2, 1);
+  const compute_shape s = compute_node_shape(graph, x);
+  return compute_reshape(graph, x,
+                         COMPUTE_SHAPE(s.size[0] * s.size[1], s.size[2], s.size[3], s.size[4]));
+}
+
+static compute_node filter_slice(const convolution *c, int64_t tap) {
+  compute_graph *graph = c->call->graph;
+  const compute_node w = compute_slice(graph, c->w, 2, tap, 1, 1);
+  const compute_shape s = c->filter;
+  return compute_reshape(graph, w, COMPUTE_SHAPE(s.size[0], s.size[1], s.size[3], s.size[4]));
+}
+
+/* The sums of all products, less those with the filter's zero point; `x_zero` or {0}. */
+static compute_node convolve(const convolution *c, compute_node x_zero) {
+  compute_graph *graph = c->call->graph;
+  if (c->filter.rank < 5)
+    return compute_conv2d_integer(graph, plane_of(c, c->x), plane_of(c, c->w), x_zero, c->w_zero,
+                                  &c->options);
+  compute_node sum = {0};
+  for (int64_t tap = 0; tap < c->depth.size; tap++) {
+    const compute_node part = compute_conv2d_integer(graph, slice_of(c, tap), filter_slice(c, tap),
+                                                     x_zero, c->w_zero, &c->options);
+    sum = tap == 0 ? part : compute_add(graph, sum, part);
+  }
+  return sum;
 }
 
 /* The elements of input i if it is left out (none), or `count` of a dtype that are known. */
@@ -295,59 +250,76 @@ static int32_t byte_at(compute_dtype dtype, const unsigned char *bytes, int64_t 
 
 /* The bias (SIZE_MAX for none) less what the data's zero point adds to the sums of each filter, if
  * all that is known: i32 [filters]. */
-static int32_t *known_offsets(const unrolled *u, double padding, size_t w, size_t w_zero,
+static int32_t *known_offsets(const convolution *c, double padding, size_t w, size_t w_zero,
                               size_t bias) {
-  model_call *call = u->call;
-  const int64_t filters = u->filter.size[0];
+  model_call *call = c->call;
+  const int64_t filters = c->filter.size[0];
   const compute_dtype dtype = call_dtype(call, w);
   const compute_shape zero_shape = call_shape(call, w_zero);
   const bool one = op_count(zero_shape, 0, zero_shape.rank) == 1;
   const void *of_w, *of_zero, *of_bias;
-  if (!take_known(call, w, dtype, filters * u->k, &of_w) ||
+  if (!take_known(call, w, dtype, filters * c->k, &of_w) ||
       !take_known(call, w_zero, dtype, one ? 1 : filters, &of_zero) ||
       !take_known(call, bias, COMPUTE_I32, filters, &of_bias))
     return NULL;
   int32_t *offsets = call_allocate(call, (size_t)filters, sizeof *offsets);
   for (int64_t f = 0; offsets && f < filters; f++) {
     int64_t sum = 0;
-    for (int64_t i = 0; i < u->k; i++) sum += byte_at(dtype, of_w, f * u->k + i);
-    if (of_zero) sum -= u->k * byte_at(dtype, of_zero, one ? 0 : f);
+    for (int64_t i = 0; i < c->k; i++) sum += byte_at(dtype, of_w, f * c->k + i);
+    if (of_zero) sum -= c->k * byte_at(dtype, of_zero, one ? 0 : f);
     const uint32_t start = of_bias ? ((const uint32_t *)of_bias)[f] : 0;
     offsets[f] = (int32_t)(start - (uint32_t)((int64_t)padding * sum)); /* wraps, as sums do */
   }
   return offsets;
 }
 
-static compute_node zero_point(model_call *call, size_t i, compute_shape channels) {
-  if (!is_zero_point(call, i)) return (compute_node){0};
-  const bool one = op_count(call_shape(call, i), 0, call_shape(call, i).rank) == 1;
-  return compute_reshape(call->graph, call_input(call, i), one ? COMPUTE_SCALAR : channels);
+/* Filters of u8 less 128, if they and their zero points are known: i8 is what kernels multiply
+ * fastest, and zero points of 128, which are the rule, become none. */
+static bool take_signed_filter(convolution *c, size_t w, size_t w_zero) {
+  model_call *call = c->call;
+  const int64_t count = op_count(c->filter, 0, c->filter.rank);
+  const compute_shape zeros = call_shape(call, w_zero);
+  const int64_t zero_count = op_count(zeros, 0, zeros.rank);
+  const void *of_w, *of_zero;
+  if (!call_has(call, w_zero) || call_dtype(call, w) != COMPUTE_U8 ||
+      !take_known(call, w, COMPUTE_U8, count, &of_w) ||
+      !take_known(call, w_zero, COMPUTE_U8, zero_count, &of_zero))
+    return false;
+  unsigned char *bytes = call_allocate(call, (size_t)(count + zero_count), 1);
+  if (!bytes) return false;
+  bool any = false;
+  for (int64_t i = 0; i < count; i++) bytes[i] = ((const unsigned char *)of_w)[i] ^ 128;
+  for (int64_t i = 0; i < zero_count; i++) {
+    bytes[count + i] = ((const unsigned char *)of_zero)[i] ^ 128;
+    any = any || bytes[count + i] != 0;
+  }
+  c->w = compute_constant(call->graph, COMPUTE_I8, c->filter, bytes);
+  if (any) c->w_zero = compute_constant(call->graph, COMPUTE_I8, zeros, bytes + count);
+  return true;
 }
 
 compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, size_t w,
                                    size_t w_zero, size_t bias, integer_sums *sums) {
   compute_graph *graph = call->graph;
-  unrolled u = {.call = call, .filter = call_shape(call, w)};
-  double padding = 0;
-  compute_status status = call_has(call, x_zero) ? call_number(call, x_zero, &padding) : COMPUTE_OK;
-  if (!status) status = unroll(call, x, padding, &u);
+  const compute_node none = {0};
+  convolution c = {.call = call, .filter = call_shape(call, w)};
+  double zero = 0;
+  compute_status status = call_has(call, x_zero) ? call_number(call, x_zero, &zero) : COMPUTE_OK;
+  if (!status) status = read_convolution(call, x, zero, &c);
   if (status) return status;
-  const int64_t filters = u.filter.size[0];
-  *sums = (integer_sums){.channels = u.groups > 1 ? COMPUTE_SHAPE(u.groups, 1, filters / u.groups)
-                                                  : COMPUTE_SHAPE(filters),
-                         .result = u.result,
-                         .channels_last = true};
-  const compute_node a = all_windows(&u), b = all_filters(&u, w);
-  const compute_node w_point = zero_point(call, w_zero, sums->channels);
-  int32_t *offsets = known_offsets(&u, padding, w, w_zero, bias);
+  const int64_t filters = c.filter.size[0];
+  if (!take_signed_filter(&c, w, w_zero)) {
+    c.w = call_input(call, w);
+    c.w_zero = is_zero_point(call, w_zero) ? call_input(call, w_zero) : none;
+  }
+  *sums = (integer_sums){.channels = COMPUTE_SHAPE(filters, 1, 1), .result = c.result};
+  int32_t *offsets = known_offsets(&c, zero, w, w_zero, bias);
   if (offsets) {
-    const compute_node none = {0};
     const compute_node added = compute_constant(graph, COMPUTE_I32, sums->channels, offsets);
-    sums->values = compute_add(graph, compute_matmul_integer(graph, a, b, none, w_point), added);
+    sums->values = compute_add(graph, convolve(&c, none), added);
     return COMPUTE_OK;
   }
-  sums->values =
-      compute_matmul_integer(graph, a, b, zero_point(call, x_zero, COMPUTE_SCALAR), w_point);
+  sums->values = convolve(&c, zero != 0 ? call_input(call, x_zero) : none);
   if (call_has(call, bias))
     sums->values = compute_add(graph, sums->values,
                                compute_reshape(graph, call_input(call, bias), sums->channels));
@@ -356,11 +328,11 @@ compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, si
 
 compute_node integer_result(model_call *call, const integer_sums *sums, compute_node x) {
   compute_graph *graph = call->graph;
-  const compute_shape shape = compute_node_shape(graph, x);
-  if (!sums->channels_last) return compute_reshape(graph, x, sums->result);
-  if (shape.rank == 4) return compute_reshape(graph, op_move_axis(call, x, 3, 2), sums->result);
-  compute_shape last = sums->result;
-  for (int32_t i = 1; i + 1 < last.rank; i++) last.size[i] = sums->result.size[i + 1];
-  last.size[last.rank - 1] = sums->result.size[1];
-  return op_move_axis(call, compute_reshape(graph, x, last), last.rank - 1, 1);
+  const compute_shape result = sums->result;
+  if (result.rank != 5 || compute_node_shape(graph, x).rank != 4)
+    return compute_reshape(graph, x, result);
+  x = compute_reshape(graph, x,
+                      COMPUTE_SHAPE(result.size[0], result.size[2], result.size[1], result.size[3],
+                                    result.size[4]));
+  return op_move_axis(call, x, 1, 2);
 }

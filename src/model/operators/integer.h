@@ -23,18 +23,17 @@ compute_node integer_product(model_call *call, const integer_factor *a, const in
 integer_factor integer_input(const model_call *call, size_t i, compute_node values,
                              size_t zero_input, compute_node zero);
 
-/* Whether the convolution of input x with the filter w, less these zero points, can be a product
- * of matrices of 8-bit integers. */
+/* Whether the convolution of input x with the filter w, less these zero points, can be one of 8-bit
+ * integers. */
 bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, size_t w,
                               size_t w_zero);
 
-/* Sums of a convolution as a product of matrices leaves them: what follows element by element is
- * recorded before integer_result, because it is then part of the product. */
+/* Sums of a convolution: what follows element by element is recorded before integer_result, because
+ * it is then part of the same kernel. */
 typedef struct integer_sums {
-  compute_node values;    /* i32 */
+  compute_node values;    /* i32; images: [n · depth, filters, rows, columns], or as `result` */
   compute_shape channels; /* the shape of a vector with a number for each filter, for `values` */
   compute_shape result;   /* [n, filters, …] */
-  bool channels_last;     /* `values` are [n, …, filters] or [n, groups, …, filters / groups] */
 } integer_sums;
 
 /* `bias`, i32, is added; SIZE_MAX for none. */

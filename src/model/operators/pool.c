@@ -10,6 +10,7 @@
 #include "base/arithmetic.h"
 #include "compute/call.h"
 #include "model/operators/op.h"
+#include "model/operators/quantize.h"
 #include "model/operators/window.h"
 
 typedef enum pool_kind {
@@ -119,10 +120,20 @@ static compute_node turn_places(const pool *p, compute_node places, compute_shap
   return turned;
 }
 
+/* Of bytes before they are dequantized. */
+static bool pools_bytes(const model_call *call, const pool *p) {
+  bool dense = true; /* every window meets an element */
+  for (int i = 0; i < 3; i++) dense = dense && p->windows[i].dilation == 1;
+  return dense && !p->ceiling && !call_wants(call, 1) && quantized_is_ordered(call, 0);
+}
+
 static compute_status max_pool(model_call *call) {
   pool p;
+  model_call own;
   const compute_status status = begin(call, POOL_MAX, &p);
   if (status) return status;
+  if (pools_bytes(call, &p) && quantized_origin(call, 0, &own))
+    return quantized_again(&own, apply(&p, call_input(&own, 0)));
   const compute_node x = call_input(call, 0);
   call_output(call, 0, apply(&p, x));
   if (!call_wants(call, 1)) return COMPUTE_OK;

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "model/operators.h"
 #include "model/operators/cast.h"
@@ -136,6 +137,50 @@ static compute_status float_attribute(model_call *call, const char *name, comput
              : call_fail(call, COMPUTE_ERROR_DTYPE, "%s is not a float", type ? name : "the scale");
 }
 
+static bool is_byte(compute_dtype dtype) {
+  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
+}
+
+/* A value as the call's graph has it: false if it is of another graph and cannot be had again. */
+static bool take_value(uint32_t graph, const model_value *from, model_value *value) {
+  *value = *from;
+  if (value->kind == VALUE_ABSENT || value->node.graph == graph) return true;
+  value->node = (compute_node){0};
+  return value->host != NULL;
+}
+
+/* A scale of the whole that is known, positive and far from overflow; else 0. */
+static float known_scale(const model_value *scale) {
+  float value;
+  if (!scale->host || scale->dtype != COMPUTE_F32 ||
+      op_count(scale->shape, 0, scale->shape.rank) != 1)
+    return 0;
+  memcpy(&value, scale->host, sizeof value);
+  return value >= 0x1p-100f && value <= 0x1p100f ? value : 0;
+}
+
+static bool same_zero(const model_value *a, const model_value *b) {
+  const unsigned char none = 0, *of_a = a->host, *of_b = b->host;
+  if (a->kind == VALUE_ABSENT) of_a = &none;
+  if (b->kind == VALUE_ABSENT) of_b = &none;
+  return of_a && of_b && op_count(b->shape, 0, b->shape.rank) <= 1 && *of_a == *of_b;
+}
+
+/* Numbers that have been dequantized just so: quantized again, they are what they were, as x·s/s
+ * rounds to x. {0} for others. */
+static compute_node before_dequantizing(model_call *call, int32_t type) {
+  const quantized_form *form = call->inputs[0]->quantized;
+  const model_value absent = {.kind = VALUE_ABSENT};
+  const model_value *zero = call_has(call, 2) ? call->inputs[2] : &absent;
+  model_value values;
+  if (!form || form->axis != -1 || !is_byte(form->values.dtype) || form->values.type != type ||
+      call_attribute(call, "precision") || call_trains(call) || known_scale(&form->scale) == 0 ||
+      known_scale(&form->scale) != known_scale(call->inputs[1]) || !same_zero(&form->zero, zero) ||
+      !take_value(call_input(call, 0).graph, &form->values, &values))
+    return (compute_node){0};
+  return values.node;
+}
+
 static compute_status quantize_linear(model_call *call) {
   compute_node scale, zero, result;
   compute_dtype dtype;
@@ -146,14 +191,12 @@ static compute_status quantize_linear(model_call *call) {
   int32_t type = (int32_t)call_attribute_i(call, "output_dtype", ONNX_UNDEFINED);
   if (call_has(call, 2)) type = call_type(call, 2);
   if (type == ONNX_UNDEFINED) type = ONNX_UINT8;
+  const compute_node before = before_dequantizing(call, type);
+  if (compute_node_is_valid(before)) return call_output_as(call, 0, type, before);
   const compute_node x = compute_div(call->graph, op_cast(call, call_input(call, 0), dtype),
                                      op_cast(call, scale, dtype));
   status = quantize_to(call, x, zero, type, call_attribute_i(call, "saturate", 1) != 0, &result);
   return status ? status : call_output_as(call, 0, type, result);
-}
-
-static bool is_byte(compute_dtype dtype) {
-  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
 }
 
 /* Notes what output 0 was. Without memory, it is just a number. */
@@ -176,14 +219,6 @@ static void keep_form(model_call *call) {
   if (call_has(call, 2)) form->zero = *call->inputs[2];
   form->axis = whole ? -1 : axis > 0 ? axis : 0;
   call->outputs[0].quantized = form;
-}
-
-/* A value as the call's graph has it: false if it is of another graph and cannot be had again. */
-static bool take_value(uint32_t graph, const model_value *from, model_value *value) {
-  *value = *from;
-  if (value->kind == VALUE_ABSENT || value->node.graph == graph) return true;
-  value->node = (compute_node){0};
-  return value->host != NULL;
 }
 
 bool quantized_call(model_call *call, size_t a, size_t b, int32_t axis, model_call *own) {
@@ -228,6 +263,36 @@ static compute_status dequantize_linear(model_call *call) {
   call_output(call, 0, op_cast(call, x, dtype));
   if (call->output_count > 0 && compute_node_is_valid(x)) keep_form(call);
   return COMPUTE_OK;
+}
+
+bool quantized_is_ordered(const model_call *call, size_t i) {
+  const quantized_form *form = call->inputs[i]->quantized;
+  return form && form->axis == -1 && is_byte(form->values.dtype) && known_scale(&form->scale) > 0 &&
+         !call_trains(call);
+}
+
+bool quantized_origin(model_call *call, size_t i, model_call *own) {
+  const quantized_form *form = call->inputs[i]->quantized;
+  const uint32_t graph = call_input(call, i).graph;
+  model_value *values = call_allocate(call, 3, sizeof *values);
+  model_value **places = call_allocate(call, 3, sizeof *places);
+  if (!values || !places || !form || !take_value(graph, &form->values, &values[0]) ||
+      !take_value(graph, &form->scale, &values[1]) || !take_value(graph, &form->zero, &values[2]))
+    return false;
+  for (size_t k = 0; k < 3; k++) places[k] = &values[k];
+  *own = *call;
+  own->inputs = places;
+  own->input_count = 3;
+  return true;
+}
+
+compute_status quantized_again(model_call *own, compute_node bytes) {
+  model_value *values = own->inputs[0];
+  values->shape = compute_node_shape(own->graph, bytes);
+  values->node = bytes;
+  values->host = NULL;
+  values->id = -1;
+  return dequantize_linear(own);
 }
 
 static compute_status dynamic_quantize_linear(model_call *call) {

@@ -29,4 +29,13 @@ typedef struct quantized_form {
  * may be along `axis` of it. */
 bool quantized_call(model_call *call, size_t a, size_t b, int32_t axis, model_call *own);
 
+/* Whether input i has been dequantized from bytes by one known positive scale: then elements can be
+ * moved, or the largest chosen, before that. */
+bool quantized_is_ordered(const model_call *call, size_t i);
+
+/* A call of DequantizeLinear with what input i was made of, or false. quantized_again makes output
+ * 0 of the call of `bytes` as input i was made of its own. */
+bool quantized_origin(model_call *call, size_t i, model_call *own);
+compute_status quantized_again(model_call *own, compute_node bytes);
+
 #endif

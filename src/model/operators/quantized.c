@@ -151,7 +151,6 @@ static compute_status convolve_floats(model_call *call, size_t x, size_t x_zero,
   if (status) return status;
   sums->values = compute_cast(call->graph, compute_round(call->graph, y), COMPUTE_I32);
   sums->result = compute_node_shape(call->graph, y);
-  sums->channels_last = false;
   sums->channels = (compute_shape){.rank = sums->result.rank - 1, .size = {filter.size[0]}};
   for (int32_t i = 1; i < sums->channels.rank; i++) sums->channels.size[i] = 1;
   return COMPUTE_OK;
