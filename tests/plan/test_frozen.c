@@ -3,6 +3,7 @@
  * results are those of other parameters, with the same bits whatever the number of rows. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "support/harness/test.h"
 #include "support/harness/values.h"
@@ -128,6 +129,45 @@ static void plans_share_what_is_packed(void **state) {
   assert_int_equal(bytes_active(), before);
 }
 
+/* Constants are packed like frozen parameters, and go with their plan. */
+static void constants_are_packed_with_their_plan(void **state) {
+  static float data[DEPTH * WIDTH], expected[ROWS][WIDTH], seen[ROWS][WIDTH];
+  (void)state;
+  compute_tensor *weights = random_tensor(COMPUTE_SHAPE(DEPTH, WIDTH), 8);
+  compute_tensor *x = random_tensor(COMPUTE_SHAPE(ROWS, DEPTH), 9);
+  compute_tensor *y = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, WIDTH), NULL);
+  assert_ok(compute_tensor_read(weights, data, sizeof data));
+  compute_tensor_freeze(weights);
+  multiply(weights, x, y);
+  assert_ok(compute_tensor_read(y, expected, sizeof expected));
+  const uint64_t before = bytes_active();
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node in = compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(ROWS, DEPTH));
+  const compute_node constant =
+      compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(DEPTH, WIDTH), data);
+  const compute_node out = compute_matmul(graph, in, constant);
+  compute_plan *plan = test_compile(graph, &out, 1, 0);
+  compute_graph_release(graph);
+  const compute_binding bindings[] = {{in, x}, {out, y}};
+  for (int run = 0; run < 2; run++) {
+    assert_ok(compute_run(plan, bindings, 2, NULL));
+    assert_ok(compute_tensor_read(y, seen, sizeof seen));
+    assert_memory_equal(seen, expected, sizeof seen);
+  }
+  char *text = NULL;
+  assert_ok(compute_explain(plan, &text));
+  assert_non_null(strstr(text, "packed constant"));
+  compute_text_free(text);
+  compute_plan_info info;
+  assert_ok(compute_plan_describe(plan, &info));
+  assert_true(info.constant_bytes >= 2 * sizeof data);
+  compute_plan_release(plan);
+  assert_int_equal(bytes_active(), before);
+  compute_tensor_release(weights);
+  compute_tensor_release(x);
+  compute_tensor_release(y);
+}
+
 /* Writing, assigning, training, and binding as an output. */
 static void nothing_writes_to_them(void **state) {
   (void)state;
@@ -173,6 +213,7 @@ int main(void) {
       cmocka_unit_test(products_are_those_of_other_parameters),
       cmocka_unit_test(results_do_not_depend_on_the_number_of_rows),
       cmocka_unit_test(plans_share_what_is_packed),
+      cmocka_unit_test(constants_are_packed_with_their_plan),
       cmocka_unit_test(nothing_writes_to_them),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
