@@ -266,6 +266,16 @@ RULE(scatter_set, compute_scatter(graph, x[0], x[1], indices(graph, COMPUTE_SHAP
                                   COMPUTE_SCATTER_SET))
 RULE(scatter_sum, compute_scatter(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(6), six), 0,
                                   COMPUTE_SCATTER_ADD))
+RULE(scatter_product, compute_scatter(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(6), six), 0,
+                                      COMPUTE_SCATTER_MUL))
+RULE(scatter_largest, compute_scatter(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(6), six), 0,
+                                      COMPUTE_SCATTER_MAX))
+RULE(scatter_least_elements,
+     compute_scatter_elements(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(2, 3), six), 1,
+                              COMPUTE_SCATTER_MIN))
+RULE(scatter_product_elements,
+     compute_scatter_elements(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(2, 3), six), 1,
+                              COMPUTE_SCATTER_MUL))
 RULE(scatter_set_elements,
      compute_scatter_elements(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(2, 3), six), 1,
                               COMPUTE_SCATTER_SET))
@@ -375,6 +385,20 @@ static void every_structural_rule_agrees_with_differences(void **state) {
       {"scatter_add", scatter_add, 1, {COMPUTE_SHAPE(6, 2)}, -2, 2},
       {"scatter", scatter_set, 2, {COMPUTE_SHAPE(5, 2), COMPUTE_SHAPE(6, 2)}, -2, 2},
       {"scatter", scatter_sum, 2, {COMPUTE_SHAPE(5, 2), COMPUTE_SHAPE(6, 2)}, -2, 2},
+      {"scatter, product", scatter_product, 2, {COMPUTE_SHAPE(5, 2), COMPUTE_SHAPE(6, 2)}, -2, 2},
+      {"scatter, maximum", scatter_largest, 2, {COMPUTE_SHAPE(5, 2), COMPUTE_SHAPE(6, 2)}, -2, 2},
+      {"scatter_elements, minimum",
+       scatter_least_elements,
+       2,
+       {COMPUTE_SHAPE(2, 5), COMPUTE_SHAPE(2, 3)},
+       -2,
+       2},
+      {"scatter_elements, product",
+       scatter_product_elements,
+       2,
+       {COMPUTE_SHAPE(2, 5), COMPUTE_SHAPE(2, 3)},
+       -2,
+       2},
       {"scatter_elements",
        scatter_set_elements,
        2,
@@ -389,6 +413,41 @@ static void every_structural_rule_agrees_with_differences(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check(&cases[i]);
 }
 
+/* The gradients of the sum of scatter's result by data [3] and updates [5]. */
+static void check_scatter(compute_scatter_mode mode, const float *data, const float *updates,
+                          const float *expected) {
+  static const int64_t places[] = {0, 0, 1, 2, 2};
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_node x[2] = {compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(3)),
+                             compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(5))};
+  const compute_node y =
+      compute_scatter(graph, x[0], x[1], indices(graph, COMPUTE_SHAPE(5), places), 0, mode);
+  compute_node gradients[2] = {{0}};
+  compute_gradients(graph, compute_sum(graph, y, COMPUTE_ALL_AXES, false), x, 2, gradients);
+  const compute_node out = compute_concat(graph, gradients, 2, 0);
+  compute_plan *plan = test_compile(graph, &out, 1, 0);
+  const compute_binding bindings[] = {
+      {x[0], test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3), data)},
+      {x[1], test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(5), updates)},
+      {out, test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(8), NULL)}};
+  float seen[8];
+  assert_ok(compute_run(plan, bindings, 3, NULL));
+  assert_ok(compute_tensor_read(bindings[2].tensor, seen, sizeof seen));
+  for (int i = 0; i < 8; i++) assert_float_equal(seen[i], expected[i], 1e-6);
+  for (int i = 0; i < 3; i++) compute_tensor_release(bindings[i].tensor);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* A product with zeros among its factors, and equal extrema. */
+static void scattered_zeros_and_ties_have_gradients(void **state) {
+  (void)state;
+  check_scatter(COMPUTE_SCATTER_MUL, (const float[]){2, 0, 3}, (const float[]){5, 0, 7, 0, 0},
+                (const float[]){0, 7, 0, 0, 10, 0, 0, 0});
+  check_scatter(COMPUTE_SCATTER_MAX, (const float[]){1, 4, 2}, (const float[]){1, 1, 3, 2, 0},
+                (const float[]){1 / 3.0f, 1, 0.5f, 1 / 3.0f, 1 / 3.0f, 0, 0.5f, 0});
+}
+
 static void gradients_can_be_differentiated(void **state) {
   (void)state;
   const gradient_case c = {
@@ -400,6 +459,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_elementwise_rule_agrees_with_differences),
       cmocka_unit_test(every_structural_rule_agrees_with_differences),
+      cmocka_unit_test(scattered_zeros_and_ties_have_gradients),
       cmocka_unit_test(gradients_can_be_differentiated),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);

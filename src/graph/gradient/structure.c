@@ -267,40 +267,96 @@ void gradient_scatter_add_elements(step *s) {
                                       s->node.attributes.axis, s->node.attributes.from_zero));
 }
 
+/* ---- Scattering into data -------------------------------------------------------------------- */
+
+typedef struct scattering {
+  step *s;
+  bool elements;
+  node places;
+} scattering;
+
+/* The elements of x, which is like the result, that the updates meet. */
+static node take(const scattering *c, node x) {
+  const int32_t axis = c->s->node.attributes.axis;
+  return c->elements ? compute_gather_elements(c->s->graph, x, c->places, axis)
+                     : compute_gather(c->s->graph, x, c->places, axis);
+}
+
+static node put(const scattering *c, node data, node updates, compute_scatter_mode mode) {
+  const int32_t axis = c->s->node.attributes.axis;
+  return c->elements ? compute_scatter_elements(c->s->graph, data, updates, c->places, axis, mode)
+                     : compute_scatter(c->s->graph, data, updates, c->places, axis, mode);
+}
+
 /* Where an element was set, the data have no effect, and of several updates only the last one has:
  * scattering the updates' numbers gives its number. */
-static void give_scattered(step *s, bool elements) {
+static void give_set(const scattering *c) {
+  step *s = c->s;
   compute_graph *graph = s->graph;
-  const int32_t axis = s->node.attributes.axis;
-  const compute_scatter_mode mode = (compute_scatter_mode)s->node.attributes.mode;
-  const node places = gradient_operand(s, 1);
-  node taken = elements ? compute_gather_elements(graph, s->upstream, places, axis)
-                        : compute_gather(graph, s->upstream, places, axis);
-  if (mode == COMPUTE_SCATTER_ADD) {
-    gradient_give(s, 0, s->upstream);
-    gradient_give(s, 2, taken);
-    return;
-  }
-  if (mode != COMPUTE_SCATTER_SET) {
-    graph_fail(graph, COMPUTE_ERROR_NOT_DIFFERENTIABLE, "gradient",
-               "%s has a gradient only where it sets or adds",
-               elements ? "scatter_elements" : "scatter");
-    return;
-  }
   const compute_shape shape = operand_shape(s, 0), from = operand_shape(s, 2);
   int64_t count = 1;
   for (int32_t i = 0; i < from.rank; i++) count *= from.size[i];
   const node number =
       compute_reshape(graph, compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(count), 0), from);
-  const node none = compute_full(graph, COMPUTE_I64, shape, -1);
-  const node last = elements ? compute_scatter_elements(graph, none, number, places, axis, mode)
-                             : compute_scatter(graph, none, number, places, axis, mode);
+  const node last =
+      put(c, compute_full(graph, COMPUTE_I64, shape, -1), number, COMPUTE_SCATTER_SET);
   const node kept = compute_less(graph, last, compute_scalar(graph, COMPUTE_I64, 0));
-  const node own = elements ? compute_gather_elements(graph, last, places, axis)
-                            : compute_gather(graph, last, places, axis);
   const node zero = compute_scalar(graph, compute_node_dtype(graph, s->upstream), 0);
   gradient_give(s, 0, compute_select(graph, kept, s->upstream, zero));
-  gradient_give(s, 2, compute_select(graph, compute_equal(graph, own, number), taken, zero));
+  gradient_give(s, 2,
+                compute_select(graph, compute_equal(graph, take(c, last), number),
+                               take(c, s->upstream), zero));
+}
+
+/* Max and min: shared evenly among the data and the updates that are the extremum. */
+static void give_extremum(const scattering *c) {
+  step *s = c->s;
+  compute_graph *graph = s->graph;
+  const node zero = gradient_number(s, 0);
+  const node kept = compute_equal(graph, gradient_operand(s, 0), s->result);
+  const node won = compute_equal(graph, gradient_operand(s, 2), take(c, s->result));
+  const node count = put(c, compute_cast(graph, kept, s->work), compute_cast(graph, won, s->work),
+                         COMPUTE_SCATTER_ADD);
+  const node share = compute_div(graph, gradient_widen(s, s->upstream), count);
+  gradient_give(s, 0, compute_select(graph, kept, share, zero));
+  gradient_give(s, 2, compute_select(graph, won, take(c, share), zero));
+}
+
+/* Each factor's is the product of the others: that of all, divided by it, or where it is 0 that of
+ * all that are not, if it is the only one. */
+static void give_product(const scattering *c) {
+  step *s = c->s;
+  compute_graph *graph = s->graph;
+  const node zero = gradient_number(s, 0), one = gradient_number(s, 1);
+  const node upstream = gradient_widen(s, s->upstream);
+  const node data = gradient_widen(s, gradient_operand(s, 0));
+  const node updates = gradient_widen(s, gradient_operand(s, 2));
+  const node ones = compute_full(graph, s->work, operand_shape(s, 0), 1);
+  const node none = compute_full(graph, s->work, operand_shape(s, 0), 0);
+  gradient_give(s, 0, compute_mul(graph, upstream, put(c, ones, updates, COMPUTE_SCATTER_MUL)));
+  if (!gradient_wanted(s, 2)) return;
+  const node vanishes = compute_equal(graph, updates, zero);
+  const node factor = compute_select(graph, vanishes, one, updates);
+  const node zeros = compute_cast(graph, vanishes, s->work);
+  const node product = put(c, data, factor, COMPUTE_SCATTER_MUL);
+  const node others = compute_select(
+      graph, compute_equal(graph, take(c, put(c, none, zeros, COMPUTE_SCATTER_ADD)), zeros),
+      compute_div(graph, take(c, product), factor), zero);
+  gradient_give(s, 2, compute_mul(graph, take(c, upstream), others));
+}
+
+static void give_scattered(step *s, bool elements) {
+  const scattering c = {s, elements, gradient_operand(s, 1)};
+  switch ((compute_scatter_mode)s->node.attributes.mode) {
+  case COMPUTE_SCATTER_SET: give_set(&c); return;
+  case COMPUTE_SCATTER_ADD:
+    gradient_give(s, 0, s->upstream);
+    gradient_give(s, 2, take(&c, s->upstream));
+    return;
+  case COMPUTE_SCATTER_MUL: give_product(&c); return;
+  case COMPUTE_SCATTER_MAX:
+  case COMPUTE_SCATTER_MIN: give_extremum(&c); return;
+  }
 }
 
 void gradient_scatter(step *s) {
