@@ -409,7 +409,6 @@ static void check_samples(sample_maker make, int count, int32_t threads) {
     cpu_isa wide = *isa;
     wide.name = "wide";
     wide.gemm = &wide_table;
-    wide.vector_bytes = 64;
     cpu_gemm_table table = *isa->gemm;
     cpu_isa other = *isa;
     table.bytes = kinds[i].bytes;
