@@ -120,14 +120,23 @@
 #define GEMM_MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* Tiles of so few rows read B faster than it comes from memory, and ask for it this far ahead. */
-enum { GEMM_FEW = 8, GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
+/* Tiles of so few rows read B faster than it comes from memory, and prefetch it this far ahead. The
+ * full tile of AVX2 does not: it has only 12 multiply-adds for each k, so any other instruction
+ * costs time where a hyperthread shares the core. For the same reason its loop is unrolled. */
+enum { GEMM_FEW = GEMM_VECTOR_BYTES == 32 ? 3 : 8, GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
 
 #define GEMM_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
-#define GEMM_UNROLL _Pragma("unroll")
+#define GEMM_UNROLL  _Pragma("unroll")
+#define GEMM_BY_FOUR _Pragma("unroll 4")
 #else
-#define GEMM_UNROLL _Pragma("GCC unroll 32")
+#define GEMM_UNROLL  _Pragma("GCC unroll 32")
+#define GEMM_BY_FOUR _Pragma("GCC unroll 4")
+#endif
+#if GEMM_VECTOR_BYTES == 32
+#define GEMM_STEPS GEMM_BY_FOUR
+#else
+#define GEMM_STEPS
 #endif
 
 typedef GEMM_ELEMENT gemm_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
@@ -291,14 +300,21 @@ static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, i
 }
 #endif
 
-/* One tile. `rows`, `vectors` and `listed` are constants wherever this is inlined; `columns` may
+/* How A and B lie: with any strides; B's rows where block->b_rows says; or A along k (a_k = 1) and
+ * B in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants. */
+typedef enum gemm_layout { GEMM_STRIDED, GEMM_LISTED, GEMM_DENSE } gemm_layout;
+
+/* One tile. `rows`, `vectors` and `layout` are constants wherever this is inlined; `columns` may
  * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
- * tiles read. B's rows follow each other at b_k or, if `listed`, lie where block->b_rows says. */
-GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
+ * tiles read. B's rows follow each other at b_k, unless the layout says otherwise. */
+GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout layout,
                            const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                            const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
                            GEMM_ELEMENT *copy) {
-  const int64_t a_row = block->a_row, a_k = block->a_k, c_row = block->c_row;
+  const bool listed = layout == GEMM_LISTED;
+  const int64_t a_row = block->a_row, c_row = block->c_row;
+  const int64_t a_k = layout == GEMM_DENSE ? 1 : block->a_k;
+  const int64_t b_step = layout == GEMM_DENSE ? GEMM_COLUMNS : b_k;
   const GEMM_ELEMENT *written = c;
   int64_t written_row = c_row;
 #ifdef GEMM_FINISHES
@@ -325,6 +341,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
     for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
   }
   const int64_t *place = block->b_rows;
+  GEMM_STEPS
   for (int64_t p = block->k; p > 0; p--) {
     gemm_vector right[GEMM_MAX_VECTORS];
     const GEMM_ELEMENT *from = listed ? b + *place++ : b;
@@ -347,7 +364,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
     }
     GEMM_UNROLL
     for (int g = 0; 3 * g < rows; g++) left_rows[g] += a_k;
-    b += b_k;
+    b += b_step;
   }
   if (GEMM_TERMS) {
     GEMM_UNROLL
@@ -413,9 +430,9 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
 #define GEMM_CASE(count)                                                                           \
   case count:                                                                                      \
     if (vectors <= 2 || count <= 2)                                                                \
-      gemm_tile(count, vectors, listed, block, a, b, b_k, c, columns, copying ? copy : NULL);      \
+      gemm_tile(count, vectors, layout, block, a, b, b_k, c, columns, copying ? copy : NULL);      \
     break;
-GEMM_INLINE void gemm_tile_of_rows(const int vectors, const bool listed, const bool copying,
+GEMM_INLINE void gemm_tile_of_rows(const int vectors, const gemm_layout layout, const bool copying,
                                    int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                                    const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
                                    int64_t columns, GEMM_ELEMENT *copy) {
@@ -443,21 +460,26 @@ typedef void (*gemm_tile_function)(int64_t rows, const cpu_gemm_block *block, co
                                    const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c,
                                    int64_t columns, GEMM_ELEMENT *copy);
 
-#define GEMM_TILES(name, vectors, listed, copying)                                                 \
+#define GEMM_TILES(name, vectors, layout, copying)                                                 \
   static void name(int64_t rows, const cpu_gemm_block *block, const GEMM_ELEMENT *a,               \
                    const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,           \
                    GEMM_ELEMENT *copy) {                                                           \
-    gemm_tile_of_rows(vectors, listed, copying, rows, block, a, b, b_k, c, columns, copy);         \
+    gemm_tile_of_rows(vectors, layout, copying, rows, block, a, b, b_k, c, columns, copy);         \
   }
-GEMM_TILES(gemm_tile_narrow, 1, false, false)
-GEMM_TILES(gemm_tile_full, 2, false, false)
-GEMM_TILES(gemm_tile_copying, 2, false, true)
-GEMM_TILES(gemm_tile_wide, 4, false, false)
+GEMM_TILES(gemm_tile_narrow, 1, GEMM_STRIDED, false)
+GEMM_TILES(gemm_tile_full, 2, GEMM_STRIDED, false)
+#if GEMM_VECTOR_BYTES == 32
+GEMM_TILES(gemm_tile_dense, 2, GEMM_DENSE, false)
+#else
+#define gemm_tile_dense gemm_tile_full
+#endif
+GEMM_TILES(gemm_tile_copying, 2, GEMM_STRIDED, true)
+GEMM_TILES(gemm_tile_wide, 4, GEMM_STRIDED, false)
 #ifndef GEMM_GROUP
-GEMM_TILES(gemm_listed_narrow, 1, true, false)
-GEMM_TILES(gemm_listed_full, 2, true, false)
-GEMM_TILES(gemm_listed_copying, 2, true, true)
-GEMM_TILES(gemm_listed_wide, 4, true, false)
+GEMM_TILES(gemm_listed_narrow, 1, GEMM_LISTED, false)
+GEMM_TILES(gemm_listed_full, 2, GEMM_LISTED, false)
+GEMM_TILES(gemm_listed_copying, 2, GEMM_LISTED, true)
+GEMM_TILES(gemm_listed_wide, 4, GEMM_LISTED, false)
 #endif
 
 /* By B's layout; `copying` is for the first tile of a strip, which packs B for the others. */
@@ -496,7 +518,8 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
       b = copy;
       b_k = GEMM_COLUMNS;
     } else {
-      tile(rows, &part, a, b, b_k, c, columns, NULL);
+      const bool dense = tile == gemm_tile_full && part.a_k == 1 && b_k == GEMM_COLUMNS;
+      (dense ? gemm_tile_dense : tile)(rows, &part, a, b, b_k, c, columns, NULL);
     }
     a += rows * (block->slivers ? block->k + GEMM_TERMS : block->a_row);
     c += rows * block->c_row;
