@@ -73,6 +73,14 @@ def png_rows(data, width):
     return rows[1:]
 
 
+def written(*names):
+    """Those whose kind of file this compute-fit was built for."""
+    missing = {".tif": "TIFF", ".hdf5": "HDF5"}
+    for library in os.environ["FORMATS"].split():
+        missing = {ending: needed for ending, needed in missing.items() if needed != library}
+    return [name for name in names if not name.endswith(tuple(missing))]
+
+
 class Base(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -117,7 +125,7 @@ class Usage(Base):
             self.assertLess(max(map(len, text.splitlines())), 80)
 
     def test_a_file_that_exists_is_kept_without_force(self):
-        for name in ("s.npy", "s.raw", "s.tif"):
+        for name in written("s.npy", "s.raw", "s.tif"):
             make = ("simulate", "--rois", "5", "-o", name, "--quiet")
             self.fit(*make)
             before = self.bytes_of(name)
@@ -396,7 +404,7 @@ class Movie(Base):
                 "--sigma", "1.2", "--quiet", "--truth", "t.npy", "--force")
 
     def test_every_format_of_a_movie_gives_the_same_localisations(self):
-        for name in ("m.npy", "m.tif", "m.raw"):
+        for name in written("m.npy", "m.tif", "m.raw"):
             self.fit(*self.SIMULATE, "-o", name)
             report = self.json("fit", name, "--sigma", "1.2", "-o", f"{name}.npy", "--truth",
                                "t.npy")
@@ -406,8 +414,7 @@ class Movie(Base):
             self.assertEqual(report["truth"]["localisations"], report["rois"])
             self.assertGreater(report["truth"]["found_fraction"], 0.9)
             self.assertLess(report["truth"]["false_fraction"], 0.1)
-        self.assertEqual(self.bytes_of("m.npy.npy"), self.bytes_of("m.tif.npy"))
-        self.assertEqual(self.bytes_of("m.npy.npy"), self.bytes_of("m.raw.npy"))
+            self.assertEqual(self.bytes_of(f"{name}.npy"), self.bytes_of("m.npy.npy"))
         rows = read_npy(self.path("m.npy.npy"))[1]
         self.assertTrue(all(-0.5 <= r["x"] <= 63.5 and -0.5 <= r["y"] <= 95.5 for r in rows))
         self.assertGreater(max(r["y"] for r in rows), 64)
@@ -576,12 +583,12 @@ class BadInput(Base):
         def small_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))
         self.stack(2000)
-        for name in ("r.csv", "r.npy", "r.hdf5"):
+        for name in written("r.csv", "r.npy", "r.hdf5"):
             error = self.fit("fit", "s.npy", "--roi-stack", "-o", name, "--quiet", expected=1,
                              preexec_fn=small_files)
             self.assertIn(name, error)
             self.assertNotIn(name, self.files())
-        for name in ("x.npy", "x.tif", "x.raw"):
+        for name in written("x.npy", "x.tif", "x.raw"):
             error = self.fit("simulate", "--rois", "2000", "-o", name, expected=1,
                              preexec_fn=small_files)
             self.assertIn(name, error)
@@ -673,7 +680,7 @@ class Resume(Base):
         self.check("npy")
 
     def test_a_simulation_that_is_interrupted_leaves_nothing(self):
-        for name in ("s.npy", "s.tif", "s.raw"):
+        for name in written("s.npy", "s.tif", "s.raw"):
             process = self.start("simulate", "--rois", "50000000", "-o", name, "--truth", "t.npy")
             deadline = time.monotonic() + HANG
             while time.monotonic() < deadline and name + ".incomplete" not in self.files():
@@ -688,7 +695,7 @@ class Resume(Base):
         write_npy(self.path("c.npy"), "<i4", (20000, 3),
                   [v for i in range(20000) for v in (i // 700, 3, 4)])
         self.input = ["s.npy", "--roi-stack", "--corners", "c.npy", "--batch", "500"]
-        self.check("hdf5", kill=False)
+        self.check("hdf5" if written("r.hdf5") else "npy", kill=False)
 
     def test_movies_go_on_after_an_interrupt_and_after_kill(self):
         self.fit("simulate", "--movie", "--frames", "1500", "--size", "64x64", "--spots", "20",
