@@ -120,7 +120,12 @@
 #endif
 
 /* Tiles of so few rows read B faster than it comes from memory, and ask for it this far ahead. */
-enum { GEMM_FEW = 8, GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
+#ifdef CPU_VARIANT_PAIRS
+#define GEMM_FEW 3
+#else
+#define GEMM_FEW 8
+#endif
+enum { GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
 
 #define GEMM_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -300,6 +305,34 @@ static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, i
 }
 #endif
 
+#ifdef GEMM_GROUP
+/* Makes bytes of a tile's sums, by way of the stack. */
+GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
+                                 const GEMM_ELEMENT *c, int64_t columns,
+                                 gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
+  gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v];
+  }
+  GEMM_ELEMENT *from = (GEMM_ELEMENT *)x;
+  for (int64_t i = 0; block->accumulate && i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) from[i * ROW + j] += c[i * block->c_row + j];
+  cpu_requantize_lines l = block->requantize->lines;
+  l.rows = rows;
+  l.count = columns;
+  l.x = (const int32_t *)from;
+  l.x_row = ROW;
+  l.offset += block->row * l.offset_row + (l.offset_along ? block->column : 0);
+  l.scale += block->row * l.scale_row + (l.scale_along ? block->column : 0);
+  l.bias += block->row * l.bias_row + (l.bias_along ? block->column : 0);
+  l.y += block->row * l.y_row + block->column;
+  block->requantize->run(&l);
+}
+#endif
+
 /* One tile. `rows`, `vectors` and `listed` are constants wherever this is inlined; `columns` may
  * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
  * tiles read. B's rows follow each other at b_k or, if `listed`, lie where block->b_rows says. */
@@ -394,6 +427,12 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const bool listed,
     }
     if (block->accumulate) gemm_add_rows((float *)x, c, c_row, rows, columns);
     gemm_finish(finish, block->row, block->column, rows, columns, (const float *)x);
+    return;
+  }
+#endif
+#ifdef GEMM_GROUP
+  if (block->requantize) {
+    gemm_requantize(rows, vectors, block, c, columns, sum);
     return;
   }
 #endif
@@ -731,6 +770,8 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .group = GEMM_GROUP,
     .terms = GEMM_TERMS,
     .pack_words = gemm_pack_words,
+    .pack_rows = gemm_pack_word_rows,
+    .finishes = true,
 #else
     .group = 1,
 #ifdef GEMM_FINISHES
