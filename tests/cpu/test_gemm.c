@@ -27,8 +27,11 @@ typedef enum epilogue {
   RESIDUAL,    /* sum + matrix, stored over that matrix */
   TWO_OUTPUTS, /* sum + row vector, and relu(sum) with columns side by side */
   PLACES,      /* sum + what position and coordinates say */
-  EPILOGUE_COUNT
+  EPILOGUE_COUNT,
+  BYTES /* round((sum + column vector) / 512) + 100 as bytes, of sums of bytes */
 } epilogue;
+
+enum { BYTES_DIVISOR = 512, BYTES_ZERO = 100, BYTES_OFFSET = 30000 };
 
 typedef enum layout { DENSE, TRANSPOSED, PADDED, TRANSPOSED_PADDED, GAPS, LAYOUT_COUNT } layout;
 
@@ -105,7 +108,11 @@ static operands make_operands(const sample *s, test_random *random) {
   fill(&o.a, random);
   fill(&o.b, random);
   if (s->extreme) fill_extremes(&o.a), fill_extremes(&o.b);
-  if (s->epilogue == BIAS_GELU || s->epilogue == BIAS_COLUMN || s->epilogue == TWO_OUTPUTS) {
+  if (s->epilogue == BYTES) {
+    o.has_extra = true;
+    o.extra = make_vector(s, s->accumulate, test_random_integer(random, 0, 1));
+    block_fill(&o.extra, -BYTES_OFFSET, BYTES_OFFSET, random);
+  } else if (s->epilogue == BIAS_GELU || s->epilogue == BIAS_COLUMN || s->epilogue == TWO_OUTPUTS) {
     o.has_extra = true;
     o.extra = make_vector(s, s->accumulate, s->epilogue != BIAS_COLUMN);
     fill(&o.extra, random);
@@ -154,6 +161,15 @@ static void build_epilogue(const sample *s, program_builder *p) {
   }
   const uint16_t extra = program_load(p, type, 1);
   const uint16_t added = program_apply(p, COMPUTE_I_ADD, type, sum, extra, 0);
+  if (s->epilogue == BYTES) {
+    const uint16_t number = program_apply(p, COMPUTE_I_CAST, COMPUTE_F32, added, 0, 0);
+    const uint16_t quotient = program_apply(p, COMPUTE_I_DIV, COMPUTE_F32, number,
+                                            program_constant(p, COMPUTE_F32, BYTES_DIVISOR), 0);
+    program_store(p, program_apply(p, COMPUTE_I_ADD, COMPUTE_F32,
+                                   program_apply(p, COMPUTE_I_ROUND, COMPUTE_F32, quotient, 0, 0),
+                                   program_constant(p, COMPUTE_F32, BYTES_ZERO), 0));
+    return;
+  }
   program_store(p, s->epilogue == BIAS_GELU ? program_apply(p, COMPUTE_I_GELU, type, added, 0, 0)
                                             : added);
   if (s->epilogue == TWO_OUTPUTS)
@@ -293,6 +309,13 @@ static uint64_t integer_at(const block *b, int64_t at) {
   return *address;
 }
 
+/* The sums are exact in f32 where they do not saturate. */
+static uint64_t byte_of(const sample *s, int32_t sum) {
+  const double low = s->output == COMPUTE_I8 ? -128 : 0;
+  const double value = rint((double)sum / BYTES_DIVISOR) + BYTES_ZERO;
+  return (uint64_t)(int64_t)fmin(fmax(value, low), low + 255);
+}
+
 static void check_integers(const sample *s, operands *o) {
   int64_t point[COMPUTE_MAX_RANK] = {0};
   const int32_t r = s->batch_rank;
@@ -307,6 +330,7 @@ static void check_integers(const sample *s, operands *o) {
       sum += integer_at(&o->a, block_at(&o->a, left)) * integer_at(&o->b, block_at(&o->b, right));
     }
     if (o->has_extra) sum += integer_at(&o->extra, block_at(&o->extra, point));
+    if (s->epilogue == BYTES) sum = byte_of(s, (int32_t)sum);
     const uint64_t actual = integer_at(&o->c, block_at(&o->c, point));
     if (actual << unused != sum << unused)
       check_element(s, "the integer product", (double)actual, (double)sum, 0, point);
@@ -514,6 +538,10 @@ static bool make_bytes(sample *s, test_random *random) {
   s->extreme = test_random_integer(random, 0, 2) == 0;
   s->constant_b = true;
   if (test_random_integer(random, 0, 2) == 0) s->epilogue = BIAS_COLUMN;
+  if (test_random_integer(random, 0, 2) == 0) {
+    s->epilogue = BYTES;
+    s->output = (compute_dtype)pick(random, bytes, 2);
+  }
   if (test_random_integer(random, 0, 3) == 0) s->n = pick(random, wide, 3);
   if (s->m * s->n < 5000 && test_random_integer(random, 0, 3) == 0) s->k = pick(random, deep, 3);
   return true;

@@ -14,6 +14,7 @@
 
 #include "conv.h"
 #include "program/finish.h"
+#include "program/requantize.h"
 
 typedef struct launch {
   const cpu_conv *conv;
@@ -40,46 +41,6 @@ static unsigned char padding_of(const cpu_conv *conv) {
   return is_shifted(conv) ? 128 : 0;
 }
 
-/* The first `count` of `pixels` elements each, from runs of `channels` bytes. */
-static void widen_pixels(const cpu_conv *conv, const cpu_gemm_source *source, int64_t count,
-                         int16_t *to) {
-  const conv_rows *s = &conv->rows;
-  const bool is_signed = conv->input[0].dtype == COMPUTE_I8;
-  const int64_t step = source->inner;
-  for (int64_t i = 0; i < count; i++, to += s->pixel) {
-    const unsigned char *from = (const unsigned char *)source->data + i * source->outer;
-    if (is_signed)
-      for (int64_t c = 0; c < s->channels; c++) to[c] = (int8_t)from[c * step];
-    else
-      for (int64_t c = 0; c < s->channels; c++) to[c] = from[c * step];
-  }
-}
-
-static void shift_pixels(const cpu_conv *conv, const cpu_gemm_source *source, int64_t count,
-                         unsigned char *to) {
-  const conv_rows *s = &conv->rows;
-  const unsigned char flip = padding_of(conv);
-  for (int64_t i = 0; i < count; i++, to += s->pixel) {
-    const unsigned char *from = (const unsigned char *)source->data + i * source->outer;
-    if (source->inner == 1)
-      for (int64_t c = 0; c < s->channels; c++) to[c] = from[c] ^ flip;
-    else
-      for (int64_t c = 0; c < s->channels; c++) to[c] = from[c * source->inner] ^ flip;
-  }
-}
-
-/* Bytes as the words of products have them; channels that fill up the last word as zeros. */
-static void store_bytes(const cpu_conv *conv, const cpu_gemm_source *source, int64_t count,
-                        unsigned char *to) {
-  const conv_rows *s = &conv->rows;
-  if (s->channels < s->run / s->taps)
-    memset(to, padding_of(conv), (size_t)(count * s->pixel * s->size));
-  if (s->size == 2)
-    widen_pixels(conv, source, count, (int16_t *)(void *)to);
-  else
-    shift_pixels(conv, source, count, to);
-}
-
 /* `count` pixels, `step` columns apart from column `first` on, those outside the data as zeros. */
 static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t first, int64_t step,
                         int64_t count, unsigned char *to) {
@@ -95,8 +56,6 @@ static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t 
   const bool as_is = s->size == x->size && padding_of(conv) == 0;
   if (end > before && as_is && x->stride[1] == 1 && step * x->stride[3] == s->pixel)
     memcpy(to + before * pixel, source.data, (size_t)((end - before - 1) * pixel + bytes));
-  else if (end > before && conv->type->group > 1)
-    store_bytes(conv, &source, end - before, to + before * pixel);
   else if (end > before)
     conv->type->pack_rows(to + before * pixel, s->pixel, end - before, s->channels, &source);
   const int64_t from = cpu_max(before, end);
@@ -142,10 +101,24 @@ static bool is_even(const cpu_conv *conv, const conv_operand *operand) {
   return size[0] == 1 || operand->stride[2] == size[1] * operand->stride[3];
 }
 
+/* The same for a product of words (cpu_gemm_requantize). */
+static bool can_requantize(const cpu_conv *conv) {
+  const cpu_requantize *q = &conv->epilogue->requantize;
+  if (!q->loops || !is_even(conv, &conv->output[0])) return false;
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
+    if (q->input[i] < 0) continue;
+    const conv_operand *operand = &conv->extra[q->input[i] - 1];
+    if (!is_even(conv, operand) || (operand->stride[1] != 0 && operand->stride[1] != 1))
+      return false;
+  }
+  return true;
+}
+
 /* Whether the micro-kernel can compute the epilogue (cpu_gemm_finish). */
 static bool can_finish(const cpu_conv *conv) {
-  if (!conv->type->finishes || conv->identity || !cpu_finish_of(conv->epilogue) ||
-      conv->output_count != 1 || !is_even(conv, &conv->output[0]))
+  if (!conv->type->finishes || conv->identity) return false;
+  if (conv->type->group > 1) return can_requantize(conv);
+  if (!cpu_finish_of(conv->epilogue) || conv->output_count != 1 || !is_even(conv, &conv->output[0]))
     return false;
   for (int i = 0; i < 3; i++) {
     const conv_operand *operand = addend(conv, i);
@@ -181,11 +154,31 @@ static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   return f;
 }
 
+static cpu_gemm_requantize place_requantize(const launch *l, const rows_unit *unit) {
+  const cpu_conv *conv = l->conv;
+  const conv_operand *y = &conv->output[0];
+  const cpu_requantize *q = &conv->epilogue->requantize;
+  const int64_t channel = unit->group * conv->rows.results;
+  cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
+    if (q->input[i] < 0) continue;
+    const conv_operand *from = &conv->extra[q->input[i] - 1];
+    const unsigned char *at = l->pointers[2 + q->input[i] - 1];
+    at += (unit->image * from->stride[0] + channel * from->stride[1]) * from->size;
+    operands[i] = (cpu_requantize_operand){at, from->stride[3], from->stride[1] != 0};
+  }
+  cpu_gemm_requantize makes = {q->loops->run, cpu_requantize_bind(q, operands)};
+  makes.lines.y = (unsigned char *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] +
+                  channel * y->stride[1];
+  makes.lines.y_row = y->stride[3];
+  return makes;
+}
+
 /* One panel: all runs of the windows, and of each run all rows of results. With the last run the
- * sums may be finished. */
+ * sums may be finished, in one of two ways. */
 static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel,
                            const unsigned char *copy, const rows_sums *sums,
-                           const cpu_gemm_finish *finish) {
+                           const cpu_gemm_finish *finish, const cpu_gemm_requantize *makes) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
   const compute_conv_attributes *c = &conv->shape;
@@ -209,7 +202,10 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
         run / across * c->dilation[0] * s->line + run % across * c->dilation[1] * s->pixel;
     block.b = filter + run * run_bytes;
     block.accumulate = run > 0;
-    if (run + 1 == s->runs) block.finish = finish;
+    if (run + 1 == s->runs) {
+      block.finish = finish;
+      block.requantize = makes;
+    }
     for (int64_t row = 0; row < (whole ? 1 : unit->rows); row++) {
       block.a = copy + (first + row * s->step[0] * s->line) * s->size;
       block.c = sums->at + (row * sums->row + panel * columns) * conv->element;
@@ -279,11 +275,15 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
   const rows_unit unit = find_unit(l->conv, task);
   const rows_sums sums = place_sums(l, &unit, copy + s->copy_bytes);
   copy_data(l->conv, l->pointers[0], &unit, copy);
+  const bool floats = s->finishes && l->conv->type->group == 1;
+  const bool bytes = s->finishes && !floats;
   cpu_gemm_finish finish;
-  if (s->finishes) finish = place_finish(l, &unit);
+  cpu_gemm_requantize makes;
+  if (floats) finish = place_finish(l, &unit);
+  if (bytes) makes = place_requantize(l, &unit);
   for (int64_t panel = 0; panel < unit.panels; panel++)
-    multiply_panel(l, &unit, panel, copy, &sums, s->finishes ? &finish : NULL);
-  if (s->finishes && l->conv->epilogue->rest)
+    multiply_panel(l, &unit, panel, copy, &sums, floats ? &finish : NULL, bytes ? &makes : NULL);
+  if (floats && l->conv->epilogue->rest)
     run_rest(l, &unit, &finish);
   else if (!l->conv->identity && !s->finishes)
     run_epilogue(l, &unit, &sums);

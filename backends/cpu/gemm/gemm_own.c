@@ -10,6 +10,7 @@
 
 #include "gemm.h"
 #include "program/finish.h"
+#include "program/requantize.h"
 
 typedef struct own_launch {
   const cpu_gemm *gemm;
@@ -31,8 +32,10 @@ typedef struct own_unit {
   int32_t worker;
   unsigned char *sums; /* of the unit's first element */
   int64_t sums_row;
-  bool finish;          /* the epilogue follows the last block of k */
-  cpu_gemm_finish ends; /* … in the micro-kernel, if its y is not NULL */
+  bool finish;               /* the epilogue follows the last block of k … */
+  bool in_kernel;            /* … in the micro-kernel */
+  cpu_gemm_finish ends;      /* of f32 */
+  cpu_gemm_requantize makes; /* of words */
 } own_unit;
 
 /* The elements along k of `count` words from word p on. */
@@ -59,6 +62,20 @@ static int64_t packed_lines(const gemm_problem *problem, int64_t p) {
   return p + cpu_divide_up(p, block) * problem->type->terms;
 }
 
+/* Whether words of A are packed as rows: what lies by rows is quicker to convert so. Only slivers
+ * have the terms that shifted bytes of B need (gemm_pack_words.h). */
+static bool packs_word_rows(const gemm_problem *problem) {
+  return problem->a.column == 1 && problem->type->rows <= CPU_GEMM_FORESEEN &&
+         !(problem->type->group == 4 && problem->b.dtype == COMPUTE_U8);
+}
+
+/* From row to row of words: an odd number of cache lines, so that rows do not compete for places
+ * in a cache. */
+static int64_t word_row(int64_t words) {
+  enum { LINE = 16 };
+  return cpu_round_up(words, LINE) | LINE;
+}
+
 /* The part of A that a block of rows and k needs, in place or copied. */
 static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, int64_t count,
                    cpu_gemm_block *block) {
@@ -73,9 +90,17 @@ static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, i
     return;
   }
   block->a = unit->packed_a;
-  block->slivers = problem->type->group > 1 ||
-                   (problem->type->pack_slivers && unit->launch->schedule->method == GEMM_TILES);
-  if (problem->type->group > 1) {
+  const bool words = problem->type->group > 1;
+  block->slivers =
+      words ? !packs_word_rows(problem)
+            : problem->type->pack_slivers && unit->launch->schedule->method == GEMM_TILES;
+  if (words && !block->slivers) {
+    const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
+    block->a_row = word_row(count);
+    block->a_k = 1;
+    problem->type->pack_rows(unit->packed_a, block->a_row * problem->type->group, rows,
+                             elements_of(problem, p, count), &source);
+  } else if (words) {
     const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
     problem->type->pack_words(unit->packed_a, false, rows, elements_of(problem, p, count), &source,
                               problem->b.dtype);
@@ -205,9 +230,12 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
   cpu_gemm_block block = {
       .m = rows, .k = count, .c_row = unit->sums_row, .accumulate = p > unit->k_first};
   take_a(unit, unit->row + row, rows, p, count, &block);
-  const bool ends = finish && unit->ends.y;
+  const bool ends = finish && unit->in_kernel;
   if (ends) {
-    block.finish = &unit->ends;
+    if (problem->type->group == 1)
+      block.finish = &unit->ends;
+    else
+      block.requantize = &unit->makes;
     block.row = unit->row + row;
   }
   const bool epilogue = finish && (!ends || gemm->epilogue->rest);
@@ -273,11 +301,27 @@ static const gemm_operand *addend(const cpu_gemm *gemm, int i) {
   return input > 0 ? &gemm->problem.extra[input - 1] : NULL;
 }
 
-/* Whether the epilogue adds and limits only, and its operands' columns lie side by side. */
+/* Whether the epilogue makes bytes of sums, and its operands' columns lie side by side. */
+static bool can_requantize(const cpu_gemm *gemm) {
+  const gemm_problem *problem = &gemm->problem;
+  const cpu_requantize *q = &gemm->epilogue->requantize;
+  if (!q->loops || problem->output[0].column != 1) return false;
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
+    if (q->input[i] < 0) continue;
+    const int64_t column = problem->extra[q->input[i] - 1].column;
+    if (column != 0 && column != 1) return false;
+  }
+  return true;
+}
+
+/* Whether the micro-kernel can compute the epilogue: if that adds and limits only, and its
+ * operands' columns lie side by side; or see above. */
 static bool can_finish(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
-  if (!problem->type->finishes || gemm->identity || !cpu_finish_of(gemm->epilogue) ||
-      problem->output_count != 1 || problem->output[0].column != 1)
+  if (!problem->type->finishes || gemm->identity) return false;
+  if (problem->type->group > 1) return can_requantize(gemm);
+  if (!cpu_finish_of(gemm->epilogue) || problem->output_count != 1 ||
+      problem->output[0].column != 1)
     return false;
   for (int i = 0; i < 3; i++) {
     const gemm_operand *operand = addend(gemm, i);
@@ -294,11 +338,31 @@ static const float *addend_at(const own_unit *unit, int i, int64_t *row) {
                  : NULL;
 }
 
+static void place_requantize(own_unit *unit) {
+  const cpu_gemm *gemm = unit->launch->gemm;
+  const cpu_requantize *q = &gemm->epilogue->requantize;
+  cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
+    if (q->input[i] < 0) continue;
+    const gemm_operand *from = &gemm->problem.extra[q->input[i] - 1];
+    operands[i] =
+        (cpu_requantize_operand){unit->matrix.extra[q->input[i] - 1], from->row, from->column != 0};
+  }
+  unit->makes.run = q->loops->run;
+  unit->makes.lines = cpu_requantize_bind(q, operands);
+  unit->makes.lines.y = unit->matrix.output[0];
+  unit->makes.lines.y_row = gemm->problem.output[0].row;
+}
+
 /* For a batch entry; nothing where the sums are finished later. */
 static void place_finish(own_unit *unit) {
   const cpu_gemm *gemm = unit->launch->gemm;
-  unit->ends.y = NULL;
-  if (!gemm->finishes || unit->launch->schedule->method != GEMM_TILES) return;
+  unit->in_kernel = gemm->finishes && unit->launch->schedule->method == GEMM_TILES;
+  if (!unit->in_kernel) return;
+  if (gemm->problem.type->group > 1) {
+    place_requantize(unit);
+    return;
+  }
   const cpu_finish *finish = cpu_finish_of(gemm->epilogue);
   unit->ends.a = addend_at(unit, 0, &unit->ends.a_row);
   unit->ends.b = addend_at(unit, 1, &unit->ends.b_row);
@@ -400,15 +464,15 @@ enum {
   TASK_PANELS = 4
 };
 
-/* One B for all batch entries, hardly larger when packed: of the computing type, whose panels
- * should be many, as it can also be read as it lies; or bytes in words of four, which cannot. */
+/* One B for all batch entries: of the computing type, whose panels should be many, as it can also
+ * be read as it lies; or bytes as words, which cannot. */
 static bool packing_pays(const gemm_problem *problem) {
   for (int32_t d = 0; d < problem->batch_rank; d++)
     if (problem->b.batch[d] != 0) return false;
   if (problem->k == 0) return false;
   const bool many = problem->n >= LEAST_TILES * problem->type->columns;
   if (problem->b.dtype == problem->accumulate) return many;
-  return problem->type->group == 4 && (many || problem->m >= LEAST_TILES * problem->type->rows);
+  return problem->type->group > 1 && (many || problem->m >= LEAST_TILES * problem->type->rows);
 }
 
 uint64_t gemm_packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form) {
@@ -722,12 +786,13 @@ static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *sch
     packed = schedule->pack_b == GEMM_PACK_NONE ? 0 : schedule->piece;
   const int64_t lines = schedule->block_k + problem->type->terms;
   schedule->b_bytes = (uint64_t)cpu_round_up(packed * lines * size, 64);
+  const int64_t a_lines = problem->type->group > 1 ? word_row(lines) : lines;
   if (gemm->filled) {
     schedule->fill_bytes = (uint64_t)cpu_round_up(columns * lines * size, 64);
     schedule->b_bytes += schedule->fill_bytes;
   }
   schedule->a_bytes =
-      schedule->pack_a ? (uint64_t)cpu_round_up(schedule->block_m * lines * size, 64) : 0;
+      schedule->pack_a ? (uint64_t)cpu_round_up(schedule->block_m * a_lines * size, 64) : 0;
   schedule->sums_bytes =
       direct || schedule->splits > 1
           ? 0

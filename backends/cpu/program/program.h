@@ -146,11 +146,13 @@ typedef struct cpu_finish {
   float low, zero, high;
 } cpu_finish;
 
+enum { CPU_REQUANTIZE_OFFSET, CPU_REQUANTIZE_SCALE, CPU_REQUANTIZE_BIAS, CPU_REQUANTIZE_INPUTS };
+
 /* The same of a program that makes bytes of sums (requantize.h): its inputs, −1 for none, and its
  * numbers, neutral ones for what is missing. */
 typedef struct cpu_requantize {
   const cpu_requantize_table *loops; /* NULL: the program is not of that form */
-  int16_t offset, scale, bias;
+  int16_t input[CPU_REQUANTIZE_INPUTS];
   float scale_number, bias_number; /* without such an input */
   float low, high, divisor, zero;
   bool is_signed;

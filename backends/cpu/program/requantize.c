@@ -66,9 +66,11 @@ static bool read_add(reading *r, const compute_instruction *i) {
   cpu_requantize *q = r->made;
   const compute_instruction *with = other_operand(r, i, true);
   if (i->type == COMPUTE_I32)
-    return move_on(r, PART_OFFSET) && take_operand(r, with, COMPUTE_I32, &q->offset, NULL);
+    return move_on(r, PART_OFFSET) &&
+           take_operand(r, with, COMPUTE_I32, &q->input[CPU_REQUANTIZE_OFFSET], NULL);
   if (r->at < PART_ROUND)
-    return move_on(r, PART_BIAS) && take_operand(r, with, COMPUTE_F32, &q->bias, &q->bias_number);
+    return move_on(r, PART_BIAS) &&
+           take_operand(r, with, COMPUTE_F32, &q->input[CPU_REQUANTIZE_BIAS], &q->bias_number);
   return move_on(r, PART_ZERO) && take_operand(r, with, COMPUTE_F32, NULL, &q->zero);
 }
 
@@ -79,7 +81,8 @@ static bool read_instruction(reading *r, const compute_instruction *i) {
   case COMPUTE_I_CAST: return i->type == COMPUTE_F32 && i->a == r->value && move_on(r, PART_FLOAT);
   case COMPUTE_I_MUL:
     return move_on(r, PART_SCALE) &&
-           take_operand(r, other_operand(r, i, true), COMPUTE_F32, &q->scale, &q->scale_number);
+           take_operand(r, other_operand(r, i, true), COMPUTE_F32, &q->input[CPU_REQUANTIZE_SCALE],
+                        &q->scale_number);
   case COMPUTE_I_RELU: q->low = 0; return i->a == r->value && move_on(r, PART_LOW);
   case COMPUTE_I_MAX:
     return move_on(r, PART_LOW) &&
@@ -101,9 +104,7 @@ void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
                          const compute_dtype *outputs, cpu_requantize *requantize) {
   cpu_requantize *q = requantize;
   /* x + −0 is x, whatever its sign. */
-  *q = (cpu_requantize){.offset = -1,
-                        .scale = -1,
-                        .bias = -1,
+  *q = (cpu_requantize){.input = {-1, -1, -1},
                         .scale_number = 1,
                         .bias_number = -0.0f,
                         .low = -INFINITY,
@@ -134,41 +135,65 @@ void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* The first element of an input, or of `number` where there is none. */
-static const void *place(const cpu_lines *l, int16_t input, const void *number, int64_t *row,
-                         bool *along) {
-  *row = 0;
-  *along = false;
-  if (input < 0) return number;
-  const int64_t *step = l->box->input_step[input];
-  *along = step[l->along] != 0;
-  return l->box->input[input] + cpu_lines_offset(l, step, row) * 4;
+/* Neither 1 / x nor what is left of a quotient that counts is subnormal then. */
+static bool has_reciprocal(float x) {
+  return fabsf(x) >= 0x1p-60f && fabsf(x) <= 0x1p60f;
+}
+
+static float between(float x, float most) {
+  return fminf(fmaxf(x, -most), most);
+}
+
+cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *q,
+                                         const cpu_requantize_operand *operands) {
+  static const int32_t none = 0;
+  const void *const numbers[] = {&none, &q->scale_number, &q->bias_number};
+  cpu_requantize_operand o[CPU_REQUANTIZE_INPUTS];
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++)
+    o[i] = q->input[i] < 0 ? (cpu_requantize_operand){numbers[i], 0, false} : operands[i];
+  /* Limits for quotients of up to CPU_REQUANTIZE_LARGEST. */
+  const bool reciprocal = has_reciprocal(q->divisor);
+  const float most = reciprocal ? CPU_REQUANTIZE_LARGEST * fabsf(q->divisor) : INFINITY;
+  return (cpu_requantize_lines){.offset = o[CPU_REQUANTIZE_OFFSET].at,
+                                .offset_row = o[CPU_REQUANTIZE_OFFSET].row,
+                                .offset_along = o[CPU_REQUANTIZE_OFFSET].along,
+                                .scale = o[CPU_REQUANTIZE_SCALE].at,
+                                .scale_row = o[CPU_REQUANTIZE_SCALE].row,
+                                .scale_along = o[CPU_REQUANTIZE_SCALE].along,
+                                .bias = o[CPU_REQUANTIZE_BIAS].at,
+                                .bias_row = o[CPU_REQUANTIZE_BIAS].row,
+                                .bias_along = o[CPU_REQUANTIZE_BIAS].along,
+                                .low = between(q->low, most),
+                                .high = between(q->high, most),
+                                .divisor = q->divisor,
+                                .reciprocal = reciprocal ? 1 / q->divisor : 0,
+                                .zero = (int32_t)q->zero,
+                                .is_signed = q->is_signed};
 }
 
 static void run_lines(const cpu_requantize *q, const cpu_lines *l) {
-  static const int32_t none = 0;
   const cpu_box *box = l->box;
-  cpu_requantize_lines lines = {.rows = l->rows,
-                                .count = l->count,
-                                .low = q->low,
-                                .high = q->high,
-                                .divisor = q->divisor,
-                                .zero = (int32_t)q->zero,
-                                .is_signed = q->is_signed};
-  bool along;
-  lines.x = place(l, 0, NULL, &lines.x_row, &along);
-  lines.offset = place(l, q->offset, &none, &lines.offset_row, &lines.offset_along);
-  lines.scale = place(l, q->scale, &q->scale_number, &lines.scale_row, &lines.scale_along);
-  lines.bias = place(l, q->bias, &q->bias_number, &lines.bias_row, &lines.bias_along);
+  cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
+    if (q->input[i] < 0) continue;
+    const int64_t *step = box->input_step[q->input[i]];
+    cpu_requantize_operand *o = &operands[i];
+    o->at = box->input[q->input[i]] + cpu_lines_offset(l, step, &o->row) * 4;
+    o->along = step[l->along] != 0;
+  }
+  cpu_requantize_lines lines = cpu_requantize_bind(q, operands);
+  lines.rows = l->rows;
+  lines.count = l->count;
+  lines.x =
+      (const void *)(box->input[0] + cpu_lines_offset(l, box->input_step[0], &lines.x_row) * 4);
   lines.y = box->output[0] + cpu_lines_offset(l, box->output_step[0], &lines.y_row);
   q->loops->run(&lines);
 }
 
 bool cpu_requantize_run(const cpu_requantize *q, const cpu_box *box, int32_t along) {
   if (!q->loops || box->input_step[0][along] != 1 || box->output_step[0][along] != 1) return false;
-  const int16_t inputs[] = {q->offset, q->scale, q->bias};
-  for (int i = 0; i < 3; i++) {
-    const int64_t step = inputs[i] < 0 ? 0 : box->input_step[inputs[i]][along];
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
+    const int64_t step = q->input[i] < 0 ? 0 : box->input_step[q->input[i]][along];
     if (step != 0 && step != 1) return false;
   }
   cpu_lines lines = cpu_lines_first(box, along);

@@ -211,6 +211,43 @@ GEMM_INLINE uint32_t gemm_shift_of(compute_dtype dtype, bool right) {
   return GEMM_GROUP == 4 && wrong ? GEMM_SHIFT : 0;
 }
 
+#if GEMM_GROUP == 4
+typedef uint8_t gemm_part;
+#else
+typedef uint16_t gemm_part;
+#endif
+
+/* `count` elements of A, `step` apart, as the parts of words. */
+GEMM_INLINE void gemm_copy_parts(gemm_part *restrict to, const uint8_t *restrict from,
+                                 int64_t count, int64_t step, const bool is_signed,
+                                 const uint8_t flip) {
+  for (int64_t j = 0; j < count; j++) {
+    const uint8_t byte = from[j * step] ^ flip;
+    to[j] = GEMM_GROUP == 2 && is_signed ? (gemm_part)(int8_t)byte : byte;
+  }
+}
+
+static void gemm_pack_word_rows(void *packed, int64_t row, int64_t outer, int64_t inner,
+                                const cpu_gemm_source *source) {
+  const bool is_signed = source->dtype == COMPUTE_I8;
+  const uint8_t flip = (uint8_t)gemm_shift_of(source->dtype, false);
+  gemm_part *to = packed;
+  const uint8_t *from = source->data;
+  if (source->inner == 1 && source->outer == inner && row == inner && inner % GEMM_GROUP == 0) {
+    inner *= outer;
+    outer = 1;
+  }
+  for (int64_t i = 0; i < outer; i++, to += row, from += source->outer) {
+    if (source->inner != 1)
+      gemm_copy_parts(to, from, inner, source->inner, is_signed, flip);
+    else if (is_signed)
+      gemm_copy_parts(to, from, inner, 1, true, flip);
+    else
+      gemm_copy_parts(to, from, inner, 1, false, flip);
+    for (int64_t j = inner; j % GEMM_GROUP != 0; j++) to[j] = flip;
+  }
+}
+
 static void gemm_pack_words(void *packed, bool right, int64_t sides, int64_t k,
                             const cpu_gemm_source *source, compute_dtype other) {
   const int64_t tiles = right ? (sides + GEMM_COLUMNS - 1) / GEMM_COLUMNS : gemm_tile_count(sides);

@@ -9,6 +9,7 @@
 
 #include "compute/dtype.h"
 #include "core/isa.h"
+#include "program/isa/requantize_table.h"
 
 /* What sums x become: y = min(max((x + a) + (b + c), low) + zero, high), as in finish_table.h.
  * Addends are NULL where there is none (c is only there with b), columns lie side by side, rows
@@ -21,6 +22,13 @@ typedef struct cpu_gemm_finish {
   float *y; /* may be C or an addend */
   int64_t y_row;
 } cpu_gemm_finish;
+
+/* Sums of bytes that become bytes (requantize_table.h): operands and result begin at element (0, 0)
+ * of the matrix, sums and counts are the micro-kernel's. */
+typedef struct cpu_gemm_requantize {
+  void (*run)(const cpu_requantize_lines *lines);
+  cpu_requantize_lines lines;
+} cpu_gemm_requantize;
 
 /* C (m × n) = A (m × k) · B (k × n), added to C's old values if `accumulate`. All are of the
  * computing type; C's columns lie side by side. */
@@ -40,7 +48,8 @@ typedef struct cpu_gemm_block {
                  NULL */
   const cpu_gemm_finish *finish; /* multiply of a type that `finishes`: sums go there instead of to
                                   * C; or NULL */
-  int64_t row, column;           /* of the finish's operands, where the block begins */
+  const cpu_gemm_requantize *requantize; /* multiply of words: the same; or NULL */
+  int64_t row, column;                   /* of the finish's operands, where the block begins */
 } cpu_gemm_block;
 
 /* A matrix to be packed: element (i, j) is `outer`·i + `inner`·j elements after `data`. */
@@ -50,15 +59,18 @@ typedef struct cpu_gemm_source {
   int64_t outer, inner;
 } cpu_gemm_source;
 
+/* So many rows of A are as many runs of memory as the hardware foresees. */
+enum { CPU_GEMM_FORESEEN = 6 };
+
 typedef struct cpu_gemm_type {
   int32_t rows, columns; /* the tile of C that registers hold; a panel of B is `columns` wide */
   int32_t lanes;         /* of one vector */
   /* What an element of packed A or B stands for: one of k, or some neighbours along k in a word of
    * 32 bits, the last filled up with zeros. With words k is counted in them, the lines of k of
-   * slivers and panels are followed by `terms` more, and there are only multiply, sum and
-   * pack_words. Words of A need not be aligned; without slivers its terms are 0. */
+   * slivers and panels are followed by `terms` more, and there are only multiply, sum,
+   * pack_words and pack_rows. Words of A need not be aligned; without slivers its terms are 0. */
   int32_t group, terms;
-  bool finishes; /* multiply takes block->finish */
+  bool finishes; /* multiply takes block->finish; with words, block->requantize */
 
   /* The last panel may be narrower than the others, but must be readable to its full width. */
   void (*multiply)(const cpu_gemm_block *block);
@@ -74,7 +86,8 @@ typedef struct cpu_gemm_type {
   /* The same for a few rows and a B from far away, which is read once, in the order of its rows. */
   void (*stream)(const cpu_gemm_block *block);
 
-  /* Copies outer × inner elements, converted, to rows of `inner` elements, `row` apart. */
+  /* Copies outer × inner elements, converted, to rows of `inner` elements, `row` apart. With words
+   * an element is what they have of one of k, and the last word is filled up. */
   void (*pack_rows)(void *packed, int64_t row, int64_t outer, int64_t inner,
                     const cpu_gemm_source *source);
 

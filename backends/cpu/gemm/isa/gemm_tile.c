@@ -74,8 +74,7 @@
 #define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
   ((gemm_vector)_mm512_madd_epi16((__m512i)(a), (__m512i)(b)) + (c))
 #elif defined(__AVX2__)
-#define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
-  ((gemm_vector)_mm256_madd_epi16((__m256i)(a), (__m256i)(b)) + (c))
+#define GEMM_MULTIPLY_ADD(a, b, c) gemm_add_products(a, b, c)
 #elif defined(__SSE2__)
 #define GEMM_MULTIPLY_ADD(a, b, c) ((gemm_vector)_mm_madd_epi16((__m128i)(a), (__m128i)(b)) + (c))
 #else
@@ -123,7 +122,12 @@
 /* Tiles of so few rows read B faster than it comes from memory, and prefetch it this far ahead. The
  * full tile of AVX2 does not: it has only 12 multiply-adds for each k, so any other instruction
  * costs time where a hyperthread shares the core. For the same reason its loop is unrolled. */
-enum { GEMM_FEW = GEMM_VECTOR_BYTES == 32 ? 3 : 8, GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
+#if GEMM_VECTOR_BYTES == 32 || defined(CPU_VARIANT_PAIRS)
+#define GEMM_FEW 3
+#else
+#define GEMM_FEW 8
+#endif
+enum { GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
 
 #define GEMM_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -145,6 +149,16 @@ typedef int32_t gemm_signed_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)
 #endif
 typedef GEMM_ELEMENT gemm_vector_at /* at any element's address */
     __attribute__((vector_size(GEMM_VECTOR_BYTES), aligned(__alignof__(GEMM_ELEMENT))));
+
+#if defined(CPU_VARIANT_PAIRS) && defined(__AVX2__) && !defined(__AVX512BW__)
+/* Each addition right after its multiplication: by the scheduling of compilers the additions wait
+ * in the way of other multiplications, which costs a third of the speed (measured on Zen 3). */
+GEMM_INLINE gemm_vector gemm_add_products(gemm_vector a, gemm_vector b, gemm_vector c) {
+  gemm_vector products;
+  __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(c), "=&x"(products) : "x"(a), "x"(b));
+  return c;
+}
+#endif
 
 #ifdef GEMM_GROUP
 typedef uint32_t gemm_element_at __attribute__((aligned(1))); /* bytes of A in place */
@@ -182,123 +196,7 @@ GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
   }
 }
 
-#ifdef GEMM_FINISHES
-/* low > x ? low : x in each lane, and high < x ? high : x. */
-#if GEMM_VECTOR_BYTES == 64 && defined(__AVX512F__)
-#define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm512_max_ps(low, x))
-#define GEMM_AT_MOST(high, x) ((gemm_vector)_mm512_min_ps(high, x))
-#elif GEMM_VECTOR_BYTES == 32 && defined(__AVX2__)
-#define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm256_max_ps(low, x))
-#define GEMM_AT_MOST(high, x) ((gemm_vector)_mm256_min_ps(high, x))
-#else
-typedef int32_t gemm_mask __attribute__((vector_size(GEMM_VECTOR_BYTES)));
-#define GEMM_CHOOSE(mask, a, b)                                                                    \
-  ((gemm_vector)(((gemm_mask)(a) & (mask)) | ((gemm_mask)(b) & ~(mask))))
-#define GEMM_AT_LEAST(low, x) GEMM_CHOOSE((gemm_mask)((low) > (x)), low, x)
-#define GEMM_AT_MOST(high, x) GEMM_CHOOSE((gemm_mask)((high) < (x)), high, x)
-#endif
-
-GEMM_INLINE float gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
-  if (f->a) x += f->a[i * f->a_row + (f->a_repeats ? 0 : j)];
-  if (f->b) x += f->c ? f->b[i * f->b_row + j] + f->c[i * f->c_row + j] : f->b[i * f->b_row + j];
-  x = (f->low > x ? f->low : x) + f->zero;
-  return f->high < x ? f->high : x;
-}
-
-/* Finishes a tile: its sums lie at `x`, GEMM_MAX_VECTORS vectors for each row. What there is of
- * addends is constant wherever this is inlined. */
-GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bool has_b,
-                                  const bool has_c, const cpu_gemm_finish *f, int64_t row,
-                                  int64_t column, int64_t rows, int64_t columns, const float *x) {
-  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
-  const float *a = has_a ? f->a + row * f->a_row + (repeats ? 0 : column) : NULL;
-  const float *b = has_b ? f->b + row * f->b_row + column : NULL;
-  const float *c = has_c ? f->c + row * f->c_row + column : NULL;
-  float *y = f->y + row * f->y_row + column;
-  for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES) {
-    for (int64_t j = 0; j + GEMM_LANES <= columns; j += GEMM_LANES) {
-      gemm_vector sum = *(const gemm_vector *)(x + j);
-      if (has_a) sum += repeats ? *a - none : *(const gemm_vector_at *)(a + j);
-      if (has_c)
-        sum += *(const gemm_vector_at *)(b + j) + *(const gemm_vector_at *)(c + j);
-      else if (has_b)
-        sum += *(const gemm_vector_at *)(b + j);
-      sum = GEMM_AT_LEAST(low, sum) + zero;
-      *(gemm_vector_at *)(y + j) = GEMM_AT_MOST(high, sum);
-    }
-    for (int64_t j = columns / GEMM_LANES * GEMM_LANES; j < columns; j++)
-      f->y[(row + i) * f->y_row + column + j] = gemm_finished(f, row + i, column + j, x[j]);
-    if (has_a) a += f->a_row;
-    if (has_b) b += f->b_row;
-    if (has_c) c += f->c_row;
-    y += f->y_row;
-  }
-}
-
-/* Finishes a whole tile in registers: the usual one, with an addend along the columns and perhaps
- * one like the result. The same operations in the same order as above. */
-GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool has_b,
-                                  const cpu_gemm_finish *f, const cpu_gemm_block *block,
-                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
-  const float *b = has_b ? f->b + block->row * f->b_row + block->column : NULL;
-  float *y = f->y + block->row * f->y_row + block->column;
-  gemm_vector a[GEMM_MAX_VECTORS];
-  GEMM_UNROLL
-  for (int v = 0; v < vectors; v++)
-    a[v] = *(const gemm_vector_at *)(f->a + block->row * f->a_row + block->column + v * GEMM_LANES);
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) {
-      gemm_vector x = sum[i][v] + a[v];
-      if (has_b) x += *(const gemm_vector_at *)(b + v * GEMM_LANES);
-      x = GEMM_AT_LEAST(low, x) + zero;
-      *(gemm_vector_at *)(y + v * GEMM_LANES) = GEMM_AT_MOST(high, x);
-    }
-    if (has_b) b += f->b_row;
-    y += f->y_row;
-  }
-}
-
-/* Asks for what a tile's finish will read from far away. */
-GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_gemm_finish *f,
-                                   const cpu_gemm_block *block) {
-  if (f->b)
-    for (int i = 0; i < rows; i++)
-      for (int v = 0; v < vectors; v++)
-        __builtin_prefetch(f->b + (block->row + i) * f->b_row + block->column + v * GEMM_LANES);
-  if (f->c)
-    for (int i = 0; i < rows; i++)
-      for (int v = 0; v < vectors; v++)
-        __builtin_prefetch(f->c + (block->row + i) * f->c_row + block->column + v * GEMM_LANES);
-}
-
-/* Adds what C has to a tile's sums. */
-static void gemm_add_rows(float *x, const float *c, int64_t c_row, int64_t rows, int64_t columns) {
-  for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES, c += c_row)
-    for (int64_t j = 0; j < columns; j++) x[j] += c[j];
-}
-
-static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, int64_t rows,
-                        int64_t columns, const float *x) {
-  const bool has_b = f->b != NULL, has_c = f->c != NULL;
-#define GEMM_FINISH(has_a, repeats)                                                                \
-  if (has_c)                                                                                       \
-    gemm_finish_rows(has_a, repeats, true, true, f, row, column, rows, columns, x);                \
-  else if (has_b)                                                                                  \
-    gemm_finish_rows(has_a, repeats, true, false, f, row, column, rows, columns, x);               \
-  else                                                                                             \
-    gemm_finish_rows(has_a, repeats, false, false, f, row, column, rows, columns, x)
-  if (!f->a) {
-    GEMM_FINISH(false, false);
-  } else if (f->a_repeats) {
-    GEMM_FINISH(true, true);
-  } else {
-    GEMM_FINISH(true, false);
-  }
-}
-#endif
+#include "gemm_finish.h"
 
 /* How A and B lie: with any strides; B's rows where block->b_rows says; or A along k (a_k = 1) and
  * B in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants. */
@@ -402,6 +300,12 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     }
     if (block->accumulate) gemm_add_rows((float *)x, c, c_row, rows, columns);
     gemm_finish(finish, block->row, block->column, rows, columns, (const float *)x);
+    return;
+  }
+#endif
+#ifdef GEMM_GROUP
+  if (block->requantize) {
+    gemm_requantize(rows, vectors, block, c, columns, sum);
     return;
   }
 #endif
@@ -745,6 +649,8 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .group = GEMM_GROUP,
     .terms = GEMM_TERMS,
     .pack_words = gemm_pack_words,
+    .pack_rows = gemm_pack_word_rows,
+    .finishes = true,
 #else
     .group = 1,
 #ifdef GEMM_FINISHES

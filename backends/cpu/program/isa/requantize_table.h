@@ -8,6 +8,9 @@
 
 #include "core/isa.h"
 
+/* Quotients beyond these are none that bytes tell apart, and may become these. */
+#define CPU_REQUANTIZE_LARGEST 0x1p22f
+
 /* y = byte(round(min(max((f32)(x + offset) · scale + bias, low), high) / divisor) + zero) over rows
  * of contiguous elements. The conversion saturates and makes 0 of a NaN. Of offset, scale and bias
  * each row has one number at its pointer, or, with `along`, as many as elements. Rows are `_row`
@@ -21,6 +24,8 @@ typedef struct cpu_requantize_lines {
   int64_t offset_row, scale_row, bias_row;
   bool offset_along, scale_along, bias_along;
   float low, high, divisor;
+  float reciprocal; /* of the divisor, rounded; or 0, if a product with it and a step of Newton's
+                     * do not give each quotient between `low` and `high` */
   int32_t zero;
   bool is_signed; /* y is i8 */
   uint8_t *y;

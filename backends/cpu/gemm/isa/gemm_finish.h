@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* What a tile's sums become in the micro-kernel: f32 with addends and limits (cpu_gemm_finish), or
+ * bytes (cpu_gemm_requantize). A part of gemm_tile.c. */
+#ifdef GEMM_FINISHES
+/* low > x ? low : x in each lane, and high < x ? high : x. */
+#if GEMM_VECTOR_BYTES == 64 && defined(__AVX512F__)
+#define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm512_max_ps(low, x))
+#define GEMM_AT_MOST(high, x) ((gemm_vector)_mm512_min_ps(high, x))
+#elif GEMM_VECTOR_BYTES == 32 && defined(__AVX2__)
+#define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm256_max_ps(low, x))
+#define GEMM_AT_MOST(high, x) ((gemm_vector)_mm256_min_ps(high, x))
+#else
+typedef int32_t gemm_mask __attribute__((vector_size(GEMM_VECTOR_BYTES)));
+#define GEMM_CHOOSE(mask, a, b)                                                                    \
+  ((gemm_vector)(((gemm_mask)(a) & (mask)) | ((gemm_mask)(b) & ~(mask))))
+#define GEMM_AT_LEAST(low, x) GEMM_CHOOSE((gemm_mask)((low) > (x)), low, x)
+#define GEMM_AT_MOST(high, x) GEMM_CHOOSE((gemm_mask)((high) < (x)), high, x)
+#endif
+
+GEMM_INLINE float gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
+  if (f->a) x += f->a[i * f->a_row + (f->a_repeats ? 0 : j)];
+  if (f->b) x += f->c ? f->b[i * f->b_row + j] + f->c[i * f->c_row + j] : f->b[i * f->b_row + j];
+  x = (f->low > x ? f->low : x) + f->zero;
+  return f->high < x ? f->high : x;
+}
+
+/* Finishes a tile: its sums lie at `x`, GEMM_MAX_VECTORS vectors for each row. What there is of
+ * addends is constant wherever this is inlined. */
+GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bool has_b,
+                                  const bool has_c, const cpu_gemm_finish *f, int64_t row,
+                                  int64_t column, int64_t rows, int64_t columns, const float *x) {
+  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
+  const float *a = has_a ? f->a + row * f->a_row + (repeats ? 0 : column) : NULL;
+  const float *b = has_b ? f->b + row * f->b_row + column : NULL;
+  const float *c = has_c ? f->c + row * f->c_row + column : NULL;
+  float *y = f->y + row * f->y_row + column;
+  for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES) {
+    for (int64_t j = 0; j + GEMM_LANES <= columns; j += GEMM_LANES) {
+      gemm_vector sum = *(const gemm_vector *)(x + j);
+      if (has_a) sum += repeats ? *a - none : *(const gemm_vector_at *)(a + j);
+      if (has_c)
+        sum += *(const gemm_vector_at *)(b + j) + *(const gemm_vector_at *)(c + j);
+      else if (has_b)
+        sum += *(const gemm_vector_at *)(b + j);
+      sum = GEMM_AT_LEAST(low, sum) + zero;
+      *(gemm_vector_at *)(y + j) = GEMM_AT_MOST(high, sum);
+    }
+    for (int64_t j = columns / GEMM_LANES * GEMM_LANES; j < columns; j++)
+      f->y[(row + i) * f->y_row + column + j] = gemm_finished(f, row + i, column + j, x[j]);
+    if (has_a) a += f->a_row;
+    if (has_b) b += f->b_row;
+    if (has_c) c += f->c_row;
+    y += f->y_row;
+  }
+}
+
+/* Finishes a whole tile in registers: the usual one, with an addend along the columns and perhaps
+ * one like the result. The same operations in the same order as above. */
+GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool has_b,
+                                  const cpu_gemm_finish *f, const cpu_gemm_block *block,
+                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
+  const float *b = has_b ? f->b + block->row * f->b_row + block->column : NULL;
+  float *y = f->y + block->row * f->y_row + block->column;
+  gemm_vector a[GEMM_MAX_VECTORS];
+  GEMM_UNROLL
+  for (int v = 0; v < vectors; v++)
+    a[v] = *(const gemm_vector_at *)(f->a + block->row * f->a_row + block->column + v * GEMM_LANES);
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) {
+      gemm_vector x = sum[i][v] + a[v];
+      if (has_b) x += *(const gemm_vector_at *)(b + v * GEMM_LANES);
+      x = GEMM_AT_LEAST(low, x) + zero;
+      *(gemm_vector_at *)(y + v * GEMM_LANES) = GEMM_AT_MOST(high, x);
+    }
+    if (has_b) b += f->b_row;
+    y += f->y_row;
+  }
+}
+
+/* Asks for what a tile's finish will read from far away. */
+GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                   const cpu_gemm_block *block) {
+  if (f->b)
+    for (int i = 0; i < rows; i++)
+      for (int v = 0; v < vectors; v++)
+        __builtin_prefetch(f->b + (block->row + i) * f->b_row + block->column + v * GEMM_LANES);
+  if (f->c)
+    for (int i = 0; i < rows; i++)
+      for (int v = 0; v < vectors; v++)
+        __builtin_prefetch(f->c + (block->row + i) * f->c_row + block->column + v * GEMM_LANES);
+}
+
+/* Adds what C has to a tile's sums. */
+static void gemm_add_rows(float *x, const float *c, int64_t c_row, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES, c += c_row)
+    for (int64_t j = 0; j < columns; j++) x[j] += c[j];
+}
+
+static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, int64_t rows,
+                        int64_t columns, const float *x) {
+  const bool has_b = f->b != NULL, has_c = f->c != NULL;
+#define GEMM_FINISH(has_a, repeats)                                                                \
+  if (has_c)                                                                                       \
+    gemm_finish_rows(has_a, repeats, true, true, f, row, column, rows, columns, x);                \
+  else if (has_b)                                                                                  \
+    gemm_finish_rows(has_a, repeats, true, false, f, row, column, rows, columns, x);               \
+  else                                                                                             \
+    gemm_finish_rows(has_a, repeats, false, false, f, row, column, rows, columns, x)
+  if (!f->a) {
+    GEMM_FINISH(false, false);
+  } else if (f->a_repeats) {
+    GEMM_FINISH(true, true);
+  } else {
+    GEMM_FINISH(true, false);
+  }
+}
+#endif
+
+#ifdef GEMM_GROUP
+/* Makes bytes of a tile's sums, by way of the stack. */
+GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
+                                 const GEMM_ELEMENT *c, int64_t columns,
+                                 gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
+  gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v];
+  }
+  GEMM_ELEMENT *from = (GEMM_ELEMENT *)x;
+  for (int64_t i = 0; block->accumulate && i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) from[i * ROW + j] += c[i * block->c_row + j];
+  cpu_requantize_lines l = block->requantize->lines;
+  l.rows = rows;
+  l.count = columns;
+  l.x = (const int32_t *)from;
+  l.x_row = ROW;
+  l.offset += block->row * l.offset_row + (l.offset_along ? block->column : 0);
+  l.scale += block->row * l.scale_row + (l.scale_along ? block->column : 0);
+  l.bias += block->row * l.bias_row + (l.bias_along ? block->column : 0);
+  l.y += block->row * l.y_row + block->column;
+  block->requantize->run(&l);
+}
+#endif
