@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a tile's sums become in the micro-kernel: f32 with addends and limits (cpu_gemm_finish), or
  * bytes (cpu_gemm_requantize). A part of gemm_tile.c. */
+#ifndef CPU_GEMM_FINISH_H
+#define CPU_GEMM_FINISH_H
+
 #ifdef GEMM_FINISHES
 /* low > x ? low : x in each lane, and high < x ? high : x. */
 #if GEMM_VECTOR_BYTES == 64 && defined(__AVX512F__)
@@ -145,4 +148,6 @@ GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_ge
   l.y += block->row * l.y_row + block->column;
   block->requantize->run(&l);
 }
+#endif
+
 #endif
