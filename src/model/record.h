@@ -41,6 +41,9 @@ typedef struct model_value {
   const char *const *strings;
   const struct model_value *items;
   size_t item_count;
+  /* Of an integer that a run computes: known_larger is the larger of it and known_least. 0: not
+   * known. */
+  int64_t known_least, known_larger;
   struct item_room *room; /* around the items of a sequence that was inserted into; or NULL */
   const struct quantized_form *quantized; /* what was dequantized to it, or NULL */
 } model_value;
@@ -81,6 +84,10 @@ compute_status call_integers(model_call *call, size_t i, const int64_t **values,
 
 /* One number, of any dtype: the only element of input i. */
 compute_status call_integer(model_call *call, size_t i, int64_t *value);
+
+/* The larger of an integer, input i, and `least` ≥ 1. That is all that becomes known of it: plans
+ * are the same for whatever is smaller. */
+compute_status call_integer_at_least(model_call *call, size_t i, int64_t least, int64_t *value);
 compute_status call_number(model_call *call, size_t i, double *value);
 
 /* The same of any value: of sequences, and of what is held. */
