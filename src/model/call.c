@@ -25,7 +25,7 @@ static compute_status fail_list(const model_call *call, compute_status status, c
                    file_show_name(node->type, type), text);
 }
 
-compute_status call_fail(model_call *call, compute_status status, const char *format, ...) {
+compute_status call_fail(const model_call *call, compute_status status, const char *format, ...) {
   va_list list;
   va_start(list, format);
   fail_list(call, status, format, list);
@@ -218,34 +218,44 @@ const onnx_attribute *call_attribute(const model_call *call, const char *name) {
                                            : attribute;
 }
 
-int64_t call_attribute_i(const model_call *call, const char *name, int64_t fallback) {
+/* The attribute if it has this type. A rule for which it has another fails: what a file says is not
+ * passed over. */
+static const onnx_attribute *typed(const model_call *call, const char *name,
+                                   onnx_attribute_type type) {
   const onnx_attribute *attribute = call_attribute(call, name);
-  return attribute && attribute->type == ONNX_ATTRIBUTE_INT ? attribute->integer : fallback;
+  if (!attribute || attribute->type == type) return attribute;
+  if (attribute->type != ONNX_ATTRIBUTE_OTHER) {
+    call_fail(call, COMPUTE_ERROR_FORMAT, "attribute '%s' is of the wrong type", name);
+    record_refuse(call->recorder);
+  }
+  return NULL;
+}
+
+int64_t call_attribute_i(const model_call *call, const char *name, int64_t fallback) {
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_INT);
+  return attribute ? attribute->integer : fallback;
 }
 
 double call_attribute_f(const model_call *call, const char *name, double fallback) {
-  const onnx_attribute *attribute = call_attribute(call, name);
-  return attribute && attribute->type == ONNX_ATTRIBUTE_FLOAT ? (double)attribute->number
-                                                              : fallback;
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_FLOAT);
+  return attribute ? (double)attribute->number : fallback;
 }
 
 const char *call_attribute_s(const model_call *call, const char *name, const char *fallback) {
-  const onnx_attribute *attribute = call_attribute(call, name);
-  return attribute && attribute->type == ONNX_ATTRIBUTE_STRING ? attribute->text : fallback;
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_STRING);
+  return attribute ? attribute->text : fallback;
 }
 
 const int64_t *call_attribute_ints(const model_call *call, const char *name, size_t *count) {
-  const onnx_attribute *attribute = call_attribute(call, name);
-  const bool found = attribute && attribute->type == ONNX_ATTRIBUTE_INTS;
-  *count = found ? attribute->count : 0;
-  return found ? attribute->integers : NULL;
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_INTS);
+  *count = attribute ? attribute->count : 0;
+  return attribute ? attribute->integers : NULL;
 }
 
 const float *call_attribute_floats(const model_call *call, const char *name, size_t *count) {
-  const onnx_attribute *attribute = call_attribute(call, name);
-  const bool found = attribute && attribute->type == ONNX_ATTRIBUTE_FLOATS;
-  *count = found ? attribute->count : 0;
-  return found ? attribute->numbers : NULL;
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_FLOATS);
+  *count = attribute ? attribute->count : 0;
+  return attribute ? attribute->numbers : NULL;
 }
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
@@ -409,31 +419,46 @@ compute_status compute_model_call_integers(compute_model_call *call, size_t inde
   return status ? status : call_integers(call, index, values, count);
 }
 
+/* Callers may ask for an attribute in one type and then in another. */
+static bool has_attribute(const model_call *call, const char *name, onnx_attribute_type type) {
+  const onnx_attribute *attribute = call && name ? call_attribute(call, name) : NULL;
+  return attribute && attribute->type == type;
+}
+
 int64_t compute_model_call_integer(const compute_model_call *call, const char *name,
                                    int64_t fallback) {
-  return call && name ? call_attribute_i(call, name, fallback) : fallback;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_INT) ? call_attribute_i(call, name, fallback)
+                                                       : fallback;
 }
 
 double compute_model_call_number(const compute_model_call *call, const char *name,
                                  double fallback) {
-  return call && name ? call_attribute_f(call, name, fallback) : fallback;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_FLOAT) ? call_attribute_f(call, name, fallback)
+                                                         : fallback;
 }
 
 const char *compute_model_call_text(const compute_model_call *call, const char *name,
                                     const char *fallback) {
-  return call && name ? call_attribute_s(call, name, fallback) : fallback;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_STRING) ? call_attribute_s(call, name, fallback)
+                                                          : fallback;
 }
 
 const int64_t *compute_model_call_integer_list(const compute_model_call *call, const char *name,
                                                size_t *count) {
   size_t none;
-  return call && name ? call_attribute_ints(call, name, count ? count : &none) : NULL;
+  if (!count) count = &none;
+  *count = 0;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_INTS) ? call_attribute_ints(call, name, count)
+                                                        : NULL;
 }
 
 const float *compute_model_call_number_list(const compute_model_call *call, const char *name,
                                             size_t *count) {
   size_t none;
-  return call && name ? call_attribute_floats(call, name, count ? count : &none) : NULL;
+  if (!count) count = &none;
+  *count = 0;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_FLOATS) ? call_attribute_floats(call, name, count)
+                                                          : NULL;
 }
 
 compute_status compute_model_call_fail(compute_model_call *call, compute_status status,

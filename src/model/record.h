@@ -97,6 +97,8 @@ compute_status call_value_integer(model_call *call, model_value *value, int64_t 
 /* ---- Attributes, as compute_model_call_… of model.h ------------------------------------------ */
 
 const onnx_attribute *call_attribute(const model_call *call, const char *name); /* or NULL */
+
+/* One that is there, but of another type, fails the rule. */
 int64_t call_attribute_i(const model_call *call, const char *name, int64_t fallback);
 double call_attribute_f(const model_call *call, const char *name, double fallback);
 const char *call_attribute_s(const model_call *call, const char *name, const char *fallback);
@@ -136,7 +138,7 @@ void *call_allocate(model_call *call, size_t count, size_t size);
 compute_status call_out_of_memory(model_call *call);
 
 /* Records an error that begins with the node: "node 'conv1' (Conv): …". Returns `status`. */
-compute_status call_fail(model_call *call, compute_status status, const char *format, ...)
+compute_status call_fail(const model_call *call, compute_status status, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 
 /* *axis, which may be negative, as 0 … rank − 1; COMPUTE_ERROR_SHAPE outside. */

@@ -125,8 +125,67 @@ static compute_model *load_groups(const attention_case *c, void **data) {
   return load(node, inputs, "y,present_k,present_v", data);
 }
 
-/* Sequences of different lengths grow in caches that are bound as inputs and as outputs: their
- * lengths are no part of the plan. */
+/* Sequences that grow in caches which are bound as inputs and as outputs. */
+typedef struct growth {
+  const attention_case *c;
+  test_random random;
+  int64_t past[BATCH];
+  int64_t rows, cache; /* elements of new keys, and of a cache, of a sequence */
+  float q[BATCH * 3 * MODEL], k[BATCH * 3 * MODEL], v[BATCH * 3 * MODEL];
+  float keys[BATCH * CAPACITY * MODEL], values[BATCH * CAPACITY * MODEL];
+  double y[BATCH * 3 * MODEL];
+  compute_model_binding in[7], out[3];
+} growth;
+
+static void begin_growth(growth *g, const attention_case *c, uint64_t seed) {
+  *g = (growth){.c = c, .random = {seed}, .past = {0, 4}};
+  g->rows = c->queries * c->shared * WIDTH;
+  g->cache = c->shared * CAPACITY * WIDTH;
+  fill(&g->random, g->keys, BATCH * g->cache);
+  fill(&g->random, g->values, BATCH * g->cache);
+  const compute_shape buffer = COMPUTE_SHAPE(BATCH, c->shared, CAPACITY, WIDTH);
+  const compute_shape rows = COMPUTE_SHAPE(BATCH, c->queries, c->shared * WIDTH);
+  bind(&g->in[0], "q", COMPUTE_F32, COMPUTE_SHAPE(BATCH, c->queries, MODEL), NULL);
+  bind(&g->in[1], "k", COMPUTE_F32, rows, NULL);
+  bind(&g->in[2], "v", COMPUTE_F32, rows, NULL);
+  bind(&g->in[3], "past_k", COMPUTE_F32, buffer, g->keys);
+  bind(&g->in[4], "past_v", COMPUTE_F32, buffer, g->values);
+  bind(&g->in[5], "last", COMPUTE_I32, COMPUTE_SHAPE(BATCH), NULL);
+  bind(&g->in[6], "total", COMPUTE_I32, COMPUTE_SHAPE(1), NULL);
+  g->out[0] = (compute_model_binding){"y", NULL};
+  g->out[1] = (compute_model_binding){"present_k", g->in[3].tensor};
+  g->out[2] = (compute_model_binding){"present_v", g->in[4].tensor};
+}
+
+/* A step: the new rows are where they belong, and the queries' results are right. */
+static void grow(growth *g, compute_model *model) {
+  const attention_case *c = g->c;
+  int32_t last[BATCH];
+  fill(&g->random, g->q, BATCH * c->queries * MODEL);
+  fill(&g->random, g->k, BATCH * g->rows);
+  fill(&g->random, g->v, BATCH * g->rows);
+  for (int64_t b = 0; b < BATCH; b++) {
+    float *keys = g->keys + b * g->cache, *values = g->values + b * g->cache;
+    last[b] = (int32_t)(g->past[b] + c->queries - 1);
+    append(c, g->past[b], g->k + b * g->rows, keys);
+    append(c, g->past[b], g->v + b * g->rows, values);
+    attend(c, g->past[b], g->q + b * c->queries * MODEL, keys, values,
+           g->y + b * c->queries * MODEL);
+    g->past[b] += c->queries;
+  }
+  const int32_t total = last[1] + 1;
+  const size_t rows = BATCH * (size_t)g->rows * sizeof(float);
+  assert_ok(compute_tensor_write(g->in[0].tensor, g->q,
+                                 BATCH * (size_t)c->queries * MODEL * sizeof(float)));
+  assert_ok(compute_tensor_write(g->in[1].tensor, g->k, rows));
+  assert_ok(compute_tensor_write(g->in[2].tensor, g->v, rows));
+  assert_ok(compute_tensor_write(g->in[5].tensor, last, sizeof last));
+  assert_ok(compute_tensor_write(g->in[6].tensor, &total, sizeof total));
+  assert_ok(compute_model_run(model, g->in, 7, g->out, 3));
+  assert_values(g->out[0].tensor, g->y, BATCH * c->queries * MODEL);
+}
+
+/* The lengths of sequences that fit are no part of a plan. */
 static void sequences_grow_in_a_shared_buffer_with_one_plan(void **state) {
   (void)state;
   static const attention_case cases[] = {
@@ -134,61 +193,22 @@ static void sequences_grow_in_a_shared_buffer_with_one_plan(void **state) {
       {"a window", HEADS, 1, 5, true, 0},  {"a window of a chunk", 1, 3, 2, true, 0},
       {"a soft cap", 2, 1, 0, true, 0.5f}, {"both ways", 2, 3, 0, false, 0},
   };
+  static growth g;
   for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-    const attention_case *c = &cases[n];
-    test_random random = {n + 1};
-    const int64_t rows = c->queries * c->shared * WIDTH, cache = c->shared * CAPACITY * WIDTH;
-    static float q[BATCH * 3 * MODEL], k[BATCH * 3 * MODEL], v[BATCH * 3 * MODEL];
-    static float keys[BATCH * CAPACITY * MODEL], values[BATCH * CAPACITY * MODEL];
-    double y[BATCH * 3 * MODEL];
-    int64_t past[BATCH] = {0, 4};
     void *data;
-    compute_model *model = load_groups(c, &data);
-    compute_model_binding in[7], out[3] = {{"y", NULL}};
-    fill(&random, keys, BATCH * cache);
-    fill(&random, values, BATCH * cache);
-    const compute_shape buffer = COMPUTE_SHAPE(BATCH, c->shared, CAPACITY, WIDTH);
-    bind(&in[0], "q", COMPUTE_F32, COMPUTE_SHAPE(BATCH, c->queries, MODEL), NULL);
-    bind(&in[1], "k", COMPUTE_F32, COMPUTE_SHAPE(BATCH, c->queries, c->shared * WIDTH), NULL);
-    bind(&in[2], "v", COMPUTE_F32, COMPUTE_SHAPE(BATCH, c->queries, c->shared * WIDTH), NULL);
-    bind(&in[3], "past_k", COMPUTE_F32, buffer, keys);
-    bind(&in[4], "past_v", COMPUTE_F32, buffer, values);
-    bind(&in[5], "last", COMPUTE_I32, COMPUTE_SHAPE(BATCH), NULL);
-    bind(&in[6], "total", COMPUTE_I32, COMPUTE_SHAPE(1), NULL);
-    out[1] = (compute_model_binding){"present_k", in[3].tensor};
-    out[2] = (compute_model_binding){"present_v", in[4].tensor};
-    while (past[1] + c->queries <= CAPACITY) {
-      int32_t last[BATCH];
-      fill(&random, q, BATCH * c->queries * MODEL);
-      fill(&random, k, BATCH * rows);
-      fill(&random, v, BATCH * rows);
-      for (int64_t b = 0; b < BATCH; b++) {
-        last[b] = (int32_t)(past[b] + c->queries - 1);
-        append(c, past[b], k + b * rows, keys + b * cache);
-        append(c, past[b], v + b * rows, values + b * cache);
-        attend(c, past[b], q + b * c->queries * MODEL, keys + b * cache, values + b * cache,
-               y + b * c->queries * MODEL);
-        past[b] += c->queries;
-      }
-      const int32_t total = last[1] + 1;
-      assert_ok(compute_tensor_write(in[0].tensor, q, BATCH * (size_t)c->queries * MODEL * 4));
-      assert_ok(compute_tensor_write(in[1].tensor, k, BATCH * (size_t)rows * 4));
-      assert_ok(compute_tensor_write(in[2].tensor, v, BATCH * (size_t)rows * 4));
-      assert_ok(compute_tensor_write(in[5].tensor, last, sizeof last));
-      assert_ok(compute_tensor_write(in[6].tensor, &total, sizeof total));
-      assert_ok(compute_model_run(model, in, 7, out, 3));
-      assert_values(out[0].tensor, y, BATCH * c->queries * MODEL);
-    }
+    compute_model *model = load_groups(&cases[n], &data);
+    begin_growth(&g, &cases[n], n + 1);
+    while (g.past[1] + g.c->queries <= CAPACITY) grow(&g, model);
     assert_plans(model, 2); /* the first is for what the present's size depends on */
-    for (int64_t i = 0; i < BATCH * cache; i++) {
-      assert_true(test_element(in[3].tensor, i) == (double)keys[i]);
-      assert_true(test_element(in[4].tensor, i) == (double)values[i]);
+    for (int64_t i = 0; i < BATCH * g.cache; i++) {
+      assert_true(test_element(g.in[3].tensor, i) == (double)g.keys[i]);
+      assert_true(test_element(g.in[4].tensor, i) == (double)g.values[i]);
     }
     /* One that has grown beyond its buffer, whatever the total says. */
-    assert_ok(compute_tensor_write(in[5].tensor, &(int32_t[]){3, CAPACITY}, 2 * sizeof(int32_t)));
-    assert_fails(compute_model_run(model, in, 7, out, 3), COMPUTE_ERROR_INDEX);
-    release(in, 7);
-    release(out, 1);
+    assert_ok(compute_tensor_write(g.in[5].tensor, &(int32_t[]){3, CAPACITY}, 2 * sizeof(int32_t)));
+    assert_fails(compute_model_run(model, g.in, 7, g.out, 3), COMPUTE_ERROR_INDEX);
+    release(g.in, 7);
+    release(g.out, 1);
     compute_model_release(model);
     free(data);
   }
@@ -393,6 +413,56 @@ static void group_norm_takes_both_layouts_and_activations(void **state) {
   }
 }
 
+/* ---- What is not supported --------------------------------------------------------------------
+ */
+
+/* Runs a node whose inputs are all f32 [2, 4, 8], and expects an error with these words. */
+static void assert_refused(proto node, const char *inputs, const char *outputs,
+                           compute_status expected, const char *words) {
+  static const char *const names[] = {"a", "b", "c"};
+  void *data;
+  compute_model *model = load(node, inputs, outputs, &data);
+  compute_model_binding in[3], out = {"y", NULL};
+  const size_t count = (strlen(inputs) + 1) / 2;
+  for (size_t i = 0; i < count; i++)
+    bind(&in[i], names[i], COMPUTE_F32, COMPUTE_SHAPE(2, 4, 8), NULL);
+  assert_fails(compute_model_run(model, in, count, &out, 1), expected);
+  test_check_message(test_context, words);
+  release(in, count);
+  compute_model_release(model);
+  free(data);
+}
+
+static void attributes_without_an_effect_here_are_errors(void **state) {
+  (void)state;
+  proto node = runtime_node("GroupQueryAttention", "a,b,c", "y");
+  put_integer_attribute(&node, "sliding_window_cache", 1);
+  assert_refused(node, "a,b,c", "y", COMPUTE_ERROR_UNSUPPORTED, "sliding_window_cache");
+  node = runtime_node("GroupNorm", "a,b,c", "y");
+  put_integer_attribute(&node, "groups", 2);
+  put_integer_attribute(&node, "activation", 2);
+  assert_refused(node, "a,b,c", "y", COMPUTE_ERROR_UNSUPPORTED, "activation is 2");
+  node = runtime_node("MatMulNBits", "a,b,c", "y");
+  put_integer_attribute(&node, "weight_prepacked", 1);
+  assert_refused(node, "a,b,c", "y", COMPUTE_ERROR_UNSUPPORTED, "own layout");
+  node = runtime_node("Attention", "a,b", "y");
+  put_integer_attribute(&node, "do_rotary", 1);
+  assert_refused(node, "a,b", "y", COMPUTE_ERROR_UNSUPPORTED, "do_rotary");
+}
+
+static void attributes_of_the_wrong_type_are_errors(void **state) {
+  (void)state;
+  proto node = node_message("node", "LeakyRelu", "a", "y");
+  put_integer_attribute(&node, "alpha", 1);
+  assert_refused(node, "a", "y", COMPUTE_ERROR_FORMAT, "attribute 'alpha'");
+  node = node_message("node", "Softmax", "a", "y");
+  put_float_attribute(&node, "axis", 1);
+  assert_refused(node, "a", "y", COMPUTE_ERROR_FORMAT, "attribute 'axis'");
+  node = node_message("node", "Transpose", "a", "y");
+  put_integer_attribute(&node, "perm", 1);
+  assert_refused(node, "a", "y", COMPUTE_ERROR_FORMAT, "attribute 'perm'");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sequences_grow_in_a_shared_buffer_with_one_plan),
@@ -400,6 +470,8 @@ int main(void) {
       cmocka_unit_test(one_length_for_all_sequences_is_no_part_of_a_plan),
       cmocka_unit_test(bias_add_adds_the_bias_of_a_channel_and_what_is_skipped),
       cmocka_unit_test(group_norm_takes_both_layouts_and_activations),
+      cmocka_unit_test(attributes_without_an_effect_here_are_errors),
+      cmocka_unit_test(attributes_of_the_wrong_type_are_errors),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
