@@ -25,7 +25,7 @@ static compute_status fail_list(const model_call *call, compute_status status, c
                    file_show_name(node->type, type), text);
 }
 
-compute_status call_fail(model_call *call, compute_status status, const char *format, ...) {
+compute_status call_fail(const model_call *call, compute_status status, const char *format, ...) {
   va_list list;
   va_start(list, format);
   fail_list(call, status, format, list);
@@ -72,12 +72,12 @@ int32_t call_type(const model_call *call, size_t i) {
   return call_has(call, i) ? call->inputs[i]->type : ONNX_UNDEFINED;
 }
 
-static compute_status call_ask(model_call *call, model_value *value) {
+static compute_status call_ask(model_call *call, model_value *value, int64_t least) {
   model_recorder *recorder = call->recorder;
   if (base_grow((void **)&recorder->asked, &recorder->asked_capacity, recorder->asked_count + 1,
                 sizeof *recorder->asked))
     return call_out_of_memory(call);
-  recorder->asked[recorder->asked_count++] = value;
+  recorder->asked[recorder->asked_count++] = (asked_value){value, least};
   return CALL_NEEDS_VALUES;
 }
 
@@ -85,7 +85,7 @@ compute_status call_host(model_call *call, size_t i, const void **data) {
   if (!call_has(call, i)) return call_fail(call, COMPUTE_ERROR_FORMAT, "input %zu is missing", i);
   if (call->inputs[i]->kind != VALUE_TENSOR)
     return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a tensor of numbers", i);
-  if (!call->inputs[i]->host) return call_ask(call, call->inputs[i]);
+  if (!call->inputs[i]->host) return call_ask(call, call->inputs[i], 0);
   if (!record_align(call->recorder, call->inputs[i])) return call_out_of_memory(call);
   *data = call->inputs[i]->host;
   return COMPUTE_OK;
@@ -95,21 +95,6 @@ static int64_t count_of(compute_shape shape) {
   int64_t count = 0;
   compute_shape_count(shape, &count);
   return count;
-}
-
-static bool take_integer(compute_dtype dtype, const void *data, size_t at, int64_t *value) {
-  switch (dtype) {
-  case COMPUTE_I64:
-  case COMPUTE_U64: *value = ((const int64_t *)data)[at]; return true;
-  case COMPUTE_I32: *value = ((const int32_t *)data)[at]; return true;
-  case COMPUTE_U32: *value = ((const uint32_t *)data)[at]; return true;
-  case COMPUTE_I16: *value = ((const int16_t *)data)[at]; return true;
-  case COMPUTE_U16: *value = ((const uint16_t *)data)[at]; return true;
-  case COMPUTE_I8: *value = ((const int8_t *)data)[at]; return true;
-  case COMPUTE_U8:
-  case COMPUTE_BOOL: *value = ((const uint8_t *)data)[at]; return true;
-  default: return false;
-  }
 }
 
 compute_status call_integers(model_call *call, size_t i, const int64_t **values, size_t *count) {
@@ -125,7 +110,7 @@ compute_status call_integers(model_call *call, size_t i, const int64_t **values,
   int64_t *wide = call_allocate(call, *count, sizeof *wide);
   if (!wide) return call_out_of_memory(call);
   for (size_t at = 0; at < *count; at++)
-    if (!take_integer(dtype, data, at, &wide[at]))
+    if (!record_integer(dtype, data, at, &wide[at]))
       return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a tensor of integers", i);
   *values = wide;
   return COMPUTE_OK;
@@ -140,6 +125,23 @@ compute_status call_integer(model_call *call, size_t i, int64_t *value) {
     return call_fail(call, COMPUTE_ERROR_SHAPE, "input %zu has %zu elements, not 1", i, count);
   *value = values[0];
   return COMPUTE_OK;
+}
+
+compute_status call_integer_at_least(model_call *call, size_t i, int64_t least, int64_t *value) {
+  if (call_has(call, i) && !call->inputs[i]->host) {
+    model_value *input = call->inputs[i];
+    if (input->known_least != least) {
+      if (count_of(input->shape) != 1 ||
+          (input->dtype != COMPUTE_I32 && input->dtype != COMPUTE_I64))
+        return call_fail(call, COMPUTE_ERROR_SHAPE, "input %zu is not a single integer", i);
+      return call_ask(call, input, least);
+    }
+    *value = input->known_larger;
+    return COMPUTE_OK;
+  }
+  const compute_status status = call_integer(call, i, value);
+  if (!status && *value < least) *value = least;
+  return status;
 }
 
 static double half_value(uint16_t bits) {
@@ -172,7 +174,7 @@ compute_status call_number(model_call *call, size_t i, double *value) {
   case COMPUTE_F32: *value = (double)*(const float *)data; return COMPUTE_OK;
   case COMPUTE_F16: *value = half_value(*(const uint16_t *)data); return COMPUTE_OK;
   case COMPUTE_BF16: *value = bfloat_value(*(const uint16_t *)data); return COMPUTE_OK;
-  default: take_integer(call->inputs[i]->dtype, data, 0, &whole); break;
+  default: record_integer(call->inputs[i]->dtype, data, 0, &whole); break;
   }
   *value = (double)whole;
   return COMPUTE_OK;
@@ -182,9 +184,9 @@ compute_status call_value_integer(model_call *call, model_value *value, int64_t 
   if (value->kind != VALUE_TENSOR || count_of(value->shape) != 1)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "'%s' is not a single number",
                      value->name ? value->name : "");
-  if (!value->host) return call_ask(call, value);
+  if (!value->host) return call_ask(call, value, 0);
   if (!record_align(call->recorder, value)) return call_out_of_memory(call);
-  return take_integer(value->dtype, value->host, 0, number)
+  return record_integer(value->dtype, value->host, 0, number)
              ? COMPUTE_OK
              : call_fail(call, COMPUTE_ERROR_DTYPE, "'%s' is not an integer",
                          value->name ? value->name : "");
@@ -216,34 +218,44 @@ const onnx_attribute *call_attribute(const model_call *call, const char *name) {
                                            : attribute;
 }
 
-int64_t call_attribute_i(const model_call *call, const char *name, int64_t fallback) {
+/* The attribute if it has this type. A rule for which it has another fails: what a file says is not
+ * passed over. */
+static const onnx_attribute *typed(const model_call *call, const char *name,
+                                   onnx_attribute_type type) {
   const onnx_attribute *attribute = call_attribute(call, name);
-  return attribute && attribute->type == ONNX_ATTRIBUTE_INT ? attribute->integer : fallback;
+  if (!attribute || attribute->type == type) return attribute;
+  if (attribute->type != ONNX_ATTRIBUTE_OTHER) {
+    call_fail(call, COMPUTE_ERROR_FORMAT, "attribute '%s' is of the wrong type", name);
+    record_refuse(call->recorder);
+  }
+  return NULL;
+}
+
+int64_t call_attribute_i(const model_call *call, const char *name, int64_t fallback) {
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_INT);
+  return attribute ? attribute->integer : fallback;
 }
 
 double call_attribute_f(const model_call *call, const char *name, double fallback) {
-  const onnx_attribute *attribute = call_attribute(call, name);
-  return attribute && attribute->type == ONNX_ATTRIBUTE_FLOAT ? (double)attribute->number
-                                                              : fallback;
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_FLOAT);
+  return attribute ? (double)attribute->number : fallback;
 }
 
 const char *call_attribute_s(const model_call *call, const char *name, const char *fallback) {
-  const onnx_attribute *attribute = call_attribute(call, name);
-  return attribute && attribute->type == ONNX_ATTRIBUTE_STRING ? attribute->text : fallback;
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_STRING);
+  return attribute ? attribute->text : fallback;
 }
 
 const int64_t *call_attribute_ints(const model_call *call, const char *name, size_t *count) {
-  const onnx_attribute *attribute = call_attribute(call, name);
-  const bool found = attribute && attribute->type == ONNX_ATTRIBUTE_INTS;
-  *count = found ? attribute->count : 0;
-  return found ? attribute->integers : NULL;
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_INTS);
+  *count = attribute ? attribute->count : 0;
+  return attribute ? attribute->integers : NULL;
 }
 
 const float *call_attribute_floats(const model_call *call, const char *name, size_t *count) {
-  const onnx_attribute *attribute = call_attribute(call, name);
-  const bool found = attribute && attribute->type == ONNX_ATTRIBUTE_FLOATS;
-  *count = found ? attribute->count : 0;
-  return found ? attribute->numbers : NULL;
+  const onnx_attribute *attribute = typed(call, name, ONNX_ATTRIBUTE_FLOATS);
+  *count = attribute ? attribute->count : 0;
+  return attribute ? attribute->numbers : NULL;
 }
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
@@ -407,31 +419,46 @@ compute_status compute_model_call_integers(compute_model_call *call, size_t inde
   return status ? status : call_integers(call, index, values, count);
 }
 
+/* Callers may ask for an attribute in one type and then in another. */
+static bool has_attribute(const model_call *call, const char *name, onnx_attribute_type type) {
+  const onnx_attribute *attribute = call && name ? call_attribute(call, name) : NULL;
+  return attribute && attribute->type == type;
+}
+
 int64_t compute_model_call_integer(const compute_model_call *call, const char *name,
                                    int64_t fallback) {
-  return call && name ? call_attribute_i(call, name, fallback) : fallback;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_INT) ? call_attribute_i(call, name, fallback)
+                                                       : fallback;
 }
 
 double compute_model_call_number(const compute_model_call *call, const char *name,
                                  double fallback) {
-  return call && name ? call_attribute_f(call, name, fallback) : fallback;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_FLOAT) ? call_attribute_f(call, name, fallback)
+                                                         : fallback;
 }
 
 const char *compute_model_call_text(const compute_model_call *call, const char *name,
                                     const char *fallback) {
-  return call && name ? call_attribute_s(call, name, fallback) : fallback;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_STRING) ? call_attribute_s(call, name, fallback)
+                                                          : fallback;
 }
 
 const int64_t *compute_model_call_integer_list(const compute_model_call *call, const char *name,
                                                size_t *count) {
   size_t none;
-  return call && name ? call_attribute_ints(call, name, count ? count : &none) : NULL;
+  if (!count) count = &none;
+  *count = 0;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_INTS) ? call_attribute_ints(call, name, count)
+                                                        : NULL;
 }
 
 const float *compute_model_call_number_list(const compute_model_call *call, const char *name,
                                             size_t *count) {
   size_t none;
-  return call && name ? call_attribute_floats(call, name, count ? count : &none) : NULL;
+  if (!count) count = &none;
+  *count = 0;
+  return has_attribute(call, name, ONNX_ATTRIBUTE_FLOATS) ? call_attribute_floats(call, name, count)
+                                                          : NULL;
 }
 
 compute_status compute_model_call_fail(compute_model_call *call, compute_status status,

@@ -24,9 +24,9 @@ typedef struct request {
   exporter to;
   name_set taken;
   export_value *values; /* of nodes; 0: none yet */
-  bool *needed, *given; /* nodes; given: whose values are inputs */
-  export_port *ports;   /* inputs, then outputs */
-  const char **names;   /* asked for, of ports; or NULL */
+  export_plan plan;
+  export_port *ports; /* inputs, then outputs */
+  const char **names; /* asked for, of ports; or NULL */
   size_t input_count, output_count;
 } request;
 
@@ -170,13 +170,13 @@ static compute_status resolve(const request *r, const char *what, size_t index, 
 static void find_needed(request *r) {
   for (size_t i = r->graph->count; i-- > 0;) {
     const graph_node *at = &r->graph->nodes[i];
-    if (!r->needed[i] || r->given[i]) continue;
-    for (uint32_t k = 0; k < at->input_count; k++) r->needed[at->inputs[k]] = true;
+    if (!r->plan.needed[i] || r->plan.given[i]) continue;
+    for (uint32_t k = 0; k < at->input_count; k++) r->plan.needed[at->inputs[k]] = true;
   }
   for (size_t i = 0; i < r->graph->count; i++) {
     const graph_node *at = &r->graph->nodes[i];
-    if (!r->needed[i] || r->given[i] || at->op != OP_input) continue;
-    r->given[i] = true;
+    if (!r->plan.needed[i] || r->plan.given[i] || at->op != OP_input) continue;
+    r->plan.given[i] = true;
     r->ports[r->input_count++].node = at;
   }
 }
@@ -187,14 +187,14 @@ static compute_status read_ports(request *r, const compute_model_value *inputs, 
   size_t node;
   for (size_t i = 0; i < input_count; i++) {
     if ((status = resolve(r, "inputs", i, inputs[i].node, &node))) return status;
-    if (r->given[node]) return fail_argument(r, "inputs", i, "is listed twice");
-    r->given[node] = true;
+    if (r->plan.given[node]) return fail_argument(r, "inputs", i, "is listed twice");
+    r->plan.given[node] = true;
     r->ports[i].node = &r->graph->nodes[node];
     r->names[i] = inputs[i].name;
   }
   for (size_t i = 0; i < output_count; i++) {
     if ((status = resolve(r, "outputs", i, outputs[i].node, &node))) return status;
-    r->needed[node] = true;
+    r->plan.needed[node] = r->plan.output[node] = true;
   }
   r->input_count = input_count;
   find_needed(r);
@@ -206,10 +206,6 @@ static compute_status read_ports(request *r, const compute_model_value *inputs, 
   return COMPUTE_OK;
 }
 
-static bool is_written(const request *r, size_t node) {
-  return r->needed[node] && !r->given[node];
-}
-
 /* "random_uniform (node 'noise': why)" for each operation that has no form. */
 static compute_status check_operations(const request *r) {
   bool seen[OP_COUNT] = {false};
@@ -218,7 +214,7 @@ static compute_status check_operations(const request *r) {
   for (size_t i = 0; i < r->graph->count; i++) {
     const graph_node *node = &r->graph->nodes[i];
     const export_form *form = export_form_of(node->op);
-    if (!is_written(r, i) || (form && form->rule) || seen[node->op]) continue;
+    if (!export_is_written(&r->plan, i) || (form && form->rule) || seen[node->op]) continue;
     seen[node->op] = true;
     text_add(&text, "%s%s (", count++ ? ", " : "", graph_op_describe(node->op)->name);
     if (node->name)
@@ -239,23 +235,33 @@ static compute_status check_operations(const request *r) {
   return status;
 }
 
+/* A bias as a vector. */
+static export_value bias_of(request *r, const export_join *join) {
+  const compute_shape shape = r->graph->nodes[join->bias].shape;
+  const export_value bias = r->values[join->bias];
+  if (shape.rank == 1) return bias;
+  return export_reshape(&r->to, bias, COMPUTE_SHAPE(shape.size[shape.rank - 3]));
+}
+
 static void emit_node(request *r, size_t index) {
-  const graph_node *node = &r->graph->nodes[index];
+  const export_join *join = &r->plan.joined[index];
+  const graph_node *node = &r->graph->nodes[join->conv ? join->conv - 1 : index];
   export_value *inputs = arena_allocate(&r->to.arena, node->input_count, sizeof *inputs);
   if (!inputs) {
     r->to.failed = true;
     return;
   }
   for (uint32_t i = 0; i < node->input_count; i++) inputs[i] = r->values[node->inputs[i]];
-  const export_call call = {export_form_of(node->op), node, node->dtype, inputs};
+  const export_call call = {export_form_of(node->op), node, node->dtype, inputs,
+                            join->conv ? bias_of(r, join) : 0};
   r->values[index] = export_operation(&r->to, &call);
 }
 
 static compute_status emit_all(request *r) {
   for (size_t i = 0; i < r->graph->count; i++) {
-    if (r->given[i])
+    if (r->plan.given[i])
       r->values[i] = export_new_value(&r->to);
-    else if (is_written(r, i))
+    else if (export_is_written(&r->plan, i) && !r->plan.within[i])
       emit_node(r, i);
   }
   for (size_t i = 0; i < r->input_count + r->output_count; i++)
@@ -292,11 +298,14 @@ static compute_status allocate(request *r, size_t input_count, size_t output_cou
   const size_t most = input_count + output_count + nodes;
   r->to.graph = r->graph;
   r->values = arena_allocate(&r->to.arena, nodes, sizeof *r->values);
-  r->needed = arena_allocate(&r->to.arena, nodes, sizeof *r->needed);
-  r->given = arena_allocate(&r->to.arena, nodes, sizeof *r->given);
+  r->plan.needed = arena_allocate(&r->to.arena, nodes, sizeof *r->plan.needed);
+  r->plan.given = arena_allocate(&r->to.arena, nodes, sizeof *r->plan.given);
+  r->plan.output = arena_allocate(&r->to.arena, nodes, sizeof *r->plan.output);
   r->ports = arena_allocate(&r->to.arena, most, sizeof *r->ports);
   r->names = arena_allocate(&r->to.arena, most, sizeof *r->names);
-  return r->values && r->needed && r->given && r->ports && r->names ? COMPUTE_OK : fail_memory(r);
+  const bool all =
+      r->values && r->plan.needed && r->plan.given && r->plan.output && r->ports && r->names;
+  return all ? COMPUTE_OK : fail_memory(r);
 }
 
 compute_status compute_graph_save_onnx(const compute_graph *graph,
@@ -308,10 +317,11 @@ compute_status compute_graph_save_onnx(const compute_graph *graph,
   compute_status status =
       check_arguments(graph, inputs, input_count, outputs, output_count, path, options);
   if (status) return status;
-  request r = {.graph = graph};
+  request r = {.graph = graph, .plan.graph = graph};
   status = allocate(&r, input_count, output_count);
   if (!status) status = read_ports(&r, inputs, input_count, outputs, output_count);
   if (!status) status = check_operations(&r);
+  if (!status && !export_join_biases(&r.plan, &r.to.arena)) status = fail_memory(&r);
   if (!status) status = emit_all(&r);
   if (!status) status = name_all(&r);
   const export_ports ports = {r.ports, r.ports + r.input_count, r.input_count, r.output_count};

@@ -42,6 +42,7 @@ typedef struct stage_slot {
   compute_node node;
   compute_dtype dtype;
   compute_shape shape;
+  int64_t least; /* of `asked`: call_integer_at_least's; 0: the values are asked for */
 } stage_slot;
 
 typedef struct slot_list {
@@ -128,6 +129,11 @@ static inline const onnx_graph *model_graph(const compute_model *model) {
 
 /* ---- record.c ------------------------------------------------------------------------------ */
 
+typedef struct asked_value {
+  model_value *value;
+  int64_t least; /* as in a stage_slot */
+} asked_value;
+
 struct model_recorder {
   compute_model *model;
   const char *operation;
@@ -141,7 +147,7 @@ struct model_recorder {
   bool training;         /* all floats of the file are parameters */
   bool pushed;           /* the rule has begun a frame */
   compute_error refused; /* the first failure that a rule may not have seen, or none */
-  model_value **asked;   /* values that the rule asked for */
+  asked_value *asked;    /* that the rule asked for */
   size_t asked_count, asked_capacity;
   host_function function;      /* that the rule asked for */
   const model_call *host_call; /* during it */
@@ -166,6 +172,9 @@ compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor
 /* Weights lie in the file as they happen to; few are looked at, and only these are copied: puts the
  * elements of a value that are known to where they are aligned. False when memory is short. */
 bool record_align(model_recorder *recorder, model_value *value);
+
+/* Element `at` of integers or bools, as i64; false for other dtypes. */
+bool record_integer(compute_dtype dtype, const void *data, size_t at, int64_t *value);
 
 /* Marks the nodes of a main graph that the marked values need, and the values that these use, but
  * goes no further where values are given (NULL: nowhere). */

@@ -41,6 +41,9 @@ typedef struct model_value {
   const char *const *strings;
   const struct model_value *items;
   size_t item_count;
+  /* Of an integer that a run computes: known_larger is the larger of it and known_least. 0: not
+   * known. */
+  int64_t known_least, known_larger;
   struct item_room *room; /* around the items of a sequence that was inserted into; or NULL */
   const struct quantized_form *quantized; /* what was dequantized to it, or NULL */
 } model_value;
@@ -81,6 +84,10 @@ compute_status call_integers(model_call *call, size_t i, const int64_t **values,
 
 /* One number, of any dtype: the only element of input i. */
 compute_status call_integer(model_call *call, size_t i, int64_t *value);
+
+/* The larger of an integer, input i, and `least` ≥ 1. That is all that becomes known of it: plans
+ * are the same for whatever is smaller. */
+compute_status call_integer_at_least(model_call *call, size_t i, int64_t least, int64_t *value);
 compute_status call_number(model_call *call, size_t i, double *value);
 
 /* The same of any value: of sequences, and of what is held. */
@@ -90,6 +97,8 @@ compute_status call_value_integer(model_call *call, model_value *value, int64_t 
 /* ---- Attributes, as compute_model_call_… of model.h ------------------------------------------ */
 
 const onnx_attribute *call_attribute(const model_call *call, const char *name); /* or NULL */
+
+/* One that is there, but of another type, fails the rule. */
 int64_t call_attribute_i(const model_call *call, const char *name, int64_t fallback);
 double call_attribute_f(const model_call *call, const char *name, double fallback);
 const char *call_attribute_s(const model_call *call, const char *name, const char *fallback);
@@ -129,7 +138,7 @@ void *call_allocate(model_call *call, size_t count, size_t size);
 compute_status call_out_of_memory(model_call *call);
 
 /* Records an error that begins with the node: "node 'conv1' (Conv): …". Returns `status`. */
-compute_status call_fail(model_call *call, compute_status status, const char *format, ...)
+compute_status call_fail(const model_call *call, compute_status status, const char *format, ...)
     COMPUTE_PRINTF(3, 4);
 
 /* *axis, which may be negative, as 0 … rank − 1; COMPUTE_ERROR_SHAPE outside. */

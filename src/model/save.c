@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "compute/io.h"
 #include "io/new_file.h"
 #include "model/model.h"
@@ -72,7 +73,26 @@ static void put_graph(const compute_model *model, wire_buffer *to, wire message)
   }
 }
 
+/* Weights from other files become part of this one, and a message of Protocol Buffers has a limit
+ * that other programs keep to. */
+static compute_status check_size(const compute_model *model, const char *path) {
+  const onnx_graph *graph = model_graph(model);
+  uint64_t bytes = wire_bytes(model->storage->file.message);
+  for (size_t i = 0; i < graph->initializer_count; i++) {
+    const onnx_tensor *tensor = &graph->initializers[i];
+    if (is_elsewhere(model, tensor) && is_rewritten(model, tensor)) bytes += bytes_of(tensor);
+  }
+  char name[SHOWN_NAME_BYTES], size[32];
+  if (bytes <= INT32_MAX) return COMPUTE_OK;
+  return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, OPERATION,
+                   "'%s': the model takes %s, and an ONNX file holds less than 2 GiB; weights can "
+                   "be saved as .safetensors",
+                   file_show_name(path, name), bytes_text(bytes, size, sizeof size));
+}
+
 static compute_status save_onnx(const compute_model *model, const char *path) {
+  compute_status status = check_size(model, path);
+  if (status) return status;
   wire_buffer whole = {0}, graph = {0};
   wire message = model->storage->file.message;
   wire_field field;
@@ -84,7 +104,6 @@ static compute_status save_onnx(const compute_model *model, const char *path) {
     put_graph(model, &graph, field.bytes);
     wire_put_message(&whole, MODEL_GRAPH, &graph);
   }
-  compute_status status = COMPUTE_OK;
   if (whole.failed)
     status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
   new_file file;

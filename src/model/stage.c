@@ -27,6 +27,11 @@ static size_t slot_bytes(const stage_slot *slot) {
   return (size_t)count * compute_dtype_size(slot->dtype);
 }
 
+/* What a value that is asked for contributes: its elements, or one integer. */
+static size_t asked_bytes(const stage_slot *slot) {
+  return slot->least ? sizeof(int64_t) : slot_bytes(slot);
+}
+
 static model_stage *find_child(model_stage *parent, const uint8_t *key, size_t bytes) {
   for (model_stage *child = parent->children; child; child = child->sibling)
     if (child->key_bytes == bytes && memcmp(child->key, key, bytes) == 0) return child;
@@ -167,13 +172,18 @@ static void visit_live(const compute_model *model, model_frame *top, value_visit
 }
 
 typedef struct known_value {
-  int64_t id;
+  int64_t id, least;
   const void *data;
 } known_value;
 
 static void become_known(void *user, model_value *value) {
   const known_value *known = user;
   if (value->id != known->id || value->host) return;
+  if (known->least) {
+    value->known_least = known->least;
+    value->known_larger = *(const int64_t *)known->data;
+    return;
+  }
   value->host = known->data;
   value->id = -1;
 }
@@ -207,17 +217,20 @@ static void collect(void *user, model_value *value) {
   if (value->id < live->first_id) return;
   stage_slot *slot = grow(&live->stage->outputs);
   if (slot)
-    *slot = (stage_slot){value->id, value->node, value->dtype, value->shape};
+    *slot = (stage_slot){value->id, value->node, value->dtype, value->shape, 0};
   else
     live->failed = true;
 }
 
 static compute_status end_with_asked(model_recorder *recorder, model_stage *stage) {
   for (size_t i = 0; i < recorder->asked_count; i++) {
-    const model_value *value = recorder->asked[i];
+    const model_value *value = recorder->asked[i].value;
     stage_slot *slot = grow(&stage->asked);
     if (!slot) return no_memory(recorder->model, recorder->operation);
-    *slot = (stage_slot){value->id, {0}, value->dtype, value->shape};
+    *slot = (stage_slot){.id = value->id,
+                         .dtype = value->dtype,
+                         .shape = value->shape,
+                         .least = recorder->asked[i].least};
   }
   return COMPUTE_OK;
 }
@@ -263,7 +276,7 @@ static compute_status end_with_results(model_recorder *recorder, model_stage *st
                                                    : COMPUTE_ERROR_OUT_OF_MEMORY;
     stage_slot *slot = grow(&stage->outputs);
     if (!slot) return no_memory(recorder->model, recorder->operation);
-    *slot = (stage_slot){recorder->next_id++, node, value->dtype, value->shape};
+    *slot = (stage_slot){recorder->next_id++, node, value->dtype, value->shape, 0};
     stage->results[i] = *slot;
   }
   return COMPUTE_OK;
@@ -402,12 +415,13 @@ static compute_status set_values(const compute_model *model, const char *operati
                                  const model_stage *parent, model_stage *stage, model_frame *top,
                                  const uint8_t *key) {
   for (size_t i = 0; i < parent->asked.count; i++) {
-    const size_t bytes = slot_bytes(&parent->asked.slots[i]);
+    const stage_slot *asked = &parent->asked.slots[i];
+    const size_t bytes = asked_bytes(asked);
     void *data = arena_allocate(&stage->arena, bytes, 1);
     if (!data) return no_memory(model, operation);
     if (bytes) memcpy(data, key, bytes);
     key += bytes;
-    known_value known = {parent->asked.slots[i].id, data};
+    known_value known = {asked->id, asked->least, data};
     visit_live(model, top, become_known, &known);
   }
   return COMPUTE_OK;
@@ -542,11 +556,16 @@ compute_status stage_first(compute_model *model, const char *operation,
 
 static uint8_t *values_key(const model_stage *parent, const void *const *values, size_t *bytes) {
   *bytes = 0;
-  for (size_t i = 0; i < parent->asked.count; i++) *bytes += slot_bytes(&parent->asked.slots[i]);
+  for (size_t i = 0; i < parent->asked.count; i++) *bytes += asked_bytes(&parent->asked.slots[i]);
   uint8_t *key = base_allocate(*bytes, 1), *at = key;
   for (size_t i = 0; key && i < parent->asked.count; i++) {
-    const size_t size = slot_bytes(&parent->asked.slots[i]);
-    if (size) memcpy(at, values[i], size);
+    const stage_slot *asked = &parent->asked.slots[i];
+    const size_t size = asked_bytes(asked);
+    int64_t number = 0;
+    if (asked->least && record_integer(asked->dtype, values[i], 0, &number) &&
+        number < asked->least)
+      number = asked->least;
+    if (size) memcpy(at, asked->least ? &number : values[i], size);
     at += size;
   }
   return key;

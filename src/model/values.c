@@ -59,6 +59,21 @@ bool record_align(model_recorder *recorder, model_value *value) {
   return true;
 }
 
+bool record_integer(compute_dtype dtype, const void *data, size_t at, int64_t *value) {
+  switch (dtype) {
+  case COMPUTE_I64:
+  case COMPUTE_U64: *value = ((const int64_t *)data)[at]; return true;
+  case COMPUTE_I32: *value = ((const int32_t *)data)[at]; return true;
+  case COMPUTE_U32: *value = ((const uint32_t *)data)[at]; return true;
+  case COMPUTE_I16: *value = ((const int16_t *)data)[at]; return true;
+  case COMPUTE_U16: *value = ((const uint16_t *)data)[at]; return true;
+  case COMPUTE_I8: *value = ((const int8_t *)data)[at]; return true;
+  case COMPUTE_U8:
+  case COMPUTE_BOOL: *value = ((const uint8_t *)data)[at]; return true;
+  default: return false;
+  }
+}
+
 static compute_status no_memory(const model_recorder *recorder) {
   return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
                    "out of memory");
@@ -79,7 +94,7 @@ static compute_node input_node(model_recorder *recorder, model_value *value) {
     return (compute_node){0};
   }
   const compute_node node = compute_input(recorder->graph, value->dtype, value->shape);
-  *slot = (stage_slot){value->id, node, value->dtype, value->shape};
+  *slot = (stage_slot){value->id, node, value->dtype, value->shape, 0};
   return node;
 }
 

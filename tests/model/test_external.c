@@ -2,6 +2,8 @@
 /* Elements in files beside an ONNX file: mapped where they are, and never from elsewhere. */
 #include "model/decoding.h"
 
+#include "compute/model.h"
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,6 +89,65 @@ static void elements_beside_the_model_are_mapped_once(void **state) {
   assert_int_equal(fread(&first, 4, 1, data), 1);
   fclose(data);
   assert_true(first == 1);
+}
+
+/* Files with holes: of the last elements alone, pages are there. */
+static void make_large_file(const char *path, off_t size, const void *end, size_t bytes) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fseeko(file, size - (off_t)bytes, SEEK_SET), 0);
+  assert_int_equal(fwrite(end, 1, bytes, file), bytes);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void places_beyond_32_bits_are_found(void **state) {
+  (void)state;
+  const int64_t size = ((int64_t)1 << 32) + 16;
+  static const float end[] = {5, 6, 7, 8};
+  make_large_file(FOLDER "/huge", size, end, sizeof end);
+  proto graph = graph_message(NULL, NULL);
+  proto bytes = tensor_message("bytes", ONNX_UINT8, 1, &size);
+  put_pair(&bytes, "location", "huge");
+  put_pair(&bytes, "length", "4294967312");
+  put_integer(&bytes, 14, 1);
+  put_message(&graph, GRAPH_INITIALIZER, bytes);
+  put_message(&graph, GRAPH_INITIALIZER, external_message("before", "huge", "2147483648", "8"));
+  put_message(&graph, GRAPH_INITIALIZER, external_message("last", "huge", "4294967304", "8"));
+  onnx_file file;
+  assert_ok(decode(model_message(graph), FOLDER, &file));
+  const onnx_tensor *tensors = file.graph.initializers;
+  assert_int_equal(tensors[0].count, size);
+  assert_memory_equal((const char *)tensors[0].data + size - 16, end, 16);
+  assert_memory_equal(tensors[1].data, ((float[]){0, 0}), 8);
+  assert_memory_equal(tensors[2].data, ((float[]){7, 8}), 8);
+  assert_ptr_equal(tensors[2].data, (const char *)tensors[0].data + size - 8);
+  onnx_release(&file);
+  assert_external_refused(external_message("w", "huge", "4294967305", NULL), COMPUTE_ERROR_FORMAT,
+                          "past the end of 'huge'");
+  unlink(FOLDER "/huge");
+}
+
+/* What ONNX files cannot hold is not written. */
+static void a_model_above_the_limit_is_not_saved_as_one_file(void **state) {
+  (void)state;
+  const int64_t size = (int64_t)1 << 31;
+  make_large_file(FOLDER "/huge", size, "", 1);
+  proto tensor = tensor_message("bytes", ONNX_UINT8, 1, &size);
+  put_pair(&tensor, "location", "huge");
+  put_integer(&tensor, 14, 1);
+  proto model = with_initializer(tensor);
+  write_file(FOLDER "/huge.onnx", model.data, model.bytes);
+  free(model.data);
+  compute_context *context = NULL;
+  compute_model *loaded = NULL;
+  assert_ok(compute_open(&context, NULL));
+  assert_ok(compute_model_load(context, FOLDER "/huge.onnx", NULL, &loaded));
+  assert_int_equal(compute_model_save(loaded, FOLDER "/saved.onnx"), COMPUTE_ERROR_UNSUPPORTED);
+  test_check_message(context, "2 GiB");
+  assert_int_equal(access(FOLDER "/saved.onnx", F_OK), -1);
+  compute_model_release(loaded);
+  compute_close(context);
+  unlink(FOLDER "/huge");
 }
 
 static void files_elsewhere_are_not_opened(void **state) {
@@ -189,6 +250,8 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(elements_beside_the_model_are_mapped_once),
+      cmocka_unit_test(places_beyond_32_bits_are_found),
+      cmocka_unit_test(a_model_above_the_limit_is_not_saved_as_one_file),
       cmocka_unit_test(files_elsewhere_are_not_opened),
       cmocka_unit_test(places_outside_a_file_are_refused),
       cmocka_unit_test(one_place_is_not_converted_without_end),

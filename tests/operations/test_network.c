@@ -343,6 +343,43 @@ static void attention_matches(void **state) {
   operation_finish();
 }
 
+/* Few queries skip the keys that a bias hides from all of them; more of them compute these scores.
+ */
+static void keys_that_a_bias_hides_do_not_count(void **state) {
+  (void)state;
+  enum { HEADS = 2, KEYS = 700, FIRST = 256, SEEN = 200, WIDTH = 16 };
+  for (int64_t queries = 1; queries <= 129; queries += queries < 5 ? 1 : 62) {
+    compute_graph *graph = compute_graph_create(test_context);
+    const compute_shape all = COMPUTE_SHAPE(HEADS, KEYS, WIDTH);
+    const compute_node seed = compute_scalar_i64(graph, COMPUTE_I64, queries);
+    const compute_node q =
+        compute_random_uniform(graph, COMPUTE_F32, COMPUTE_SHAPE(HEADS, queries, WIDTH), seed, 1);
+    const compute_node k = compute_random_uniform(graph, COMPUTE_F32, all, seed, 2);
+    const compute_node v = compute_random_uniform(graph, COMPUTE_F32, all, seed, 3);
+    const compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(1, KEYS), 1);
+    const compute_node hidden = compute_logical_or(
+        graph, compute_less(graph, at, compute_scalar_i64(graph, COMPUTE_I64, FIRST)),
+        compute_greater_equal(graph, at, compute_scalar_i64(graph, COMPUTE_I64, FIRST + SEEN)));
+    const compute_node bias =
+        compute_select(graph, hidden, compute_scalar(graph, COMPUTE_F32, -(double)INFINITY),
+                       compute_scalar(graph, COMPUTE_F32, 0));
+    const compute_node y =
+        compute_scaled_attention(graph, q, k, v, &(compute_attention_options){.bias = bias});
+    const compute_node some = compute_scaled_attention(
+        graph, q, compute_slice(graph, k, 1, FIRST, SEEN, 1),
+        compute_slice(graph, v, 1, FIRST, SEEN, 1), &(compute_attention_options){.bias = none});
+    const compute_node error = compute_max(graph, compute_abs(graph, compute_sub(graph, y, some)),
+                                           COMPUTE_AXES(0, 1, 2), false);
+    compute_plan *plan = test_compile(graph, &error, 1, 0);
+    compute_tensor *out = test_tensor(test_context, COMPUTE_F32, COMPUTE_SCALAR, NULL);
+    assert_ok(compute_run(plan, (compute_binding[]){{error, out}}, 1, NULL));
+    assert_true(test_element(out, 0) <= 1e-6);
+    compute_tensor_release(out);
+    compute_plan_release(plan);
+    compute_graph_release(graph);
+  }
+}
+
 /* ---- Of other operations ------------------------------------------------------------------- */
 
 typedef compute_node (*expression)(compute_graph *, const compute_node *);
@@ -564,6 +601,7 @@ int main(void) {
       cmocka_unit_test(the_largest_and_smallest_are_found_in_order),
       cmocka_unit_test(axes_are_sorted),
       cmocka_unit_test(attention_matches),
+      cmocka_unit_test(keys_that_a_bias_hides_do_not_count),
       cmocka_unit_test(what_is_made_of_others_matches),
       cmocka_unit_test(small_examples_have_the_values_of_their_definitions),
       cmocka_unit_test(labels_outside_give_rows_of_zeros),

@@ -5,7 +5,7 @@
  * matrix product; every row's running maximum and sum of exponentials are kept, and the partial sum
  * of V is rescaled when the maximum grows (M. Milakov and N. Gimelshein, "Online normalizer
  * calculation for softmax", 2018; T. Dao and others, "FlashAttention", 2022). Fully masked tiles
- * are skipped.
+ * are skipped, as are those that a bias of minus infinity hides from all of a few queries.
  *
  * Products run on the micro-kernels of matrix multiplication. Tiles of K and V are packed for them,
  * except for a few queries, for which that would take longer than the product. The division of keys
@@ -176,6 +176,17 @@ static const void *read_bias(const job *j, int64_t row, int64_t key, int64_t key
   return j->bias;
 }
 
+/* Whether no query sees any of these keys: they are behind the end of a sequence that grows in a
+ * buffer. Only where a unit has all queries of its matrix: otherwise it would be up to the division
+ * into units whether an infinite value of V, times 0, counts. */
+static bool are_hidden(const job *j, int64_t key, int64_t keys) {
+  const attention_kernel *kernel = j->kernel;
+  if (!kernel->biased || !kernel->few) return false;
+  for (int64_t i = 0; i < j->count; i++)
+    if (!kernel->loops->hides(read_bias(j, i, key, keys), keys)) return false;
+  return true;
+}
+
 static void soften(job *j, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
   for (int64_t i = 0; i < j->count; i++) {
@@ -249,6 +260,7 @@ static void attention_task(void *argument, int64_t task, int32_t worker) {
     const int64_t seen = keys_seen(kernel, j.first + j.count - 1);
     for (int64_t key = 0; key < seen; key += kernel->tile) {
       const int64_t keys = cpu_min(kernel->tile, seen - key);
+      if (are_hidden(&j, key, keys)) continue;
       multiply_scores(&j, key, keys);
       soften(&j, key, keys);
       add_values(&j, key, keys);

@@ -51,6 +51,7 @@ typedef struct export_call {
   const graph_node *node;
   compute_dtype dtype; /* of its first operand, as the rule gets it */
   const export_value *inputs;
+  export_value bias; /* that a convolution takes in, [channels]; or 0 */
 } export_call;
 
 typedef export_value (*export_rule)(exporter *to, const export_call *call);
@@ -142,6 +143,32 @@ typedef struct export_ports {
 /* Writes the model; all values have names. */
 compute_status export_write(const exporter *from, const export_ports *ports, const char *operation,
                             const char *path, const compute_model_export_options *options);
+
+/* ---- Nodes that become one ------------------------------------------------------------------- */
+
+/* An addition that is written as the convolution before it. */
+typedef struct export_join {
+  uint32_t conv; /* its index + 1; 0: none */
+  uint32_t bias; /* a node with a number for each channel */
+} export_join;
+
+/* Which nodes of a graph are written. */
+typedef struct export_plan {
+  const compute_graph *graph;
+  bool *needed, *given, *output; /* given: their values are inputs */
+  export_join *joined;           /* of additions */
+  bool *within;                  /* written as a part of another */
+} export_plan;
+
+static inline bool export_is_written(const export_plan *plan, size_t node) {
+  return plan->needed[node] && !plan->given[node];
+}
+
+/* Fills in `joined` and `within`; false when memory is short. */
+bool export_join_biases(export_plan *plan, model_arena *arena);
+
+/* Whether the ONNX operator for a node takes a bias in. */
+bool export_takes_bias(const graph_node *node);
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
 

@@ -33,6 +33,11 @@ static export_value cropped(exporter *to, export_value x, const int64_t size[2])
               export_list(to, axes, 2));
 }
 
+static export_value convolution(exporter *to, const char *type, const export_call *call) {
+  const export_value inputs[] = {call->inputs[0], call->inputs[1], call->bias};
+  return export_emit(to, type, inputs, call->bias ? 3 : 2);
+}
+
 export_value export_conv(exporter *to, const export_call *call) {
   const compute_conv_attributes *c = call->node->constant;
   int64_t end[2];
@@ -44,15 +49,13 @@ export_value export_conv(exporter *to, const export_call *call) {
   }
   set_convolution(to, c, end);
   const char *type = call->node->op == OP_conv2d_integer ? "ConvInteger" : "Conv";
-  const export_value y = EMIT(to, type, call->inputs[0], call->inputs[1]);
+  const export_value y = convolution(to, type, call);
   return more ? cropped(to, y, c->result_size) : y;
 }
 
-/* Rows and columns that no window reaches are output padding where ONNX Runtime takes it, which is
- * less than the stride, and zeros that are appended elsewhere. */
-export_value export_conv_transpose(exporter *to, const export_call *call) {
-  const compute_conv_attributes *c = call->node->constant;
-  int64_t end[2], more[2];
+/* Rows and columns of a transposed convolution that its windows reach beyond the result, and those
+ * that they do not reach; true if there are more of these than output padding may be. */
+static bool find_ends(const compute_conv_attributes *c, int64_t end[2], int64_t more[2]) {
   bool large = false;
   for (int i = 0; i < 2; i++) {
     const int64_t left = reach(c, i) - c->padding[i] - c->data_size[i];
@@ -60,9 +63,24 @@ export_value export_conv_transpose(exporter *to, const export_call *call) {
     more[i] = at_least_0(-left);
     large |= more[i] >= c->stride[i] && more[i] > 0;
   }
+  return large;
+}
+
+bool export_takes_bias(const graph_node *node) {
+  int64_t end[2], more[2];
+  return node->op == OP_conv2d ||
+         (node->op == OP_conv2d_by_data && !find_ends(node->constant, end, more));
+}
+
+/* Rows and columns that no window reaches are output padding where ONNX Runtime takes it, which is
+ * less than the stride, and zeros that are appended elsewhere. */
+export_value export_conv_transpose(exporter *to, const export_call *call) {
+  const compute_conv_attributes *c = call->node->constant;
+  int64_t end[2], more[2];
+  const bool large = find_ends(c, end, more);
   set_convolution(to, c, end);
   if (!large) export_set_integers(to, "output_padding", more, 2);
-  const export_value y = EMIT(to, "ConvTranspose", call->inputs[0], call->inputs[1]);
+  const export_value y = convolution(to, "ConvTranspose", call);
   if (!large) return y;
   const int64_t pads[] = {0, 0, 0, 0, 0, 0, more[0], more[1]};
   return EMIT(to, "Pad", y, export_list(to, pads, 8), export_number(to, call->dtype, 0));

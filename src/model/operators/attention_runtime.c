@@ -4,8 +4,42 @@
 
 #include "model/operators.h"
 #include "model/operators/attention.h"
+#include "model/operators/index.h"
 #include "model/operators/op.h"
 #include "model/operators/quantized_product.h"
+
+/* ---- The past -------------------------------------------------------------------------------- */
+
+/* How many keys come before the new ones. */
+typedef struct past_keys {
+  int64_t keys;        /* if all of the past's buffer count */
+  compute_node length; /* else i64 [batch or 1], or {0} */
+} past_keys;
+
+/* The new rows behind those of the past; in a buffer that is the present's too, over what is there.
+ */
+static compute_status add_rows(model_call *call, const past_keys *past, compute_node buffer,
+                               compute_node *rows) {
+  if (!compute_node_is_valid(past->length)) {
+    *rows = attention_append(call, buffer, *rows);
+    return COMPUTE_OK;
+  }
+  const compute_node starts = compute_reshape(call->graph, past->length, COMPUTE_SHAPE(-1, 1, 1));
+  return index_write_rows(call, buffer, *rows, 2, starts, false, rows);
+}
+
+/* Which of the keys, the last `more` of which are new, each query sees: those of the past, and all
+ * of the new ones or, causal, those up to its own; at most `left` before that, unless it is −1. */
+static void read_frontier(model_call *call, attention *a, const past_keys *past, int64_t more,
+                          bool causal, int64_t left) {
+  const bool runs = compute_node_is_valid(past->length);
+  if (causal)
+    attention_window(call, a, runs ? 0 : past->keys, past->length, left, 0);
+  else if (runs)
+    attention_lengths(
+        call, a,
+        compute_add(call->graph, past->length, compute_scalar_i64(call->graph, COMPUTE_I64, more)));
+}
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
@@ -43,24 +77,33 @@ static compute_status read_ends(model_call *call, attention *a, size_t i) {
   return COMPUTE_OK;
 }
 
+/* x, whose last axis may end before the keys of a buffer do, with zeros for these. */
+static compute_node for_all_keys(model_call *call, const attention *a, compute_node x) {
+  const compute_shape shape = compute_node_shape(call->graph, x);
+  const int64_t last = shape.rank ? shape.size[shape.rank - 1] : 1;
+  const int64_t more = compute_node_shape(call->graph, a->k).size[2] - last;
+  return last > 1 && more > 0 ? op_pad(call, x, shape.rank - 1, 0, more, 0) : x;
+}
+
 /* Input i, a mask in one of the runtime's forms: ends, [batch, keys], [batch, queries, keys], or
  * [batch, 1, most, most], of which the last queries and the first keys are meant. */
-static compute_status read_mask(model_call *call, attention *a, size_t i, int64_t past) {
+static compute_status read_mask(model_call *call, attention *a, size_t i, const past_keys *past) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, i);
   if (!call_has(call, i)) return COMPUTE_OK;
   if (shape.rank == 1) return read_ends(call, a, i);
-  compute_node mask = call_input(call, i);
+  if (shape.rank == 4 && compute_node_is_valid(past->length))
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                     "a mask with four axes and past_sequence_length");
+  compute_node mask = for_all_keys(call, a, call_input(call, i));
   if (call_dtype(call, i) != COMPUTE_BOOL)
     mask = compute_not_equal(graph, mask, call_scalar_like(call, mask, 0));
-  if (shape.rank == 2)
-    mask = compute_reshape(graph, mask, COMPUTE_SHAPE(shape.size[0], 1, 1, shape.size[1]));
+  if (shape.rank == 2) mask = compute_reshape(graph, mask, COMPUTE_SHAPE(shape.size[0], 1, 1, -1));
   if (shape.rank == 3)
-    mask =
-        compute_reshape(graph, mask, COMPUTE_SHAPE(shape.size[0], 1, shape.size[1], shape.size[2]));
+    mask = compute_reshape(graph, mask, COMPUTE_SHAPE(shape.size[0], 1, shape.size[1], -1));
   if (shape.rank == 4) {
     const int64_t queries = compute_node_shape(graph, a->q).size[2];
-    mask = compute_slice(graph, mask, 2, past, queries, 1);
+    mask = compute_slice(graph, mask, 2, past->keys, queries, 1);
     mask = compute_slice(graph, mask, 3, 0, compute_node_shape(graph, a->k).size[2], 1);
   }
   add_filter(call, a, mask);
@@ -74,7 +117,7 @@ static attention begin(model_call *call) {
 }
 
 static void read_bias(model_call *call, attention *a, size_t i) {
-  if (call_has(call, i)) attention_add(call, a, call_input(call, i));
+  if (call_has(call, i)) attention_add(call, a, for_all_keys(call, a, call_input(call, i)));
 }
 
 /* Parts of the last axis of x, of these sizes. */
@@ -95,13 +138,13 @@ static compute_status split_heads(model_call *call, attention *a, int64_t heads,
 
 /* Where the inputs are that Attention and QAttention have in common. */
 typedef struct attention_places {
-  size_t mask, past, bias; /* SIZE_MAX: none */
+  size_t mask, past, bias, length; /* SIZE_MAX: none */
 } attention_places;
 
 /* Half `i` of [2, batch, heads, keys, width]. */
-static compute_node past_half(model_call *call, size_t input, int64_t i) {
-  const compute_shape s = call_shape(call, input);
-  const compute_node half = compute_slice(call->graph, call_input(call, input), 0, i, 1, 1);
+static compute_node half_of(model_call *call, compute_node both, int64_t i) {
+  const compute_shape s = compute_node_shape(call->graph, both);
+  const compute_node half = compute_slice(call->graph, both, 0, i, 1, 1);
   return compute_reshape(call->graph, half,
                          COMPUTE_SHAPE(s.size[1], s.size[2], s.size[3], s.size[4]));
 }
@@ -131,32 +174,67 @@ static compute_status split_projection(model_call *call, compute_node all, atten
   return split_heads(call, a, heads, heads);
 }
 
+/* New rows in a buffer that past and present share, where they are known by their number only. */
+static compute_status write_both(model_call *call, const attention_places *at, attention *a,
+                                 past_keys *past, compute_node *present) {
+  const compute_shape shape = call_shape(call, at->past), k = compute_node_shape(call->graph, a->k);
+  if (!call_has(call, at->length))
+    return call_fail(call, COMPUTE_ERROR_FORMAT,
+                     "past_present_share_buffer needs past_sequence_length");
+  past->length = compute_reshape(
+      call->graph, op_cast(call, call_input(call, at->length), COMPUTE_I64), COMPUTE_SHAPE(1));
+  compute_node rows =
+      compute_reshape(call->graph, both_halves(call, a),
+                      COMPUTE_SHAPE(2 * k.size[0], k.size[1], k.size[2], k.size[3]));
+  const compute_node buffer =
+      compute_reshape(call->graph, call_input(call, at->past),
+                      COMPUTE_SHAPE(2 * k.size[0], k.size[1], shape.size[3], k.size[3]));
+  const compute_status status = add_rows(call, past, buffer, &rows);
+  *present = compute_reshape(call->graph, rows, shape);
+  return status;
+}
+
+/* Joins the past's keys and values with the new ones, and makes the present if it is wanted. */
+static compute_status read_past(model_call *call, const attention_places *at, attention *a,
+                                past_keys *past, compute_node *present) {
+  const bool shared = call_attribute_i(call, "past_present_share_buffer", 0) != 0;
+  const compute_shape shape = call_shape(call, at->past);
+  compute_status status = COMPUTE_OK;
+  *past = (past_keys){0};
+  if (call_has(call, at->past) && shape.rank != 5)
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "past has %d axes, not 5", (int)shape.rank);
+  if (call_has(call, at->past) && shared) {
+    status = write_both(call, at, a, past, present);
+    a->k = half_of(call, *present, 0);
+    a->v = half_of(call, *present, 1);
+    return status;
+  }
+  if (call_has(call, at->past)) {
+    past->keys = shape.size[3];
+    status = add_rows(call, past, half_of(call, call_input(call, at->past), 0), &a->k);
+    if (!status) status = add_rows(call, past, half_of(call, call_input(call, at->past), 1), &a->v);
+  }
+  if (!status && call_wants(call, 1)) *present = both_halves(call, a);
+  return status;
+}
+
 static compute_status attend(model_call *call, compute_node all, const attention_places *at) {
   attention a = begin(call);
-  compute_node y, scores;
-  int64_t past = 0;
-  if (call_attribute_i(call, "do_rotary", 0) != 0 ||
-      call_attribute_i(call, "past_present_share_buffer", 0) != 0)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
-                     "do_rotary and past_present_share_buffer are not supported");
+  past_keys past;
+  compute_node y, scores, present = {0};
+  if (call_attribute_i(call, "do_rotary", 0) != 0)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "do_rotary is not supported");
   compute_status status = split_projection(call, all, &a);
-  if (status) return status;
-  if (call_has(call, at->past)) {
-    const compute_shape shape = call_shape(call, at->past);
-    if (shape.rank != 5)
-      return call_fail(call, COMPUTE_ERROR_SHAPE, "past has %d axes, not 5", (int)shape.rank);
-    past = shape.size[3];
-    a.k = attention_append(call, past_half(call, at->past, 0), a.k);
-    a.v = attention_append(call, past_half(call, at->past, 1), a.v);
-  }
-  status = read_mask(call, &a, at->mask, past);
+  if (status || compute_graph_status(call->graph)) return status;
+  const int64_t more = compute_node_shape(call->graph, a.k).size[2];
+  status = read_past(call, at, &a, &past, &present);
+  if (!status) status = read_mask(call, &a, at->mask, &past);
   if (status) return status;
   read_bias(call, &a, at->bias);
-  if (call_attribute_i(call, "unidirectional", 0) != 0)
-    attention_window(call, &a, past, (compute_node){0}, -1, 0);
+  read_frontier(call, &a, &past, more, call_attribute_i(call, "unidirectional", 0) != 0, -1);
   status = attention_run(call, &a, &y, &scores);
   if (status) return status;
-  if (call_wants(call, 1)) call_output(call, 1, both_halves(call, &a));
+  call_output(call, 1, present);
   return call_output(call, 0, attention_join(call, y));
 }
 
@@ -166,7 +244,8 @@ static compute_node with_bias(model_call *call, compute_node x) {
 
 static compute_status runtime_attention_rule(model_call *call) {
   const compute_node all = compute_matmul(call->graph, call_input(call, 0), call_input(call, 1));
-  return attend(call, with_bias(call, all), &(attention_places){.mask = 3, .past = 4, .bias = 5});
+  return attend(call, with_bias(call, all),
+                &(attention_places){.mask = 3, .past = 4, .bias = 5, .length = 6});
 }
 
 /* Its input and weights are quantized. */
@@ -175,7 +254,7 @@ static compute_status quantized_attention_rule(model_call *call) {
       compute_mul(call->graph, quantized_scale(call, 3, false), quantized_scale(call, 4, false));
   const compute_node sums = op_cast(call, quantized_product(call, 0, 6, 1, 7), COMPUTE_F32);
   return attend(call, with_bias(call, compute_mul(call->graph, sums, scale)),
-                &(attention_places){.mask = 5, .past = 8, .bias = SIZE_MAX});
+                &(attention_places){.mask = 5, .past = 8, .bias = SIZE_MAX, .length = SIZE_MAX});
 }
 
 /* ---- MultiHeadAttention ---------------------------------------------------------------------- */
@@ -230,14 +309,18 @@ static compute_status multi_head_attention_rule(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "cache_indirection is not supported");
   compute_status status = read_operands(call, &a);
   if (status) return status;
-  const int64_t past = call_has(call, 6) ? call_shape(call, 6).size[2] : 0;
-  a.k = attention_append(call, call_input(call, 6), a.k);
-  a.v = attention_append(call, call_input(call, 7), a.v);
-  status = read_mask(call, &a, 4, past);
+  if (compute_graph_status(call->graph)) return COMPUTE_OK; /* reported after the rule */
+  const int64_t more = compute_node_shape(call->graph, a.k).size[2];
+  past_keys past = {.keys = call_has(call, 6) ? call_shape(call, 6).size[2] : 0};
+  if (call_has(call, 6) && call_has(call, 8)) /* a buffer that the present shares */
+    past.length = compute_reshape(call->graph, op_cast(call, call_input(call, 8), COMPUTE_I64),
+                                  COMPUTE_SHAPE(1));
+  status = add_rows(call, &past, call_input(call, 6), &a.k);
+  if (!status) status = add_rows(call, &past, call_input(call, 7), &a.v);
+  if (!status) status = read_mask(call, &a, 4, &past);
   if (status) return status;
   read_bias(call, &a, 5);
-  if (call_attribute_i(call, "unidirectional", 0) != 0)
-    attention_window(call, &a, past, (compute_node){0}, -1, 0);
+  read_frontier(call, &a, &past, more, call_attribute_i(call, "unidirectional", 0) != 0, -1);
   if (call_wants(call, 3)) a.stage = ATTENTION_PRODUCTS;
   status = attention_run(call, &a, &y, &scores);
   if (status) return status;
@@ -252,45 +335,44 @@ static compute_status multi_head_attention_rule(model_call *call) {
 /* Where the new keys go. */
 typedef struct cache {
   int64_t held, more, total; /* keys of the past's buffer, new ones, keys of the present's buffer */
-  compute_node past;         /* i64 [batch]: how many of the past's count, {0} if all do */
+  past_keys past;
 } cache;
 
+/* The present is as large as the past's buffer or the longest sequence, whichever is larger: while
+ * all sequences fit, their lengths are no part of a plan. */
 static compute_status read_cache(model_call *call, const attention *a, cache *c) {
   compute_graph *graph = call->graph;
   const compute_shape k = compute_node_shape(graph, a->k);
-  int64_t total;
-  const compute_status status = call_integer(call, 6, &total);
+  const int64_t held = call_shape(call, 3).rank == 4 ? call_shape(call, 3).size[2] : 0;
+  *c = (cache){.held = held, .more = k.size[2], .past.keys = held};
+  const compute_status status = call_integer_at_least(call, 6, held > 0 ? held : 1, &c->total);
   if (status) return status;
-  *c = (cache){.held = call_shape(call, 3).rank == 4 ? call_shape(call, 3).size[2] : 0,
-               .more = k.size[2]};
-  c->total = total > c->held ? total : c->held;
-  if (total < c->more || c->total > INT32_MAX)
+  if (c->total < c->more || c->total > INT32_MAX)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
-                     "total_sequence_length is %" PRId64 ", with %" PRId64 " new keys", total,
+                     "total_sequence_length is %" PRId64 ", with %" PRId64 " new keys", c->total,
                      c->more);
   /* One sequence whose past is all of its buffer: a first prompt, or buffers that grow. */
-  if (c->held + c->more == total && (k.size[0] == 1 || c->held == 0)) return COMPUTE_OK;
-  if (total == c->more) {
-    c->past = call_zeros(call, COMPUTE_I64, COMPUTE_SHAPE(k.size[0]));
-    return COMPUTE_OK;
-  }
-  c->past = compute_reshape(graph, op_cast(call, call_input(call, 5), COMPUTE_I64),
-                            COMPUTE_SHAPE(k.size[0]));
-  c->past = compute_sub(graph, c->past, compute_scalar_i64(graph, COMPUTE_I64, c->more - 1));
-  c->past = compute_clamp_i64(graph, c->past, 0, c->held);
+  if (c->held + c->more == c->total && (k.size[0] == 1 || c->held == 0)) return COMPUTE_OK;
+  compute_node length = compute_reshape(graph, op_cast(call, call_input(call, 5), COMPUTE_I64),
+                                        COMPUTE_SHAPE(k.size[0]));
+  length = compute_sub(graph, length, compute_scalar_i64(graph, COMPUTE_I64, c->more - 1));
+  /* Less than 0 where a first prompt is padded. */
+  c->past.length = compute_clamp_i64(graph, length, 0, INT32_MAX);
   return COMPUTE_OK;
 }
 
-/* The present: of the past what counts, the new keys behind it, and then zeros. */
-static compute_node store(model_call *call, const cache *c, compute_node past, compute_node more) {
+/* A present that is larger than the past's buffer: of the past what counts, the new keys behind it,
+ * and then zeros. */
+static compute_node enlarge(model_call *call, const cache *c, compute_node past,
+                            compute_node more) {
   compute_graph *graph = call->graph;
   const compute_node all = attention_append(call, past, more);
-  if (!compute_node_is_valid(c->past)) return all;
   const compute_shape shape = compute_node_shape(graph, all);
   const compute_shape wide = COMPUTE_SHAPE(shape.size[0], shape.size[1], c->total, shape.size[3]);
   const compute_node place = compute_index(graph, COMPUTE_I64, wide, 2);
+  const compute_node length = compute_clamp_i64(graph, c->past.length, 0, c->held);
   const compute_node ahead =
-      compute_sub(graph, place, compute_reshape(graph, c->past, COMPUTE_SHAPE(-1, 1, 1, 1)));
+      compute_sub(graph, place, compute_reshape(graph, length, COMPUTE_SHAPE(-1, 1, 1, 1)));
   compute_node from = compute_add(graph, ahead, compute_scalar_i64(graph, COMPUTE_I64, c->held));
   from = compute_clamp_i64(graph, from, 0, c->held + c->more - 1);
   const compute_node none = compute_scalar_i64(graph, COMPUTE_I64, 0);
@@ -300,13 +382,20 @@ static compute_node store(model_call *call, const cache *c, compute_node past, c
   return compute_select(graph, compute_less(graph, ahead, end), y, call_scalar_like(call, y, 0));
 }
 
+static compute_status store(model_call *call, const cache *c, size_t past, compute_node *rows) {
+  if (!compute_node_is_valid(c->past.length) || c->total == c->held)
+    return add_rows(call, &c->past, call_input(call, past), rows);
+  *rows = enlarge(call, c, call_input(call, past), *rows);
+  return COMPUTE_OK;
+}
+
 /* Positions [batch or 1, queries] of the new keys. */
 static compute_node positions(model_call *call, const cache *c) {
   compute_graph *graph = call->graph;
   if (call_has(call, 9)) return op_cast(call, call_input(call, 9), COMPUTE_I64);
   const compute_node step = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(1, c->more), 1);
-  const compute_node past = compute_node_is_valid(c->past)
-                                ? compute_reshape(graph, c->past, COMPUTE_SHAPE(-1, 1))
+  const compute_node past = compute_node_is_valid(c->past.length)
+                                ? compute_reshape(graph, c->past.length, COMPUTE_SHAPE(-1, 1))
                                 : compute_scalar_i64(graph, COMPUTE_I64, c->held);
   return compute_add(graph, step, past);
 }
@@ -349,17 +438,13 @@ static compute_status check_groups(model_call *call) {
   for (size_t i = 12; i < call->input_count; i++)
     if (call_has(call, i))
       return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "input %zu is not supported", i);
+  if (call_attribute_i(call, "sliding_window_cache", 0) != 0)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "sliding_window_cache is not supported");
   return COMPUTE_OK;
 }
 
-/* Which keys each query sees. */
-static void read_frontier(model_call *call, attention *a, const cache *c) {
-  const int64_t window = call_attribute_i(call, "local_window_size", -1);
-  const int64_t offset = compute_node_is_valid(c->past) ? 0 : c->held;
-  attention_window(call, a, offset, c->past, window > 0 ? window - 1 : -1, 0);
-}
-
 static compute_status group_query_attention_rule(model_call *call) {
+  const int64_t window = call_attribute_i(call, "local_window_size", -1);
   attention a = begin(call);
   cache c;
   compute_node y, scores;
@@ -367,11 +452,12 @@ static compute_status group_query_attention_rule(model_call *call) {
   if (!status) status = read_groups(call, &a);
   if (!status) status = read_cache(call, &a, &c);
   if (!status) status = turn(call, &a, &c);
+  if (!status) status = store(call, &c, 3, &a.k);
+  if (!status) status = store(call, &c, 4, &a.v);
   if (status) return status;
-  a.k = store(call, &c, call_input(call, 3), a.k);
-  a.v = store(call, &c, call_input(call, 4), a.v);
   read_bias(call, &a, 10);
-  read_frontier(call, &a, &c);
+  read_frontier(call, &a, &c.past, c.more, call_attribute_i(call, "causal", 1) != 0,
+                window > 0 ? window - 1 : -1);
   if (call_has(call, 11))
     a.sink = call_input(call, 11);
   else if (call_attribute_i(call, "smooth_softmax", 0) > 0)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/operators.h"
+#include "model/operators/index.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
 
@@ -221,12 +222,8 @@ typedef struct cache_axes {
   int64_t batch, outer, size, inner, update;
 } cache_axes;
 
-static compute_status read_cache(model_call *call, cache_axes *c) {
-  const compute_shape cache = call_shape(call, 0), update = call_shape(call, 1);
-  int32_t axis;
-  const compute_status status =
-      call_axis(call, call_attribute_i(call, "axis", -2), cache.rank, &axis);
-  if (status) return status;
+static compute_status read_cache(model_call *call, compute_shape cache, compute_shape update,
+                                 int32_t axis, cache_axes *c) {
   bool same = axis > 0 && cache.rank == update.rank && update.size[axis] <= cache.size[axis];
   for (int32_t i = 0; same && i < cache.rank; i++)
     same = i == axis || cache.size[i] == update.size[i];
@@ -238,15 +235,13 @@ static compute_status read_cache(model_call *call, cache_axes *c) {
 
 /* Places of the update's rows along the cache's axis, [batch, outer, update]; one that is outside
  * fails the run. */
-static compute_node cache_places(model_call *call, const cache_axes *c) {
+static compute_node cache_places(model_call *call, const cache_axes *c, compute_node starts,
+                                 bool circular) {
   compute_graph *graph = call->graph;
   const compute_shape rows = COMPUTE_SHAPE(c->batch, c->outer, c->update);
   compute_node at = compute_index(graph, COMPUTE_I64, rows, 2);
-  if (call_has(call, 2))
-    at = compute_add(graph, at,
-                     compute_reshape(graph, indices_input(call, 2), COMPUTE_SHAPE(c->batch, 1, 1)));
-  if (strcmp(call_attribute_s(call, "mode", "linear"), "circular") == 0)
-    at = number_modulo(call, at, number_i64(call, c->size));
+  if (compute_node_is_valid(starts)) at = compute_add(graph, at, starts);
+  if (circular) at = number_modulo(call, at, number_i64(call, c->size));
   const compute_node outside =
       compute_logical_or(graph, compute_less(graph, at, number_i64(call, 0)),
                          compute_greater_equal(graph, at, number_i64(call, c->size)));
@@ -257,19 +252,38 @@ static compute_node cache_places(model_call *call, const cache_axes *c) {
   return compute_select(graph, outside, number_i64(call, c->batch * c->outer * c->size), at);
 }
 
-static compute_status tensor_scatter(model_call *call) {
+compute_status index_write_rows(model_call *call, compute_node cache, compute_node update,
+                                int32_t axis, compute_node starts, bool circular,
+                                compute_node *result) {
   compute_graph *graph = call->graph;
+  const compute_shape shape = compute_node_shape(graph, cache);
   cache_axes c = {0};
-  const compute_status status = read_cache(call, &c);
+  *result = cache;
+  if (compute_graph_status(graph)) return COMPUTE_OK; /* reported after the rule */
+  const compute_status status =
+      read_cache(call, shape, compute_node_shape(graph, update), axis, &c);
+  if (status || c.update == 0) return status;
+  cache = compute_reshape(graph, cache, COMPUTE_SHAPE(c.batch * c.outer * c.size, c.inner));
+  update = compute_reshape(graph, update, COMPUTE_SHAPE(c.batch, c.outer, c.update, c.inner));
+  cache = compute_scatter(graph, cache, update, cache_places(call, &c, starts, circular), 0,
+                          COMPUTE_SCATTER_SET);
+  *result = compute_reshape(graph, cache, shape);
+  return COMPUTE_OK;
+}
+
+static compute_status tensor_scatter(model_call *call) {
+  const compute_shape shape = call_shape(call, 0);
+  const bool circular = strcmp(call_attribute_s(call, "mode", "linear"), "circular") == 0;
+  compute_node starts = {0}, y;
+  int32_t axis;
+  compute_status status = call_axis(call, call_attribute_i(call, "axis", -2), shape.rank, &axis);
   if (status) return status;
-  if (c.update == 0) return output_like(call, call_input(call, 0));
-  const compute_node cache = compute_reshape(graph, call_input(call, 0),
-                                             COMPUTE_SHAPE(c.batch * c.outer * c.size, c.inner));
-  const compute_node update = compute_reshape(graph, call_input(call, 1),
-                                              COMPUTE_SHAPE(c.batch, c.outer, c.update, c.inner));
-  const compute_node result =
-      compute_scatter(graph, cache, update, cache_places(call, &c), 0, COMPUTE_SCATTER_SET);
-  return output_like(call, compute_reshape(graph, result, call_shape(call, 0)));
+  if (call_has(call, 2))
+    starts =
+        compute_reshape(call->graph, indices_input(call, 2), COMPUTE_SHAPE(shape.size[0], 1, 1));
+  status =
+      index_write_rows(call, call_input(call, 0), call_input(call, 1), axis, starts, circular, &y);
+  return status ? status : output_like(call, y);
 }
 
 /* ---- The table ---------------------------------------------------------------------------------

@@ -281,8 +281,11 @@ static compute_status group_norm(model_call *call) {
   const compute_dtype dtype = call_dtype(call, 0);
   const int64_t groups = call_attribute_i(call, "groups", 0);
   const bool last = call_attribute_i(call, "channels_last", 1) != 0;
+  const int64_t activation = call_attribute_i(call, "activation", 0);
   const int32_t rank = shape.rank;
   if (rank < 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "x has rank %d", (int)rank);
+  if (activation < 0 || activation > 1)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "activation is %" PRId64, activation);
   const compute_status status = check_groups(call, shape.size[last ? rank - 1 : 1], groups);
   if (status) return status;
   compute_node y = call_input(call, 0);
@@ -291,7 +294,7 @@ static compute_status group_norm(model_call *call) {
   y = compute_mul(graph, y, per_channel(call, call_input(call, 1), dtype, rank));
   y = compute_add(graph, y, per_channel(call, call_input(call, 2), dtype, rank));
   if (last) y = op_move_axis(call, y, 1, rank - 1);
-  if (call_attribute_i(call, "activation", 0) != 0) y = compute_silu(graph, y);
+  if (activation == 1) y = compute_silu(graph, y);
   return call_output(call, 0, y);
 }
 

@@ -43,6 +43,8 @@ static compute_status read_matrix(model_call *call, packed_matrix *m) {
   m->block = call_attribute_i(call, "block_size", 0);
   m->rows = call_attribute_i(call, "N", 0);
   m->columns = call_attribute_i(call, "K", 0);
+  if (call_attribute_i(call, "weight_prepacked", 0) != 0)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its weights are in a device's own layout");
   const compute_status status = check_bits(call, m->bits, m->block);
   if (status) return status;
   m->blocks = m->columns / m->block + (m->columns % m->block != 0);
@@ -114,7 +116,7 @@ static compute_node indexed_matrix(model_call *call, const packed_matrix *m, com
 
 static compute_status matmul_bits_rule(model_call *call) {
   compute_graph *graph = call->graph;
-  packed_matrix m;
+  packed_matrix m = {0};
   compute_node zero = {0};
   compute_status status = read_matrix(call, &m);
   if (!status) status = zero_points(call, &m, call_dtype(call, 2), &zero);

@@ -276,35 +276,60 @@ static bool find_neighbours(double at, int64_t size, neighbours *n) {
   return true;
 }
 
-static double read_point(const region_options *o, const float *plane, int64_t width,
-                         const neighbours *y, const neighbours *x) {
-  const double a = (1 - y->part) * (1 - x->part) * (double)plane[y->low * width + x->low];
-  const double b = (1 - y->part) * x->part * (double)plane[y->low * width + x->high];
-  const double c = y->part * (1 - x->part) * (double)plane[y->high * width + x->low];
-  const double d = y->part * x->part * (double)plane[y->high * width + x->high];
-  return o->maximum ? fmax(fmax(a, b), fmax(c, d)) : a + b + c + d;
+/* A point of a bin: four elements of a plane, the first −1 if it is outside, and their weights. */
+typedef struct region_point {
+  int64_t at[4];
+  double weight[4];
+} region_point;
+
+enum { POINTS = 64, CHANNELS = 64 }; /* that are read together */
+
+static region_point find_point(const compute_shape *shape, const region_side *rows, int64_t i,
+                               const region_side *columns, int64_t j) {
+  const int64_t width = shape->size[3];
+  neighbours y, x;
+  if (!find_neighbours(rows->begin + (double)i * rows->step, shape->size[2], &y) ||
+      !find_neighbours(columns->begin + (double)j * columns->step, width, &x))
+    return (region_point){{-1}, {0}};
+  return (region_point){
+      {y.low * width + x.low, y.low * width + x.high, y.high * width + x.low,
+       y.high * width + x.high},
+      {(1 - y.part) * (1 - x.part), (1 - y.part) * x.part, y.part * (1 - x.part), y.part * x.part}};
 }
 
-/* One bin of one channel. */
-static double read_bin(const region_options *o, const float *plane, const compute_shape *shape,
-                       const region_side *rows, const region_side *columns) {
-  const int64_t height = shape->size[2], width = shape->size[3];
-  double result = 0;
-  bool first = true;
-  for (int64_t i = 0; i < rows->points; i++)
-    for (int64_t j = 0; j < columns->points; j++) {
-      neighbours y, x;
-      const bool inside = find_neighbours(rows->begin + (double)i * rows->step, height, &y) &&
-                          find_neighbours(columns->begin + (double)j * columns->step, width, &x);
-      const double value = inside ? read_point(o, plane, width, &y, &x) : 0;
-      if (!o->maximum)
-        result += value;
-      else
-        result = first ? value : fmax(result, value);
-      first = false;
-    }
-  const int64_t points = rows->points * columns->points;
-  return o->maximum || points == 0 ? result : result / (double)points;
+/* The points' part in a bin of a channel whose result so far is `result`. */
+static double read_points(bool maximum, const float *plane, const region_point *points,
+                          int64_t count, double result) {
+  for (int64_t n = 0; n < count; n++) {
+    const region_point *p = &points[n];
+    double value[4] = {0};
+    for (int k = 0; p->at[0] >= 0 && k < 4; k++) value[k] = p->weight[k] * (double)plane[p->at[k]];
+    if (maximum)
+      result = fmax(result, fmax(fmax(value[0], value[1]), fmax(value[2], value[3])));
+    else
+      result += value[0] + value[1] + value[2] + value[3];
+  }
+  return result;
+}
+
+/* One bin of some channels, CHANNELS at most, whose results are `step` apart. */
+static void read_bin(const region_options *o, const float *planes, const compute_shape *shape,
+                     const region_side *rows, const region_side *columns, int64_t channels,
+                     float *result, int64_t step) {
+  const int64_t all = rows->points * columns->points, plane = shape->size[2] * shape->size[3];
+  region_point points[POINTS];
+  double sums[CHANNELS];
+  for (int64_t c = 0; c < channels; c++) sums[c] = o->maximum && all > 0 ? (double)NAN : 0;
+  for (int64_t first = 0; first < all; first += POINTS) {
+    const int64_t count = min_i64(POINTS, all - first);
+    for (int64_t n = 0; n < count; n++)
+      points[n] = find_point(shape, rows, (first + n) / columns->points, columns,
+                             (first + n) % columns->points);
+    for (int64_t c = 0; c < channels; c++)
+      sums[c] = read_points(o->maximum, planes + c * plane, points, count, sums[c]);
+  }
+  for (int64_t c = 0; c < channels; c++)
+    result[c * step] = (float)(o->maximum || all == 0 ? sums[c] : sums[c] / (double)all);
 }
 
 /* The image of region r, or an error. */
@@ -341,9 +366,9 @@ static compute_status align_regions(void *user, const compute_call_arguments *a,
                     &columns))
       return compute_call_fail(a, COMPUTE_ERROR_INVALID_ARGUMENT,
                                "region %" PRId64 " is too large or not finite", r);
-    for (int64_t c = 0; c < y->size[1]; c++)
-      result[(r * y->size[1] + c) * bins + bin] =
-          (float)read_bin(o, planes + c * plane, x, &rows, &columns);
+    for (int64_t c = 0; c < y->size[1]; c += CHANNELS)
+      read_bin(o, planes + c * plane, x, &rows, &columns, min_i64(CHANNELS, y->size[1] - c),
+               result + (r * y->size[1] + c) * bins + bin, bins);
   }
   return COMPUTE_OK;
 }

@@ -121,7 +121,8 @@ static compute_node as_column(const sampler *s, compute_node x) {
   return compute_reshape(s->graph, x, COMPUTE_SHAPE(shape.size[0], shape.size[1], 1));
 }
 
-/* rows[n · spatial, c] → [n, points, c] */
+/* rows[n · spatial, c] → [n, points, c]. With a border of zeros there is another row, of zeros, for
+ * what is outside. */
 static compute_node read_taps(const sampler *s, compute_node rows, const tap *t,
                               compute_dtype dtype) {
   compute_graph *graph = s->graph;
@@ -129,13 +130,17 @@ static compute_node read_taps(const sampler *s, compute_node rows, const tap *t,
   const compute_shape shape = compute_node_shape(graph, t->place);
   const compute_node image = compute_mul(graph, compute_index(graph, COMPUTE_I64, shape, 0),
                                          compute_scalar_i64(graph, COMPUTE_I64, spatial));
-  compute_node read = compute_gather(graph, rows, compute_add(graph, image, t->place), 0);
-  if (compute_node_is_valid(t->weight)) {
-    const compute_node weight = op_cast(s->call, t->weight, dtype);
-    read = compute_mul(graph, op_cast(s->call, read, dtype), as_column(s, weight));
+  compute_node place = compute_add(graph, image, t->place), weight = t->weight;
+  if (compute_node_is_valid(t->inside)) {
+    const compute_node last = compute_scalar_i64(graph, COMPUTE_I64, s->shape.size[0] * spatial);
+    place = compute_select(graph, t->inside, place, last);
+    if (compute_node_is_valid(weight)) /* which is not a number where the position is not */
+      weight = compute_select(graph, t->inside, weight, number(s, weight, 0));
   }
-  if (!compute_node_is_valid(t->inside)) return read;
-  return compute_select(graph, as_column(s, t->inside), read, number(s, read, 0));
+  const compute_node read = compute_gather(graph, rows, place, 0);
+  if (!compute_node_is_valid(weight)) return read;
+  return compute_mul(graph, op_cast(s->call, read, dtype),
+                     as_column(s, op_cast(s->call, weight, dtype)));
 }
 
 compute_node sample_points(model_call *call, compute_node x, const compute_node *at,
@@ -152,9 +157,10 @@ compute_node sample_points(model_call *call, compute_node x, const compute_node 
     choices *= s.taps[axis].count;
   }
   const int64_t channels = s.shape.size[1];
-  const compute_node rows = compute_reshape(
+  compute_node rows = compute_reshape(
       graph, op_move_axis(call, x, 1, s.shape.rank - 1),
       COMPUTE_SHAPE(s.shape.size[0] * op_count(s.shape, 2, s.shape.rank), channels));
+  if (options->border == SAMPLE_ZEROS) rows = op_pad(call, rows, 0, 0, 1, 0);
   compute_node sum = {0};
   for (int64_t i = 0; i < choices; i++) {
     const tap one = join_taps(&s, i);

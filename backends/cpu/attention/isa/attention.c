@@ -50,10 +50,17 @@ static double soften(void *scores, const void *bias, int64_t seen, int64_t count
   return shrink;
 }
 
+static bool hides(const void *bias, int64_t count) {
+  const ELEMENT *b = bias;
+  bool all = true;
+  for (int64_t i = 0; i < count; i++) all &= b[i] == LOWEST;
+  return all;
+}
+
 static void scale(void *values, int64_t count, double factor) {
   ELEMENT *v = values;
   const ELEMENT f = (ELEMENT)factor;
   for (int64_t i = 0; i < count; i++) v[i] *= f;
 }
 
-const cpu_attention_loops CPU_VARIANT_SYMBOL(cpu_attention) = {soften, scale};
+const cpu_attention_loops CPU_VARIANT_SYMBOL(cpu_attention) = {soften, hides, scale};

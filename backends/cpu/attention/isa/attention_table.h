@@ -3,6 +3,7 @@
 #ifndef CPU_ISA_ATTENTION_TABLE_H
 #define CPU_ISA_ATTENTION_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/isa.h"
@@ -14,6 +15,7 @@ typedef struct cpu_attention_loops {
    * the old peak. Scores of −infinity are masked. */
   double (*soften)(void *scores, const void *bias, int64_t seen, int64_t count, double scale,
                    double *peak, double *total);
+  bool (*hides)(const void *bias, int64_t count);            /* all are −infinity */
   void (*scale)(void *values, int64_t count, double factor); /* values = values · factor */
 } cpu_attention_loops;
 

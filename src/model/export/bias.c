@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions take a bias for each channel in, which graphs add to their results. */
+#include "model/export/export.h"
+
+/* How often each node is read by those that are written, or is an output, which counts as many. */
+static void count_readers(const export_plan *plan, uint32_t *readers) {
+  for (size_t i = 0; i < plan->graph->count; i++) {
+    const graph_node *node = &plan->graph->nodes[i];
+    for (uint32_t k = 0; export_is_written(plan, i) && k < node->input_count; k++)
+      readers[node->inputs[k]]++;
+    if (plan->output[i]) readers[i] += 2;
+  }
+}
+
+/* Whether `shape` has a number for each channel of an image, and broadcasts to it. */
+static bool is_per_channel(compute_shape shape, int64_t channels) {
+  if (shape.rank != 3 && shape.rank != 4) return false;
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (shape.size[i] != (i == shape.rank - 3 ? channels : 1)) return false;
+  return true;
+}
+
+/* Whether the convolution takes in what is added to it. */
+static bool fits(const export_plan *plan, const uint32_t *readers, uint32_t conv, uint32_t bias) {
+  const graph_node *node = &plan->graph->nodes[conv];
+  return export_is_written(plan, conv) && readers[conv] == 1 && export_takes_bias(node) &&
+         is_per_channel(plan->graph->nodes[bias].shape, node->shape.size[1]);
+}
+
+bool export_join_biases(export_plan *plan, model_arena *arena) {
+  const graph_node *nodes = plan->graph->nodes;
+  uint32_t *readers = arena_allocate(arena, plan->graph->count, sizeof *readers);
+  plan->joined = arena_allocate(arena, plan->graph->count, sizeof *plan->joined);
+  plan->within = arena_allocate(arena, plan->graph->count, sizeof *plan->within);
+  if (!readers || !plan->joined || !plan->within) return false;
+  count_readers(plan, readers);
+  for (size_t i = 0; i < plan->graph->count; i++) {
+    if (nodes[i].op != OP_add || !export_is_written(plan, i)) continue;
+    for (int k = 0; k < 2; k++) {
+      const uint32_t conv = nodes[i].inputs[k], bias = nodes[i].inputs[1 - k];
+      if (!fits(plan, readers, conv, bias)) continue;
+      /* Most are vectors that were reshaped for the addition. */
+      const bool reshaped = nodes[bias].op == OP_reshape && export_is_written(plan, bias) &&
+                            nodes[nodes[bias].inputs[0]].shape.rank == 1;
+      plan->joined[i] = (export_join){conv + 1, reshaped ? nodes[bias].inputs[0] : bias};
+      plan->within[conv] = true;
+      if (reshaped && readers[bias] == 1) plan->within[bias] = true;
+      break;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* RoiAlign of more points and channels than it reads together: in planes that rise evenly, the
+ * average of a bin is the value at its centre. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "compute/compute.h"
+#include "model/message_writer.h"
+
+enum { CHANNELS = 130, SIZE = 24, BINS = 3, RATIO = 9, REGIONS = 2 };
+
+static const float corners[REGIONS][4] = {{2, 3, 20, 18}, {0.5f, 1, 5, 2.5f}};
+
+static compute_model *load(const char *mode, void **data) {
+  proto node = node_message("node", "RoiAlign", "x,regions,images", "y"), attribute = {0};
+  put_integer_attribute(&node, "output_height", BINS);
+  put_integer_attribute(&node, "output_width", BINS);
+  put_integer_attribute(&node, "sampling_ratio", RATIO);
+  put_text(&attribute, 1, "mode");
+  put_text(&attribute, 4, mode);
+  put_integer(&attribute, 20, 3);
+  put_message(&node, NODE_ATTRIBUTE, attribute);
+  proto graph = graph_message("x,regions,images", "y");
+  put_message(&graph, GRAPH_NODE, node);
+  proto model = model_message(graph);
+  compute_model *loaded = NULL;
+  assert_ok(compute_model_load_memory(test_context, model.data, model.bytes, NULL, &loaded));
+  *data = model.data;
+  return loaded;
+}
+
+static double plane(int64_t channel, double y, double x) {
+  return 0.25 * (double)channel + (channel % 2 ? 1 : -1) * y + 0.5 * x;
+}
+
+static compute_tensor *run(compute_model *model, bool blank) {
+  static float data[CHANNELS * SIZE * SIZE];
+  for (int64_t i = 0; i < CHANNELS * SIZE * SIZE; i++)
+    data[i] = blank
+                  ? NAN
+                  : (float)plane(i / (SIZE * SIZE), (double)(i / SIZE % SIZE), (double)(i % SIZE));
+  compute_model_binding out = {"y", NULL};
+  compute_model_binding in[] = {
+      {"x", test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(1, CHANNELS, SIZE, SIZE), data)},
+      {"regions", test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(REGIONS, 4), corners)},
+      {"images", test_tensor(test_context, COMPUTE_I64, COMPUTE_SHAPE(REGIONS), (int64_t[2]){0})}};
+  assert_ok(compute_model_run(model, in, 3, &out, 1));
+  for (int i = 0; i < 3; i++) compute_tensor_release(in[i].tensor);
+  return out.tensor;
+}
+
+static void averages_are_those_of_all_points(void **state) {
+  (void)state;
+  void *data;
+  compute_model *model = load("avg", &data);
+  compute_tensor *y = run(model, false);
+  for (int64_t i = 0; i < REGIONS * CHANNELS * BINS * BINS; i++) {
+    const int64_t r = i / (CHANNELS * BINS * BINS), c = i / (BINS * BINS) % CHANNELS;
+    const double row = (double)(i / BINS % BINS) + 0.5, column = (double)(i % BINS) + 0.5;
+    const double left = (double)corners[r][0] - 0.5, top = (double)corners[r][1] - 0.5;
+    const double width = (double)(corners[r][2] - corners[r][0]) / BINS;
+    const double height = (double)(corners[r][3] - corners[r][1]) / BINS;
+    assert_true(fabs(test_element(y, i) - plane(c, top + row * height, left + column * width)) <
+                1e-4);
+  }
+  compute_tensor_release(y);
+  compute_model_release(model);
+  free(data);
+}
+
+/* The larger of NaN and a number is the number, but there is none. */
+static void a_maximum_of_nothing_but_nan_is_nan(void **state) {
+  (void)state;
+  void *data;
+  compute_model *model = load("max", &data);
+  compute_tensor *y = run(model, true);
+  for (int64_t i = 0; i < REGIONS * CHANNELS * BINS * BINS; i++)
+    assert_true(isnan(test_element(y, i)));
+  compute_tensor_release(y);
+  compute_model_release(model);
+  free(data);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(averages_are_those_of_all_points),
+      cmocka_unit_test(a_maximum_of_nothing_but_nan_is_nan),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
