@@ -100,6 +100,8 @@ static const sample_convolution_shape wide_shapes[] = {
     {1, 3, 17, 1, {1, 700}, {1, 9}, {1, 1}, {1, 1}, {0, 4}, {0, 0}},
     {25, 60, 4, 1, {5, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {25, 4, 60, 1, {7, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {13, 60, 30, 1, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {13, 60, 60, 1, {6, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
 };
 
 static void run_wide(fixture *f, uint64_t seed) {
@@ -197,11 +199,11 @@ static void winograd_is_right_in_short_runs(void **state) {
 }
 
 static void check_threads(const sample_kernel *s, void *user) {
-  (void)user;
+  const bool *winograd = user;
   static const int32_t threads[] = {1, 2, 5};
   sample_kernel allowed = *s;
   attributes_bind(&allowed.descriptor, &allowed.attributes);
-  allowed.attributes.conv.precision = COMPUTE_PRECISION_WINOGRAD;
+  if (*winograd) allowed.attributes.conv.precision = COMPUTE_PRECISION_WINOGRAD;
   test_random random = {.state = 11};
   memory m = create_memory(&allowed, &random);
   const uint32_t output = s->descriptor.input_count;
@@ -223,6 +225,7 @@ static void check_threads(const sample_kernel *s, void *user) {
 }
 
 static void winograd_does_not_depend_on_threads(void **state) {
+  bool winograd = true;
   (void)state;
   for (size_t i = 0; i < sizeof winograd_shapes / sizeof *winograd_shapes; i++)
     for (int d = 0; d < 2; d++) {
@@ -231,7 +234,24 @@ static void winograd_does_not_depend_on_threads(void **state) {
                                     .dtype = COMPUTE_F32,
                                     .result = COMPUTE_F32,
                                     .ending = ENDING_BIAS};
-      sample_convolution_visit(&s, check_threads, NULL);
+      sample_convolution_visit(&s, check_threads, &winograd);
+    }
+}
+
+static void planes_do_not_depend_on_threads(void **state) {
+  static const sample_convolution_shape deep = {1,      100,    200,    1,      {9, 9},
+                                                {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}};
+  const size_t wide = sizeof wide_shapes / sizeof *wide_shapes;
+  bool winograd = false;
+  (void)state;
+  for (size_t i = 0; i <= wide; i++)
+    for (int d = 0; d < 3; d++) {
+      const sample_convolution s = {.shape = i < wide ? wide_shapes[i] : deep,
+                                    .direction = (compute_convolution_direction)d,
+                                    .dtype = COMPUTE_F32,
+                                    .result = COMPUTE_F32,
+                                    .ending = ENDING_PLAIN};
+      sample_convolution_visit(&s, check_threads, &winograd);
     }
 }
 
@@ -529,6 +549,7 @@ int main(void) {
       cmocka_unit_test(winograd_is_right),
       cmocka_unit_test(winograd_is_right_in_short_runs),
       cmocka_unit_test(winograd_does_not_depend_on_threads),
+      cmocka_unit_test(planes_do_not_depend_on_threads),
       cmocka_unit_test(a_busy_pool_changes_no_bit),
       cmocka_unit_test(a_failing_allocation_is_reported),
       cmocka_unit_test(an_output_may_be_the_residual),

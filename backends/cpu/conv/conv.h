@@ -70,6 +70,7 @@ typedef struct conv_schedule {
 typedef struct conv_filter_schedule {
   int64_t block_m, blocks_m, block_c, blocks_c; /* result channels, data channels */
   int64_t rows, columns, bands_h, bands_w;      /* of results, summed from one copy */
+  int64_t images;                               /* of a copy: one, unless they are small */
   int64_t chunk_rows;                           /* of results, multiplied at a time */
   int64_t parts;
   bool dots;             /* dot products along rows of results, else register tiles */

@@ -235,6 +235,11 @@ void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, const conv_b
     copy_rows(conv, &box);
     return;
   }
+  if (cpu_box_continues(&box, 2, 0) && cpu_box_continues(&box, 1, 0)) {
+    cpu_box_merge(&box);
+    cpu_box_run(&box, box.rank - 1);
+    return;
+  }
   const bool merged = from->sum_stride[3] == 1 && cpu_box_continues(&box, 2, 1);
   const int along = choose_dimension(conv, &box, merged);
   if (along == 3 && merged) {

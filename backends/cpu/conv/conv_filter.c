@@ -19,7 +19,8 @@ typedef struct launch {
   unsigned char *sums, *workers;
 } launch;
 
-/* A block of the filter, and a band of results. */
+/* A block of the filter, and a band of results: of one image, or whole small ones. `rows` are those
+ * of all images, one after the other. */
 typedef struct filter_unit {
   int64_t group, m, m_count, c, c_count;
   int64_t image, row, rows, column, columns;
@@ -38,6 +39,11 @@ static void find_block(const cpu_conv *conv, int64_t number, filter_unit *unit) 
   unit->group = number / s->blocks_m;
 }
 
+static int64_t band_count(const cpu_conv *conv) {
+  const conv_filter_schedule *s = &conv->filter;
+  return cpu_divide_up(conv->shape.batch, s->images) * s->bands_h * s->bands_w;
+}
+
 /* Bands are numbered by image, rows, columns. */
 static void find_band(const cpu_conv *conv, int64_t number, filter_unit *unit) {
   const conv_filter_schedule *s = &conv->filter;
@@ -46,7 +52,8 @@ static void find_band(const cpu_conv *conv, int64_t number, filter_unit *unit) {
   number /= s->bands_w;
   unit->row = number % s->bands_h * s->rows;
   unit->rows = cpu_min(s->rows, conv->axes[0]->count - unit->row);
-  unit->image = number / s->bands_h;
+  unit->image = number / s->bands_h * s->images;
+  if (s->images > 1) unit->rows *= cpu_min(s->images, conv->shape.batch - unit->image);
 }
 
 /* ---- The copy ------------------------------------------------------------------------------ */
@@ -91,21 +98,21 @@ static void copy_channels(const cpu_conv *conv, const filter_unit *unit, const u
   }
 }
 
-static void copy_data(const cpu_conv *conv, const void *data, const filter_unit *unit,
-                      unsigned char *copy) {
+/* `rows` rows of results of one image. */
+static void copy_image(const cpu_conv *conv, const void *data, const filter_unit *unit,
+                       int64_t image, int64_t rows, unsigned char *copy) {
   const conv_filter_schedule *s = &conv->filter;
   const conv_operand *x = &conv->input[0];
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   const int64_t per_group = conv->shape.data_channels / conv->shape.groups;
   const int64_t row = s->width * (s->dots ? 1 : unit->c_count) * conv->element;
-  const int64_t height = (unit->rows - 1) * h->source_step + (h->taps - 1) * h->offset_step + 1;
+  const int64_t height = (rows - 1) * h->source_step + (h->taps - 1) * h->offset_step + 1;
   int64_t top, first_row, end_row, left, first, end;
   find_inside(h, unit->row, height, &top, &first_row, &end_row);
   find_inside(w, unit->column, s->width, &left, &first, &end);
   for (int64_t i = 0; i < height; i++) {
     const bool inside = i >= first_row && i < end_row;
-    const int64_t at = unit->image * x->stride[0] +
-                       (unit->group * per_group + unit->c) * x->stride[1] +
+    const int64_t at = image * x->stride[0] + (unit->group * per_group + unit->c) * x->stride[1] +
                        (top + i) * x->stride[2] + (left + first) * x->stride[3];
     const unsigned char *from = (const unsigned char *)data + (inside ? at * x->size : 0);
     if (s->dots)
@@ -115,24 +122,35 @@ static void copy_data(const cpu_conv *conv, const void *data, const filter_unit 
   }
 }
 
+static void copy_data(const cpu_conv *conv, const void *data, const filter_unit *unit,
+                      unsigned char *copy) {
+  const conv_filter_schedule *s = &conv->filter;
+  const int64_t image = s->height * s->width * unit->c_count * conv->element;
+  for (int64_t i = 0; i * s->rows < unit->rows; i++)
+    copy_image(conv, data, unit, unit->image + i, cpu_min(s->rows, unit->rows - i * s->rows),
+               copy + i * image);
+}
+
 /* ---- Products ------------------------------------------------------------------------------ */
 
 /* y's gradient for some rows of results, result channels outside. */
 static void pack_factor(const cpu_conv *conv, const void *gradient, const filter_unit *unit,
                         int64_t row, int64_t rows, unsigned char *packed) {
+  const conv_filter_schedule *s = &conv->filter;
   const cpu_gemm_type *type = conv->type;
   const conv_operand *y = &conv->input[1];
   const int64_t per_group = conv->shape.result_channels / conv->shape.groups;
   const int64_t size = conv->element, depth = rows * unit->columns;
-  const bool slivers = type->pack_slivers && !conv->filter.dots;
+  const bool slivers = type->pack_slivers && !s->dots;
   const int64_t tiles = slivers ? cpu_divide_up(unit->m_count, type->rows) : 1;
   int64_t m = 0;
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t tall = unit->m_count / tiles + (t < unit->m_count % tiles);
     for (int64_t i = 0; i < rows; i++) {
-      const int64_t at = unit->image * y->stride[0] +
+      const int64_t at = (unit->image + (row + i) / s->rows) * y->stride[0] +
                          (unit->group * per_group + unit->m + m) * y->stride[1] +
-                         (unit->row + row + i) * y->stride[2] + unit->column * y->stride[3];
+                         (unit->row + (row + i) % s->rows) * y->stride[2] +
+                         unit->column * y->stride[3];
       const cpu_gemm_source source = {(const unsigned char *)gradient + at * y->size, y->dtype,
                                       y->stride[1], y->stride[3]};
       if (slivers)
@@ -153,9 +171,11 @@ static void multiply_tiles(const cpu_conv *conv, const filter_unit *unit, int64_
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   const int64_t size = conv->element, channels = unit->c_count;
   const int64_t *filter = conv->shape.filter_size;
-  for (int64_t i = 0, k = 0; i < rows; i++)
+  for (int64_t i = row, k = 0; i < row + rows; i++)
     for (int64_t j = 0; j < unit->columns; j++, k++)
-      list[k] = ((row + i) * h->source_step * s->width + j * w->source_step) * channels;
+      list[k] = ((i / s->rows * s->height + i % s->rows * h->source_step) * s->width +
+                 j * w->source_step) *
+                channels;
   /* Taps at neighbouring places are one run of columns. */
   const int64_t run = w->offset_step == 1 ? w->taps : 1;
   cpu_gemm_block block = {
@@ -240,7 +260,7 @@ static void sum_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const cpu_conv *conv = l->conv;
   const conv_filter_schedule *s = &conv->filter;
-  const int64_t part = task % s->parts, bands = conv->shape.batch * s->bands_h * s->bands_w;
+  const int64_t part = task % s->parts, bands = band_count(conv);
   unsigned char *sums = sums_of(l, task / s->parts, part);
   filter_unit unit;
   find_block(conv, task / s->parts, &unit);
@@ -252,6 +272,15 @@ static void sum_task(void *argument, int64_t task, int32_t worker) {
   }
 }
 
+/* One result channel's sums, (tap, data channel), in the filter's order, (data channel, tap): what
+ * follows then runs over elements side by side. */
+static void turn_sums(const cpu_conv *conv, int64_t channels, int64_t taps, unsigned char *sums,
+                      unsigned char *turned) {
+  const cpu_gemm_source source = {sums, conv->accumulate, 1, channels};
+  conv->type->pack_rows(turned, taps, channels, taps, &source);
+  memcpy(sums, turned, (size_t)(taps * channels * conv->element));
+}
+
 /* Adds the parts of one block, in their order, and finishes it. */
 static void finish_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
@@ -259,23 +288,21 @@ static void finish_task(void *argument, int64_t task, int32_t worker) {
   const conv_filter_schedule *s = &conv->filter;
   const int64_t *filter = conv->shape.filter_size;
   const int64_t taps = filter[0] * filter[1];
-  (void)worker;
   filter_unit unit;
   find_block(conv, task, &unit);
   unsigned char *sums = sums_of(l, task, 0);
   if (s->parts > 1) conv->type->sum(sums, s->tile, 1, s->tile, sums, s->parts);
   const int64_t results = conv->shape.result_channels / conv->shape.groups;
   const int64_t channels = unit.c_count;
-  conv_box box = {.first = {unit.group * results + unit.m, unit.c, 0, 0},
-                  .count = {unit.m_count, channels, filter[0], filter[1]},
-                  .step = {1, 1, 1, 1},
-                  .sum_stride = {taps * channels, 1, filter[1] * channels, channels},
-                  .sums = sums};
-  if (s->dots) {
-    box.sum_stride[1] = taps;
-    box.sum_stride[2] = filter[1];
-    box.sum_stride[3] = 1;
-  }
+  if (!s->dots && taps > 1)
+    for (int64_t m = 0; m < unit.m_count; m++)
+      turn_sums(conv, channels, taps, sums + m * taps * channels * conv->element,
+                l->workers + (uint64_t)worker * s->worker_bytes);
+  const conv_box box = {.first = {unit.group * results + unit.m, unit.c, 0, 0},
+                        .count = {unit.m_count, channels, filter[0], filter[1]},
+                        .step = {1, 1, 1, 1},
+                        .sum_stride = {taps * channels, taps, filter[1], 1},
+                        .sums = sums};
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
@@ -341,6 +368,8 @@ static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
   const int64_t taps = c->filter_size[0] * c->filter_size[1];
   s->dots = results <= FEW && data <= FEW;
   s->block_m = equal_parts(results, TALLEST);
+  const int64_t whole = cpu_round_up(s->block_m, conv->type->rows); /* register tiles */
+  if (!s->dots && whole <= TALLEST) s->block_m = cpu_min(whole, results);
   s->block_c =
       equal_parts(data, cpu_max(cpu_min(TILE_BYTES / (s->block_m * size) / taps, WIDEST), 1));
   s->blocks_m = cpu_divide_up(results, s->block_m);
@@ -372,23 +401,39 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
   s->bands_w = cpu_divide_up(w->count, s->columns);
 }
 
+/* Small images, so that sums are read and written once for as many results as of large ones. */
+static void choose_images(const cpu_conv *conv, conv_filter_schedule *s) {
+  const int64_t places = cpu_max(s->rows * s->columns, 1), batch = conv->shape.batch;
+  const int64_t copied = s->height * s->width * s->block_c * conv->element;
+  s->images = 1;
+  if (s->dots || s->bands_h * s->bands_w != 1) return;
+  int64_t images = cpu_min(CLOSE_K / places, (int64_t)(conv->head.device->l2_bytes / 3) / copied);
+  images = cpu_min(images, batch / cpu_max(wanted_parts(conv), 1));
+  s->images = equal_parts(batch, images);
+  s->chunk_rows = cpu_min(cpu_max(CLOSE_K / s->columns, 1), s->images * s->rows);
+}
+
 static void make_schedule(cpu_conv *conv) {
   conv_filter_schedule *s = &conv->filter;
   const int64_t size = conv->element;
   choose_blocks(conv, s);
   choose_bands(conv, s);
+  choose_images(conv, s);
   const int64_t blocks = block_count(conv);
-  const int64_t bands = conv->shape.batch * s->bands_h * s->bands_w;
+  const int64_t bands = band_count(conv);
   int64_t parts = wanted_parts(conv);
   parts = cpu_min(parts, PARTS_BYTES / cpu_max(blocks * s->tile * size, 1));
   s->parts = cpu_max(cpu_min(parts, bands), 1);
   const int64_t behind = 4 * conv->type->columns; /* strips are read to their full width */
   const int64_t k = s->chunk_rows * s->columns;
-  s->copy_bytes = (uint64_t)cpu_round_up((s->height * s->width * s->block_c + behind) * size, 64);
+  s->copy_bytes =
+      (uint64_t)cpu_round_up((s->images * s->height * s->width * s->block_c + behind) * size, 64);
   s->factor_bytes = (uint64_t)cpu_round_up(s->block_m * k * size, 64);
   s->list_bytes = (uint64_t)cpu_round_up(k * (int64_t)sizeof(int64_t), 64);
   s->panel_bytes = (uint64_t)cpu_round_up(k * conv->type->columns * size, 64);
   s->worker_bytes = s->copy_bytes + s->factor_bytes + s->list_bytes + s->panel_bytes;
+  const int64_t turned = s->tile / s->block_m * size;
+  s->worker_bytes = (uint64_t)cpu_round_up(cpu_max((int64_t)s->worker_bytes, turned), 64);
   s->sums_bytes = (uint64_t)cpu_round_up(blocks * s->parts * s->tile * size, 64);
 }
 

@@ -7,7 +7,10 @@
  * copy's element b_rows[k] + f, which they read where it lies. What means nothing is computed, too,
  * and thrown away before the epilogue. Where that would be much, rows are multiplied one by one;
  * or, of small images, panels of columns that all mean something are copied together, across the
- * rows of several images. */
+ * rows of several images.
+ *
+ * BY_DATA with a stride makes the results of one phase after the other, which are apart in the
+ * data: a unit has all phases of its band, and puts their sums together before the epilogue. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +56,19 @@ static void pack_task(void *argument, int64_t task, int32_t worker) {
                    l->packed + packed_before(l->conv, &unit) * l->conv->element);
 }
 
-/* Units are numbered by image, phase, group, band of rows, band of columns, block of channels. */
+static int64_t phase_count(const cpu_conv *conv) {
+  return conv->axis_count[0] * conv->axis_count[1];
+}
+
+static void set_phase(const cpu_conv *conv, int64_t phase, conv_unit *unit) {
+  const conv_schedule *s = &conv->schedule;
+  unit->w = &conv->axes[1][phase % conv->axis_count[1]];
+  unit->h = &conv->axes[0][phase / conv->axis_count[1]];
+  unit->rows = cpu_min(s->rows, unit->h->count - unit->row);
+  unit->columns = cpu_min(s->columns, unit->w->count - unit->column);
+}
+
+/* Units are numbered by image, group, band of rows, band of columns, block of channels. */
 static void find_unit(const cpu_conv *conv, int64_t number, conv_unit *unit) {
   const conv_schedule *s = &conv->schedule;
   const int64_t block = number % s->blocks_m;
@@ -62,12 +77,10 @@ static void find_unit(const cpu_conv *conv, int64_t number, conv_unit *unit) {
   number /= s->bands_w;
   unit->row = number % s->bands_h * s->rows;
   number /= s->bands_h;
-  const int64_t blocks = conv->axis_count[0] * conv->axis_count[1] * conv->shape.groups;
-  find_block(conv, number % blocks * s->blocks_m + block, unit);
-  unit->image = number / blocks * s->images;
+  find_block(conv, number % conv->shape.groups * s->blocks_m + block, unit);
+  unit->image = number / conv->shape.groups * s->images;
   unit->images = cpu_min(s->images, conv->shape.batch - unit->image);
-  unit->rows = cpu_min(s->rows, unit->h->count - unit->row);
-  unit->columns = cpu_min(s->columns, unit->w->count - unit->column);
+  set_phase(conv, 0, unit);
 }
 
 enum { MOST_PIECES = 64 };
@@ -153,24 +166,37 @@ static void multiply(const launch *l, const conv_unit *unit, int64_t row, int64_
   } while (c < s->source_channels);
 }
 
-static void do_unit(const launch *l, const conv_unit *unit, bool cleared, unsigned char *scratch) {
+static void copy_unit(const launch *l, const conv_unit *unit, bool cleared,
+                      unsigned char *scratch) {
+  const conv_schedule *s = &l->conv->schedule;
+  conv_unit one = *unit;
+  for (int64_t i = 0; i < unit->images && unit->h->taps > 0 && unit->w->taps > 0; i++) {
+    one.image = unit->image + i;
+    conv_copy_source(l->conv, l->pointers[0], &one, cleared,
+                     scratch + i * ((int64_t)s->copy_bytes / s->images));
+  }
+}
+
+/* Elements from one row of sums to the next. */
+static int64_t row_step_of(const cpu_conv *conv, const conv_unit *unit) {
+  const conv_schedule *s = &conv->schedule;
+  if (s->dense) return unit->columns;
+  return s->by_row ? cpu_round_up(s->columns, conv->type->lanes) : s->pitch;
+}
+
+/* One phase: chunk by chunk. */
+static void do_single(const launch *l, const conv_unit *unit, bool cleared,
+                      unsigned char *scratch) {
   const cpu_conv *conv = l->conv;
   const conv_schedule *s = &conv->schedule;
   unsigned char *sums = scratch + s->copy_bytes;
   int64_t *list = (void *)(sums + s->sums_bytes);
-  if (unit->rows <= 0 || unit->columns <= 0) return;
-  conv_unit one = *unit;
-  for (int64_t i = 0; i < unit->images && unit->h->taps > 0 && unit->w->taps > 0; i++) {
-    one.image = unit->image + i;
-    conv_copy_source(conv, l->pointers[0], &one, cleared,
-                     scratch + i * ((int64_t)s->copy_bytes / s->images));
-  }
-  int64_t row_step = s->by_row ? cpu_round_up(s->columns, conv->type->lanes) : s->pitch;
-  if (s->dense) row_step = s->columns;
+  const int64_t row_step = row_step_of(conv, unit);
+  copy_unit(l, unit, cleared, scratch);
   for (int64_t row = 0; row < unit->rows; row += s->chunk_rows) {
     const int64_t rows = cpu_min(s->chunk_rows, unit->rows - row);
     multiply(l, unit, row, rows, row_step, scratch, list, sums);
-    conv_box box = {
+    const conv_box box = {
         .first = {unit->image, unit->group * s->result_channels + unit->m,
                   unit->h->first + (unit->row + row) * unit->h->step,
                   unit->w->first + unit->column * unit->w->step},
@@ -183,6 +209,50 @@ static void do_unit(const launch *l, const conv_unit *unit, bool cleared, unsign
   }
 }
 
+/* The sums of a phase to their places among those of all. */
+static void put_together(const cpu_conv *conv, const conv_unit *unit, const unsigned char *sums,
+                         const conv_box *all) {
+  const conv_schedule *s = &conv->schedule;
+  const cpu_store_loop store = conv->head.device->isa->tile->store[conv->accumulate];
+  const int64_t size = conv->element, row_step = row_step_of(conv, unit);
+  const int64_t *to = all->sum_stride;
+  for (int64_t i = 0; i < unit->images; i++)
+    for (int64_t m = 0; m < unit->m_count; m++)
+      for (int64_t row = 0; row < unit->rows; row++) {
+        const int64_t from = m * s->sums_row + (i * unit->rows + row) * row_step;
+        const int64_t at =
+            i * to[0] + m * to[1] + (row * unit->h->step + unit->h->first) * to[2] + unit->w->first;
+        store(unit->columns, all->sums + at * size, unit->w->step, sums + from * size);
+      }
+}
+
+/* All phases of a band, each in one chunk. */
+static void do_phases(const launch *l, conv_unit *unit, unsigned char *scratch) {
+  const cpu_conv *conv = l->conv;
+  const conv_schedule *s = &conv->schedule;
+  unsigned char *sums = scratch + s->copy_bytes;
+  int64_t *list = (void *)(sums + s->sums_bytes);
+  const int64_t first_row = unit->row * unit->h->step;
+  const int64_t first_column = unit->column * unit->w->step;
+  const int64_t rows = cpu_min(s->rows * unit->h->step, conv->size[2] - first_row);
+  const int64_t columns = cpu_min(s->columns * unit->w->step, conv->size[3] - first_column);
+  const conv_box box = {
+      .first = {unit->image, unit->group * s->result_channels + unit->m, first_row, first_column},
+      .count = {unit->images, unit->m_count, rows, columns},
+      .step = {1, 1, 1, 1},
+      .sum_stride = {rows * columns, unit->images * rows * columns, columns, 1},
+      .sums = (unsigned char *)list + s->list_bytes + s->panel_bytes,
+  };
+  for (int64_t phase = 0; phase < phase_count(conv); phase++) {
+    set_phase(conv, phase, unit);
+    if (unit->rows <= 0 || unit->columns <= 0) continue;
+    copy_unit(l, unit, false, scratch);
+    multiply(l, unit, 0, unit->rows, row_step_of(conv, unit), scratch, list, sums);
+    put_together(conv, unit, sums, &box);
+  }
+  conv_epilogue_run(conv, l->pointers, &box);
+}
+
 static void sweep_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const conv_schedule *s = &l->conv->schedule;
@@ -192,9 +262,12 @@ static void sweep_task(void *argument, int64_t task, int32_t worker) {
   for (int64_t number = task * s->chunk; number < end; number++) {
     find_unit(l->conv, number, &unit);
     /* Neighbouring images often have their padding at the same places. */
-    const bool cleared = unit.h == last.h && unit.w == last.w && unit.row == last.row &&
-                         unit.column == last.column && unit.images <= last.images;
-    do_unit(l, &unit, cleared, scratch);
+    const bool cleared =
+        last.h && unit.row == last.row && unit.column == last.column && unit.images <= last.images;
+    if (phase_count(l->conv) > 1)
+      do_phases(l, &unit, scratch);
+    else if (unit.rows > 0 && unit.columns > 0)
+      do_single(l, &unit, cleared, scratch);
     last = unit;
   }
 }
@@ -203,8 +276,7 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   const cpu_conv *conv = (const cpu_conv *)kernel;
   const conv_schedule *s = &conv->schedule;
   cpu_device *device = kernel->device;
-  const int64_t blocks =
-      conv->axis_count[0] * conv->axis_count[1] * conv->shape.groups * s->blocks_m;
+  const int64_t blocks = phase_count(conv) * conv->shape.groups * s->blocks_m;
   const uint64_t workers = s->tasks == 1 ? 1 : (uint64_t)device->threads;
   const uint64_t bytes = s->packed_bytes + workers * s->worker_bytes;
   unsigned char *scratch = cpu_workspace_acquire(device, bytes);
@@ -417,15 +489,15 @@ static bool taps_lie_together(const cpu_conv *conv) {
 
 static void choose_bands(const cpu_conv *conv, const extent *h, const extent *w, conv_schedule *s) {
   const cpu_device *device = conv->head.device;
-  const int64_t size = conv->element, phases = conv->axis_count[0] * conv->axis_count[1];
-  const int64_t outer = conv->shape.batch * conv->shape.groups * phases;
+  const int64_t size = conv->element, phases = phase_count(conv);
+  const int64_t outer = conv->shape.batch * conv->shape.groups;
   const int64_t wide = cpu_max((4 * SUMS_BYTES) / (s->result_channels * size), 64);
   s->columns = equal_parts(w->count, wide);
   const int64_t row_bytes =
       s->source_channels * h->splits * w->splits * (s->columns + w->reach) * size;
   const int64_t fit = (int64_t)(device->l2_bytes / 2) / cpu_max(row_bytes, 1) - h->reach;
   int64_t rows = cpu_min(cpu_max(fit, 2 * h->reach + 1), h->count);
-  const double products = (double)outer * (double)h->count * (double)w->count *
+  const double products = (double)(outer * phases) * (double)h->count * (double)w->count *
                           (double)(h->taps * w->taps) *
                           (double)(s->source_channels * s->result_channels);
   double wanted = products / UNIT_PRODUCTS;
@@ -437,6 +509,9 @@ static void choose_bands(const cpu_conv *conv, const extent *h, const extent *w,
     const int64_t least = cpu_min(2 * h->reach + 1, h->count);
     rows = cpu_min(rows, cpu_max(cpu_divide_up(h->count, want), least));
   }
+  if (phases > 1)
+    rows = cpu_min(rows,
+                   cpu_max(SUMS_BYTES / (s->result_channels * (s->columns + w->reach) * size), 1));
   s->rows = equal_parts(h->count, rows);
   s->bands_h = cpu_divide_up(h->count, s->rows);
   const int64_t units = outer * s->bands_w * s->bands_h;
@@ -464,7 +539,8 @@ static void choose_blocks(const cpu_conv *conv, const extent *h, const extent *w
   const int64_t size = conv->element, lanes = conv->type->lanes;
   const int64_t taps = cpu_max(h->taps * w->taps, 1);
   const int64_t filter_share = (int64_t)(conv->head.device->l2_bytes / 4);
-  const int64_t k = cpu_min(CLOSE_K, filter_share / (s->block_m * size));
+  /* Not of block_m, which threads and images decide: sums have the same bits for any of them. */
+  const int64_t k = cpu_min(CLOSE_K, filter_share / (s->result_channels * size));
   s->channels = equal_parts(cpu_max(s->source_channels, 1), k / taps);
   s->by_row = s->rows > 1 && cpu_round_up(s->columns, lanes) < s->pitch;
   const int64_t row = s->by_row ? cpu_round_up(s->columns, lanes) : s->pitch;
@@ -476,16 +552,16 @@ static void choose_blocks(const cpu_conv *conv, const extent *h, const extent *w
 }
 
 /* Small images, of which whole ones are a unit: what lies between rows would be many of the columns
- * that are multiplied, so panels are put together without it, over several images, as long as
+ * that are multiplied, or rows of one vector would leave the micro-kernel too few sums to hide how
+ * long an addition takes. So panels are put together without it, over several images, as long as
  * there are result channels enough to repay that. */
 static void choose_images(const cpu_conv *conv, conv_schedule *s) {
-  enum { MOST = 4, LEAST_TILES = 4 };
+  enum { MOST = 4, LEAST_TILES = 4, LEAST_SUMS = 8 };
   const cpu_gemm_type *type = conv->type;
   const int64_t places = s->rows * s->columns, bytes = s->block_m * places * conv->element;
   const int64_t copied = (int64_t)s->copy_bytes, batch = conv->shape.batch;
   s->images = 1;
-  if (conv->axis_count[0] * conv->axis_count[1] * s->bands_h * s->bands_w * s->blocks_m != 1)
-    return;
+  if (s->bands_h * s->bands_w * s->blocks_m != 1) return;
   if (s->chunk_rows < s->rows || s->block_m <= LEAST_TILES * type->rows) return;
   int64_t images = cpu_min(MOST, SUMS_BYTES / bytes);
   images = cpu_min(images, (int64_t)(conv->head.device->l2_bytes / 2) / copied);
@@ -494,7 +570,8 @@ static void choose_images(const cpu_conv *conv, conv_schedule *s) {
   const int64_t now = s->by_row ? s->rows * cpu_round_up(s->columns, type->lanes)
                                 : cpu_round_up((s->rows - 1) * s->pitch + s->columns, type->lanes);
   const int64_t then = cpu_round_up(images * places, type->lanes);
-  if (16 * then > 15 * images * now) return;
+  const bool narrow = s->by_row && s->columns <= type->lanes && type->rows < LEAST_SUMS;
+  if (16 * then > (narrow ? 20 : 15) * images * now) return;
   s->dense = true;
   s->by_row = false;
   s->images = images;
@@ -517,12 +594,16 @@ static void make_schedule(cpu_conv *conv) {
   choose_images(conv, s);
   s->taps_inside = taps_lie_together(conv);
   s->worker_bytes = s->copy_bytes + s->sums_bytes + s->list_bytes + s->panel_bytes;
+  if (phase_count(conv) > 1) {
+    const int64_t all = s->rows * conv->axes[0]->step * s->columns * conv->axes[1]->step;
+    s->worker_bytes +=
+        (uint64_t)cpu_round_up(s->images * s->block_m * all * (int64_t)conv->element, 64);
+  }
   s->packed_bytes =
       (uint64_t)cpu_round_up(total_taps(conv, 0) * total_taps(conv, 1) * c->groups *
                                  s->source_channels * s->result_channels * conv->element,
                              64);
-  s->units = cpu_divide_up(c->batch, s->images) * c->groups * conv->axis_count[0] *
-             conv->axis_count[1] * s->bands_h * s->bands_w * s->blocks_m;
+  s->units = cpu_divide_up(c->batch, s->images) * c->groups * s->bands_h * s->bands_w * s->blocks_m;
   const int32_t threads = conv->head.device->threads;
   s->chunk = threads == 1 ? s->units : cpu_max(s->units / (TASKS_PER_THREAD * threads), 1);
   s->tasks = cpu_divide_up(s->units, cpu_max(s->chunk, 1));

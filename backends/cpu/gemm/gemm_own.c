@@ -677,7 +677,7 @@ static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
   const cpu_program *program = gemm->finishes ? gemm->epilogue->rest : gemm->epilogue;
   if (gemm->identity || !program) return 0;
   const double chunks = (double)cpu_divide_up(tile_n, cpu_program_tile_elements(program));
-  return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * program->step_count);
+  return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * program->passes);
 }
 
 /* The model's time of one unit. */

@@ -206,8 +206,7 @@ static void clear_map(cpu_kernel *kernel) {
 static double element_cost(const map_kernel *map, int32_t d) {
   const int64_t size = map->nest.size[d], tile = cpu_program_tile_elements(map->program);
   const int64_t length = size < tile ? size : tile;
-  double cost =
-      (double)(TILE_COST + STEP_COST * (int64_t)map->program->step_count) / (double)length;
+  double cost = (double)(TILE_COST + STEP_COST * (int64_t)map->program->passes) / (double)length;
   for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
     const int64_t stride = map->nest.stride[k][d];
     if (stride != 0) cost += stride == 1 ? DENSE_COST : STRIDED_COST;
@@ -334,11 +333,12 @@ static void find_single(map_kernel *map) {
 
 static void describe_map(map_kernel *map) {
   const cpu_nest *nest = &map->nest;
+  char how[24] = "one loop";
+  if (map->program->passes > 1) snprintf(how, sizeof how, "%u steps", map->program->passes);
   snprintf(map->head.description, sizeof map->head.description,
-           "map: %u steps, tiles of %lld of %lld%s, %lld task%s, %s", map->program->step_count,
-           (long long)map->length, (long long)cpu_nest_length(nest),
-           map->rows > 1 ? " across rows" : "", (long long)map->tasks, map->tasks == 1 ? "" : "s",
-           map->head.device->isa->name);
+           "map: %s, tiles of %lld of %lld%s, %lld task%s, %s", how, (long long)map->length,
+           (long long)cpu_nest_length(nest), map->rows > 1 ? " across rows" : "",
+           (long long)map->tasks, map->tasks == 1 ? "" : "s", map->head.device->isa->name);
 }
 
 /* Merges dimensions as far as possible, unless the program uses coordinates. */

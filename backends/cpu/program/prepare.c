@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "program/finish.h"
+#include "program/formulas.h"
 #include "program/requantize.h"
 #include "program.h"
 
@@ -339,7 +340,9 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   cpu_finish_rest rest;
   cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
   cpu_requantize_read(device->isa, program, inputs, output_count, outputs, &prepared->requantize);
-  if (prepared->finish.loops) return COMPUTE_OK;
+  cpu_formula_read(device->isa, program, inputs, output_count, outputs, &prepared->formula);
+  prepared->passes = prepared->formula.loop ? 1 : prepared->step_count;
+  if (prepared->finish.loops || prepared->formula.loop) return COMPUTE_OK;
   cpu_finish_divide(device->isa, program, inputs, output_count, outputs, &prepared->first, &rest);
   if (!prepared->first.loops) return COMPUTE_OK;
   const compute_program after = {rest.count, 1, rest.instructions, &rest.output};

@@ -11,6 +11,7 @@
 #include "core/cpu.h"
 #include "core/nest.h"
 #include "program/isa/finish_table.h"
+#include "program/isa/formulas_table.h"
 #include "program/isa/requantize_table.h"
 #include "program/isa/tile_table.h"
 
@@ -158,13 +159,25 @@ typedef struct cpu_requantize {
   bool is_signed;
 } cpu_requantize;
 
+/* The same of a program of isa/formulas.def (formulas.h): its inputs, −1 for none. */
+typedef struct cpu_formula {
+  cpu_formula_loop loop; /* NULL: the program is none of them */
+  uint32_t outputs;
+  int16_t input[CPU_FORMULA_INPUTS];
+  int16_t repeated[CPU_FORMULA_NUMBERS];
+  bool is_number[CPU_FORMULA_NUMBERS]; /* else an input, or not there */
+  float number[CPU_FORMULA_NUMBERS];
+} cpu_formula;
+
 struct cpu_program {
   const cpu_tile_table *table;
   cpu_finish finish;
   cpu_requantize requantize;
+  cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */
   uint32_t input_count, output_count, step_count;
+  uint32_t passes; /* loops over a tile: one for a formula, else the steps */
   int64_t chunk; /* elements that the registers have room for */
   int64_t tile_elements;
   uint32_t stage_offset; /* room for one more value, while outputs are stored */

@@ -8,6 +8,7 @@
  * step reads what is overwritten. */
 #include <string.h>
 
+#include "program/formulas.h"
 #include "program.h"
 
 #if defined(__x86_64__)
@@ -178,6 +179,25 @@ static void prefetch_share(const chunk *c, uint32_t share) {
   }
 }
 
+/* Prefetching is left to the processor: the operands are few and dense. */
+static void run_formula(const chunk *c, views *v) {
+  const cpu_program *program = c->program;
+  void *outputs[CPU_FORMULA_OUTPUTS];
+  for (uint32_t k = 0; k < program->output_count; k++) {
+    const cpu_step *step = &program->step[program->output[k].defined_at];
+    outputs[k] = result_place(c, step);
+    set_view(v, step, outputs[k], false);
+  }
+  cpu_formula_run(&program->formula, c->tile, c->start, c->count, outputs);
+}
+
+static void run_steps(const chunk *c, views *v) {
+  for (uint32_t i = 0; i < c->program->step_count; i++) {
+    if (c->stream) prefetch_share(c, i);
+    run_step(c, &c->program->step[i], v);
+  }
+}
+
 void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
                      bool stream) {
   views v;
@@ -186,13 +206,14 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
              .scratch = scratch->bytes,
              .direct = direct_outputs(program, tile, stream),
              .stream = stream};
+  const bool is_formula = cpu_formula_suits(&program->formula, tile);
   for (c.start = 0; c.start < tile->count; c.start += c.count) {
     const int64_t left = tile->count - c.start;
     c.count = left < program->chunk ? left : program->chunk;
-    for (uint32_t i = 0; i < program->step_count; i++) {
-      if (stream) prefetch_share(&c, i);
-      run_step(&c, &program->step[i], &v);
-    }
+    if (is_formula)
+      run_formula(&c, &v);
+    else
+      run_steps(&c, &v);
     for (uint32_t k = 0; k < program->output_count; k++) store_output(&c, k, &v);
   }
 }

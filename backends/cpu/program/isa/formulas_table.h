@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* The loops of whole programs (formulas.def), once per instruction set. */
+#ifndef CPU_ISA_FORMULAS_TABLE_H
+#define CPU_ISA_FORMULAS_TABLE_H
+
+#include <stdint.h>
+
+#include "core/isa.h"
+
+enum { CPU_FORMULA_INPUTS = 4, CPU_FORMULA_NUMBERS = 9, CPU_FORMULA_OUTPUTS = 3 };
+
+enum {
+#define FORMULA(name, outputs, body) CPU_FORMULA_##name,
+#include "program/isa/formulas.def"
+  CPU_FORMULA_COUNT
+};
+
+/* Elements side by side; an output may be an input. */
+typedef struct cpu_formula_operands {
+  const float *input[CPU_FORMULA_INPUTS];
+  float number[CPU_FORMULA_NUMBERS]; /* REPEATED */
+  float *output[CPU_FORMULA_OUTPUTS];
+} cpu_formula_operands;
+
+typedef void (*cpu_formula_loop)(int64_t count, const cpu_formula_operands *operands);
+
+typedef struct cpu_formulas_table {
+  cpu_formula_loop loop[CPU_FORMULA_COUNT];
+} cpu_formulas_table;
+
+CPU_DECLARE(cpu_formulas_table, cpu_formulas);
+
+#endif
