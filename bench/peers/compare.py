@@ -257,7 +257,7 @@ class Results:
 
     def __init__(self, options):
         self.path = options.json
-        self.data = {"environment": {"cpu": processor(), "threads": options.threads, "commit": commit(),
+        self.data = {"environment": {"cpu": processor(), "threads": options.threads, "commit": options.commit or commit(),
                                      "COMPUTE_CPU_ISA": options.isa or "", "system": platform.platform()},
                      "isa": "", "versions": {}, "dates": [], "rows": []}
         if self.path and os.path.exists(self.path):
@@ -324,6 +324,7 @@ def parse():
     parser.add_argument("--build", default=os.path.join(engines.ROOT, "build"), help="build folder")
     parser.add_argument("--models", help="folder of the ONNX files (default: peers/models in the build folder)")
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--commit", help="name of what is measured (default: what git says)")
     parser.add_argument("--list", action="store_true", help="names the rows")
     options = parser.parse_args()
     options.models = options.models or os.path.join(options.build, "peers", "models")
