@@ -155,25 +155,24 @@ def start_engine(record, worker, engine, path, folder):
     return np.load(f"{folder}/{engine}.npy")
 
 
-def check_results(record, workers, results, truth, bound):
-    """Compares with the truth, or else with libcompute's results; False if those are wrong."""
-    judge = truth if truth is not None else results.get("libcompute")
-    if judge is None:
-        return True
-    for engine, result in results.items():
-        record["engines"][engine]["error"] = error = difference(result, judge)
-        if not error <= bound and engine != "libcompute":
-            leave_out(record, workers, engine, f"computes something else: apart {error:.1e}")
-    if truth is not None:
-        return "libcompute" not in results or record["engines"]["libcompute"]["error"] <= bound
-    return len(results) < 2 or len(workers) > 1  # wrong is whom nobody agrees with
+def check(record, workers, errors, bound, judged):
+    """Leaves out what is further than `bound` from the truth (judged), or else from libcompute. Then libcompute is wrong
+    if no peer agrees with it."""
+    for engine, error in errors.items():
+        if error <= bound:
+            record["engines"][engine]["error"] = error
+        else:
+            leave_out(record, workers, engine, f"wrong result, off by {error:.1e}")
+    if not judged and len(errors) > 1 and list(workers) == ["libcompute"]:
+        leave_out(record, workers, "libcompute", "all peers have another result")
+    record["right"] = "libcompute" not in errors or "libcompute" in workers
 
 
-def measure_model(row, options, team):
+def measure_model(row, options, team, results):
     import models
     import numpy as np
     import twins
-    record, workers, results, truth, bound = new_record(row), {}, {}, None, TOGETHER
+    record, workers, outputs, truth, bound = new_record(row), {}, {}, None, TOGETHER
     path = model_file(row, options.models)
     inputs = models.random_inputs(path, row.batch or 1)
     with tempfile.TemporaryDirectory() as folder:
@@ -182,18 +181,21 @@ def measure_model(row, options, team):
             if engine not in ("libcompute", *PEERS[row.suite]):
                 continue
             worker = team.worker(engine)
-            result = start_engine(record, worker, engine, path, folder) if worker else None
-            if result is not None:
-                workers[engine], results[engine] = worker, result
+            output = start_engine(record, worker, engine, path, folder) if worker else None
+            if output is not None:
+                workers[engine], outputs[engine] = worker, output
         if row.suite == "operation":
             arrays = list(inputs.values())
             truth, bound = twins.make(row.name, twins.Reference).compute(arrays), BOUNDS[str(arrays[0].dtype)]
-    record["right"] = check_results(record, workers, results, truth, bound)
-    results = truth = None
+    results.note_versions(workers)
+    judge = outputs.get("libcompute") if truth is None else truth
+    errors = {engine: difference(output, judge) for engine, output in outputs.items()} if judge is not None else {}
+    check(record, workers, errors, bound, truth is not None)
+    outputs = truth = judge = None
     rounds(workers, record, options)
     if row.suite == "network":
         for engine, worker in workers.items():
-            record["engines"][engine]["peak_mb"] = round(worker.ask("memory")["peak"] / 1e6)
+            record["engines"][engine]["peak_mb"] = round(worker.ask("memory").get("peak", 0) / 1e6)
     return record
 
 
@@ -209,7 +211,7 @@ def start_training(row, engine, options, folder):
     return engines.Worker(engine, options, command)
 
 
-def measure_training(row, options):
+def measure_training(row, options, results):
     """libcompute starts first: the others read its weights and its batch."""
     record, workers, losses = new_record(row), {}, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -222,13 +224,11 @@ def measure_training(row, options):
             workers[engine], losses[engine] = worker, answer["losses"]
             record["engines"][engine] = {}
     started = dict(workers)
+    results.note_versions(workers)
     ours = losses.get("libcompute", [])
-    for engine in losses:
-        error = max((abs(a - b) / max(map(abs, ours)) for a, b in zip(losses[engine], ours)), default=0)
-        record["engines"][engine]["error"] = error
-        if not error <= TOGETHER:
-            leave_out(record, workers, engine, f"computes something else: losses apart by {error:.1e}")
-    record["right"] = len(losses) < 2 or len(workers) > 1
+    errors = {engine: max((abs(a - b) / max(map(abs, ours)) for a, b in zip(values, ours)), default=0)
+              for engine, values in losses.items()}
+    check(record, workers, errors, TOGETHER, False)
     rounds(workers, record, options)
     for worker in started.values():
         worker.close()
@@ -290,10 +290,9 @@ def measure(rows, options, results):
     wrong, team, told = [], Team(options), set()
     for row in rows:
         if row.suite == "train":
-            record = measure_training(row, options)
+            record = measure_training(row, options, results)
         else:
-            record = measure_model(row, options, team)
-            results.note_versions(team.workers)
+            record = measure_model(row, options, team, results)
             for engine, reason in team.missing.items():
                 if engine not in told:
                     print(f"{engine} is left out: {reason}", flush=True)
@@ -320,7 +319,7 @@ def parse():
     parser.add_argument("--isa", help="COMPUTE_CPU_ISA of libcompute; the peers choose themselves")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.06, help="of each engine in each round, at least 3 runs")
+    parser.add_argument("--seconds", type=float, default=0.06, help="of each engine in each round, or one run")
     parser.add_argument("--build", default=os.path.join(engines.ROOT, "build"), help="build folder")
     parser.add_argument("--models", help="folder of the ONNX files (default: peers/models in the build folder)")
     parser.add_argument("--json", metavar="FILE")

@@ -2,7 +2,7 @@
 """Engines that run a model, each in a process of its own, for compare.py and models.py.
 
 A worker reads commands on stdin and answers each with a line of JSON on stdout: "load PATH" (an ONNX file, whose name
-is also that of its twin in twins.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least 3 times), "save PATH" (the
+is also that of its twin in twins.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save PATH" (the
 last result, .npy), "memory". What goes wrong is the answer's "error".
 """
 import ctypes
@@ -265,14 +265,13 @@ def read_inputs(path):
 
 
 def timed(run, seconds):
-    """Times of single runs: the first, which fetches its data again, is left out."""
-    run()
+    """Times of single runs. The first fetches its data again, which only counts where a run takes all the time."""
     times, end = [], time.perf_counter() + seconds
-    while len(times) < 3 or time.perf_counter() < end:
+    while not times or time.perf_counter() < end:
         started = time.perf_counter()
         run()
         times.append(time.perf_counter() - started)
-    return times
+    return times[1:] or times
 
 
 class Models:

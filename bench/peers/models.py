@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Models of your own as ONNX files, compared with ONNX Runtime and OpenVINO: speed, loading time, memory, and results.
 
-    models.py [--build DIR] [--isa SET] [--batch 1,8] [--threads N] [--rounds R] [--json FILE] MODEL.onnx...
+    models.py [--library LIBCOMPUTE.so] [--isa SET] [--batch 1,8] [--threads N] [--rounds R] [--json FILE] MODEL.onnx...
 
 Each engine runs in a separate process, with the same inputs and number of threads, and the engines take turns, as in
 compare.py. Needs numpy, onnx, and whichever of onnxruntime and openvino is compared, from PyPI. "memory" is what loading
@@ -82,16 +82,15 @@ def show(record):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL.onnx")
-    parser.add_argument("--build", default=os.path.join(engines.ROOT, "build"), help="build folder")
+    parser.add_argument("--library", default=os.path.join(engines.ROOT, "build", "lib", "libcompute.so"))
     parser.add_argument("--isa", help="COMPUTE_CPU_ISA of libcompute")
     parser.add_argument("--engines", type=lambda text: text.split(","), default=list(ENGINES))
     parser.add_argument("--batch", type=lambda text: [int(b) for b in text.split(",")], default=[1, 8])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.06, help="of each engine in each round, at least 3 runs")
+    parser.add_argument("--seconds", type=float, default=0.06, help="of each engine in each round, or one run")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
-    options.library = os.path.join(options.build, "lib", "libcompute.so")
     records = []
     for model in options.models:
         for batch in options.batch:
