@@ -133,7 +133,7 @@ peers_environment() {
     python_environment "$build/peers" "$package"
   done
   python_environment "$build/peers" --extra-index-url https://download.pytorch.org/whl/cpu torch
-  "$python" -c 'import numpy, onnx' 2>/dev/null || skip "PyPI: $(tail -n 1 "$build/peers/log")"
+  "$python" -c 'import numpy, onnx.helper' 2>/dev/null || skip "PyPI: $(tail -n 1 "$build/peers/log")"
 }
 
 # In a shell of its own, which `skip` leaves with status 77.
