@@ -104,14 +104,14 @@ static compute_layer *transformer(compute_device *device) {
                             compute_custom_layer("attention", attention, NULL, NULL, NULL, 0),
                             compute_dense(device, WIDTH, WIDTH, NULL)},
         4);
-    compute_layer *think =
+    compute_layer *feed_forward =
         compute_sequential((compute_layer *[]){compute_layer_norm_layer(device, WIDTH, NULL),
                                                compute_dense(device, WIDTH, 4 * WIDTH, NULL),
                                                compute_activation(COMPUTE_GELU),
                                                compute_dense(device, 4 * WIDTH, WIDTH, NULL)},
                            4);
     layers[count++] = compute_residual(attend, compute_identity());
-    layers[count++] = compute_residual(think, compute_identity());
+    layers[count++] = compute_residual(feed_forward, compute_identity());
   }
   layers[count++] = compute_layer_norm_layer(device, WIDTH, NULL);
   layers[count++] = compute_custom_layer("mean", mean, NULL, NULL, NULL, 0);
