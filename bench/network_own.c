@@ -49,7 +49,7 @@ static compute_layer *residual(compute_device *device, const bench_network *n, i
   return compute_residual(chain(device, n, start + 1, body_end), shortcut);
 }
 
-static compute_layer *build(compute_device *device, const bench_network *n) {
+compute_layer *network_own_layers(compute_device *device, const bench_network *n) {
   compute_layer *layers[BENCH_MOST_PARTS];
   size_t count = 0;
   int first = 1;
@@ -139,7 +139,7 @@ compute_status network_own_create(compute_context *context, compute_device *devi
                                   compute_queue *queue, const bench_network *network, int64_t batch,
                                   bool training, network_own *own, network_data *data) {
   const compute_shape shape = COMPUTE_SHAPE(batch, network->channels, network->side, network->side);
-  *own = (network_own){.queue = queue, .model = build(device, network)};
+  *own = (network_own){.queue = queue, .model = network_own_layers(device, network)};
   *data = (network_data){.network = network, .batch = batch};
   if (!own->model) return COMPUTE_ERROR_INTERNAL;
   compute_status s = make_data(own->model, data);

@@ -25,6 +25,9 @@ typedef struct network_own {
   compute_status status; /* of network_own_run */
 } network_own;
 
+/* The network as one layer; NULL on failure. */
+compute_layer *network_own_layers(compute_device *device, const bench_network *network);
+
 /* Release both at the end, also after a failure. */
 compute_status network_own_create(compute_context *context, compute_device *device,
                                   compute_queue *queue, const bench_network *network, int64_t batch,

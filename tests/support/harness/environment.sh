@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Sourced by tests that need Python packages from PyPI: a virtual environment in the scratch folder,
+# Sourced by scripts that need Python packages from PyPI: a virtual environment in a folder of theirs,
 # which is kept for the next run.
 
 skip() { echo "skipped: $1"; exit 77; }
 
-# python_environment SCRATCH [PIP_OPTION...] PACKAGE...: sets `python`. Without the network, what an
+# python_environment FOLDER [PIP_OPTION...] PACKAGE...: sets `python`. Without the network, what an
 # earlier run has installed will do; callers look whether it is there.
 python_environment() {
   local scratch=$1

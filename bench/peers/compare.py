@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: MIT
+"""Beside today's peers: single operations, whole networks and training steps of libcompute and of what PyPI has.
+
+    compare.py [--suite operation,network,train] [--rows 'conv*,resnet50_b1'] [--isa avx2] [--json FILE] [--list]
+
+Every engine is a process of its own on the same data. They take turns, in rounds, so that a slow phase of the machine
+affects all of them, and the median of the rounds counts. Results are compared before anything is timed: those of single
+operations with NumPy in double precision, the others with each other. A peer that is not installed, that does not have
+an operation, or that computes something else is left out, with the reason; a wrong result of libcompute is a failure. A
+time never is.
+
+The records of an existing FILE are kept if they are of this machine and commit, so that rows can be measured in several
+calls; table.py makes tables of it. bench/run.sh --peers makes an environment for Python that has all engines; needs numpy
+and onnx for single operations and networks.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import engines
+import table
+
+PAUSE = 0.05  # seconds, so that threads of the engine that ran last sleep
+SUITES = ("operation", "network", "train")
+NETWORK_ROWS = [(name, batch) for batch in (1, 8) for name in (
+    "resnet50", "mobilenetv2", "efficientnet_b0", "yolov8n", "bert", "gpt2_prefill", "gpt2_decode")]
+NETWORK_ROWS += [("mlp", 128), ("cnn", 128)]
+TRAIN_ROWS = [("mlp", 128), ("cnn", 128), ("resnet18", 32), ("transformer", 16)]
+QUICK = ("sgemm_1024", "linear_8x4096x4096", "exp_1M", "softmax_1000x1000", "layer_norm_4096x768", "chain_1M",
+         "conv3x3_8x64x56x56_64", "max_pool3x3s2*", "resnet50_b1", "mobilenetv2_b1", "bert_b1", "train_mlp*")
+MODEL_PEERS = ("onnxruntime", "openvino", "torch", "torch_cl", "torch_compile", "onednn")
+PEERS = {"operation": (*MODEL_PEERS, "openblas", "mkl"), "network": MODEL_PEERS,
+         "train": ("torch", "torch_cl", "torch_compile")}
+# The largest difference, relative to the largest value, with which results still are the same.
+BOUNDS = {"float64": 1e-12, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
+TOGETHER = 1e-3
+
+
+class Row:
+    def __init__(self, suite, name, batch=None):
+        self.suite, self.name, self.batch = suite, name, batch
+        self.label = name if batch is None else f"{'train_' if suite == 'train' else ''}{name}_b{batch}"
+
+
+def operation_rows():
+    import operations
+    return [Row("operation", name) for name in operations.OPERATIONS]
+
+
+def select_rows(options):
+    rows = []
+    for suite in options.suite:
+        if suite == "operation":
+            rows += operation_rows()
+        else:
+            rows += [Row(suite, *row) for row in (NETWORK_ROWS if suite == "network" else TRAIN_ROWS)]
+    return [row for row in rows if any(fnmatch.fnmatch(row.label, pattern) for pattern in options.rows)]
+
+
+# ---- Engines in turn --------------------------------------------------------------------------
+
+
+class Team:
+    """The workers of a suite, which start when they are first asked for."""
+
+    def __init__(self, options):
+        self.options, self.workers, self.missing = options, {}, {}
+
+    def worker(self, engine):
+        """None if there is none. One that has died is replaced; one that did not start is not."""
+        if engine in self.missing:
+            return None
+        worker = self.workers.get(engine)
+        if worker is None or worker.reason:
+            worker = self.workers[engine] = engines.Worker(engine, self.options)
+            if worker.reason:
+                self.missing[engine] = worker.reason
+                return None
+        return worker
+
+    def close(self):
+        for worker in self.workers.values():
+            worker.close()
+        self.workers = {}
+
+
+def difference(a, b):
+    import numpy as np
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-30)) if a.shape == b.shape else float("inf")
+
+
+def rounds(workers, record, options):
+    """Times, alternating; an engine that fails is left out."""
+    medians = {engine: [] for engine in workers}
+    for _ in range(options.rounds):
+        for engine, worker in list(workers.items()):
+            time.sleep(PAUSE)
+            answer = worker.ask(f"run {options.seconds}")
+            if "error" in answer:
+                record["left_out"][engine] = answer["error"]
+                del workers[engine], record["engines"][engine], medians[engine]
+            else:
+                medians[engine].append(1e3 * statistics.median(answer["times"]))
+    for engine, values in medians.items():
+        record["engines"][engine]["ms"] = float(f"{statistics.median(values):.4g}")
+        record["engines"][engine]["rounds"] = [float(f"{value:.4g}") for value in values]
+
+
+def new_record(row):
+    return {"suite": row.suite, "row": row.label, "engines": {}, "left_out": {}}
+
+
+def leave_out(record, workers, engine, reason):
+    record["left_out"][engine] = reason
+    record["engines"].pop(engine, None)
+    workers.pop(engine, None)
+
+
+# ---- Operations and networks ------------------------------------------------------------------
+
+
+def model_file(row, folder):
+    """Written again when the scripts have changed."""
+    import networks
+    import operations
+    path = os.path.join(folder, row.name + ".onnx")
+    sources = (networks.__file__, operations.__file__)
+    if not os.path.exists(path) or os.path.getmtime(path) < max(map(os.path.getmtime, sources)):
+        os.makedirs(folder, exist_ok=True)
+        network = operations.OPERATIONS[row.name].make(row.name) if row.suite == "operation" else \
+            networks.NETWORKS[row.name]()
+        network.save(folder)
+    return path
+
+
+def start_engine(record, worker, engine, path, folder):
+    """Loads, runs once, and returns the result, or None."""
+    answers = {}
+    for command in (f"load {path}", f"bind {folder}/inputs.npz", f"save {folder}/{engine}.npy"):
+        answer = worker.ask(command)
+        if "error" in answer:
+            record["left_out"][engine] = answer["error"]
+            return None
+        answers.update(answer)
+    import numpy as np
+    record["engines"][engine] = {"load_s": round(answers["load"], 3), "first_s": round(answers["first"], 3)}
+    return np.load(f"{folder}/{engine}.npy")
+
+
+def check(record, workers, errors, bound, judged):
+    """Leaves out what is further than `bound` from the truth (judged), or else from libcompute. Then libcompute is wrong
+    if no peer agrees with it."""
+    for engine, error in errors.items():
+        if error <= bound:
+            record["engines"][engine]["error"] = error
+        else:
+            leave_out(record, workers, engine, f"wrong result, off by {error:.1e}")
+    if not judged and len(errors) > 1 and list(workers) == ["libcompute"]:
+        leave_out(record, workers, "libcompute", "all peers have another result")
+    record["right"] = "libcompute" not in errors or "libcompute" in workers
+
+
+def measure_model(row, options, team, results):
+    import models
+    import numpy as np
+    import twins
+    record, workers, outputs, truth, bound = new_record(row), {}, {}, None, TOGETHER
+    path = model_file(row, options.models)
+    inputs = models.random_inputs(path, row.batch or 1)
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(os.path.join(folder, "inputs.npz"), **inputs)
+        for engine in options.engines:
+            if engine not in ("libcompute", *PEERS[row.suite]):
+                continue
+            worker = team.worker(engine)
+            output = start_engine(record, worker, engine, path, folder) if worker else None
+            if output is not None:
+                workers[engine], outputs[engine] = worker, output
+        if row.suite == "operation":
+            arrays = list(inputs.values())
+            truth, bound = twins.make(row.name, twins.Reference).compute(arrays), BOUNDS[str(arrays[0].dtype)]
+    results.note_versions(workers)
+    judge = outputs.get("libcompute") if truth is None else truth
+    errors = {engine: difference(output, judge) for engine, output in outputs.items()} if judge is not None else {}
+    check(record, workers, errors, bound, truth is not None)
+    outputs = truth = judge = None
+    rounds(workers, record, options)
+    if row.suite == "network":
+        for engine, worker in workers.items():
+            record["engines"][engine]["peak_mb"] = round(worker.ask("memory").get("peak", 0) / 1e6)
+    return record
+
+
+# ---- Training ---------------------------------------------------------------------------------
+
+
+def start_training(row, engine, options, folder):
+    if engine == "libcompute":
+        command = [os.path.join(options.build, "bin", "compute-train-steps"), row.name, str(row.batch), folder]
+    else:
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "training.py")
+        command = [sys.executable, script, engine, row.name, folder, str(options.threads)]
+    return engines.Worker(engine, options, command)
+
+
+def measure_training(row, options, results):
+    """libcompute starts first: the others read its weights and its batch."""
+    record, workers, losses = new_record(row), {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for engine in ("libcompute", *(e for e in options.engines if e in PEERS["train"])):
+            worker = start_training(row, engine, options, folder)
+            answer = {"error": worker.reason} if worker.reason else worker.ask("losses 3")
+            if "error" in answer:
+                record["left_out"][engine] = answer["error"]
+                continue
+            workers[engine], losses[engine] = worker, answer["losses"]
+            record["engines"][engine] = {}
+    started = dict(workers)
+    results.note_versions(workers)
+    ours = losses.get("libcompute", [])
+    errors = {engine: max((abs(a - b) / max(map(abs, ours)) for a, b in zip(values, ours)), default=0)
+              for engine, values in losses.items()}
+    check(record, workers, errors, TOGETHER, False)
+    rounds(workers, record, options)
+    for worker in started.values():
+        worker.close()
+    return record
+
+
+# ---- The file ---------------------------------------------------------------------------------
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def commit():
+    result = subprocess.run(["git", "-C", engines.ROOT, "describe", "--always", "--dirty"], capture_output=True,
+                            text=True, check=False)
+    return result.stdout.strip() or "unknown"
+
+
+class Results:
+    """The records so far, those of an earlier call on the same machine and commit included."""
+
+    def __init__(self, options):
+        self.path = options.json
+        self.data = {"environment": {"cpu": processor(), "threads": options.threads, "commit": options.commit or commit(),
+                                     "COMPUTE_CPU_ISA": options.isa or "", "system": platform.platform()},
+                     "isa": "", "versions": {}, "dates": [], "rows": []}
+        if self.path and os.path.exists(self.path):
+            with open(self.path, encoding="utf-8") as file:
+                earlier = json.load(file)
+            if earlier["environment"] != self.data["environment"]:
+                sys.exit(f"{self.path} is of another machine, commit or setting: remove it, or name another file")
+            self.data = earlier
+        today = time.strftime("%Y-%m-%d")
+        self.data["dates"] = sorted({*self.data["dates"], today})
+
+    def note_versions(self, workers):
+        for engine, worker in workers.items():
+            if "version" in worker.ready:
+                self.data["versions"][engine] = worker.ready["version"]
+        if "libcompute" in workers:
+            self.data["isa"] = workers["libcompute"].ready.get("isa", "") or self.data["isa"]
+
+    def add(self, record):
+        self.data["rows"] = [row for row in self.data["rows"] if row["row"] != record["row"]] + [record]
+        if self.path:
+            with open(self.path + ".part", "w", encoding="utf-8") as file:
+                json.dump(self.data, file, indent=1)
+                file.write("\n")
+            os.replace(self.path + ".part", self.path)
+
+
+def measure(rows, options, results):
+    """Measures all rows; returns the labels of those with a wrong result."""
+    wrong, team, told = [], Team(options), set()
+    for row in rows:
+        if row.suite == "train":
+            record = measure_training(row, options, results)
+        else:
+            record = measure_model(row, options, team, results)
+            for engine, reason in team.missing.items():
+                if engine not in told:
+                    print(f"{engine} is left out: {reason}", flush=True)
+                    told.add(engine)
+            if row.suite == "network":
+                team.close()  # what a model needs of memory is only seen in a new process
+        results.add(record)
+        print(table.line(record), flush=True)
+        if not record["right"]:
+            wrong.append(row.label)
+    team.close()
+    return wrong
+
+
+def parse():
+    def words(text):
+        return text.split(",")
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", type=words, default=list(SUITES), help="operation, network, train: with commas")
+    parser.add_argument("--rows", type=words, default=["*"], help="patterns, with commas")
+    parser.add_argument("--quick", action="store_true", help="a dozen rows")
+    parser.add_argument("--engines", type=words, default=list(engines.ENGINES), help=", ".join(engines.ENGINES))
+    parser.add_argument("--isa", help="COMPUTE_CPU_ISA of libcompute; the peers choose themselves")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.06, help="of each engine in each round, or one run")
+    parser.add_argument("--build", default=os.path.join(engines.ROOT, "build"), help="build folder")
+    parser.add_argument("--models", help="folder of the ONNX files (default: peers/models in the build folder)")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--commit", help="name of what is measured (default: what git says)")
+    parser.add_argument("--list", action="store_true", help="names the rows")
+    options = parser.parse_args()
+    options.models = options.models or os.path.join(options.build, "peers", "models")
+    options.library = os.path.join(options.build, "lib", "libcompute.so")
+    if options.quick:
+        options.rows = QUICK
+    for names, known in ((options.suite, SUITES), (options.engines, engines.ENGINES)):
+        if not set(names) <= set(known):
+            parser.error(f"unknown: {', '.join(set(names) - set(known))}; known: {', '.join(known)}")
+    return options
+
+
+def main():
+    options = parse()
+    try:
+        import numpy  # noqa: F401
+        import onnx.helper  # noqa: F401 (Debian's test data are a folder called onnx)
+    except ImportError as error:
+        options.suite = [suite for suite in options.suite if suite == "train"]
+        print(f"operations and networks are left out: {error}")
+    rows = select_rows(options)
+    if options.list:
+        print("\n".join(row.label for row in rows))
+        return
+    results = Results(options)
+    wrong = measure(rows, options, results)
+    measured = {row.label for row in rows}
+    print()
+    print(table.text({**results.data, "rows": [row for row in results.data["rows"] if row["row"] in measured]}))
+    if wrong:
+        sys.exit("FAILED: wrong results: " + ", ".join(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: MIT
+"""Engines that run a model, each in a process of its own, for compare.py and models.py.
+
+A worker reads commands on stdin and answers each with a line of JSON on stdout: "load PATH" (an ONNX file, whose name
+is also that of its twin in twins.py), "bind PATH" (inputs, .npz), "run SECONDS" (at least once), "save PATH" (the
+last result, .npy), "memory". What goes wrong is the answer's "error".
+"""
+import ctypes
+import glob
+import importlib.metadata
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+DTYPES = {"float64": 1, "float32": 2, "float16": 3, "bfloat16": 4, "int64": 5, "int32": 6, "uint8": 7, "bool": 8}
+MAX_RANK = 8
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+class Shape(ctypes.Structure):
+    _fields_ = [("rank", ctypes.c_int32), ("size", ctypes.c_int64 * MAX_RANK)]
+
+
+class Binding(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("tensor", ctypes.c_void_p)]
+
+
+class Port(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_int32),
+                ("size", ctypes.c_int64 * MAX_RANK), ("symbol", ctypes.c_char_p * MAX_RANK),
+                ("optional", ctypes.c_bool), ("reserved", ctypes.c_uint64 * 4)]
+
+
+class Description(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char * 32), ("backend", ctypes.c_char * 32), ("model", ctypes.c_char * 128),
+                ("vendor", ctypes.c_char * 64), ("driver", ctypes.c_char * 128), ("isa", ctypes.c_char * 32),
+                ("rest", ctypes.c_uint64 * 128)]
+
+
+def numpy_dtype(name):
+    if name != "bfloat16":
+        return name
+    import ml_dtypes
+    return ml_dtypes.bfloat16
+
+
+class Libcompute:
+    """The library through ctypes. Outputs of the first run are reused, as in programs that run more than once."""
+
+    def __init__(self, options):
+        self.c = ctypes.CDLL(options.library)
+        self.c.compute_error_message.restype = ctypes.c_char_p
+        self.c.compute_version_text.restype = ctypes.c_char_p
+        self.c.compute_default_device.restype = ctypes.c_void_p
+        self.c.compute_default_device.argtypes = [ctypes.c_void_p]
+        self.c.compute_model_output_count.restype = ctypes.c_size_t
+        self.c.compute_tensor_shape.restype = Shape
+        self.context, self.model = ctypes.c_void_p(), ctypes.c_void_p()
+        self.inputs = self.outputs = ()
+        self.check(self.c.compute_open(ctypes.byref(self.context), None))
+        self.device = ctypes.c_void_p(self.c.compute_default_device(self.context))
+        description = Description()
+        self.check(self.c.compute_device_describe(self.device, ctypes.byref(description)))
+        self.version = self.c.compute_version_text().decode()
+        self.isa = description.isa.decode()
+
+    def check(self, status):
+        if status:
+            raise RuntimeError(self.c.compute_error_message(self.context).decode())
+
+    def load(self, path):
+        for binding in (*self.inputs, *self.outputs):
+            self.c.compute_tensor_release(ctypes.c_void_p(binding.tensor))
+        self.inputs = self.outputs = ()
+        self.c.compute_model_release(self.model)
+        self.model = ctypes.c_void_p()
+        self.check(self.c.compute_model_load(self.context, path.encode(), None, ctypes.byref(self.model)))
+        self.ports = []
+        for i in range(self.c.compute_model_output_count(self.model)):
+            port = Port()
+            self.check(self.c.compute_model_output_at(self.model, ctypes.c_size_t(i), ctypes.byref(port)))
+            self.ports.append(port)
+
+    def bind(self, inputs):
+        self.inputs = (Binding * len(inputs))()
+        for place, (name, array) in zip(self.inputs, inputs.items()):
+            tensor, shape = ctypes.c_void_p(), Shape(array.ndim, (ctypes.c_int64 * MAX_RANK)(*array.shape))
+            self.check(self.c.compute_tensor_from_host(self.device, DTYPES[str(array.dtype)], shape,
+                                                       array.ctypes.data_as(ctypes.c_void_p), ctypes.byref(tensor)))
+            place.name, place.tensor = name.encode(), tensor
+        self.outputs = (Binding * len(self.ports))(*((port.name, None) for port in self.ports))
+
+    def run(self):
+        self.check(self.c.compute_model_run(self.model, self.inputs, ctypes.c_size_t(len(self.inputs)), self.outputs,
+                                            ctypes.c_size_t(len(self.outputs))))
+
+    def result(self):
+        import numpy as np
+        tensor = ctypes.c_void_p(self.outputs[-1].tensor)
+        shape = self.c.compute_tensor_shape(tensor)
+        dtype = next(name for name, number in DTYPES.items() if number == self.ports[-1].dtype)
+        array = np.empty(shape.size[:shape.rank], numpy_dtype(dtype))
+        self.check(self.c.compute_tensor_read(tensor, array.ctypes.data_as(ctypes.c_void_p),
+                                              ctypes.c_size_t(array.nbytes)))
+        return array
+
+
+class OnnxRuntime:
+    def __init__(self, options):
+        import onnxruntime
+        self.module, self.threads, self.version = onnxruntime, options.threads, onnxruntime.__version__
+
+    def load(self, path):
+        settings = self.module.SessionOptions()
+        settings.intra_op_num_threads, settings.inter_op_num_threads = self.threads, 1
+        self.session = None
+        self.session = self.module.InferenceSession(path, settings, providers=["CPUExecutionProvider"])
+
+    def bind(self, inputs):
+        """Results go to the same arrays in every run."""
+        self.binding = self.session.io_binding()
+        self.inputs = {name: self.module.OrtValue.ortvalue_from_numpy(array) for name, array in inputs.items()}
+        for name, value in self.inputs.items():
+            self.binding.bind_ortvalue_input(name, value)
+        names = [port.name for port in self.session.get_outputs()]
+        self.results = self.session.run_with_ort_values(names, self.inputs)
+        for name, value in zip(names, self.results):
+            self.binding.bind_ortvalue_output(name, value)
+
+    def run(self):
+        self.session.run_with_iobinding(self.binding)
+
+    def result(self):
+        return self.results[-1].numpy()
+
+
+class OpenVino:
+    def __init__(self, options):
+        import openvino
+        self.module, self.threads, self.version = openvino, options.threads, openvino.__version__.split("-")[0]
+        self.core = openvino.Core()
+
+    def load(self, path):
+        self.request = self.compiled = None
+        self.compiled = self.core.compile_model(path, "CPU", {
+            "INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
+            "INFERENCE_PRECISION_HINT": "f32"})
+        self.request = self.compiled.create_infer_request()
+
+    def bind(self, inputs):
+        self.inputs = inputs  # the tensors share their memory
+        for name, array in inputs.items():
+            self.request.set_tensor(name, self.module.Tensor(array, shared_memory=True))
+
+    def run(self):
+        self.request.infer()
+
+    def result(self):
+        import numpy as np
+        return np.array(self.request.get_output_tensor(len(self.compiled.outputs) - 1).data)
+
+
+class Torch:
+    """Eager, with channels last, in oneDNN's layouts, or compiled."""
+
+    def __init__(self, options):
+        import torch
+        import torch_twins
+        self.torch, self.twins, self.form = torch, torch_twins, options.engine
+        torch.set_num_threads(options.threads)
+        torch.set_grad_enabled(False)
+        self.version = torch.__version__
+        if self.form == "onednn":
+            self.version = re.search(r"(?:oneDNN|MKL-DNN) v([0-9.]+)", torch.__config__.show())[1]
+        if self.form == "torch_compile":
+            require_compiler()
+
+    def load(self, path):
+        import twins
+        kind = {"torch_cl": self.twins.ChannelsLast, "onednn": self.twins.OneDnn}.get(self.form, self.twins.Torch)
+        self.model = None
+        self.model = self.twins.Module(twins.make(os.path.splitext(os.path.basename(path))[0], kind)).eval()
+        if self.form == "torch_compile":
+            import torch._inductor.config
+            self.torch._dynamo.reset()
+            self.torch._inductor.config.freezing = True
+            self.model = self.torch.compile(self.model)
+
+    def bind(self, inputs):
+        self.inputs = [self.twins.tensor(array) for array in inputs.values()]
+        if self.form == "onednn":
+            self.inputs = [x.to_mkldnn() for x in self.inputs]
+        if self.form == "torch_cl":
+            self.inputs = [x.contiguous(memory_format=self.torch.channels_last) if x.ndim == 4 else x
+                           for x in self.inputs]
+
+    def run(self):
+        self.results = self.model(*self.inputs)
+
+    def result(self):
+        last = self.results[-1]
+        last = last.to_dense() if last.is_mkldnn else last
+        return (last.float() if last.dtype == self.torch.bfloat16 else last).numpy()
+
+
+def require_compiler():
+    import torch._inductor.cpp_builder
+    torch._inductor.cpp_builder.get_cpp_compiler()
+
+
+class Blas:
+    """Products through OpenBLAS or MKL from PyPI."""
+
+    def __init__(self, options):
+        if options.engine == "openblas":
+            import scipy_openblas32
+            library = os.path.join(scipy_openblas32.get_lib_dir(), scipy_openblas32.get_library(fullname=True))
+            prefix, package = "scipy_cblas_", "scipy-openblas32"
+        else:
+            found = [*glob.glob(os.path.join(sys.prefix, "lib", "libmkl_rt.so*")), "libmkl_rt.so.2"]
+            library, prefix, package = found[0], "cblas_", "mkl"
+        self.version = ".".join(importlib.metadata.version(package).split(".")[:3])
+        self.library, self.prefix = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL), prefix
+
+    def load(self, path):
+        import twins
+        self.twin = twins.make(os.path.splitext(os.path.basename(path))[0], twins.blas(self.library, self.prefix))
+
+    def bind(self, inputs):
+        self.inputs = list(inputs.values())
+        if any(str(x.dtype) not in ("float32", "float64") for x in self.inputs):
+            raise TypeError("neither f32 nor f64")
+
+    def run(self):
+        self.results = self.twin.run(self.twin.values, self.inputs)
+
+    def result(self):
+        return self.results[-1]
+
+
+ENGINES = {"libcompute": Libcompute, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "torch": Torch,
+           "torch_cl": Torch, "torch_compile": Torch, "onednn": Torch, "openblas": Blas, "mkl": Blas}
+
+
+# ---- The worker's side ------------------------------------------------------------------------
+
+
+def memory(field):
+    """Bytes, from /proc/self/status."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field))
+
+
+def read_inputs(path):
+    import numpy as np
+    with np.load(path) as file:
+        arrays = {name: np.ascontiguousarray(file[name]) for name in file.files}
+    # NumPy writes bf16 as two bytes without a meaning.
+    return {name: a.view(numpy_dtype("bfloat16")) if a.dtype.kind == "V" else a for name, a in arrays.items()}
+
+
+def timed(run, seconds):
+    """Times of single runs. The first fetches its data again, which only counts where a run takes all the time."""
+    times, end = [], time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        started = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - started)
+    return times[1:] or times
+
+
+class Models:
+    """Obeys the commands about models."""
+
+    def __init__(self, options):
+        self.engine = ENGINES[options.engine](options)
+        self.version, self.isa = self.engine.version, getattr(self.engine, "isa", "")
+        self.before = memory("VmRSS")
+
+    def obey(self, command, argument):
+        return getattr(self, command)(argument)
+
+    def load(self, path):
+        started = time.perf_counter()
+        self.engine.load(path)
+        return {"load": time.perf_counter() - started}
+
+    def bind(self, path):
+        inputs = read_inputs(path)
+        started = time.perf_counter()
+        self.engine.bind(inputs)
+        self.engine.run()
+        return {"first": time.perf_counter() - started}
+
+    def run(self, seconds):
+        return {"times": timed(self.engine.run, float(seconds))}
+
+    def save(self, path):
+        import numpy as np
+        result = np.asarray(self.engine.result())
+        np.save(path, result.astype(np.float32) if str(result.dtype) == "bfloat16" else result)
+        return {}
+
+    def memory(self, _):
+        return {"peak": memory("VmHWM") - self.before}
+
+
+def serve(make):
+    """Obeys commands on stdin, as what make() returns does."""
+    # The libraries' output must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(**values):
+        print(json.dumps(values), file=answers, flush=True)
+
+    def attempt(function):
+        """Whatever goes wrong in a peer is the reason why it is left out."""
+        try:
+            return function()
+        except Exception as error:
+            answer(error=f"{type(error).__name__}: {error}")
+            return None
+
+    servant = attempt(make)
+    if not servant:
+        return
+    answer(version=servant.version, isa=getattr(servant, "isa", ""))
+    for line in sys.stdin:
+        command, _, argument = line.strip().partition(" ")
+        result = attempt(lambda: servant.obey(command, argument))
+        if result is not None:
+            answer(**result)
+
+
+# ---- The side that measures -------------------------------------------------------------------
+
+
+def surroundings(options, engine):
+    """The environment of an engine's process: a number of threads for each runtime, threads that sleep soon after their
+    work, and memory that is kept, so that results of the size of megabytes are not fetched from the system in every run."""
+    environment = {**os.environ, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "KMP_BLOCKTIME": "10"}
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "COMPUTE_CPU_ISA"):
+        environment.pop(name, None)
+    for name in ("COMPUTE", "OMP", "MKL", "OPENBLAS"):
+        environment[f"{name}_{'THREADS' if name == 'COMPUTE' else 'NUM_THREADS'}"] = str(options.threads)
+    if engine == "libcompute" and options.isa:
+        environment["COMPUTE_CPU_ISA"] = options.isa
+    return environment
+
+
+class Worker:
+    """A process that obeys; `reason` says why there is none (any more)."""
+
+    def __init__(self, engine, options, command=None):
+        command = command or [sys.executable, os.path.abspath(__file__), engine, options.library, str(options.threads)]
+        self.log = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
+                                        text=True, env=surroundings(options, engine))
+        self.ready = self.read()
+        self.reason = self.ready.get("error")
+
+    def read(self):
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"error": self.last_words()}
+
+    def last_words(self):
+        status = self.process.wait()
+        self.log.seek(0)
+        lines = self.log.read().strip().splitlines() or [""]
+        ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        self.reason = f"{ended}: {lines[-1]}" if lines[-1] else ended
+        return self.reason
+
+    def ask(self, command):
+        try:
+            self.process.stdin.write(command + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"error": self.last_words()}
+        return self.read()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+
+
+def main():
+    class Options:
+        engine, library, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+    serve(lambda: Models(Options))
+
+
+if __name__ == "__main__":
+    main()
