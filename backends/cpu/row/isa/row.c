@@ -18,9 +18,15 @@
 /* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches. */
 #if defined(CPU_VARIANT_F32)
 /* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor,
- * which avoids subnormal results. exp(−110) divided by the sum becomes 0. */
+ * which avoids subnormal results. exp(−110) divided by the sum becomes 0. As with tanh_f32, numbers
+ * are compared as integers and NaN's bits added at the end, and the power of two is added to the
+ * exponent: this keeps the multipliers free for the polynomial. */
 CPU_INLINE float exp_scaled(float x) {
-  return exp_scaled_f32(x < -110.0f ? -110.0f : x);
+  const uint32_t bits = as_u32(x), lowest = 0xc2dc0000; /* −110 */
+  const float y = as_f32(bits < lowest ? bits : lowest), shifted = exp_shifted_f32(y);
+  const float e = 1.0f + expm1_small_f32(exp_rest_f32(y, shifted));
+  const uint32_t nan = (bits & INT32_MAX) > 0x7f800000u ? 0xffffffffu : 0;
+  return as_f32((as_u32(e) + ((as_u32(shifted) - 63u) << 23)) | nan);
 }
 #define EXP(x)        exp_scaled(x)
 #define EXP_SCALE     0x1p64
@@ -63,14 +69,6 @@ ALWAYS_INLINE ELEMENT pack_highest(pack p) {
 
 /* ---- Along each row ------------------------------------------------------------------------ */
 
-/* Asks for `lanes` elements of the panel that is read next. What lies past the end of an array is
- * not fetched. */
-ALWAYS_INLINE void fetch_ahead(const ELEMENT *x, int64_t ahead) {
-  const uintptr_t next = (uintptr_t)x + (uintptr_t)ahead * sizeof(ELEMENT);
-  for (uintptr_t byte = 0; byte < lanes * sizeof(ELEMENT); byte += 64)
-    __builtin_prefetch((const void *)(next + byte));
-}
-
 ALWAYS_INLINE ELEMENT maximum_line(const ELEMENT *x, int64_t length) {
   ELEMENT highest = -INFINITY;
   pack lane[4];
@@ -108,7 +106,7 @@ ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t len
     for (int k = 0; k < 4; k++) lane[k] = pack_all(0);
     for (; i + lanes <= end; i += lanes) {
       ELEMENT *target = store ? y + i : room;
-      fetch_ahead(x + i, ahead);
+      fetch(x + i, ahead, lanes);
       exponentials_run(x + i, target, lanes, shift);
       for (int k = 0; k < 4; k++) lane[k] = pack_add(lane[k], pack_load(target + k * pack_lanes));
     }
@@ -134,8 +132,8 @@ static void single_exponentials(const cpu_row_panel *panel, const double *peak, 
   for (int64_t w = 0; w < panel->width; w++, x += panel->source_step) {
     const ELEMENT shift = finite_peak((ELEMENT)peak[w]);
     if (y)
-      total[w] = exponentials_line(x, y + w * panel->target_step, panel->length, shift,
-                                   panel->ahead, 1);
+      total[w] =
+          exponentials_line(x, y + w * panel->target_step, panel->length, shift, panel->ahead, 1);
     else
       total[w] = exponentials_line(x, NULL, panel->length, shift, panel->ahead, 0);
   }
@@ -209,7 +207,7 @@ static void single_scale(const cpu_row_panel *panel, const double *shift, const 
     const ELEMENT s = (ELEMENT)shift[w], f = (ELEMENT)factor[w], o = (ELEMENT)offset[w];
     int64_t i = 0;
     for (; i + lanes <= panel->length; i += lanes) {
-      fetch_ahead(x + i, panel->ahead);
+      fetch(x + i, panel->ahead, lanes);
       CPU_INDEPENDENT
       for (int64_t j = i; j < i + lanes; j++) y[j] = (x[j] - s) * f + o;
     }
