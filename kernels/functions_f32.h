@@ -61,7 +61,8 @@ DEVICE f32 exp_scaled_f32(f32 x) {
  * units of 2^-149 is rounded to a whole number in the low bits. */
 DEVICE f32 unscale_f32(f32 q) {
   const u32 units = as_u32(q * 0x1p85f + 0x1p23f) - as_u32(0x1p23f);
-  return q < 0x1p-62f ? as_f32(units) : q * 0x1p-64f;
+  const f32 normal = (q < 0x1p-62f ? 0x1p-62f : q) * 0x1p-64f;
+  return q < 0x1p-62f ? as_f32(units) : normal;
 }
 
 //@ exp_f32
@@ -167,20 +168,16 @@ DEVICE f32 silu_f32(f32 x) {
 
 //@ tanh_f32
 /* With t = exp(2|x|) - 1: t / (t + 2), or, where t is large, 1 - 2 / (t + 2), which is more exact.
- * Numbers are compared and chosen as integers, NaN's bits added at the end: this keeps the
- * multipliers, which do the comparing on many processors, free for the polynomial. */
+ */
 DEVICE f32 tanh_f32(f32 x) {
-  const i32 bits = as_i32(x) & 0x7fffffff;
-  const u32 large = bits > 0x3f0ccccd ? 0xffffffffu : 0, nan = bits > 0x7f800000 ? 0xffffffffu : 0;
-  const f32 magnitude = as_f32((u32)(bits < 0x4111999a ? bits : 0x4111999a)); /* 9.1 */
+  f32 magnitude = BUILTIN_f32(fabs)(x);
+  magnitude = magnitude > 9.1f ? 9.1f : magnitude;
   const f32 y = magnitude + magnitude, shifted = exp_shifted_f32(y);
   const f32 p = expm1_small_f32(exp_rest_f32(y, shifted)), power = exp_power_f32(shifted, 0);
   const f32 t = MAD_f32(power, p, power - 1.0f);
-  const f32 over = as_f32((as_u32(2.0f) & large) | (as_u32(t) & ~large));
-  const f32 quotient = over / MAD_f32(power, p, power + 1.0f);
-  const f32 result =
-      as_f32(as_u32(1.0f) & large) + as_f32(as_u32(quotient) ^ (large & 0x80000000u));
-  return as_f32(as_u32(result) | (as_u32(x) & 0x80000000u) | nan);
+  const f32 quotient = (magnitude > 0.55f ? 2.0f : t) / MAD_f32(power, p, power + 1.0f);
+  const f32 result = magnitude > 0.55f ? 1.0f - quotient : quotient;
+  return as_f32(as_u32(result) | (as_u32(x) & 0x80000000u));
 }
 
 //@ softplus_f32

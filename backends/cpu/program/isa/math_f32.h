@@ -8,7 +8,6 @@
 #ifndef CPU_PROGRAM_MATH_F32_H
 #define CPU_PROGRAM_MATH_F32_H
 
-#include <float.h>
 #include <math.h>
 
 #include "math_base.h"

@@ -18,15 +18,9 @@
 /* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches. */
 #if defined(CPU_VARIANT_F32)
 /* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor,
- * which avoids subnormal results. exp(−110) divided by the sum becomes 0. As with tanh_f32, numbers
- * are compared as integers and NaN's bits added at the end, and the power of two is added to the
- * exponent: this keeps the multipliers free for the polynomial. */
+ * which avoids subnormal results. exp(−110) divided by the sum becomes 0. */
 CPU_INLINE float exp_scaled(float x) {
-  const uint32_t bits = as_u32(x), lowest = 0xc2dc0000; /* −110 */
-  const float y = as_f32(bits < lowest ? bits : lowest), shifted = exp_shifted_f32(y);
-  const float e = 1.0f + expm1_small_f32(exp_rest_f32(y, shifted));
-  const uint32_t nan = (bits & INT32_MAX) > 0x7f800000u ? 0xffffffffu : 0;
-  return as_f32((as_u32(e) + ((as_u32(shifted) - 63u) << 23)) | nan);
+  return exp_scaled_f32(x < -110.0f ? -110.0f : x);
 }
 #define EXP(x)        exp_scaled(x)
 #define EXP_SCALE     0x1p64
