@@ -56,13 +56,12 @@ DEVICE f32 exp_scaled_f32(f32 x) {
 }
 
 //@ unscale_f32
-/* q 2^-64 for q >= 0 and NaN, rounded once. Processors take more than a hundred cycles for an
- * operation with a subnormal result, so its bits are made without one: added to 2^23, the number of
- * units of 2^-149 is rounded to a whole number in the low bits. */
+/* q 2^-64 for finite q >= 0, rounded once, in integers, also where it is chosen by a condition:
+ * processors take more than a hundred cycles for an operation with a subnormal result. Added to
+ * 2^23, the number of units of 2^-149 is rounded to a whole number in the low bits. */
 DEVICE f32 unscale_f32(f32 q) {
   const u32 units = as_u32(q * 0x1p85f + 0x1p23f) - as_u32(0x1p23f);
-  const f32 normal = (q < 0x1p-62f ? 0x1p-62f : q) * 0x1p-64f;
-  return q < 0x1p-62f ? as_f32(units) : normal;
+  return as_f32(q < 0x1p-62f ? units : as_u32(q) - (64u << 23));
 }
 
 //@ exp_f32

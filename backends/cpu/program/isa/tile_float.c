@@ -200,7 +200,7 @@ static void erf_part(int64_t count, float *r, const float *x) {
 
 PARTS_LOOP(erf, erf_part)
 
-UNARY_LOOP(gelu_tanh, float, float, gelu_tanh_f32(x))
+UNARY_LOOP(gelu_tanh, float, float, gelu_tanh_wide_f32(x))
 UNARY_LOOP(round_f16, float, float, convert_f16_to_f32(convert_f32_to_f16(x)))
 UNARY_LOOP(round_bf16, float, float, convert_bf16_to_f32(convert_f32_to_bf16(x)))
 
