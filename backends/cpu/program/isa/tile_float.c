@@ -121,8 +121,8 @@ CPU_INLINE uint32_t key_bits(float x) {
 /* Keys of the largest supported magnitude, of the lowest supported number, and of the largest
  * normal number. */
 #define LIMIT_EXP      0x42ae0000u /* 87 */
-#define LIMIT_GELU     0xc1500000u /* -13 */
 #define LIMIT_TRIG     0x49800000u /* TRIG_LIMIT */
+#define LIMIT_GELU     0xc1500000u /* −13 */
 #define LIMIT_POSITIVE 0x7effffffu
 
 #define LARGEST_KEY(name, key)                                                                     \
@@ -136,7 +136,7 @@ LARGEST_KEY(largest_magnitude, key_magnitude)
 LARGEST_KEY(largest_positive, key_positive)
 LARGEST_KEY(largest_bits, key_bits)
 
-#define RANGED_LOOP(name, whole, core, range, limit)                                               \
+#define TWO_FORMS(name, whole, core, range, limit)                                                 \
   static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
                           const void *c, cpu_immediate immediate) {                                \
     const float *as = a;                                                                           \
@@ -156,27 +156,22 @@ LARGEST_KEY(largest_bits, key_bits)
       }                                                                                            \
     }                                                                                              \
   }
+#define RANGED_LOOP(name, whole, core, range, limit)                                               \
+  TWO_FORMS(name, key_##range(x) <= limit ? core : whole, core, range, limit)
 
-/* `whole` gives what `core` gives where that serves, or chooses by this. */
-#define CHOICE(whole, core, range, limit) (key_##range(x) <= (limit) ? (core) : (whole))
+/* Their whole forms give what the short ones do, wherever those serve. */
+TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), magnitude, LIMIT_EXP)
+TWO_FORMS(gelu, gelu_f32(x), gelu_core_f32(x), bits, LIMIT_GELU)
 
-RANGED_LOOP(exp, exp_f32(x), exp_core_f32(x), magnitude, LIMIT_EXP)
-RANGED_LOOP(gelu, gelu_f32(x), gelu_core_f32(x), bits, LIMIT_GELU)
-RANGED_LOOP(log, CHOICE(log_f32(x), log_core_f32(x), positive, LIMIT_POSITIVE), log_core_f32(x),
-            positive, LIMIT_POSITIVE)
-RANGED_LOOP(tan, CHOICE(tan_f32(x), tan_core_f32(x), magnitude, LIMIT_TRIG), tan_core_f32(x),
-            magnitude, LIMIT_TRIG)
-RANGED_LOOP(sigmoid, CHOICE(sigmoid_f32(x), sigmoid_core_f32(x), magnitude, LIMIT_EXP),
-            sigmoid_core_f32(x), magnitude, LIMIT_EXP)
-RANGED_LOOP(silu, CHOICE(silu_f32(x), silu_core_f32(x), magnitude, LIMIT_EXP), silu_core_f32(x),
-            magnitude, LIMIT_EXP)
+RANGED_LOOP(log, log_f32(x), log_core_f32(x), positive, LIMIT_POSITIVE)
+RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), magnitude, LIMIT_TRIG)
+RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), magnitude, LIMIT_EXP)
+RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), magnitude, LIMIT_EXP)
 
 /* Angles that the vector code cannot reduce are rare: a tile that has one uses the C library, which
  * reduces with as many digits of 2/π as necessary. */
-RANGED_LOOP(sin, CHOICE(sinf(x), sine_core_f32(x, 0), magnitude, LIMIT_TRIG), sine_core_f32(x, 0),
-            magnitude, LIMIT_TRIG)
-RANGED_LOOP(cos, CHOICE(cosf(x), sine_core_f32(x, 1), magnitude, LIMIT_TRIG), sine_core_f32(x, 1),
-            magnitude, LIMIT_TRIG)
+RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), magnitude, LIMIT_TRIG)
+RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), magnitude, LIMIT_TRIG)
 
 /* erf takes several passes over parts of the tile. A single pass would need more constants than
  * AVX2 has registers, and longer dependency chains than the processor can overlap. */
