@@ -92,13 +92,6 @@ ALWAYS_INLINE pack pack_add(pack a, pack b) {
   return (pack)((arithmetic_pack)a + (arithmetic_pack)b);
 }
 
-/* Asks for `count` elements `away` elements from x; what lies outside an array is not fetched. */
-ALWAYS_INLINE void fetch(const ELEMENT *x, int64_t away, int64_t count) {
-  const uintptr_t first = (uintptr_t)x + (uintptr_t)away * sizeof(ELEMENT);
-  for (uintptr_t byte = 0; byte < (uintptr_t)count * sizeof(ELEMENT); byte += 64)
-    __builtin_prefetch((const void *)(first + byte));
-}
-
 /* A pack in parts of 16 bytes: folding whole parts first takes a few instructions, where folding
  * elements takes some for each. */
 enum { pack_parts = VECTOR_BYTES / 16, part_lanes = 16 / (int)sizeof(ELEMENT) };

@@ -51,8 +51,7 @@ ALWAYS_INLINE pack pack_smaller(pack a, pack b) {
 enum {
   lanes = 4 * pack_lanes,
   block = 64 * lanes,
-  narrow = 64,                        /* accumulators of a few columns */
-  AHEAD = 2048 / (int)sizeof(ELEMENT) /* processors fetch lines early, too, but stop at each page */
+  narrow = 64 /* accumulators of a few columns */
 };
 
 /* At least one pack, at most a block. */
@@ -64,11 +63,9 @@ ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination c
   lane[0] = pack_load(x);
   if (length >= lanes) {
     for (int k = 1; k < 4; k++) lane[k] = pack_load(x + k * pack_lanes);
-    for (i = lanes; i + lanes <= length; i += lanes) {
-      fetch(x + i, AHEAD, lanes);
+    for (i = lanes; i + lanes <= length; i += lanes)
       for (int k = 0; k < 4; k++)
         lane[k] = combine_packs(lane[k], pack_load(x + i + k * pack_lanes));
-    }
     lane[0] = combine_packs(combine_packs(lane[0], lane[1]), combine_packs(lane[2], lane[3]));
   }
   for (; i + pack_lanes <= length; i += pack_lanes)

@@ -63,6 +63,14 @@ ALWAYS_INLINE ELEMENT pack_highest(pack p) {
 
 /* ---- Along each row ------------------------------------------------------------------------ */
 
+/* Asks for `lanes` elements of the panel that is read next; what lies outside an array is not
+ * fetched. */
+ALWAYS_INLINE void fetch_ahead(const ELEMENT *x, int64_t ahead) {
+  const uintptr_t first = (uintptr_t)x + (uintptr_t)ahead * sizeof(ELEMENT);
+  for (uintptr_t byte = 0; byte < lanes * sizeof(ELEMENT); byte += 64)
+    __builtin_prefetch((const void *)(first + byte));
+}
+
 ALWAYS_INLINE ELEMENT maximum_line(const ELEMENT *x, int64_t length) {
   ELEMENT highest = -INFINITY;
   pack lane[4];
@@ -100,7 +108,7 @@ ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t len
     for (int k = 0; k < 4; k++) lane[k] = pack_all(0);
     for (; i + lanes <= end; i += lanes) {
       ELEMENT *target = store ? y + i : room;
-      fetch(x + i, ahead, lanes);
+      fetch_ahead(x + i, ahead);
       exponentials_run(x + i, target, lanes, shift);
       for (int k = 0; k < 4; k++) lane[k] = pack_add(lane[k], pack_load(target + k * pack_lanes));
     }
@@ -201,7 +209,7 @@ static void single_scale(const cpu_row_panel *panel, const double *shift, const 
     const ELEMENT s = (ELEMENT)shift[w], f = (ELEMENT)factor[w], o = (ELEMENT)offset[w];
     int64_t i = 0;
     for (; i + lanes <= panel->length; i += lanes) {
-      fetch(x + i, panel->ahead, lanes);
+      fetch_ahead(x + i, panel->ahead);
       CPU_INDEPENDENT
       for (int64_t j = i; j < i + lanes; j++) y[j] = (x[j] - s) * f + o;
     }
