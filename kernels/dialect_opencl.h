@@ -72,6 +72,7 @@ typedef int boolean;
 /* Devices without a fast fma compute it in software. */
 #if defined(FP_FAST_FMAF) || defined(__FMA__)
 #define MAD_f32(a, b, c) fma(a, b, c)
+#define FUSED_MAD
 #else
 #define MAD_f32(a, b, c) ((a) * (b) + (c))
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions in f32, written without branches and mostly without f64, so that compilers for CPUs make
- * vector code of them and devices without f64 have them. They give the same precision on every
+/* Functions in f32, written without branches and mostly without f64, so that compilers for CPUs
+ * make vector code of them and devices without f64 have them. They give the same precision on every
  * device, which built-in functions do not, and keep it in the tails. The CPU backend compiles this
  * file too (backends/cpu/program/isa/math_f32.h).
  *
@@ -8,9 +8,9 @@
  * polynomial in r (W. J. Cody and W. Waite, "Software manual for the elementary functions", 1980,
  * chapter 6); log: x = 2^k (1 + f) with 1 + f from sqrt 1/2 to sqrt 2, and a polynomial instead of
  * their rational function (chapter 5). Polynomials are minimax fits (Remez exchange; for erf and
- * gelu iteratively reweighted least squares, C. Lawson, 1961), their coefficients rounded to f32 one
- * after another with the remaining ones fitted again. They are evaluated in pairs (G. Estrin, 1960),
- * since a loop over these functions is bound by the length of the dependency chain. */
+ * gelu iteratively reweighted least squares, C. Lawson, 1961), their coefficients rounded to f32
+ * one after another with the remaining ones fitted again. They are evaluated in pairs (G. Estrin,
+ * 1960), since a loop over these functions is bound by the length of the dependency chain. */
 
 //@ EXP_SHIFT
 /* Added to a number of small magnitude, leaves the nearest integer plus 127 in the low byte. */
@@ -40,18 +40,6 @@ DEVICE f32 expm1_small_f32(f32 r) {
   return MAD_f32(q, square, r);
 }
 
-//@ exp_f32
-DEVICE f32 exp_f32(f32 x) {
-  f32 y = x > 89.0f ? 89.0f : x;
-  y = y < -104.0f ? -104.0f : y;
-  const f32 shifted = exp_shifted_f32(y);
-  /* Two steps, since 2^n alone may be out of range; only the last one rounds. */
-  const i32 n = (i32)(as_u32(shifted) - as_u32(EXP_SHIFT)), half_n = n >> 1;
-  const f32 first = as_f32((u32)(half_n + 127) << 23),
-            second = as_f32((u32)(n - half_n + 127) << 23);
-  return (1.0f + expm1_small_f32(exp_rest_f32(y, shifted))) * first * second;
-}
-
 //@ exp_core_f32
 /* For |x| <= 87, where the result is a normal number: adding to its exponent's bits is a
  * multiplication that does not occupy the multipliers. */
@@ -65,6 +53,26 @@ DEVICE f32 exp_core_f32(f32 x) {
 DEVICE f32 exp_scaled_f32(f32 x) {
   const f32 shifted = exp_shifted_f32(x);
   return (1.0f + expm1_small_f32(exp_rest_f32(x, shifted))) * exp_power_f32(shifted, 64);
+}
+
+//@ unscale_f32
+/* q 2^-64 for finite q >= 0, rounded once, in integers, also where it is chosen by a condition:
+ * processors take more than a hundred cycles for an operation with a subnormal result. Added to
+ * 2^23, the number of units of 2^-149 is rounded to a whole number in the low bits. */
+DEVICE f32 unscale_f32(f32 q) {
+  const u32 units = as_u32(q * 0x1p85f + 0x1p23f) - as_u32(0x1p23f);
+  return as_f32(q < 0x1p-62f ? units : as_u32(q) - (64u << 23));
+}
+
+//@ exp_f32
+DEVICE f32 exp_f32(f32 x) {
+  f32 y = x > 89.0f ? 89.0f : x;
+  y = y < -110.0f ? -110.0f : y;
+  const f32 shifted = exp_shifted_f32(y);
+  /* In two steps, since the power of two alone may be out of range; only the last one rounds. */
+  const f32 power = exp_power_f32(shifted, x < 0.0f ? 64 : -1);
+  const f32 q = (1.0f + expm1_small_f32(exp_rest_f32(y, shifted))) * power;
+  return x < 0.0f ? unscale_f32(q) : q + q;
 }
 
 //@ expm1_f32
@@ -139,9 +147,10 @@ DEVICE f32 log1p_f32(f32 x) {
 /* 1 / (1 + exp(-x)), for negative x exp(x) / (1 + exp(x)), which underflows gracefully. */
 DEVICE f32 sigmoid_f32(f32 x) {
   f32 magnitude = BUILTIN_f32(fabs)(x);
-  magnitude = magnitude > 104.0f ? 104.0f : magnitude;
-  const f32 e = exp_scaled_f32(-magnitude) * 0x1p-64f;
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  magnitude = magnitude > 110.0f ? 110.0f : magnitude;
+  const f32 scaled = exp_scaled_f32(-magnitude);
+  const f32 quotient = (x < 0.0f ? scaled : 1.0f) / MAD_f32(scaled, 0x1p-64f, 1.0f);
+  return x < 0.0f ? unscale_f32(quotient) : quotient;
 }
 
 //@ silu_f32
@@ -151,8 +160,8 @@ DEVICE f32 silu_f32(f32 x) {
   f32 magnitude = BUILTIN_f32(fabs)(x);
   magnitude = magnitude > 110.0f ? 110.0f : magnitude;
   const f32 scaled = exp_scaled_f32(-magnitude);
-  const f32 quotient = (x < 0.0f ? -magnitude * scaled : x) / (1.0f + scaled * 0x1p-64f);
-  const f32 result = quotient * (x < 0.0f ? 0x1p-64f : 1.0f);
+  const f32 quotient = (x < 0.0f ? magnitude * scaled : x) / MAD_f32(scaled, 0x1p-64f, 1.0f);
+  const f32 result = x < 0.0f ? -unscale_f32(quotient) : quotient;
   return x == -INFINITY_f32 ? NAN_f32 : result;
 }
 
@@ -210,44 +219,78 @@ DEVICE f32 erf_sum_f32(f32 x, f32 tail) {
 #define erf_f32(x) erf_sum_f32(x, exp_core_f32(erf_exponent_f32(x)))
 
 //@ product_error_f32
-/* What the product a b = p lost by rounding (T. J. Dekker, 1971: halves of 12 bits). */
+/* What the product a b = p lost by rounding; without a fused multiply-add from halves of 12 bits
+ * (T. J. Dekker, 1971). */
+#ifdef FUSED_MAD
+#define product_error_f32(a, b, p) MAD_f32(a, b, -(p))
+#else
 DEVICE f32 product_error_f32(f32 a, f32 b, f32 p) {
   const f32 a1 = as_f32(as_u32(a) & 0xfffff000u), a2 = a - a1;
   const f32 b1 = as_f32(as_u32(b) & 0xfffff000u), b2 = b - b1;
   return ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2;
 }
+#endif
 
-//@ gelu_f32
-/* gelu(x) = max(x, 0) - t Phi(-t), t = |x|, and Phi(-t) = exp(-t^2 / 2) M(t), where Mills' ratio M
- * changes slowly: (t + 3/2) M(t) is a polynomial in
- * s = (t - 3/2) / (t + 3/2). No digits cancel, so
- * negative arguments keep their relative precision down to the underflow. Past 14.5 the result is x
- * or 0; -Infinity gives NaN, as its product with 0 does.
- * t exp(-t^2 / 2) 2^64 is made from t^2 and its rounding error: -t^2 / 2 = n ln 2 - r / 2. */
-DEVICE f32 gelu_f32(f32 x) {
-  f32 t = BUILTIN_f32(fabs)(x);
-  t = t < 14.5f ? t : 14.5f;
+//@ gelu_magnitude_f32
+/* |x|, at most 14.5. */
+#define gelu_magnitude_f32(bits) as_f32((bits) < 0x41680000u ? (bits) : 0x41680000u)
+
+//@ gelu_tail_f32
+/* t exp(-t^2 / 2) 2^64, made from t^2 and its rounding error: -t^2 / 2 = n ln 2 - r / 2. ln 2 is
+ * rounded; the effect of that, exp(-1.4e-9 t^2), is included in gelu_ratio_f32. */
+DEVICE f32 gelu_tail_f32(f32 t) {
   const f32 square = t * t, error = product_error_f32(t, t, square);
-  const f32 shifted = MAD_f32(square, -0.72134752f, EXP_SHIFT + 64.0f);
+  const f32 shifted = MAD_f32(square, -0.5f * 0x1.715476p+0f, EXP_SHIFT + 64.0f);
   const f32 n = shifted - (EXP_SHIFT + 64.0f);
-  /* square + 2 n ln 2, of which the first two products are exact. */
-  const f32 r = ((square + n * 0x1.62ep+0f) + n * 0x1.0cp-14f) + (error - n * 3.8093e-9f);
-  const f32 r2 = r * r; /* now exp(-r / 2) - 1 */
+#ifdef FUSED_MAD
+  const f32 r = MAD_f32(n, 0x1.62e430p+0f, square) + error;
+#else
+  const f32 r = ((square + n * 0x1.62e0p+0f) + n * 0x1.0cp-14f) + error; /* exact products */
+#endif
+  const f32 r2 = r * r;
   const f32 e0 = MAD_f32(-0x1.5554660p-6f, r, 0.125f);
   const f32 e1 = MAD_f32(-0x1.1257cc0p-12f, r, 0x1.5553000p-9f);
-  const f32 e = MAD_f32(MAD_f32(MAD_f32(0x1.6feb880p-16f, r2, e1), r2, e0), r2, -0.5f * r);
+  const f32 e2 = MAD_f32(MAD_f32(0x1.6feb880p-16f, r2, e1), r2, e0);
+  const f32 e = MAD_f32(e2, r2, -0.5f * r);         /* exp(-r / 2) - 1 */
   const f32 scaled = t * exp_power_f32(shifted, 0); /* exact */
-  const f32 s = (t - 1.5f) / (t + 1.5f), s2 = s * s;
-  const f32 h0 = MAD_f32(-0x1.8f904ep-3f, s, 0x1.3c144p-1f);
-  const f32 h1 = MAD_f32(0x1.253548p-6f, s, -0x1.d700cap-5f);
-  const f32 h2 = MAD_f32(0x1.059bb6p-8f, s, 0x1.21097ap-6f);
-  const f32 h3 = MAD_f32(-0x1.64aceep-9f, s, -0x1.3fbba6p-9f);
-  const f32 h4 = MAD_f32(0x1.155decp-12f, s, -0x1.0eaad8p-10f);
-  const f32 h5 = MAD_f32(0x1.2eec36p-13f, s, 0x1.e26f28p-12f);
-  const f32 high = MAD_f32(MAD_f32(h5, s2, h4), s2, h3);
-  const f32 h = MAD_f32(MAD_f32(MAD_f32(high, s2, h2), s2, h1), s2, h0);
-  const f32 ratio = h / (t + 1.5f) * 0x1p-64f;
-  return MAD_f32(-MAD_f32(scaled, e, scaled), ratio, as_u32(x) >> 31 ? 0.0f * x : x);
+  return MAD_f32(scaled, e, scaled);
+}
+
+//@ gelu_ratio_f32
+/* Phi(-t) exp(t^2 / 2), Mills' ratio up to a factor, which falls as 1 / (t sqrt(2 pi)): a rational
+ * function h / (t sqrt(2 pi) h + g) meets it over the whole range. All coefficients are positive,
+ * and most of what rounding makes of h cancels. */
+DEVICE f32 gelu_ratio_f32(f32 t) {
+  const f32 square = t * t;
+  const f32 h0 = MAD_f32(0x1.83f0eap+6f, t, 0x1.ac62cep+6f);
+  const f32 h1 = MAD_f32(0x1.2fb4d4p+3f, t, 0x1.4c8a64p+5f);
+  const f32 h = MAD_f32(h1 + square, square, h0);
+  const f32 g0 = MAD_f32(0x1.81af00p+6f, t, 0x1.ac62cep+7f);
+  const f32 g1 = MAD_f32(0x1.3ee974p+1f, t, 0x1.80e6e6p+4f);
+  const f32 g = MAD_f32(MAD_f32(0x1.97ca82p-12f, square, g1), square, g0);
+  return h / MAD_f32(0x1.40d932p+1f * t, h, g);
+}
+
+//@ gelu_f32
+/* gelu(x) = max(x, 0) - t Phi(-t), t = |x|. No digits cancel, so negative arguments keep their
+ * relative precision down to the underflow. Past 14.5 the result is x or 0; -Infinity gives NaN, as
+ * its product with 0 does. */
+DEVICE f32 gelu_f32(f32 x) {
+  const f32 t = gelu_magnitude_f32(as_u32(x) & 0x7fffffffu);
+  const f32 tail = gelu_tail_f32(t), ratio = gelu_ratio_f32(t);
+  const f32 result = x < 0.0f ? -unscale_f32(tail * ratio)
+                              : MAD_f32(-tail, as_f32(as_u32(ratio) - (64u << 23)), x);
+  return x == -INFINITY_f32 ? NAN_f32 : result;
+}
+
+//@ gelu_core_f32
+/* For NaN whose sign is positive and for x >= -13, where the result is a normal number. The smaller
+ * of x and -0 as unsigned integers is max(x, -0). */
+DEVICE f32 gelu_core_f32(f32 x) {
+  const f32 t = gelu_magnitude_f32(as_u32(x) & 0x7fffffffu);
+  const f32 small = as_f32(as_u32(gelu_ratio_f32(t)) - (64u << 23)); /* ratio 2^-64 */
+  return MAD_f32(-gelu_tail_f32(t), small,
+                 as_f32(as_u32(x) < 0x80000000u ? as_u32(x) : 0x80000000u));
 }
 
 //@ gelu_tanh_f32
@@ -268,8 +311,9 @@ DEVICE f32 gelu_tanh_f32(f32 x) {
   /* exp(-v) 2^64, as in silu. */
   const f32 shifted = exp_shifted_f32(-v), low = exp_rest_f32(-v, shifted) - v_error;
   const f32 scaled = (1.0f + expm1_small_f32(low)) * exp_power_f32(shifted, 64);
-  const f32 quotient = (x < 0.0f ? -t * scaled : x) / (1.0f + scaled * 0x1p-64f);
-  return x == -INFINITY_f32 ? NAN_f32 : quotient * (x < 0.0f ? 0x1p-64f : 1.0f);
+  const f32 quotient = (x < 0.0f ? t * scaled : x) / MAD_f32(scaled, 0x1p-64f, 1.0f);
+  const f32 result = x < 0.0f ? -unscale_f32(quotient) : quotient;
+  return x == -INFINITY_f32 ? NAN_f32 : result;
 }
 
 //@ log2_wide_f32

@@ -36,10 +36,15 @@ extern const select_functions select_32, select_64;
 /* Keys of TOP_K, by computing type and instruction set: signed integers in the order of the
  * elements, with the first result's the largest, so that one selection serves every type. */
 
+enum { SELECT_LANES = 128 };
+
 typedef struct cpu_select_loops {
   /* Keys as wide as the elements. Both zeros are equal, and so are NaNs, which are larger than all
    * numbers. `smallest`: reversed. */
   void (*keys)(void *keys, const void *elements, int64_t count, int32_t smallest);
+
+  /* peaks[j] = the largest of keys j, j + SELECT_LANES, …; `count` is at least SELECT_LANES. */
+  void (*peaks)(void *peaks, const void *keys, int64_t count);
 
   /* How many keys are larger than a bound. */
   int64_t (*above)(const void *keys, int64_t count, const void *bound);

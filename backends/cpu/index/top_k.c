@@ -2,9 +2,10 @@
 /* TOP_K: the positions of the k largest elements of every row, in order.
  *
  * Elements become integer keys in the same order (select.h). A row is read once; a key is kept if
- * it exceeds the k-th largest of those before it, since of equal ones the first wins. From time to
- * time the list is reduced to k; finally it is sorted. Few long rows are divided into parts, whose
- * lists are combined. The result is unique, so it depends on nothing else. */
+ * it exceeds a bound, the k-th largest of those before it, since of equal ones the first wins, or
+ * at first a lower one. From time to time the list is reduced to k; finally it is sorted. Few long
+ * rows are divided into parts, whose lists are combined. The result is unique, so it depends on
+ * nothing else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +62,25 @@ static void find_row(const launch *l, int64_t row, const unsigned char **source,
   *positions = (int64_t *)l->pointers[1] + walk.offset[1];
 }
 
+/* A bound that at least k of a first block's keys exceed, as many of its lanes have a key above it;
+ * false if there is none. For small k it leaves few entries where the block would be all of them.
+ */
+static bool first_bound(const top_k_kernel *kernel, const void *keys, int64_t count,
+                        unsigned char *entries, unsigned char *room, bound_key *bound) {
+  _Alignas(64) unsigned char peaks[SELECT_LANES * 8];
+  if (kernel->k > SELECT_LANES / 2 || count < 2 * SELECT_LANES) return false;
+  kernel->loops->peaks(peaks, keys, count);
+  kernel->select->append(entries, 0, peaks, SELECT_LANES, 0, NULL);
+  kernel->select->keep(entries, SELECT_LANES, kernel->k, room, bound);
+  const bool narrow = kernel->value == sizeof bound->narrow;
+  if (narrow ? bound->narrow == INT32_MIN : bound->wide == INT64_MIN) return false;
+  if (narrow)
+    bound->narrow--;
+  else
+    bound->wide--;
+  return true;
+}
+
 /* Selects from elements first … end − 1 of a row; returns the number kept, at most k, at the front
  * of the list. */
 static int64_t select_part(const launch *l, const unsigned char *row, int64_t first, int64_t end,
@@ -79,6 +99,7 @@ static int64_t select_part(const launch *l, const unsigned char *row, int64_t fi
       elements = b.elements;
     }
     kernel->loops->keys(b.keys, elements, count, kernel->smallest);
+    if (at == first) bounded = first_bound(kernel, b.keys, count, entries, room, &bound);
     if (bounded && kernel->loops->above(b.keys, count, &bound) == 0) continue;
     if (held + count > kernel->capacity) {
       kernel->select->keep(entries, held, kernel->k, room, &bound);

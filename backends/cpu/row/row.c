@@ -139,6 +139,9 @@ static cpu_row_panel read_block(job *j, int64_t block) {
     set_place(j, 0, first);
     panel.source = cpu_place_address(&kernel->prologue, &j->place, j->launch->pointers, 0);
     panel.source_step = cpu_nest_step(across(kernel), 0);
+    /* The next block of the rows, or the next rows. */
+    if (!kernel->wide)
+      panel.ahead = kernel->blocks > 1 ? kernel->block : kernel->width * panel.source_step;
   } else {
     panel.source = j->buffer;
     panel.source_step = dense_step(kernel, kernel->block);
@@ -165,6 +168,7 @@ static void aim_at_output(job *j, int64_t block, cpu_row_panel *panel) {
 static void turn(cpu_row_panel *panel) {
   panel->source = panel->target;
   panel->source_step = panel->target_step;
+  panel->ahead = 0;
 }
 
 /* ---- The two halves of a block, and merging in between ------------------------------------- */

@@ -30,6 +30,15 @@ CPU_INLINE int64_t key_i64(int64_t x) {
     const key turn = smallest ? -1 : 0; /* −1 ^ k = −1 − k */                                \
     for (int64_t i = 0; i < count; i++) k[i] = key_##type(x[i]) ^ turn;                            \
   }                                                                                                \
+  static void peaks_##type(void *peaks, const void *keys, int64_t count) {                         \
+    key *restrict p = peaks;                                                                       \
+    const key *restrict k = keys;                                                                  \
+    memcpy(p, k, SELECT_LANES * sizeof *p);                                                        \
+    int64_t i = SELECT_LANES;                                                                      \
+    for (; i + SELECT_LANES <= count; i += SELECT_LANES)                                           \
+      for (int64_t j = 0; j < SELECT_LANES; j++) p[j] = k[i + j] > p[j] ? k[i + j] : p[j];         \
+    for (int64_t j = 0; j < count - i; j++) p[j] = k[i + j] > p[j] ? k[i + j] : p[j];              \
+  }                                                                                                \
   static int64_t above_##type(const void *keys, int64_t count, const void *bound) {                \
     const key *k = keys, b = *(const key *)bound;                                                  \
     key larger = 0; /* counts of one block fit any type */                                         \
@@ -43,8 +52,8 @@ KEYS(i32, int32_t, int32_t)
 KEYS(i64, int64_t, int64_t)
 
 const struct cpu_select_table CPU_SYMBOL(cpu_select_table) = {
-    .type = {[CPU_TYPE_F64] = {keys_f64, above_f64},
-             [CPU_TYPE_F32] = {keys_f32, above_f32},
-             [CPU_TYPE_I64] = {keys_i64, above_i64},
-             [CPU_TYPE_I32] = {keys_i32, above_i32},
-             [CPU_TYPE_BOOL] = {keys_i32, above_i32}}};
+    .type = {[CPU_TYPE_F64] = {keys_f64, peaks_f64, above_f64},
+             [CPU_TYPE_F32] = {keys_f32, peaks_f32, above_f32},
+             [CPU_TYPE_I64] = {keys_i64, peaks_i64, above_i64},
+             [CPU_TYPE_I32] = {keys_i32, peaks_i32, above_i32},
+             [CPU_TYPE_BOOL] = {keys_i32, peaks_i32, above_i32}}};

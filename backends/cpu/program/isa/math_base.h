@@ -53,15 +53,18 @@ CPU_INLINE double math_copysign_f64(double x, double sign) {
 }
 
 /* a * b + c, rounded once if the instruction set supports it: the error bounds hold either way. */
-CPU_INLINE float math_madd_f32(float a, float b, float c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define FUSED_MAD
+#endif
+CPU_INLINE float math_madd_f32(float a, float b, float c) {
+#ifdef FUSED_MAD
   return __builtin_fmaf(a, b, c);
 #else
   return a * b + c;
 #endif
 }
 CPU_INLINE double math_madd_f64(double a, double b, double c) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#ifdef FUSED_MAD
   return __builtin_fma(a, b, c);
 #else
   return a * b + c;

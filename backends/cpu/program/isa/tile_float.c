@@ -114,9 +114,15 @@ CPU_INLINE uint32_t key_positive(float x) {
   return (uint32_t)math_bits_f32(x) - 0x00800000;
 }
 
-/* Keys of the largest supported magnitude, and of the largest normal number. */
+CPU_INLINE uint32_t key_bits(float x) {
+  return (uint32_t)math_bits_f32(x); /* of negative numbers larger than of any positive one */
+}
+
+/* Keys of the largest supported magnitude, of the lowest supported number, and of the largest
+ * normal number. */
 #define LIMIT_EXP      0x42ae0000u /* 87 */
 #define LIMIT_TRIG     0x49800000u /* TRIG_LIMIT */
+#define LIMIT_GELU     0xc1500000u /* −13 */
 #define LIMIT_POSITIVE 0x7effffffu
 
 #define LARGEST_KEY(name, key)                                                                     \
@@ -128,8 +134,9 @@ CPU_INLINE uint32_t key_positive(float x) {
 
 LARGEST_KEY(largest_magnitude, key_magnitude)
 LARGEST_KEY(largest_positive, key_positive)
+LARGEST_KEY(largest_bits, key_bits)
 
-#define RANGED_LOOP(name, whole, core, range, limit)                                               \
+#define TWO_FORMS(name, whole, core, range, limit)                                                 \
   static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
                           const void *c, cpu_immediate immediate) {                                \
     const float *as = a;                                                                           \
@@ -145,12 +152,17 @@ LARGEST_KEY(largest_positive, key_positive)
       CPU_INDEPENDENT                                                                              \
       for (int64_t i = 0; i < count; i++) {                                                        \
         const float x = as[i];                                                                     \
-        r[i] = key_##range(x) <= limit ? core : whole;                                             \
+        r[i] = whole;                                                                              \
       }                                                                                            \
     }                                                                                              \
   }
+#define RANGED_LOOP(name, whole, core, range, limit)                                               \
+  TWO_FORMS(name, key_##range(x) <= limit ? core : whole, core, range, limit)
 
-RANGED_LOOP(exp, exp_f32(x), exp_core_f32(x), magnitude, LIMIT_EXP)
+/* Their whole forms give what the short ones do, wherever those serve. */
+TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), magnitude, LIMIT_EXP)
+TWO_FORMS(gelu, gelu_f32(x), gelu_core_f32(x), bits, LIMIT_GELU)
+
 RANGED_LOOP(log, log_f32(x), log_core_f32(x), positive, LIMIT_POSITIVE)
 RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), magnitude, LIMIT_TRIG)
 RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), magnitude, LIMIT_EXP)
@@ -161,8 +173,8 @@ RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), magnitude, LIMIT_EXP)
 RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), magnitude, LIMIT_TRIG)
 RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), magnitude, LIMIT_TRIG)
 
-/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
- * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
+/* erf takes several passes over parts of the tile. A single pass would need more constants than
+ * AVX2 has registers, and longer dependency chains than the processor can overlap. */
 enum { PART = 256 };
 
 static void erf_part(int64_t count, float *r, const float *x) {
@@ -171,13 +183,6 @@ static void erf_part(int64_t count, float *r, const float *x) {
   for (int64_t i = 0; i < count; i++) between[i] = exp_core_f32(between[i]);
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) r[i] = erf_sum_f32(x[i], between[i]);
-}
-
-static void gelu_part(int64_t count, float *r, const float *x) {
-  float between[PART];
-  for (int64_t i = 0; i < count; i++) between[i] = gelu_tail_f32(x[i]);
-  CPU_INDEPENDENT
-  for (int64_t i = 0; i < count; i++) r[i] = gelu_sum_f32(x[i], between[i]);
 }
 
 #define PARTS_LOOP(name, part)                                                                     \
@@ -189,7 +194,6 @@ static void gelu_part(int64_t count, float *r, const float *x) {
   }
 
 PARTS_LOOP(erf, erf_part)
-PARTS_LOOP(gelu, gelu_part)
 
 UNARY_LOOP(gelu_tanh, float, float, gelu_tanh_wide_f32(x))
 UNARY_LOOP(round_f16, float, float, convert_f16_to_f32(convert_f32_to_f16(x)))

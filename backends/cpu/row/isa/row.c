@@ -63,6 +63,14 @@ ALWAYS_INLINE ELEMENT pack_highest(pack p) {
 
 /* ---- Along each row ------------------------------------------------------------------------ */
 
+/* Asks for `lanes` elements of the panel that is read next; what lies outside an array is not
+ * fetched. */
+ALWAYS_INLINE void fetch_ahead(const ELEMENT *x, int64_t ahead) {
+  const uintptr_t first = (uintptr_t)x + (uintptr_t)ahead * sizeof(ELEMENT);
+  for (uintptr_t byte = 0; byte < lanes * sizeof(ELEMENT); byte += 64)
+    __builtin_prefetch((const void *)(first + byte));
+}
+
 ALWAYS_INLINE ELEMENT maximum_line(const ELEMENT *x, int64_t length) {
   ELEMENT highest = -INFINITY;
   pack lane[4];
@@ -90,7 +98,7 @@ ALWAYS_INLINE void exponentials_run(const ELEMENT *x, ELEMENT *y, int64_t count,
 }
 
 ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t length, ELEMENT shift,
-                                       int store) {
+                                       int64_t ahead, int store) {
   double total = 0;
   for (int64_t start = 0; start < length; start += block) {
     const int64_t end = length - start < block ? length : start + block;
@@ -100,6 +108,7 @@ ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t len
     for (int k = 0; k < 4; k++) lane[k] = pack_all(0);
     for (; i + lanes <= end; i += lanes) {
       ELEMENT *target = store ? y + i : room;
+      fetch_ahead(x + i, ahead);
       exponentials_run(x + i, target, lanes, shift);
       for (int k = 0; k < 4; k++) lane[k] = pack_add(lane[k], pack_load(target + k * pack_lanes));
     }
@@ -125,9 +134,10 @@ static void single_exponentials(const cpu_row_panel *panel, const double *peak, 
   for (int64_t w = 0; w < panel->width; w++, x += panel->source_step) {
     const ELEMENT shift = finite_peak((ELEMENT)peak[w]);
     if (y)
-      total[w] = exponentials_line(x, y + w * panel->target_step, panel->length, shift, 1);
+      total[w] =
+          exponentials_line(x, y + w * panel->target_step, panel->length, shift, panel->ahead, 1);
     else
-      total[w] = exponentials_line(x, NULL, panel->length, shift, 0);
+      total[w] = exponentials_line(x, NULL, panel->length, shift, panel->ahead, 0);
   }
 }
 
@@ -197,8 +207,14 @@ static void single_scale(const cpu_row_panel *panel, const double *shift, const 
   ELEMENT *y = panel->target;
   for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step) {
     const ELEMENT s = (ELEMENT)shift[w], f = (ELEMENT)factor[w], o = (ELEMENT)offset[w];
+    int64_t i = 0;
+    for (; i + lanes <= panel->length; i += lanes) {
+      fetch_ahead(x + i, panel->ahead);
+      CPU_INDEPENDENT
+      for (int64_t j = i; j < i + lanes; j++) y[j] = (x[j] - s) * f + o;
+    }
     CPU_INDEPENDENT
-    for (int64_t i = 0; i < panel->length; i++) y[i] = (x[i] - s) * f + o;
+    for (; i < panel->length; i++) y[i] = (x[i] - s) * f + o;
   }
 }
 

@@ -62,6 +62,8 @@ typedef struct cpu_row_panel {
   void *target; /* may be the source itself */
   int64_t target_step;
   int64_t length, width;
+  int64_t ahead; /* elements from one of the source to the one that is read next, in another panel:
+                    loops that compute more than they read fetch it early. 0: unknown */
 } cpu_row_panel;
 
 /* `peak`, `total`, … have one entry for each row. */
