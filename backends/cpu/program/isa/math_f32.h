@@ -39,7 +39,7 @@ CPU_INLINE float mod_f32(float a, float b) {
 
 /* ---- gelu by tanh --------------------------------------------------------------------------- */
 
-/* A tenth faster with f64 than the version for devices without it. */
+/* With f64, which devices need not have. */
 
 /* x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2 = x / (1 + exp(v)), v = −√(8/π) (x + 0.044715 x³).
  * The error of v is that of the result for large v, hence its f64. */
