@@ -65,17 +65,13 @@ enum {
 /* Properties of an instruction for preparing. Its loops are in the tables of tile_*.c, by the same
  * codes; an instruction without a loop there is refused. */
 static const struct {
-  uint8_t operands, cost;
+  uint8_t cost;
   bool asks; /* the result is a truth value about operands of another type, whose loops are used */
 } instructions[COMPUTE_I_END] = {
 #define INSTRUCTION(code, number, name, operands, rule, cost, traits, text)                        \
-  [number] = {operands, COST_##cost, ASKS_##rule},
+  [number] = {COST_##cost, ASKS_##rule},
 #include "compute/instructions.def"
 };
-
-int cpu_operand_count(uint8_t code) {
-  return code < COMPUTE_I_END ? instructions[code].operands : 0;
-}
 
 static void mark_needed(preparation *p) {
   const compute_program *program = p->program;

@@ -95,7 +95,13 @@ void cpu_box_merge(cpu_box *box);
 void cpu_box_run(const cpu_box *box, int32_t along);
 
 /* How many of an instruction's operands count. */
-int cpu_operand_count(uint8_t code);
+static inline int cpu_operand_count(uint8_t code) {
+  static const uint8_t counts[COMPUTE_I_END] = {
+#define INSTRUCTION(code, number, name, operands, rule, cost, traits, text) [number] = operands,
+#include "compute/instructions.def"
+  };
+  return code < COMPUTE_I_END ? counts[code] : 0;
+}
 
 /* ---- Internals of a prepared program --------------------------------------------------------- */
 
@@ -178,7 +184,7 @@ struct cpu_program {
   cpu_program *rest; /* or NULL */
   uint32_t input_count, output_count, step_count;
   uint32_t passes; /* loops over a tile: one for a formula, else the steps */
-  int64_t chunk; /* elements that the registers have room for */
+  int64_t chunk;   /* elements that the registers have room for */
   int64_t tile_elements;
   uint32_t stage_offset; /* room for one more value, while outputs are stored */
   bool identity;
