@@ -58,7 +58,7 @@ static compute_status upload(void *queue, const compute_argument *to, const void
 
 static compute_status copy(void *queue, const compute_argument *to, const compute_argument *from,
                            uint64_t bytes) {
-  if (breaks("order") && bytes % 64 == 0) return COMPUTE_OK;
+  if (breaks("order") && bytes % 8 == 0) return COMPUTE_OK;
   return cpu->copy(queue, to, from, bytes);
 }
 
