@@ -7,6 +7,7 @@
 #include "device/collector_private.h"
 
 enum { H = 40, W = 52, FRAMES = 60, SPOTS = 24, N = FRAMES * SPOTS };
+enum { ACROSS = 5, CELL_ROWS = H / ACROSS, CELL_COLUMNS = W / ACROSS };
 
 static float frames[FRAMES * H * W];
 static uint16_t counts[FRAMES * H * W];
@@ -20,7 +21,8 @@ static compute_fit_options frame_options(void) {
       .problem = small_problem(), .frame_rows = H, .frame_columns = W, .slots = 2};
 }
 
-/* Spots at uneven places; some frames have many, some few, some none. */
+/* Spots at uneven places, each in a cell of its own, since fits of two spots as one end where
+ * rounding says; some frames have many, some few, some none. */
 static void make_frames(void) {
   uint64_t state = 5;
   double image[PIXELS];
@@ -31,8 +33,9 @@ static void make_frames(void) {
     for (int s = 0; s < spots; s++) {
       int32_t *c = corners + 3 * roi_count++;
       c[0] = f;
-      c[1] = (int32_t)(noise(&state) * (H - ROWS + 1));
-      c[2] = (int32_t)(noise(&state) * (W - COLUMNS + 1));
+      const int cell = s * 11 % (ACROSS * ACROSS); /* few spots are far apart */
+      c[1] = cell / ACROSS * CELL_ROWS + (int32_t)(noise(&state) * (CELL_ROWS - ROWS + 1));
+      c[2] = cell % ACROSS * CELL_COLUMNS + (int32_t)(noise(&state) * (CELL_COLUMNS - COLUMNS + 1));
       assert_ok(compute_fit_image(
           test_context, &p,
           (double[]){3 + 2 * noise(&state), 2 + 2 * noise(&state), 400 + 300 * noise(&state), 0},
