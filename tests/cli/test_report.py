@@ -35,7 +35,7 @@ needs_pictures = unittest.skipUnless(PYTHON, "no Python has matplotlib")
 
 def result_files():
     """The stored results that are compute-bench's."""
-    paths = sorted(glob.glob(os.path.join(BENCH, "results", "*", "*.json")))
+    paths = sorted(glob.glob(os.path.join(BENCH, "results", "*", "bench*.json")))
     return [path for path in paths if "picasso" not in path]
 
 

@@ -18,6 +18,7 @@ enum {
   DEVICE_TYPE_ALL = -1,
   DEVICE_NAME = 0x102B,
   DEVICE_EXTENSIONS = 0x1030,
+  DEVICE_NATIVE_VECTOR_WIDTH_FLOAT = 0x103A,
   BUILD_LOG = 0x1183,
   MOST_DEVICES = 16
 };
@@ -99,10 +100,12 @@ static int compile_for(const opencl *cl, void *device, const sample_sources *sou
                        int workers) {
   char name[128] = "", extensions[8192] = "";
   int32_t error = 0;
+  uint32_t width = 0;
   int failures = 0;
   void *context = cl->create_context(NULL, 1, &device, NULL, NULL, &error);
   cl->get_device_info(device, DEVICE_NAME, sizeof name - 1, name, NULL);
   cl->get_device_info(device, DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL);
+  cl->get_device_info(device, DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
   if (error) {
     fprintf(stderr, "%s has no context: error %d\n", name, error);
     return 1;
@@ -112,6 +115,7 @@ static int compile_for(const opencl *cl, void *device, const sample_sources *sou
   for (size_t i = (size_t)worker; i < sources->count; i += (size_t)workers) {
     if (!all && !test_in_spread(i / (size_t)workers)) continue;
     if (sources->sources[i].f64 && !f64) continue;
+    if (sources->sources[i].vector_width > width) continue;
     if (!compile_one(cl, context, device, name, &sources->sources[i])) failures++;
   }
   cl->release_context(context);

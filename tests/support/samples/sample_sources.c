@@ -35,27 +35,27 @@ static bool grow(sample_sources *all) {
   return true;
 }
 
-/* Without `matrix_cores`: as if the target had none. */
-static void add(sample_sources *all, const sample_kernel *s, sample_target target, uint32_t way,
-                bool matrix_cores) {
-  compute_target t = sample_target_create(target, all->dialect);
-  if (!matrix_cores) t.flags &= ~(uint32_t)COMPUTE_TARGET_MATRIX_CORES;
+static void add(sample_sources *all, const sample_kernel *s, const compute_target *target,
+                const char *name, uint32_t way) {
+  const bool matrix_cores = (target->flags & COMPUTE_TARGET_MATRIX_CORES) != 0;
+  const uint32_t width = target->type == COMPUTE_DEVICE_CPU ? target->vector_width : 0;
   const compute_generated *generated = NULL;
   char reason[200];
-  if (generate_kernel(&t, &s->descriptor, way ? &s->tuning[way - 1] : NULL, &generated, reason,
+  if (generate_kernel(target, &s->descriptor, way ? &s->tuning[way - 1] : NULL, &generated, reason,
                       sizeof reason))
     return;
   const uint64_t hash = generated->source ? hash_of(generated->source) : 0;
   sample_source *source = generated->source ? known(all, generated->source, hash) : NULL;
   if (source && !matrix_cores) source->least_arch = 0;
+  if (source && width < source->vector_width) source->vector_width = width;
   if (generated->source && !source && grow(all)) {
     source = &all->sources[all->count];
     *source = (sample_source){.hash = hash,
                               .text = strdup(generated->source),
                               .f64 = sample_kernel_uses_f64(s),
+                              .vector_width = width,
                               .least_arch = matrix_cores ? FIRST_MATRIX_ARCH : 0};
-    snprintf(source->name, sizeof source->name, "%s on %s, way %u", s->name,
-             sample_target_name(target), way);
+    snprintf(source->name, sizeof source->name, "%s on %s, way %u", s->name, name, way);
     if (source->text) all->count++;
   }
   generate_release(generated);
@@ -72,10 +72,16 @@ static void visit(const sample_kernel *s, void *user) {
   if (all->dialect == COMPUTE_DIALECT_OPENCL && alike && strlen(s->name) % 3 != 0) return;
   for (int target = 0; target < TARGET_COUNT; target++) {
     if (all->dialect == COMPUTE_DIALECT_CUDA && target != TARGET_GPU) continue;
+    const char *name = sample_target_name((sample_target)target);
+    const compute_target whole = sample_target_create((sample_target)target, all->dialect);
+    compute_target less = whole; /* without matrix cores, or with vectors of half the size */
+    less.flags &= ~(uint32_t)COMPUTE_TARGET_MATRIX_CORES;
+    if (whole.type == COMPUTE_DEVICE_CPU) less.vector_width /= 2;
     for (uint32_t way = 0; way <= s->tuning_count; way++) {
-      /* First what every architecture gets; then what is new where there are matrix units. */
-      add(user, s, (sample_target)target, way, false);
-      if (all->dialect == COMPUTE_DIALECT_CUDA) add(user, s, (sample_target)target, way, true);
+      /* First what every device gets, then what is new. */
+      add(user, s, &less, name, way);
+      if (whole.type == COMPUTE_DEVICE_CPU || all->dialect == COMPUTE_DIALECT_CUDA)
+        add(user, s, &whole, name, way);
     }
   }
 }

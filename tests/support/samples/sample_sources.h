@@ -9,8 +9,9 @@ typedef struct sample_source {
   char name[160]; /* of the first sample that makes it */
   char *text;
   uint64_t hash;
-  bool f64;       /* needs f64 */
-  int least_arch; /* of CUDA: older architectures lack what it needs; 0: none does */
+  bool f64;              /* needs f64 */
+  uint32_t vector_width; /* of CPUs: f32 elements in its vectors; 0: made for any device */
+  int least_arch;        /* of CUDA: older architectures lack what it needs; 0: none does */
 } sample_source;
 
 typedef struct sample_sources {
