@@ -69,6 +69,12 @@ static const cpu_gemm_table gemm_avx2_dots = GEMM_TABLE(avx2, dots);
 #endif
 static const cpu_gemm_table gemm_scalar = GEMM_TABLE(scalar, pairs);
 
+#ifdef __aarch64__
+#define BASELINE_NAME "neon"
+#else
+#define BASELINE_NAME "scalar"
+#endif
+
 /* Best first; a name stands for the first that the machine has. */
 static const struct {
   bool (*present)(void);
@@ -86,14 +92,15 @@ static const struct {
 #ifdef CPU_HAS_AVX2
     {has_avx2, {"avx2", 32, &cpu_tile_table_avx2, &gemm_avx2}},
 #endif
-    {has_scalar, {"scalar", 16, &cpu_tile_table_scalar, &gemm_scalar}},
+    {has_scalar, {BASELINE_NAME, 16, &cpu_tile_table_scalar, &gemm_scalar}},
 };
 
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (problem) *problem = NULL;
   const cpu_isa *best = NULL;
-  const bool known = forced && (strcmp(forced, "scalar") == 0 || strcmp(forced, "avx2") == 0 ||
-                                strcmp(forced, "avx512") == 0);
+  if (forced && strcmp(forced, "scalar") == 0) forced = BASELINE_NAME;
+  const bool known = forced && (strcmp(forced, BASELINE_NAME) == 0 || strcmp(forced, "neon") == 0 ||
+                                strcmp(forced, "avx2") == 0 || strcmp(forced, "avx512") == 0);
   for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
     const bool named = forced && strcmp(forced, sets[i].isa.name) == 0;
     if (!sets[i].present()) continue;
@@ -103,6 +110,6 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (forced && problem)
     *problem =
         known ? "this machine or build does not have the instruction set named by COMPUTE_CPU_ISA"
-              : "COMPUTE_CPU_ISA must be scalar, avx2 or avx512";
+              : "COMPUTE_CPU_ISA must be scalar, neon, avx2 or avx512";
   return best;
 }

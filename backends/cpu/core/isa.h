@@ -2,11 +2,11 @@
 /* Code compiled once per instruction set, and the selection of the right copy at run time.
  *
  * Every source in an isa/ folder is compiled for each instruction set, as its own translation unit
- * each time: scalar (baseline x86-64 or any other machine), avx2 (with FMA and F16C) and avx512
- * (x86-64-v4). Some are also compiled once for each of several variants, mostly element types
- * (CMakeLists.txt lists them). Each unit exports one constant table whose name ends in both:
- * cpu_scan_f32_avx2, say. All else in those sources is static, so that no AVX-512 copy of an inline
- * function can be picked by the linker for other machines. */
+ * each time: scalar (the baseline: on x86-64 with SSE2, on aarch64 with NEON), avx2 (with FMA and
+ * F16C) and avx512 (x86-64-v4). Some are also compiled once for each of several variants, mostly
+ * element types (CMakeLists.txt lists them). Each unit exports one constant table whose name ends
+ * in both: cpu_scan_f32_avx2, say. All else in those sources is static, so that no AVX-512 copy of
+ * an inline function can be picked by the linker for other machines. */
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 
@@ -57,14 +57,15 @@ typedef struct cpu_gemm_table cpu_gemm_table; /* gemm/isa/gemm_tile.c: micro-ker
 /* Loops shared by most kinds are here; the loops of a kind are picked where the kind is
  * prepared. */
 typedef struct cpu_isa {
-  const char *name;      /* "scalar", "avx2", "avx512" */
+  const char *name;      /* "scalar" or, on aarch64, "neon"; "avx2", "avx512" */
   uint32_t vector_bytes; /* 16, 32, 64 */
   const cpu_tile_table *tile;
   const cpu_gemm_table *gemm;
 } cpu_isa;
 
-/* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL)
- * if the machine has it. `problem` gets a message if `forced` is not possible. */
+/* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL;
+ * "scalar" is the baseline everywhere) if the machine has it. `problem` gets a message if `forced`
+ * is not possible. */
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem);
 
 #endif

@@ -24,13 +24,19 @@
 #define WIDEN_U8(from)      ((words)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(from))))
 #define WIDEN_I8(from)      ((words)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(from))))
 #else
-#define VECTOR_BYTES        16
-#define ADD_FLOATS(a, b, c) ((a) * (b) + (c))
+#define VECTOR_BYTES 16
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #define MULTIPLY_LOW(a, b) ((words)_mm_madd_epi16((__m128i)(a), (__m128i)(b)))
 #else
 #define MULTIPLY_LOW(a, b) (((a) << 16 >> 16) * (b))
+#endif
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#define ADD_FLOATS(a, b, c)                                                                        \
+  ((floats)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#else
+#define ADD_FLOATS(a, b, c) ((a) * (b) + (c))
 #endif
 #define WIDEN_U8(from) __builtin_convertvector(*(const bytes_at *)(from), words)
 #define WIDEN_I8(from) __builtin_convertvector(*(const signed_bytes_at *)(from), words)

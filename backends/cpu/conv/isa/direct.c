@@ -12,6 +12,8 @@
  * multiply-adds are asked for by name. */
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "conv_table.h"
@@ -25,6 +27,10 @@
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #elif defined(__AVX2__) && defined(__FMA__)
 #define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#elif defined(__aarch64__) && defined(CPU_VARIANT_F32)
+#define FMA(a, b, c) ((pack)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#elif defined(__aarch64__)
+#define FMA(a, b, c) ((pack)vfmaq_f64((float64x2_t)(c), (float64x2_t)(a), (float64x2_t)(b)))
 #else
 #define FMA(a, b, c) ((a) * (b) + (c))
 #endif
@@ -41,15 +47,23 @@
 #define DIRECT_PIN(pack) __asm__("" : "+v"(pack))
 #elif defined(__x86_64__)
 #define DIRECT_PIN(pack) __asm__("" : "+x"(pack))
+#elif defined(__aarch64__)
+#define DIRECT_PIN(pack) __asm__("" : "+w"(pack))
 #else
 #define DIRECT_PIN(pack) ((void)(pack))
 #endif
 
+#if VECTOR_BYTES == 64 || defined(__aarch64__)
+#define DIRECT_REGISTERS 32
+#else
+#define DIRECT_REGISTERS 16
+#endif
+
 enum {
-  DIRECT_ROWS = 4,                            /* of results, at a time */
-  DIRECT_WIDE = 8,                            /* vectors of a single row */
-  DIRECT_TAPS = 9,                            /* whose sums are in registers at a time, */
-  DIRECT_FACTORS = VECTOR_BYTES == 64 ? 2 : 1 /* for so many factors: 18 of 32 or 9 of 16 */
+  DIRECT_ROWS = 4,                       /* of results, at a time */
+  DIRECT_WIDE = 8,                       /* vectors of a single row */
+  DIRECT_TAPS = 9,                       /* whose sums are in registers at a time, */
+  DIRECT_FACTORS = DIRECT_REGISTERS / 16 /* for so many factors */
 };
 
 typedef ELEMENT pack_at /* at any element's address */

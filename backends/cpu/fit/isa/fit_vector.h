@@ -29,6 +29,9 @@
 #define FIT_LANES 8
 #else
 #define FIT_LANES 4
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 #endif
 
 #define FIT_ALL_LANES ((1u << FIT_LANES) - 1)
@@ -147,21 +150,38 @@ typedef vi vm;
 FIT_INLINE vf v_set(float x) {
   return (vf){x, x, x, x};
 }
-#if defined(__ARM_FEATURE_FMA)
+#ifdef __aarch64__
 FIT_INLINE vf v_fma(vf a, vf b, vf c) {
-  for (int i = 0; i < FIT_LANES; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
-  return c;
+  return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+FIT_INLINE vf v_fnma(vf a, vf b, vf c) {
+  return (vf)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+FIT_INLINE vf v_sqrt(vf a) {
+  return (vf)vsqrtq_f32((float32x4_t)a);
+}
+FIT_INLINE uint32_t v_bits(vm m) {
+  return vaddvq_u32((uint32x4_t)m & (uint32x4_t){1, 2, 4, 8});
 }
 #else
 FIT_INLINE vf v_fma(vf a, vf b, vf c) {
   return a * b + c;
 }
+FIT_INLINE vf v_fnma(vf a, vf b, vf c) {
+  return v_fma(-a, b, c);
+}
+FIT_INLINE vf v_sqrt(vf a) {
+  for (int i = 0; i < FIT_LANES; i++) a[i] = __builtin_sqrtf(a[i]);
+  return a;
+}
+FIT_INLINE uint32_t v_bits(vm m) {
+  uint32_t bits = 0;
+  for (int i = 0; i < FIT_LANES; i++) bits |= (uint32_t)(m[i] != 0) << i;
+  return bits;
+}
 #endif
 FIT_INLINE vf v_fms(vf a, vf b, vf c) {
   return v_fma(a, b, -c);
-}
-FIT_INLINE vf v_fnma(vf a, vf b, vf c) {
-  return v_fma(-a, b, c);
 }
 FIT_INLINE vm v_less(vf a, vf b) {
   return (vm)(a < b);
@@ -178,17 +198,8 @@ FIT_INLINE vf v_min(vf a, vf b) {
 FIT_INLINE vf v_max(vf a, vf b) {
   return v_select(v_less(b, a), a, b);
 }
-FIT_INLINE vf v_sqrt(vf a) {
-  for (int i = 0; i < FIT_LANES; i++) a[i] = __builtin_sqrtf(a[i]);
-  return a;
-}
 FIT_INLINE vf v_reciprocal(vf a) {
   return 1 / a;
-}
-FIT_INLINE uint32_t v_bits(vm m) {
-  uint32_t bits = 0;
-  for (int i = 0; i < FIT_LANES; i++) bits |= (uint32_t)(m[i] != 0) << i;
-  return bits;
 }
 FIT_INLINE vm v_mask(uint32_t bits) {
   vm m;

@@ -156,8 +156,8 @@ static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
 
 /* Any strides: a piece of some columns, and of k, is copied first. */
 static void gemm_gather_lines(uint32_t *to, const gemm_line_source *source) {
-  enum { CHUNK = 64 };
-  uint8_t piece[GEMM_COLUMNS * CHUNK];
+  enum { CHUNK = 64, WIDEST = GEMM_COLUMNS > GEMM_ROWS ? GEMM_COLUMNS : GEMM_ROWS };
+  uint8_t piece[WIDEST * CHUNK];
   for (int64_t p = 0; p < source->k; p += CHUNK) {
     gemm_line_source part = *source;
     part.k = source->k - p < CHUNK ? source->k - p : CHUNK;

@@ -7,8 +7,8 @@
  *
  * A tile of C of up to GEMM_ROWS rows and two vectors of columns stays in registers while k runs:
  * each k takes two vectors of B and repeats one element of A per row over a vector. That makes 12
- * sums with 16 registers (AVX2: 6 × 16 f32) and 28 with 32 (AVX-512: 14 × 32); 8 would hide the
- * latency of two multiply-adds per cycle.
+ * sums with 16 registers (AVX2: 6 × 16 f32) and 24 or 28 with 32 (NEON: 12 × 8, AVX-512: 14 × 32);
+ * 8 would hide the latency of two multiply-adds per cycle.
  *
  * A is read with any strides, since an element is repeated anyway. Six rows are as many runs of
  * memory as the hardware foresees, so that packing A is at most a copy of rows; of fourteen it
@@ -57,6 +57,8 @@
 #include <immintrin.h>
 #elif defined(__SSE2__) && defined(GEMM_GROUP)
 #include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #if defined(GEMM_VECTOR_BYTES) || defined(GEMM_INTEGER)
@@ -77,6 +79,8 @@
 #define GEMM_MULTIPLY_ADD(a, b, c) gemm_add_products(a, b, c)
 #elif defined(__SSE2__)
 #define GEMM_MULTIPLY_ADD(a, b, c) ((gemm_vector)_mm_madd_epi16((__m128i)(a), (__m128i)(b)) + (c))
+#elif defined(__aarch64__)
+#define GEMM_MULTIPLY_ADD(a, b, c) gemm_add_products(a, b, c)
 #else
 #define GEMM_LOW(a)                ((gemm_vector)((gemm_signed_vector)((a) << 16) >> 16))
 #define GEMM_HIGH(a)               ((gemm_vector)((gemm_signed_vector)(a) >> 16))
@@ -94,6 +98,14 @@
 #else
 #define GEMM_MULTIPLY_ADD(a, b, c) _mm256_fmadd_ps(a, b, c)
 #endif
+#elif defined(__aarch64__)
+#if defined(CPU_VARIANT_F64)
+#define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
+  ((gemm_vector)vfmaq_f64((float64x2_t)(c), (float64x2_t)(a), (float64x2_t)(b)))
+#else
+#define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
+  ((gemm_vector)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#endif
 #endif
 
 #ifndef GEMM_VECTOR_BYTES
@@ -108,6 +120,8 @@
 
 #if GEMM_VECTOR_BYTES == 64
 #define GEMM_ROWS 14
+#elif defined(__aarch64__) && !defined(CPU_VARIANT_I64) /* which has no vector multiplication */
+#define GEMM_ROWS 12
 #else
 #define GEMM_ROWS 6
 #endif
@@ -157,6 +171,14 @@ GEMM_INLINE gemm_vector gemm_add_products(gemm_vector a, gemm_vector b, gemm_vec
   gemm_vector products;
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(c), "=&x"(products) : "x"(a), "x"(b));
   return c;
+}
+#endif
+
+#if defined(CPU_VARIANT_PAIRS) && defined(__aarch64__)
+GEMM_INLINE gemm_vector gemm_add_products(gemm_vector a, gemm_vector b, gemm_vector c) {
+  const int16x8_t x = (int16x8_t)a, y = (int16x8_t)b;
+  const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y)), high = vmull_high_s16(x, y);
+  return c + (gemm_vector)vpaddq_s32(low, high);
 }
 #endif
 

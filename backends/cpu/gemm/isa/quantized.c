@@ -14,6 +14,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -135,6 +137,66 @@ INLINE float total(vector x) {
   const __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   const __m128 quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
   return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));
+}
+#elif defined(__aarch64__)
+#define VECTORS
+enum { LANES = 8 };
+typedef float32x4x2_t vector;
+typedef uint32x4x2_t integers;
+typedef struct weights {
+  float32x4_t zero, scale;
+} weights;
+
+INLINE vector zeros(void) {
+  return (vector){{vdupq_n_f32(0), vdupq_n_f32(0)}};
+}
+INLINE vector load(const float *from) {
+  return (vector){{vld1q_f32(from), vld1q_f32(from + 4)}};
+}
+INLINE void store(float *to, vector x) {
+  vst1q_f32(to, x.val[0]);
+  vst1q_f32(to + 4, x.val[1]);
+}
+INLINE vector multiply_add(vector a, vector b, vector c) {
+  return (vector){
+      {vfmaq_f32(c.val[0], a.val[0], b.val[0]), vfmaq_f32(c.val[1], a.val[1], b.val[1])}};
+}
+INLINE integers widen_shorts(uint16x8_t x) {
+  return (integers){{vmovl_u16(vget_low_u16(x)), vmovl_high_u16(x)}};
+}
+INLINE integers load_bytes(const uint8_t *from) {
+  return widen_shorts(vmovl_u8(vld1_u8(from)));
+}
+INLINE vector stands_for(integers q, const weights *w) {
+  return (vector){{vmulq_f32(vsubq_f32(vcvtq_f32_u32(q.val[0]), w->zero), w->scale),
+                   vmulq_f32(vsubq_f32(vcvtq_f32_u32(q.val[1]), w->zero), w->scale)}};
+}
+INLINE weights weights_of(float zero, float scale) {
+  return (weights){vdupq_n_f32(zero), vdupq_n_f32(scale)};
+}
+INLINE vector low(integers x, const weights *w) {
+  const uint32x4_t mask = vdupq_n_u32(15);
+  return stands_for((integers){{vandq_u32(x.val[0], mask), vandq_u32(x.val[1], mask)}}, w);
+}
+INLINE vector high(integers x, const weights *w) {
+  return stands_for((integers){{vshrq_n_u32(x.val[0], 4), vshrq_n_u32(x.val[1], 4)}}, w);
+}
+INLINE vector halves(const uint8_t *from, const weights *w) {
+  uint32_t word;
+  memcpy(&word, from, sizeof word);
+  const uint8x8_t x = vreinterpret_u8_u32(vdup_n_u32(word));
+  const uint8x8_t bytes = vzip1_u8(vand_u8(x, vdup_n_u8(15)), vshr_n_u8(x, 4));
+  return stands_for(widen_shorts(vmovl_u8(bytes)), w);
+}
+INLINE vector quarters(const uint8_t *from, const weights *w) {
+  static const int16_t places[8] = {0, -2, -4, -6, -8, -10, -12, -14};
+  uint16_t word;
+  memcpy(&word, from, sizeof word);
+  const uint16x8_t x = vshlq_u16(vdupq_n_u16(word), vld1q_s16(places));
+  return stands_for(widen_shorts(vandq_u16(x, vdupq_n_u16(3))), w);
+}
+INLINE float total(vector x) {
+  return vaddvq_f32(vaddq_f32(x.val[0], x.val[1]));
 }
 #endif
 

@@ -5,6 +5,8 @@
 
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* result[i] = function(source[i · stride]) */
@@ -132,7 +134,13 @@ COMPUTE_DTYPES(LOOPS)
  * the loops above. */
 static void load_f16(int64_t count, void *result, const void *source, int64_t stride) {
   int64_t done = 0;
-#if defined(__F16C__)
+#if defined(__aarch64__)
+  if (stride == 1)
+    for (; done + 4 <= count; done += 4) {
+      const uint16x4_t half = vld1_u16((const uint16_t *)source + done);
+      vst1q_f32((float *)result + done, vcvt_f32_f16(vreinterpret_f16_u16(half)));
+    }
+#elif defined(__F16C__)
   if (stride == 1)
     for (; done + 8 <= count; done += 8) {
       const __m128i half = _mm_loadu_si128((const void *)((const uint16_t *)source + done));
@@ -144,7 +152,13 @@ static void load_f16(int64_t count, void *result, const void *source, int64_t st
 
 static void store_f16(int64_t count, void *destination, int64_t stride, const void *source) {
   int64_t done = 0;
-#if defined(__F16C__)
+#if defined(__aarch64__)
+  if (stride == 1)
+    for (; done + 4 <= count; done += 4) {
+      const float16x4_t half = vcvt_f16_f32(vld1q_f32((const float *)source + done));
+      vst1_u16((uint16_t *)destination + done, vreinterpret_u16_f16(half));
+    }
+#elif defined(__F16C__)
   if (stride == 1)
     for (; done + 8 <= count; done += 8) {
       const __m128i half = _mm256_cvtps_ph(_mm256_loadu_ps((const float *)source + done),
