@@ -327,8 +327,9 @@ COMPUTE_API compute_node compute_scatter_elements(compute_graph *graph, compute_
 
 /* ---- Losses -------------------------------------------------------------------------------- */
 
-/** Mean over the batch of −log softmax(logits[batch,classes])[label]; labels i32 or i64 [batch].
- * One outside 0 … classes − 1, negative ones included, fails the run with COMPUTE_ERROR_INDEX:
+/** Mean of −log softmax(logits)[label] over logits [batch,…,classes] and labels [batch,…], i32 or
+ * i64: over the batch, and over the tokens of sequences or the pixels of images with classes last.
+ * A label outside 0 … classes − 1, negative ones included, fails the run with COMPUTE_ERROR_INDEX:
  * "cross_entropy: label -1 at position 0 is outside 0 … 2". */
 COMPUTE_API compute_node compute_cross_entropy(compute_graph *graph, compute_node logits,
                                                compute_node labels);

@@ -58,7 +58,8 @@ COMPUTE_API int64_t compute_dataset_count(const compute_dataset *dataset);
 typedef struct compute_trainer compute_trainer;
 
 typedef enum compute_loss_kind {
-  COMPUTE_LOSS_CROSS_ENTROPY = 0, /**< labels of an integer dtype; also gives an accuracy */
+  COMPUTE_LOSS_CROSS_ENTROPY = 0, /**< labels of an integer dtype, one for each item or, of results
+                                   * [batch, …, classes], [batch, …]; also gives an accuracy */
   COMPUTE_LOSS_MEAN_SQUARED_ERROR = 1,
   COMPUTE_LOSS_BINARY_CROSS_ENTROPY = 2, /**< logits; also gives an accuracy */
   COMPUTE_LOSS_HUBER = 3

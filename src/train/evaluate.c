@@ -14,7 +14,7 @@
 
 double train_accuracy(const compute_trainer *trainer, int64_t correct, double items) {
   switch (trainer->options.loss) {
-  case COMPUTE_LOSS_CROSS_ENTROPY: return (double)correct / items;
+  case COMPUTE_LOSS_CROSS_ENTROPY:
   case COMPUTE_LOSS_BINARY_CROSS_ENTROPY: {
     int64_t each = 1;
     if (compute_shape_count(trainer->options.target.item, &each)) return NAN;

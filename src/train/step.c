@@ -120,11 +120,12 @@ static void record_cross_entropy(train_record *record, compute_node logits) {
   const compute_dtype dtype = compute_node_dtype(graph, labels);
   if (dtype_is_integer(dtype)) labels = as_dtype(graph, labels, dtype_compute_type(dtype));
   record->nodes.loss = compute_cross_entropy_smoothed(graph, logits, labels, smoothing);
-  const compute_node guess = compute_argmax(graph, logits, 1, false);
+  const compute_node guess = compute_argmax(graph, logits, -1, false);
   record->nodes.correct =
       count_true(graph, compute_equal(graph, guess, as_dtype(graph, labels, COMPUTE_I64)));
   if (graph->status) return;
-  record->trainer->classes = compute_node_shape(graph, logits).size[1];
+  const compute_shape shape = compute_node_shape(graph, logits);
+  record->trainer->classes = shape.size[shape.rank - 1];
   record_label_check(record, labels, record->trainer->classes);
 }
 

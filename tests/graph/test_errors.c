@@ -336,7 +336,7 @@ static bool mistakes_with_indices(int wanted, const operands *o, expectation *e)
   MISTAKE(SHAPE, "scatter_add_elements: shape [-1,3]",
           compute_scatter_add_elements(g, o->x23, o->i23, 0, COMPUTE_SHAPE(-1, 3)))
   MISTAKE(SHAPE,
-          "cross_entropy: needs logits [batch,classes] and labels [batch], not [2,3] and [3]",
+          "cross_entropy: needs logits [batch,…,classes] and labels [batch,…], not [2,3] and [3]",
           compute_cross_entropy(g, o->x23, o->i3))
   MISTAKE(DTYPE, "cross_entropy: labels are f32", compute_cross_entropy(g, o->x23, o->x5))
   MISTAKE(SHAPE, "mean_squared_error: shapes [2,3] and [3,4] do not broadcast",

@@ -174,6 +174,7 @@ static void indexed_operations_have_their_derivative(void **state) {
       {"scatter_add", scattered, 2, {SHAPE(5, 2), SHAPE(5)}, 0, 2},
       {"scatter_add_elements", scattered_elements, 2, {SHAPE(2, 4), SHAPE(2, 4)}, 0, 2},
       {"cross_entropy", entropy, 2, {SHAPE(4, 3), SHAPE(4)}, 0, 2},
+      {"cross_entropy of tokens", entropy, 2, {SHAPE(2, 2, 3), SHAPE(2, 2)}, 0, 2},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     operation_case sample =

@@ -57,6 +57,53 @@ static void classes_are_learned_on_every_device(void **state) {
   learn("opencl:0", true);
 }
 
+/* Sequences in which each token determines the next: what a language model is trained on. */
+static void tokens_of_sequences_are_learned(void **state) {
+  (void)state;
+  enum { ITEMS = 32, TOKENS = 6, WORDS = 7, WIDTH = 16 };
+  int64_t inputs[ITEMS * TOKENS], targets[ITEMS * TOKENS];
+  for (int i = 0; i < ITEMS; i++) {
+    int64_t word = i % WORDS;
+    for (int t = 0; t < TOKENS; t++) {
+      inputs[i * TOKENS + t] = word;
+      word = (3 * word + 1) % WORDS;
+      targets[i * TOKENS + t] = word;
+    }
+  }
+  compute_device *tested = compute_default_device(test_context);
+  const compute_weights_options w = {.seed = 1};
+  compute_layer *net =
+      compute_sequential((compute_layer *[]){compute_embedding(tested, WORDS, WIDTH, &w),
+                                             compute_dense(tested, WIDTH, WORDS, &w)},
+                         2);
+  assert_non_null(net);
+  compute_tensor *x, *t;
+  const compute_shape all = COMPUTE_SHAPE(ITEMS, TOKENS);
+  assert_ok(compute_tensor_from_host(tested, COMPUTE_I64, all, inputs, &x));
+  assert_ok(compute_tensor_from_host(tested, COMPUTE_I64, all, targets, &t));
+  compute_dataset *set;
+  assert_ok(compute_dataset_from_tensors(test_context, x, t, &set));
+  const compute_shape item = COMPUTE_SHAPE(TOKENS);
+  compute_trainer *trainer =
+      create(&(compute_trainer_options){.model = net,
+                                        .loss = COMPUTE_LOSS_CROSS_ENTROPY,
+                                        .label_smoothing = 0.01,
+                                        .input = {COMPUTE_I64, item},
+                                        .target = {COMPUTE_I64, item},
+                                        .optimizer = {.kind = COMPUTE_ADAM, .learning_rate = 0.05},
+                                        .batch = 8});
+  compute_training_score score;
+  assert_ok(compute_trainer_run(trainer, set, &(compute_trainer_run_options){.epochs = 25}, NULL));
+  assert_ok(compute_trainer_evaluate(trainer, set, &score));
+  assert_true(score.accuracy == 1);
+  assert_true(score.loss < 0.2);
+  compute_trainer_release(trainer);
+  compute_dataset_release(set);
+  compute_tensor_release(x);
+  compute_tensor_release(t);
+  compute_layer_release(net);
+}
+
 static void predictions_are_the_models_for_any_number_of_items(void **state) {
   (void)state;
   compute_device *tested = compute_default_device(test_context);
@@ -536,6 +583,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_regression_is_learned_on_every_device),
       cmocka_unit_test(classes_are_learned_on_every_device),
+      cmocka_unit_test(tokens_of_sequences_are_learned),
       cmocka_unit_test(predictions_are_the_models_for_any_number_of_items),
       cmocka_unit_test(a_step_goes_down_the_gradient_of_the_mean),
       cmocka_unit_test(accumulated_batches_equal_one_large_batch),

@@ -38,7 +38,7 @@ compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node l
   if (smoothing == 0 || graph->status) return plain;
   const compute_dtype dtype = build_at(graph, inputs[0])->dtype, work = dtype_compute_type(dtype);
   /* The mean over samples and classes at once: each class has its share of the smoothing. */
-  const compute_node log_p = compute_log_softmax(graph, logits, 1);
+  const compute_node log_p = compute_log_softmax(graph, logits, -1);
   const compute_node even =
       compute_neg(graph, compute_mean(graph, widen(graph, log_p, work), COMPUTE_ALL_AXES, false));
   const compute_node sharp =
@@ -118,16 +118,19 @@ compute_node compute_cross_entropy(compute_graph *graph, compute_node logits, co
     return graph_fail(graph, COMPUTE_ERROR_DTYPE, operation,
                       "labels are %s; they must be i32 or i64", compute_dtype_name(classes->dtype));
   }
-  if (scores->shape.rank != 2 || classes->shape.rank != 1 ||
-      scores->shape.size[0] != classes->shape.size[0]) {
+  compute_shape each = scores->shape;
+  if (each.rank > 0) each.rank--;
+  if (scores->shape.rank < 2 || !compute_shape_equal(each, classes->shape)) {
     char a[BUILD_TEXT], b[BUILD_TEXT];
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
-                      "needs logits [batch,classes] and labels [batch], not %s and %s",
+                      "needs logits [batch,…,classes] and labels [batch,…], not %s and %s",
                       compute_shape_text(scores->shape, a, sizeof a),
                       compute_shape_text(classes->shape, b, sizeof b));
   }
   const size_t first = graph->count;
-  const int64_t batch = scores->shape.size[0];
+  const int64_t batch = shape_count(each);
+  if (each.rank > 1)
+    logits = compute_reshape(graph, logits, COMPUTE_SHAPE(batch, scores->shape.size[each.rank]));
   compute_node column = compute_reshape(graph, labels, COMPUTE_SHAPE(batch, 1));
   compute_node log_p = compute_log_softmax(graph, logits, 1);
   compute_node chosen = build_gather_elements(graph, log_p, column, 1, true);
