@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,12 +151,29 @@ static compute_status check_options(compute_context *context, compute_group_opti
   return COMPUTE_OK;
 }
 
+/* Memory of groups that have failed, to which their transport may still write. It is never freed;
+ * the list shows that it is not forgotten. */
+typedef struct abandoned {
+  struct abandoned *next;
+  void *memory[2];
+} abandoned;
+
+static abandoned *_Atomic abandoned_first;
+
+static void abandon(void *outgoing, void *incoming) {
+  abandoned *entry = base_allocate(1, sizeof *entry);
+  if (!entry) return;
+  *entry = (abandoned){.next = abandoned_first, .memory = {outgoing, incoming}};
+  while (!atomic_compare_exchange_weak(&abandoned_first, &entry->next, entry)) continue;
+}
+
 void group_unreference(compute_process_group *group) {
   if (__atomic_sub_fetch(&group->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_context *context = group->context;
   context_object_leaves(context, group);
-  /* The transport of a group that has failed may still write to its memory. */
-  if (!group->broken) {
+  if (group->broken && group->outgoing) {
+    abandon(group->outgoing, group->incoming);
+  } else {
     base_release(group->outgoing);
     base_release(group->incoming);
   }
