@@ -125,6 +125,10 @@ typedef struct cuda_memory {
 compute_status cuda_memory_allocate(void *device, uint64_t bytes, compute_memory *memory);
 void cuda_memory_release(void *device, compute_memory *memory);
 compute_status cuda_memory_import(void *device, void *data, uint64_t bytes, compute_memory *memory);
+void cuda_memory_export(void *device, const compute_argument *argument,
+                        compute_foreign_memory *foreign);
+compute_status cuda_memory_adopt(void *device, const compute_foreign_memory *foreign,
+                                 uint64_t bytes, compute_memory *memory);
 
 /* The device address of an argument; 0 for no memory. */
 static inline cuda_pointer cuda_address(const compute_argument *argument) {
@@ -180,6 +184,8 @@ void cuda_event_release(void *device, void *event);
 compute_status cuda_event_await(void *device, void *event);
 compute_status cuda_event_ask(void *device, void *event, bool *complete);
 compute_status cuda_queue_await_event(void *queue, void *event);
+void *cuda_queue_native(void *queue);
+compute_status cuda_queue_signal(void *queue, void *native);
 
 compute_status cuda_timer_record(void *queue, void **timer);
 compute_status cuda_timer_read(void *device, void *timer, int64_t *nanoseconds);

@@ -63,6 +63,23 @@ compute_status cuda_queue_await_event(void *handle, void *event) {
   return code == CUDA_OK ? COMPUTE_OK : cuda_fail(device, code, "making a queue wait for an event");
 }
 
+/* ---- Streams of others ----------------------------------------------------------------------- */
+
+void *cuda_queue_native(void *handle) {
+  return ((const cuda_queue *)handle)->stream;
+}
+
+compute_status cuda_queue_signal(void *handle, void *native) {
+  cuda_device *device = ((const cuda_queue *)handle)->device;
+  void *event = NULL;
+  const compute_status status = cuda_event_create(handle, &event);
+  if (status != COMPUTE_OK) return status;
+  const cuda_result code = device->driver->stream_wait_event(native, event, 0);
+  cuda_event_release(device, event);
+  return code == CUDA_OK ? COMPUTE_OK
+                         : cuda_fail(device, code, "making another stream wait for a queue");
+}
+
 /* ---- Times of points on a queue -------------------------------------------------------------- */
 
 #define MARK_SPAN   ((int64_t)4000000000) /* nanoseconds for which a mark serves */

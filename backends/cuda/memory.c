@@ -106,6 +106,42 @@ static compute_status recognise(cuda_device *device, void *data, cuda_memory *me
   return COMPUTE_OK;
 }
 
+/* Other libraries' memory on this GPU, by the address that all in the process use. */
+compute_status cuda_memory_adopt(void *handle, const compute_foreign_memory *foreign,
+                                 uint64_t bytes, compute_memory *memory) {
+  cuda_device *device = handle;
+  const compute_services *services = device->services;
+  compute_status status = cuda_enter(device);
+  if (status != COMPUTE_OK) return status;
+  cuda_memory *made = builder_allocate(&device->builder, sizeof *made);
+  if (!made) return cuda_fail_memory(services, "a buffer's record");
+  bool known;
+  status = recognise(device, foreign->data, made, &known);
+  if (status == COMPUTE_OK && !known)
+    status = services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                            "cuda:%u: the driver does not know the memory", device->index);
+  if (status != COMPUTE_OK) {
+    builder_free(&device->builder, made);
+    return status;
+  }
+  *memory = (compute_memory){.handle = made, .host = made->host, .bytes = bytes};
+  return COMPUTE_OK;
+}
+
+/* Numbers: those of DLPack. */
+void cuda_memory_export(void *handle, const compute_argument *argument,
+                        compute_foreign_memory *foreign) {
+  enum { CUDA = 2, CUDA_HOST = 3 };
+  const cuda_device *device = handle;
+  *foreign = (compute_foreign_memory){.device_type = CUDA, .device_id = device->id};
+  if (!argument) return;
+  foreign->data = (void *)(uintptr_t)cuda_address(argument);
+  const cuda_memory *memory = argument->memory->handle;
+  if (!memory->host) return;
+  foreign->device_type = CUDA_HOST;
+  foreign->data = (char *)memory->host + argument->offset;
+}
+
 /* Pins the caller's memory and maps it, so that kernels reach it over the bus. */
 static compute_status pin(cuda_device *device, void *data, uint64_t bytes, cuda_memory *memory) {
   const cuda_driver *driver = device->driver;

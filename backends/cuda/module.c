@@ -133,6 +133,10 @@ static const compute_backend backend = {
     .host_register = cuda_host_register,
     .host_unregister = cuda_host_unregister,
     .queue_label = cuda_queue_label,
+    .memory_export = cuda_memory_export,
+    .memory_adopt = cuda_memory_adopt,
+    .queue_native = cuda_queue_native,
+    .queue_signal = cuda_queue_signal,
     /* No device_recover: what ends a context ends it for the process. */
 };
 

@@ -210,6 +210,53 @@ compute_status opencl_memory_import(void *handle, void *data, uint64_t bytes,
   return COMPUTE_OK;
 }
 
+/* ---- Buffers shared with others ------------------------------------------------------------ */
+
+void opencl_memory_export(void *handle, const compute_argument *argument,
+                          compute_foreign_memory *foreign) {
+  enum { OPENCL = 4 }; /* of DLPack */
+  const opencl_device *device = handle;
+  *foreign = (compute_foreign_memory){.device_type = OPENCL, .device_id = (int32_t)device->index};
+  if (!argument) return;
+  foreign->data = ((const opencl_memory *)argument->memory->handle)->buffer;
+  foreign->byte_offset = argument->offset;
+}
+
+/* Why a buffer of another library is of no use here; NULL if it is. */
+static const char *judge(const opencl_device *device, cl_mem buffer, uint64_t bytes) {
+  cl_context context = NULL;
+  size_t size = 0;
+  if (device->cl->clGetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof context, &context, NULL) ||
+      device->cl->clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof size, &size, NULL))
+    return "the driver does not know it";
+  if (context != device->context) return "it belongs to another cl_context";
+  return size < bytes ? "it is smaller than the tensor" : NULL;
+}
+
+compute_status opencl_memory_adopt(void *handle, const compute_foreign_memory *foreign,
+                                   uint64_t bytes, compute_memory *memory) {
+  opencl_device *device = handle;
+  const compute_services *services = device->services;
+  const cl_mem buffer = foreign->data;
+  const compute_status status = opencl_enter(device);
+  if (status != COMPUTE_OK) return status;
+  const char *problem = judge(device, buffer, bytes);
+  if (problem)
+    return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0,
+                          "create it in the context of a buffer that libcompute has exported",
+                          "opencl: device %u cannot use this cl_mem: %s", device->index, problem);
+  opencl_memory *made = builder_allocate(&device->builder, sizeof *made);
+  if (!made) return opencl_fail_memory(services, "a buffer's record");
+  const cl_int code = device->cl->clRetainMemObject(buffer);
+  if (code != CL_SUCCESS) {
+    builder_free(&device->builder, made);
+    return opencl_fail(device, code, "retaining a buffer of another library");
+  }
+  *made = (opencl_memory){.buffer = buffer, .generation = device->generation};
+  *memory = (compute_memory){.handle = made, .bytes = bytes};
+  return COMPUTE_OK;
+}
+
 /* ---- Host memory that copies need not stage -------------------------------------------------- */
 
 struct opencl_host_memory {

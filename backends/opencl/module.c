@@ -146,6 +146,8 @@ static const compute_backend backend = {
     .host_unregister = opencl_host_unregister,
     .device_recover = opencl_device_recover,
     .queue_label = opencl_queue_label,
+    .memory_export = opencl_memory_export,
+    .memory_adopt = opencl_memory_adopt,
 };
 
 const compute_backend *compute_backend_entry(uint32_t core_abi_major, uint32_t core_abi_minor) {

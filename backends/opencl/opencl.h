@@ -51,7 +51,9 @@
   X(clReleaseCommandQueue)                                                                         \
   X(clCreateBuffer)                                                                                \
   X(clCreateSubBuffer)                                                                             \
+  X(clRetainMemObject)                                                                             \
   X(clReleaseMemObject)                                                                            \
+  X(clGetMemObjectInfo)                                                                            \
   X(clCreateProgramWithSource)                                                                     \
   X(clCreateProgramWithBinary)                                                                     \
   X(clBuildProgram)                                                                                \
@@ -248,6 +250,10 @@ compute_status opencl_memory_allocate(void *device, uint64_t bytes, compute_memo
 void opencl_memory_release(void *device, compute_memory *memory);
 /* A queue for the few commands that memory management needs. memory_mutex held. */
 cl_command_queue opencl_memory_queue(opencl_device *device, cl_int *code);
+void opencl_memory_export(void *device, const compute_argument *argument,
+                          compute_foreign_memory *foreign);
+compute_status opencl_memory_adopt(void *device, const compute_foreign_memory *foreign,
+                                   uint64_t bytes, compute_memory *memory);
 compute_status opencl_memory_import(void *device, void *data, uint64_t bytes,
                                     compute_memory *memory);
 

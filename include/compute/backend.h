@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 2
-#define COMPUTE_BACKEND_ABI_MINOR 0
+#define COMPUTE_BACKEND_ABI_MINOR 1
 
 /* ---- Programs ------------------------------------------------------------------------------
  *
@@ -629,6 +629,14 @@ typedef struct compute_argument {
   uint64_t offset;
 } compute_argument;
 
+/** Memory as other libraries name it, in DLPack's terms: `byte_offset` bytes from `data` on. */
+typedef struct compute_foreign_memory {
+  int32_t device_type; /**< 1 the CPU, 2 CUDA, 3 the host's memory locked for CUDA, 4 OpenCL, … */
+  int32_t device_id;   /**< among the devices of this type */
+  void *data;          /**< an address, or a handle such as a cl_mem */
+  uint64_t byte_offset;
+} compute_foreign_memory;
+
 /** An argument of a user's kernel: device memory if `memory` is set, else `bytes` of `value`, or
  * `bytes` of local memory if both are NULL. */
 typedef struct compute_custom_argument {
@@ -798,6 +806,23 @@ typedef struct compute_backend {
   uint64_t (*kernel_packed_bytes)(void *device, void *kernel, uint32_t input, uint64_t *form);
   compute_status (*kernel_pack)(void *queue, void *kernel, uint32_t input,
                                 const compute_argument *packed, const compute_argument *source);
+
+  /** Together, for devices with memory of their own: memory shared with other libraries in the
+   * process (compute/dlpack.h). memory_export: what `argument` is called elsewhere, for as long as
+   * its memory lives; with `argument` NULL only the device's numbers. memory_adopt: `bytes` > 0 of
+   * another library's memory on this device, from `foreign->data` on; arguments get the
+   * byte_offset. memory_release ends only what it made. COMPUTE_ERROR_UNSUPPORTED for memory that
+   * the device does not reach. */
+  void (*memory_export)(void *device, const compute_argument *argument,
+                        compute_foreign_memory *foreign);
+  compute_status (*memory_adopt)(void *device, const compute_foreign_memory *foreign,
+                                 uint64_t bytes, compute_memory *memory);
+
+  /** Together: queue_native returns the driver's own queue, if it is a single one, valid as long as
+   * this queue. queue_signal makes another such queue of the driver wait for what has been enqueued
+   * on this one. Without them the core waits. */
+  void *(*queue_native)(void *queue);
+  compute_status (*queue_signal)(void *queue, void *native);
 } compute_backend;
 
 enum {

@@ -9,6 +9,7 @@
 #include "compute/dtype.h"
 #include "compute/device.h"
 #include "compute/tensor.h"
+#include "compute/dlpack.h"
 #include "compute/eager.h"
 #include "compute/graph.h"
 #include "compute/graph_nn.h"

@@ -177,6 +177,11 @@ COMPUTE_API compute_status compute_queue_wait(compute_queue *queue);
 /** The device of a queue. Thread-safe. */
 COMPUTE_API compute_device *compute_queue_device(const compute_queue *queue);
 
+/** The driver's own queue under it, for other libraries of the same driver: a CUstream on CUDA
+ * devices. Valid until the queue is released. NULL on devices without a single one: the CPU,
+ * OpenCL. Thread-safe. */
+COMPUTE_API void *compute_queue_native(const compute_queue *queue);
+
 /** An event marks what was submitted to a queue so far. Owned by the caller. */
 COMPUTE_API compute_status compute_event_record(compute_queue *queue, compute_event **event);
 COMPUTE_API void compute_event_release(compute_event *event);

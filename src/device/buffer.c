@@ -35,9 +35,18 @@ compute_status buffer_create(compute_device *device, uint64_t bytes, memory_buff
   return COMPUTE_OK;
 }
 
-compute_status buffer_wrap(compute_device *device, void *data, uint64_t bytes,
-                           compute_release_function release, void *user, memory_buffer **result) {
-  if (!device->backend->memory_import) {
+static compute_status import(compute_device *device, const compute_foreign_memory *memory,
+                             uint64_t bytes, compute_memory *imported) {
+  const compute_backend *backend = device->backend;
+  return memory->device_type == FOREIGN_CPU
+             ? backend->memory_import(device->handle, memory->data, bytes, imported)
+             : backend->memory_adopt(device->handle, memory, bytes, imported);
+}
+
+compute_status buffer_wrap(compute_device *device, const compute_foreign_memory *memory,
+                           uint64_t bytes, compute_release_function release, void *user,
+                           memory_buffer **result) {
+  if (memory->device_type == FOREIGN_CPU && !device->backend->memory_import) {
     return error_set_native(device->context, COMPUTE_ERROR_UNSUPPORTED, 0, ERROR_BACKEND,
                             "copy with compute_tensor_from_host", "%s cannot address host memory",
                             device->info.name);
@@ -45,8 +54,7 @@ compute_status buffer_wrap(compute_device *device, void *data, uint64_t bytes,
   memory_buffer *buffer = new_buffer(device);
   if (!buffer) return COMPUTE_ERROR_OUT_OF_MEMORY;
   if (bytes > 0) {
-    compute_status status =
-        device->backend->memory_import(device->handle, data, bytes, &buffer->memory);
+    compute_status status = import(device, memory, bytes, &buffer->memory);
     if (status) {
       base_release(buffer);
       return status;
@@ -55,7 +63,7 @@ compute_status buffer_wrap(compute_device *device, void *data, uint64_t bytes,
   }
   buffer->release = release;
   buffer->user = user;
-  buffer->data = data;
+  buffer->data = memory->data;
   *result = buffer;
   return COMPUTE_OK;
 }

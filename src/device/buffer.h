@@ -77,9 +77,14 @@ typedef struct memory_buffer {
 /* bytes may be 0: then memory.bytes is 0 and there is no block. */
 compute_status buffer_create(compute_device *device, uint64_t bytes, memory_buffer **buffer);
 
-/* Wraps host memory; on failure `release` has not been called. */
-compute_status buffer_wrap(compute_device *device, void *data, uint64_t bytes,
-                           compute_release_function release, void *user, memory_buffer **buffer);
+/* DLPack's numbers of the kinds of devices that the core itself knows. */
+enum { FOREIGN_CPU = 1, FOREIGN_CUDA_HOST = 3, FOREIGN_ROCM_HOST = 11 };
+
+/* Wraps `bytes` from memory->data on: the host's memory (FOREIGN_CPU), or the device's as its
+ * module exports it. On failure `release` has not been called. */
+compute_status buffer_wrap(compute_device *device, const compute_foreign_memory *memory,
+                           uint64_t bytes, compute_release_function release, void *user,
+                           memory_buffer **buffer);
 
 /* From now on nobody writes to it. */
 static inline void buffer_freeze(memory_buffer *buffer) {

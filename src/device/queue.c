@@ -120,6 +120,11 @@ compute_device *compute_queue_device(const compute_queue *queue) {
   return queue ? queue->device : NULL;
 }
 
+void *compute_queue_native(const compute_queue *queue) {
+  if (!queue || !queue->device->backend->queue_native) return NULL;
+  return queue->device->backend->queue_native(queue->handle);
+}
+
 compute_status compute_queue_wait(compute_queue *queue) {
   if (!queue) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");

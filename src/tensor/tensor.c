@@ -167,50 +167,68 @@ static bool strides_are_disjoint(compute_shape shape, const int64_t *strides) {
   }
 }
 
+/* A handle in place of an address is itself a pointer, and as well aligned as any. */
 static compute_status check_data(const compute_context *context, const char *operation,
-                                 compute_dtype dtype, const void *data, int64_t bytes,
-                                 bool aligned) {
+                                 const tensor_layout *layout, const compute_foreign_memory *memory,
+                                 int64_t bytes) {
   if (bytes == 0) return COMPUTE_OK;
-  if (!data) return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "data is NULL");
-  size_t size = compute_dtype_size(dtype);
-  if (aligned && (uintptr_t)data % size != 0) {
-    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "data is not aligned to the %zu bytes of %s", size, compute_dtype_name(dtype));
+  if (!memory->data) {
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "data is NULL");
   }
-  if ((uint64_t)bytes > UINTPTR_MAX - (uintptr_t)data) {
+  const size_t size = compute_dtype_size(layout->dtype);
+  const uintptr_t address = (uintptr_t)memory->data;
+  if (!layout->unaligned && (address + memory->byte_offset) % size != 0) {
+    return error_set_native(
+        context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation, "use a copy that is aligned",
+        "data is not aligned to the %zu bytes of %s", size, compute_dtype_name(layout->dtype));
+  }
+  if ((uint64_t)bytes > UINTPTR_MAX - address) {
     return error_set(context, COMPUTE_ERROR_OVERFLOW, operation,
                      "%" PRId64 " bytes from data on exceed the address space", bytes);
   }
   return COMPUTE_OK;
 }
 
-static compute_status wrap(compute_device *device, compute_dtype dtype, compute_shape shape,
-                           const int64_t *strides, void *data, bool aligned,
-                           compute_release_function release, void *user, compute_tensor **tensor) {
-  static const char operation[] = "compute_tensor_wrap";
-  compute_status status = check_call(device, operation, tensor);
+/* Bytes from memory->data to the end of the last element; 0 if there is none. */
+static compute_status measure_bytes(const compute_context *context, const char *operation,
+                                    const tensor_layout *layout, const int64_t *strides,
+                                    uint64_t offset, int64_t *bytes) {
+  int64_t elements;
+  compute_status status = measure_strides(context, operation, layout->shape, strides, &elements);
   if (status) return status;
-  compute_context *context = device->context;
-  int64_t bytes, elements = 0;
-  status = check_kind(context, operation, dtype, shape, &bytes);
-  if (status) return status;
-  int64_t steps[COMPUTE_MAX_RANK];
-  shape_dense_strides(shape, steps);
-  if (strides) memcpy(steps, strides, (size_t)shape.rank * sizeof *steps);
-  status = measure_strides(context, operation, shape, steps, &elements);
-  if (status) return status;
-  if (!checked_multiply(elements, (int64_t)compute_dtype_size(dtype), &bytes)) {
+  *bytes = 0;
+  if (elements > 0 &&
+      (offset > INT64_MAX ||
+       !checked_multiply(elements, (int64_t)compute_dtype_size(layout->dtype), bytes) ||
+       !checked_add(*bytes, (int64_t)offset, bytes))) {
     return error_set(context, COMPUTE_ERROR_OVERFLOW, operation,
                      "%" PRId64 " elements %s exceed 63 bits of bytes", elements,
-                     compute_dtype_name(dtype));
+                     compute_dtype_name(layout->dtype));
   }
-  status = check_data(context, operation, dtype, data, bytes, aligned);
+  return COMPUTE_OK;
+}
+
+compute_status tensor_wrap(compute_device *device, const char *operation,
+                           const tensor_layout *layout, const compute_foreign_memory *memory,
+                           compute_release_function release, void *user, compute_tensor **tensor) {
+  compute_context *context = device->context;
+  int64_t bytes, strides[COMPUTE_MAX_RANK];
+  compute_status status = check_kind(context, operation, layout->dtype, layout->shape, &bytes);
   if (status) return status;
-  compute_tensor *made = new_tensor(context, operation, dtype, shape);
+  shape_dense_strides(layout->shape, strides);
+  if (layout->strides) {
+    memcpy(strides, layout->strides, (size_t)layout->shape.rank * sizeof *strides);
+  }
+  status = measure_bytes(context, operation, layout, strides, memory->byte_offset, &bytes);
+  if (!status) status = check_data(context, operation, layout, memory, bytes);
+  if (status) return status;
+  compute_tensor *made = new_tensor(context, operation, layout->dtype, layout->shape);
   if (!made) return COMPUTE_ERROR_OUT_OF_MEMORY;
-  memcpy(made->strides, steps, sizeof steps);
-  made->read_only = elements > 0 && !strides_are_disjoint(shape, steps);
-  status = buffer_wrap(device, data, (uint64_t)bytes, release, user, &made->buffer);
+  memcpy(made->strides, strides, sizeof strides);
+  made->offset = bytes > 0 ? (int64_t)memory->byte_offset : 0;
+  made->read_only =
+      layout->read_only || (bytes > 0 && !strides_are_disjoint(layout->shape, strides));
+  status = buffer_wrap(device, memory, (uint64_t)bytes, release, user, &made->buffer);
   if (status) {
     error_attribute(context, operation);
     base_release(made);
@@ -221,18 +239,28 @@ static compute_status wrap(compute_device *device, compute_dtype dtype, compute_
   return scope_register(made);
 }
 
+static compute_status wrap(compute_device *device, const tensor_layout *layout, void *data,
+                           compute_release_function release, void *user, compute_tensor **tensor) {
+  static const char operation[] = "compute_tensor_wrap";
+  const compute_foreign_memory memory = {.device_type = FOREIGN_CPU, .data = data};
+  const compute_status status = check_call(device, operation, tensor);
+  return status ? status : tensor_wrap(device, operation, layout, &memory, release, user, tensor);
+}
+
 compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, compute_shape shape,
                                    const int64_t *strides, void *data,
                                    compute_release_function release, void *user,
                                    compute_tensor **tensor) {
-  return wrap(device, dtype, shape, strides, data, true, release, user, tensor);
+  return wrap(device, &(tensor_layout){dtype, shape, .strides = strides}, data, release, user,
+              tensor);
 }
 
 compute_status tensor_wrap_unaligned(compute_device *device, compute_dtype dtype,
                                      compute_shape shape, void *data,
                                      compute_release_function release, void *user,
                                      compute_tensor **tensor) {
-  return wrap(device, dtype, shape, NULL, data, false, release, user, tensor);
+  return wrap(device, &(tensor_layout){dtype, shape, .unaligned = true}, data, release, user,
+              tensor);
 }
 
 void tensor_align(compute_tensor *tensor, void *data) {

@@ -13,7 +13,7 @@ struct compute_tensor {
   int64_t strides[COMPUTE_MAX_RANK]; /* elements */
   int64_t offset;                    /* bytes from the buffer's start */
   memory_buffer *buffer;
-  bool read_only;             /* a broadcast view, or wrapped memory whose elements overlap */
+  bool read_only; /* a broadcast view, or wrapped memory that overlaps or may not be written to */
   struct memory_scope *scope; /* that will release it, or NULL */
   compute_tensor *scope_next, *scope_previous;
 };
@@ -28,6 +28,21 @@ compute_status tensor_create_private(compute_device *device, compute_dtype dtype
 /* The same, of zeros: uploaded piece by piece, without building a kernel. */
 compute_status tensor_create_zero(compute_device *device, compute_dtype dtype, compute_shape shape,
                                   compute_tensor **tensor);
+
+/* How elements lie in memory of others. */
+typedef struct tensor_layout {
+  compute_dtype dtype;
+  compute_shape shape;
+  const int64_t *strides; /* elements; NULL: dense */
+  bool unaligned;         /* at any address */
+  bool read_only;
+} tensor_layout;
+
+/* A tensor over memory of others, from memory->byte_offset on. `release` gets memory->data. On
+ * failure it has not been called. */
+compute_status tensor_wrap(compute_device *device, const char *operation,
+                           const tensor_layout *layout, const compute_foreign_memory *memory,
+                           compute_release_function release, void *user, compute_tensor **tensor);
 
 /* compute_tensor_wrap of dense elements at any address. Kernels must not read them as they lie:
  * they are frozen and packed, or moved by tensor_align before that. */

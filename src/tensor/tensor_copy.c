@@ -156,7 +156,8 @@ static compute_status check_writable(const compute_tensor *tensor, const char *o
   return error_set(
       context_of(tensor), COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s %s is %s read-only",
       compute_dtype_name(tensor->dtype), compute_shape_text(tensor->shape, text, sizeof text),
-      frozen ? "frozen, and therefore" : "a broadcast view or has overlapping elements, and is");
+      frozen ? "frozen, and therefore"
+             : "a broadcast view, has overlapping elements or was imported as such, and is");
 }
 
 /* Returns `status`, after naming the public call in the error. */

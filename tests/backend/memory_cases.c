@@ -125,6 +125,41 @@ static void memory_of_the_host_is_wrapped_or_refused(run *r, const void *user) {
   wrap(r, data, 2 * PAGE);
 }
 
+/* ---- Memory shared with others ------------------------------------------------------------- */
+
+/* Adopted under the name that it was exported with, it is the same memory, which lives on when the
+ * second name for it is gone. */
+static void memory_is_shared_by_its_name(run *r, const void *user) {
+  (void)user;
+  NEEDS(r, memory_export);
+  NEEDS(r, memory_adopt);
+  enum { ROOM = 4096, OFFSET = 512 };
+  const compute_backend *b = r->backend;
+  unsigned char *data = case_buffer(r, ROOM), *back = case_buffer(r, ROOM);
+  compute_memory *own = case_memory(r, ROOM), again = {0};
+  compute_foreign_memory device = {0}, name = {0};
+  void *queue = case_queue(r);
+  const compute_argument at = {own, OFFSET};
+  b->memory_export(r->device, NULL, &device);
+  b->memory_export(r->device, &at, &name);
+  EXPECT(r, name.device_type == device.device_type && name.device_id == device.device_id,
+         "the memory is on device %d of type %d, the device itself is %d of type %d",
+         (int)name.device_id, (int)name.device_type, (int)device.device_id,
+         (int)device.device_type);
+  fill(data, ROOM, 5);
+  case_upload(r, queue, own, 0, data, ROOM);
+  EXPECT_OK(r, b->memory_adopt(r->device, &name, name.byte_offset + ROOM - OFFSET, &again));
+  const compute_argument shared = {&again, name.byte_offset},
+                         half = {&again, name.byte_offset + 64};
+  compute_status s = b->copy(queue, &half, &shared, 64);
+  if (!s) s = b->queue_wait(queue);
+  b->memory_release(r->device, &again);
+  EXPECT_OK(r, s);
+  memcpy(data + OFFSET + 64, data + OFFSET, 64);
+  case_download(r, queue, own, 0, back, ROOM);
+  expect_same(r, back, data, ROOM, "memory that was changed under another name");
+}
+
 /* ---- Page-locked memory of the host -------------------------------------------------------- */
 
 static void round_trip(run *r, void *queue, const compute_memory *memory, unsigned char *from,
@@ -220,6 +255,7 @@ void memory_cases(case_visitor add, void *user) {
       {"memory/release", memory_can_be_had_again_and_again, NULL, false},
       {"memory/import", memory_of_the_host_is_wrapped_or_refused, "aligned", false},
       {"memory/import off the alignment", memory_of_the_host_is_wrapped_or_refused, NULL, false},
+      {"memory/shared", memory_is_shared_by_its_name, NULL, false},
       {"host memory/allocate", the_devices_own_is_copied_from_and_to, NULL, false},
       {"host memory/register", the_callers_is_registered_once_at_a_time, NULL, false},
       {"host memory/does not wait", copies_of_it_are_not_waited_for, NULL, false},

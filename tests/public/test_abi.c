@@ -14,7 +14,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 0);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 1);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -75,6 +75,13 @@ AT(compute_backend, flags, 408);
 VALUE(COMPUTE_BACKEND_ENVIRONMENT_SAFE, 1);
 VALUE(COMPUTE_BACKEND_CHANNELS_LAST, 4);
 AT(compute_backend, queue_label, 416);
+AT(compute_backend, kernel_packed_bytes, 424);
+AT(compute_backend, kernel_pack, 432);
+/* Since 2.1. */
+AT(compute_backend, memory_export, 440);
+AT(compute_backend, memory_adopt, 448);
+AT(compute_backend, queue_native, 456);
+AT(compute_backend, queue_signal, 464);
 
 AT(compute_services, struct_size, 0);
 AT(compute_services, abi_major, 8);
@@ -258,6 +265,10 @@ AT(compute_memory, host, 8);
 AT(compute_memory, bytes, 16);
 SIZE(compute_argument, 16);
 AT(compute_argument, offset, 8);
+SIZE(compute_foreign_memory, 24);
+AT(compute_foreign_memory, device_id, 4);
+AT(compute_foreign_memory, data, 8);
+AT(compute_foreign_memory, byte_offset, 16);
 SIZE(compute_device_info, 1056);
 AT(compute_device_info, type, 416);
 AT(compute_device_info, capabilities, 424);

@@ -149,8 +149,9 @@ static compute_status check_tensor(const compute_plan *plan, const plan_port *po
   if (output && compute_tensor_is_frozen(t))
     return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
                      "output %s is bound to a frozen tensor, which cannot be written", label);
-  return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
-                   "output %s is bound to a broadcast view, which cannot be written", label);
+  return error_set(
+      plan->context, COMPUTE_ERROR_BINDING, HERE,
+      "output %s is bound to a read-only tensor (a broadcast view, or imported as such)", label);
 }
 
 /* Stores one more tensor for an output that the caller named more than once; false if there is no
