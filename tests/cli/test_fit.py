@@ -602,6 +602,43 @@ class BadInput(Base):
         self.fit("fit", "s.npy", "--roi-stack", "-o", "r.csv", "--force")
         self.assertNotEqual(self.bytes_of("r.csv"), b"mine")
 
+    def test_a_file_is_not_written_under_another_of_its_names(self):
+        self.stack(20)
+        for new in ("j.svg", "k.npy", "m.npy"):
+            with open(self.path(new), "wb") as file:
+                file.write(self.bytes_of("s.npy"))
+        os.link(self.path("m.npy"), self.path("link.npy"))
+        os.symlink("m.npy", self.path("symbolic.npy"))
+        os.mkdir(self.path("folder"))
+        before = {name: self.bytes_of(name) for name in self.files() if name != "folder"}
+        stack = ("--roi-stack", "--force", "--quiet")
+        for words, *arguments in (
+                ("input --output", "fit", "m.npy", "-o", "m.npy", *stack),
+                ("input --output", "fit", "m.npy", "-o", "./folder/../m.npy", *stack),
+                ("input --output", "fit", "m.npy", "-o", "link.npy", *stack),
+                ("input --output", "fit", "symbolic.npy", "-o", "m.npy", *stack),
+                ("input --output", "fit", "m.npy", "-o", "m.npy", "--format", "csv", *stack),
+                ("input --picture", "fit", "j.svg", "-o", "r.csv", "--picture", "j.svg", *stack),
+                ("input --json", "fit", "m.npy", "-o", "r.csv", "--json", "m.npy", *stack),
+                ("--output --json", "fit", "m.npy", "-o", "r.csv", "--json", "r.csv", *stack),
+                ("--output --json", "fit", "m.npy", "-o", "r.csv", "--json", "folder/../r.csv",
+                 *stack),
+                ("incomplete --json", "fit", "m.npy", "-o", "r.csv", "--json",
+                 "r.csv.incomplete.json", *stack),
+                ("side-car --json", "fit", "m.npy", "-o", "r.hdf5", "--json", "r.yaml", *stack),
+                ("--truth --output", "fit", "m.npy", "-o", "t.npy", "--truth", "t.npy", *stack),
+                ("map --output", "fit", "m.npy", "-o", "k.npy", "--mask", "k.npy", *stack),
+                ("--truth --output", "simulate", "--rois", "5", "-o", "t.npy", "--truth", "t.npy",
+                 "--force"),
+                ("--output standard", "fit", "m.npy", "-o", "-", "--format", "csv", *stack),
+                ("--output standard", "simulate", "--rois", "5", "-o", "-"),
+                ("--truth standard", "simulate", "--rois", "5", "-o", "x.npy", "--truth", "-")):
+            error = self.fit(*arguments, expected=2)
+            for word in words.split():
+                self.assertIn(word, error, arguments)
+            self.assertEqual({n: self.bytes_of(n) for n in self.files() if n != "folder"}, before)
+        self.fit("fit", "m.npy", "-o", "r.csv", "--json", "/dev/null", *stack)
+
     def test_a_full_disk_is_an_error_and_leaves_nothing_that_looks_complete(self):
         def small_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (60000, 60000))
