@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tools/fit/file_names.h"
 #include "tools/fit/fit_job.h"
 #include "tools/fit/settings.h"
 #include "tools/output_check.h"
@@ -119,9 +120,16 @@ static void hint_at_stacks(const fit_job *job) {
 }
 
 static int open_movie(fit_job *job) {
+  const fit_arguments *a = job->a;
   failure why = {0};
-  if (movie_open(job->a->line.operand, &job->movie, &why)) return fit_say_failure(&why);
+  const movie_choice choice = {.all_pages = a->all_pages,
+                               .position = a->position_number,
+                               .channel = a->channel,
+                               .z = a->z_number};
+  if (movie_open_choice(a->line.operand, &choice, &job->movie, &why)) return fit_say_failure(&why);
   job->info = *movie_information(job->movie);
+  const int result = file_names_check(a, job->info.paths, job->info.path_count);
+  if (result) return result;
   job->frames = !job->a->roi_stack;
   hint_at_stacks(job);
   return check_roi(job);
