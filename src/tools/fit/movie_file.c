@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening: the first bytes identify a file; raw files have no signature and are recognised by
  * name. */
-#include "tools/fit/movie_layout.h"
+#include "tools/fit/movie_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -248,19 +248,6 @@ compute_status movie_open_file(const char *path, movie **opened, failure *why) {
   }
   *opened = file;
   return COMPUTE_OK;
-}
-
-compute_status movie_open(const char *path, movie **opened, failure *why) {
-  const movie_choice none = {.position = -1, .channel = -1, .z = -1};
-  return movie_open_choice(path, &none, opened, why);
-}
-
-compute_status movie_open_choice(const char *path, const movie_choice *choice, movie **opened,
-                                 failure *why) {
-  *opened = NULL;
-  movie *file;
-  compute_status status = movie_open_file(path, &file, why);
-  return status ? status : movie_arrange(file, choice, opened, why);
 }
 
 void movie_close(movie *file) {

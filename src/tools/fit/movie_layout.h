@@ -26,10 +26,6 @@ typedef struct movie_layout {
   char absent[128];      /* a file of the set that could not be opened, without its folder */
 } movie_layout;
 
-/* From an open file, of which it takes possession, to the movie of the chosen images; the file
- * itself if these are its pages in their order. */
-compute_status movie_arrange(movie *file, const movie_choice *choice, movie **opened, failure *why);
-
 /* ---- For the sources of layouts -------------------------------------------------------------- */
 
 /* Each sets `given`, sizes and planes if the first file is of its kind, and leaves all alone if
@@ -42,7 +38,11 @@ compute_status layout_fail_memory(const movie_layout *layout, failure *why);
 /* Refuses positions below 1 or a product of sizes beyond what is plausible. */
 compute_status layout_check_sizes(const movie_layout *layout, failure *why);
 
-/* Whether --stage, or the sizes, leave one of several positions open, as a failure. */
+/* Refuses a choice beyond `count` things, and none (−1) where there are several. */
+compute_status layout_check_choice(const movie_layout *layout, const char *option, int64_t chosen,
+                                   int64_t count, const char *things, failure *why);
+
+/* The same for positions of the stage. */
 compute_status layout_check_position(const movie_layout *layout, failure *why);
 
 /* The number of the file of this name beside the first, opened if it has not been; −1 if it is not
@@ -55,9 +55,8 @@ compute_status layout_add(movie_layout *layout, const movie_plane *plane, failur
  * the number of all pages. */
 compute_status layout_follow_names(movie_layout *layout, int64_t *pages, failure *why);
 
-/* Adds page `page` of `file` as number `image` of images whose channel changes first, z next. */
-compute_status layout_add_counted(movie_layout *layout, int64_t image, int32_t file, int64_t page,
-                                  failure *why);
+/* Adds all pages of all files in sequence; the channel changes first, z next. */
+compute_status layout_add_sequence(movie_layout *layout, failure *why);
 
 /* The part of a path behind its folder. */
 const char *layout_name(const char *path);
