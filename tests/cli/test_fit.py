@@ -398,6 +398,29 @@ class Stack(Base):
             self.assertAlmostEqual(b["x"], a["x"] + 40, 5)
             self.assertAlmostEqual(b["y"], a["y"] + 5, 5)
 
+    def test_maps_of_the_frame_belong_to_the_pixels_of_a_stack_with_corners(self):
+        """An offset that rises in the frame: taking it from the wrong pixels moves every spot.
+        Maps of the ROI's size are taken for the ROI wherever it lies."""
+        def placed(row, column):
+            return [v + 2 * (row + i) + 3 * (column + j) for v, (i, j) in zip(plain, pixels)]
+        pixels = [(i, j) for i in range(7) for j in range(7)]
+        plain = [10 + 400 * math.exp(-((i - 3.2) ** 2 + (j - 2.9) ** 2) / 3.4) for i, j in pixels]
+        corners = [(0, 0, 0), (0, 5, 40), (1, 30, 8), (2, 41, 57)]
+        write_npy(self.path("c.npy"), "<i4", (4, 3), [v for c in corners for v in c])
+        write_npy(self.path("s.npy"), "<f4", (4, 7, 7),
+                  [v for _, i, j in corners for v in placed(i, j)])
+        write_npy(self.path("at_0.npy"), "<f4", (4, 7, 7), 4 * placed(0, 0))
+        write_npy(self.path("frame.npy"), "<f4", (48, 64),
+                  [2 * i + 3 * j for i in range(48) for j in range(64)])
+        write_npy(self.path("roi.npy"), "<f4", (7, 7), [2 * i + 3 * j for i, j in pixels])
+        for stack, offset in (("s.npy", "frame.npy"), ("at_0.npy", "roi.npy")):
+            self.fit("fit", stack, "--roi-stack", "--corners", "c.npy", "--camera", "scmos",
+                     "--offset", offset, "-o", "r.npy", "--force", "--quiet")
+            for (frame, row, column), r in zip(corners, read_npy(self.path("r.npy"))[1]):
+                self.assertEqual((r["frame"], r["status"]), (frame, 1))
+                self.assertAlmostEqual(r["x"] - column, 2.9, delta=0.01)
+                self.assertAlmostEqual(r["y"] - row, 3.2, delta=0.01)
+
 
 class Movie(Base):
     SIMULATE = ("simulate", "--movie", "--frames", "40", "--size", "96x64", "--spots", "4",
@@ -578,6 +601,43 @@ class BadInput(Base):
         self.assertEqual(self.bytes_of("q.npy"), b"mine")
         self.fit("fit", "s.npy", "--roi-stack", "-o", "r.csv", "--force")
         self.assertNotEqual(self.bytes_of("r.csv"), b"mine")
+
+    def test_a_file_is_not_written_under_another_of_its_names(self):
+        self.stack(20)
+        for new in ("j.svg", "k.npy", "m.npy"):
+            with open(self.path(new), "wb") as file:
+                file.write(self.bytes_of("s.npy"))
+        os.link(self.path("m.npy"), self.path("link.npy"))
+        os.symlink("m.npy", self.path("symbolic.npy"))
+        os.mkdir(self.path("folder"))
+        before = {name: self.bytes_of(name) for name in self.files() if name != "folder"}
+        stack = ("--roi-stack", "--force", "--quiet")
+        for words, *arguments in (
+                ("input --output", "fit", "m.npy", "-o", "m.npy", *stack),
+                ("input --output", "fit", "m.npy", "-o", "./folder/../m.npy", *stack),
+                ("input --output", "fit", "m.npy", "-o", "link.npy", *stack),
+                ("input --output", "fit", "symbolic.npy", "-o", "m.npy", *stack),
+                ("input --output", "fit", "m.npy", "-o", "m.npy", "--format", "csv", *stack),
+                ("input --picture", "fit", "j.svg", "-o", "r.csv", "--picture", "j.svg", *stack),
+                ("input --json", "fit", "m.npy", "-o", "r.csv", "--json", "m.npy", *stack),
+                ("--output --json", "fit", "m.npy", "-o", "r.csv", "--json", "r.csv", *stack),
+                ("--output --json", "fit", "m.npy", "-o", "r.csv", "--json", "folder/../r.csv",
+                 *stack),
+                ("incomplete --json", "fit", "m.npy", "-o", "r.csv", "--json",
+                 "r.csv.incomplete.json", *stack),
+                ("side-car --json", "fit", "m.npy", "-o", "r.hdf5", "--json", "r.yaml", *stack),
+                ("--truth --output", "fit", "m.npy", "-o", "t.npy", "--truth", "t.npy", *stack),
+                ("map --output", "fit", "m.npy", "-o", "k.npy", "--mask", "k.npy", *stack),
+                ("--truth --output", "simulate", "--rois", "5", "-o", "t.npy", "--truth", "t.npy",
+                 "--force"),
+                ("--output standard", "fit", "m.npy", "-o", "-", "--format", "csv", *stack),
+                ("--output standard", "simulate", "--rois", "5", "-o", "-"),
+                ("--truth standard", "simulate", "--rois", "5", "-o", "x.npy", "--truth", "-")):
+            error = self.fit(*arguments, expected=2)
+            for word in words.split():
+                self.assertIn(word, error, arguments)
+            self.assertEqual({n: self.bytes_of(n) for n in self.files() if n != "folder"}, before)
+        self.fit("fit", "m.npy", "-o", "r.csv", "--json", "/dev/null", *stack)
 
     def test_a_full_disk_is_an_error_and_leaves_nothing_that_looks_complete(self):
         def small_files():

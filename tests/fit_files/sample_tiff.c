@@ -65,7 +65,8 @@ static size_t put_page(bytes *to, const sample_page *page) {
   put_entry(to, 257, TYPE_LONG, 1, page->rows);
   put_entry(to, 258, TYPE_SHORT, 1, page->bits ? page->bits : 16);
   put_entry(to, 259, TYPE_SHORT, 1, page->compression ? page->compression : 1);
-  put_entry(to, 262, TYPE_SHORT, 1, page->photometric ? page->photometric : 1);
+  const uint16_t gray = page->white_is_0 ? 0 : 1;
+  put_entry(to, 262, TYPE_SHORT, 1, page->photometric ? page->photometric : gray);
   if (page->description) {
     put_entry(to, 270, TYPE_TEXT, strlen(page->description) + 1, text);
   }

@@ -13,6 +13,7 @@ typedef struct sample_page {
   uint16_t format;      /* 0: not said */
   uint16_t samples;     /* 0: 1 */
   uint16_t photometric; /* 0: dark is 0 (1) */
+  bool white_is_0;      /* photometric 0, which means the usual here */
   uint16_t compression; /* 0: none (1) */
   const char *description;
   const void *pixels; /* `bytes` of them, as they are to stand in the file */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tools/fit/file_names.h"
 #include "tools/fit/fit_job.h"
 #include "tools/fit/settings.h"
 #include "tools/output_check.h"
@@ -119,9 +120,16 @@ static void hint_at_stacks(const fit_job *job) {
 }
 
 static int open_movie(fit_job *job) {
+  const fit_arguments *a = job->a;
   failure why = {0};
-  if (movie_open(job->a->line.operand, &job->movie, &why)) return fit_say_failure(&why);
+  const movie_choice choice = {.all_pages = a->all_pages,
+                               .position = a->position_number,
+                               .channel = a->channel,
+                               .z = a->z_number};
+  if (movie_open_choice(a->line.operand, &choice, &job->movie, &why)) return fit_say_failure(&why);
   job->info = *movie_information(job->movie);
+  const int result = file_names_check(a, job->info.paths, job->info.path_count);
+  if (result) return result;
   job->frames = !job->a->roi_stack;
   hint_at_stacks(job);
   return check_roi(job);
@@ -167,14 +175,26 @@ static int read_rows(const char *option, const char *path, compute_dtype dtype, 
   return EXIT_GOOD;
 }
 
+/* The size of the frames: the movie's, or that of the maps in which the ROIs of a stack have their
+ * places. 0 for a stack without such maps. */
+static void find_frame_size(const fit_job *job, int64_t *rows, int64_t *columns) {
+  *rows = *columns = 0;
+  if (job->frames) {
+    *rows = job->info.rows;
+    *columns = job->info.columns;
+  } else if (!job->a->corners || !camera_shape(&job->maps, rows, columns) ||
+             (*rows == job->info.rows && *columns == job->info.columns)) {
+    *rows = *columns = 0; /* maps of the ROI's size */
+  }
+}
+
 static int check_corners(const fit_job *job) {
   const int32_t *c = job->corners.values;
   const int64_t count = job->corners.shape.size[0];
-  int64_t rows = job->info.rows, columns = job->info.columns, frames = job->info.count;
-  if (!job->frames) {
-    frames = INT32_MAX;
-    if (!camera_shape(&job->maps, &rows, &columns)) rows = columns = INT32_MAX;
-  }
+  const int64_t frames = job->frames ? job->info.count : INT32_MAX;
+  int64_t rows, columns;
+  find_frame_size(job, &rows, &columns);
+  if (rows == 0) rows = columns = INT32_MAX;
   for (int64_t i = 0; i < count; i++, c += 3) {
     const char *wrong = NULL;
     if (c[0] < 0 || c[0] >= frames)
@@ -230,11 +250,14 @@ static int fit_input_open(fit_job *job) {
 
 static int make_fitter(fit_job *job) {
   const fit_arguments *a = job->a;
+  int64_t rows, columns;
+  find_frame_size(job, &rows, &columns);
+  if (!job->frames && rows > 0) job->problem.flags |= COMPUTE_FIT_STACK;
   compute_fit_options options = {
       .problem = job->problem,
       .dtype = job->info.dtype,
-      .frame_rows = job->frames ? job->info.rows : 0,
-      .frame_columns = job->frames ? job->info.columns : 0,
+      .frame_rows = rows,
+      .frame_columns = columns,
       .offset = job->maps.offset,
       .gain = job->maps.gain,
       .variance = job->maps.variance,
@@ -253,9 +276,6 @@ static int make_fitter(fit_job *job) {
       .memory = (uint64_t)a->memory,
       .name = "compute-fit",
   };
-  if (!job->frames && a->corners &&
-      camera_shape(&job->maps, &options.frame_rows, &options.frame_columns))
-    options.problem.flags |= COMPUTE_FIT_STACK;
   if (compute_fit_create(job->session.context, &options, &job->fit))
     return fit_say_error(NULL, job->session.context);
   return EXIT_GOOD;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tools/fit/command.h"
+#include "tools/fit/file_names.h"
 #include "tools/output_check.h"
 
 static void on_interrupt(int signal_number) {
@@ -31,7 +32,8 @@ int main(int argc, char **argv) {
   sigaction(SIGTERM, &action, NULL);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit then fails the write, like a full disk */
-  int result = output_check(&fit_program, "--json", a.json);
+  int result = file_names_check(&a, NULL, 0);
+  if (!result) result = output_check(&fit_program, "--json", a.json);
   if (!result) result = dispatch(&a);
   if (fflush(stdout) && result == EXIT_GOOD) {
     perror("compute-fit: standard output");

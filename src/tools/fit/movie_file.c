@@ -230,7 +230,7 @@ static compute_status open_file(movie *file, failure *why) {
   return open_kind(file, why);
 }
 
-compute_status movie_open(const char *path, movie **opened, failure *why) {
+compute_status movie_open_file(const char *path, movie **opened, failure *why) {
   *opened = NULL;
   movie *file = calloc(1, sizeof *file);
   if (file) {
@@ -254,6 +254,7 @@ void movie_close(movie *file) {
   if (!file) return;
   if (file->close_state) file->close_state(file->state);
   if (file->descriptor >= 0) close(file->descriptor);
+  free(file->description);
   free(file->path);
   free(file);
 }
@@ -262,11 +263,21 @@ const movie_info *movie_information(const movie *file) {
   return &file->info;
 }
 
+/* From pixels of which 0 is white. */
+static void invert(const movie *file, uint16_t *pixels, int64_t images) {
+  const uint16_t white = file->stored == COMPUTE_U8 ? UINT8_MAX : UINT16_MAX;
+  const int64_t count = images * file->info.rows * file->info.columns;
+  for (int64_t i = 0; i < count; i++) pixels[i] = (uint16_t)(white - pixels[i]);
+}
+
 compute_status movie_read(movie *file, int64_t first, int64_t count, void *pixels, failure *why) {
   if (first < 0 || count < 0 || first > file->info.count || count > file->info.count - first)
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
                        "%s has %" PRId64 " images; %" PRId64 " from number %" PRId64
                        " on were requested",
                        file->path, file->info.count, count, first);
-  return count == 0 ? COMPUTE_OK : file->read(file, first, count, pixels, why);
+  if (count == 0) return COMPUTE_OK;
+  compute_status status = file->read(file, first, count, pixels, why);
+  if (!status && file->inverted) invert(file, pixels, count);
+  return status;
 }

@@ -20,6 +20,8 @@ struct movie {
   compute_status (*read)(movie *file, int64_t first, int64_t count, void *pixels, failure *why);
   void (*close_state)(void *state); /* NULL: none */
   void *state;                      /* of the file format */
+  bool inverted;                    /* 0 is white: unsigned integers only */
+  char *description;                /* of a TIFF's first page; NULL: none */
 
   /* Files whose pixels are contiguous. */
   uint64_t offset;
@@ -29,6 +31,9 @@ struct movie {
 /* Each completes a movie whose path, descriptor and file size are set. */
 compute_status movie_tiff_open(movie *file, failure *why);
 compute_status movie_raw_open(movie *file, failure *why);
+
+/* Opens one file as all of its images, in their order. */
+compute_status movie_open_file(const char *path, movie **opened, failure *why);
 
 /* Whether the file begins as a TIFF. */
 bool movie_is_tiff(const unsigned char *bytes, size_t length);

@@ -35,11 +35,12 @@ typedef struct tiff_page {
   bool tiled;
   uint32_t part_rows, part_columns; /* of a strip or tile */
   uint16_t compression;
+  bool inverted; /* 0 is white */
 } tiff_page;
 
 typedef struct tiff_state {
   TIFF *tiff;
-  const movie *file;
+  movie *file;
   uint64_t position; /* of libtiff in the file */
   char words[256];   /* libtiff's first error message */
   tiff_page first;
@@ -110,6 +111,11 @@ static compute_status fail_page(tiff_state *state, int64_t page, const char *doi
                      state->words[0] ? ": " : "", state->words);
 }
 
+static compute_status fail_memory(const tiff_state *state, failure *why) {
+  return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to unpack a page of %s",
+                     state->file->path);
+}
+
 /* ---- Pages --------------------------------------------------------------------------------- */
 
 static compute_status refuse_page(const tiff_state *state, int64_t page, const char *remedy,
@@ -118,9 +124,10 @@ static compute_status refuse_page(const tiff_state *state, int64_t page, const c
                      state->file->path, page + 1, what);
 }
 
-/* The dtype of the pixels. */
-static compute_status describe_pixels(const tiff_state *state, int64_t page, compute_dtype *stored,
+/* The dtype of the pixels, and whether 0 is white. */
+static compute_status describe_pixels(const tiff_state *state, int64_t page, tiff_page *found,
                                       failure *why) {
+  compute_dtype *stored = &found->stored;
   uint16_t samples, bits, kind, photometric = PHOTOMETRIC_MINISBLACK;
   TIFFGetFieldDefaulted(state->tiff, TIFFTAG_SAMPLESPERPIXEL, &samples);
   TIFFGetFieldDefaulted(state->tiff, TIFFTAG_BITSPERSAMPLE, &bits);
@@ -142,6 +149,10 @@ static compute_status describe_pixels(const tiff_state *state, int64_t page, com
     *stored = COMPUTE_F32;
   else if (kind == SAMPLEFORMAT_IEEEFP && bits == 64)
     *stored = COMPUTE_F64;
+  found->inverted = photometric == PHOTOMETRIC_MINISWHITE;
+  if (found->inverted && kind == SAMPLEFORMAT_IEEEFP)
+    return refuse_page(state, page, "convert it so that dark is 0", why,
+                       "its pixels are floats of which 0 is white");
   if (*stored) return COMPUTE_OK;
   snprintf(what, sizeof what, "its pixels are %u-bit %s", (unsigned)bits,
            kind == SAMPLEFORMAT_INT      ? "signed integers"
@@ -180,7 +191,7 @@ static compute_status describe_cut(const tiff_state *state, int64_t page, tiff_p
 static compute_status describe_page(tiff_state *state, int64_t page, tiff_page *found,
                                     failure *why) {
   *found = (tiff_page){.rows = 0};
-  compute_status status = describe_pixels(state, page, &found->stored, why);
+  compute_status status = describe_pixels(state, page, found, why);
   if (!status) status = describe_cut(state, page, found, why);
   if (status) return status;
   TIFFGetFieldDefaulted(state->tiff, TIFFTAG_COMPRESSION, &found->compression);
@@ -199,7 +210,9 @@ static compute_status check_page(tiff_state *state, int64_t page, tiff_page *fou
   const tiff_page *first = &state->first;
   if (found->rows == first->rows && found->columns == first->columns &&
       found->stored == first->stored) {
-    return COMPUTE_OK;
+    if (found->inverted == first->inverted) return COMPUTE_OK;
+    return refuse_page(state, page, "save all pages alike", why,
+                       "0 is white on it or on the first page, but not on both");
   }
   return failure_set(why, COMPUTE_ERROR_FORMAT, "all pages must have the same size and dtype",
                      "%s: page %" PRId64 " has %u x %u pixels of %s, page 1 %u x %u of %s",
@@ -279,6 +292,14 @@ static compute_status go_to(tiff_state *state, int64_t page, failure *why) {
   return status;
 }
 
+/* The current page's description for the movie; false without memory. */
+static bool keep_description(tiff_state *state) {
+  char *text = NULL;
+  if (!TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) || !text) return true;
+  state->file->description = strdup(text);
+  return state->file->description != NULL;
+}
+
 /* Visits all pages; *pages is their number. */
 static compute_status scan_pages(tiff_state *state, int64_t *pages, failure *why) {
   for (;;) {
@@ -288,6 +309,7 @@ static compute_status scan_pages(tiff_state *state, int64_t *pages, failure *why
     if (!status) status = check_directory(state, state->page, why);
     if (status) return status;
     if (state->page == 0) state->first = found;
+    if (state->page == 0 && !keep_description(state)) return fail_memory(state, why);
     note_page(state, state->page);
     *pages = state->page + 1;
     if (TIFFLastDirectory(state->tiff)) return COMPUTE_OK;
@@ -312,11 +334,6 @@ static bool make_room(tiff_state *state, size_t bytes) {
   state->part = part;
   state->part_bytes = bytes;
   return true;
-}
-
-static compute_status fail_memory(const tiff_state *state, failure *why) {
-  return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to unpack a page of %s",
-                     state->file->path);
 }
 
 static compute_status read_strips(tiff_state *state, const tiff_target *target, failure *why) {
@@ -394,9 +411,8 @@ static compute_status read_pages(movie *file, int64_t first, int64_t count, void
 /* ImageJ saves stacks above 4 GiB as one page, whose description says how many images follow the
  * first contiguously. 0: it is not such a file. */
 static int64_t images_of_one_page(const tiff_state *state) {
-  char *text = NULL;
-  if (!TIFFGetField(state->tiff, TIFFTAG_IMAGEDESCRIPTION, &text) || !text ||
-      strncmp(text, "ImageJ=", 7) != 0 || state->first.compression != COMPRESSION_NONE ||
+  const char *text = state->file->description;
+  if (!text || strncmp(text, "ImageJ=", 7) != 0 || state->first.compression != COMPRESSION_NONE ||
       state->first.tiled)
     return 0;
   const char *line = strstr(text, "\nimages=");
@@ -438,12 +454,14 @@ static compute_status complete(movie *file, tiff_state *state, failure *why) {
   if (status) return status;
   file->info.format = "TIFF";
   file->read = read_pages;
+  file->inverted = state->first.inverted;
   const TIFFCodec *codec = TIFFFindCODEC(state->first.compression);
   bool packed = state->first.compression != COMPRESSION_NONE;
   int64_t images = pages == 1 ? images_of_one_page(state) : 0;
-  snprintf(file->info.stored, sizeof file->info.stored, "%s%s, %" PRId64 " page%s%s%.16s",
+  snprintf(file->info.stored, sizeof file->info.stored, "%s%s, %" PRId64 " page%s%s%.16s%s",
            TIFFIsBigTIFF(state->tiff) ? "BigTIFF, " : "", compute_dtype_name(file->stored), pages,
-           pages == 1 ? "" : "s", packed ? ", " : "", packed && codec ? codec->name : "");
+           pages == 1 ? "" : "s", packed ? ", " : "", packed && codec ? codec->name : "",
+           file->inverted ? ", 0 is white" : "");
   return images ? use_one_page(file, state, images, why) : COMPUTE_OK;
 }
 

@@ -28,6 +28,8 @@ typedef struct fit_arguments {
   double pixel_size; /* nm */
   double checkpoint; /* seconds */
   const char *outputs;
+  bool all_pages;
+  int64_t position_number, channel, z_number; /* −1: not given */
 
   /* What is fitted. */
   int32_t model, profile;
