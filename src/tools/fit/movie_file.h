@@ -25,6 +25,7 @@ typedef struct movie_info {
   int64_t rows, columns; /* of each */
   uint64_t file_bytes;   /* size and time of last change (ns): to detect whether */
   int64_t file_time;     /* the file has changed */
+  double pixel_size;     /* nm, from the file's metadata; 0: unknown */
   char stored[48];       /* "u16, 512 pages, LZW": the file's format, for the user */
 } movie_info;
 
