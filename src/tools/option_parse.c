@@ -292,10 +292,17 @@ static bool is_called(const option_row *row, const char *name, size_t length) {
   return strlen(row->name) == length && !strncmp(row->name, name, length);
 }
 
-static const option_row *find_row(const option_program *program, const char *name, size_t length) {
-  const option_row *row;
-  for (size_t i = 0; i < program->row_count; i++)
-    if (is_called(&program->rows[i], name, length)) return &program->rows[i];
+/* The command's own row if there is one; commands may have options of the same name. */
+static const option_row *find_row(const option_line *line, const char *name, size_t length) {
+  const option_program *program = line->program;
+  const option_row *row, *other = NULL;
+  for (size_t i = program->row_count; i-- > 0;) {
+    row = &program->rows[i];
+    if (!is_called(row, name, length)) continue;
+    if (option_applies(row, line->command)) return row;
+    other = row;
+  }
+  if (other) return other;
   for (size_t i = 0; (row = option_common(program, i)); i++)
     if (is_called(row, name, length)) return row;
   return NULL;
@@ -307,7 +314,7 @@ static bool row_given(const option_line *line, const option_row *row) {
 }
 
 bool option_given(const option_line *line, const char *name) {
-  const option_row *row = find_row(line->program, name, strlen(name));
+  const option_row *row = find_row(line, name, strlen(name));
   return row && !is_common(row) && row_given(line, row);
 }
 
@@ -421,11 +428,11 @@ static const char *split(const option_line *line, const char *argument, size_t *
     *length = strcspn(argument, "=");
     return argument[*length] ? argument + *length + 1 : NULL;
   }
-  const option_row *row = *length > 2 ? find_row(line->program, argument, 2) : NULL;
+  const option_row *row = *length > 2 ? find_row(line, argument, 2) : NULL;
   /* "-help" is not -h with a value, and "-output" not -o with the file "utput". */
   char name[LONGEST_WORD];
   snprintf(name, sizeof name, "-%s", argument);
-  if (!row || row->kind == OPTION_FLAG || find_row(line->program, name, strlen(name))) return NULL;
+  if (!row || row->kind == OPTION_FLAG || find_row(line, name, strlen(name))) return NULL;
   *length = 2;
   return argument + 2 + (argument[2] == '=');
 }
@@ -433,7 +440,7 @@ static const char *split(const option_line *line, const char *argument, size_t *
 /* Whether the next argument is an option, so that the value is missing. */
 static bool is_option(const option_line *line, const char *argument) {
   return !strncmp(argument, "--", 2) &&
-         (!argument[2] || find_row(line->program, argument, strcspn(argument, "=")));
+         (!argument[2] || find_row(line, argument, strcspn(argument, "=")));
 }
 
 /* Where the next value of an option is stored; NULL if there are too many. */
@@ -445,7 +452,7 @@ static const char **next_of_list(text_list *list) {
 static bool parse_option(option_line *line, int argc, char **argv, int *i) {
   size_t length;
   const char *value = split(line, argv[*i], &length);
-  const option_row *row = find_row(line->program, argv[*i], length);
+  const option_row *row = find_row(line, argv[*i], length);
   if (!row) return say_unknown(line, argv[*i], length);
   if (!option_applies(row, line->command)) return say_other_command(line, row);
   if (is_common(row)) return wrong(line, "%s does not take a value", row->name);
@@ -523,7 +530,7 @@ bool option_read(const option_program *program, int argc, char **argv, void *arg
       if (program->commands && !line->command) {
         size_t length;
         split(line, argv[i], &length);
-        if (find_row(program, argv[i], length))
+        if (find_row(line, argv[i], length))
           return wrong(line, "the command must come before %.*s; see %s --help", (int)length,
                        argv[i], program->name);
         return say_unknown(line, argv[i], length);

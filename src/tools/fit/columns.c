@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tools/fit/number_text.h"
+#include "tools/fit/significance.h"
 
 /* ---- Adding columns ------------------------------------------------------------------------ */
 
@@ -49,7 +50,7 @@ static model_places places_of(compute_fit_model model) {
 }
 
 /* Columns with the same name in all formats. */
-static void add_fit_quality(column_set *set, const char *ratio) {
+static void add_fit_quality(column_set *set, const results_options *options, const char *ratio) {
   if (has(set, COMPUTE_FIT_RATIO)) {
     add(set, (column){.name = ratio, .source = COLUMN_RATIO, .type = TYPE_F32, .decimals = 4});
   }
@@ -70,11 +71,19 @@ static void add_fit_quality(column_set *set, const char *ratio) {
   if (has(set, COMPUTE_FIT_STATUS)) {
     add(set, (column){.name = "status", .source = COLUMN_STATUS, .type = TYPE_U8});
   }
+  if (options->significance) {
+    add(set, (column){.name = "significance",
+                      .source = COLUMN_SIGNIFICANCE,
+                      .type = TYPE_F32,
+                      .decimals = 3});
+  }
+  if (options->saturation)
+    add(set, (column){.name = "saturated", .source = COLUMN_SATURATED, .type = TYPE_I32});
 }
 
 /* ---- .npy ---------------------------------------------------------------------------------- */
 
-static void make_npy(column_set *set) {
+static void make_npy(column_set *set, const results_options *options) {
   static const char *const names[][COMPUTE_FIT_MAX_PARAMETERS] = {
       {"x", "y", "photons", "background"},
       {"x", "y", "photons", "background", "sigma"},
@@ -109,7 +118,7 @@ static void make_npy(column_set *set) {
                       .type = TYPE_F32,
                       .side = set->parameters});
   }
-  add_fit_quality(set, "log_likelihood_ratio");
+  add_fit_quality(set, options, "log_likelihood_ratio");
 }
 
 /* ---- CSV ----------------------------------------------------------------------------------- */
@@ -178,16 +187,17 @@ static void add_csv_std(column_set *set, const csv_units *units) {
                     .decimals = 4});
 }
 
-static void make_csv(column_set *set, double pixel_size, bool sigma_differs) {
+static void make_csv(column_set *set, const results_options *options) {
   const model_places at = places_of(set->problem.model);
-  csv_units units = {pixel_size > 0, pixel_size > 0 ? pixel_size : 1, pixel_size > 0 ? 4 : 6};
+  const bool nm = options->pixel_size > 0 && !options->in_pixels;
+  csv_units units = {nm, nm ? options->pixel_size : 1, nm ? 4 : 6};
   add(set, (column){.name = "id", .source = COLUMN_ROI, .type = TYPE_I64, .offset = 1});
   add(set, (column){.name = "frame", .source = COLUMN_FRAME, .type = TYPE_I64, .offset = 1});
   add_length(set, &units, "x [nm]", "x [px]", COLUMN_X, 0);
   add_length(set, &units, "y [nm]", "y [px]", COLUMN_Y, 0);
   csv_units depth = {true, 1000, 4}; /* z is in µm in any case */
   if (at.z >= 0) add_length(set, &depth, "z [nm]", "z [nm]", COLUMN_PARAMETER, at.z);
-  add_csv_widths(set, &units, sigma_differs);
+  add_csv_widths(set, &units, options->sigma_differs);
   add(set, (column){.name = "intensity [photon]",
                     .source = COLUMN_PARAMETER,
                     .index = at.photons,
@@ -208,7 +218,7 @@ static void make_csv(column_set *set, double pixel_size, bool sigma_differs) {
       add_length(set, &depth, "uncertainty_z [nm]", "uncertainty_z [nm]", COLUMN_STD, at.z);
     add_csv_std(set, &units);
   }
-  add_fit_quality(set, "log_likelihood_ratio");
+  add_fit_quality(set, options, "log_likelihood_ratio");
 }
 
 /* ---- HDF5 ---------------------------------------------------------------------------------- */
@@ -219,7 +229,7 @@ static void add_f32(column_set *set, const char *name, column_source source, int
       (column){.name = name, .source = source, .index = index, .type = TYPE_F32, .scale = scale});
 }
 
-static void make_hdf5(column_set *set, bool sigma_differs) {
+static void make_hdf5(column_set *set, const results_options *options) {
   const model_places at = places_of(set->problem.model);
   bool fitted = at.sigma_x >= 0, std = has(set, COMPUTE_FIT_STD);
   add(set, (column){.name = "frame", .source = COLUMN_FRAME, .type = TYPE_U32});
@@ -227,7 +237,7 @@ static void make_hdf5(column_set *set, bool sigma_differs) {
   add_f32(set, "y", COLUMN_Y, 0, 1);
   if (at.z >= 0) add_f32(set, "z", COLUMN_PARAMETER, at.z, 1000);
   add_f32(set, "photons", COLUMN_PARAMETER, at.photons, 1);
-  if (fitted || !sigma_differs) {
+  if (fitted || !options->sigma_differs) {
     add_f32(set, "sx", fitted ? COLUMN_PARAMETER : COLUMN_WIDTH_X, at.sigma_x, 1);
     add_f32(set, "sy", fitted ? COLUMN_PARAMETER : COLUMN_WIDTH_Y, at.sigma_y, 1);
   }
@@ -241,20 +251,25 @@ static void make_hdf5(column_set *set, bool sigma_differs) {
     if (fitted) add_f32(set, "sx_std", COLUMN_STD, at.sigma_x, 1);
     if (fitted) add_f32(set, "sy_std", COLUMN_STD, at.sigma_y, 1);
   }
-  add_fit_quality(set, "log_likelihood");
+  add_fit_quality(set, options, "log_likelihood");
 }
 
 /* ---- Sets ---------------------------------------------------------------------------------- */
 
 void columns_make(const results_options *options, column_set *set) {
-  *set = (column_set){.problem = *options->problem, .corners = options->corners};
+  *set = (column_set){.problem = *options->problem,
+                      .corners = options->corners,
+                      .stack = options->stack,
+                      .variance = options->variance,
+                      .saturation = options->saturation};
+  memcpy(set->origin, options->origin, sizeof set->origin);
   if (set->problem.outputs == 0) set->problem.outputs = COMPUTE_FIT_USUAL_OUTPUTS;
   if (set->problem.sigma[1] == 0) set->problem.sigma[1] = set->problem.sigma[0];
   set->parameters = compute_fit_parameter_count(set->problem.model);
   switch (options->format) {
-  case RESULTS_NPY: make_npy(set); break;
-  case RESULTS_CSV: make_csv(set, options->pixel_size, options->sigma_differs); break;
-  case RESULTS_HDF5: make_hdf5(set, options->sigma_differs); break;
+  case RESULTS_NPY: make_npy(set, options); break;
+  case RESULTS_CSV: make_csv(set, options); break;
+  case RESULTS_HDF5: make_hdf5(set, options); break;
   }
 }
 
@@ -296,9 +311,10 @@ static void take_std(const column_set *set, const column_rows *rows, int32_t ind
 }
 
 /* One of the three numbers of a corner; without corners `base` and, for the frame, the ROI. */
-static void take_corner(const column_rows *rows, int32_t which, double *values) {
+static void take_corner(const column_set *set, const column_rows *rows, int32_t which,
+                        double *values) {
   for (int32_t i = 0; i < rows->count; i++) {
-    int64_t at = rows->index[i], base = which == 0 ? rows->frame : 0;
+    int64_t at = rows->index[i], base = set->origin[which] + (which == 0 ? rows->frame : 0);
     if (rows->corners)
       values[i] = (double)(base + rows->corners[3 * at + which]);
     else
@@ -310,7 +326,7 @@ static void take_corner(const column_rows *rows, int32_t which, double *values) 
 static void take_position(const column_set *set, const column_rows *rows, int32_t axis,
                           double *values) {
   double corners[MAX_ROWS];
-  take_corner(rows, axis == 0 ? 2 : 1, corners);
+  take_corner(set, rows, axis == 0 ? 2 : 1, corners);
   take_parameter(set, rows, axis, values);
   for (int32_t i = 0; i < rows->count; i++) values[i] += corners[i];
 }
@@ -342,6 +358,33 @@ static void take_background_std(const column_set *set, const column_rows *rows, 
   for (int32_t i = 0; i < rows->count; i++) values[i] = sqrt(factor * values[i] + readout);
 }
 
+/* The ROI's first pixel in a map of the readout variance, or NULL. */
+static const float *variance_of(const column_set *set, const column_rows *rows, int64_t at) {
+  const compute_fit_map *map = &set->variance;
+  const int32_t *corner = rows->corners ? rows->corners + 3 * at : NULL;
+  const bool of_roi = map->rows == set->problem.rows && map->columns == set->problem.columns;
+  if (!map->values || !corner || of_roi) return map->values;
+  return map->values + corner[1] * map->columns + corner[2];
+}
+
+static void take_significance(const column_set *set, const column_rows *rows, double *values) {
+  for (int32_t i = 0; i < rows->count; i++) {
+    const int64_t at = rows->index[i];
+    values[i] = significance_of_fit(&set->problem, rows->results->parameters + at * set->parameters,
+                                    variance_of(set, rows, at), set->variance.columns);
+  }
+}
+
+static void take_saturated(const column_set *set, const column_rows *rows, double *values) {
+  for (int32_t i = 0; i < rows->count; i++) {
+    const int64_t at = rows->index[i];
+    const int32_t *corner = !set->stack && rows->corners ? rows->corners + 3 * at : NULL;
+    values[i] = saturation_count(set->saturation, corner ? rows->frame + corner[0] : rows->roi + at,
+                                 corner ? corner[1] : 0, corner ? corner[2] : 0, set->problem.rows,
+                                 set->problem.columns);
+  }
+}
+
 static void take_raw(const column_set *set, const column *c, const column_rows *rows,
                      double *values) {
   const compute_fit_results *results = rows->results;
@@ -349,9 +392,9 @@ static void take_raw(const column_set *set, const column *c, const column_rows *
   case COLUMN_ROI:
     for (int32_t i = 0; i < rows->count; i++) values[i] = (double)(rows->roi + rows->index[i]);
     break;
-  case COLUMN_FRAME: take_corner(rows, 0, values); break;
-  case COLUMN_ROW: take_corner(rows, 1, values); break;
-  case COLUMN_COLUMN: take_corner(rows, 2, values); break;
+  case COLUMN_FRAME: take_corner(set, rows, 0, values); break;
+  case COLUMN_ROW: take_corner(set, rows, 1, values); break;
+  case COLUMN_COLUMN: take_corner(set, rows, 2, values); break;
   case COLUMN_X: take_position(set, rows, 0, values); break;
   case COLUMN_Y: take_position(set, rows, 1, values); break;
   case COLUMN_PARAMETER: take_parameter(set, rows, c->index, values); break;
@@ -369,6 +412,8 @@ static void take_raw(const column_set *set, const column *c, const column_rows *
   case COLUMN_STATUS:
     for (int32_t i = 0; i < rows->count; i++) values[i] = results->status[rows->index[i]];
     break;
+  case COLUMN_SIGNIFICANCE: take_significance(set, rows, values); break;
+  case COLUMN_SATURATED: take_saturated(set, rows, values); break;
   case COLUMN_COVARIANCE: break;
   }
 }

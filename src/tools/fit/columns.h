@@ -26,7 +26,9 @@ typedef enum column_source {
   COLUMN_P_RAW,
   COLUMN_P_VALUE,
   COLUMN_ITERATIONS,
-  COLUMN_STATUS
+  COLUMN_STATUS,
+  COLUMN_SIGNIFICANCE,
+  COLUMN_SATURATED /* saturated pixels of the ROI */
 } column_source;
 
 typedef enum column_type { TYPE_I64, TYPE_I32, TYPE_U32, TYPE_U8, TYPE_F32, TYPE_F64 } column_type;
@@ -46,7 +48,10 @@ typedef struct column {
 typedef struct column_set {
   compute_fit_problem problem; /* outputs are never 0 */
   int32_t parameters;
-  bool corners;
+  bool corners, stack;
+  int64_t origin[3]; /* added to frame, row and column */
+  compute_fit_map variance;
+  const saturation *saturation;
   size_t record_bytes;
   int32_t count;
   column columns[MAX_COLUMNS];
@@ -61,7 +66,7 @@ typedef struct column_rows {
   int64_t index[MAX_ROWS];
 } column_rows;
 
-/* The columns of a file; only format, problem, sigma_differs, corners and pixel_size matter. */
+/* The columns of a file; the fields of *options that describe results matter. */
 void columns_make(const results_options *options, column_set *set);
 
 /* NumPy's name of the type without the byte order: "i8", "f4". */

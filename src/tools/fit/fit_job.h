@@ -10,6 +10,8 @@
 #include "tools/fit/movie_file.h"
 #include "tools/fit/picture.h"
 #include "tools/fit/results_file.h"
+#include "tools/fit/saturation.h"
+#include "tools/fit/selection.h"
 
 typedef struct fit_job {
   const fit_arguments *a;
@@ -18,7 +20,9 @@ typedef struct fit_job {
 
   movie *movie;
   movie_info info;
-  bool frames; /* the movie holds frames, not ROIs */
+  movie_info whole;  /* before --region and --frames */
+  int64_t origin[3]; /* frame, row and column of the part that they leave */
+  bool frames;       /* the movie holds frames, not ROIs */
   camera_maps maps;
   array_data corners; /* i32 [n, 3] */
   array_data start;   /* f32 [n, P] */
@@ -33,6 +37,9 @@ typedef struct fit_job {
   compute_fit *fit;
   results_file *results;
   results_format format;
+  results_options output; /* its `fingerprint` and so on are not kept */
+  selection selection;    /* of the rows */
+  saturation *saturation; /* NULL: not wanted */
   statistics *statistics;
   match match;
   picture *picture;
@@ -47,6 +54,12 @@ typedef struct fit_job {
  * reports errors. Returns an exit status. Always call fit_job_close afterwards. */
 int fit_job_open(fit_job *job, const fit_arguments *a);
 void fit_job_close(fit_job *job);
+
+/* Cuts the movie to --region and --frames, then what belongs to its frames. The first returns an
+ * exit status. */
+int fit_part_open(fit_job *job);
+void fit_part_cut_maps(fit_job *job);
+void fit_part_cut_truth(fit_job *job);
 
 /* The stage of a run that was busy longest: "reading", "finding", "fitting" or "writing". */
 const char *fit_job_slowest(const compute_fit_times *times);

@@ -132,12 +132,17 @@ static int open_movie(fit_job *job) {
   if (result) return result;
   job->frames = !job->a->roi_stack;
   hint_at_stacks(job);
-  return check_roi(job);
+  const int result = fit_part_open(job);
+  return result ? result : check_roi(job);
 }
 
 static int read_maps(fit_job *job) {
-  const movie_info *m = &job->info;
-  if (job->frames) return camera_read(job->a, m->rows, m->columns, 0, 0, "the frames", &job->maps);
+  const movie_info *m = &job->whole;
+  if (job->frames) {
+    const int result = camera_read(job->a, m->rows, m->columns, 0, 0, "the frames", &job->maps);
+    if (!result) fit_part_cut_maps(job);
+    return result;
+  }
   if (!job->a->corners)
     return camera_read(job->a, m->rows, m->columns, 0, 0, "the ROIs", &job->maps);
   /* With corners, the maps have the frames' size. */
@@ -232,6 +237,7 @@ static int read_arrays(fit_job *job) {
   result = read_rows("--truth", a->truth, COMPUTE_F32, 1 + parameters, -1,
                      "the frame, and one for each fitted parameter of the model", &job->truth);
   if (result) return result;
+  fit_part_cut_truth(job);
   const compute_fit_problem *p = &job->problem;
   job->match = (match){.truth = job->truth.values,
                        .truths = job->truth.shape.size[0],
@@ -291,6 +297,70 @@ static uint64_t hash_file(uint64_t hash, const char *path) {
   return hash;
 }
 
+/* Nanometres from --pixel-size or the movie's metadata; columns are in nm by the former only,
+ * unless
+ * --units says otherwise. */
+static int choose_units(fit_job *job) {
+  const fit_arguments *a = job->a;
+  results_options *o = &job->output;
+  const bool nm = a->units && !strcmp(a->units, "nm");
+  o->pixel_size = a->pixel_size > 0 ? a->pixel_size : job->info.pixel_size;
+  o->in_pixels = a->units ? !nm : !(a->pixel_size > 0);
+  if (nm && job->format != RESULTS_CSV) {
+    fit_say("--units: lengths are in pixels in .%s files; nm is for .csv",
+            results_format_name(job->format));
+    return EXIT_USAGE;
+  }
+  if (!nm || o->pixel_size > 0) return EXIT_GOOD;
+  fit_say("--units: '%s' does not say how large its pixels are; give --pixel-size",
+          a->line.operand);
+  return EXIT_USAGE;
+}
+
+static bool has_word(const char *list, const char *word) {
+  const char *at = list ? strstr(list, word) : NULL;
+  return at && (at == list || at[-1] == ',') && strchr(",", at[strlen(word)]);
+}
+
+/* What the output holds: its columns, and which rows. */
+static int describe_output(fit_job *job) {
+  const fit_arguments *a = job->a;
+  failure why = {0};
+  job->output = (results_options){
+      .format = job->format,
+      .problem = &job->problem,
+      .corners = job->frames || a->corners,
+      .stack = !job->frames,
+      .origin = {job->origin[0], job->origin[1], job->origin[2]},
+      .rows = job->whole.rows,
+      .columns = job->whole.columns,
+      .statuses = selection_statuses(a->keep),
+      .where = a->where,
+      .significance = has_word(a->outputs, "significance") || has_word(a->outputs, "all"),
+      .variance = job->maps.variance,
+      .input = a->line.operand,
+      .resume = a->resume,
+      .overwrite = a->force,
+      .expected_rows = job->frames || a->keep || a->where ? 0 : job->info.count,
+      .checkpoint_seconds = a->checkpoint,
+      .threads = job->session.threads};
+  if (a->saturation > 0) {
+    job->saturation = saturation_create(a->saturation, job->info.rows, job->info.columns);
+    if (!job->saturation) {
+      fit_say("out of memory for --saturation");
+      return EXIT_FAILED;
+    }
+  }
+  job->output.saturation = job->saturation;
+  const uint32_t statuses = a->keep ? job->output.statuses : selection_statuses("all");
+  if (selection_make(&job->output, statuses, a->where, &job->selection, &why)) {
+    fit_say("--where: %s", why.what);
+    if (why.remedy[0]) fprintf(stderr, "  %s\n", why.remedy);
+    return why.status == COMPUTE_ERROR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
+  }
+  return choose_units(job);
+}
+
 static int make_output(fit_job *job) {
   const fit_arguments *a = job->a;
   char generator[64], fingerprint[256];
@@ -302,20 +372,9 @@ static int make_output(fit_job *job) {
   snprintf(fingerprint, sizeof fingerprint,
            "input %" PRIu64 " bytes of %" PRId64 ", options %016" PRIx64 ", files %016" PRIx64,
            job->info.file_bytes, job->info.file_time, a->line.fingerprint, files);
-  const results_options options = {.format = job->format,
-                                   .problem = &job->problem,
-                                   .corners = job->frames || a->corners,
-                                   .rows = job->info.rows,
-                                   .columns = job->info.columns,
-                                   .pixel_size = a->pixel_size,
-                                   .generated_by = generator,
-                                   .input = a->line.operand,
-                                   .fingerprint = fingerprint,
-                                   .resume = a->resume,
-                                   .overwrite = a->force,
-                                   .expected_rows = job->frames ? 0 : job->info.count,
-                                   .checkpoint_seconds = a->checkpoint,
-                                   .threads = job->session.threads};
+  results_options options = job->output;
+  options.generated_by = generator;
+  options.fingerprint = fingerprint;
   results_progress begin = {0};
   failure why = {0};
   if (results_file_create(a->output, &options, &job->results, &begin, &why))
@@ -360,7 +419,8 @@ static int make_observers(fit_job *job) {
       if (c[2] + job->problem.columns > columns) columns = c[2] + job->problem.columns;
     }
   }
-  if (image) job->picture = picture_create(job->problem.model, rows, columns, job->a->pixel_size);
+  if (image)
+    job->picture = picture_create(job->problem.model, rows, columns, job->output.pixel_size);
   if (job->statistics && (!image || job->picture)) return EXIT_GOOD;
   fit_say("out of memory for statistics and picture");
   return EXIT_FAILED;
@@ -374,6 +434,7 @@ int fit_job_open(fit_job *job, const fit_arguments *a) {
   if (!result) result = output_check(&fit_program, "--picture", a->picture);
   if (!result) result = session_open(a, &job->session);
   if (!result) result = make_fitter(job);
+  if (!result) result = describe_output(job);
   if (!result) result = make_observers(job);
   if (!result) result = make_output(job);
   return result ? result : cut_corners(job);
@@ -384,6 +445,8 @@ void fit_job_close(fit_job *job) {
   compute_fit_release(job->fit);
   if (job->session.context) session_close(&job->session);
   picture_release(job->picture);
+  selection_release(&job->selection);
+  saturation_release(job->saturation);
   free(job->statistics);
   free(job->shifted);
   free(job->corners.values);

@@ -17,6 +17,11 @@ static compute_status read_images(void *user, int64_t first, int64_t items, void
   *count = 0;
   if (items > left) items = left;
   compute_status status = movie_read(job->movie, begin, items, data, &job->read_failure);
+  if (!status && job->saturation &&
+      saturation_scan(job->saturation, job->info.dtype, begin, items, data))
+    status = failure_set(&job->read_failure, COMPUTE_ERROR_OUT_OF_MEMORY,
+                         "is the level of --saturation right?",
+                         "out of memory for the saturated pixels of %s", job->a->line.operand);
   if (!status) *count = items;
   return status;
 }
@@ -26,6 +31,20 @@ static compute_status read_images(void *user, int64_t first, int64_t items, void
 static int64_t frames_of_stack(const fit_job *job, int64_t done) {
   if (done < job->run_corner_count) return job->run_corners[3 * done];
   return done > 0 ? (int64_t)job->run_corners[3 * (done - 1)] + 1 : 0;
+}
+
+/* Draws the fits that are written. */
+static void draw_results(const fit_job *job, int64_t first, int64_t count,
+                         const compute_fit_results *results, const int32_t *corners) {
+  const column_rows all = {.results = results,
+                           .corners = corners,
+                           .roi = job->first_roi + first,
+                           .frame = job->first_frame};
+  column_rows some;
+  for (int64_t i = 0; job->picture && i < count;) {
+    i = selection_choose(&job->selection, &all, i, count, &some);
+    picture_add(job->picture, some.count, some.index, results, corners);
+  }
 }
 
 static compute_status take_results(void *user, int64_t first, int64_t count,
@@ -45,7 +64,10 @@ static compute_status take_results(void *user, int64_t first, int64_t count,
   statistics_add(job->statistics, count, results, job->frames ? NULL : truth);
   if (truth && job->frames)
     match_add(&job->match, job->statistics, count, results, corners, job->first_frame, next_frame);
-  if (job->picture) picture_add(job->picture, count, results, corners);
+  draw_results(job, first, count, results, corners);
+  if (job->saturation)
+    saturation_forget(job->saturation,
+                      job->frames ? job->first_frame + next_frame : job->first_roi + first + count);
   return COMPUTE_OK;
 }
 
@@ -86,7 +108,7 @@ static int say_failed(fit_job *job, compute_status status) {
 
 static int finish(fit_job *job) {
   failure why = {0};
-  int64_t frames = job->info.count;
+  int64_t frames = job->whole.count;
   if (!job->frames && job->run_corners)
     frames = job->first_frame + frames_of_stack(job, job->run_corner_count);
   results_file *file = job->results;

@@ -30,6 +30,7 @@ typedef struct movie_info {
   int64_t rows, columns;    /* of each */
   uint64_t file_bytes;      /* size and time of last change (ns): to detect whether */
   int64_t file_time;        /* the file has changed */
+  double pixel_size;        /* nm, from the file's metadata; 0: unknown */
   char stored[96];          /* "u16, 512 pages, LZW": the file's format, for the user */
   const char *const *paths; /* of a set: its files; valid until the movie is closed */
   size_t path_count;        /* 0: one file */

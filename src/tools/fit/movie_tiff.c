@@ -6,6 +6,7 @@
  * size, and N doubles when it is full. libtiff reads through our functions, and its messages become
  * part of a failure instead of being printed. */
 #include "tools/fit/movie_private.h"
+#include "tools/fit/movie_scale.h"
 
 #include <string.h>
 
@@ -438,6 +439,20 @@ static compute_status use_one_page(movie *file, const tiff_state *state, int64_t
   return COMPUTE_OK;
 }
 
+/* In nm, from the current page's metadata. */
+static double pixel_size(TIFF *tiff) {
+  char *description = NULL;
+  float per_unit = 0;
+  uint16_t unit = RESUNIT_NONE;
+  if (!TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &description)) description = NULL;
+  if (!TIFFGetField(tiff, TIFFTAG_XRESOLUTION, &per_unit)) per_unit = 0;
+  if (!TIFFGetFieldDefaulted(tiff, TIFFTAG_RESOLUTIONUNIT, &unit)) unit = RESUNIT_NONE;
+  return movie_scale(description, (double)per_unit,
+                     unit == RESUNIT_INCH         ? 25.4e6
+                     : unit == RESUNIT_CENTIMETER ? 1e7
+                                                  : 0);
+}
+
 static void close_state(void *pointer) {
   tiff_state *state = pointer;
   if (state->tiff) TIFFClose(state->tiff);
@@ -455,6 +470,7 @@ static compute_status complete(movie *file, tiff_state *state, failure *why) {
   file->info.format = "TIFF";
   file->read = read_pages;
   file->inverted = state->first.inverted;
+  file->info.pixel_size = pixel_size(state->tiff);
   const TIFFCodec *codec = TIFFFindCODEC(state->first.compression);
   bool packed = state->first.compression != COMPRESSION_NONE;
   int64_t images = pages == 1 ? images_of_one_page(state) : 0;

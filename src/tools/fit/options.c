@@ -28,9 +28,12 @@ static const char *const solvers[] = {"fisher", "newton", "levenberg-marquardt",
 static const char *const filters[] = {"gaussians", "boxes", NULL};
 static const char *const formats[] = {"csv", "hdf5", "npy", NULL};
 static const char *const dtypes[] = {"u16", "f32", NULL};
-static const char *const outputs[] = {"parameters", "std",     "covariance", "ratio",
-                                      "p-raw",      "p-value", "iterations", "status",
-                                      "usual",      "all",     NULL};
+static const char *const outputs[] = {"parameters",   "std",     "covariance", "ratio",
+                                      "p-raw",        "p-value", "iterations", "status",
+                                      "significance", "usual",   "all",        NULL};
+static const char *const kept[] = {
+    "all", "converged", "max-iterations", "at-bound", "singular", "bad-data", NULL};
+static const char *const units[] = {"px", "nm", NULL};
 static const char *const any_devices[] = {"auto", "all", NULL};
 
 static const option_row rows[] = {
@@ -45,8 +48,13 @@ static const option_row rows[] = {
      .choices = formats},
     {"--outputs", OPTION_WORDS, AT(outputs), F, .value = "LIST",
      .help = "values to write: parameters, std, covariance, ratio, p-raw, p-value, iterations, "
-             "status; usual (default) is all but covariance and p-raw; all",
-     .more = "Parameters and status are always written.", .choices = outputs},
+             "status, significance; usual (default) is all but covariance, p-raw and significance; "
+             "all",
+     .more =
+         "Parameters and status are always written. The significance is how far the spot stands "
+         "out from an empty ROI, in standard deviations: the root of twice the likelihood ratio "
+         "of spot and flat background, expected at the fit.",
+     .choices = outputs},
     {"--roi-stack", OPTION_FLAG, AT(roi_stack), F,
      .help = "the input holds ROIs, [n, rows, columns], not frames"},
     {"--channel", OPTION_COUNT, AT(channel), F, .value = "N",
@@ -71,6 +79,10 @@ static const option_row rows[] = {
      .help = "size of a camera pixel in the sample, in nanometres; without it, lengths in .csv are "
              "in pixels",
      .least = DBL_MIN, .most = 1e9},
+    {"--units", OPTION_WORD, AT(units), F, .value = "UNIT",
+     .help = "unit of lengths in .csv: px, or nm, which needs --pixel-size or a TIFF that says how "
+             "large its pixels are; default: nm with --pixel-size",
+     .choices = units},
     {"--picture", OPTION_FILE, AT(picture), F, .value = "FILE",
      .help = "draws the localisations (.png), or histograms of uncertainties and p-values (.svg)",
      .more = "In the .png each localisation is as wide as its uncertainty.", .neutral = true},
@@ -87,6 +99,29 @@ static const option_row rows[] = {
      .neutral = true},
     {"--quiet", OPTION_FLAG, AT(quiet), F | S | V | B, .help = "prints no progress and no summary",
      .neutral = true},
+    /* What is kept. */
+    {"--keep", OPTION_WORDS, AT(keep), F, .value = "LIST",
+     .help = "the fits to write, by status: all (default), converged, max-iterations, at-bound, "
+             "singular, bad-data",
+     .more = "An .hdf5 never holds singular and bad-data, which have no numbers.", .choices = kept,
+     .section = "What is kept"},
+    {"--where", OPTION_TEXT, AT(where), F, .value = "CONDITION",
+     .help = "writes only what it holds for: 'sigma < 1.6 && p_value > 0.001'",
+     .more =
+         "Names are those of the columns of a .npy, in pixels and photons whatever the output; "
+         "there are also significance and, with `--saturation`, saturated. Numbers, + - * /, < "
+         "<= > >= == !=, && || ! and parentheses mean what they mean in C; comparisons with NaN "
+         "do not hold."},
+    {"--region", OPTION_LIST, AT(region), F, .value = "X,Y,W,H",
+     .help = "only this part of the frames: first column and row, width and height in pixels",
+     .least = -1, .most = 4},
+    {"--frames", OPTION_RANGE, AT(frame_range), F, .value = "A:B",
+     .help = "only these frames, from the first to the last, counted from 0", .least = 0,
+     .most = MANY},
+    {"--saturation", OPTION_NUMBER, AT(saturation), F, .value = "COUNTS",
+     .help = "pixels of at least this value are saturated; adds a column with their number in each "
+             "ROI",
+     .more = "`--where 'saturated == 0'` rejects these ROIs.", .least = DBL_MIN, .most = 1e9},
     /* What is fitted. */
     {"--model", OPTION_CHOICE, AT(model), ALL, .value = "MODEL",
      .help = "what is fitted: XYNB (x, y, photons, background; default), XYNBS (and one sigma), "

@@ -25,11 +25,18 @@ typedef struct fit_arguments {
   /* Files. "-" is standard output where supported. */
   const char *output, *format, *truth, *json, *picture, *corners, *start_file;
   bool roi_stack, resume, force, quiet;
+  const char *units;
   double pixel_size; /* nm */
   double checkpoint; /* seconds */
   const char *outputs;
   bool all_pages;
   int64_t position_number, channel, z_number; /* −1: not given */
+
+  /* What is kept. */
+  const char *keep, *where;
+  list_value region;
+  compute_range frame_range;
+  double saturation;
 
   /* What is fitted. */
   int32_t model, profile;

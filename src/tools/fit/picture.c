@@ -88,10 +88,11 @@ static void add_one(picture *p, double y, double x, double sigma_y, double sigma
   }
 }
 
-void picture_add(picture *p, int64_t count, const compute_fit_results *results,
-                 const int32_t *corners) {
+void picture_add(picture *p, int64_t count, const int64_t *index,
+                 const compute_fit_results *results, const int32_t *corners) {
   const int32_t parameters = compute_fit_parameter_count(p->model);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t k = 0; k < count; k++) {
+    const int64_t i = index[k];
     const float *at = results->parameters + i * parameters;
     const float *std = results->std ? results->std + i * parameters : NULL;
     if (results->status[i] != COMPUTE_FIT_CONVERGED) continue;

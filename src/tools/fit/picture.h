@@ -13,10 +13,11 @@ typedef struct picture picture;
 picture *picture_create(compute_fit_model model, int64_t rows, int64_t columns, double pixel_size);
 void picture_release(picture *picture); /* NULL is allowed */
 
-/* Adds converged fits, each as a Gaussian as wide as its uncertainty. `corners` ([count, 3]) may be
- * NULL: then all ROIs are superimposed. results->std may be NULL: points. */
-void picture_add(picture *picture, int64_t count, const compute_fit_results *results,
-                 const int32_t *corners);
+/* Adds the converged ones of `count` fits, the entries index[0 …] of the arrays, each as a Gaussian
+ * as wide as its uncertainty. `corners` may be NULL: then all ROIs are superimposed. results->std
+ * may be NULL: points. */
+void picture_add(picture *picture, int64_t count, const int64_t *index,
+                 const compute_fit_results *results, const int32_t *corners);
 
 /* Whether the program was built with libpng. */
 bool picture_available(void);

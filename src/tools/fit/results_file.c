@@ -144,6 +144,7 @@ static void release(results_file *file) {
   free(file->state_path);
   free(file->generated_by);
   free(file->input);
+  selection_release(&file->selection);
   free(file);
 }
 
@@ -169,10 +170,10 @@ static results_file *allocate(const char *path, const results_options *options) 
 static void describe_job(results_file *file) {
   char *job = file->state.job, *end = job + sizeof file->state.job;
   const results_options *options = &file->options;
-  job +=
-      snprintf(job, (size_t)(end - job), "%.255s; %s; statuses %x; pixel %.17g; columns",
-               options->fingerprint ? options->fingerprint : "",
-               results_format_name(options->format), (unsigned)file->statuses, options->pixel_size);
+  job += snprintf(job, (size_t)(end - job), "%.255s; %s; statuses %x; pixel %.17g; columns",
+                  options->fingerprint ? options->fingerprint : "",
+                  results_format_name(options->format), (unsigned)file->selection.statuses,
+                  options->pixel_size);
   for (int32_t i = 0; i < file->columns.count && job < end; i++)
     job += snprintf(job, (size_t)(end - job), " %s", file->columns.columns[i].name);
 }
@@ -274,6 +275,10 @@ static compute_status check_options(const char *path, const results_options *opt
                        "write .csv or .npy, or rebuild with libhdf5's headers",
                        "%s cannot be written: this program was built without libhdf5", path);
   uint32_t outputs = options->problem->outputs;
+  const uint32_t numberless = 1u << COMPUTE_FIT_SINGULAR | 1u << COMPUTE_FIT_BAD_DATA;
+  if (options->format == RESULTS_HDF5 && options->statuses && !(options->statuses & ~numberless))
+    return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, "write .csv or .npy",
+                       "%s cannot hold fits without numbers", path);
   if (outputs && !(outputs & COMPUTE_FIT_PARAMETERS))
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, NULL,
                        "%s cannot be written without the parameters", path);
@@ -301,20 +306,22 @@ static compute_status start_threads(results_file *file, failure *why) {
   compute_status status =
       queue_open(&file->queue, file, rows_block_bytes(&file->columns, text), why);
   if (status) return status;
-  rows_open(&file->rows, &file->queue, &file->columns, text, file->statuses, file->options.threads);
+  rows_open(&file->rows, &file->queue, &file->columns, text, &file->selection,
+            file->options.threads);
   return COMPUTE_OK;
 }
 
 static compute_status prepare(results_file *file, failure *why) {
   results_options *options = &file->options;
-  file->statuses = options->statuses;
-  if (file->statuses == 0)
-    file->statuses = options->format == RESULTS_HDF5
-                         ? 1u << COMPUTE_FIT_CONVERGED | 1u << COMPUTE_FIT_MAX_ITERATIONS |
-                               1u << COMPUTE_FIT_AT_BOUND
-                         : (1u << COMPUTE_FIT_STATUS_COUNT) - 1;
+  uint32_t statuses = options->statuses ? options->statuses : selection_statuses("all");
+  if (options->format == RESULTS_HDF5)
+    statuses &=
+        1u << COMPUTE_FIT_CONVERGED | 1u << COMPUTE_FIT_MAX_ITERATIONS | 1u << COMPUTE_FIT_AT_BOUND;
   if (!(options->checkpoint_seconds > 0)) options->checkpoint_seconds = 2;
   columns_make(options, &file->columns);
+  compute_status selected =
+      selection_make(options, statuses, options->where, &file->selection, why);
+  if (selected) return selected;
   describe_job(file);
   if (options->format == RESULTS_HDF5) {
     compute_status status = results_hdf5_check(file, why);

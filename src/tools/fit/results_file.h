@@ -11,6 +11,7 @@
 
 #include "tools/fit/failure.h"
 #include "compute/fit.h"
+#include "tools/fit/saturation.h"
 
 typedef enum results_format { RESULTS_NPY, RESULTS_CSV, RESULTS_HDF5 } results_format;
 
@@ -35,13 +36,25 @@ typedef struct results_options {
    * positions are in the ROI. */
   bool corners;
 
+  bool stack;        /* the images are ROIs, whether there are corners or not */
+  int64_t origin[3]; /* of the corners: added to their frame, row and column */
+
   /* Of the frames, or of the ROIs if there are no frames: for HDF5's side-car. */
   int64_t rows, columns;
 
-  double pixel_size;        /* nm; 0 if unknown: lengths are then in pixels */
-  uint32_t statuses;        /* bit i: rows of compute_fit_status i are written; 0: all, but for HDF5
-                             * only CONVERGED, MAX_ITERATIONS and AT_BOUND, since Picasso does not
-                             * accept NaN */
+  double pixel_size; /* nm; 0 if unknown: lengths are then in pixels */
+  bool in_pixels;    /* lengths are in pixels although the pixel size is known */
+  uint32_t statuses; /* bit i: rows of compute_fit_status i are written; 0: all, but for HDF5
+                      * only CONVERGED, MAX_ITERATIONS and AT_BOUND, since Picasso does not
+                      * accept NaN */
+  const char *where; /* a condition on the columns (selection.h); NULL: all rows */
+
+  /* Further columns. */
+  bool significance;            /* significance.h */
+  compute_fit_map variance;     /* for it: the readout variance of the camera; without values: the
+                                 * problem's */
+  const saturation *saturation; /* the number of saturated pixels; NULL: no such column */
+
   const char *generated_by; /* "compute-fit 0.2.0"; copied, as the next two */
   const char *input;        /* the input's path, for the side-car */
   const char *fingerprint;  /* everything the output depends on: input, size, time, options. Up to

@@ -7,6 +7,7 @@
 
 #include "tools/fit/columns.h"
 #include "tools/fit/results_file.h"
+#include "tools/fit/selection.h"
 
 /* ---- State --------------------------------------------------------------------------------- */
 
@@ -103,8 +104,8 @@ typedef struct results_rows {
   results_queue *queue;
   const column_set *columns;
   bool text;
-  uint32_t statuses; /* of the rows to write */
-  size_t row_bytes;  /* at most */
+  const selection *selection;
+  size_t row_bytes; /* at most */
 
   /* The partly filled block for small appends; −1: none. */
   int64_t block;
@@ -127,7 +128,7 @@ size_t rows_block_bytes(const column_set *columns, bool text);
 /* Starts up to `threads` threads for text, including the caller's; fewer if no more can be started,
  * and only the caller's for records. */
 void rows_open(results_rows *rows, results_queue *queue, const column_set *columns, bool text,
-               uint32_t statuses, int32_t threads);
+               const selection *selected, int32_t threads);
 void rows_close(results_rows *rows);
 
 /* Puts `count` results into blocks; returns the number of rows. `all` holds the arrays and numbers;
@@ -143,7 +144,7 @@ struct results_file {
   results_options options; /* its pointers lead to what follows */
   compute_fit_problem problem;
   char *path, *incomplete, *state_path, *generated_by, *input;
-  uint32_t statuses;
+  selection selection;
 
   column_set columns;
   int descriptor;         /* of the incomplete file */

@@ -34,17 +34,6 @@ static char *put_some(const results_rows *rows, const column_rows *some, char *a
   return at + (size_t)some->count * rows->columns->record_bytes;
 }
 
-/* Selects from results `first` to `end` the next ones to write, up to MAX_ROWS; returns where to
- * continue. */
-static int64_t choose(const results_rows *rows, const column_rows *all, int64_t first, int64_t end,
-                      column_rows *some) {
-  const uint8_t *status = all->results->status;
-  *some = (column_rows){all->results, all->corners, all->roi, all->frame, 0, {0}};
-  for (; first < end && some->count < MAX_ROWS; first++)
-    if (!status || rows->statuses >> status[first] & 1) some->index[some->count++] = first;
-  return first;
-}
-
 /* ---- Many at a time ------------------------------------------------------------------------ */
 
 static void put_chunk(rows_job *job, int64_t chunk) {
@@ -53,7 +42,7 @@ static void put_chunk(rows_job *job, int64_t chunk) {
   column_rows some;
   int64_t written = 0;
   for (int64_t i = chunk * CHUNK; i < (chunk + 1) * CHUNK; written += some.count) {
-    i = choose(rows, job->all, i, (chunk + 1) * CHUNK, &some);
+    i = selection_choose(rows->selection, job->all, i, (chunk + 1) * CHUNK, &some);
     at = put_some(rows, &some, at);
   }
   queue_give(rows->queue, job->block + chunk, (size_t)(at - data));
@@ -114,7 +103,7 @@ static int64_t put_few(results_rows *rows, const column_rows *all, int64_t first
   column_rows some;
   int64_t written = 0;
   for (; first < end; written += some.count) {
-    first = choose(rows, all, first, end, &some);
+    first = selection_choose(rows->selection, all, first, end, &some);
     if (rows->used + (size_t)some.count * rows->row_bytes > rows->queue->block_bytes)
       rows_flush(rows);
     if (rows->block < 0) {
@@ -135,11 +124,11 @@ int64_t rows_put(results_rows *rows, const column_rows *all, int64_t count) {
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
 void rows_open(results_rows *rows, results_queue *queue, const column_set *columns, bool text,
-               uint32_t statuses, int32_t threads) {
+               const selection *selected, int32_t threads) {
   rows->queue = queue;
   rows->columns = columns;
   rows->text = text;
-  rows->statuses = statuses;
+  rows->selection = selected;
   rows->row_bytes = row_bytes(columns, text);
   rows->block = -1;
   pthread_mutex_init(&rows->mutex, NULL);

@@ -105,11 +105,17 @@ static int take_outputs(const char *list, uint32_t *outputs) {
   static const struct {
     const char *name;
     uint32_t bits;
-  } output[] = {{"parameters", COMPUTE_FIT_PARAMETERS}, {"std", COMPUTE_FIT_STD},
-                {"covariance", COMPUTE_FIT_COVARIANCE}, {"ratio", COMPUTE_FIT_RATIO},
-                {"p-raw", COMPUTE_FIT_P_RAW},           {"p-value", COMPUTE_FIT_P_VALUE},
-                {"iterations", COMPUTE_FIT_ITERATIONS}, {"status", COMPUTE_FIT_STATUS},
-                {"usual", COMPUTE_FIT_USUAL_OUTPUTS},   {"all", COMPUTE_FIT_ALL_OUTPUTS}};
+  } output[] = {{"parameters", COMPUTE_FIT_PARAMETERS},
+                {"std", COMPUTE_FIT_STD},
+                {"covariance", COMPUTE_FIT_COVARIANCE},
+                {"ratio", COMPUTE_FIT_RATIO},
+                {"p-raw", COMPUTE_FIT_P_RAW},
+                {"p-value", COMPUTE_FIT_P_VALUE},
+                {"iterations", COMPUTE_FIT_ITERATIONS},
+                {"status", COMPUTE_FIT_STATUS},
+                {"significance", 0}, /* made of the parameters when they are written */
+                {"usual", COMPUTE_FIT_USUAL_OUTPUTS},
+                {"all", COMPUTE_FIT_ALL_OUTPUTS}};
   /* Parameters and status are always written. */
   *outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STATUS;
   while (*list) {
@@ -120,7 +126,7 @@ static int take_outputs(const char *list, uint32_t *outputs) {
     if (i == count) {
       fit_say("--outputs: unknown output '%.*s'; the outputs are parameters, std, covariance, "
               "ratio, p-raw, "
-              "p-value, iterations, status, usual and all",
+              "p-value, iterations, status, significance, usual and all",
               (int)length, list);
       return EXIT_USAGE;
     }

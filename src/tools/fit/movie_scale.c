@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* See movie_scale.h. A resolution alone is often a printer's, 72 dots per inch, so that large
+ * pixels are not believed. */
+#include "tools/fit/movie_scale.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_NM           0.1
+#define MOST_NM            1e6
+#define MOST_OF_RESOLUTION 2e4
+
+/* A unit at the start of `text`, in nm; 0: unknown. */
+static double unit_at(const char *text) {
+  static const struct {
+    const char *name;
+    double nm;
+  } units[] = {{"nm", 1},          {"micron", 1e3},  {"um", 1e3},      {"\xc2\xb5m", 1e3},
+               {"\xce\xbcm", 1e3}, {"&#181;m", 1e3}, {"&#xB5;m", 1e3}, {"\\u00B5m", 1e3},
+               {"\xb5m", 1e3},     {"mm", 1e6},      {"cm", 1e7},      {"inch", 25.4e6},
+               {"pm", 1e-3},       {"m\"", 1e9}};
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+    if (!strncmp(text, units[i].name, strlen(units[i].name))) return units[i].nm;
+  return 0;
+}
+
+static double of_ome(const char *xml) {
+  static const char size[] = "PhysicalSizeX=\"", unit[] = "PhysicalSizeXUnit=\"";
+  const char *number = strstr(xml, size), *named = strstr(xml, unit);
+  if (!number) return 0;
+  const double value = strtod(number + strlen(size), NULL);
+  return value * (named ? unit_at(named + strlen(unit)) : 1e3);
+}
+
+static double of_imagej(const char *text, double per_unit) {
+  const char *unit = strstr(text, "\nunit=");
+  return unit && per_unit > 0 ? unit_at(unit + 6) / per_unit : 0;
+}
+
+/* To six digits, since resolutions are stored as floats. */
+static double within(double nm, double most) {
+  char text[32];
+  if (!(nm >= LEAST_NM && nm <= most)) return 0;
+  snprintf(text, sizeof text, "%.6g", nm);
+  return strtod(text, NULL);
+}
+
+double movie_scale(const char *description, double per_unit, double unit_nm) {
+  double nm = 0;
+  if (description && strstr(description, "PhysicalSizeX"))
+    nm = of_ome(description);
+  else if (description && !strncmp(description, "ImageJ=", 7))
+    nm = of_imagej(description, per_unit);
+  if (nm > 0) return within(nm, MOST_NM);
+  return per_unit > 0 ? within(unit_nm / per_unit, MOST_OF_RESOLUTION) : 0;
+}
