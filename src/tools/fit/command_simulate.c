@@ -52,7 +52,7 @@ compute_simulation simulation_from_arguments(const fit_arguments *a,
 }
 
 static int check_arguments(const fit_arguments *a) {
-  static const char *const movie_only[] = {"--frames", "--size", "--spots"};
+  static const char *const movie_only[] = {"--frames", "--size", "--spots", "--z-step"};
   if (!a->output) {
     fit_say("simulate needs --output FILE (-o): a .npy, .tif or .raw file");
     return EXIT_USAGE;
@@ -118,7 +118,7 @@ static int open_files(simulate_job *job) {
   failure why = {0};
   const int64_t bytes =
       job->rows * job->columns * (int64_t)compute_dtype_size(job->simulation.dtype);
-  job->piece = PIECE_BYTES / bytes > 0 ? PIECE_BYTES / bytes : 1;
+  job->piece = PIECE_BYTES / bytes > 0 && a->z_step == 0 ? PIECE_BYTES / bytes : 1;
   job->pixels = malloc((size_t)(job->piece * bytes));
   if (!job->pixels) return no_memory();
   if (image_file_create(a->output, job->simulation.dtype, job->count, job->rows, job->columns,
@@ -145,6 +145,8 @@ static int prepare_truth(simulate_job *job, int64_t first, int64_t count, int64_
 
 static int make_piece(simulate_job *job, int64_t first, int64_t count) {
   compute_context *context = job->session.context;
+  const double z = job->a->z.low + job->a->z_step * (double)first;
+  if (job->a->z_step != 0) job->simulation.z = (compute_range){z, z};
   failure why = {0};
   int64_t rows;
   int result = prepare_truth(job, first, count, &rows);

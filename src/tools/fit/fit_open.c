@@ -399,8 +399,8 @@ static int make_observers(fit_job *job) {
       if (c[2] + job->problem.columns > columns) columns = c[2] + job->problem.columns;
     }
   }
-  if (image)
-    job->picture = picture_create(job->problem.model, rows, columns, job->output.pixel_size);
+  const picture_view view = picture_whole(rows, columns, job->output.pixel_size);
+  if (image) job->picture = picture_create(&view);
   if (job->statistics && (!image || job->picture)) return EXIT_GOOD;
   fit_say("out of memory for statistics and picture");
   return EXIT_FAILED;
