@@ -75,6 +75,8 @@ typedef struct fit_arguments {
   double x, y;
 
   double z_step;
+  int64_t emitters, blink;
+  list_value drift;
 
   /* Tables of localisations. */
   double zoom, resolution; /* 0: chosen */
