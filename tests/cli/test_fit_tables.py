@@ -13,7 +13,7 @@ import unittest
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
-from test_fit import Base, png_rows, read_npy, written  # noqa: E402 pylint: disable=wrong-import-position
+from test_fit import ROOT, Base, png_rows, read_npy, written  # noqa: E402 pylint: disable=wrong-import-position
 
 FIELDS = (("roi", "<i8", "q"), ("frame", "<i8", "q"), ("x", "<f8", "d"), ("y", "<f8", "d"),
           ("photons", "<f4", "f"), ("background", "<f4", "f"), ("x_std", "<f4", "f"),
@@ -354,6 +354,31 @@ class Calibrate(Base):
         self.assertFalse(os.path.exists(self.path("a.yaml")))
 
 
+class Walk(Base):
+    def test_the_guides_way_from_beads_and_a_movie_to_a_picture(self):
+        with open(os.path.join(ROOT, "docs", "guide", "fitting.md"), encoding="utf-8") as file:
+            section = file.read().split("## From beads and a movie to a picture")[1]
+        script = re.search(r"```sh\n(.*?)```", section, re.S).group(1)
+        if not written("a.tif") or not written("a.hdf5"):
+            self.skipTest("compute-fit was built without libtiff or libhdf5")
+        path = os.environ["PROGRAMS"] + os.pathsep + os.environ["PATH"]
+        result = subprocess.run(["sh", "-e", "-c", script], cwd=self.folder, capture_output=True,
+                                text=True, check=False, env={**os.environ, "PATH": path})
+        if "without libpng" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(self.path("drift.csv"), encoding="utf-8") as file:
+            drift = [tuple(map(float, line.split(","))) for line in file.readlines()[1:]]
+        self.assertGreaterEqual(len(drift), 1990)
+        for frame, x, y in drift:
+            self.assertAlmostEqual(x, 1.5 * frame / 1999, delta=0.03)
+            self.assertAlmostEqual(y, -frame / 1999, delta=0.03)
+        self.assertEqual(struct.unpack(">2I", self.bytes_of("picture.png")[16:24]), (640, 640))
+        emitters, localisations = map(int, re.search(
+            r"linked.hdf5: (\d+) emitters in (\d+) local", result.stdout).groups())
+        self.assertTrue(2.5 < localisations / emitters < 4.5)
+
+
 PICASSO = r"""
 import sys, warnings
 warnings.filterwarnings("ignore")
@@ -396,9 +421,14 @@ class Picasso(Base):
         for axis in (0, 1):
             apart = [a[axis] - b[axis] for a, b in zip(mine, theirs)][50:-50]
             mean = sum(apart) / len(apart)
-            self.assertLess(math.sqrt(sum((d - mean) ** 2 for d in apart) / len(apart)), 0.1)
-        groups = [set(open(self.path(name), encoding="utf-8").read().splitlines())
-                  for name in ("mine.txt", "linked.txt")]
+            self.assertLess(math.sqrt(sum((d - mean) ** 2 for d in apart) / len(apart)), 0.06)
+            slope = (1.5, -1)[axis] / (frames - 1)
+            for frame, place in enumerate(mine):
+                self.assertAlmostEqual(place[axis], slope * frame, delta=0.03)
+        groups = []
+        for name in ("mine.txt", "linked.txt"):
+            with open(self.path(name), encoding="utf-8") as file:
+                groups.append(set(file.read().splitlines()))
         self.assertGreater(len(groups[0] & groups[1]), 0.9 * max(map(len, groups)))
 
 
