@@ -104,6 +104,12 @@ class Link(Base):
             self.fit("link", "t.npy", "-o", "l.npy", "--max-dark", str(dark), "--max-distance",
                      "0.5", "--quiet", "--force")
             self.assertEqual([r["length"] for r in read_npy(self.path("l.npy"))[1]], lengths)
+        # What is linked may be linked again, with more dark frames.
+        self.fit("link", "t.npy", "-o", "one.npy", "--max-dark", "0", "--max-distance", "0.5", "--quiet")
+        self.fit("link", "one.npy", "-o", "two.npy", "--max-dark", "9", "--max-distance", "0.5",
+                 "--quiet")
+        self.assertEqual([(r["length"], r["detections"]) for r in read_npy(self.path("two.npy"))[1]],
+                         [(8, 5)])
 
     def test_two_in_a_frame_are_two(self):
         row = {"background": 1, "x_std": 0.1, "y_std": 0.1, "status": 1, "unknown": 0, "photons": 9,

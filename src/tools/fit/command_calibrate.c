@@ -98,15 +98,13 @@ static int summarize(const calibrate_job *job) {
            " widths used, root mean square error %.2g pixels\n",
            a->output, 2 * c->gamma, c->zero / a->z_step, c->depth, c->sigma[0], c->sigma[1],
            c->used, job->count, c->residual);
-  if (!a->json) return EXIT_GOOD;
-  return json_end(a, json_pack("{s:o,s:o,s:I,s:I,s:o,s:o,s:o,s:[o,o],s:[o,o],s:[o,o],s:o}", "input",
-                               json_text(a->line.operand), "output", json_text(a->output), "widths",
-                               (json_int_t)job->count, "used", (json_int_t)c->used, "zero",
-                               json_number(c->zero), "depth", json_number(c->depth), "gamma",
-                               json_number(c->gamma), "sigma", json_number(c->sigma[0]),
-                               json_number(c->sigma[1]), "a", json_number(c->a[0]),
-                               json_number(c->a[1]), "b", json_number(c->b[0]),
-                               json_number(c->b[1]), "residual", json_number(c->residual)));
+  return json_end_table(a, json_pack("{s:I,s:I,s:o,s:o,s:o,s:[o,o],s:[o,o],s:[o,o],s:o}", "widths",
+                                     (json_int_t)job->count, "used", (json_int_t)c->used, "zero",
+                                     json_number(c->zero), "depth", json_number(c->depth), "gamma",
+                                     json_number(c->gamma), "sigma", json_number(c->sigma[0]),
+                                     json_number(c->sigma[1]), "a", json_number(c->a[0]),
+                                     json_number(c->a[1]), "b", json_number(c->b[0]),
+                                     json_number(c->b[1]), "residual", json_number(c->residual)));
 }
 
 int command_calibrate(const fit_arguments *a) {

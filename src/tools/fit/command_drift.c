@@ -108,14 +108,13 @@ static int summarize(const drift_job *job) {
            " frames\n  %" PRId64 " of %" PRId64
            " shifts between windows measured, residual %.2g pixels; %.3g s\n",
            a->output, x, y, d->windows, d->window, d->fitted, d->pairs, d->residual, job->seconds);
-  if (!a->json) return EXIT_GOOD;
-  return json_end(a, json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "input",
-                               json_text(a->line.operand), "output", json_text(a->output),
-                               "localisations", (json_int_t)job->spots.count, "windows",
-                               (json_int_t)d->windows, "window", (json_int_t)d->window, "shifts",
-                               (json_int_t)d->pairs, "shifts_measured", (json_int_t)d->fitted,
-                               "residual", json_number(d->residual), "extent_x", json_number(x),
-                               "extent_y", json_number(y), "seconds", json_number(job->seconds)));
+  return json_end_table(a,
+                        json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "localisations",
+                                  (json_int_t)job->spots.count, "windows", (json_int_t)d->windows,
+                                  "window", (json_int_t)d->window, "shifts", (json_int_t)d->pairs,
+                                  "shifts_measured", (json_int_t)d->fitted, "residual",
+                                  json_number(d->residual), "extent_x", json_number(x), "extent_y",
+                                  json_number(y), "seconds", json_number(job->seconds)));
 }
 
 int command_drift(const fit_arguments *a) {

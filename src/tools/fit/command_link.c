@@ -49,12 +49,10 @@ static int summarize(const link_job *job) {
     printf("%s: %" PRId64 " emitters in %" PRId64
            " localisations, %.3g each; within %.3g pixels, up to %" PRId64 " dark frames\n",
            a->output, job->groups, job->spots.count, mean, job->distance, a->dark);
-  if (!a->json) return EXIT_GOOD;
-  return json_end(a, json_pack("{s:o,s:o,s:I,s:I,s:o,s:I}", "input", json_text(a->line.operand),
-                               "output", json_text(a->output), "localisations",
-                               (json_int_t)job->spots.count, "linked", (json_int_t)job->groups,
-                               "max_distance", json_number(job->distance), "max_dark",
-                               (json_int_t)a->dark));
+  return json_end_table(a, json_pack("{s:I,s:I,s:o,s:I}", "localisations",
+                                     (json_int_t)job->spots.count, "linked",
+                                     (json_int_t)job->groups, "max_distance",
+                                     json_number(job->distance), "max_dark", (json_int_t)a->dark));
 }
 
 int command_link(const fit_arguments *a) {

@@ -152,11 +152,10 @@ static int summarize(const render_job *job) {
     printf("%s: %" PRId64 " localisations on %" PRId64 " x %" PRId64
            " pixels, %.6g for each of the camera's\n",
            a->output, job->spots.count, rows, columns, job->view.zoom);
-  if (!a->json) return EXIT_GOOD;
-  return json_end(a, json_pack("{s:o,s:o,s:I,s:I,s:I,s:o}", "input", json_text(a->line.operand),
-                               "output", json_text(a->output), "localisations",
-                               (json_int_t)job->spots.count, "rows", (json_int_t)rows, "columns",
-                               (json_int_t)columns, "zoom", json_number(job->view.zoom)));
+  return json_end_table(a,
+                        json_pack("{s:I,s:I,s:I,s:o}", "localisations",
+                                  (json_int_t)job->spots.count, "rows", (json_int_t)rows, "columns",
+                                  (json_int_t)columns, "zoom", json_number(job->view.zoom)));
 }
 
 int command_render(const fit_arguments *a) {

@@ -5,8 +5,8 @@
 
 #include "tools/fit/fit_job.h"
 
-/* The pixel size is that of --pixel-size or of the movie's metadata. Columns are in nm by the former
- * only, unless --units says otherwise. */
+/* The pixel size is that of --pixel-size or of the movie's metadata. Columns are in nm by the
+ * former only, unless --units says otherwise. */
 static int choose_units(fit_job *job) {
   const fit_arguments *a = job->a;
   results_options *o = &job->output;

@@ -60,6 +60,10 @@ static const struct {
     {"log_likelihood", TAKE_SUM, {NULL}},
     {"significance", TAKE_ROOT, {NULL}},
     {"saturated", TAKE_SUM, {NULL}},
+    {"detections", TAKE_SUM, {NULL}},
+    {"length", TAKE_SUM, {NULL}},
+    {"n", TAKE_SUM, {NULL}},
+    {"len", TAKE_SUM, {NULL}},
     {"p_value", TAKE_LEAST, {NULL}},
     {"p_raw", TAKE_LEAST, {NULL}},
     {"iterations", TAKE_MOST, {NULL}},
@@ -148,8 +152,10 @@ static int compare_members(const void *a, const void *b) {
   return (x->index > y->index) - (x->index < y->index);
 }
 
+/* `counted`: the places of the two columns that are added if the table has them already, or NULL.
+ */
 static void combine_all(const table *t, const spots *s, member *members, int64_t *order,
-                        table *linked) {
+                        const int32_t *counted, table *linked) {
   plan plans[TABLE_MOST_COLUMNS];
   for (int32_t i = 0; i < t->count; i++) plans[i] = plan_of(t, &t->columns[i]);
   qsort(members, (size_t)t->rows, sizeof *members, compare_members);
@@ -158,8 +164,11 @@ static void combine_all(const table *t, const spots *s, member *members, int64_t
     while (end < t->rows && members[end].group == members[first].group) end++;
     double *to = linked->values + row * linked->stride;
     combine_group(t, plans, order + first, end - first, to);
-    to[t->stride] = (double)(end - first);
-    to[t->stride + 1] = (double)(s->frame[order[end - 1]] - s->frame[order[first]] + 1);
+    const double *last = t->values + order[end - 1] * t->stride;
+    if (!counted) to[linked->stride - 2] = (double)(end - first);
+    to[counted ? counted[1] : linked->stride - 1] =
+        (double)(s->frame[order[end - 1]] - s->frame[order[first]]) +
+        (counted ? last[counted[1]] : 1);
   }
 }
 
@@ -183,7 +192,9 @@ compute_status link_combine(const table *t, const spots *s, const int64_t *group
   choose_types(linked);
   linked->history = t->history ? strdup(t->history) : NULL;
   compute_status status = COMPUTE_OK;
-  for (int i = 0; i < 2 && !status; i++)
+  const table_column *n = table_find(t, added[0]), *length = table_find(t, added[1]);
+  const int32_t places[2] = {n ? n->first : 0, length ? length->first : 0};
+  for (int i = 0; i < 2 && !status && !(n && length); i++)
     status = table_describe(linked, "the table", added[i], strlen(added[i]), TYPE_I32, why);
   if (!status) status = table_allocate(linked, "of groups", groups, why);
   member *members = malloc((size_t)(t->rows + 1) * sizeof *members);
@@ -191,7 +202,7 @@ compute_status link_combine(const table *t, const spots *s, const int64_t *group
   if (!status && (!members || !order))
     status = failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory for the groups");
   for (int64_t i = 0; i < t->rows && !status; i++) members[i] = (member){group[i], s->frame[i], i};
-  if (!status) combine_all(t, s, members, order, linked);
+  if (!status) combine_all(t, s, members, order, n && length ? places : NULL, linked);
   free(members);
   free(order);
   return status;
