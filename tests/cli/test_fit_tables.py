@@ -172,6 +172,9 @@ class Drift(Base):
         write_table(self.path("t.npy"), rows)
         error = self.fit("drift", "t.npy", "-o", "c.npy", "--window", "20", expected=1)
         self.assertIn("too little in common", error)
+        write_table(self.path("t.npy"), blinks(600, 30))
+        error = self.fit("drift", "t.npy", "-o", "c.npy", "--window", "1", expected=1)
+        self.assertIn("at most 500", error)
         self.assertFalse(os.path.exists(self.path("c.npy")))
 
 

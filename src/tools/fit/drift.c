@@ -18,7 +18,14 @@
 #include "tools/fit/correlate.h"
 #include "tools/fit/drift_curve.h"
 
-enum { PEAK_SIDE = 15, SEARCH_SIDE = 41, MOST_SIDE = 801, DEFAULT_WINDOWS = 20, PARAMETERS = 5 };
+enum {
+  PEAK_SIDE = 15,
+  SEARCH_SIDE = 41,
+  MOST_SIDE = 801,
+  DEFAULT_WINDOWS = 20,
+  MOST_WINDOWS = 500,
+  PARAMETERS = 5
+};
 enum { LEAST_OF_WINDOW = 400, ROUNDS = 2, NEIGHBOURS = 2 };
 #define USUAL_STD 0.1 /* of a localisation, pixels, if the table has none */
 
@@ -109,6 +116,10 @@ static compute_status cut_windows(estimate *e, int64_t wanted, failure *why) {
   }
   e->d->window = window;
   e->d->windows = w->count;
+  if (w->count > MOST_WINDOWS)
+    return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, "give a longer --window",
+                       "drift would compare %" PRId64 " windows, each with all others; at most %d",
+                       w->count, MOST_WINDOWS);
   if (w->count > 1) return COMPUTE_OK;
   return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, "give a smaller --window",
                      "drift needs at least two windows with localisations; %" PRId64

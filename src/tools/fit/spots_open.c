@@ -8,6 +8,8 @@
 #include "tools/fit/expression.h"
 #include "tools/fit/table.h"
 
+#define FARTHEST 1e9 /* pixels: what is beyond, or NaN, is no position */
+
 /* The name without its unit. */
 static size_t base_length(const char *name) {
   const char *unit = strstr(name, " [");
@@ -56,7 +58,7 @@ static void apply_condition(const table *t, const expression *where, bool *keep)
 static void apply_part(const fit_arguments *a, const spots *s, bool *keep) {
   const double *r = a->region.value;
   for (int64_t i = 0; i < s->count; i++) {
-    if (!isfinite(s->x[i]) || !isfinite(s->y[i])) keep[i] = false;
+    if (!(fabs(s->x[i]) < FARTHEST && fabs(s->y[i]) < FARTHEST)) keep[i] = false;
     if (option_given(&a->line, "--frames") &&
         ((double)s->frame[i] < a->frame_range.low || (double)s->frame[i] > a->frame_range.high))
       keep[i] = false;
