@@ -75,8 +75,9 @@ static const option_row rows[] = {
      .more = "Tables whose lengths are in nm need it, unless an .hdf5 has it in its .yaml.",
      .least = DBL_MIN, .most = 1e9},
     {"--units", OPTION_WORD, AT(units), F, .value = "UNIT",
-     .help = "unit of lengths in .csv: px, or nm, which needs --pixel-size or a TIFF that says how "
-             "large its pixels are; default: nm with --pixel-size",
+     .help =
+         "unit of lengths in .csv: px, or nm, which needs --pixel-size or a movie that says how "
+         "large its pixels are; default: nm with --pixel-size",
      .choices = units},
     {"--picture", OPTION_FILE, AT(picture), F | D, .value = "FILE",
      .help = "draws the localisations (.png), or histograms of uncertainties and p-values (.svg); "
