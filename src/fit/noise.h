@@ -14,7 +14,9 @@ typedef enum noise_purpose {
   NOISE_MULTIPLIER = 3, /* of a pixel */
   NOISE_READOUT = 4,    /* of a pixel */
   NOISE_BACKGROUND = 5, /* of a frame */
-  NOISE_SPOTS = 6       /* of a frame */
+  NOISE_SPOTS = 6,      /* of a frame */
+  NOISE_EMITTER = 7,    /* of an emitter: place is what is drawn */
+  NOISE_BLINK = 8       /* of a piece of time: place is the emitter */
 } noise_purpose;
 
 typedef struct noise_source {

@@ -73,6 +73,7 @@ typedef struct movie_work {
 
 static int64_t spots_of_frame(const simulation *s, int64_t frame) {
   const noise_source source = {s->given.seed, (uint64_t)frame};
+  if (s->given.emitters > 0) return simulation_emitters_on(s, frame);
   return (int64_t)noise_poisson(&source, NOISE_SPOTS, 0, s->given.spots);
 }
 
@@ -100,9 +101,11 @@ static void band_task(void *argument, int64_t task, int32_t worker) {
     return;
   }
   for (int64_t i = 0; i < rows * s->columns; i++) expected[i] = (double)background;
+  uint32_t emitter = 0;
   for (int64_t i = 0; i < work->begins[index + 1] - work->begins[index]; i++) {
     simulation_spot spot;
     simulation_draw_spot(s, &source, (uint32_t)i, background, &spot);
+    if (s->given.emitters > 0) simulation_move_to_emitter(s, work->first + index, &emitter, &spot);
     simulation_add_spot(s, &spot, row, rows, expected);
     if (row == 0 && work->truth) write_truth(work, index, i, &spot);
   }

@@ -39,6 +39,12 @@ float simulation_background(const simulation *s, const noise_source *source);
 void simulation_draw_spot(const simulation *s, const noise_source *source, uint32_t number,
                           float background, simulation_spot *spot);
 
+/* With emitters: how many are on in a frame, and the place of the next one from number *next on,
+ * which becomes the one after it. */
+int64_t simulation_emitters_on(const simulation *s, int64_t frame);
+void simulation_move_to_emitter(const simulation *s, int64_t frame, uint32_t *next,
+                                simulation_spot *spot);
+
 /* The Gaussian on `count` pixels of an axis from `first` on. */
 void simulation_profile(const simulation *s, double position, double sigma, int64_t first,
                         int32_t count, double *values);

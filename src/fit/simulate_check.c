@@ -7,8 +7,9 @@
 #include "fit/simulate.h"
 #include "kernel/fit_problem.h"
 
-#define MOST_PHOTONS 1e12 /* above this, drawing whole numbers of electrons is pointless */
-#define MOST_SPOTS   1e8  /* in one frame */
+#define MOST_PHOTONS  1e12 /* above this, drawing whole numbers of electrons is pointless */
+#define MOST_SPOTS    1e8  /* in one frame */
+#define MOST_EMITTERS 1000000
 
 static compute_status refuse(const simulation *s, const char *operation, const char *what) {
   return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s", what);
@@ -75,6 +76,25 @@ static compute_status check_size(simulation *s, const char *operation) {
   return COMPUTE_OK;
 }
 
+static compute_status check_emitters(const simulation *s, const char *operation) {
+  const compute_simulation *g = &s->given;
+  if (g->emitters < 0 || g->emitters > MOST_EMITTERS ||
+      (g->emitters > 0 && g->spots > (double)g->emitters))
+    return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "emitters: %" PRId64 "; must be 0 to %d, and not fewer than the %g spots of a "
+                     "frame",
+                     g->emitters, MOST_EMITTERS, g->spots);
+  if (g->blink < 0)
+    return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "blink: %" PRId64 " frames; must not be negative", g->blink);
+  if (isfinite(g->drift[0]) && isfinite(g->drift[1]) && fabs(g->drift[0]) < 1e6 &&
+      fabs(g->drift[1]) < 1e6)
+    return COMPUTE_OK;
+  return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                   "drift: %g, %g; must be below a million pixels per frame", g->drift[0],
+                   g->drift[1]);
+}
+
 compute_status simulation_check(compute_context *context, const compute_simulation *given,
                                 bool movie, const char *operation, simulation *checked) {
   char reason[256];
@@ -110,6 +130,7 @@ compute_status simulation_check(compute_context *context, const compute_simulati
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "spots: %g in a frame; must be 0 to %g", given->spots, MOST_SPOTS);
   compute_status status = check_size(checked, operation);
+  if (!status) status = check_emitters(checked, operation);
   if (!status) status = check_ranges(checked, operation);
   if (!status) status = check_maps(checked, operation);
   return status;

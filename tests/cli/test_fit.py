@@ -24,7 +24,7 @@ import zlib
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
 from test_programs import HANG, ROOT, run  # noqa: E402 pylint: disable=wrong-import-position
 
-COMMANDS = ("fit", "simulate", "crlb", "validate", "bench")
+COMMANDS = ("fit", "simulate", "crlb", "validate", "bench", "render", "link", "drift", "calibrate")
 TYPES = {"<f4": "f", "<u2": "H", "<i4": "i", "|u1": "B", "<f8": "d", "<i8": "q"}
 
 

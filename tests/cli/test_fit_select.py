@@ -4,6 +4,7 @@
 saturated pixels, regions and frames, the pixel size from a file's metadata. Needs nothing but Python
 itself."""
 import math
+import os
 import struct
 import sys
 import unittest
@@ -247,6 +248,14 @@ class PixelSize(Base):
                 side = self.bytes_of("r.yaml").decode()
                 self.assertEqual(f"Pixelsize: {nm}\n" in side, bool(nm), side)
         self.assertEqual(self.unit_and_scale("--pixel-size", "50"), "nm")
+        if "YAML" in os.environ["FORMATS"]:
+            with open(self.path("m.raw"), "wb") as file:
+                file.write(bytes(512))
+            with open(self.path("m.yaml"), "w", encoding="utf-8") as file:
+                file.write("Width: 16\nHeight: 16\nFrames: 1\nData Type: uint16\nPixelsize: 95\n")
+            for result in written("raw.hdf5"):
+                self.fit("fit", "m.raw", "-o", result, "--find", "--quiet")
+                self.assertIn("Pixelsize: 95\n", self.bytes_of("raw.yaml").decode())
         self.assertEqual(self.unit_and_scale("--pixel-size", "50", "--units", "px"), "px")
         self.assertIn("nm is for .csv", self.fit("fit", "m.tif", "-o", "r.npy", "--find", "--quiet",
                                                  "--units", "nm", "--force", expected=2))

@@ -16,7 +16,8 @@ from test_programs import ROOT, run  # noqa: E402 pylint: disable=wrong-import-p
 SHARE = os.path.join(os.path.dirname(os.environ["PROGRAMS"]), "share")
 COMMANDS = {"compute-info": [()], "compute-tune": [()], "compute-bench": [()],
             "compute-conformance": [()], "compute-run": [()],
-            "compute-fit": [("fit",), ("simulate",), ("crlb",), ("validate",), ("bench",)]}
+            "compute-fit": [("fit",), ("simulate",), ("crlb",), ("validate",), ("bench",), ("render",),
+                            ("link",), ("drift",), ("calibrate",)]}
 PROGRAMS = {name: commands for name, commands in COMMANDS.items()
             if os.path.exists(os.path.join(os.environ["PROGRAMS"], name))}
 

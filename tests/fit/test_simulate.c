@@ -303,6 +303,49 @@ static void the_number_of_spots_is_poisson(void **state) {
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
+/* Each emitter's place and times are recovered from the truth of single frames, in any order. */
+static void emitters_stay_where_they_are_and_blink(void **state) {
+  (void)state;
+  enum { FRAMES = 3000, EMITTERS = 20, BLINK = 5, P = 4 };
+  static float pixels[40 * 60], truth[EMITTERS * (1 + P)];
+  static bool on[EMITTERS][FRAMES];
+  double place[EMITTERS][2];
+  int known = 0;
+  int64_t all = 0;
+  compute_simulation s = sample(COMPUTE_FIT_XYNB, COMPUTE_FIT_IDEAL);
+  s.emitters = EMITTERS;
+  s.blink = BLINK;
+  s.drift[0] = 0.002;
+  s.drift[1] = -0.001;
+  for (int i = 0; i < FRAMES; i++) {
+    const int frame = (i * 1009) % FRAMES;
+    int64_t spots;
+    assert_ok(compute_simulate_spot_count(test_context, &s, frame, 1, &spots));
+    assert_ok(compute_simulate_movie(test_context, &s, frame, 1, pixels, truth));
+    all += spots;
+    for (int64_t k = 0; k < spots; k++) {
+      const double x = (double)truth[k * (1 + P) + 1] - 0.002 * frame,
+                   y = (double)truth[k * (1 + P) + 2] + 0.001 * frame;
+      int m = 0;
+      while (m < known && hypot(place[m][0] - x, place[m][1] - y) > 1e-3) m++;
+      assert_true(m < EMITTERS);
+      if (m == known) place[known][0] = x, place[known++][1] = y;
+      assert_false(on[m][frame]);
+      on[m][frame] = true;
+    }
+  }
+  assert_int_equal(known, EMITTERS);
+  for (int m = 0; m < EMITTERS; m++) {
+    int begin = 0; /* of a run that is neither the first nor the last */
+    for (int f = 1; f < FRAMES; f++) {
+      if (on[m][f] == on[m][f - 1]) continue;
+      assert_true(begin == 0 || (f - begin) % BLINK == 0);
+      begin = f;
+    }
+  }
+  assert_true(fabs((double)all / FRAMES - 7) < 4.5 * sqrt(7.0 * BLINK / FRAMES));
+}
+
 static void nonsense_is_refused_with_its_field(void **state) {
   (void)state;
   float pixels[SIZE], truth[7], map[SIZE];
@@ -332,7 +375,12 @@ static void nonsense_is_refused_with_its_field(void **state) {
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "row 1, column 4", s.gain = map);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "variance", s.variance = (map[13] = -1, map));
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "offset", s.offset = (map[13] = (float)NAN, map));
-  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "reserved", s.reserved[7] = 1);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "reserved", s.reserved[3] = 1);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "emitters", s.emitters = -1);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "emitters", s.emitters = 6);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "emitters", s.emitters = 1000001);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "blink", s.blink = -1);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "drift", s.drift[1] = (double)NAN);
   REFUSED(COMPUTE_ERROR_DTYPE, "u16", s.dtype = COMPUTE_F64);
 
   compute_simulation s = good;
@@ -426,6 +474,7 @@ int main(void) {
       cmocka_unit_test(movies_do_not_depend_on_chunks_or_bands),
       cmocka_unit_test(movies_show_their_truth),
       cmocka_unit_test(the_number_of_spots_is_poisson),
+      cmocka_unit_test(emitters_stay_where_they_are_and_blink),
       cmocka_unit_test(nonsense_is_refused_with_its_field),
       cmocka_unit_test(a_lack_of_memory_is_an_error_that_leaves_nothing),
       cmocka_unit_test(images_never_change),

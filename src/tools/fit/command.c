@@ -6,6 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "tools/output_check.h"
 
 volatile sig_atomic_t interrupted;
 
@@ -32,6 +35,22 @@ int fit_say_failure(const failure *why) {
   fit_say("%s", why->what);
   if (why->remedy[0]) fprintf(stderr, "  %s\n", why->remedy);
   return EXIT_FAILED;
+}
+
+bool fit_refuse_existing(const char *path) {
+  if (access(path, F_OK) != 0) return false;
+  fit_say("%s exists; use --force to overwrite it", path);
+  return true;
+}
+
+int fit_check_table_output(const fit_arguments *a) {
+  if (!a->output) {
+    fit_say("%s needs --output FILE (-o): a .csv, .hdf5 or .npy file, as the table is",
+            option_command_name(&a->line));
+    return EXIT_USAGE;
+  }
+  if (!a->force && fit_refuse_existing(a->output)) return EXIT_FAILED;
+  return output_check(&fit_program, "--output", a->output);
 }
 
 bool wants_text(const fit_arguments *a) {

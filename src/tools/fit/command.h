@@ -17,6 +17,16 @@ int command_simulate(const fit_arguments *a);
 int command_crlb(const fit_arguments *a);
 int command_validate(const fit_arguments *a);
 int command_bench(const fit_arguments *a);
+int command_render(const fit_arguments *a);
+int command_link(const fit_arguments *a);
+int command_drift(const fit_arguments *a);
+int command_calibrate(const fit_arguments *a);
+
+/* Prints that a file exists and returns true if it does. */
+bool fit_refuse_existing(const char *path);
+
+/* Checks the --output of a command that writes a table. Returns an exit status. */
+int fit_check_table_output(const fit_arguments *a);
 
 /* The choices of --dtype, in its order. */
 extern const compute_dtype fit_dtypes[];

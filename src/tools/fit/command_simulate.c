@@ -52,7 +52,8 @@ compute_simulation simulation_from_arguments(const fit_arguments *a,
 }
 
 static int check_arguments(const fit_arguments *a) {
-  static const char *const movie_only[] = {"--frames", "--size", "--spots"};
+  static const char *const movie_only[] = {"--frames",   "--size",  "--spots", "--z-step",
+                                           "--emitters", "--blink", "--drift"};
   if (!a->output) {
     fit_say("simulate needs --output FILE (-o): a .npy, .tif or .raw file");
     return EXIT_USAGE;
@@ -65,6 +66,11 @@ static int check_arguments(const fit_arguments *a) {
   if (a->movie && (option_given(&a->line, "--rois") || option_given(&a->line, "--position"))) {
     fit_say("%s is for stacks; for a --movie, use --frames, --size and --spots",
             option_given(&a->line, "--rois") ? "--rois" : "--position");
+    return EXIT_USAGE;
+  }
+  if (!a->emitters && (a->blink || a->drift.count)) {
+    fit_say("%s needs --emitters: without them spots are elsewhere in each frame",
+            a->blink ? "--blink" : "--drift");
     return EXIT_USAGE;
   }
   if (!a->movie && a->rois == 0) {
@@ -104,6 +110,10 @@ static int prepare(simulate_job *job) {
   s->frame_rows = a->movie ? job->rows : 0;
   s->frame_columns = a->movie ? job->columns : 0;
   s->spots = a->movie ? a->spots : 0;
+  s->emitters = a->emitters;
+  s->blink = a->blink;
+  for (int i = 0; i < a->drift.count && a->frames > 1; i++)
+    s->drift[i] = a->drift.value[i] / (double)(a->frames - 1);
   job->truth_columns = compute_fit_parameter_count(problem.model) + (a->movie ? 1 : 0);
   return session_open(a, &job->session);
 }
@@ -118,7 +128,7 @@ static int open_files(simulate_job *job) {
   failure why = {0};
   const int64_t bytes =
       job->rows * job->columns * (int64_t)compute_dtype_size(job->simulation.dtype);
-  job->piece = PIECE_BYTES / bytes > 0 ? PIECE_BYTES / bytes : 1;
+  job->piece = PIECE_BYTES / bytes > 0 && a->z_step == 0 ? PIECE_BYTES / bytes : 1;
   job->pixels = malloc((size_t)(job->piece * bytes));
   if (!job->pixels) return no_memory();
   if (image_file_create(a->output, job->simulation.dtype, job->count, job->rows, job->columns,
@@ -145,6 +155,8 @@ static int prepare_truth(simulate_job *job, int64_t first, int64_t count, int64_
 
 static int make_piece(simulate_job *job, int64_t first, int64_t count) {
   compute_context *context = job->session.context;
+  const double z = job->a->z.low + job->a->z_step * (double)first;
+  if (job->a->z_step != 0) job->simulation.z = (compute_range){z, z};
   failure why = {0};
   int64_t rows;
   int result = prepare_truth(job, first, count, &rows);

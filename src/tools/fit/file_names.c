@@ -89,6 +89,7 @@ static void collect(file_list *list, const fit_arguments *a) {
   for (size_t i = 0; a->output && i < sizeof incomplete / sizeof *incomplete; i++)
     add(list, "the incomplete output", true, a->output, strlen(a->output), incomplete[i]);
   add_whole(list, "--picture", true, a->picture);
+  add_whole(list, "--table", true, a->table);
   add_whole(list, "--json", true, a->json);
 }
 
@@ -115,6 +116,7 @@ static int refuse_standard_output(const fit_arguments *a) {
     const char *option, *path;
   } file[] = {{"--output", a->output},
               {"--picture", a->picture},
+              {"--table", a->table},
               {"--truth", a->line.command == COMMAND_SIMULATE ? a->truth : NULL}};
   for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
     if (!file[i].path || strcmp(file[i].path, "-")) continue;

@@ -61,6 +61,10 @@ int fit_part_open(fit_job *job);
 void fit_part_cut_maps(fit_job *job);
 void fit_part_cut_truth(fit_job *job);
 
+/* Fills in job->output, and the selection and saturation that belong to it. Returns an exit
+ * status. */
+int fit_describe_output(fit_job *job);
+
 /* The stage of a run that was busy longest: "reading", "finding", "fitting" or "writing". */
 const char *fit_job_slowest(const compute_fit_times *times);
 

@@ -33,6 +33,19 @@ static int64_t frames_of_stack(const fit_job *job, int64_t done) {
   return done > 0 ? (int64_t)job->run_corners[3 * (done - 1)] + 1 : 0;
 }
 
+/* Draws a fit that has converged, as wide as its uncertainty; without corners all ROIs are
+ * superimposed. */
+static void draw_fit(const fit_job *job, const compute_fit_results *results, const int32_t *corners,
+                     int64_t i) {
+  const int32_t parameters = compute_fit_parameter_count(job->problem.model);
+  const float *at = results->parameters + i * parameters;
+  const float *std = results->std ? results->std + i * parameters : NULL;
+  if (results->status[i] != COMPUTE_FIT_CONVERGED) return;
+  picture_add_spot(job->picture, (double)at[0] + (corners ? corners[3 * i + 2] : 0),
+                   (double)at[1] + (corners ? corners[3 * i + 1] : 0), std ? (double)std[0] : 0,
+                   std ? (double)std[1] : 0);
+}
+
 /* Draws the fits that are written. */
 static void draw_results(const fit_job *job, int64_t first, int64_t count,
                          const compute_fit_results *results, const int32_t *corners) {
@@ -43,7 +56,7 @@ static void draw_results(const fit_job *job, int64_t first, int64_t count,
   column_rows some;
   for (int64_t i = 0; job->picture && i < count;) {
     i = selection_choose(&job->selection, &all, i, count, &some);
-    picture_add(job->picture, some.count, some.index, results, corners);
+    for (int32_t k = 0; k < some.count; k++) draw_fit(job, results, corners, some.index[k]);
   }
 }
 

@@ -18,6 +18,10 @@ static int dispatch(const fit_arguments *a) {
   case COMMAND_SIMULATE: return command_simulate(a);
   case COMMAND_CRLB: return command_crlb(a);
   case COMMAND_VALIDATE: return command_validate(a);
+  case COMMAND_RENDER: return command_render(a);
+  case COMMAND_LINK: return command_link(a);
+  case COMMAND_DRIFT: return command_drift(a);
+  case COMMAND_CALIBRATE: return command_calibrate(a);
   default: return command_bench(a);
   }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/fit/movie_private.h"
+#include "tools/fit/movie_scale.h"
 
 #ifdef FIT_WITH_YAML
 #include <yaml.h>
@@ -151,7 +152,7 @@ static compute_status yaml_map_read(const char *path, yaml_entry *entries, size_
 
 /* ---- Raw files ----------------------------------------------------------------------------- */
 
-enum { WIDTH, HEIGHT, FRAMES, DATA_TYPE, ORDER, KEYS };
+enum { WIDTH, HEIGHT, FRAMES, DATA_TYPE, ORDER, PIXEL_SIZE, KEYS };
 
 typedef struct raw_type {
   const char *name, *code; /* NumPy's name for it */
@@ -221,11 +222,8 @@ static compute_status check_length(const movie *file, const char *side, int64_t 
 }
 
 static compute_status open_with(movie *file, const char *side, failure *why) {
-  yaml_entry entries[KEYS] = {{.key = "Width"},
-                              {.key = "Height"},
-                              {.key = "Frames"},
-                              {.key = "Data Type"},
-                              {.key = "Byte Order"}};
+  yaml_entry entries[KEYS] = {{.key = "Width"},     {.key = "Height"},     {.key = "Frames"},
+                              {.key = "Data Type"}, {.key = "Byte Order"}, {.key = "Pixelsize"}};
   compute_status status = yaml_map_read(side, entries, KEYS, why);
   int64_t width = 0, height = 0, frames = 0;
   compute_dtype dtype = COMPUTE_DTYPE_NONE;
@@ -239,6 +237,7 @@ static compute_status open_with(movie *file, const char *side, failure *why) {
   if (status) return status;
   file->swapped = big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) && dtype != COMPUTE_U8;
   file->info.format = "raw";
+  file->info.pixel_size = movie_scale_nm(strtod(entries[PIXEL_SIZE].value, NULL));
   snprintf(file->info.stored, sizeof file->info.stored, "%s%s", compute_dtype_name(dtype),
            big ? ", big-endian" : "");
   movie_use_flat(file);

@@ -46,6 +46,10 @@ static double within(double nm, double most) {
   return strtod(text, NULL);
 }
 
+double movie_scale_nm(double nm) {
+  return within(nm, MOST_NM);
+}
+
 double movie_scale(const char *description, double per_unit, double unit_nm) {
   double nm = 0;
   if (description && strstr(description, "PhysicalSizeX"))

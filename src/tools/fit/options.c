@@ -14,7 +14,12 @@ enum {
   C = COMMAND_CRLB,
   V = COMMAND_VALIDATE,
   B = COMMAND_BENCH,
-  ALL = F | S | C | V | B
+  ALL = F | S | C | V | B,
+  R = COMMAND_RENDER,
+  L = COMMAND_LINK,
+  D = COMMAND_DRIFT,
+  K = COMMAND_CALIBRATE,
+  T = R | L | D | K /* those that read a table of localisations */
 };
 
 #define SIDE COMPUTE_FIT_MAX_SIDE
@@ -38,8 +43,9 @@ static const char *const any_devices[] = {"auto", "all", NULL};
 
 static const option_row rows[] = {
     /* Files. */
-    {"--output", OPTION_FILE, AT(output), F | S, .letter = 'o', .value = "FILE",
-     .help = "the result: .csv, .hdf5 or .npy for fits; .npy, .tif or .raw for images",
+    {"--output", OPTION_FILE, AT(output), F | S | T, .letter = 'o', .value = "FILE",
+     .help = "the result: .csv, .hdf5 or .npy for fits and tables, .npy, .tif or .raw for images, "
+             ".png, .tif or .npy for pictures, .yaml for a calibration",
      .more = "Columns of .csv have ThunderSTORM's names; .hdf5, with a .yaml beside it, is what "
              "Picasso opens.",
      .neutral = true, .section = "Files"},
@@ -75,18 +81,21 @@ static const option_row rows[] = {
      .help = "true parameters: simulate writes them; fit compares its results with them",
      .more = "The shape is [n, P] for ROIs, and [spots, 1 + P] with the frame first for movies.",
      .neutral = true},
-    {"--pixel-size", OPTION_NUMBER, AT(pixel_size), F, .value = "NM",
+    {"--pixel-size", OPTION_NUMBER, AT(pixel_size), F | T, .value = "NM",
      .help = "size of a camera pixel in the sample, in nanometres; without it, lengths in .csv are "
              "in pixels",
+     .more = "Tables whose lengths are in nm need it, unless an .hdf5 has it in its .yaml.",
      .least = DBL_MIN, .most = 1e9},
     {"--units", OPTION_WORD, AT(units), F, .value = "UNIT",
-     .help = "unit of lengths in .csv: px, or nm, which needs --pixel-size or a TIFF that says how "
-             "large its pixels are; default: nm with --pixel-size",
+     .help =
+         "unit of lengths in .csv: px, or nm, which needs --pixel-size or a movie that says how "
+         "large its pixels are; default: nm with --pixel-size",
      .choices = units},
-    {"--picture", OPTION_FILE, AT(picture), F, .value = "FILE",
-     .help = "draws the localisations (.png), or histograms of uncertainties and p-values (.svg)",
+    {"--picture", OPTION_FILE, AT(picture), F | D, .value = "FILE",
+     .help = "draws the localisations (.png), or histograms of uncertainties and p-values (.svg); "
+             "of drift: the curve (.svg)",
      .more = "In the .png each localisation is as wide as its uncertainty.", .neutral = true},
-    {"--json", OPTION_FILE, AT(json), ALL, .value = "FILE",
+    {"--json", OPTION_FILE, AT(json), ALL | T, .value = "FILE",
      .help = "writes the summary as JSON; - is standard output, which then replaces the text",
      .neutral = true},
     {"--resume", OPTION_FLAG, AT(resume), F, .help = "continues the output of an interrupted run",
@@ -95,27 +104,27 @@ static const option_row rows[] = {
     {"--checkpoint", OPTION_NUMBER, AT(checkpoint), F, .value = "S",
      .help = "seconds between checkpoints, from which a run can be resumed; default 2",
      .least = DBL_MIN, .most = 1e6, .neutral = true},
-    {"--force", OPTION_FLAG, AT(force), F | S, .help = "overwrites files that exist",
+    {"--force", OPTION_FLAG, AT(force), F | S | T, .help = "overwrites files that exist",
      .neutral = true},
-    {"--quiet", OPTION_FLAG, AT(quiet), F | S | V | B, .help = "prints no progress and no summary",
-     .neutral = true},
+    {"--quiet", OPTION_FLAG, AT(quiet), F | S | V | B | T,
+     .help = "prints no progress and no summary", .neutral = true},
     /* What is kept. */
     {"--keep", OPTION_WORDS, AT(keep), F, .value = "LIST",
      .help = "the fits to write, by status: all (default), converged, max-iterations, at-bound, "
              "singular, bad-data",
      .more = "An .hdf5 never holds singular and bad-data, which have no numbers.", .choices = kept,
      .section = "What is kept"},
-    {"--where", OPTION_TEXT, AT(where), F, .value = "CONDITION",
-     .help = "writes only what it holds for: 'sigma < 1.6 && p_value > 0.001'",
+    {"--where", OPTION_TEXT, AT(where), F | T, .value = "CONDITION",
+     .help = "takes only what it holds for: 'sigma < 1.6 && p_value > 0.001'",
      .more =
-         "Names are those of the columns of a .npy, in pixels and photons whatever the output; "
-         "there are also significance and, with `--saturation`, saturated. Numbers, + - * /, < "
-         "<= > >= == !=, && || ! and parentheses mean what they mean in C; comparisons with NaN "
-         "do not hold."},
-    {"--region", OPTION_LIST, AT(region), F, .value = "X,Y,W,H",
+         "For fit, names are those of the columns of a .npy, in pixels and photons whatever the "
+         "output, with significance and, by `--saturation`, saturated; for tables, those of "
+         "the table without their units. Numbers, + - * /, < <= > >= == !=, && || ! and "
+         "parentheses mean what they mean in C; comparisons with NaN do not hold."},
+    {"--region", OPTION_LIST, AT(region), F | T, .value = "X,Y,W,H",
      .help = "only this part of the frames: first column and row, width and height in pixels",
      .least = -1, .most = 4},
-    {"--frames", OPTION_RANGE, AT(frame_range), F, .value = "A:B",
+    {"--frames", OPTION_RANGE, AT(frame_range), F | T, .value = "A:B",
      .help = "only these frames, from the first to the last, counted from 0", .least = 0,
      .most = MANY},
     {"--saturation", OPTION_NUMBER, AT(saturation), F, .value = "COUNTS",
@@ -230,6 +239,14 @@ static const option_row rows[] = {
      .help = "rows and columns of a frame; default 256", .least = 1, .most = 65536},
     {"--spots", OPTION_NUMBER, AT(spots), S, .value = "N",
      .help = "mean number of spots in a frame; default 20", .least = DBL_MIN, .most = 1e6},
+    {"--emitters", OPTION_COUNT, AT(emitters), S, .value = "N",
+     .help = "the spots of a movie come from N emitters that stay where they are", .least = 1,
+     .most = 1000000},
+    {"--blink", OPTION_COUNT, AT(blink), S, .value = "FRAMES",
+     .help = "frames for which an emitter is on at a time; default 1", .least = 1, .most = 1e9},
+    {"--drift", OPTION_LIST, AT(drift), S, .value = "DX,DY",
+     .help = "drift of all emitters from the first frame to the last, in pixels", .least = -1e6,
+     .most = 2},
     {"--photons", OPTION_RANGE, AT(photons), S | C | V | B, .value = "N[:N]",
      .help = "photons of a spot, a number or a range; default 1000", .least = 0, .most = 1e9},
     {"--background", OPTION_RANGE, AT(background), S | C | V | B, .value = "B[:B]",
@@ -243,24 +260,32 @@ static const option_row rows[] = {
      .least = -SIDE, .most = SIDE},
     {"--y", OPTION_NUMBER, AT(y), C, .value = "Y", .help = "the spot's y, likewise", .least = -SIDE,
      .most = SIDE},
+    {"--z-step", OPTION_NUMBER, AT(z_step), S | K, .value = "UM",
+     .help = "how far the stage moves from one frame to the next, in micrometres: a stack of beads",
+     .more = "In a simulated movie the z of frame k is the lower end of `--z` and k steps.",
+     .least = -1e3, .most = 1e3},
     {"--z", OPTION_RANGE, AT(z), S | C | V | B, .value = "Z[:Z]",
      .help = "the spots' z in micrometres; default 0", .least = -1e6, .most = 1e6},
     {"--sigma-range", OPTION_RANGE, AT(sigma_range), S, .value = "S[:S]",
      .help = "widths of the spots where the model fits them; default: --sigma", .least = 0.05,
      .most = SIDE},
     {"--noise-free", OPTION_FLAG, AT(noise_free), S, .help = "expected values instead of draws"},
-    {"--dtype", OPTION_CHOICE, AT(dtype), S | B, .value = "DTYPE",
-     .help = "dtype of the pixels: u16 (default) or f32; with --noise-free f32 is the default",
+    {"--dtype", OPTION_CHOICE, AT(dtype), S | B | R, .value = "DTYPE",
+     .help = "dtype of the pixels: u16 (default) or f32; with --noise-free, and for pictures, f32 "
+             "is the "
+             "default",
+     .more = "Pictures of u16 hold counts, or weights scaled so that the brightest is 65535.",
      .choices = dtypes},
     {"--seed", OPTION_COUNT, AT(seed), S | V | B, .value = "N",
      .help = "seed of the random numbers; default 1",
      .more = "The same seed gives the same images on every machine.", .least = 0, .most = MANY},
+#include "tools/fit/options_table.def"
     /* Where. */
-    {"--device", OPTION_DEVICES, AT(device), F | V | B, .value = "NAMES",
+    {"--device", OPTION_DEVICES, AT(device), F | V | B | D, .value = "NAMES",
      .help = "the devices: cpu, cuda:0, ..., several separated by commas, all, or auto (default): "
              "the fastest",
      .choices = any_devices, .neutral = true, .section = "Where it runs"},
-    {"--threads", OPTION_COUNT, AT(threads), ALL, .value = "N",
+    {"--threads", OPTION_COUNT, AT(threads), ALL | D, .value = "N",
      .help = "CPU threads; default: COMPUTE_THREADS, or all", .least = 1, .most = 4096,
      .neutral = true},
     {"--batch", OPTION_COUNT, AT(batch), F | B, .value = "N", .help = "ROIs, or frames, at a time",
@@ -282,6 +307,14 @@ static const option_command commands[] = {
     {"validate", COMMAND_VALIDATE, "", OPTION_FLAG,
      "simulates and fits every model at several light levels"},
     {"bench", COMMAND_BENCH, "", OPTION_FLAG, "measures fits per second on this machine"},
+    {"render", COMMAND_RENDER, "TABLE -o PICTURE", OPTION_FILE,
+     "draws the localisations of a table"},
+    {"link", COMMAND_LINK, "TABLE -o TABLE", OPTION_FILE,
+     "makes one localisation of an emitter's in consecutive frames"},
+    {"drift", COMMAND_DRIFT, "TABLE -o TABLE", OPTION_FILE,
+     "estimates the drift of the sample and corrects for it"},
+    {"calibrate", COMMAND_CALIBRATE, "TABLE -o FILE.yaml", OPTION_FILE,
+     "finds the astigmatic model from the widths of beads at known heights"},
     {0},
 };
 
@@ -314,7 +347,11 @@ static const option_section sections[] = {
      "  compute-fit simulate --rois 1000000 --roi 7 -o s.npy --truth t.npy\n"
      "  compute-fit fit s.npy --roi-stack -o r.csv --truth t.npy --json -\n"
      "\n"
-     "  compute-fit crlb --roi 7 --sigma 1.0 --photons 1000 --background 10",
+     "  compute-fit crlb --roi 7 --sigma 1.0 --photons 1000 --background 10\n"
+     "\n"
+     "  compute-fit drift locs.hdf5 -o corrected.hdf5 --picture drift.svg\n"
+     "  compute-fit link corrected.hdf5 -o linked.hdf5 --max-dark 2\n"
+     "  compute-fit render linked.hdf5 --resolution 10 -o picture.png",
      false},
     {"See also", "`compute-info`(1), `compute-tune`(1), docs/guide/fitting.md", false},
     {0},
@@ -358,4 +395,6 @@ const fit_arguments fit_defaults = {.position_number = -1,
                                     .roi = {7, 7},
                                     .x = NAN,
                                     .y = NAN,
+                                    .dark = 1,
+                                    .max_shift = 1,
                                     .seconds = 0.5};

@@ -15,7 +15,11 @@ enum {
   COMMAND_SIMULATE = 1 << 1,
   COMMAND_CRLB = 1 << 2,
   COMMAND_VALIDATE = 1 << 3,
-  COMMAND_BENCH = 1 << 4
+  COMMAND_BENCH = 1 << 4,
+  COMMAND_RENDER = 1 << 5,
+  COMMAND_LINK = 1 << 6,
+  COMMAND_DRIFT = 1 << 7,
+  COMMAND_CALIBRATE = 1 << 8
 };
 
 /* Every option of every subcommand; those not given hold their defaults. */
@@ -71,6 +75,20 @@ typedef struct fit_arguments {
   compute_range photons, background, position, z, sigma_range;
   int32_t dtype; /* its place among the choices: u16, f32 */
   double x, y;
+
+  double z_step;
+  int64_t emitters, blink;
+  list_value drift;
+
+  /* Tables of localisations. */
+  double zoom, resolution; /* 0: chosen */
+  bool histogram;
+  double reach; /* --max-distance; 0: chosen */
+  int64_t dark;
+  int64_t window; /* 0: chosen */
+  double max_shift;
+  const char *table;
+  bool quadratic;
 
   /* Where and how. */
   const char *device;

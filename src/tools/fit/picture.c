@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Pictures of a result.
- *
- * Localisations as an image: each a Gaussian of unit weight, as wide as its uncertainty, on a grid
- * finer than the camera's. Brightness is the square root of the density, so that a few dense places
- * do not leave everything else black; the brightest thousandth of the lit pixels is white. There is
- * a scale bar in the corner.
- *
- * Two histograms as SVG: the uncertainties of the positions, and the p-values, which are uniform
- * for good fits. They are stacked vertically to fit on a phone's screen. */
+/* Localisations as an image: each a Gaussian of unit weight, as wide as its uncertainty, on a grid
+ * finer than the camera's, or a count in one pixel. In a PNG brightness is the square root of the
+ * density, so that a few dense places do not leave everything else black; the brightest thousandth
+ * of the lit pixels is white. There is a scale bar in the corner. */
 #include "tools/fit/picture.h"
 
 #include <errno.h>
@@ -20,28 +15,40 @@
 #include <png.h>
 #endif
 
-enum { LONGEST_SIDE = 2048, MOST_ZOOM = 64, REACH = 12 };
+enum { LONGEST_SIDE = 2048, MOST_ZOOM = 64, REACH = 60 };
 
 struct picture {
-  compute_fit_model model;
-  int64_t zoom; /* pixels of the picture per camera pixel */
+  picture_view view;
   int64_t rows, columns;
-  double pixel_size; /* of the camera, nm; 0: unknown */
   float *density;
 };
 
-picture *picture_create(compute_fit_model model, int64_t rows, int64_t columns, double pixel_size) {
+picture_view picture_whole(int64_t rows, int64_t columns, double pixel_size) {
+  const int64_t longest = rows > columns ? rows : columns;
+  int64_t zoom = LONGEST_SIDE / (longest > 0 ? longest : 1);
+  if (zoom < 1) zoom = 1;
+  if (zoom > MOST_ZOOM) zoom = MOST_ZOOM;
+  return (picture_view){.width = (double)columns,
+                        .height = (double)rows,
+                        .zoom = (double)zoom,
+                        .pixel_size = pixel_size};
+}
+
+bool picture_size(const picture_view *view, int64_t *rows, int64_t *columns) {
+  const double down = ceil(view->height * view->zoom - 1e-9),
+               across = ceil(view->width * view->zoom - 1e-9);
+  if (!(down >= 1 && across >= 1 && down * across <= (double)PICTURE_MOST_PIXELS)) return false;
+  *rows = (int64_t)down;
+  *columns = (int64_t)across;
+  return true;
+}
+
+picture *picture_create(const picture_view *view) {
   picture *p = calloc(1, sizeof *p);
   if (!p) return NULL;
-  const int64_t longest = rows > columns ? rows : columns;
-  p->model = model;
-  p->pixel_size = pixel_size;
-  p->zoom = LONGEST_SIDE / longest;
-  if (p->zoom < 1) p->zoom = 1;
-  if (p->zoom > MOST_ZOOM) p->zoom = MOST_ZOOM;
-  p->rows = rows * p->zoom;
-  p->columns = columns * p->zoom;
-  p->density = calloc((size_t)p->rows * (size_t)p->columns, sizeof *p->density);
+  p->view = *view;
+  if (picture_size(view, &p->rows, &p->columns))
+    p->density = calloc((size_t)p->rows * (size_t)p->columns, sizeof *p->density);
   if (p->density) return p;
   free(p);
   return NULL;
@@ -71,12 +78,12 @@ static int64_t weights(double centre, double sigma, int64_t size, int64_t *first
   return high - low + 1;
 }
 
-/* Position and width in the camera's pixels. */
-static void add_one(picture *p, double y, double x, double sigma_y, double sigma_x) {
+void picture_add_spot(picture *p, double x, double y, double sigma_x, double sigma_y) {
   float across[2 * REACH + 2], down[2 * REACH + 2];
   int64_t first_column, first_row;
-  const double zoom = (double)p->zoom, least = 0.4, most = REACH / 3.0;
-  const double row = (y + 0.5) * zoom - 0.5, column = (x + 0.5) * zoom - 0.5;
+  const double zoom = p->view.zoom, least = 0.4, most = REACH / 3.0;
+  const double row = (y + 0.5 - p->view.y) * zoom - 0.5,
+               column = (x + 0.5 - p->view.x) * zoom - 0.5;
   if (!(row > -1 && row < (double)p->rows && column > -1 && column < (double)p->columns)) return;
   const int64_t columns =
       weights(column, fmin(fmax(sigma_x * zoom, least), most), p->columns, &first_column, across);
@@ -88,22 +95,20 @@ static void add_one(picture *p, double y, double x, double sigma_y, double sigma
   }
 }
 
-void picture_add(picture *p, int64_t count, const int64_t *index,
-                 const compute_fit_results *results, const int32_t *corners) {
-  const int32_t parameters = compute_fit_parameter_count(p->model);
-  for (int64_t k = 0; k < count; k++) {
-    const int64_t i = index[k];
-    const float *at = results->parameters + i * parameters;
-    const float *std = results->std ? results->std + i * parameters : NULL;
-    if (results->status[i] != COMPUTE_FIT_CONVERGED) continue;
-    add_one(p, (double)at[1] + (corners ? corners[3 * i + 1] : 0),
-            (double)at[0] + (corners ? corners[3 * i + 2] : 0), std ? (double)std[1] : 0,
-            std ? (double)std[0] : 0);
-  }
+void picture_count_spot(picture *p, double x, double y) {
+  const double row = floor((y + 0.5 - p->view.y) * p->view.zoom),
+               column = floor((x + 0.5 - p->view.x) * p->view.zoom);
+  if (row >= 0 && row < (double)p->rows && column >= 0 && column < (double)p->columns)
+    p->density[(int64_t)row * p->columns + (int64_t)column]++;
 }
 
-/* The largest of …, 0.5, 1, 2, 5, 10, … that is at most `most`, which is positive. */
-static double round_down(double most) {
+const float *picture_density(const picture *p, int64_t *rows, int64_t *columns) {
+  *rows = p->rows;
+  *columns = p->columns;
+  return p->density;
+}
+
+double picture_round_down(double most) {
   const double power = pow(10, floor(log10(most) + 1e-9)), rest = most / power * (1 + 1e-9);
   return power * (rest >= 5 ? 5 : rest >= 2 ? 2 : 1);
 }
@@ -181,12 +186,12 @@ static void write_text(const canvas *c, int64_t left, int64_t top, int64_t dot, 
  * too small for it. */
 static void draw_scale(const canvas *c, const picture *p) {
   char text[32];
-  const double unit = (double)p->zoom / (p->pixel_size > 0 ? p->pixel_size : 1);
-  const double length = round_down((double)c->columns / 4 / unit);
-  if (p->pixel_size > 0 && length >= 1000)
+  const double nm = p->view.pixel_size, unit = p->view.zoom / (nm > 0 ? nm : 1);
+  const double length = picture_round_down((double)c->columns / 4 / unit);
+  if (nm > 0 && length >= 1000)
     snprintf(text, sizeof text, "%.10g um", length / 1000);
   else
-    snprintf(text, sizeof text, "%.10g %s", length, p->pixel_size > 0 ? "nm" : "px");
+    snprintf(text, sizeof text, "%.10g %s", length, nm > 0 ? "nm" : "px");
   const int64_t bar = llround(length * unit), longest = c->rows > c->columns ? c->rows : c->columns;
   const int64_t dot = 1 + longest / 500, letters = ((int64_t)strlen(text) * GLYPH_STEP - 1) * dot;
   const int64_t width = (bar > letters ? bar : letters) + 6 * dot, height = 17 * dot;
@@ -240,163 +245,3 @@ compute_status picture_write_png(const picture *p, const char *path, failure *wh
 }
 
 #endif
-
-/* ---- Histograms ---------------------------------------------------------------------------- */
-
-enum { WIDTH = 430, LEFT = 62, PANEL = 344, TALL = 180, TOP = 92, BARS = 20, STEP = TALL + 98 };
-enum { NAME_LENGTH = 50 }; /* length of the title that fits */
-
-typedef struct panel {
-  FILE *file;
-  double top;
-  double most; /* at the upper end of the scale */
-} panel;
-
-/* Escapes text for XML, without control characters, cut to the given number of letters. */
-static void escape(FILE *file, const char *text, int letters) {
-  for (; *text; text++) {
-    const bool begins = ((unsigned char)*text & 0xc0) != 0x80; /* a letter in UTF-8 */
-    if (begins && letters-- == 0) {
-      fputs("…", file);
-      return;
-    }
-    switch (*text) {
-    case '<': fputs("&lt;", file); break;
-    case '>': fputs("&gt;", file); break;
-    case '&': fputs("&amp;", file); break;
-    default:
-      if ((unsigned char)*text >= 32) fputc(*text, file);
-    }
-  }
-}
-
-/* 500, 20 k, 1.5 M */
-static void count_text(double count, char text[32]) {
-  const double unit = count >= 1e6 ? 1e6 : count >= 1e4 ? 1e3 : 1;
-  snprintf(text, 32, "%g%s", count / unit, unit > 1e3 ? " M" : unit > 1 ? " k" : "");
-}
-
-/* The frame, and the scale of counts from 0 to p->most. */
-static void draw_frame(const panel *p, const char *title, const char *below) {
-  const double step = fmax(round_down(p->most / 3), 1);
-  fprintf(p->file, "<text x=\"%d\" y=\"%g\" class=\"t\">%s</text>\n", 16, p->top - 28, title);
-  fprintf(p->file, "<text x=\"%d\" y=\"%g\" text-anchor=\"middle\">%s</text>\n", LEFT + PANEL / 2,
-          p->top + TALL + 38, below);
-  fprintf(p->file, "<text x=\"%d\" y=\"%g\" text-anchor=\"end\">fits</text>\n", LEFT - 9,
-          p->top - 12);
-  for (int64_t k = 0; (double)k * step <= p->most; k++) {
-    char text[32];
-    const double y = p->top + TALL * (1 - (double)k * step / p->most);
-    count_text((double)k * step, text);
-    fprintf(p->file, "<path d=\"M%d %.2fh%d\" class=\"grid\"/>", LEFT - 5, y, PANEL + 5);
-    fprintf(p->file, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n", LEFT - 9, y + 4.5,
-            text);
-  }
-  fprintf(p->file, "<path d=\"M%d %gv%dh%d\" class=\"axis\"/>\n", LEFT, p->top, TALL, PANEL);
-}
-
-static void draw_bar(const panel *p, double from, double to, double count) {
-  if (!(count > 0)) return;
-  fprintf(p->file, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>\n",
-          LEFT + from * PANEL, p->top + TALL * (1 - count / p->most), (to - from) * PANEL - 0.5,
-          TALL * count / p->most);
-}
-
-static void draw_tick(const panel *p, double at, double value) {
-  fprintf(p->file, "<path d=\"M%.2f %gv5\" class=\"axis\"/>", LEFT + at * PANEL, p->top + TALL);
-  fprintf(p->file, "<text x=\"%.2f\" y=\"%g\" text-anchor=\"middle\">%.6g</text>\n",
-          LEFT + at * PANEL, p->top + TALL + 19, value);
-}
-
-/* Ticks on a logarithmic axis: 1, 2 and 5 of each decade; powers of ten where there are many
- * decades; multiples of one step if the range is less than about a decade. */
-static void draw_logarithmic_ticks(const panel *p, double least, double most) {
-  static const double digits[] = {1, 2, 5};
-  const double span = log(most / least);
-  if (most < 8 * least) {
-    const double step = round_down((most - least) / 3);
-    for (double k = ceil(least / step); k * step <= most; k++)
-      draw_tick(p, log(k * step / least) / span, k * step);
-    return;
-  }
-  for (double power = pow(10, floor(log10(least))); power <= most; power *= 10)
-    for (int i = 0; i < (most > 2e3 * least ? 1 : 3); i++)
-      if (power * digits[i] >= least && power * digits[i] <= most)
-        draw_tick(p, log(power * digits[i] / least) / span, power * digits[i]);
-}
-
-/* Cells first … last hold all but a thousandth at each end. */
-static void draw_uncertainties(FILE *file, const statistics *s) {
-  const double cell = log10(STATISTICS_STD_MOST / STATISTICS_STD_LEAST) / STATISTICS_STD_CELLS;
-  int64_t first = 0, last = STATISTICS_STD_CELLS - 1, below = 0, above = 0, most = 1;
-  panel p = {file, TOP, 1};
-  if (s->std_count > 0) {
-    while (below + s->std_x[first] <= s->std_count / 1000) below += s->std_x[first++];
-    while (above + s->std_x[last] <= s->std_count / 1000) above += s->std_x[last--];
-    first = first > 2 ? first - 2 : 0;
-    last = last < STATISTICS_STD_CELLS - 3 ? last + 2 : STATISTICS_STD_CELLS - 1;
-  }
-  for (int64_t i = first; i <= last; i++)
-    if (s->std_x[i] > most) most = s->std_x[i];
-  p.most = (double)most;
-  draw_frame(&p, "Uncertainty of x", "standard deviation, pixels (logarithmic)");
-  const double cells = (double)(last - first + 1);
-  for (int64_t i = first; i <= last; i++)
-    draw_bar(&p, (double)(i - first) / cells, (double)(i - first + 1) / cells, (double)s->std_x[i]);
-  draw_logarithmic_ticks(&p, STATISTICS_STD_LEAST * pow(10, (double)first * cell),
-                         STATISTICS_STD_LEAST * pow(10, (double)(last + 1) * cell));
-}
-
-static void draw_p_values(FILE *file, const statistics *s) {
-  double bar[BARS] = {0};
-  const double flat = (double)s->p_value.count / BARS;
-  panel p = {file, TOP + STEP, fmax(1.5 * flat, 1)};
-  for (int64_t i = 0; i < STATISTICS_P_CELLS; i++)
-    bar[i * BARS / STATISTICS_P_CELLS] += (double)s->p_value.cell[i];
-  for (int i = 0; i < BARS; i++) p.most = fmax(p.most, bar[i]);
-  draw_frame(&p, "p-value of the fit", "uniform (dashed line) if the model and camera are right");
-  for (int k = 0; k <= 5; k++) draw_tick(&p, k / 5.0, k / 5.0);
-  for (int i = 0; i < BARS; i++) draw_bar(&p, (double)i / BARS, (double)(i + 1) / BARS, bar[i]);
-  if (flat > 0)
-    fprintf(file, "<path d=\"M%d %.2fh%d\" class=\"line\"/>\n", LEFT,
-            p.top + TALL * (1 - flat / p.most), PANEL);
-}
-
-static void draw(FILE *file, const statistics *s, const char *name) {
-  fprintf(file,
-          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-          "viewBox=\"0 0 %d %d\" role=\"img\">\n<title>",
-          WIDTH, TOP + 2 * STEP - 44, WIDTH, TOP + 2 * STEP - 44);
-  escape(file, name, 1000);
-  fputs(": uncertainties of x and p-values of the fits</title>\n<style>text{font:13px sans-serif;"
-        "fill:#222}.t{font-weight:bold}.paper{fill:#fff}rect{fill:#3b6ea5}path{fill:none}"
-        ".axis{stroke:#444}.grid{stroke:#ddd}"
-        ".line{stroke:#c0392b;stroke-width:1.5;stroke-dasharray:6 4}\n"
-        "@media (prefers-color-scheme:dark){text{fill:#e6e9ee}.paper{fill:#14181e}"
-        "rect{fill:#6ea8ff}.axis{stroke:#9aa5b3}.grid{stroke:#313a46}.line{stroke:#ff8a80}}"
-        "</style>\n<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n"
-        "<text x=\"16\" y=\"24\" class=\"t\">",
-        file);
-  escape(file, name, NAME_LENGTH);
-  fprintf(file, "</text>\n<text x=\"16\" y=\"42\">%lld fits of %s</text>\n", (long long)s->count,
-          compute_fit_model_name(s->model));
-  draw_uncertainties(file, s);
-  draw_p_values(file, s);
-  fputs("</svg>\n", file);
-}
-
-compute_status plot_write_svg(const statistics *s, const char *name, const char *path,
-                              failure *why) {
-  char temporary[4096];
-  snprintf(temporary, sizeof temporary, "%s.incomplete", path);
-  FILE *file = fopen(temporary, "w");
-  if (!file) return failure_set_system(why, errno, "", "'%s' could not be written", path);
-  draw(file, s, name);
-  const bool bad = ferror(file) != 0;
-  if (fclose(file) || bad || rename(temporary, path)) {
-    const int code = errno;
-    remove(temporary);
-    return failure_set_system(why, code, "", "'%s' could not be written", path);
-  }
-  return COMPUTE_OK;
-}

@@ -16,9 +16,13 @@ const char *json_solver_name(compute_fit_solver solver) {
   return name[solver];
 }
 
+static json_t *begin(const fit_arguments *a) {
+  return json_pack("{s:s,s:s,s:s}", "program", "compute-fit", "version", compute_version_text(),
+                   "command", option_command_name(&a->line));
+}
+
 json_t *json_begin(const fit_arguments *a, const compute_fit_problem *problem) {
-  json_t *root = json_pack("{s:s,s:s,s:s}", "program", "compute-fit", "version",
-                           compute_version_text(), "command", option_command_name(&a->line));
+  json_t *root = begin(a);
   json_t *more = json_pack(
       "{s:s,s:s,s:s,s:s,s:[ii],s:[ff]}", "model", compute_fit_model_name(problem->model), "camera",
       json_camera_name(problem->camera), "solver", json_solver_name(problem->solver), "profile",
@@ -43,6 +47,17 @@ int json_end(const fit_arguments *a, json_t *root) {
   }
   json_decref(root);
   return result;
+}
+
+int json_end_table(const fit_arguments *a, json_t *results) {
+  json_t *root = begin(a);
+  json_t *files =
+      json_pack("{s:o,s:o}", "input", json_text(a->line.operand), "output", json_text(a->output));
+  json_object_update(root, files);
+  json_object_update(root, results);
+  json_decref(files);
+  json_decref(results);
+  return json_end(a, root);
 }
 
 /* ---- Fits against the truth ---------------------------------------------------------------- */

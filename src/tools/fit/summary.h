@@ -19,6 +19,10 @@ const char *json_solver_name(compute_fit_solver solver);
  * exit status. Without --json nothing is written. */
 int json_end(const fit_arguments *a, json_t *root);
 
+/* The summary of a command on tables: "program", "version", "command", "input", "output" and what
+ * `results` holds, which it releases. As json_end. */
+int json_end_table(const fit_arguments *a, json_t *results);
+
 /* {"x": {"count", "bias", "bias_standard_error", "std", "crlb", "std_over_crlb"}, …}; parameters
  * that were `fixed` (bits) are left out. */
 json_t *quality_errors_json(const statistics *s, uint32_t fixed);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Movies of emitters that stay where they are, blink, and drift together. Whether an emitter is on
+ * in a frame is a draw of its own, as everything here, so that frames can be made in any order. */
+#include <math.h>
+
+#include "fit/simulate.h"
+
+/* The emitter's place, and where its first blink begins; draws of a source of its own. */
+enum { PLACE_X, PLACE_Y, PLACE_PHASE };
+
+static double draw(const simulation *s, uint32_t emitter, uint32_t place) {
+  const noise_source source = {s->given.seed, emitter};
+  return noise_uniform(&source, NOISE_EMITTER, place);
+}
+
+/* Time is cut into pieces of a blink's length, for each emitter at other frames; in each of them it
+ * is on or off. */
+static bool is_on(const simulation *s, int64_t frame, uint32_t emitter) {
+  const compute_simulation *g = &s->given;
+  const int64_t blink = g->blink > 0 ? g->blink : 1;
+  const int64_t phase = (int64_t)(draw(s, emitter, PLACE_PHASE) * (double)blink);
+  const noise_source source = {g->seed, ((uint64_t)frame + (uint64_t)phase) / (uint64_t)blink};
+  return noise_uniform(&source, NOISE_BLINK, emitter) < g->spots / (double)g->emitters;
+}
+
+int64_t simulation_emitters_on(const simulation *s, int64_t frame) {
+  int64_t on = 0;
+  for (uint32_t i = 0; i < (uint32_t)s->given.emitters; i++) on += is_on(s, frame, i);
+  return on;
+}
+
+void simulation_move_to_emitter(const simulation *s, int64_t frame, uint32_t *next,
+                                simulation_spot *spot) {
+  const compute_simulation *g = &s->given;
+  while (!is_on(s, frame, *next)) ++*next;
+  const double x = draw(s, *next, PLACE_X) * (double)s->columns - 0.5,
+               y = draw(s, *next, PLACE_Y) * (double)s->rows - 0.5;
+  spot->truth[0] = (float)(x + g->drift[0] * (double)frame);
+  spot->truth[1] = (float)(y + g->drift[1] * (double)frame);
+  spot->x = (double)spot->truth[0];
+  spot->y = (double)spot->truth[1];
+  ++*next;
+}

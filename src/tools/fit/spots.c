@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* Positions and frames of a table in one convention. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tools/fit/table.h"
+
+void spots_release(spots *s) {
+  free(s->frame);
+  free(s->x);
+  free(s->y);
+  free(s->std_x);
+  free(s->std_y);
+  *s = (spots){0};
+}
+
+/* ---- Conventions --------------------------------------------------------------------------- */
+
+/* A .csv has the first frame 1 and measures from the corner of the first pixel (columns.c). */
+static double frame_offset(const table *t) {
+  return t->format == RESULTS_CSV ? 1 : 0;
+}
+
+static double position_offset(const table *t) {
+  return t->format == RESULTS_CSV ? 0.5 : 0;
+}
+
+static double unit_of(const spots *s, const table *t) {
+  return table_in_nm(t) ? s->pixel_size : 1;
+}
+
+/* The first of the names that the table has. */
+static const table_column *find_any(const table *t, const char *const *names) {
+  const table_column *found = NULL;
+  for (; *names && !found; names++) found = table_find(t, *names);
+  return found;
+}
+
+static double *take_column(const table *t, const table_column *c, double unit, double offset) {
+  double *values = malloc((size_t)(t->rows + 1) * sizeof *values);
+  for (int64_t i = 0; values && i < t->rows; i++)
+    values[i] = t->values[i * t->stride + c->first] / unit - offset;
+  return values;
+}
+
+static compute_status take_frames(const table *t, const table_column *c, spots *s, failure *why) {
+  s->frame = malloc((size_t)(t->rows + 1) * sizeof *s->frame);
+  for (int64_t i = 0; s->frame && i < t->rows; i++) {
+    const double frame = t->values[i * t->stride + c->first] - frame_offset(t);
+    if (!(frame >= 0 && frame < 1e12))
+      return failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "row %lld of the table: invalid frame",
+                         (long long)i + 1);
+    s->frame[i] = (int64_t)frame;
+    if (s->frame[i] >= s->frames) s->frames = s->frame[i] + 1;
+  }
+  return COMPUTE_OK;
+}
+
+compute_status spots_take(const table *t, double pixel_size, spots *s, failure *why) {
+  static const char *const stds_x[] = {"x_std", "lpx", "uncertainty_x", "uncertainty_xy", NULL};
+  static const char *const stds_y[] = {"y_std", "lpy", "uncertainty_y", "uncertainty_xy", NULL};
+  const table_column *frame = table_find(t, "frame"), *x = table_find(t, "x"),
+                     *y = table_find(t, "y"), *std_x = find_any(t, stds_x),
+                     *std_y = find_any(t, stds_y);
+  *s = (spots){.count = t->rows, .pixel_size = pixel_size};
+  if (!frame || !x || !y)
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "the table must be one of compute-fit fit",
+                       "the table has no column '%s'",
+                       !frame ? "frame"
+                       : !x   ? "x"
+                              : "y");
+  if (!(s->pixel_size > 0)) s->pixel_size = table_number_of_history(t, "Pixelsize");
+  if (table_in_nm(t) && !(s->pixel_size > 0))
+    return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, "give --pixel-size",
+                       "the table's lengths are in nm");
+  const double unit = unit_of(s, t);
+  compute_status status = take_frames(t, frame, s, why);
+  s->x = take_column(t, x, unit, position_offset(t));
+  s->y = take_column(t, y, unit, position_offset(t));
+  if (std_x && std_y) s->std_x = take_column(t, std_x, unit, 0);
+  if (std_x && std_y) s->std_y = take_column(t, std_y, unit, 0);
+  if (!status && (!s->frame || !s->x || !s->y || (std_x && std_y && (!s->std_x || !s->std_y))))
+    status = failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory for the table");
+  return status;
+}
+
+void spots_put(const spots *s, table *t) {
+  const table_column *x = table_find(t, "x"), *y = table_find(t, "y");
+  const double unit = unit_of(s, t), offset = position_offset(t);
+  table_make_real(&t->columns[x - t->columns]);
+  table_make_real(&t->columns[y - t->columns]);
+  for (int64_t i = 0; i < t->rows; i++) {
+    t->values[i * t->stride + x->first] = (s->x[i] + offset) * unit;
+    t->values[i * t->stride + y->first] = (s->y[i] + offset) * unit;
+  }
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+double spots_median_std(const spots *s) {
+  double *all = s->std_x ? malloc((size_t)(2 * s->count + 1) * sizeof *all) : NULL;
+  int64_t count = 0;
+  for (int64_t i = 0; all && i < s->count; i++) {
+    if (s->std_x[i] > 0) all[count++] = s->std_x[i];
+    if (s->std_y[i] > 0) all[count++] = s->std_y[i];
+  }
+  if (count > 0) qsort(all, (size_t)count, sizeof *all, compare_doubles);
+  const double median = count > 0 ? all[count / 2] : 0;
+  free(all);
+  return median;
+}
