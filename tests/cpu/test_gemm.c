@@ -2,12 +2,12 @@
 /* GEMM on the CPU against a plain double-precision product: shapes, layouts, types, epilogues,
  * instruction sets, both implementations, numbers of threads.
  *
- * The register tiles of AVX-512 are also tested where there is no AVX-512: the same source is
- * compiled here for 64-byte vectors, which the compiler puts together from smaller ones. */
-#define CPU_ISA           wide
-#define CPU_VARIANT       f32
-#define CPU_VARIANT_F32   1
-#define GEMM_VECTOR_BYTES 64
+ * The high register tiles of AVX-512, whose A is packed in slivers, are also tested where there is
+ * no AVX-512: the same source is compiled here with their number of rows. */
+#define CPU_ISA         high
+#define CPU_VARIANT     f32
+#define CPU_VARIANT_F32 1
+#define GEMM_ROWS       14
 #include "gemm/isa/gemm_tile.c"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@
 
 #include "gemm/gemm.h"
 
-static const cpu_gemm_table wide_table = {.f32 = &cpu_gemm_f32_wide};
+static const cpu_gemm_table high_table = {.f32 = &cpu_gemm_f32_high};
 
 typedef enum epilogue {
   PLAIN,       /* stores the sums, converted */
@@ -400,7 +400,7 @@ static bool open_device(fixture *f, int32_t threads, const char *isa, const char
 /* The kinds of device that every sample runs on. */
 static const struct {
   const char *isa, *blas;
-  bool wide;
+  bool high;
   const cpu_gemm_type *bytes; /* in place of the set's own */
 } kinds[] = {{"scalar", "none", false, NULL},
              {"avx2", NULL, false, NULL},
@@ -419,7 +419,7 @@ static bool is_byte(compute_dtype dtype) {
 /* Whether a kind of device adds to what others test. */
 static bool is_worth(size_t kind, const sample *s) {
   if (kinds[kind].bytes && !(is_byte(s->a) && is_byte(s->b))) return false;
-  return !kinds[kind].wide || s->accumulate == COMPUTE_F32;
+  return !kinds[kind].high || s->accumulate == COMPUTE_F32;
 }
 
 typedef bool (*sample_maker)(sample *s, test_random *random);
@@ -430,14 +430,14 @@ static void check_samples(sample_maker make, int count, int32_t threads) {
     fixture f;
     if (!open_device(&f, threads, kinds[i].isa, kinds[i].blas)) continue;
     const cpu_isa *isa = f.device->isa;
-    cpu_isa wide = *isa;
-    wide.name = "wide";
-    wide.gemm = &wide_table;
+    cpu_isa high = *isa;
+    high.name = "high";
+    high.gemm = &high_table;
     cpu_gemm_table table = *isa->gemm;
     cpu_isa other = *isa;
     table.bytes = kinds[i].bytes;
     other.gemm = &table;
-    if (kinds[i].wide) f.device->isa = &wide;
+    if (kinds[i].high) f.device->isa = &high;
     if (kinds[i].bytes) f.device->isa = &other;
     test_random random = {.state = 17};
     const int taken = (count + (int)test_samples() - 1) / (int)test_samples();

@@ -6,10 +6,10 @@
 
 #ifdef GEMM_FINISHES
 /* low > x ? low : x in each lane, and high < x ? high : x. */
-#if GEMM_VECTOR_BYTES == 64 && defined(__AVX512F__)
+#if defined(__AVX512F__)
 #define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm512_max_ps(low, x))
 #define GEMM_AT_MOST(high, x) ((gemm_vector)_mm512_min_ps(high, x))
-#elif GEMM_VECTOR_BYTES == 32 && defined(__AVX2__)
+#elif defined(__AVX2__)
 #define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm256_max_ps(low, x))
 #define GEMM_AT_MOST(high, x) ((gemm_vector)_mm256_min_ps(high, x))
 #else

@@ -16,8 +16,8 @@
  * lie side by side in panels. Elements are summed in the order of k, whatever the tile's shape, so
  * results do not depend on how C was cut into tiles.
  *
- * Vectors are GCC's, 16 bytes wide without AVX. GEMM_VECTOR_BYTES may force another width: a
- * machine without AVX-512 tests its shape that way. */
+ * Vectors are GCC's, 16 bytes wide without AVX. GEMM_ROWS may force another height: a machine
+ * without AVX-512 tests its tiles that way. */
 #include <stddef.h>
 #include <string.h>
 
@@ -61,8 +61,8 @@
 #include <arm_neon.h>
 #endif
 
-#if defined(GEMM_VECTOR_BYTES) || defined(GEMM_INTEGER)
-/* A test's width, or no instruction for it. */
+#if defined(GEMM_INTEGER)
+/* No instruction for it. */
 #elif defined(CPU_VARIANT_DOTS)
 #if defined(__AVX512VNNI__)
 #define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
@@ -108,7 +108,6 @@
 #endif
 #endif
 
-#ifndef GEMM_VECTOR_BYTES
 #if defined(__AVX512F__)
 #define GEMM_VECTOR_BYTES 64
 #elif defined(__AVX2__)
@@ -116,9 +115,10 @@
 #else
 #define GEMM_VECTOR_BYTES 16
 #endif
-#endif
 
-#if GEMM_VECTOR_BYTES == 64
+#if defined(GEMM_ROWS)
+/* A test's height. */
+#elif GEMM_VECTOR_BYTES == 64
 #define GEMM_ROWS 14
 #elif defined(__aarch64__) && !defined(CPU_VARIANT_I64) /* which has no vector multiplication */
 #define GEMM_ROWS 12
