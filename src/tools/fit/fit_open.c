@@ -128,11 +128,11 @@ static int open_movie(fit_job *job) {
                                .z = a->z_number};
   if (movie_open_choice(a->line.operand, &choice, &job->movie, &why)) return fit_say_failure(&why);
   job->info = *movie_information(job->movie);
-  const int result = file_names_check(a, job->info.paths, job->info.path_count);
+  int result = file_names_check(a, job->info.paths, job->info.path_count);
   if (result) return result;
   job->frames = !job->a->roi_stack;
   hint_at_stacks(job);
-  const int result = fit_part_open(job);
+  result = fit_part_open(job);
   return result ? result : check_roi(job);
 }
 
