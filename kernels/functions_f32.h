@@ -231,14 +231,49 @@ DEVICE f32 product_error_f32(f32 a, f32 b, f32 p) {
 }
 #endif
 
+//@ mad_rest_f32
+/* a b + c where c is about -a b: what is left of the product. */
+#ifdef FUSED_MAD
+#define mad_rest_f32(a, b, c) MAD_f32(a, b, c)
+#else
+DEVICE f32 mad_rest_f32(f32 a, f32 b, f32 c) {
+  const f32 p = a * b;
+  return (p + c) + product_error_f32(a, b, p);
+}
+#endif
+
 //@ gelu_magnitude_f32
 /* |x|, at most 14.5. */
-#define gelu_magnitude_f32(bits) as_f32((bits) < 0x41680000u ? (bits) : 0x41680000u)
+DEVICE f32 gelu_magnitude_f32(f32 x) {
+  const u32 bits = as_u32(x) & 0x7fffffffu;
+  return as_f32(bits < 0x41680000u ? bits : 0x41680000u);
+}
 
-//@ gelu_tail_f32
-/* t exp(-t^2 / 2) 2^64, made from t^2 and its rounding error: -t^2 / 2 = n ln 2 - r / 2. ln 2 is
- * rounded; the effect of that, exp(-1.4e-9 t^2), is included in gelu_ratio_f32. */
-DEVICE f32 gelu_tail_f32(f32 t) {
+//@ gelu_bend_f32
+/* sqrt(2 pi) - (exp(-t^2 / 2) / Phi(-t) - 2) / t for t = |x|, which falls from 0.91 to 0. */
+DEVICE f32 gelu_bend_f32(f32 x) {
+  const f32 t = gelu_magnitude_f32(x), square = t * t;
+  const f32 p0 = MAD_f32(0x1.19e3ca0p-1f, t, 0x1.d25bf80p-1f);
+  const f32 p2 = MAD_f32(0x1.2fe0fa0p-6f, t, 0x1.3a33240p-3f);
+  const f32 q1 = MAD_f32(0x1.8c73ea0p-2f, t, 0x1.cf0eec0p-1f);
+  const f32 q3 = MAD_f32(0x1.2ff0620p-7f, t, 0x1.6985fe0p-4f);
+  const f32 q = MAD_f32(MAD_f32(q3, square, q1), t, 1.0f);
+  return MAD_f32(p2, square, p0) / q;
+}
+
+//@ gelu_fall_f32
+/* t Phi(-t) 2^64 = t exp(-t^2 / 2) 2^64 / (2 + t (sqrt(2 pi) - bend)), t = |x|.
+ *
+ * The exponent is made from t^2 and its rounding error: -t^2 / 2 = n ln 2 - r / 2. ln 2 is rounded;
+ * the effect of that, exp(-1.4e-9 t^2), is included in the fit of the bend. What the divisor and
+ * its reciprocal lost by rounding is added to exp(-r / 2) - 1. */
+DEVICE f32 gelu_fall_f32(f32 x, f32 bend) {
+  const f32 t = gelu_magnitude_f32(x);
+  const f32 slope = 0x1.40d932p+1f - bend, slope_lost = (0x1.40d932p+1f - slope) - bend;
+  const f32 divisor = MAD_f32(t, slope, 2.0f);
+  const f32 lost = MAD_f32(t, slope_lost, mad_rest_f32(t, slope, 2.0f - divisor));
+  const f32 reciprocal = 1.0f / divisor;
+  const f32 more = MAD_f32(-lost, reciprocal, mad_rest_f32(-divisor, reciprocal, 1.0f));
   const f32 square = t * t, error = product_error_f32(t, t, square);
   const f32 shifted = MAD_f32(square, -0.5f * 0x1.715476p+0f, EXP_SHIFT + 64.0f);
   const f32 n = shifted - (EXP_SHIFT + 64.0f);
@@ -251,47 +286,31 @@ DEVICE f32 gelu_tail_f32(f32 t) {
   const f32 e0 = MAD_f32(-0x1.5554660p-6f, r, 0.125f);
   const f32 e1 = MAD_f32(-0x1.1257cc0p-12f, r, 0x1.5553000p-9f);
   const f32 e2 = MAD_f32(MAD_f32(0x1.6feb880p-16f, r2, e1), r2, e0);
-  const f32 e = MAD_f32(e2, r2, -0.5f * r);         /* exp(-r / 2) - 1 */
-  const f32 scaled = t * exp_power_f32(shifted, 0); /* exact */
-  return MAD_f32(scaled, e, scaled);
+  const f32 e = MAD_f32(e2, r2, MAD_f32(-0.5f, r, more));
+  const f32 first = t * exp_power_f32(shifted, 0) * reciprocal; /* the first product is exact */
+  return MAD_f32(first, e, first);
 }
 
-//@ gelu_ratio_f32
-/* Phi(-t) exp(t^2 / 2), Mills' ratio up to a factor, which falls as 1 / (t sqrt(2 pi)): a rational
- * function h / (t sqrt(2 pi) h + g) meets it over the whole range. All coefficients are positive,
- * and most of what rounding makes of h cancels. */
-DEVICE f32 gelu_ratio_f32(f32 t) {
-  const f32 square = t * t;
-  const f32 h0 = MAD_f32(0x1.83f0eap+6f, t, 0x1.ac62cep+6f);
-  const f32 h1 = MAD_f32(0x1.2fb4d4p+3f, t, 0x1.4c8a64p+5f);
-  const f32 h = MAD_f32(h1 + square, square, h0);
-  const f32 g0 = MAD_f32(0x1.81af00p+6f, t, 0x1.ac62cep+7f);
-  const f32 g1 = MAD_f32(0x1.3ee974p+1f, t, 0x1.80e6e6p+4f);
-  const f32 g = MAD_f32(MAD_f32(0x1.97ca82p-12f, square, g1), square, g0);
-  return h / MAD_f32(0x1.40d932p+1f * t, h, g);
-}
-
-//@ gelu_f32
+//@ gelu_whole_f32
 /* gelu(x) = max(x, 0) - t Phi(-t), t = |x|. No digits cancel, so negative arguments keep their
  * relative precision down to the underflow. Past 14.5 the result is x or 0; -Infinity gives NaN, as
  * its product with 0 does. */
-DEVICE f32 gelu_f32(f32 x) {
-  const f32 t = gelu_magnitude_f32(as_u32(x) & 0x7fffffffu);
-  const f32 tail = gelu_tail_f32(t), ratio = gelu_ratio_f32(t);
-  const f32 result = x < 0.0f ? -unscale_f32(tail * ratio)
-                              : MAD_f32(-tail, as_f32(as_u32(ratio) - (64u << 23)), x);
+DEVICE f32 gelu_whole_f32(f32 x, f32 bend) {
+  const f32 fall = gelu_fall_f32(x, bend);
+  const f32 result = x < 0.0f ? -unscale_f32(fall) : MAD_f32(-fall, 0x1p-64f, x);
   return x == -INFINITY_f32 ? NAN_f32 : result;
 }
 
 //@ gelu_core_f32
 /* For NaN whose sign is positive and for x >= -13, where the result is a normal number. The smaller
  * of x and -0 as unsigned integers is max(x, -0). */
-DEVICE f32 gelu_core_f32(f32 x) {
-  const f32 t = gelu_magnitude_f32(as_u32(x) & 0x7fffffffu);
-  const f32 small = as_f32(as_u32(gelu_ratio_f32(t)) - (64u << 23)); /* ratio 2^-64 */
-  return MAD_f32(-gelu_tail_f32(t), small,
-                 as_f32(as_u32(x) < 0x80000000u ? as_u32(x) : 0x80000000u));
+DEVICE f32 gelu_core_f32(f32 x, f32 bend) {
+  const f32 ramp = as_f32(as_u32(x) < 0x80000000u ? as_u32(x) : 0x80000000u);
+  return MAD_f32(-gelu_fall_f32(x, bend), 0x1p-64f, ramp);
 }
+
+//@ gelu_f32
+#define gelu_f32(x) gelu_whole_f32(x, gelu_bend_f32(x))
 
 //@ gelu_tanh_f32
 /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 = x / (1 + exp(-v)) with

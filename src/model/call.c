@@ -315,14 +315,6 @@ compute_status call_output_value(model_call *call, size_t i, const model_value *
 
 /* ---- Rest ---------------------------------------------------------------------------------- */
 
-bool call_is_sigmoid(const model_call *call, compute_node y, compute_node x) {
-  const compute_graph *graph = call->graph;
-  if (!compute_node_is_valid(x) || y.graph != x.graph || y.id < 1 || y.id > graph->count)
-    return false;
-  const graph_node *node = &graph->nodes[y.id - 1];
-  return node->op == OP_sigmoid && node->inputs[0] == x.id - 1;
-}
-
 compute_status call_axis(model_call *call, int64_t axis, int32_t rank, int32_t *result) {
   if (axis < -rank || axis >= rank)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %lld is outside %d … %d", (long long)axis,

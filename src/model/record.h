@@ -144,9 +144,6 @@ compute_status call_fail(const model_call *call, compute_status status, const ch
 /* *axis, which may be negative, as 0 … rank − 1; COMPUTE_ERROR_SHAPE outside. */
 compute_status call_axis(model_call *call, int64_t axis, int32_t rank, int32_t *result);
 
-/* Whether y is the sigmoid of x: two nodes of the call's graph, or {0}. */
-bool call_is_sigmoid(const model_call *call, compute_node y, compute_node x);
-
 /* Nodes that rules often need. */
 compute_node call_scalar_like(model_call *call, compute_node x, double value); /* of x's dtype */
 compute_node call_zeros(model_call *call, compute_dtype dtype, compute_shape shape);

@@ -59,7 +59,7 @@ static const struct {
     {"asinh", COMPUTE_I_ASINH, asinh, 1.9}, {"acosh", COMPUTE_I_ACOSH, acosh, 2.2},
     {"atanh", COMPUTE_I_ATANH, atanh, 2.1}, {"tanh", COMPUTE_I_TANH, tanh, 2.5},
     {"erf", COMPUTE_I_ERF, erf, 1.3},       {"sigmoid", COMPUTE_I_SIGMOID, sigmoid, 2.3},
-    {"gelu", COMPUTE_I_GELU, gelu, 4},      {"gelu_tanh", COMPUTE_I_GELU_TANH, gelu_tanh, 3},
+    {"gelu", COMPUTE_I_GELU, gelu, 2.9},    {"gelu_tanh", COMPUTE_I_GELU_TANH, gelu_tanh, 3},
     {"silu", COMPUTE_I_SILU, silu, 2.3},    {"softplus", COMPUTE_I_SOFTPLUS, softplus, 1.8},
     {"elu", COMPUTE_I_ELU, elu, 1.7},
 };

@@ -88,6 +88,93 @@ static void a_product_with_its_sigmoid_is_silu(void **state) {
   }
 }
 
+/* Numbers that formulas are made of. */
+static proto formula_graph(void) {
+  static const struct {
+    const char *name;
+    float value;
+  } numbers_of_formulas[] = {{"half", 0.5f},         {"one", 1},           {"two", 2},
+                             {"root2", 1.41421356f}, {"inv", 0.70710678f}, {"k", 0.79788456f},
+                             {"c", 0.044715f},       {"third", 3},         {"eps", 1e-5f}};
+  proto graph = graph_message("x", "y");
+  for (size_t i = 0; i < sizeof numbers_of_formulas / sizeof *numbers_of_formulas; i++)
+    put_message(&graph, GRAPH_INITIALIZER,
+                vector_message(numbers_of_formulas[i].name, &numbers_of_formulas[i].value, 1));
+  return graph;
+}
+
+/* Nodes as "Type inputs output", separated by "; ". */
+static void add_nodes(proto *graph, const char *text) {
+  char type[32], inputs[32], output[32];
+  for (int length; sscanf(text, " %31s %31s %31[^; ]%n", type, inputs, output, &length) == 3;) {
+    add_node(graph, type, inputs, output);
+    text += length;
+    if (*text == ';') text++;
+  }
+}
+
+static void assert_formula(const char *nodes, const char *operation, compute_tensor *x,
+                           const float *expected) {
+  proto graph = formula_graph();
+  add_nodes(&graph, nodes);
+  compute_model *model = load(graph, NULL);
+  compute_tensor *y = run(model, x);
+  char *text = NULL;
+  assert_ok(compute_model_explain(model, &text));
+  if (operation) assert_non_null(strstr(text, operation));
+  if (!operation) assert_null(strstr(text, "gelu"));
+  compute_text_free(text);
+  if (expected) assert_values(y, expected, 3);
+  compute_tensor_release(y);
+  compute_model_release(model);
+}
+
+static void gelu_is_found_however_it_is_written(void **state) {
+  (void)state;
+  static const float by_erf[] = {0, 0.8413447f, -0.0455003f};
+  static const float by_tanh[] = {0, 0.8411920f, -0.0454023f};
+  static const char *const erf[] = {
+      "Div x,root2 u; Erf u e; Add e,one s; Mul x,s p; Mul p,half y",
+      "Mul inv,x u; Erf u e; Add one,e s; Mul half,x h; Mul h,s y",
+      "Mul x,inv u; Erf u e; Add e,one s; Mul s,half p; Mul p,x y",
+      "Div x,root2 u; Erf u e; Add e,one s; Div x,two h; Mul s,h y",
+  };
+  static const char *const tanh[] = {
+      "Mul x,x a; Mul a,x b; Mul c,b d; Add x,d e; Mul k,e u; Tanh u t; Add t,one s; Mul x,half h; "
+      "Mul h,s y",
+      "Pow x,third b; Mul b,c d; Add x,d e; Mul e,k u; Tanh u t; Add one,t s; Mul x,s p; "
+      "Mul half,p y",
+      "Mul x,k a; Mul x,x b; Mul b,c d; Add d,one e; Mul a,e u; Tanh u t; Add t,one s; Mul half,s "
+      "p; "
+      "Mul x,p y",
+  };
+  static const char *const others[] = {
+      "Div x,two u; Erf u e; Add e,one s; Mul x,s p; Mul p,half y",
+      "Div x,root2 u; Erf u e; Add e,two s; Mul x,s p; Mul p,half y",
+      "Div x,root2 u; Erf u e; Add e,one s; Mul x,s p; Mul p,two y",
+      "Div x,root2 u; Erf u e; Add e,one s; Neg x n; Mul n,s p; Mul p,half y",
+      "Mul x,inv u; Erf u e; Add e,one s; Mul s,s q; Mul q,half p; Mul p,x y",
+      "Mul x,k u; Tanh u t; Add t,one s; Mul x,half h; Mul h,s y",
+  };
+  compute_tensor *x = numbers(3, (float[]){0, 1, -2});
+  for (size_t i = 0; i < sizeof erf / sizeof *erf; i++) assert_formula(erf[i], "gelu", x, by_erf);
+  for (size_t i = 0; i < sizeof tanh / sizeof *tanh; i++)
+    assert_formula(tanh[i], "gelu_tanh", x, by_tanh);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_formula(others[i], NULL, x, NULL);
+  compute_tensor_release(x);
+}
+
+/* Along the last axis, as opsets before 17 spell it. */
+static void a_layer_norm_of_parts_is_one_operation(void **state) {
+  (void)state;
+  static const char nodes[] = "ReduceMean x m; Sub x,m d; Pow d,two q; ReduceMean q v; "
+                              "Add v,eps w; Sqrt w r; Div d,r y";
+  compute_tensor *x = numbers(3, (float[]){1, 2, 3});
+  assert_formula(nodes, "normalize", x, (float[]){-1.2247357f, 0, 1.2247357f});
+  compute_tensor_release(x);
+}
+
 /* A file aligns nothing: whatever the address of a weight, it is used, and trained, once. */
 static void weights_lie_anywhere(void **state) {
   (void)state;
@@ -512,6 +599,8 @@ int main(void) {
       cmocka_unit_test(single_numbers_can_be_trained),
       cmocka_unit_test(parts_need_their_inputs),
       cmocka_unit_test(a_product_with_its_sigmoid_is_silu),
+      cmocka_unit_test(gelu_is_found_however_it_is_written),
+      cmocka_unit_test(a_layer_norm_of_parts_is_one_operation),
       cmocka_unit_test(metadata_can_be_read),
   };
   const int failures = cmocka_run_group_tests(tests, test_group_open, test_group_close);

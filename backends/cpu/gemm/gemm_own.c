@@ -822,8 +822,10 @@ void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedu
   *schedule = (gemm_schedule){.splits = 1};
   choose_methods(gemm, schedule);
   const double cost = choose_tiles(gemm, threads, direct, schedule);
-  if (gemm->packed_b && problem->m <= problem->type->rows)
-    schedule->tile_n = cpu_min(problem->type->columns, problem->n);
+  if (gemm->packed_b && problem->m <= problem->type->rows) {
+    const int64_t panels = problem->m <= 2 ? problem->type->abreast : 1;
+    schedule->tile_n = cpu_min(panels * problem->type->columns, problem->n);
+  }
   choose_splits(gemm, threads, cost, schedule);
   schedule->tiles_m = cpu_divide_up(problem->m, schedule->tile_m);
   schedule->tiles_n = cpu_divide_up(problem->n, schedule->tile_n);

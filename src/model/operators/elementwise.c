@@ -5,6 +5,7 @@
 
 #include "model/operators.h"
 #include "model/operators/cast.h"
+#include "model/operators/formula.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
 #include "model/operators/random.h"
@@ -288,13 +289,8 @@ static compute_status binary_rule(model_call *call) {
                      binary[i].build(call->graph, call_input(call, 0), call_input(call, 1)));
 }
 
-/* x · sigmoid(x), as files spell silu, is that function, which takes one rounding less. */
 static compute_status multiply(model_call *call) {
-  const compute_node a = call_input(call, 0), b = call_input(call, 1);
-  const compute_node y = call_is_sigmoid(call, b, a)   ? compute_silu(call->graph, a)
-                         : call_is_sigmoid(call, a, b) ? compute_silu(call->graph, b)
-                                                       : compute_mul(call->graph, a, b);
-  return call_output(call, 0, y);
+  return call_output(call, 0, formula_product(call, call_input(call, 0), call_input(call, 1)));
 }
 
 static compute_status compare(model_call *call) {
@@ -306,7 +302,7 @@ static compute_status compare(model_call *call) {
 }
 
 static compute_status divide(model_call *call) {
-  return call_output(call, 0, number_divide(call, call_input(call, 0), call_input(call, 1)));
+  return call_output(call, 0, formula_quotient(call, call_input(call, 0), call_input(call, 1)));
 }
 
 static compute_status mod(model_call *call) {

@@ -65,6 +65,7 @@ enum { CPU_GEMM_FORESEEN = 6 };
 typedef struct cpu_gemm_type {
   int32_t rows, columns; /* the tile of C that registers hold; a panel of B is `columns` wide */
   int32_t lanes;         /* of one vector */
+  int32_t abreast;       /* packed panels of B that multiply reads side by side for one row of A */
   /* What an element of packed A or B stands for: one of k, or some neighbours along k in a word of
    * 32 bits, the last filled up with zeros. With words k is counted in them, the lines of k of
    * slivers and panels are followed by `terms` more, and there are only multiply, sum,

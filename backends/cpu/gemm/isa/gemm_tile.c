@@ -188,7 +188,15 @@ typedef uint32_t gemm_element_at __attribute__((aligned(1))); /* bytes of A in p
 typedef GEMM_ELEMENT gemm_element_at;
 #endif
 
-#define GEMM_MAX_VECTORS 4
+#define GEMM_MAX_VECTORS 8
+
+/* Packed panels that come from memory for one row of A: with AVX2, four runs of it arrived half as
+ * fast again as one whose lines were asked for in advance. */
+#if GEMM_VECTOR_BYTES == 32
+#define GEMM_MOST_ABREAST 4
+#else
+#define GEMM_MOST_ABREAST 1
+#endif
 
 /* Lines of a sliver or panel after those of k: a number for each row, or column, that is added to
  * its sums. */
@@ -220,9 +228,16 @@ GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
 
 #include "gemm_finish.h"
 
-/* How A and B lie: with any strides; B's rows where block->b_rows says; or A along k (a_k = 1) and
- * B in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants. */
-typedef enum gemm_layout { GEMM_STRIDED, GEMM_LISTED, GEMM_DENSE } gemm_layout;
+/* How A and B lie: with any strides; B's rows where block->b_rows says; A along k (a_k = 1) and B
+ * in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants; or B in several packed
+ * panels, which are read side by side. */
+typedef enum gemm_layout { GEMM_STRIDED, GEMM_LISTED, GEMM_DENSE, GEMM_ABREAST } gemm_layout;
+
+/* Where vector v of a row of B begins. */
+GEMM_INLINE int64_t gemm_vector_place(const gemm_layout layout, const cpu_gemm_block *block,
+                                      int v) {
+  return layout == GEMM_ABREAST ? v / 2 * block->b_column + v % 2 * GEMM_LANES : v * GEMM_LANES;
+}
 
 /* One tile. `rows`, `vectors` and `layout` are constants wherever this is inlined; `columns` may
  * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
@@ -231,10 +246,11 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
                            const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                            const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
                            GEMM_ELEMENT *copy) {
-  const bool listed = layout == GEMM_LISTED;
+  const bool listed = layout == GEMM_LISTED,
+             packed = layout == GEMM_DENSE || layout == GEMM_ABREAST;
   const int64_t a_row = block->a_row, c_row = block->c_row;
   const int64_t a_k = layout == GEMM_DENSE ? 1 : block->a_k;
-  const int64_t b_step = layout == GEMM_DENSE ? GEMM_COLUMNS : b_k;
+  const int64_t b_step = packed ? GEMM_COLUMNS : b_k;
   const GEMM_ELEMENT *written = c;
   int64_t written_row = c_row;
 #ifdef GEMM_FINISHES
@@ -267,8 +283,9 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     const GEMM_ELEMENT *from = listed ? b + *place++ : b;
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) {
-      right[v] = *(const gemm_vector_at *)(from + v * GEMM_LANES);
-      if (rows <= GEMM_FEW && !listed) __builtin_prefetch(from + GEMM_FAR + v * GEMM_LANES);
+      right[v] = *(const gemm_vector_at *)(from + gemm_vector_place(layout, block, v));
+      if (rows <= GEMM_FEW && !listed && layout != GEMM_ABREAST)
+        __builtin_prefetch(from + GEMM_FAR + v * GEMM_LANES);
     }
     if (copy) {
       GEMM_UNROLL
@@ -291,7 +308,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     for (int i = 0; i < rows; i++) {
       GEMM_UNROLL
       for (int v = 0; v < vectors; v++) {
-        sum[i][v] += *(const gemm_vector_at *)(b + v * GEMM_LANES);
+        sum[i][v] += *(const gemm_vector_at *)(b + gemm_vector_place(layout, block, v));
         if (block->slivers) sum[i][v] += left_rows[i / 3][i % 3 * a_row];
       }
     }
@@ -352,10 +369,10 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
 }
 
 /* The tile of `rows` rows. One and two rows leave registers for two panels ("wide"), which hide the
- * latency again; more rows do not. */
+ * latency again, one row for four; more rows do not. */
 #define GEMM_CASE(count)                                                                           \
   case count:                                                                                      \
-    if (vectors <= 2 || count <= 2)                                                                \
+    if (vectors <= 2 || count * vectors <= 8)                                                      \
       gemm_tile(count, vectors, layout, block, a, b, b_k, c, columns, copying ? copy : NULL);      \
     break;
 GEMM_INLINE void gemm_tile_of_rows(const int vectors, const gemm_layout layout, const bool copying,
@@ -401,6 +418,8 @@ GEMM_TILES(gemm_tile_dense, 2, GEMM_DENSE, false)
 #endif
 GEMM_TILES(gemm_tile_copying, 2, GEMM_STRIDED, true)
 GEMM_TILES(gemm_tile_wide, 4, GEMM_STRIDED, false)
+GEMM_TILES(gemm_tile_pair, 4, GEMM_ABREAST, false)
+GEMM_TILES(gemm_tile_four, 8, GEMM_ABREAST, false)
 #ifndef GEMM_GROUP
 GEMM_TILES(gemm_listed_narrow, 1, GEMM_LISTED, false)
 GEMM_TILES(gemm_listed_full, 2, GEMM_LISTED, false)
@@ -453,16 +472,30 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   }
 }
 
+/* How many packed panels of B are read side by side. */
+GEMM_INLINE int64_t gemm_abreast(const cpu_gemm_block *block) {
+  const bool packed = block->b_k == GEMM_COLUMNS && !block->b_rows && !block->copy;
+  return packed && block->m <= 2 ? GEMM_MOST_ABREAST / block->m : 1;
+}
+
 /* All strips; panels of B are `panel` elements apart. */
 GEMM_INLINE void gemm_strips(const gemm_tiles *tiles, const cpu_gemm_block *block, int64_t panel) {
   const GEMM_ELEMENT *b = block->b;
   GEMM_ELEMENT *c = block->c;
   int64_t rest = block->n;
+  const int64_t abreast = gemm_abreast(block);
   if (block->m <= 2 && panel == GEMM_COLUMNS) {
     for (; rest >= 2 * GEMM_COLUMNS; rest -= 2 * GEMM_COLUMNS) {
       gemm_strip(tiles->wide, NULL, block, b, c, 2 * GEMM_COLUMNS);
       b += 2 * GEMM_COLUMNS;
       c += 2 * GEMM_COLUMNS;
+    }
+  } else if (abreast > 1) {
+    for (; rest >= abreast * GEMM_COLUMNS; rest -= abreast * GEMM_COLUMNS) {
+      gemm_strip(abreast == 4 ? gemm_tile_four : gemm_tile_pair, NULL, block, b, c,
+                 abreast * GEMM_COLUMNS);
+      b += abreast * panel;
+      c += abreast * GEMM_COLUMNS;
     }
   }
   for (; rest >= GEMM_COLUMNS; rest -= GEMM_COLUMNS) {
@@ -666,6 +699,7 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .rows = GEMM_ROWS,
     .columns = GEMM_COLUMNS,
     .lanes = GEMM_LANES,
+    .abreast = GEMM_MOST_ABREAST,
     .multiply = gemm_multiply,
 #ifdef GEMM_GROUP
     .group = GEMM_GROUP,

@@ -161,7 +161,6 @@ LARGEST_KEY(largest_bits, key_bits)
 
 /* Their whole forms give what the short ones do, wherever those serve. */
 TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), magnitude, LIMIT_EXP)
-TWO_FORMS(gelu, gelu_f32(x), gelu_core_f32(x), bits, LIMIT_GELU)
 
 RANGED_LOOP(log, log_f32(x), log_core_f32(x), positive, LIMIT_POSITIVE)
 RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), magnitude, LIMIT_TRIG)
@@ -173,8 +172,8 @@ RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), magnitude, LIMIT_EXP)
 RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), magnitude, LIMIT_TRIG)
 RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), magnitude, LIMIT_TRIG)
 
-/* erf takes several passes over parts of the tile. A single pass would need more constants than
- * AVX2 has registers, and longer dependency chains than the processor can overlap. */
+/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
+ * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
 enum { PART = 256 };
 
 static void erf_part(int64_t count, float *r, const float *x) {
@@ -183,6 +182,19 @@ static void erf_part(int64_t count, float *r, const float *x) {
   for (int64_t i = 0; i < count; i++) between[i] = exp_core_f32(between[i]);
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) r[i] = erf_sum_f32(x[i], between[i]);
+}
+
+static void gelu_part(int64_t count, float *r, const float *x) {
+  float bend[PART];
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) bend[i] = gelu_bend_f32(x[i]);
+  if (largest_bits(count, x) <= LIMIT_GELU) {
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < count; i++) r[i] = gelu_core_f32(x[i], bend[i]);
+  } else {
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < count; i++) r[i] = gelu_whole_f32(x[i], bend[i]);
+  }
 }
 
 #define PARTS_LOOP(name, part)                                                                     \
@@ -194,6 +206,7 @@ static void erf_part(int64_t count, float *r, const float *x) {
   }
 
 PARTS_LOOP(erf, erf_part)
+PARTS_LOOP(gelu, gelu_part)
 
 UNARY_LOOP(gelu_tanh, float, float, gelu_tanh_wide_f32(x))
 UNARY_LOOP(round_f16, float, float, convert_f16_to_f32(convert_f32_to_f16(x)))

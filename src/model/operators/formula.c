@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/operators/formula.h"
+
+#include <math.h>
+
+#include "graph/graph.h"
+#include "model/operators/numbers.h"
+#include "type/dtype.h"
+#include "type/shape.h"
+
+static const graph_node *node_at(const model_call *call, uint32_t node) {
+  return &call->graph->nodes[node];
+}
+
+static bool is_node(const model_call *call, compute_node node) {
+  return compute_node_is_valid(node) && node.id >= 1 && node.id <= call->graph->count;
+}
+
+/* A constant of one element. */
+static bool is_number(const graph_node *n, double *value) {
+  if (n->op != OP_constant || shape_count(n->shape) != 1 || !dtype_is_float(n->dtype)) return false;
+  *value = dtype_load(n->dtype, n->constant);
+  return true;
+}
+
+/* Whether a number is what `wanted` is in a file: rounded to the dtype, and perhaps the product of
+ * two such numbers. */
+static bool is_about(double value, double wanted, compute_dtype dtype) {
+  const double unit = dtype == COMPUTE_F64    ? 0x1p-52
+                      : dtype == COMPUTE_F32  ? 0x1p-23
+                      : dtype == COMPUTE_BF16 ? 0x1p-7
+                                              : 0x1p-10;
+  return fabs(value - wanted) <= 2 * unit * fabs(wanted);
+}
+
+/* ---- x · gate(x) ------------------------------------------------------------------------------
+ */
+
+/* A node as a polynomial of x times gate^gates, where gate = 1 + erf or 1 + tanh. */
+enum { TERMS = 4, MOST_DEPTH = 6 };
+
+typedef struct polynomial {
+  double terms[TERMS];
+  int gates;
+} polynomial;
+
+typedef struct gated_product {
+  const model_call *call;
+  uint32_t x, gate;
+} gated_product;
+
+static bool multiply(const polynomial *a, const polynomial *b, polynomial *result) {
+  *result = (polynomial){.gates = a->gates + b->gates};
+  for (int i = 0; i < TERMS; i++)
+    for (int k = 0; k < TERMS; k++) {
+      const double term = a->terms[i] * b->terms[k];
+      if (i + k < TERMS)
+        result->terms[i + k] += term;
+      else if (term != 0)
+        return false;
+    }
+  return true;
+}
+
+static bool combine(graph_op op, const polynomial *a, const polynomial *b, polynomial *result) {
+  if (op == OP_mul) return multiply(a, b, result);
+  if (a->gates || b->gates) return false;
+  *result = *a;
+  for (int i = 0; i < TERMS; i++) result->terms[i] += op == OP_sub ? -b->terms[i] : b->terms[i];
+  return op == OP_add || op == OP_sub;
+}
+
+/* False for what is no such polynomial, or not of x's shape. */
+static bool expand(const gated_product *p, uint32_t node, int depth, polynomial *result) {
+  const graph_node *n = node_at(p->call, node), *x = node_at(p->call, p->x);
+  double number;
+  *result = (polynomial){.gates = 0};
+  if (is_number(n, &number)) {
+    result->terms[0] = number;
+    return n->shape.rank <= x->shape.rank;
+  }
+  if (node == p->x) result->terms[1] = 1;
+  if (node == p->gate) *result = (polynomial){.terms = {1}, .gates = 1};
+  if (node == p->x || node == p->gate) return compute_shape_equal(n->shape, x->shape);
+  if (depth == 0 || n->input_count < 1 || n->input_count > 2) return false;
+  polynomial a, b;
+  if (!expand(p, n->inputs[0], depth - 1, &a)) return false;
+  if (n->op == OP_square) return multiply(&a, &a, result);
+  if (n->input_count < 2) return false;
+  if (n->op == OP_div && is_number(node_at(p->call, n->inputs[1]), &number)) {
+    b = (polynomial){.terms = {1 / number}};
+    return multiply(&a, &b, result);
+  }
+  return expand(p, n->inputs[1], depth - 1, &b) && combine(n->op, &a, &b, result);
+}
+
+static bool is_polynomial(const polynomial *p, int gates, double first, double third,
+                          compute_dtype dtype) {
+  return p->gates == gates && p->terms[0] == 0 && is_about(p->terms[1], first, dtype) &&
+         p->terms[2] == 0 && is_about(p->terms[3], third, dtype);
+}
+
+/* If node is 1 + erf or 1 + tanh: that function's node; NULL otherwise. */
+static const graph_node *gated(const model_call *call, uint32_t node) {
+  const graph_node *n = node_at(call, node);
+  double one;
+  for (int k = 0; k < 2 && n->op == OP_add; k++) {
+    const graph_node *f = node_at(call, n->inputs[k]);
+    if ((f->op == OP_erf || f->op == OP_tanh) && is_number(node_at(call, n->inputs[1 - k]), &one) &&
+        one == 1)
+      return f;
+  }
+  return NULL;
+}
+
+/* The factors of a product, products themselves included: at most MOST_FACTORS. */
+enum { MOST_FACTORS = 8 };
+
+static int factors_of(const model_call *call, const uint32_t *roots, uint32_t *factors) {
+  int count = 2;
+  factors[0] = roots[0], factors[1] = roots[1];
+  for (int i = 0; i < count; i++) {
+    const graph_node *n = node_at(call, factors[i]);
+    const int inner = n->op == OP_mul ? 2 : n->op == OP_div ? 1 : 0;
+    for (int k = 0; k < inner && count < MOST_FACTORS; k++) factors[count++] = n->inputs[k];
+  }
+  return count;
+}
+
+/* Whether roots[0] · roots[1] is x · gate / 2, with the argument of f that gelu has. */
+static bool is_gelu(const gated_product *p, const uint32_t *roots, const graph_node *f) {
+  const compute_dtype dtype = f->dtype;
+  const double root = f->op == OP_erf ? sqrt(0.5) : sqrt(2 / M_PI);
+  const double cube = f->op == OP_erf ? 0 : 0.044715 * root;
+  polynomial a, b, product, argument;
+  return expand(p, roots[0], MOST_DEPTH, &a) && expand(p, roots[1], MOST_DEPTH, &b) &&
+         multiply(&a, &b, &product) && is_polynomial(&product, 1, 0.5, 0, dtype) &&
+         expand(p, f->inputs[0], MOST_DEPTH, &argument) &&
+         is_polynomial(&argument, 0, root, cube, dtype);
+}
+
+static compute_node find_gelu(model_call *call, const uint32_t *roots) {
+  uint32_t factors[MOST_FACTORS];
+  const int count = factors_of(call, roots, factors);
+  for (int i = 0; i < count; i++) {
+    const graph_node *f = gated(call, factors[i]);
+    for (int k = 0; f && k < count; k++) {
+      const gated_product p = {call, .x = factors[k], .gate = factors[i]};
+      if (k == i || !is_gelu(&p, roots, f)) continue;
+      const compute_node x = graph_handle(call->graph, p.x);
+      return f->op == OP_erf ? compute_gelu(call->graph, x) : compute_gelu_tanh(call->graph, x);
+    }
+  }
+  return (compute_node){0};
+}
+
+compute_node formula_product(model_call *call, compute_node a, compute_node b) {
+  compute_graph *graph = call->graph;
+  if (is_node(call, a) && is_node(call, b)) {
+    const uint32_t roots[2] = {a.id - 1, b.id - 1};
+    for (int k = 0; k < 2; k++) {
+      const graph_node *n = node_at(call, roots[k]);
+      if (n->op == OP_sigmoid && n->inputs[0] == roots[1 - k])
+        return compute_silu(graph, k ? a : b);
+    }
+    const compute_node y = find_gelu(call, roots);
+    if (compute_node_is_valid(y)) return y;
+  }
+  return compute_mul(graph, a, b);
+}
+
+/* ---- (x − mean) / √(mean (x − mean)² + ε) -----------------------------------------------------
+ */
+
+/* The operand of a mean along the last axis, which stays with size 1. */
+static bool is_mean(const model_call *call, uint32_t node, uint32_t *operand) {
+  const graph_node *n = node_at(call, node);
+  if (n->op != OP_mean || !n->attributes.keep_axes || n->shape.rank < 1) return false;
+  *operand = n->inputs[0];
+  return n->attributes.axes_mask == 1u << (n->shape.rank - 1);
+}
+
+/* x of x − mean(x). */
+static bool is_centred(const model_call *call, uint32_t node, uint32_t *x) {
+  const graph_node *n = node_at(call, node);
+  return n->op == OP_sub && is_mean(call, n->inputs[1], x) && *x == n->inputs[0];
+}
+
+static bool is_deviation(const model_call *call, uint32_t node, uint32_t x, double *epsilon) {
+  const graph_node *n = node_at(call, node), *sum, *square;
+  uint32_t squared, own;
+  if (n->op != OP_sqrt) return false;
+  sum = node_at(call, n->inputs[0]);
+  if (sum->op != OP_add || !is_number(node_at(call, sum->inputs[1]), epsilon) ||
+      !is_mean(call, sum->inputs[0], &squared))
+    return false;
+  square = node_at(call, squared);
+  return (square->op == OP_square ||
+          (square->op == OP_mul && square->inputs[0] == square->inputs[1])) &&
+         is_centred(call, square->inputs[0], &own) && own == x && *epsilon > 0 && *epsilon < 1;
+}
+
+compute_node formula_quotient(model_call *call, compute_node a, compute_node b) {
+  uint32_t x;
+  double epsilon;
+  if (is_node(call, a) && is_node(call, b) && is_centred(call, a.id - 1, &x) &&
+      is_deviation(call, b.id - 1, x, &epsilon) &&
+      node_at(call, b.id - 1)->shape.rank == node_at(call, x)->shape.rank)
+    return compute_normalize(call->graph, graph_handle(call->graph, x), epsilon);
+  return number_divide(call, a, b);
+}
