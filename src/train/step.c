@@ -215,10 +215,8 @@ static void record_gradients(train_record *record) {
 static compute_node flatten_gradients(train_record *record) {
   compute_graph *graph = record->graph;
   const size_t count = record->trainer->weight_count;
-  for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
-    const compute_node g = as_dtype(graph, record->gradients[i], record->trainer->dtype);
-    record->gradients[i] = compute_reshape(graph, g, COMPUTE_SHAPE(-1));
-  }
+  for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++)
+    record->gradients[i] = compute_reshape(graph, record->gradients[i], COMPUTE_SHAPE(-1));
   return count == 1 ? record->gradients[0] : compute_concat(graph, record->gradients, count, 0);
 }
 
@@ -239,11 +237,18 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
   output_list outputs = {.count = 0};
   train_record_forward(&record, replica->items, true, true);
   record_gradients(&record);
-  record.nodes.result = flatten_gradients(&record);
+  for (size_t i = 0; i < trainer->weight_count && record.graph->status == COMPUTE_OK; i++)
+    record.gradients[i] = as_dtype(record.graph, record.gradients[i], trainer->dtype);
+  compute_node sent = {0};
+  record.nodes.result = (compute_node){0};
+  if (trainer->buckets != NULL)
+    sent = train_record_buckets(&record);
+  else
+    record.nodes.result = flatten_gradients(&record);
   train_record_localise(&record);
   add_output(&outputs, record.nodes.loss);
   add_output(&outputs, record.nodes.correct);
-  add_output(&outputs, record.nodes.result);
+  add_output(&outputs, sent.id != 0 ? sent : record.nodes.result);
   if (replica == trainer->replicas) add_output(&outputs, record.statistics);
   s = compute_graph_status(record.graph);
   if (s == COMPUTE_OK)

@@ -269,8 +269,10 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   if (!status) status = read_shares(trainer, &trainer->outcome);
   drop_shares(trainer);
   if (trainer->group) {
+    train_buckets_begin_rest(trainer);
     status = train_group_outcome(trainer, HERE, status, &trainer->outcome);
-    if (!status) status = sum_over_ranks(trainer);
+    const compute_status reduced = train_buckets_wait(trainer);
+    if (!status) status = trainer->buckets ? reduced : sum_over_ranks(trainer);
   }
   return status ? status : run_sum(trainer, update);
 }

@@ -61,6 +61,7 @@ static compute_status create_scale_counters(compute_trainer *trainer) {
 
 static compute_status build(compute_trainer *trainer, compute_device *const *devices) {
   compute_status status = train_replicas_create(trainer, devices);
+  if (!status) status = train_buckets_create(trainer);
   if (!status && trainer->options.accumulate > 1) status = create_sums(trainer);
   if (!status && trainer->options.precision == COMPUTE_F16) status = create_scale_counters(trainer);
   return status ? status : train_plans_create(trainer);
@@ -120,6 +121,7 @@ compute_status compute_trainer_create(compute_context *context,
 
 void compute_trainer_release(compute_trainer *trainer) {
   if (!trainer) return;
+  train_buckets_release(trainer);
   train_replicas_release(trainer);
   train_plan_release(&trainer->local);
   train_plan_release(&trainer->add);

@@ -12,6 +12,7 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "compute/call.h"
 #include "compute/train.h"
 
 #define TRAIN_MOST_DEVICES 16
@@ -55,6 +56,9 @@ typedef struct train_state {
 
 #define TRAIN_INFERENCES 4
 
+/* A part of the gradients that the ranks of a group reduce together: buckets.c. */
+typedef struct train_bucket train_bucket;
+
 /* The outcome of a batch. */
 typedef struct train_outcome {
   double loss;
@@ -72,10 +76,12 @@ struct compute_trainer {
   size_t replica_count;
   compute_process_group *group; /* NULL: this process alone */
   int32_t rank, ranks;
-  int64_t first, items;   /* this process's share of each batch */
-  bool together;          /* gradients are summed over several replicas or ranks */
-  train_plan local;       /* of a group: the sum over several replicas, in `sum` */
-  compute_tensor *sum;    /* of a group: the gradients, of this process and then of all */
+  int64_t first, items;  /* this process's share of each batch */
+  bool together;         /* gradients are summed over several replicas or ranks */
+  train_plan local;      /* of a group: the sum over several replicas, in `sum` */
+  compute_tensor *sum;   /* of a group: the gradients, of this process and then of all */
+  train_bucket *buckets; /* of a group that reduces while the backward pass continues; or NULL */
+  size_t bucket_count, buckets_begun;
   compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */
   compute_tensor **sums;  /* of gradients, of weight_count; NULL without accumulation */
@@ -245,6 +251,20 @@ compute_status train_group_spread(const compute_trainer *trainer, bool statistic
 /* The ranks' outcomes become their sum, if no rank has failed. */
 compute_status train_group_outcome(const compute_trainer *trainer, const char *operation,
                                    compute_status status, train_outcome *outcome);
+
+/* ---- buckets.c: gradients that are reduced while the backward pass continues -------------------
+ */
+
+/* Divides the weights, if the group's step is such a one. */
+compute_status train_buckets_create(compute_trainer *trainer);
+void train_buckets_release(compute_trainer *trainer);
+
+/* Calls that begin to reduce the record's gradients; a group. */
+compute_node train_record_buckets(train_record *record);
+
+/* Begins the buckets that a step has not come to, and waits for all. */
+void train_buckets_begin_rest(compute_trainer *trainer);
+compute_status train_buckets_wait(compute_trainer *trainer);
 
 /* ---- find_nan.c ---------------------------------------------------------------------------- */
 

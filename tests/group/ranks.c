@@ -4,7 +4,8 @@
  *   ranks calls                    collective calls, their values, and a difference between ranks
  *   ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one process
  *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
- *   ranks stop | ranks die         rank 1 stops, or is killed; the others must end with an error
+ *   ranks stop FILE                rank 1 stops; the others must end with an error, which rank 0
+ *   ranks die FILE                 writes to FILE; and the same if rank 1 is killed
  *
  * Status 0: as expected. Failed checks are printed. */
 #include <compute/compute.h>
@@ -192,7 +193,7 @@ static void train_digits(const char *data, const char *checkpoint, bool resume) 
  */
 
 /* Reduces until rank 1 stops or dies in the middle; this rank must see an error, twice the same. */
-static void lose_a_rank(int signal_number) {
+static void lose_a_rank(int signal_number, const char *path) {
   compute_tensor *x = NULL;
   signal(SIGUSR1, SIG_IGN); /* MPICH's launcher tells of a death by it */
   CHECK(!compute_tensor_full(info.device, COMPUTE_F32, COMPUTE_SHAPE(300000), 1, &x));
@@ -203,8 +204,11 @@ static void lose_a_rank(int signal_number) {
   }
   CHECK(status == COMPUTE_ERROR_TIMEOUT || status == COMPUTE_ERROR_TRANSFER);
   CHECK(compute_group_barrier(group) == status);
-  if (!failures) printf("rank %d: %s\n", info.rank, compute_error_message(context));
-  fflush(stdout);
+  FILE *file = info.rank == 0 && !failures ? fopen(path, "w") : NULL;
+  if (file) {
+    fprintf(file, "rank 0: %s\n", compute_error_message(context));
+    fclose(file);
+  }
   /* The launcher waits for the one that has stopped. */
   compute_group_member lost;
   CHECK(!compute_group_member_at(group, 1, &lost));
@@ -222,8 +226,8 @@ int main(int argc, char **argv) {
   CHECK(!compute_group_query(group, &info));
   if (strcmp(what, "calls") == 0) call_everything();
   if (argc > 3) train_digits(argv[2], argv[3], strcmp(what, "resume") == 0);
-  if (strcmp(what, "stop") == 0) lose_a_rank(SIGSTOP);
-  if (strcmp(what, "die") == 0) lose_a_rank(SIGKILL);
+  if (argc > 2 && strcmp(what, "stop") == 0) lose_a_rank(SIGSTOP, argv[2]);
+  if (argc > 2 && strcmp(what, "die") == 0) lose_a_rank(SIGKILL, argv[2]);
   if (failures == 0 && info.rank == 0)
     printf("%s: %d ranks over %s\n", what, info.size, info.transport);
   compute_group_close(group);

@@ -94,7 +94,8 @@ static void reduce_everything(loopback_rank *self) {
   for (int dtype = COMPUTE_F64; dtype <= COMPUTE_U64; dtype++) {
     for (int reduction = COMPUTE_GROUP_SUM; reduction <= COMPUTE_GROUP_MIN; reduction++) {
       if (!has((compute_group_reduction)reduction, (compute_dtype)dtype)) continue;
-      for (size_t k = 0; k < (dtype == COMPUTE_F32 ? COUNTS : COUNTS - 1); k++) {
+      for (size_t k = 0; k < COUNTS; k++) {
+        if (dtype != COMPUTE_F32 && k != 2) continue;
         check_all_reduce(self, (compute_group_reduction)reduction, (compute_dtype)dtype, counts[k]);
         check_reduce_scatter(self, (compute_group_reduction)reduction, (compute_dtype)dtype,
                              counts[k]);
