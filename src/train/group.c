@@ -21,6 +21,9 @@ compute_status train_group_open(compute_trainer *trainer) {
   if (trainer->options.group) {
     const compute_status status = compute_group_query(trainer->options.group, &info);
     if (status) return status;
+    if (compute_device_context(info.device) != trainer->context)
+      return error_set(trainer->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+                       "the group belongs to another context");
   }
   if (info.size > 1) trainer->group = trainer->options.group;
   trainer->rank = info.rank;

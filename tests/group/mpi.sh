@@ -46,6 +46,11 @@ check() {
   says "train: 4 ranks"
   run 300 0 "$launcher" -n 2 "$ranks" resume "$data" "$scratch/$name.safetensors"
   says "resume: 2 ranks"
+  if [[ -x $build/bin/compute-info ]]; then
+    run 120 0 "$launcher" -n 2 "$build/bin/compute-info" --group
+    says "2 on 1 host"
+    says "rank 1: .* local rank 1"
+  fi
   for fault in stop die; do
     rm -f "$scratch/error"
     COMPUTE_GROUP_TIMEOUT=1 run 120 any "$launcher" "$@" -n 3 "$ranks" $fault "$scratch/error"
