@@ -53,9 +53,9 @@ check() {
   fi
   for fault in stop die; do
     rm -f "$scratch/error"
-    COMPUTE_GROUP_TIMEOUT=1 run 120 any "$launcher" "$@" -n 3 "$ranks" $fault "$scratch/error"
-    # Its launcher may have gone before.
-    for _ in {1..60}; do [[ -s $scratch/error ]] && break || sleep 0.5; done
+    COMPUTE_GROUP_TIMEOUT=3 run 120 any "$launcher" "$@" -n 3 "$ranks" $fault "$scratch/error"
+    # MPICH's launcher may end the others before they have seen anything.
+    [[ $name-$fault == mpich-die ]] && continue
     grep -q 'rank 0: compute_group_all_reduce: ' "$scratch/error" ||
       { echo "$name, $fault: rank 0 has no error"; cat "$scratch/output"; failed=1; }
   done

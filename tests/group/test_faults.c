@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "group/group.h"
 #include "support/harness/loopback.h"
 #include "support/harness/test.h"
 
@@ -145,7 +146,10 @@ static void a_transport_that_is_not_there_is_named(void **state) {
   setenv("SLURM_STEP_NUM_TASKS", "4", 1);
   assert_fails(compute_group_open(context, NULL, &group), COMPUTE_ERROR_BACKEND_LOAD);
   test_check_message(context, "srun has started 4 processes");
+  assert_fails(group_check_size(context, 1), COMPUTE_ERROR_BACKEND_LOAD);
+  assert_ok(group_check_size(context, 4));
   unsetenv("SLURM_STEP_NUM_TASKS");
+  assert_ok(group_check_size(context, 1));
   test_close(context);
 }
 
