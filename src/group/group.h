@@ -107,6 +107,10 @@ void group_unreference(compute_process_group *group);
 compute_status group_find_transport(compute_context *context, const char *name,
                                     const compute_transport **transport);
 
+/* Whether MPI sees the other processes that srun has started: with the wrong module every one of
+ * them is alone. */
+compute_status group_check_size(compute_context *context, int32_t size);
+
 /* ---- alone.c ------------------------------------------------------------------------------- */
 
 /* The transport of a group of one. */

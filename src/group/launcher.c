@@ -43,6 +43,16 @@ static compute_status name_by_environment(compute_context *context, const char *
                           (int)tasks);
 }
 
+compute_status group_check_size(compute_context *context, int32_t size) {
+  const int64_t tasks = variable_integer("SLURM_STEP_NUM_TASKS", 0, INT32_MAX, 0);
+  if (tasks <= 1 || size > 1) return COMPUTE_OK;
+  return error_set_native(
+      context, COMPUTE_ERROR_BACKEND_LOAD, 0, HERE,
+      "set COMPUTE_TRANSPORT to openmpi or mpich, whichever fits the option "
+      "--mpi of srun",
+      "srun has started %d processes, but MPI connects this one to none of them", (int)tasks);
+}
+
 /* ---- Modules -----------------------------------------------------------------------------------
  */
 
