@@ -22,6 +22,7 @@
 #include "compute/spots.h"
 #include "compute/simulate.h"
 #include "compute/nn.h"
+#include "compute/distributed.h"
 #include "compute/train.h"
 #include "compute/job.h"
 #include "compute/kernel.h"

@@ -66,6 +66,7 @@ typedef enum object_kind {
   OBJECT_BATCH,
   OBJECT_KERNEL,
   OBJECT_MODEL,
+  OBJECT_GROUP,
   OBJECT_KINDS
 } object_kind;
 

@@ -168,8 +168,16 @@ static compute_status folder_search(module_finder *finder, const char *folder, c
   return result;
 }
 
+/* What is done with a folder in which modules may be. */
+typedef compute_status (*folder_function)(void *user, const char *folder, const char *source);
+
+static compute_status search_folder(void *finder, const char *folder, const char *source) {
+  return folder_search(finder, folder, source);
+}
+
 /* Each folder of a list separated by ':'; an empty entry would mean the current folder. */
-static compute_status path_search(module_finder *finder, const char *path, const char *source) {
+static compute_status path_search(const char *path, const char *source, folder_function search,
+                                  void *user) {
   while (path && *path) {
     size_t length = strcspn(path, ":");
     char folder[PATH_MAX];
@@ -179,7 +187,7 @@ static compute_status path_search(module_finder *finder, const char *path, const
     } else if (length > 0) {
       memcpy(folder, path, length);
       folder[length] = '\0';
-      compute_status status = folder_search(finder, folder, source);
+      compute_status status = search(user, folder, source);
       if (status != COMPUTE_OK) return status;
     }
     path += length;
@@ -271,9 +279,10 @@ compute_status module_search(compute_context *context, const compute_open_option
     finder.chosen = variable_text("COMPUTE_BACKENDS");
     finder.chosen_by = "COMPUTE_BACKENDS";
   }
-  compute_status status = path_search(&finder, options->backend_path, "the options");
+  compute_status status = path_search(options->backend_path, "the options", search_folder, &finder);
   if (status == COMPUTE_OK) {
-    status = path_search(&finder, variable_text("COMPUTE_BACKEND_PATH"), "COMPUTE_BACKEND_PATH");
+    status = path_search(variable_text("COMPUTE_BACKEND_PATH"), "COMPUTE_BACKEND_PATH",
+                         search_folder, &finder);
   }
 #ifdef COMPUTE_WITH_CPU
   if (status == COMPUTE_OK) {
@@ -286,6 +295,34 @@ compute_status module_search(compute_context *context, const compute_open_option
   }
   if (status == COMPUTE_OK) status = folder_search(&finder, COMPUTE_MODULE_DIR, "the installation");
   return status;
+}
+
+typedef struct file_finder {
+  const char *file;
+  char *path;
+  size_t path_bytes;
+  bool found;
+} file_finder;
+
+static compute_status search_file(void *user, const char *folder, const char *source) {
+  file_finder *finder = user;
+  (void)source;
+  if (finder->found || folder[0] != '/') return COMPUTE_OK;
+  const int length = snprintf(finder->path, finder->path_bytes, "%s/%s", folder, finder->file);
+  finder->found =
+      length > 0 && (size_t)length < finder->path_bytes && access(finder->path, F_OK) == 0;
+  return COMPUTE_OK;
+}
+
+bool module_find_file(const char *file, char *path, size_t path_bytes) {
+  file_finder finder = {.file = file, .path = path, .path_bytes = path_bytes};
+  char beside[PATH_MAX];
+  (void)path_search(variable_text("COMPUTE_BACKEND_PATH"), "COMPUTE_BACKEND_PATH", search_file,
+                    &finder);
+  if (library_folder(beside, sizeof beside))
+    (void)search_file(&finder, beside, "the library's folder");
+  (void)search_file(&finder, COMPUTE_MODULE_DIR, "the installation");
+  return finder.found;
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */

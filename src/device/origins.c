@@ -41,7 +41,7 @@ static const char *const kind_names[OBJECT_KINDS] = {
     [OBJECT_TENSOR] = "tensor", [OBJECT_GRAPH] = "graph", [OBJECT_PLAN] = "plan",
     [OBJECT_JOB] = "job",       [OBJECT_QUEUE] = "queue", [OBJECT_EVENT] = "event",
     [OBJECT_FIT] = "fitter",    [OBJECT_BATCH] = "batch", [OBJECT_KERNEL] = "kernel",
-    [OBJECT_MODEL] = "model",
+    [OBJECT_MODEL] = "model",   [OBJECT_GROUP] = "group",
 };
 
 void origins_open(compute_context *context) {

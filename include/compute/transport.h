@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/** @file
+ * What a transport module implements: moving bytes between the processes of a group.
+ *
+ * A transport is a shared library, libcompute-transport-NAME.so, found where backend modules are,
+ * with one exported symbol, COMPUTE_TRANSPORT_ENTRY. Everything that depends on tensors (pieces,
+ * sums, checks, time limits) is the core's: a transport starts operations on bytes and says whether
+ * they have ended.
+ *
+ * All calls for an instance come from one thread, `open` and `close` included. At most one
+ * operation of an instance is under way, so it needs no tags. Every rank makes the same collective
+ * calls in the same order.
+ *
+ * Functions return 0, or a code of their own, which is not 0; `error_text` explains it.
+ */
+#ifndef COMPUTE_TRANSPORT_H
+#define COMPUTE_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "compute/export.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Another major version is refused; within one, members are only appended. */
+#define COMPUTE_TRANSPORT_ABI_MAJOR 1
+#define COMPUTE_TRANSPORT_ABI_MINOR 0
+#define COMPUTE_TRANSPORT_ENTRY     "compute_transport_entry"
+
+/** No call moves more bytes than this, in all of its parts together. */
+#define COMPUTE_TRANSPORT_MOST_BYTES (1 << 30)
+
+typedef struct compute_transport {
+  uint64_t struct_size; /**< of this struct, as the module knows it */
+  uint32_t abi_major, abi_minor;
+  const char *name;
+
+  /** Joins the processes that were started together. On success *instance, *rank and *size are set,
+   * and `about` has the library's name and version. May wait for the other processes. `argument` is
+   * NULL, or what the caller of a built-in transport passes. */
+  int (*open)(void *argument, void **instance, int32_t *rank, int32_t *size, char *about,
+              size_t about_bytes);
+
+  /** `orderly`: all ranks close, and nothing is under way. Otherwise an operation may be under way
+   * that will never end; the function must return nevertheless, without waiting. */
+  void (*close)(void *instance, int orderly);
+
+  /** Writes an explanation of a code that a function returned. `instance` is NULL after `open`. */
+  void (*error_text)(void *instance, int code, char *text, size_t text_bytes);
+
+  /* ---- Starting an operation. The memory stays valid until `test` says that it has ended. ---- */
+
+  /** The part sent to rank r is `bytes[r]` long and lies at `send` + the sum of the parts before;
+   * rank r's part for this one, `own_bytes` long for every r, goes to `receive` + r · own_bytes. */
+  int (*exchange)(void *instance, const void *send, const int32_t *bytes, void *receive,
+                  int32_t own_bytes);
+  /** Every rank's part, bytes[r] long, goes to `receive` on all of them, one after the other.
+   * `send` is this rank's. */
+  int (*gather)(void *instance, const void *send, void *receive, const int32_t *bytes);
+  int (*broadcast)(void *instance, void *data, int32_t bytes, int32_t root);
+  int (*send)(void *instance, const void *data, int32_t bytes, int32_t to);
+  int (*receive)(void *instance, void *data, int32_t bytes, int32_t from);
+
+  /** Whether the operation under way has ended, without waiting: *done is 0 or 1. */
+  int (*test)(void *instance, int *done);
+} compute_transport;
+
+/** The type of the exported symbol. Never NULL. */
+typedef const compute_transport *(*compute_transport_entry_function)(void);
+
+COMPUTE_API const compute_transport *compute_transport_entry(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

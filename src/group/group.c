@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Groups as objects, and the public calls. */
+#include "group/group.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/variable.h"
+#include "device/device.h"
+#include "type/dtype.h"
+
+#define HERE        "compute_group_open"
+#define MAGIC       "compute group 1"
+#define PIECE_BYTES (4 << 20)
+#define LIMIT       600 /* seconds */
+#define MOST_RANKS  65536
+
+/* ---- Joining, on the group's thread ---------------------------------------------------------- */
+
+static compute_status no_memory(compute_process_group *group) {
+  return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                   "not enough memory for a group of %d ranks", (int)group->size);
+}
+
+/* A piece has something from each rank; messages that are gathered are at most 1 KiB. */
+static compute_status create_memory(compute_process_group *group) {
+  const size_t ranks = (size_t)group->size;
+  const size_t least = ranks * 1024;
+  group->piece_bytes = PIECE_BYTES > least ? PIECE_BYTES : least;
+  const size_t bytes = group->piece_bytes + 16 * ranks;
+  group->outgoing = base_allocate_aligned(bytes, 64);
+  group->incoming = base_allocate_aligned(bytes, 64);
+  group->part_bytes = base_allocate(ranks, sizeof *group->part_bytes);
+  group->calls = base_allocate(ranks, sizeof *group->calls);
+  group->members = base_allocate(ranks, sizeof *group->members);
+  if (group->outgoing && group->incoming && group->part_bytes && group->calls && group->members)
+    return COMPUTE_OK;
+  return no_memory(group);
+}
+
+/* The device with this local rank's number, of the default device's backend. */
+static compute_device *choose_device(const compute_process_group *group) {
+  compute_device *usual = compute_default_device(group->context), *device;
+  compute_device *same[64];
+  int32_t count = 0;
+  for (size_t i = 0; count < 64 && (device = compute_device_at(group->context, i)) != NULL; i++)
+    if (usual && device->backend == usual->backend) same[count++] = device;
+  return count > 0 ? same[group->local_rank % count] : usual;
+}
+
+static void describe_self(const compute_process_group *group, group_record *self) {
+  *self = (group_record){.magic = MAGIC, .process = getpid()};
+  snprintf(self->version, sizeof self->version, "%s", compute_version_text());
+  if (gethostname(self->host, sizeof self->host - 1) != 0) self->host[0] = '\0';
+  if (group->device) snprintf(self->device, sizeof self->device, "%s", group->device->info.name);
+}
+
+/* The texts of others are cut, in case they are not texts. */
+static compute_status check_versions(compute_process_group *group) {
+  for (int32_t r = 0; r < group->size; r++) {
+    group_record *m = &group->members[r];
+    m->version[sizeof m->version - 1] = m->host[sizeof m->host - 1] = '\0';
+    m->device[sizeof m->device - 1] = m->magic[sizeof m->magic - 1] = '\0';
+    const group_record *first = &group->members[0];
+    if (strcmp(m->magic, first->magic) == 0 && strcmp(m->version, first->version) == 0) continue;
+    return error_set_native(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, HERE,
+                            "install the same version on all hosts",
+                            "rank %d on %s has libcompute %s, rank 0 on %s has %s", (int)r, m->host,
+                            m->version, first->host, first->version);
+  }
+  return COMPUTE_OK;
+}
+
+static bool same_host(const group_record *a, const group_record *b) {
+  return strcmp(a->host, b->host) == 0;
+}
+
+static int32_t local_rank(const compute_process_group *group, int32_t rank) {
+  int32_t count = 0;
+  for (int32_t r = 0; r < rank; r++) count += same_host(&group->members[r], &group->members[rank]);
+  return count;
+}
+
+static void count_hosts(compute_process_group *group) {
+  const group_record *self = &group->members[group->rank];
+  group->local_rank = local_rank(group, group->rank);
+  group->local_size = group->hosts = 0;
+  for (int32_t r = 0; r < group->size; r++) {
+    group->local_size += same_host(&group->members[r], self);
+    group->hosts += local_rank(group, r) == 0;
+  }
+}
+
+/* Twice: the device follows from who else is on the host. */
+static compute_status meet(compute_process_group *group) {
+  group_record self;
+  compute_status status = COMPUTE_OK;
+  for (int round = 0; !status && round < 2; round++) {
+    describe_self(group, &self);
+    status = group_gather_now(group, HERE, &self, (int32_t)sizeof self, group->members);
+    if (!status) status = check_versions(group);
+    if (status) break;
+    count_hosts(group);
+    if (!group->device) group->device = choose_device(group);
+  }
+  return status;
+}
+
+compute_status group_join(compute_process_group *group) {
+  int32_t rank = 0, size = 0;
+  const int code = group->transport->open(group->argument, &group->instance, &rank, &size,
+                                          group->about, sizeof group->about);
+  if (code != 0) {
+    char text[256];
+    group->transport->error_text(NULL, code, text, sizeof text);
+    return error_set_native(group->context, COMPUTE_ERROR_TRANSFER, code, HERE, NULL, "%s: %s",
+                            group->transport->name, text);
+  }
+  group->size = size;
+  group->rank = rank;
+  if (size < 1 || size > MOST_RANKS || rank < 0 || rank >= size)
+    return error_set(group->context, COMPUTE_ERROR_TRANSFER, HERE, "%s: rank %d of %d",
+                     group->transport->name, (int)rank, (int)size);
+  const compute_status status = create_memory(group);
+  return status ? status : meet(group);
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+static compute_status check_options(compute_context *context, compute_group_options *o) {
+  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
+    if (o->reserved[i] != 0)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                       "options.reserved[%zu] is not zero", i);
+  if (!(o->timeout >= 0) || !isfinite(o->timeout))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "timeout is %g; it must be finite and not negative", o->timeout);
+  if (o->device && compute_device_context(o->device) != context)
+    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+                     "the device belongs to another context");
+  if (o->timeout == 0)
+    o->timeout = (double)variable_integer("COMPUTE_GROUP_TIMEOUT", 1, INT32_MAX, LIMIT);
+  return COMPUTE_OK;
+}
+
+/* Memory of groups that have failed, to which their transport may still write. It is never freed;
+ * the list shows that it is not forgotten. */
+typedef struct abandoned {
+  struct abandoned *next;
+  void *memory[2];
+} abandoned;
+
+static abandoned *_Atomic abandoned_first;
+
+static void abandon(void *outgoing, void *incoming) {
+  abandoned *entry = base_allocate(1, sizeof *entry);
+  if (!entry) return;
+  *entry = (abandoned){.next = abandoned_first, .memory = {outgoing, incoming}};
+  while (!atomic_compare_exchange_weak(&abandoned_first, &entry->next, entry)) continue;
+}
+
+void group_unreference(compute_process_group *group) {
+  if (__atomic_sub_fetch(&group->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  compute_context *context = group->context;
+  context_object_leaves(context, group);
+  if (group->broken && group->outgoing) {
+    abandon(group->outgoing, group->incoming);
+  } else {
+    base_release(group->outgoing);
+    base_release(group->incoming);
+  }
+  base_release(group->part_bytes);
+  base_release(group->calls);
+  base_release(group->members);
+  pthread_mutex_destroy(&group->mutex);
+  pthread_cond_destroy(&group->work);
+  pthread_cond_destroy(&group->ended);
+  base_release(group);
+  context_object_released(context, OBJECT_GROUP);
+}
+
+compute_status group_open_with(compute_context *context, const compute_transport *transport,
+                               void *argument, const compute_group_options *options,
+                               compute_process_group **group) {
+  compute_process_group *made = base_allocate(1, sizeof *made);
+  if (!made)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for a group");
+  made->references = 1;
+  made->context = context;
+  made->transport = transport;
+  made->argument = argument;
+  made->timeout = options->timeout;
+  made->device = options->device;
+  made->process = getpid();
+  pthread_mutex_init(&made->mutex, NULL);
+  pthread_cond_init(&made->work, NULL);
+  pthread_cond_init(&made->ended, NULL);
+  context_object_created(context, OBJECT_GROUP, made);
+  const compute_status status = group_thread_start(made);
+  if (status) {
+    compute_error error;
+    compute_error_get(context, &error);
+    group_unreference(made);
+    error_restore(context, &error);
+    return status;
+  }
+  log_write(COMPUTE_LOG_INFO, "group", "rank %d of %d, %s, device %s", (int)made->rank,
+            (int)made->size, made->about, made->device ? made->device->info.name : "none");
+  *group = made;
+  return COMPUTE_OK;
+}
+
+compute_status compute_group_open(compute_context *context, const compute_group_options *options,
+                                  compute_process_group **group) {
+  if (group) *group = NULL;
+  compute_status status = error_if_null(context, HERE, context, group);
+  if (status) return status;
+  compute_group_options o = options ? *options : (compute_group_options){.transport = NULL};
+  const compute_transport *transport = NULL;
+  status = check_options(context, &o);
+  if (!status) status = group_find_transport(context, o.transport, &transport);
+  return status ? status : group_open_with(context, transport, NULL, &o, group);
+}
+
+/* The others must know that nothing more comes: only then the transport ends in order. */
+void compute_group_close(compute_process_group *group) {
+  if (!group) return;
+  if (group->process == getpid()) {
+    (void)compute_group_barrier(group);
+    group_thread_end(group);
+  }
+  group_unreference(group);
+}
+
+/* ---- Queries --------------------------------------------------------------------------------- */
+
+compute_status compute_group_query(const compute_process_group *group, compute_group_info *info) {
+  const compute_status status = error_if_null(NULL, "compute_group_query", group, info);
+  if (status) return status;
+  *info = (compute_group_info){.rank = group->rank,
+                               .size = group->size,
+                               .local_rank = group->local_rank,
+                               .local_size = group->local_size,
+                               .hosts = group->hosts,
+                               .device = group->device,
+                               .timeout = group->timeout};
+  memcpy(info->host, group->members[group->rank].host, sizeof info->host);
+  memcpy(info->transport, group->about, sizeof info->transport);
+  pthread_mutex_t *mutex = (pthread_mutex_t *)&group->mutex;
+  pthread_mutex_lock(mutex);
+  info->broken = group->broken != COMPUTE_OK;
+  pthread_mutex_unlock(mutex);
+  return COMPUTE_OK;
+}
+
+compute_status group_check_rank(const compute_process_group *group, const char *operation,
+                                const char *name, int32_t rank) {
+  if (rank >= 0 && rank < group->size) return COMPUTE_OK;
+  return error_set(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                   "%s is %d; the group has ranks 0 to %d", name, (int)rank, (int)group->size - 1);
+}
+
+compute_status compute_group_member_at(const compute_process_group *group, int32_t rank,
+                                       compute_group_member *member) {
+  static const char operation[] = "compute_group_member_at";
+  compute_status status = error_if_null(NULL, operation, group, member);
+  if (!status) status = group_check_rank(group, operation, "rank", rank);
+  if (status) return status;
+  const group_record *m = &group->members[rank];
+  *member = (compute_group_member){
+      .rank = rank, .local_rank = local_rank(group, rank), .process = m->process};
+  memcpy(member->host, m->host, sizeof member->host);
+  memcpy(member->device, m->device, sizeof member->device);
+  memcpy(member->version, m->version, sizeof member->version);
+  return COMPUTE_OK;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Which transport connects this process to others, and its module. */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/variable.h"
+#include "device/registry.h"
+#include "group/group.h"
+
+#define HERE "compute_group_open"
+
+/* ---- By the launcher's variables --------------------------------------------------------------
+ */
+
+/* The first that is set decides. Slurm sets its own variables for every MPI. */
+static const struct {
+  const char *variable, *transport;
+} launchers[] = {
+    {"OMPI_COMM_WORLD_SIZE", "openmpi"},
+    {"PMIX_RANK", "openmpi"},
+    {"PMI_RANK", "mpich"},
+};
+
+static compute_status name_by_environment(compute_context *context, const char **name) {
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    if (!variable_text(launchers[i].variable)) continue;
+    *name = launchers[i].transport;
+    return COMPUTE_OK;
+  }
+  *name = group_alone.name;
+  const int64_t tasks = variable_integer("SLURM_STEP_NUM_TASKS", 0, INT32_MAX, 0);
+  if (tasks <= 1) return COMPUTE_OK;
+  return error_set_native(context, COMPUTE_ERROR_BACKEND_LOAD, 0, HERE,
+                          "start it with srun --mpi=pmix or --mpi=pmi2, or set "
+                          "COMPUTE_TRANSPORT=none for separate processes",
+                          "srun has started %d processes without a way for MPI to connect them",
+                          (int)tasks);
+}
+
+/* ---- Modules -----------------------------------------------------------------------------------
+ */
+
+static compute_status no_module(compute_context *context, const char *name, const char *why) {
+  return error_set_native(context, COMPUTE_ERROR_BACKEND_LOAD, 0, HERE,
+                          "install libcompute's package for this MPI, or start the program with "
+                          "another launcher",
+                          "no transport '%.40s': %.300s", name, why);
+}
+
+/* Everything that the core calls must be there. */
+static const char *problem_of(const compute_transport *t) {
+  if (t->abi_major != COMPUTE_TRANSPORT_ABI_MAJOR) return "it is for another version of libcompute";
+  if (t->struct_size < offsetof(compute_transport, test) + sizeof t->test)
+    return "its table of functions is too short";
+  const bool complete = t->name && t->open && t->close && t->error_text && t->exchange &&
+                        t->gather && t->broadcast && t->send && t->receive && t->test;
+  return complete ? NULL : "its table of functions has gaps";
+}
+
+/* The library stays: MPI cannot be unloaded. Its symbols are for its own plug-ins, too. */
+static compute_status load(compute_context *context, const char *name, const char *path,
+                           const compute_transport **transport) {
+  char reason[256];
+  int problem;
+  if (!module_loader_works())
+    return no_module(context, name, "the program is linked statically and cannot load modules");
+  if (!module_file_check(path, reason, sizeof reason, &problem))
+    return no_module(context, name, reason);
+  void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+  if (!library) {
+    const char *words = dlerror();
+    return no_module(context, name, words ? words : "the loader gives no reason");
+  }
+  void *symbol = dlsym(library, COMPUTE_TRANSPORT_ENTRY);
+  compute_transport_entry_function entry = NULL;
+  memcpy(&entry, &symbol, sizeof symbol); /* ISO C has no cast between these */
+  const compute_transport *t = entry ? entry() : NULL;
+  const char *why = t ? problem_of(t) : "it has no symbol " COMPUTE_TRANSPORT_ENTRY;
+  if (why) {
+    dlclose(library);
+    return no_module(context, name, why);
+  }
+  log_write(COMPUTE_LOG_INFO, "group", "transport %s from %s", t->name, path);
+  *transport = t;
+  return COMPUTE_OK;
+}
+
+compute_status group_find_transport(compute_context *context, const char *name,
+                                    const compute_transport **transport) {
+  char file[64], path[PATH_MAX];
+  compute_status status = COMPUTE_OK;
+  if (!name) name = variable_text("COMPUTE_TRANSPORT");
+  if (!name) status = name_by_environment(context, &name);
+  if (status) return status;
+  if (strcmp(name, group_alone.name) == 0) {
+    *transport = &group_alone;
+    return COMPUTE_OK;
+  }
+  if (!names_backend_is_valid(name))
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "invalid transport '%.40s': a name has lower-case letters, digits and '_'",
+                     name);
+  snprintf(file, sizeof file, "libcompute-transport-%s.so", name);
+  if (!module_find_file(file, path, sizeof path)) {
+    char why[160];
+    snprintf(why, sizeof why, "%s is in none of the folders for modules", file);
+    return no_module(context, name, why);
+  }
+  return load(context, name, path, transport);
+}

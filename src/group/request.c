@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests, and the group's thread, which carries them out in the order in which they come. */
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "device/device.h"
+#include "group/group.h"
+
+static void unreference(compute_group_request *request) {
+  if (__atomic_sub_fetch(&request->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  group_unreference(request->group);
+  base_release(request);
+}
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+/* Lock held on entry and return. */
+static void carry_out(compute_process_group *group, compute_group_request *request) {
+  compute_error error = {.status = COMPUTE_OK};
+  pthread_mutex_unlock(&group->mutex);
+  const compute_status status = group_perform(request);
+  if (status) compute_error_get(group->context, &error);
+  compute_tensor_release(request->input);
+  compute_tensor_release(request->output);
+  request->input = request->output = NULL;
+  pthread_mutex_lock(&group->mutex);
+  request->status = status;
+  request->error = error;
+  request->done = true;
+  pthread_cond_broadcast(&group->ended);
+}
+
+/* A group that could not join is broken from the beginning. */
+static void open_group(compute_process_group *group) {
+  const compute_status status = group_join(group);
+  if (status) (void)group_break(group, status);
+  pthread_mutex_lock(&group->mutex);
+  group->opened = true;
+  pthread_cond_broadcast(&group->ended);
+}
+
+static void *work(void *argument) {
+  compute_process_group *group = argument;
+  open_group(group);
+  for (;;) {
+    compute_group_request *request = group->first;
+    if (request) {
+      group->first = request->next;
+      if (!group->first) group->last = NULL;
+      carry_out(group, request);
+      unreference(request);
+    } else if (group->closing) {
+      break;
+    } else {
+      pthread_cond_wait(&group->work, &group->mutex);
+    }
+  }
+  const bool broken = group->broken != COMPUTE_OK;
+  pthread_mutex_unlock(&group->mutex);
+  if (group->size > 0) group->transport->close(group->instance, !broken);
+  return NULL;
+}
+
+/* The program's signal handlers must not run on a thread unknown to it. */
+compute_status group_thread_start(compute_process_group *group) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = pthread_create(&group->thread, NULL, work, group);
+  if (!failed) pthread_setname_np(group->thread, "compute-group");
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed)
+    return error_set_native(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, failed,
+                            "compute_group_open", NULL, "cannot start the group's thread");
+  pthread_mutex_lock(&group->mutex);
+  while (!group->opened) pthread_cond_wait(&group->ended, &group->mutex);
+  const compute_status status = group->broken;
+  pthread_mutex_unlock(&group->mutex);
+  if (!status) return COMPUTE_OK;
+  group_thread_end(group);
+  error_restore(group->context, &group->reason);
+  return status;
+}
+
+void group_thread_end(compute_process_group *group) {
+  pthread_mutex_lock(&group->mutex);
+  group->closing = true;
+  pthread_cond_signal(&group->work);
+  pthread_mutex_unlock(&group->mutex);
+  pthread_join(group->thread, NULL);
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+static compute_status enqueue(compute_process_group *group, compute_group_request *request) {
+  compute_status status = COMPUTE_OK;
+  pthread_mutex_lock(&group->mutex);
+  if (group->broken) {
+    status = group->broken;
+    error_restore(group->context, &group->reason);
+  } else {
+    *(group->last ? &group->last->next : &group->first) = request;
+    group->last = request;
+    pthread_cond_signal(&group->work);
+  }
+  pthread_mutex_unlock(&group->mutex);
+  return status;
+}
+
+compute_status group_submit(compute_process_group *group, const compute_group_request *draft,
+                            compute_group_request **request) {
+  if (request) *request = NULL;
+  if (group->process != getpid())
+    return error_set(group->context, COMPUTE_ERROR_INVALID_STATE, draft->operation,
+                     "the process was forked; its group stayed in the parent");
+  compute_group_request *made = base_allocate(1, sizeof *made);
+  if (!made)
+    return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, draft->operation,
+                     "not enough memory for a request");
+  *made = *draft;
+  made->group = group;
+  made->references = 2;
+  __atomic_add_fetch(&group->references, 1, __ATOMIC_RELAXED);
+  made->input = compute_tensor_retain(draft->input);
+  made->output = compute_tensor_retain(draft->output);
+  compute_status status = enqueue(group, made);
+  if (status) {
+    compute_tensor_release(made->input);
+    compute_tensor_release(made->output);
+    group_unreference(group);
+    base_release(made);
+    return status;
+  }
+  if (request) {
+    *request = made;
+    return COMPUTE_OK;
+  }
+  status = compute_group_request_wait(made);
+  compute_group_request_release(made);
+  return status;
+}
+
+compute_status compute_group_request_wait(compute_group_request *request) {
+  if (!request)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_group_request_wait",
+                     "request is NULL");
+  compute_process_group *group = request->group;
+  pthread_mutex_lock(&group->mutex);
+  while (!request->done) pthread_cond_wait(&group->ended, &group->mutex);
+  pthread_mutex_unlock(&group->mutex);
+  if (request->status) error_restore(group->context, &request->error);
+  return request->status;
+}
+
+compute_status compute_group_request_poll(const compute_group_request *request, bool *done) {
+  if (!request || !done)
+    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_group_request_poll", "%s is NULL",
+                     request ? "done" : "request");
+  compute_process_group *group = request->group;
+  pthread_mutex_lock(&group->mutex);
+  *done = request->done;
+  pthread_mutex_unlock(&group->mutex);
+  return COMPUTE_OK;
+}
+
+void compute_group_request_release(compute_group_request *request) {
+  if (request) unreference(request);
+}

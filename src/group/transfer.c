@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for the transport, and the end of a group that has failed. */
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "group/group.h"
+
+compute_status group_break(compute_process_group *group, compute_status status) {
+  pthread_mutex_lock(&group->mutex);
+  if (group->broken == COMPUTE_OK) {
+    group->broken = status;
+    compute_error_get(group->context, &group->reason);
+  }
+  pthread_mutex_unlock(&group->mutex);
+  return status;
+}
+
+static compute_status transport_failed(compute_process_group *group, const char *operation,
+                                       int code) {
+  char text[256];
+  group->transport->error_text(group->instance, code, text, sizeof text);
+  return group_break(group, error_set_native(group->context, COMPUTE_ERROR_TRANSFER, code,
+                                             operation, NULL, "rank %d: %s: %s", (int)group->rank,
+                                             group->transport->name, text));
+}
+
+/* Other ranks are usually a little late: for some milliseconds only the processor is offered to
+ * others, so that messages of many parts flow. Then longer and longer pauses. */
+static void pause_after(int64_t waited) {
+  const int64_t spin = 10 * 1000000, longest = 1000000;
+  if (waited < spin) {
+    sched_yield();
+    return;
+  }
+  const int64_t pause = waited / 64 < longest ? waited / 64 : longest;
+  nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+}
+
+compute_status group_finish(compute_process_group *group, const char *operation, int code) {
+  const int64_t began = clock_now();
+  for (;;) {
+    int done = 0;
+    if (code == 0) code = group->transport->test(group->instance, &done);
+    if (code != 0) return transport_failed(group, operation, code);
+    if (done) return COMPUTE_OK;
+    const int64_t waited = clock_now() - began;
+    if (1e-9 * (double)waited > group->timeout)
+      return group_break(
+          group,
+          error_set_native(group->context, COMPUTE_ERROR_TIMEOUT, 0, operation,
+                           "see whether a process has ended or hangs; a longer limit is set by "
+                           "COMPUTE_GROUP_TIMEOUT or the group's options",
+                           "rank %d of %d waited %g s for other ranks, which is the limit",
+                           (int)group->rank, (int)group->size, group->timeout));
+    pause_after(waited);
+  }
+}
+
+compute_status group_gather_now(compute_process_group *group, const char *operation,
+                                const void *mine, int32_t bytes, void *all) {
+  for (int32_t r = 0; r < group->size; r++) group->part_bytes[r] = bytes;
+  memcpy(group->outgoing, mine, (size_t)bytes);
+  const compute_status status =
+      group_finish(group, operation,
+                   group->transport->gather(group->instance, group->outgoing, group->incoming,
+                                            group->part_bytes));
+  if (!status) memcpy(all, group->incoming, (size_t)bytes * (size_t)group->size);
+  return status;
+}

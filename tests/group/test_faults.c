@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* A rank that fails or stops at each call of the transport: all others end with an error within the
+ * limit, and later calls fail at once with the first reason. And a group without a launcher. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "support/harness/loopback.h"
+#include "support/harness/test.h"
+
+/* Some of every call, until one fails. */
+static compute_status work(loopback_rank *self) {
+  compute_tensor *x = NULL;
+  compute_status s = compute_tensor_full(compute_default_device(self->context), COMPUTE_F32,
+                                         COMPUTE_SHAPE(40000), 1, &x);
+  RANK_CHECK(self, s == COMPUTE_OK);
+  compute_process_group *g = self->group;
+  if (!s) s = compute_group_all_reduce(g, COMPUTE_GROUP_SUM, x, x, NULL, NULL);
+  if (!s) s = compute_group_broadcast(g, x, 1, NULL, NULL);
+  if (!s && self->rank < 2)
+    s = self->rank == 0 ? compute_group_send(g, x, 1, NULL, NULL)
+                        : compute_group_receive(g, x, 0, NULL, NULL);
+  if (!s) s = compute_group_agree(g, "trial", "text");
+  if (!s) s = compute_group_barrier(g);
+  compute_tensor_release(x);
+  return s;
+}
+
+static void work_until_it_fails(loopback_rank *self) {
+  const bool culprit = self->fail_at != 0;
+  const bool early = self->fail_at == 1;
+  if (!self->group) {
+    RANK_CHECK(self, culprit || self->opened == COMPUTE_ERROR_TIMEOUT);
+    RANK_CHECK(self, !early || self->opened == COMPUTE_ERROR_TRANSFER);
+    return;
+  }
+  const compute_status status = work(self);
+  if (status == COMPUTE_OK) return; /* the others did not need it any more */
+  RANK_CHECK(self, status == (culprit ? COMPUTE_ERROR_TRANSFER : COMPUTE_ERROR_TIMEOUT));
+  RANK_CHECK(self, loopback_says(self, culprit ? "planned failure 77" : "waited"));
+  compute_group_info info;
+  RANK_CHECK(self, compute_group_query(self->group, &info) == COMPUTE_OK && info.broken);
+  const double before = clock_seconds();
+  RANK_CHECK(self, work(self) == status);
+  RANK_CHECK(self, loopback_says(self, culprit ? "planned failure 77" : "waited"));
+  RANK_CHECK(self, clock_seconds() - before < self->timeout);
+}
+
+/* How many calls of the transport the work takes. */
+static void count_calls(loopback_rank *self) {
+  RANK_CHECK(self, work(self) == COMPUTE_OK);
+}
+
+static int64_t calls_of_the_work(void) {
+  loopback_rank ranks[LOOPBACK_MOST] = {{0}};
+  loopback_run(3, count_calls, NULL, ranks);
+  return ranks[1].calls;
+}
+
+static void the_nth_call_that_fails_is_an_error_everywhere(void **state) {
+  (void)state;
+  const int64_t calls = calls_of_the_work();
+  assert_true(calls > 8);
+  for (int64_t n = 1; n < calls; n++) {
+    loopback_rank ranks[LOOPBACK_MOST] = {{0}};
+    for (int r = 0; r < 3; r++) ranks[r].timeout = 0.05;
+    ranks[1].fail_at = n;
+    loopback_run(3, work_until_it_fails, NULL, ranks);
+    assert_true(ranks[1].opened != COMPUTE_OK || ranks[1].calls >= n);
+  }
+}
+
+/* Nobody is to wait for longer than the limit, the one that stopped included. */
+static void work_beside_a_silent_rank(loopback_rank *self) {
+  if (!self->group) {
+    RANK_CHECK(self, self->opened == COMPUTE_ERROR_TIMEOUT);
+    return;
+  }
+  const compute_status status = work(self);
+  RANK_CHECK(self, status == COMPUTE_OK || status == COMPUTE_ERROR_TIMEOUT);
+  RANK_CHECK(self, status == COMPUTE_OK || loopback_says(self, "waited 0.05 s for other ranks"));
+}
+
+static void a_rank_that_stops_anywhere_ends_in_the_time_limit(void **state) {
+  (void)state;
+  const int64_t calls = calls_of_the_work();
+  for (int64_t n = 2; n < calls; n++) {
+    loopback_rank ranks[LOOPBACK_MOST] = {{0}};
+    for (int r = 0; r < 3; r++) ranks[r].timeout = 0.05;
+    ranks[2].silent_at = n;
+    loopback_run(3, work_beside_a_silent_rank, NULL, ranks);
+  }
+}
+
+/* ---- Without a launcher ------------------------------------------------------------------------
+ */
+
+static void a_program_without_a_launcher_is_a_group_of_one(void **state) {
+  (void)state;
+  static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
+                                          "SLURM_STEP_NUM_TASKS", "COMPUTE_TRANSPORT"};
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) unsetenv(variables[i]);
+  compute_context *context = test_open();
+  compute_process_group *group = NULL;
+  assert_ok(compute_group_open(context, NULL, &group));
+  compute_group_info info;
+  assert_ok(compute_group_query(group, &info));
+  assert_int_equal(info.rank, 0);
+  assert_int_equal(info.size, 1);
+  assert_int_equal(info.local_rank, 0);
+  assert_int_equal(info.hosts, 1);
+  assert_string_equal(info.transport, "none");
+  assert_ptr_equal(info.device, compute_default_device(context));
+  compute_tensor *x = test_tensor(context, COMPUTE_F32, COMPUTE_SHAPE(2), (float[]){3, 4});
+  assert_ok(compute_group_all_reduce(group, COMPUTE_GROUP_MEAN, x, x, NULL, NULL));
+  assert_ok(compute_group_broadcast(group, x, 0, NULL, NULL));
+  assert_ok(compute_group_agree(group, "trial", "text"));
+  assert_true(test_element(x, 1) == 4);
+  compute_group_member member;
+  assert_ok(compute_group_member_at(group, 0, &member));
+  assert_string_equal(member.version, compute_version_text());
+  assert_fails(compute_group_member_at(group, 1, &member), COMPUTE_ERROR_INVALID_ARGUMENT);
+  /* It must be closed before its context. */
+  assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
+  test_check_message(NULL, "1 group");
+  compute_tensor_release(x);
+  compute_group_close(group);
+  test_close(context);
+}
+
+static void a_transport_that_is_not_there_is_named(void **state) {
+  (void)state;
+  compute_context *context = test_open();
+  compute_process_group *group = NULL;
+  assert_fails(
+      compute_group_open(context, &(compute_group_options){.transport = "nowhere"}, &group),
+      COMPUTE_ERROR_BACKEND_LOAD);
+  test_check_message(context, "libcompute-transport-nowhere.so");
+  assert_fails(compute_group_open(context, &(compute_group_options){.transport = "../x"}, &group),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_group_open(context, &(compute_group_options){.timeout = -1}, &group),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_group_open(context, &(compute_group_options){.reserved = {1}}, &group),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
+  setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+  assert_fails(compute_group_open(context, NULL, &group), COMPUTE_ERROR_BACKEND_LOAD);
+  test_check_message(context, "srun has started 4 processes");
+  unsetenv("SLURM_STEP_NUM_TASKS");
+  test_close(context);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_nth_call_that_fails_is_an_error_everywhere),
+      cmocka_unit_test(a_rank_that_stops_anywhere_ends_in_the_time_limit),
+      cmocka_unit_test(a_program_without_a_launcher_is_a_group_of_one),
+      cmocka_unit_test(a_transport_that_is_not_there_is_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* The transport over MPI. Compiled once for each MPI of the machine, whose ABIs differ.
+ *
+ * MPI can be initialised once in a process, so that lasts until the process ends; a group has a
+ * communicator of its own. MPI_Finalize waits for all ranks: after a failure it is left out, and
+ * the launcher, which notices, ends the other processes. */
+#include <mpi.h>
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "compute/transport.h"
+
+/* Codes of our own, beside MPI's, which are positive. */
+enum { ALREADY_OPEN = -1, NO_THREADS = -2, NO_MEMORY = -3, ENDED = -4 };
+
+typedef struct mpi_group {
+  MPI_Comm communicator;
+  MPI_Request request;
+  int rank, size;
+  /* Of an exchange, for each rank. */
+  int *send_bytes, *send_at, *receive_bytes, *receive_at;
+} mpi_group;
+
+static struct {
+  int ours;   /* this module has initialised MPI */
+  int open;   /* a group is */
+  int failed; /* a group did not close in order */
+} process;
+
+/* ---- The process ----------------------------------------------------------------------------- */
+
+/* When the process ends. Another rank may have died since the last group was closed, so nothing
+ * waits for the others for longer than this. */
+static void finalize(void) {
+  const int seconds = 10;
+  MPI_Request request;
+  int done = 0;
+  if (process.failed || process.open) return;
+  if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
+  const time_t limit = time(NULL) + seconds;
+  while (!done && time(NULL) <= limit) {
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+    if (!done) nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  if (done) MPI_Finalize();
+}
+
+static int initialise(void) {
+  int is = 0, ended = 0, level = MPI_THREAD_SINGLE;
+  int code = MPI_Finalized(&ended);
+  if (code == MPI_SUCCESS && ended) return ENDED;
+  if (code == MPI_SUCCESS) code = MPI_Initialized(&is);
+  if (code != MPI_SUCCESS) return code;
+  if (is) {
+    code = MPI_Query_thread(&level);
+  } else {
+    code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+    if (code != MPI_SUCCESS) return code;
+    process.ours = 1;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (atexit(finalize) != 0) return NO_MEMORY;
+  }
+  if (code != MPI_SUCCESS) return code;
+  return level < MPI_THREAD_SERIALIZED ? NO_THREADS : 0;
+}
+
+/* ---- Opening and closing ----------------------------------------------------------------------- */
+
+static void release(mpi_group *group) {
+  free(group->send_bytes);
+  free(group);
+}
+
+static int create(mpi_group **made) {
+  mpi_group *group = calloc(1, sizeof *group);
+  *made = group;
+  if (group == NULL) return NO_MEMORY;
+  int code = MPI_Comm_dup(MPI_COMM_WORLD, &group->communicator);
+  if (code != MPI_SUCCESS) return code;
+  code = MPI_Comm_set_errhandler(group->communicator, MPI_ERRORS_RETURN);
+  if (code == MPI_SUCCESS) code = MPI_Comm_rank(group->communicator, &group->rank);
+  if (code == MPI_SUCCESS) code = MPI_Comm_size(group->communicator, &group->size);
+  if (code != MPI_SUCCESS) return code;
+  int *lists = calloc(4 * (size_t)group->size, sizeof *lists);
+  if (lists == NULL) return NO_MEMORY;
+  group->send_bytes = lists;
+  group->send_at = lists + group->size;
+  group->receive_bytes = lists + 2 * group->size;
+  group->receive_at = lists + 3 * group->size;
+  return 0;
+}
+
+static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *size, char *about,
+                    size_t about_bytes) {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  mpi_group *group = NULL;
+  (void)argument;
+  if (process.open) return ALREADY_OPEN;
+  int code = initialise();
+  if (code == 0) code = create(&group);
+  if (code != 0) {
+    process.failed = 1;
+    if (group != NULL) release(group);
+    return code;
+  }
+  process.open = 1;
+  *instance = group;
+  *rank = group->rank;
+  *size = group->size;
+  if (MPI_Get_library_version(version, &length) != MPI_SUCCESS) version[0] = '\0';
+  for (char *c = version; *c; c++)
+    if (*c == '\t') *c = ' ';
+  snprintf(about, about_bytes, "%s: %.*s", TRANSPORT_NAME, (int)strcspn(version, ",\n"), version);
+  return 0;
+}
+
+static void mpi_close(void *instance, int orderly) {
+  mpi_group *group = instance;
+  process.open = 0;
+  if (!orderly) {
+    process.failed = 1; /* an operation under way may still use the lists */
+    return;
+  }
+  MPI_Comm_free(&group->communicator);
+  release(group);
+}
+
+static void mpi_error_text(void *instance, int code, char *text, size_t text_bytes) {
+  char words[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  (void)instance;
+  switch (code) {
+  case ALREADY_OPEN: snprintf(text, text_bytes, "this process has an open group"); return;
+  case NO_THREADS:
+    snprintf(text, text_bytes,
+             "MPI must be initialised with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
+    return;
+  case NO_MEMORY: snprintf(text, text_bytes, "not enough memory"); return;
+  case ENDED: snprintf(text, text_bytes, "the program has finalized MPI"); return;
+  default: break;
+  }
+  if (MPI_Error_string(code, words, &length) != MPI_SUCCESS) words[0] = '\0';
+  snprintf(text, text_bytes, "%s", words);
+}
+
+/* ---- Operations ------------------------------------------------------------------------------- */
+
+static void set_places(int size, const int *bytes, int *at) {
+  for (int r = 0, sum = 0; r < size; sum += bytes[r++]) at[r] = sum;
+}
+
+static int mpi_exchange(void *instance, const void *send, const int32_t *bytes, void *receive,
+                        int32_t own_bytes) {
+  mpi_group *g = instance;
+  for (int r = 0; r < g->size; r++) {
+    g->send_bytes[r] = bytes[r];
+    g->receive_bytes[r] = own_bytes;
+  }
+  set_places(g->size, g->send_bytes, g->send_at);
+  set_places(g->size, g->receive_bytes, g->receive_at);
+  return MPI_Ialltoallv(send, g->send_bytes, g->send_at, MPI_BYTE, receive, g->receive_bytes,
+                        g->receive_at, MPI_BYTE, g->communicator, &g->request);
+}
+
+static int mpi_gather(void *instance, const void *send, void *receive, const int32_t *bytes) {
+  mpi_group *g = instance;
+  for (int r = 0; r < g->size; r++) g->receive_bytes[r] = bytes[r];
+  set_places(g->size, g->receive_bytes, g->receive_at);
+  return MPI_Iallgatherv(send, bytes[g->rank], MPI_BYTE, receive, g->receive_bytes, g->receive_at,
+                         MPI_BYTE, g->communicator, &g->request);
+}
+
+static int mpi_broadcast(void *instance, void *data, int32_t bytes, int32_t root) {
+  mpi_group *g = instance;
+  return MPI_Ibcast(data, bytes, MPI_BYTE, root, g->communicator, &g->request);
+}
+
+static int mpi_send(void *instance, const void *data, int32_t bytes, int32_t to) {
+  mpi_group *g = instance;
+  return MPI_Isend(data, bytes, MPI_BYTE, to, 0, g->communicator, &g->request);
+}
+
+static int mpi_receive(void *instance, void *data, int32_t bytes, int32_t from) {
+  mpi_group *g = instance;
+  return MPI_Irecv(data, bytes, MPI_BYTE, from, 0, g->communicator, &g->request);
+}
+
+static int mpi_test(void *instance, int *done) {
+  mpi_group *g = instance;
+  return MPI_Test(&g->request, done, MPI_STATUS_IGNORE);
+}
+
+static const compute_transport transport = {.struct_size = sizeof transport,
+                                            .abi_major = COMPUTE_TRANSPORT_ABI_MAJOR,
+                                            .abi_minor = COMPUTE_TRANSPORT_ABI_MINOR,
+                                            .name = TRANSPORT_NAME,
+                                            .open = mpi_open,
+                                            .close = mpi_close,
+                                            .error_text = mpi_error_text,
+                                            .exchange = mpi_exchange,
+                                            .gather = mpi_gather,
+                                            .broadcast = mpi_broadcast,
+                                            .send = mpi_send,
+                                            .receive = mpi_receive,
+                                            .test = mpi_test};
+
+const compute_transport *compute_transport_entry(void) {
+  return &transport;
+}
