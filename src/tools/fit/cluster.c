@@ -29,7 +29,8 @@ struct cluster {
   int64_t own_next;       /* own items before it are taken, or sent */
   int64_t next;           /* items before it are taken: the leader's */
   int64_t taken;          /* ROIs */
-  char failed[1200];      /* on the leader: what another rank says; "" if none has failed */
+  int32_t failed_rank; /* on the leader: the rank that waits for it to have written what it has */
+  failure failed;      /* of another rank, or of what connects this one to it */
 };
 
 bool cluster_leads(const fit_job *job) {
@@ -72,6 +73,7 @@ bool cluster_close(fit_job *job) {
   cluster *c = job->cluster;
   if (!c) return true;
   const bool complete = c->complete;
+  if (c->failed_rank > 0) (void)cluster_let_end(&c->message, c->group, c->failed_rank);
   free(c->corners);
   free(c->start);
   free(c->piece_corners);
@@ -166,6 +168,14 @@ static compute_status read_own(void *user, int64_t first, int64_t items, void *d
   return COMPUTE_OK;
 }
 
+/* A rank that did not answer. */
+static compute_status lost(cluster *c, compute_status status, const char *what, int32_t rank) {
+  compute_error error = {0};
+  compute_error_get(c->job->session.context, &error);
+  return failure_set(&c->failed, status, error.remedy, "waiting for %s %" PRId32 ": %s", what, rank,
+                     error.message);
+}
+
 /* ---- Taking results, on the leader --------------------------------------------------------- */
 
 static compute_status take(cluster *c, const cluster_rois *rois, int64_t next) {
@@ -183,11 +193,12 @@ static compute_status take_block(cluster *c, int32_t from) {
     cluster_rois rois;
     int64_t next;
     compute_status status = cluster_receive(&c->message, c->group, from, &news, &rois, &next);
-    if (!status && news == CLUSTER_FAILED) {
-      snprintf(c->failed, sizeof c->failed, "rank %" PRId32 ": %s", from, c->message.data);
-      return COMPUTE_ERROR_INVALID_STATE;
-    }
-    if (!status) status = take(c, &rois, next);
+    if (status) return lost(c, status, "the results of rank", from);
+    c->failed_rank = news == CLUSTER_FAILED ? from : 0;
+    if (news == CLUSTER_FAILED)
+      return failure_set(&c->failed, COMPUTE_ERROR_INVALID_STATE, NULL, "rank %" PRId32 ": %s",
+                         from, c->message.data);
+    status = take(c, &rois, next);
     if (status) return status;
   }
   return COMPUTE_OK;
@@ -221,6 +232,12 @@ static void map_corners(const cluster *c, cluster_rois *piece) {
   piece->corners = c->piece_corners;
 }
 
+static compute_status send_piece(cluster *c, const cluster_rois *piece, int64_t next,
+                                 cluster_news news) {
+  const compute_status status = cluster_send(&c->message, c->group, news, piece, next);
+  return status ? lost(c, status, "rank", 0) : COMPUTE_OK;
+}
+
 /* Results of own items up to `stop`, all of one block; `ends`: of which they are the last. */
 static compute_status give(cluster *c, const cluster_rois *rois, int64_t stop, bool ends) {
   const bool leads = c->info.rank == 0;
@@ -235,10 +252,9 @@ static compute_status give(cluster *c, const cluster_rois *rois, int64_t stop, b
     done += count;
     last = done == rois->count;
     const int64_t complete = last ? next : 0;
-    status =
-        leads ? take(c, &piece, complete)
-              : cluster_send(&c->message, c->group,
-                             last && ends ? CLUSTER_BLOCK_ENDS : CLUSTER_RESULTS, &piece, complete);
+    status = leads ? take(c, &piece, complete)
+                   : send_piece(c, &piece, complete,
+                                last && ends ? CLUSTER_BLOCK_ENDS : CLUSTER_RESULTS);
   }
   return !status && leads && ends ? take_others(c) : status;
 }
@@ -338,17 +354,19 @@ static compute_status fit_own(cluster *c) {
   return status ? status : advance(c, &none, c->own_items);
 }
 
-/* Tells the leader, which speaks for all. */
+/* Tells the leader, which speaks for all, unless it cannot be reached. A launcher ends the other
+ * ranks when this one has ended, so it waits until the leader has left the output in order. */
 static void report_failure(cluster *c, compute_status status) {
-  const fit_job *job = c->job;
-  const char *words = job->read_failure.status ? job->read_failure.what
-                      : status == COMPUTE_ERROR_CANCELLED
-                          ? "interrupted"
-                          : compute_error_message(job->session.context);
-  char text[1024];
-  snprintf(text, sizeof text, "%s", words);
-  if (cluster_send_failure(&c->message, c->group, text))
-    fit_say("rank %" PRId32 ": %s", c->info.rank, text);
+  const failure *read = &c->job->read_failure;
+  char words[900];
+  snprintf(words, sizeof words, "%s",
+           read->status                        ? read->what
+           : status == COMPUTE_ERROR_CANCELLED ? "interrupted"
+                                               : compute_error_message(c->job->session.context));
+  if (!c->failed.status && (status = cluster_send_failure(&c->message, c->group, words)))
+    failure_set(&c->failed, status, NULL, "%s", words);
+  else if (!c->failed.status)
+    (void)cluster_wait_to_end(&c->message, c->group);
 }
 
 compute_status cluster_run(fit_job *job, const compute_fit_run_options *options) {
@@ -369,8 +387,12 @@ compute_status cluster_run(fit_job *job, const compute_fit_run_options *options)
 
 bool cluster_say(const fit_job *job) {
   const cluster *c = job->cluster;
-  if (c && c->failed[0]) fit_say("%s", c->failed);
-  return c && (c->failed[0] || c->info.rank > 0);
+  if (!c) return false;
+  if (c->failed.status && c->info.rank > 0)
+    fit_say("rank %" PRId32 ": %s", c->info.rank, c->failed.what);
+  else if (c->failed.status)
+    fit_say_failure(&c->failed);
+  return c->failed.status || c->info.rank > 0;
 }
 
 compute_batch_progress cluster_progress(const fit_job *job, const compute_batch_progress *own) {

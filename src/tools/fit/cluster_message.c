@@ -82,16 +82,18 @@ void cluster_message_free(cluster_message *m) {
   m->data = NULL;
 }
 
-/* Sends or receives (`from` ≥ 0) memory as it is. */
-static compute_status move(const cluster_message *m, compute_process_group *group, int32_t from,
-                           void *data, size_t bytes) {
+typedef enum direction { SEND, RECEIVE } direction;
+
+/* Sends memory as it is to another rank, or receives it. */
+static compute_status move(const cluster_message *m, compute_process_group *group, direction way,
+                           int32_t rank, void *data, size_t bytes) {
   compute_tensor *tensor = NULL;
   if (bytes == 0) return COMPUTE_OK;
   compute_status status = compute_tensor_wrap(m->device, COMPUTE_U8, COMPUTE_SHAPE((int64_t)bytes),
                                               NULL, data, NULL, NULL, &tensor);
   if (status) return status;
-  status = from < 0 ? compute_group_send(group, tensor, 0, NULL, NULL)
-                    : compute_group_receive(group, tensor, from, NULL, NULL);
+  status = way == SEND ? compute_group_send(group, tensor, rank, NULL, NULL)
+                       : compute_group_receive(group, tensor, rank, NULL, NULL);
   compute_tensor_release(tensor);
   return status;
 }
@@ -113,8 +115,8 @@ compute_status cluster_send(cluster_message *m, compute_process_group *group, cl
   }
   const int64_t header[4] = {news, rois->count, next, present};
   memcpy(m->header, header, sizeof header);
-  const compute_status status = move(m, group, -1, m->header, sizeof m->header);
-  return status ? status : move(m, group, -1, m->data, bytes);
+  const compute_status status = move(m, group, SEND, 0, m->header, sizeof m->header);
+  return status ? status : move(m, group, SEND, 0, m->data, bytes);
 }
 
 compute_status cluster_send_failure(cluster_message *m, compute_process_group *group,
@@ -122,8 +124,8 @@ compute_status cluster_send_failure(cluster_message *m, compute_process_group *g
   memset(m->header, 0, sizeof m->header);
   m->header[0] = CLUSTER_FAILED;
   snprintf(m->data, WORDS, "%s", words);
-  const compute_status status = move(m, group, -1, m->header, sizeof m->header);
-  return status ? status : move(m, group, -1, m->data, WORDS);
+  const compute_status status = move(m, group, SEND, 0, m->header, sizeof m->header);
+  return status ? status : move(m, group, SEND, 0, m->data, WORDS);
 }
 
 /* Where the arrays lie in a message; returns its bytes. */
@@ -142,11 +144,19 @@ static size_t spread(const cluster_message *m, cluster_rois *rois) {
 
 compute_status cluster_receive(cluster_message *m, compute_process_group *group, int32_t from,
                                cluster_news *news, cluster_rois *rois, int64_t *next) {
-  const compute_status status = move(m, group, from, m->header, sizeof m->header);
+  const compute_status status = move(m, group, RECEIVE, from, m->header, sizeof m->header);
   if (status) return status;
   *news = (cluster_news)m->header[0];
   *next = m->header[2];
   if (m->header[1] < 0 || m->header[1] > CLUSTER_PIECE) return COMPUTE_ERROR_INTERNAL;
   const size_t bytes = spread(m, rois);
-  return move(m, group, from, m->data, *news == CLUSTER_FAILED ? WORDS : bytes);
+  return move(m, group, RECEIVE, from, m->data, *news == CLUSTER_FAILED ? WORDS : bytes);
+}
+
+compute_status cluster_let_end(cluster_message *m, compute_process_group *group, int32_t rank) {
+  return move(m, group, SEND, rank, m->header, sizeof m->header);
+}
+
+compute_status cluster_wait_to_end(cluster_message *m, compute_process_group *group) {
+  return move(m, group, RECEIVE, 0, m->header, sizeof m->header);
 }

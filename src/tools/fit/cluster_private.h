@@ -74,4 +74,8 @@ compute_status cluster_send_failure(cluster_message *m, compute_process_group *g
 compute_status cluster_receive(cluster_message *m, compute_process_group *group, int32_t from,
                                cluster_news *news, cluster_rois *rois, int64_t *next);
 
+/* A rank that has failed waits until the leader lets it end. */
+compute_status cluster_let_end(cluster_message *m, compute_process_group *group, int32_t rank);
+compute_status cluster_wait_to_end(cluster_message *m, compute_process_group *group);
+
 #endif
