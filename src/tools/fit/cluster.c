@@ -123,7 +123,7 @@ int cluster_start(fit_job *job, int result) {
   if (!c) return result;
   compute_status status = compute_group_check(c->group, "compute-fit", status_of(result));
   if (status) {
-    if (!result && cluster_leads(job)) fit_say("another rank cannot start; its message says why");
+    if (!result && cluster_leads(job)) fit_say_error(NULL, job->session.context);
     return result ? result : EXIT_FAILED;
   }
   status = agree(c);
