@@ -3,7 +3,7 @@
 """compute-fit with several processes: the output of 1 to 4 ranks is that of one process, byte for byte, also after a
 rank was killed and the run resumed; failures say where they were. Once for each MPI that is installed.
 
-    test_fit_cluster.py OpenMpi|Mpich"""
+    test_fit_cluster.py openmpi|mpich Same|Killed"""
 import json
 import os
 import random
@@ -76,8 +76,14 @@ def write_broken_tiff(path, broken, pages=40, side=48):
         file.write(struct.pack("<2sHI", b"II", 42, 8) + directories + body)
 
 
+# Options with which a launcher lets other ranks live when one dies, and whether it waits for them then.
+LAUNCHERS = {"openmpi": (("--enable-recovery",), True), "mpich": (("-disable-auto-cleanup",), False)}
+MPI = sys.argv[1]
+LAUNCHER, (SURVIVORS, WAITS) = "mpirun." + MPI, LAUNCHERS[MPI]
+
+
 class Cluster:
-    """What holds for every MPI. `survivors`: options with which the launcher lets other ranks live when one dies."""
+    """Inputs, and runs by the launcher."""
 
     @classmethod
     def setUpClass(cls):
@@ -101,7 +107,7 @@ class Cluster:
         return os.path.join(cls.folder.name, name)
 
     def begin(self, ranks, *arguments, options=(), **variables):
-        return subprocess.Popen([self.launcher, *options, "-n", str(ranks), PROGRAM, "fit", *arguments], text=True,
+        return subprocess.Popen([LAUNCHER, *options, "-n", str(ranks), PROGRAM, "fit", *arguments], text=True,
                                 env={**ENVIRONMENT, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def end(self, process):
@@ -116,6 +122,8 @@ class Cluster:
         self.assertEqual(out.count("written"), 1, out)  # one rank speaks
         self.assertEqual(content(one), content(many), f"{ranks} ranks, {arguments}")
 
+
+class Same(Cluster, unittest.TestCase):
     def test_any_number_of_ranks_writes_what_one_process_does(self):
         for ranks in (1, 2, 4):
             self.check_same(ranks, "csv", self.movie)
@@ -134,8 +142,28 @@ class Cluster:
         run("compute-fit", "simulate", "--movie", "--frames", "2", "--size", "40", "--spots", "3", "-o", two, "--force", "--quiet")
         self.check_same(4, "csv", two)
 
-    # ---- Failures ----
+    def test_a_rank_that_cannot_read_is_named(self):
+        if "TIFF" not in os.environ.get("FORMATS", ""):
+            self.skipTest("no TIFF")
+        output, broken = self.path("broken.csv"), self.path("broken.tif")
+        write_broken_tiff(broken, 9)
+        status, _, err = self.end(self.begin(4, broken, "-o", output, "--quiet"))
+        self.assertNotEqual(status, 0)
+        self.assertIn("broken.tif, page 10", err)
+        self.assertIn("rank 1: ", err)
+        self.assertFalse(os.path.exists(output))
 
+    def test_an_output_that_exists_is_refused_by_one_rank(self):
+        output = self.path("exists.csv")
+        with open(output, "w", encoding="utf-8"):
+            pass
+        status, _, err = self.end(self.begin(3, self.movie, "-o", output, "--quiet"))
+        self.assertNotEqual(status, 0)
+        self.assertEqual(err.count("--force"), 1, err)
+        self.assertEqual(content(output), b"")
+
+
+class Killed(Cluster, unittest.TestCase):
     def slow_movie(self):
         movie, one = self.path("slow.npy"), self.path("slow_one.npy")
         if not os.path.exists(one):
@@ -178,8 +206,8 @@ class Cluster:
 
     def test_other_ranks_end_when_one_has_died(self):
         output = self.path("died.npy")
-        arguments, one, err = self.kill(1, output, options=self.survivors, COMPUTE_GROUP_TIMEOUT="2")
-        if self.says_who_died:
+        arguments, one, err = self.kill(1, output, options=SURVIVORS, COMPUTE_GROUP_TIMEOUT="2")
+        if WAITS:
             self.assertIn("waiting for the results of rank 1", err)
             self.assertIn("--resume continues there", err)
         end = time.monotonic() + 30
@@ -188,39 +216,9 @@ class Cluster:
         self.assertEqual(ranks_of(output), {})
         self.resume(1, arguments, one, output)
 
-    def test_a_rank_that_cannot_read_is_named(self):
-        if "TIFF" not in os.environ.get("FORMATS", ""):
-            self.skipTest("no TIFF")
-        output, broken = self.path("broken.csv"), self.path("broken.tif")
-        write_broken_tiff(broken, 9)
-        status, _, err = self.end(self.begin(4, broken, "-o", output, "--quiet"))
-        self.assertNotEqual(status, 0)
-        self.assertIn("broken.tif, page 10", err)
-        self.assertIn("rank 1: ", err)
-        self.assertFalse(os.path.exists(output))
-
-    def test_an_output_that_exists_is_refused_by_one_rank(self):
-        output = self.path("exists.csv")
-        with open(output, "w", encoding="utf-8"):
-            pass
-        status, _, err = self.end(self.begin(3, self.movie, "-o", output, "--quiet"))
-        self.assertNotEqual(status, 0)
-        self.assertEqual(err.count("--force"), 1, err)
-        self.assertEqual(content(output), b"")
-
-
-class OpenMpi(Cluster, unittest.TestCase):
-    launcher, survivors, says_who_died = "mpirun.openmpi", ("--enable-recovery",), True
-
-
-class Mpich(Cluster, unittest.TestCase):
-    launcher, survivors, says_who_died = "mpirun.mpich", ("-disable-auto-cleanup",), False
-
 
 if __name__ == "__main__":
-    chosen = {"OpenMpi": OpenMpi, "Mpich": Mpich}[sys.argv[1]]
-    module = os.path.join(TRANSPORTS, f"libcompute-transport-{sys.argv[1].lower()}.so")
-    if not shutil.which(chosen.launcher) or not os.path.exists(module):
-        print(f"skipped: {chosen.launcher} is not installed, or there is no {module}")
+    if not shutil.which(LAUNCHER) or not os.path.exists(os.path.join(TRANSPORTS, f"libcompute-transport-{MPI}.so")):
+        print(f"skipped: {LAUNCHER} is not installed, or there is no transport for it")
         sys.exit(77)
-    unittest.main()
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

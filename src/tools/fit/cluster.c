@@ -372,10 +372,8 @@ static void report_failure(cluster *c, compute_status status) {
 compute_status cluster_run(fit_job *job, const compute_fit_run_options *options) {
   cluster *c = job->cluster;
   if (!c) return compute_fit_run(job->fit, options, &job->summary);
-  if (!prepare(c, options)) {
-    failure_set(&job->read_failure, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory");
-    return COMPUTE_ERROR_OUT_OF_MEMORY;
-  }
+  if (!prepare(c, options))
+    return failure_set(&c->failed, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory");
   const compute_status status = fit_own(c);
   job->summary.count = c->taken;
   job->summary.frames = c->frames ? c->next : 0;
