@@ -33,12 +33,13 @@ typedef struct compute_dlpack_options {
   uint64_t reserved[8]; /**< must be zero */
 } compute_dlpack_options;
 
-/** Exports a tensor. `options` may be NULL. The result belongs to the caller; whoever takes it over
- * calls its deleter once, from any thread. Until then it counts as a tensor of the context, which
- * cannot be closed before. A read-only tensor (frozen, a broadcast view, imported as such) carries
- * the versioned form's flag; the unversioned form cannot say so, and COMPUTE_ERROR_INVALID_ARGUMENT
- * asks for the other one or a copy. COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _OUT_OF_MEMORY,
- * _OUT_OF_DEVICE_MEMORY; _UNSUPPORTED for devices whose memory nobody else can use. Thread-safe. */
+/** Exports a tensor. `options` may be NULL. The result belongs to the caller, until a
+ * library takes it over. Its owner calls its deleter once, from any thread. Until then it counts as
+ * a tensor of the context, which cannot be closed before. A read-only tensor (frozen, a broadcast
+ * view, imported as such) carries the versioned form's flag; the unversioned form cannot say so,
+ * and COMPUTE_ERROR_INVALID_ARGUMENT asks for the other one or a copy. COMPUTE_ERROR_NULL_POINTER,
+ * _WRONG_CONTEXT, _OUT_OF_MEMORY, _OUT_OF_DEVICE_MEMORY; _UNSUPPORTED for devices whose memory
+ * other libraries cannot use. Thread-safe. */
 COMPUTE_API compute_status compute_tensor_to_dlpack(compute_tensor *tensor,
                                                     const compute_dlpack_options *options,
                                                     struct DLManagedTensor **managed);
@@ -68,7 +69,7 @@ COMPUTE_API compute_status compute_tensor_from_dlpack_versioned(
 
 /** DLPack's numbers for a device, as `__dlpack_device__` returns them in Python: its type and its
  * number among the devices of this type. COMPUTE_ERROR_NULL_POINTER; _UNSUPPORTED for devices whose
- * memory nobody else can use. Thread-safe. */
+ * memory other libraries cannot use. Thread-safe. */
 COMPUTE_API compute_status compute_device_dlpack(const compute_device *device, int32_t *type,
                                                  int32_t *id);
 

@@ -35,7 +35,8 @@ typedef struct fit_job {
   int64_t run_corner_count;
 
   compute_fit *fit;
-  results_file *results;
+  struct cluster *cluster; /* NULL: this process fits alone */
+  results_file *results;   /* NULL: another rank writes it */
   results_format format;
   results_options output; /* its `fingerprint` and so on are not kept */
   selection selection;    /* of the rows */

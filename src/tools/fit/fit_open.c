@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tools/fit/cluster.h"
 #include "tools/fit/file_names.h"
 #include "tools/fit/fit_job.h"
 #include "tools/fit/settings.h"
@@ -369,17 +370,19 @@ int fit_job_open(fit_job *job, const fit_arguments *a) {
   if (!result) result = fit_input_open(job);
   if (!result) result = output_check(&fit_program, "--picture", a->picture);
   if (!result) result = session_open(a, &job->session);
+  if (!result) result = cluster_open(job);
   if (!result) result = make_fitter(job);
   if (!result) result = fit_describe_output(job);
   if (!result) result = make_observers(job);
-  if (!result) result = make_output(job);
+  if (!result && cluster_leads(job)) result = make_output(job);
+  result = cluster_start(job, result);
   return result ? result : cut_corners(job);
 }
 
 void fit_job_close(fit_job *job) {
   results_file_abandon(job->results, NULL);
   compute_fit_release(job->fit);
-  if (job->session.context) session_close(&job->session);
+  if (cluster_close(job) && job->session.context) session_close(&job->session);
   picture_release(job->picture);
   selection_release(&job->selection);
   saturation_release(job->saturation);

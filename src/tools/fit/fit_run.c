@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "tools/fit/cluster.h"
 #include "tools/fit/fit_job.h"
 
 static compute_status read_images(void *user, int64_t first, int64_t items, void *data,
@@ -105,7 +106,7 @@ static int say_interrupted(const fit_job *job, results_progress done, bool kept)
 }
 
 static int say_failed(fit_job *job, compute_status status) {
-  if (status != COMPUTE_ERROR_CANCELLED) {
+  if (!cluster_say(job) && status != COMPUTE_ERROR_CANCELLED) {
     if (job->write_failure.status)
       fit_say_failure(&job->write_failure);
     else if (job->read_failure.status)
@@ -113,6 +114,7 @@ static int say_failed(fit_job *job, compute_status status) {
     else
       fit_say_error(NULL, job->session.context);
   }
+  if (!cluster_leads(job)) return EXIT_FAILED;
   results_progress done;
   const bool kept = results_file_abandon(job->results, &done);
   job->results = NULL;
@@ -120,6 +122,7 @@ static int say_failed(fit_job *job, compute_status status) {
 }
 
 static int finish(fit_job *job) {
+  if (!cluster_leads(job)) return EXIT_GOOD;
   failure why = {0};
   int64_t frames = job->whole.count;
   if (!job->frames && job->run_corners)
@@ -148,9 +151,10 @@ const char *fit_job_slowest(const compute_fit_times *times) {
 
 static bool show_progress(void *user, const compute_batch_progress *progress) {
   fit_job *job = user;
+  const compute_batch_progress all = cluster_progress(job, progress);
   if (!compute_fit_times_get(job->fit, &job->times))
     job->bar.slowest = fit_job_slowest(&job->times);
-  return fit_progress_show(&job->bar, progress);
+  return fit_progress_show(&job->bar, &all);
 }
 
 int fit_job_run(fit_job *job) {
@@ -167,16 +171,16 @@ int fit_job_run(fit_job *job) {
   };
   if (job->start.values)
     options.start = (const float *)job->start.values + job->first_roi * parameters;
-  job->bar = (fit_progress){.bar = progress_begin(job->a->quiet, 0),
+  job->bar = (fit_progress){.bar = progress_begin(job->a->quiet || !cluster_leads(job), 0),
                             .verb = "fitted",
                             .items = job->frames ? "frames" : "ROIs",
                             .before = job->frames ? job->first_frame : job->first_roi};
   skip_truths(job);
-  compute_status status = compute_fit_run(job->fit, &options, &job->summary);
+  compute_status status = cluster_run(job, &options);
   progress_hide(&job->bar.bar);
   (void)compute_fit_times_get(job->fit, &job->times);
   if (status) return say_failed(job, status);
-  return finish(job);
+  return cluster_end(job, finish(job));
 }
 
 /* ---- The command --------------------------------------------------------------------------- */
@@ -193,6 +197,12 @@ static int write_picture(const fit_job *job) {
              : EXIT_GOOD;
 }
 
+/* The summary and the picture. */
+static int tell(const fit_job *job, int result) {
+  const int summary = fit_job_summarize(job, result), drawn = write_picture(job);
+  return summary ? summary : drawn;
+}
+
 int command_fit(const fit_arguments *a) {
   fit_job *job = calloc(1, sizeof *job);
   if (!job) {
@@ -202,10 +212,8 @@ int command_fit(const fit_arguments *a) {
   int result = fit_job_open(job, a);
   if (!result) {
     result = fit_job_run(job);
-    const int summary = fit_job_summarize(job, result);
-    if (!result) result = summary;
-    const int drawn = write_picture(job);
-    if (!result) result = drawn;
+    const int told = cluster_leads(job) ? tell(job, result) : EXIT_GOOD;
+    if (!result) result = told;
   }
   fit_job_close(job);
   free(job);

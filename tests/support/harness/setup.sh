@@ -35,7 +35,7 @@ SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-14-dev python3 valgrin
 # Tests that need one of these are skipped where it is missing. The Python modules and the tools look
 # at the files that compute-fit reads and writes; ONNX's test data are models. Transports are built for
 # the MPIs that are installed.
-SETUP_MORE_TEST_PACKAGES=(oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml
+SETUP_MORE_TEST_PACKAGES=(oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml python3-cffi
   libtiff-tools hdf5-tools libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev
   "${SETUP_REPORT_PACKAGES[@]}")
 # For tests/run.sh --full: packages of libcompute, builds for another C library and another processor,
