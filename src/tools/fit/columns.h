@@ -47,6 +47,7 @@ typedef struct column_set {
   compute_fit_problem problem; /* outputs are never 0 */
   int32_t parameters;
   bool corners;
+  bool inside; /* fits at the bound −1/2 are written inside the image */
   size_t record_bytes;
   int32_t count;
   column columns[MAX_COLUMNS];
