@@ -115,9 +115,13 @@ DEVICE u32 fit_bounded(const fit_setup *setup, const f32 *p, const f32 *step) {
   return bits & ~setup->fixed;
 }
 
-/* Whether every parameter's step is small against its standard deviation. */
+/* Whether every parameter's step is small against its standard deviation. z comes closer in ever
+ * smaller steps where both widths hardly depend on it, so that a tenth of epsilon is asked for. */
 DEVICE boolean fit_small(const f32 *factor, const f32 *step, u32 still, f32 epsilon) {
   boolean small = 1;
+#if ASTIGMATIC
+  epsilon *= 0.1f;
+#endif
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
     const f32 variance = fit_inverse(factor, a, a);
     small &= (boolean)(still >> a & 1u) || step[a] * step[a] < epsilon * epsilon * variance;
