@@ -86,10 +86,11 @@ typedef struct fit_result {
   int steps, status;
 } fit_result;
 
-/* The largest change of a parameter in one step. */
+/* The largest change of a parameter in one step; for photons with the background, so that a spot
+ * that was lost in it can return. */
 DEVICE f32 fit_reach(const fit_setup *setup, const f32 *p, int a) {
   if (a < 2) return 1.0f;
-  if (a < 4) return p[a];
+  if (a < 4) return a == 2 ? p[2] + p[3] : p[3];
 #if ASTIGMATIC
   return 0.5f * setup->depth;
 #else
@@ -114,9 +115,13 @@ DEVICE u32 fit_bounded(const fit_setup *setup, const f32 *p, const f32 *step) {
   return bits & ~setup->fixed;
 }
 
-/* Whether every parameter's step is small against its standard deviation. */
+/* Whether every parameter's step is small against its standard deviation. z comes closer in ever
+ * smaller steps where both widths hardly depend on it, so that a tenth of epsilon is asked for. */
 DEVICE boolean fit_small(const f32 *factor, const f32 *step, u32 still, f32 epsilon) {
   boolean small = 1;
+#if ASTIGMATIC
+  epsilon *= 0.1f;
+#endif
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
     const f32 variance = fit_inverse(factor, a, a);
     small &= (boolean)(still >> a & 1u) || step[a] * step[a] < epsilon * epsilon * variance;
@@ -169,6 +174,67 @@ DEVICE f32 fit_stretch(const f32 *move, const f32 *gradient_before, const f32 *g
 }
 #endif
 
+#if SOLVER == 0 || SOLVER == 2
+#define SCORING 12 /* steps; then Newton's */
+/* On a ridge too flat for the curvature to be told from rounding, a fit has arrived when the step by
+ * the information is this part of what is small. */
+#define SETTLED 0.3f
+
+/* With few photons the likelihood's curvature has little to do with the information: in some
+ * directions it is a tenth of it, and steps are too short, in others several times as much, and they
+ * go to and fro. Fits that hesitate therefore get a step by the actual curvature, the change of the
+ * gradient over a twentieth of a standard deviation in each parameter. Where it is not positive
+ * definite, multiples of the information are added, and the likelihood is no maximum, however short
+ * the step. It is no longer than a standard deviation. The result is the number of multiples tried: 0
+ * at what may be a maximum, 5 and no step where nothing helps. */
+DEVICE int fit_newton(const fit_source *source, const fit_setup *setup, const f32 *p,
+                          const f32 *values, const f32 *factor, f32 *step, u32 *still) {
+  f32 column[PARAMETERS * PARAMETERS], bent[VALUES], other[PACKED], tried[PARAMETERS];
+  for (int a = 0; a < PARAMETERS; a++) {
+    f32 inverse = 0.0f;
+    UNROLL for (int b = 0; b < PARAMETERS; b++) {
+      const f32 most = 0.2f * fit_reach(setup, p, b);
+      f32 shift = 0.05f * sqrt_f32(fit_inverse(factor, b, b));
+      shift = shift < most ? shift : most;
+      tried[b] = p[b] + (a == b ? (shift > 1e-5f ? shift : 1e-5f) : 0.0f);
+      if (a == b) inverse = FAST_RECIPROCAL(tried[b] - p[b]);
+    }
+    const fit_widths widths = fit_widths_of(setup, tried);
+    fit_evaluate(source, tried, &widths, 0, bent);
+    UNROLL for (int b = 0; b < PARAMETERS; b++) {
+      column[a * PARAMETERS + b] = (values[b] - bent[b]) * inverse;
+    }
+  }
+  for (int attempt = 0; attempt < 5; attempt++) {
+    const f32 multiple = attempt == 0   ? 0.0f
+                         : attempt == 1 ? 0.25f
+                         : attempt == 2 ? 1.0f
+                         : attempt == 3 ? 4.0f
+                                        : 16.0f;
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      bent[a] = values[a];
+      UNROLL for (int b = 0; b <= a; b++) {
+        const f32 curvature =
+            0.5f * (column[a * PARAMETERS + b] + column[b * PARAMETERS + a]);
+        bent[PARAMETERS + AT(a, b)] = MAD_f32(multiple, INFORMATION(a, b), curvature);
+      }
+    }
+    if (!fit_solve(setup, p, bent, 0.0f, other, tried, still)) continue;
+    f32 square = 0.0f;
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      UNROLL for (int b = 0; b < PARAMETERS; b++) {
+        square = MAD_f32(tried[a] * tried[b], a > b ? INFORMATION(a, b) : INFORMATION(b, a), square);
+      }
+    }
+    if (!(square < 1e30f)) continue;
+    const f32 length = square > 1.0f ? FAST_RSQRT(square) : 1.0f;
+    UNROLL for (int a = 0; a < PARAMETERS; a++) step[a] = tried[a] * length;
+    return attempt;
+  }
+  return 5;
+}
+#endif
+
 /* One complete fit from result->p. */
 DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result *result) {
   f32 values[VALUES], step[PARAMETERS], *p = result->p, *factor = result->factor;
@@ -202,6 +268,13 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
       break;
     }
     stretch = fit_stretch(move, gradient, values, step, stretch);
+    int multiples = 0;
+    boolean settled = 0;
+    if (steps >= SCORING) {
+      settled = fit_small(factor, step, still, setup->epsilon * SETTLED);
+      multiples = fit_newton(source, setup, p, values, factor, step, &still);
+      stretch = multiples < 5 ? 1.0f : stretch;
+    }
     UNROLL for (int a = 0; a < PARAMETERS; a++) {
       step[a] *= stretch;
       gradient[a] = values[a];
@@ -209,7 +282,8 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
     /* Where the gradient does not change as expected, more than the last step may be left. */
     const f32 strictness = BUILTIN_f32(fabs)(stretch - 1.0f) > 0.3f ? 0.31622777f : 1.0f;
     const boolean done =
-        damping == 0.0f && fit_small(factor, step, still, setup->epsilon * strictness);
+        damping == 0.0f && (settled || ((multiples == 0 || multiples == 5) &&
+                                        fit_small(factor, step, still, setup->epsilon * strictness)));
 #elif SOLVER == 1
     UNROLL for (int a = 0; a < PARAMETERS; a++) {
       const f32 first = INFORMATION(a, a), curvature = first - SECOND(a);
@@ -269,6 +343,17 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
     last = done || steps >= setup->iterations;
 #endif
   }
+#if SOLVER == 2
+  /* Damping may have hidden that the fit is where it should be. */
+  u32 left_out;
+  if (status == STATUS_ITERATIONS && fit_solve(setup, p, values, 0.0f, factor, step, &left_out)) {
+    const boolean settled = fit_small(factor, step, left_out, setup->epsilon * SETTLED);
+    const boolean newton = fit_newton(source, setup, p, values, factor, step, &left_out) == 0;
+    if (settled || (newton && fit_small(factor, step, left_out, setup->epsilon))) {
+      status = STATUS_CONVERGED;
+    }
+  }
+#endif
   const boolean sound = fit_factor(values + PARAMETERS, setup->fixed, 0.0f, factor);
 #if SOLVER == 1
   /* The last steps as they were taken, against what the data allow. */

@@ -241,11 +241,14 @@ typedef struct compute_attention_attributes {
  *             exp(−i²/2σ²), divided by their sum.
  *   filter 1  the mean of the square of 2 radius + 1 pixels less that of 2 wide_radius + 1
  * @endcode
- * The noise of a frame comes from x = |second difference along columns of the second difference
- * along rows| at the inner pixels of rows 1, 1 + step, … ≤ height − 2: it is `first` times the sum
- * of the finite x divided by the number of all x, then, `rounds` times, the root of the mean square
- * of the x ≤ clip · noise times `scale`, and never less than `least` times what it was at first.
- * noise · gain is that of the filtered frame; its reciprocal is 0 if it is 0. */
+ * The noise comes from x = |second difference along columns of the second difference along rows| at
+ * the inner pixels of rows 1, 1 + step, … ≤ height − 2, tile by tile: compute_spots_tiles_of says
+ * where they lie. In a tile it is `first` times the sum of the finite x divided by the number of
+ * all x, then, `rounds` times, the root of the mean square of the x ≤ clip · noise times `scale`,
+ * and never less than `least` times what it was at first. The smaller of (noise · gain)² and 1e30
+ * is the variance of the filtered frame at the tile's middle; between middles it is linear along
+ * each axis, beyond them constant. A response is the filtered pixel over the root of its variance,
+ * and 0 where that is 0. */
 typedef struct compute_spots_attributes {
   int32_t filter, distance;    /**< 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
   int32_t radius, wide_radius; /**< 0 ≤ radius ≤ wide_radius ≤ COMPUTE_SPOT_MOST_RADIUS */
@@ -253,7 +256,32 @@ typedef struct compute_spots_attributes {
   double sigma, wide_sigma;    /**< > 0 with filter 0 */
   double threshold;            /**< > 0 */
   double first, clip, scale, least, gain;
+  int64_t tile; /**< side in pixels; 0: the whole frame is one */
 } compute_spots_attributes;
+
+/** Tiles along one axis of a frame. They have equal sizes and may overlap: tile i begins with
+ * sample i (samples − size) / (count − 1), rounded down; its middle is at pixel origin + i · apart.
+ */
+typedef struct compute_spots_tiles {
+  int64_t count, size, samples; /**< size: samples in a tile */
+  double origin, apart;
+} compute_spots_tiles;
+
+/** Of an axis of `pixels` ≥ 3, of which every step-th is a sample, from 1 to pixels − 2. */
+static inline compute_spots_tiles compute_spots_tiles_of(int64_t pixels, int64_t step,
+                                                         int64_t tile) {
+  compute_spots_tiles t = {1, 0, (pixels - 3) / step + 1, 0, 1};
+  const int64_t wanted = tile / step > 0 ? tile / step : 1;
+  t.size = tile == 0 || wanted > t.samples ? t.samples : wanted;
+  t.count = (t.samples + t.size - 1) / t.size;
+  t.origin = 1 + 0.5 * (double)(step * (t.size - 1));
+  if (t.count > 1) t.apart = (double)(step * (t.samples - t.size)) / (double)(t.count - 1);
+  return t;
+}
+
+static inline int64_t compute_spots_tile_start(const compute_spots_tiles *t, int64_t i) {
+  return t->count > 1 ? i * (t->samples - t->size) / (t->count - 1) : 0;
+}
 
 typedef struct compute_sort_attributes {
   bool descending;

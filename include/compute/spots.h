@@ -15,8 +15,7 @@ extern "C" {
 
 typedef enum compute_spot_filter {
   COMPUTE_SPOT_GAUSSIANS = 0, /**< a Gaussian of `sigma` less one of 2 sigma */
-  COMPUTE_SPOT_BOXES = 1      /**< the mean of a square of ~2 sigma less that of one of ~4 sigma:
-                               * for bright spots, see docs/guide/fitting.md */
+  COMPUTE_SPOT_BOXES = 1      /**< the mean of a square of ~2 sigma less that of one of ~8 sigma */
 } compute_spot_filter;
 
 typedef struct compute_spot_options {
@@ -30,10 +29,11 @@ typedef struct compute_spot_options {
 } compute_spot_options;
 
 /** `frames`: u16 or f32 [n, height, width], at least 3 × 3 pixels, in counts or electrons. Results:
- * *response f32 [n, height, width], the filtered frames divided by the standard deviation of each
- * frame's noise after the filter; the return value is bool of the same shape, true at the spots.
- * The noise is estimated from pixel-to-pixel differences, so that spots barely affect it; frames
- * that have been smoothed seem quieter than they are and need a larger threshold. Frames are padded
+ * *response f32 [n, height, width], the filtered frames divided by the standard deviation of the
+ * noise there after the filter; the return value is bool of the same shape, true at the spots. The
+ * noise is estimated from pixel-to-pixel differences in tiles of 32 × 32 pixels and interpolated,
+ * so that spots barely affect it and a background may vary over the frame; frames that have been
+ * smoothed seem quieter than they are and need a larger threshold. Frames are padded
  * by their edge pixels. Of equal neighbours the first in row-major order is the spot. NaN and
  * infinity hide spots only around them. Errors: COMPUTE_ERROR_SHAPE, _INVALID_ARGUMENT, _DTYPE.
  * `response` may be NULL. `limit` does not apply here. */

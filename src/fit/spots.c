@@ -35,12 +35,15 @@ static const char operation[] = "find_spots";
  * value for ROUNDS rounds. CLIPPED is the fraction of normal noise's standard deviation that
  * remains after clipping, SIZE its standard deviation over its mean absolute value. QUIET limits
  * how far below the first estimate the noise can be, which matters in images without noise. */
-#define CLIP    2.5
-#define CLIPPED 0.9546038
-#define SIZE    1.2533141
-#define QUIET   1e-3
-#define ROUGH   6.0
-enum { ROUNDS = 3, SAMPLE_PIXELS = 1 << 15, SAMPLE_ROWS = 64 };
+#define CLIP          2.5
+#define CLIPPED       0.9546038
+#define SIZE          1.2533141
+#define QUIET         1e-3
+#define ROUGH         6.0
+#define MOST_VARIANCE 1e30 /* its multiples are finite */
+/* TILE: large enough for the noise to be known to a few per cent, small enough for a background
+ * that varies. In frames of HALVED pixels every other row is enough for that. */
+enum { ROUNDS = 3, TILE = 32, HALVED = 1 << 14 };
 
 /* Where the Gaussians are cut off, in their own sigma. The wide one only estimates a background. */
 #define CUT      3.0
@@ -186,10 +189,11 @@ static compute_node box_axis(const finder *f, compute_node x, int32_t axis, int3
   return sum;
 }
 
-/* The mean of a square less that of a larger one, of odd sides near 2 and 4 sigma. */
+/* The mean of a square less that of a larger one, of odd sides near 2 and 8 sigma. A square of 4
+ * sigma would hold most of the spot, too, and leave a tenth of its light. */
 static compute_node boxes(finder *f, compute_node frames, double sigma) {
   const int32_t radius = (int32_t)fmax(0, round(sigma - 0.5));
-  const int32_t wide = (int32_t)fmax(radius + 1, round(2 * sigma - 0.5));
+  const int32_t wide = (int32_t)fmax(radius + 1, round(4 * sigma - 0.5));
   const double side = 2 * radius + 1, wide_side = 2 * wide + 1;
   f->margin = wide + f->distance;
   f->search.radius = radius;
@@ -214,16 +218,13 @@ static compute_node curvature(const finder *f, const compute_node at[3]) {
 }
 
 static int64_t sample_step(const finder *f) {
-  const int64_t height = f->shape.size[1], width = f->shape.size[2];
-  int64_t step = height / SAMPLE_ROWS;
-  if (step * SAMPLE_PIXELS > height * width) step = height * width / SAMPLE_PIXELS;
-  return step < 1 ? 1 : step;
+  return f->shape.size[1] * f->shape.size[2] >= HALVED ? 2 : 1;
 }
 
 /* The absolute second difference along columns of that along rows. With independent noise in each
  * pixel, as in cameras, its noise is ROUGH times a pixel's; it nearly removes anything as smooth as
  * spots, so that a frame full of spots has the noise of an empty one (Immerkær, "Fast noise
- * variance estimation", 1996). Only every step-th row: about ten thousand pixels are enough. */
+ * variance estimation", 1996). Of every step-th row. */
 static compute_node roughness(const finder *f, compute_node frames) {
   const int64_t height = f->shape.size[1], width = f->shape.size[2], step = sample_step(f);
   compute_node column[3], row[3];
@@ -239,34 +240,89 @@ static compute_node roughness(const finder *f, compute_node frames) {
   return f->whole ? compute_cast(f->graph, rough, COMPUTE_F32) : rough;
 }
 
-static compute_node over_frame(const finder *f, compute_node x,
-                               compute_node (*fold)(compute_graph *, compute_node, compute_axes,
-                                                    bool)) {
-  return fold(f->graph, x, COMPUTE_AXES(1, 2), true);
+/* The samples along one axis, of which there may be several kinds, in their tiles: that axis
+ * becomes two, tiles and samples of one. */
+static compute_node in_tiles(const finder *f, compute_node x, int32_t axis,
+                             const compute_spots_tiles *t) {
+  compute_graph *g = f->graph;
+  compute_shape shape = compute_node_shape(g, x);
+  if (t->count > 1) {
+    const compute_shape table = COMPUTE_SHAPE(t->count, t->size);
+    const compute_node room = compute_scalar_i64(g, COMPUTE_I64, t->samples - t->size);
+    const compute_node gaps = compute_scalar_i64(g, COMPUTE_I64, t->count - 1);
+    const compute_node start =
+        compute_div(g, compute_mul(g, compute_index(g, COMPUTE_I64, table, 0), room), gaps);
+    return compute_gather(g, x, compute_add(g, start, compute_index(g, COMPUTE_I64, table, 1)),
+                          axis);
+  }
+  for (int32_t i = shape.rank++; i > axis; i--) shape.size[i] = shape.size[i - 1];
+  shape.size[axis] = 1;
+  return compute_reshape(g, x, shape);
 }
 
-/* 1 / noise of the filtered frames, [n, 1, 1]; 0 where there is none. NaN is ignored. The two sums
- * of a round express the same condition in two ways because a node shared by two reductions would
- * be stored. */
-static compute_node inverse_noise(const finder *f, compute_node frames) {
+/* [pixels, tiles]: how much each tile's value counts at each pixel. */
+static compute_node tile_weights(const finder *f, int64_t pixels, const compute_spots_tiles *t) {
   compute_graph *g = f->graph;
-  const compute_node x = roughness(f, frames), zero = number(f, 0), one = number(f, 1);
-  const compute_node sure = f->whole ? x : compute_select(g, compute_is_finite(g, x), x, zero);
-  const compute_node first = compute_mul(g, over_frame(f, sure, compute_mean), number(f, SIZE));
+  const compute_shape table = COMPUTE_SHAPE(pixels, t->count);
+  compute_node at = compute_index(g, COMPUTE_F32, table, 0);
+  at = compute_sub(g, at, number(f, t->origin));
+  at = compute_mul(g, at, number(f, 1 / t->apart));
+  at = compute_maximum(g, at, number(f, 0));
+  at = compute_minimum(g, at, number(f, (double)(t->count - 1)));
+  const compute_node away =
+      compute_abs(g, compute_sub(g, at, compute_index(g, COMPUTE_F32, table, 1)));
+  return compute_maximum(g, compute_sub(g, number(f, 1), away), number(f, 0));
+}
+
+static compute_node over_tile(const finder *f, compute_node x,
+                              compute_node (*fold)(compute_graph *, compute_node, compute_axes,
+                                                   bool)) {
+  return fold(f->graph, x, COMPUTE_AXES(2, 4), true);
+}
+
+/* Of the filtered frames, [n, tiles down, tiles along]. NaN is ignored. The two sums of a round
+ * express the same condition in two ways because a node shared by two reductions would be stored.
+ */
+static compute_node tile_variances(const finder *f, compute_node frames,
+                                   const compute_spots_tiles *down,
+                                   const compute_spots_tiles *along) {
+  compute_graph *g = f->graph;
+  const compute_node zero = number(f, 0), one = number(f, 1);
+  const compute_node x = in_tiles(f, in_tiles(f, roughness(f, frames), 1, down), 3, along);
+  const compute_node sure = compute_select(g, compute_is_finite(g, x), x, zero);
+  const compute_node first = compute_mul(g, over_tile(f, sure, compute_mean), number(f, SIZE));
   const compute_node least = compute_mul(g, first, number(f, QUIET));
   compute_node noise = first;
   for (int32_t i = 0; i < ROUNDS; i++) {
     const compute_node limit = compute_mul(g, noise, number(f, CLIP));
     const compute_node within = compute_select(g, compute_less_equal(g, x, limit), x, zero);
     const compute_node counted = compute_select(g, compute_greater_equal(g, limit, x), one, zero);
-    const compute_node power = over_frame(f, compute_square(g, within), compute_sum);
-    const compute_node count = over_frame(f, counted, compute_sum);
+    const compute_node power = over_tile(f, compute_square(g, within), compute_sum);
+    const compute_node count = over_tile(f, counted, compute_sum);
     const compute_node mean = compute_div(g, power, compute_maximum(g, count, one));
     noise = compute_mul(g, compute_sqrt(g, mean), number(f, 1 / CLIPPED));
     noise = compute_maximum(g, noise, least);
   }
   noise = compute_mul(g, noise, number(f, f->gain / ROUGH));
-  return compute_select(g, compute_greater(g, noise, zero), compute_reciprocal(g, noise), zero);
+  const compute_node variance =
+      compute_minimum(g, compute_square(g, noise), number(f, MOST_VARIANCE));
+  return compute_reshape(g, variance, COMPUTE_SHAPE(f->shape.size[0], down->count, along->count));
+}
+
+/* 1 / noise of the filtered frames at each pixel; 0 where there is none. */
+static compute_node inverse_noise(const finder *f, compute_node frames) {
+  compute_graph *g = f->graph;
+  const compute_spots_tiles down = compute_spots_tiles_of(f->shape.size[1], sample_step(f), TILE);
+  const compute_spots_tiles along = compute_spots_tiles_of(f->shape.size[2], 1, TILE);
+  compute_node variance = tile_variances(f, frames, &down, &along);
+  if (along.count > 1)
+    variance = compute_matmul(
+        g, variance,
+        compute_transpose(g, tile_weights(f, f->shape.size[2], &along), COMPUTE_AXES(1, 0)));
+  if (down.count > 1)
+    variance = compute_matmul(g, tile_weights(f, f->shape.size[1], &down), variance);
+  return compute_select(g, compute_greater(g, variance, number(f, 0)), compute_rsqrt(g, variance),
+                        number(f, 0));
 }
 
 /* ---- Maxima -------------------------------------------------------------------------------- */
@@ -366,6 +422,7 @@ static compute_node as_kernel(const finder *f, compute_node frames, compute_node
   search.scale = 1 / CLIPPED;
   search.least = QUIET;
   search.gain = f->gain / ROUGH;
+  search.tile = TILE;
   graph_node node = {.op = OP_find_spots,
                      .dtype = build_at(f->graph, inputs[1])->dtype,
                      .shape = f->shape,

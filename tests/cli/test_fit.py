@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -523,6 +524,31 @@ class Movie(Base):
         self.assertLessEqual(count["one"], 40)
         self.assertLess(count["one"], count["all"])
         self.assertLess(count["few"], count["all"])
+
+
+    @unittest.skipUnless(written("r.hdf5"), "was built without libhdf5")
+    def test_fits_at_the_edge_lie_inside_the_image_for_picasso(self):
+        """A spot whose middle is beyond the first column: x is at its bound, -1/2."""
+        pixels = [10 + 300 * math.exp(-((i - 3) ** 2 + (j + 1.2) ** 2) / 3.4)
+                  for i in range(7) for j in range(7)]
+        write_npy(self.path("s.npy"), "<f4", (1, 7, 7), pixels)
+        self.fit("fit", "s.npy", "--roi-stack", "-o", "r.npy", "--quiet")
+        row = read_npy(self.path("r.npy"))[1][0]
+        self.assertEqual((row["status"], row["x"]), (3, -0.5))
+        self.fit("fit", "s.npy", "--roi-stack", "-o", "r.hdf5", "--quiet")
+        said = subprocess.run(["h5dump", "-d", "locs", self.path("r.hdf5")], capture_output=True,
+                              text=True, check=True).stdout if shutil.which("h5dump") else ""
+        if said:
+            values = re.findall(r"^ +(-?[\d.e+-]+),?$", said, re.M)
+            self.assertAlmostEqual(float(values[1]), 0.001, 6)
+
+    def test_rois_too_small_for_z_get_a_note(self):
+        self.stack(5, "--model", "XYZNB", "--roi", "9")
+        fit = ("fit", "s.npy", "--roi-stack", "--model", "XYZNB", "-o", "r.npy", "--force")
+        for more, said in (((), True), (("--depth", "4", "--gamma", "0.1"), False)):
+            process = self.start(*fit, *more)
+            error = process.communicate(timeout=HANG)[1]
+            self.assertEqual("wider than these ROIs" in error, said, error)
 
 
 class BadInput(Base):

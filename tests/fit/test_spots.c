@@ -63,20 +63,21 @@ static double box_mean(const movie *m, int64_t frame, int64_t y, int64_t x, int3
 
 static void filter_boxes(const movie *m, int64_t frame, double sigma, double *result) {
   const int32_t r = sigma < 0.5 ? 0 : (int32_t)round(sigma - 0.5);
-  const int32_t asked = (int32_t)round(2 * sigma - 0.5), wide = asked > r ? asked : r + 1;
+  const int32_t asked = (int32_t)round(4 * sigma - 0.5), wide = asked > r ? asked : r + 1;
   for (int64_t i = 0; i < m->height; i++)
     for (int64_t j = 0; j < m->width; j++)
       result[i * m->width + j] = box_mean(m, frame, i, j, r) - box_mean(m, frame, i, j, wide);
 }
 
-/* Root mean square of second differences of second differences, within 2.5 of itself, of frames
- * small enough for every pixel to count. 36 is the sum of the squares of their weights. */
-static double noise_of(const movie *m, int64_t frame) {
-  const int64_t count = (m->height - 2) * (m->width - 2);
+/* Root mean square of second differences of second differences, within 2.5 of itself, of a tile of
+ * frames small enough for every pixel to count. 36 is the sum of the squares of their weights. */
+static double tile_noise(const movie *m, int64_t frame, int64_t top, int64_t rows, int64_t left,
+                         int64_t columns) {
+  const int64_t count = rows * columns;
   double *x = malloc((size_t)count * sizeof *x), noise = 0;
   assert_non_null(x);
   for (int64_t k = 0; k < count; k++) {
-    const int64_t i = k / (m->width - 2), j = k % (m->width - 2);
+    const int64_t i = top + k / columns, j = left + k % columns;
     static const double w[] = {1, -2, 1};
     x[k] = 0;
     for (int64_t a = 0; a < 3; a++)
@@ -92,6 +93,50 @@ static double noise_of(const movie *m, int64_t frame) {
   }
   free(x);
   return noise / sqrt(36);
+}
+
+/* The tiles of one axis: all pixels but the outer ones in as few of 32 as hold them, overlapping.
+ */
+typedef struct axis {
+  int64_t count, size;
+  double apart;
+} axis;
+
+static axis axis_of(int64_t pixels) {
+  const int64_t inner = pixels - 2, size = inner < 32 ? inner : 32, count = (inner + 31) / 32;
+  return (axis){count, size, count > 1 ? (double)(inner - size) / (double)(count - 1) : 1};
+}
+
+/* Between the two tiles that a pixel lies between, by its distance from their middles. */
+static void find_neighbours(const axis *a, int64_t pixel, int64_t tile[2], double *part) {
+  const double middle = 0.5 * (double)(a->size - 1) + 1;
+  const double at = fmin(fmax(((double)pixel - middle) / a->apart, 0), (double)(a->count - 1));
+  tile[0] = (int64_t)at;
+  tile[1] = tile[0] + 1 < a->count ? tile[0] + 1 : tile[0];
+  *part = at - (double)tile[0];
+}
+
+/* The noise at each pixel: variances of tiles, interpolated. */
+static void noise_of(const movie *m, int64_t frame, double *noise) {
+  const axis down = axis_of(m->height), along = axis_of(m->width);
+  double variance[16];
+  assert_true(down.count * along.count <= 16);
+  for (int64_t i = 0; i < down.count; i++)
+    for (int64_t k = 0; k < along.count; k++) {
+      const double tile = tile_noise(m, frame, (int64_t)((double)i * down.apart), down.size,
+                                     (int64_t)((double)k * along.apart), along.size);
+      variance[i * along.count + k] = tile * tile;
+    }
+  for (int64_t y = 0; y < m->height; y++)
+    for (int64_t x = 0; x < m->width; x++) {
+      int64_t row[2], column[2];
+      double v, h;
+      find_neighbours(&down, y, row, &v);
+      find_neighbours(&along, x, column, &h);
+      const double *a = variance + row[0] * along.count, *b = variance + row[1] * along.count;
+      noise[y * m->width + x] = sqrt((1 - v) * ((1 - h) * a[column[0]] + h * a[column[1]]) +
+                                     v * ((1 - h) * b[column[0]] + h * b[column[1]]));
+    }
 }
 
 /* The filter's response to one pixel says what becomes of noise. */
@@ -130,13 +175,16 @@ static void check_frame(const movie *m, int64_t frame, const compute_spot_option
                         const answer *a) {
   const int64_t pixels = m->height * m->width;
   double *r = malloc((size_t)pixels * sizeof *r), most = 0;
+  double *noise = malloc((size_t)pixels * sizeof *noise);
   assert_non_null(r);
+  assert_non_null(noise);
   void (*filter)(const movie *, int64_t, double, double *) =
       o->filter == COMPUTE_SPOT_BOXES ? filter_boxes : filter_gaussians;
   filter(m, frame, o->sigma, r);
-  const double noise = noise_of(m, frame) * gain_of(o, filter);
+  const double gain = gain_of(o, filter);
+  noise_of(m, frame, noise);
   for (int64_t i = 0; i < pixels; i++) {
-    r[i] = noise > 0 ? r[i] / noise : 0;
+    r[i] = noise[i] > 0 ? r[i] / (noise[i] * gain) : 0;
     most = fmax(most, fabs(r[i]));
   }
   const double tolerance = 1e-3 + 2e-4 * most;
@@ -157,10 +205,9 @@ static void check_frame(const movie *m, int64_t frame, const compute_spot_option
                (long long)frame, r[i], expected ? "no spot" : "a spot");
   }
   assert_true(undecided <= pixels / 50 + 1);
+  free(noise);
   free(r);
 }
-
-/* ---- Promises ------------------------------------------------------------------------------ */
 
 /* ---- Promises ------------------------------------------------------------------------------ */
 

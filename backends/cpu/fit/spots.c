@@ -30,32 +30,39 @@ typedef struct launch {
   const spots_kernel *kernel;
   cpu_spots_job job;
   unsigned char *workspaces;
-  float *inverse_noise; /* of each frame, if divided into bands */
+  float *variance; /* of the tiles of all frames */
 } launch;
 
 static void *workspace_of(const launch *l, int32_t worker) {
   return l->workspaces + (uint64_t)worker * l->kernel->workspace;
 }
 
-static void frame_task(void *argument, int64_t frame, int32_t worker) {
-  const launch *l = argument;
-  const cpu_spots_loops *loops = l->kernel->loops;
-  void *workspace = workspace_of(l, worker);
-  const float inverse = loops->inverse_noise(&l->job, frame, workspace);
-  loops->find(&l->job, frame, inverse, 0, l->job.height, workspace);
+static float *variance_of(const launch *l, int64_t frame) {
+  return l->variance + frame * l->job.down.count * l->job.along.count;
 }
 
-static void noise_task(void *argument, int64_t frame, int32_t worker) {
+static void measure(const launch *l, int64_t frame, int64_t tile, int32_t worker) {
+  l->kernel->loops->measure(&l->job, frame, tile, variance_of(l, frame) + tile * l->job.along.count,
+                            workspace_of(l, worker));
+}
+
+static void frame_task(void *argument, int64_t frame, int32_t worker) {
   const launch *l = argument;
-  l->inverse_noise[frame] =
-      l->kernel->loops->inverse_noise(&l->job, frame, workspace_of(l, worker));
+  for (int64_t i = 0; i < l->job.down.count; i++) measure(l, frame, i, worker);
+  l->kernel->loops->find(&l->job, frame, variance_of(l, frame), 0, l->job.height,
+                         workspace_of(l, worker));
+}
+
+static void tile_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  measure(l, task / l->job.down.count, task % l->job.down.count, worker);
 }
 
 static void band_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const spots_kernel *kernel = l->kernel;
   const int64_t frame = task / kernel->bands, first = task % kernel->bands * kernel->band;
-  kernel->loops->find(&l->job, frame, l->inverse_noise[frame], first,
+  kernel->loops->find(&l->job, frame, variance_of(l, frame), first,
                       cpu_min(first + kernel->band, l->job.height), workspace_of(l, worker));
 }
 
@@ -68,11 +75,15 @@ static compute_status spots_run(const cpu_kernel *head, void *const *pointers) {
   l.job.result = pointers[1];
   const bool cut = kernel->bands > 1;
   const uint64_t spaces = kernel->workspace * (uint64_t)device->threads;
-  const uint64_t bytes = spaces + (cut ? (uint64_t)kernel->frames * sizeof(float) : 0);
+  const uint64_t tiles = (uint64_t)(kernel->job.down.count * kernel->job.along.count);
+  const uint64_t bytes = spaces + (uint64_t)kernel->frames * tiles * sizeof(float);
   l.workspaces = cpu_workspace_acquire(device, bytes);
   if (!l.workspaces) return cpu_out_of_memory(device, bytes);
-  l.inverse_noise = (float *)(void *)(l.workspaces + spaces);
-  cpu_parallel(device, kernel->frames, cut ? noise_task : frame_task, &l);
+  l.variance = (float *)(void *)(l.workspaces + spaces);
+  if (cut)
+    cpu_parallel(device, kernel->frames * kernel->job.down.count, tile_task, &l);
+  else
+    cpu_parallel(device, kernel->frames, frame_task, &l);
   if (cut) cpu_parallel(device, kernel->frames * kernel->bands, band_task, &l);
   cpu_workspace_return(device, l.workspaces);
   return COMPUTE_OK;
@@ -97,7 +108,8 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   if (descriptor->size[1] < 3 || descriptor->size[2] < 3)
     return "frames have at least 3 x 3 pixels";
   if (o->radius < 0 || o->wide_radius < o->radius || o->wide_radius > COMPUTE_SPOT_MOST_RADIUS ||
-      o->distance < 1 || o->distance > COMPUTE_SPOT_MOST_RADIUS || o->step < 1 || o->rounds < 0)
+      o->distance < 1 || o->distance > COMPUTE_SPOT_MOST_RADIUS || o->step < 1 || o->rounds < 0 ||
+      o->tile < 0)
     return "invalid filter, distance or sample";
   return NULL;
 }
@@ -128,6 +140,8 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, spots_k
   make_weights(o->filter == 1, o->wide_sigma, o->wide_radius, wide);
   job->weight = kernel->weights;
   job->wide_weight = wide;
+  job->down = compute_spots_tiles_of(job->height, o->step, o->tile);
+  job->along = compute_spots_tiles_of(job->width, 1, o->tile);
   kernel->frames = descriptor->size[0];
 }
 

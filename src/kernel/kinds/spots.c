@@ -17,6 +17,7 @@ static bool check_search(const compute_spots_attributes *o, const explanation *w
                              (long long)o->step, (long long)o->rounds);
   if (o->filter == 0 && !(o->sigma > 0 && o->wide_sigma > 0))
     return descriptor_refuse(why, "the filter's sigmas are %g and %g", o->sigma, o->wide_sigma);
+  if (o->tile < 0) return descriptor_refuse(why, "tiles of %lld pixels", (long long)o->tile);
   if (!(o->threshold > 0)) return descriptor_refuse(why, "the threshold is %g", o->threshold);
   const double factor[] = {o->first, o->clip, o->scale, o->least, o->gain};
   for (size_t i = 0; i < sizeof factor / sizeof *factor; i++)

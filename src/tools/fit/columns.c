@@ -269,7 +269,10 @@ void columns_make(const results_options *options, column_set *set) {
   switch (options->format) {
   case RESULTS_NPY: make_npy(set, options); break;
   case RESULTS_CSV: make_csv(set, options); break;
-  case RESULTS_HDF5: make_hdf5(set, options); break;
+  case RESULTS_HDF5:
+    make_hdf5(set, options);
+    set->inside = true;
+    break;
   }
 }
 
@@ -322,13 +325,18 @@ static void take_corner(const column_set *set, const column_rows *rows, int32_t 
   }
 }
 
-/* x or y (axis 0, 1) in the frame. */
+/* x or y (axis 0, 1) in the frame. A spot at the edge of the first pixel, −1/2, is outside of what
+ * Picasso takes for the image, and it drops such rows. */
+#define INSIDE 1e-3
 static void take_position(const column_set *set, const column_rows *rows, int32_t axis,
                           double *values) {
   double corners[MAX_ROWS];
   take_corner(set, rows, axis == 0 ? 2 : 1, corners);
   take_parameter(set, rows, axis, values);
   for (int32_t i = 0; i < rows->count; i++) values[i] += corners[i];
+  const uint8_t *status = rows->results->status;
+  for (int32_t i = 0; set->inside && status && i < rows->count; i++)
+    if (status[rows->index[i]] == COMPUTE_FIT_AT_BOUND) values[i] = fmax(values[i], INSIDE);
 }
 
 /* Width along x (axis 0) or y (1), in pixels: as given, or by z. */

@@ -52,6 +52,7 @@ typedef struct column_set {
   int64_t origin[3]; /* added to frame, row and column */
   compute_fit_map variance;
   const saturation *saturation;
+  bool inside; /* fits at the bound −1/2 are written inside the image */
   size_t record_bytes;
   int32_t count;
   column columns[MAX_COLUMNS];

@@ -2,6 +2,7 @@
 /* Opens and checks everything before a pixel is fitted: the likeliest mistakes first; the output is
  * created last. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,9 @@ static int check_roi(fit_job *job) {
 /* Images this small are seldom frames. */
 enum { SMALL_SIDE = 25 };
 
+/* In a ROI. With less of it a fit does not attain its bound. */
+#define LEAST_LIGHT 0.9
+
 static void hint_at_stacks(const fit_job *job) {
   const movie_info *m = &job->info;
   if (job->frames && !job->a->find && !job->a->corners && !job->a->quiet && m->rows <= SMALL_SIDE &&
@@ -118,6 +122,28 @@ static void hint_at_stacks(const fit_job *job) {
     fit_say("note: the images of %" PRId64 " x %" PRId64
             " pixels are treated as frames; if they are ROIs, give --roi-stack",
             m->rows, m->columns);
+}
+
+/* The width at the far end of the calibrated depth, in pixels of one axis. */
+static double widest(const compute_fit_problem *p, int axis) {
+  const double t = 1 + fabs(p->gamma) / p->depth;
+  const double square = 1 + t * t * (1 + t * (p->a[axis] + t * p->b[axis]));
+  const double sigma = p->sigma[axis] > 0 ? p->sigma[axis] : p->sigma[0];
+  return sigma * sqrt(fmax(square, 1));
+}
+
+/* Of a spot wider than its ROI the background takes a part, and z and photons are off by more than
+ * their uncertainties. */
+static void hint_at_widths(const fit_job *job) {
+  const compute_fit_problem *p = &job->problem;
+  if (p->model != COMPUTE_FIT_XYZNB || job->a->quiet) return;
+  const double light =
+      erf(p->columns / (2 * M_SQRT2 * widest(p, 0))) * erf(p->rows / (2 * M_SQRT2 * widest(p, 1)));
+  if (light < LEAST_LIGHT)
+    fit_say(
+        "note: at z = +-%g um spots are wider than these ROIs (%.0f %% of the light is inside); "
+        "a larger --roi makes z, photons and background as precise as their uncertainties say",
+        p->depth, 100 * light);
 }
 
 static int open_movie(fit_job *job) {
@@ -134,7 +160,9 @@ static int open_movie(fit_job *job) {
   job->frames = !job->a->roi_stack;
   hint_at_stacks(job);
   result = fit_part_open(job);
-  return result ? result : check_roi(job);
+  if (!result) result = check_roi(job);
+  if (!result) hint_at_widths(job);
+  return result;
 }
 
 static int read_maps(fit_job *job) {

@@ -222,9 +222,10 @@ static const option_row rows[] = {
      .most = SIDE},
     {"--filter", OPTION_CHOICE, AT(filter), F, .value = "FILTER",
      .help = "the filter: difference of gaussians (default) or of boxes",
-     .more = "At a background of 1 photon, gaussians find 0.37 false spots in an empty frame of "
-             "128 x 128 pixels, and 0.05 at 10 and more. Of spots with 400 photons on a background "
-             "of 100, gaussians find 0.988 and boxes 0.235.",
+     .more =
+         "In an empty frame of 128 x 128 pixels gaussians find about 0.4 false spots at a "
+         "background of 1 photon, and at most 0.06 at 10 and more. Of spots with 400 photons on "
+         "a background of 100, gaussians find 0.970 and boxes 0.945.",
      .choices = filters},
     {"--limit", OPTION_COUNT, AT(limit), F, .value = "N",
      .help = "maximum number of spots per frame; the brightest are kept", .least = 1, .most = MANY},

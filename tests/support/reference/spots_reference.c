@@ -93,35 +93,87 @@ static double roughness(const plane *frame, int64_t y, int64_t x) {
   return fabs(sum);
 }
 
-static double find_noise(const compute_spots_attributes *s, const plane *frame) {
+/* One axis of the tiles: `count` of `size` samples, and between which of them a pixel lies. */
+typedef struct axis {
+  int64_t count, size, samples, step;
+} axis;
+
+static axis make_axis(int64_t pixels, int64_t step, int64_t tile) {
+  axis a = {.samples = (pixels - 3) / step + 1, .step = step};
+  a.size = tile / step < 1 ? 1 : tile / step;
+  if (tile == 0 || a.size > a.samples) a.size = a.samples;
+  a.count = (a.samples + a.size - 1) / a.size;
+  return a;
+}
+
+static int64_t first_sample(const axis *a, int64_t tile) {
+  return a->count == 1 ? 0 : tile * (a->samples - a->size) / (a->count - 1);
+}
+
+/* From 0, the middle of the first tile, to count − 1. */
+static double place_of(const axis *a, int64_t pixel) {
+  if (a->count == 1) return 0;
+  const double apart = (double)(a->step * (a->samples - a->size)) / (double)(a->count - 1);
+  const double at = ((double)(pixel - 1) - 0.5 * (double)(a->step * (a->size - 1))) / apart;
+  return fmin(fmax(at, 0), (double)(a->count - 1));
+}
+
+static double find_variance(const compute_spots_attributes *s, const plane *frame, const axis *down,
+                            int64_t i, const axis *along, int64_t k) {
+  const int64_t top = first_sample(down, i), left = first_sample(along, k);
   double noise = 0, least = 0;
   for (int64_t round = 0; round <= s->rounds; round++) {
     double sum = 0;
-    int64_t all = 0, taken = 0;
-    for (int64_t y = 1; y <= frame->height - 2; y += s->step)
-      for (int64_t x = 1; x <= frame->width - 2; x++, all++) {
-        const double rough = roughness(frame, y, x);
+    int64_t taken = 0;
+    for (int64_t y = top; y < top + down->size; y++)
+      for (int64_t x = left; x < left + along->size; x++) {
+        const double rough = roughness(frame, 1 + y * s->step, 1 + x);
         if (round == 0 ? !isfinite(rough) : !(rough <= s->clip * noise)) continue;
         sum += round == 0 ? rough : rough * rough;
         taken++;
       }
     if (round == 0) {
-      noise = s->first * sum / (double)all;
+      noise = s->first * sum / (double)(down->size * along->size);
       least = s->least * noise;
     } else {
       noise = taken > 0 ? sqrt(sum / (double)taken) * s->scale : 0;
       if (noise < least) noise = least;
     }
   }
-  return noise;
+  noise *= s->gain;
+  return fmin(noise * noise, 1e30);
+}
+
+/* The variance at every pixel. `memory` has room for the tiles. */
+static void find_variances(const compute_spots_attributes *s, const plane *frame, double *tiles,
+                           plane *variance) {
+  const axis down = make_axis(frame->height, s->step, s->tile),
+             along = make_axis(frame->width, 1, s->tile);
+  for (int64_t i = 0; i < down.count; i++)
+    for (int64_t k = 0; k < along.count; k++)
+      tiles[i * along.count + k] = find_variance(s, frame, &down, i, &along, k);
+  for (int64_t y = 0; y < frame->height; y++)
+    for (int64_t x = 0; x < frame->width; x++) {
+      const double v = place_of(&down, y), h = place_of(&along, x);
+      double sum = 0;
+      for (int64_t i = 0; i < down.count; i++)
+        for (int64_t k = 0; k < along.count; k++)
+          sum += fmax(0, 1 - fabs(v - (double)i)) * fmax(0, 1 - fabs(h - (double)k)) *
+                 tiles[i * along.count + k];
+      variance->value[y * frame->width + x] = sum;
+    }
 }
 
 /* ---- Spots --------------------------------------------------------------------------------- */
 
-static bool is_spot(const compute_spots_attributes *s, const plane *filtered, double reciprocal,
+static double response(const plane *filtered, const plane *variance, int64_t at) {
+  return variance->value[at] > 0 ? filtered->value[at] / sqrt(variance->value[at]) : 0;
+}
+
+static bool is_spot(const compute_spots_attributes *s, const plane *filtered, const plane *variance,
                     int64_t y, int64_t x) {
   const double middle = filtered->value[y * filtered->width + x];
-  if (!(middle * reciprocal >= s->threshold)) return false;
+  if (!(response(filtered, variance, y * filtered->width + x) >= s->threshold)) return false;
   for (int64_t i = y - s->distance; i <= y + s->distance; i++)
     for (int64_t k = x - s->distance; k <= x + s->distance; k++) {
       const bool inside = i >= 0 && i < filtered->height && k >= 0 && k < filtered->width;
@@ -138,8 +190,9 @@ static void search_frame(const compute_kernel_descriptor *d, void *const *operan
   const compute_spots_attributes *s = compute_spots_of(d);
   const int64_t pixels = d->size[1] * d->size[2];
   const compute_operand *in = &d->inputs[0], *out = &d->outputs[0];
-  plane frame = {d->size[1], d->size[2], memory}, filtered = frame;
+  plane frame = {d->size[1], d->size[2], memory}, filtered = frame, variance = frame;
   filtered.value = memory + pixels;
+  variance.value = memory + 2 * pixels;
   for (int64_t i = 0; i < pixels; i++) {
     const int64_t at =
         n * in->stride[0] + i / frame.width * in->stride[1] + i % frame.width * in->stride[2];
@@ -147,15 +200,14 @@ static void search_frame(const compute_kernel_descriptor *d, void *const *operan
         in->dtype, (const char *)operands[0] + at * (int64_t)compute_dtype_size(in->dtype));
     frame.value[i] = reference_is_float(in->dtype) ? value.real : (double)value.whole;
   }
-  find_filtered(s, &frame, memory + 2 * pixels, &filtered);
-  const double scale = find_noise(s, &frame) * s->gain;
-  const double reciprocal = scale != 0 ? 1 / scale : 0;
+  find_filtered(s, &frame, memory + 4 * pixels, &filtered);
+  find_variances(s, &frame, memory + 3 * pixels, &variance);
   for (int64_t i = 0; i < pixels; i++) {
     const int64_t at =
         n * out->stride[0] + i / frame.width * out->stride[1] + i % frame.width * out->stride[2];
     const reference_value value = {
-        .real = filtered.value[i] * reciprocal,
-        .whole = is_spot(s, &filtered, reciprocal, i / frame.width, i % frame.width)};
+        .real = response(&filtered, &variance, i),
+        .whole = is_spot(s, &filtered, &variance, i / frame.width, i % frame.width)};
     reference_store(out->dtype, (char *)operands[1] + at * (int64_t)compute_dtype_size(out->dtype),
                     out->dtype, value);
   }
@@ -165,7 +217,7 @@ bool spots_reference(const compute_kernel_descriptor *d, void *const *operands) 
   const int64_t margin =
       2 * ((int64_t)compute_spots_of(d)->radius + compute_spots_of(d)->wide_radius);
   const int64_t most = (d->size[1] + margin) * (d->size[2] + margin);
-  double *memory = malloc((size_t)(2 * d->size[1] * d->size[2] + 4 * most) * sizeof *memory);
+  double *memory = malloc((size_t)(4 * d->size[1] * d->size[2] + 4 * most) * sizeof *memory);
   if (!memory) return false;
   for (int64_t n = 0; n < d->size[0]; n++) search_frame(d, operands, n, memory);
   free(memory);

@@ -8,7 +8,7 @@ typedef struct spots_sample {
   int64_t frames, height, width;
   compute_dtype dtype, result;
   int32_t filter, distance, radius, wide_radius;
-  int64_t step;
+  int64_t step, tile;
   bool turned; /* columns lie outermost in memory */
 } spots_sample;
 
@@ -37,7 +37,8 @@ static void sample_search(const spots_sample *c, sample_visitor visit, void *use
                                                   .clip = 3,
                                                   .scale = 1.01,
                                                   .least = 0.2,
-                                                  .gain = 0.05};
+                                                  .gain = 0.05,
+                                                  .tile = c->tile};
   sample_input(&s, c->dtype, ALL);
   sample_output(&s, c->result, ALL);
   if (c->turned) turn(&s.inputs[0], s.descriptor.size);
@@ -50,15 +51,15 @@ static void sample_search(const spots_sample *c, sample_visitor visit, void *use
 
 void sample_spots(sample_visitor visit, void *user) {
   static const spots_sample cases[] = {
-      {2, 24, 31, COMPUTE_U16, COMPUTE_F32, 0, 2, 4, 8, 1, false},
-      {2, 24, 31, COMPUTE_U16, COMPUTE_BOOL, 0, 2, 4, 8, 1, false},
-      {3, 17, 40, COMPUTE_F32, COMPUTE_F32, 1, 1, 1, 3, 2, false},
-      {3, 17, 40, COMPUTE_F32, COMPUTE_BOOL, 1, 1, 1, 3, 2, false},
-      {1, 3, 3, COMPUTE_F32, COMPUTE_F32, 0, 1, 0, 0, 1, false},
-      {1, 64, 3, COMPUTE_F32, COMPUTE_F32, 0, 3, 3, 6, 5, false},
-      {2, 20, 33, COMPUTE_F32, COMPUTE_BOOL, 0, 3, 3, 6, 2, true},
-      {2, 20, 33, COMPUTE_U16, COMPUTE_F32, 1, 3, 0, 5, 3, true},
-      {0, 9, 9, COMPUTE_F32, COMPUTE_BOOL, 0, 1, 1, 2, 1, false},
+      {2, 24, 31, COMPUTE_U16, COMPUTE_F32, 0, 2, 4, 8, 1, 8, false},
+      {2, 24, 31, COMPUTE_U16, COMPUTE_BOOL, 0, 2, 4, 8, 1, 8, false},
+      {3, 17, 40, COMPUTE_F32, COMPUTE_F32, 1, 1, 1, 3, 2, 8, false},
+      {3, 17, 40, COMPUTE_F32, COMPUTE_BOOL, 1, 1, 1, 3, 2, 5, false},
+      {1, 3, 3, COMPUTE_F32, COMPUTE_F32, 0, 1, 0, 0, 1, 0, false},
+      {1, 64, 3, COMPUTE_F32, COMPUTE_F32, 0, 3, 3, 6, 5, 16, false},
+      {2, 20, 33, COMPUTE_F32, COMPUTE_BOOL, 0, 3, 3, 6, 2, 1, true},
+      {2, 20, 33, COMPUTE_U16, COMPUTE_F32, 1, 3, 0, 5, 3, 7, true},
+      {0, 9, 9, COMPUTE_F32, COMPUTE_BOOL, 0, 1, 1, 2, 1, 8, false},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) sample_search(&cases[i], visit, user);
 }

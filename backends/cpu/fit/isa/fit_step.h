@@ -6,17 +6,20 @@
 #include "fit_finish.h"
 #include "fit_sums.h"
 
-/* The limits of one step: a pixel; half of a width; the photons themselves; half of the depth. */
-FIT_INLINE vf fit_reach(const fit_work *work, const int a, vf value) {
+/* The limits of one step: a pixel; half of a width; the background itself; photons and background,
+ * so that a spot that was lost in the background can return; half of the depth. */
+FIT_INLINE vf fit_reach(const fit_work *work, const int a, const vf *theta) {
+  const vf value = theta[a];
   if (a == FIT_X || a == FIT_Y) return v_set(1);
-  if (a == FIT_N || a == FIT_BG) return value;
+  if (a == FIT_BG) return value;
+  if (a == FIT_N) return value + theta[FIT_BG];
   if (FIT_MODEL == COMPUTE_FIT_XYZNB) return v_set(0.5f * (float)work->problem->depth);
   return value * 0.5f;
 }
 
-FIT_INLINE vf fit_limited(const fit_work *work, const int a, vf value, vf step) {
-  const vf reach = fit_reach(work, a, value);
-  return v_clamp(value + v_clamp(step, -reach, reach), work->low[a], work->high[a]);
+FIT_INLINE vf fit_limited(const fit_work *work, const int a, const vf *theta, vf step) {
+  const vf reach = fit_reach(work, a, theta);
+  return v_clamp(theta[a] + v_clamp(step, -reach, reach), work->low[a], work->high[a]);
 }
 
 /* Parameters on a bound, whose step would leave it. */
@@ -72,9 +75,11 @@ FIT_APART void fit_find_move(const fit_work *work, const vf *theta, const fit_su
 }
 
 /* Whether every step is small compared with its parameter's standard deviation; variances are in
- * `unit`s. */
+ * `unit`s. z comes closer in ever smaller steps where both widths hardly depend on it, so that a
+ * tenth of epsilon is asked for. */
 FIT_INLINE vm fit_is_small(const int count, const fit_work *work, const fit_move *move, vf unit) {
-  const vf limit = unit * (float)(work->problem->epsilon * work->problem->epsilon);
+  const float share = FIT_MODEL == COMPUTE_FIT_XYZNB ? 0.01f : 1;
+  const vf limit = unit * (float)(work->problem->epsilon * work->problem->epsilon) * share;
   vm small = v_mask(FIT_ALL_LANES);
   FIT_UNROLL
   for (int a = 0; a < count; a++)
@@ -108,6 +113,71 @@ FIT_INLINE vf fit_stretch(const fit_path *path, const vf *gradient, const vf *st
   return v_select(v_less(v_set(0), before), stretch, v_set(1));
 }
 
+/* ---- The last steps of fits that hesitate ------------------------------------------------------
+ */
+
+/* With few photons the likelihood's curvature has little to do with the information: in some
+ * directions it is a tenth of it, and steps are too short, in others several times as much, and
+ * they go to and fro. After SCORING steps a fit therefore takes Newton's, by the actual curvature.
+ * That is the change of the score over a small distance in each parameter: as many evaluations, but
+ * few fits need any. Where it is not positive definite, multiples of the information are added. A
+ * step is no longer than a standard deviation. */
+#define FIT_SCORING     12
+#define FIT_SMALL_SHIFT 0.05f /* standard deviations */
+/* On a ridge too flat for the curvature to be told from rounding, a fit has arrived when the step
+ * by the information is a third of what is small: epsilon squared is multiplied by this. */
+#define FIT_SETTLED 0.09f
+
+static void fit_find_curvature(fit_work *work, const vf *theta, const fit_sums *sums,
+                               const vf *variance, vf *curvature) {
+  enum { count = FIT_COUNT };
+  vf column[FIT_MOST][FIT_MOST];
+  for (int a = 0; a < count; a++) {
+    vf shifted[FIT_MOST];
+    const vf most = fit_reach(work, a, theta) * 0.2f;
+    const vf shift = v_max(v_min(v_sqrt(variance[a]) * FIT_SMALL_SHIFT, most), v_set(1e-5f));
+    for (int b = 0; b < count; b++) shifted[b] = theta[b];
+    shifted[a] += shift;
+    const vf inverse = v_reciprocal(shifted[a] - theta[a]);
+    fit_evaluate(FIT_LIKELIHOOD, work, shifted);
+    for (int b = 0; b < count; b++)
+      column[a][b] = (sums->gradient[b] - work->sums.gradient[b]) * inverse;
+  }
+  for (int a = 0; a < count; a++)
+    for (int b = 0; b <= a; b++) curvature[FIT_AT(a, b)] = (column[a][b] + column[b][a]) * 0.5f;
+}
+
+/* Replaces the steps of the lanes in `late`, if a multiple suffices. With one the likelihood is no
+ * maximum, however short the step is: variances of 0 say that it is not small. */
+FIT_APART void fit_find_newton(fit_work *work, const vf *theta, vm late, const fit_sums *sums,
+                               fit_move *move) {
+  enum { count = FIT_COUNT };
+  static const float multiple[] = {0, 0.25f, 1, 4, 16};
+  vf curvature[FIT_PAIRS];
+  vm left = late;
+  fit_find_curvature(work, theta, sums, move->variance, curvature);
+  for (size_t i = 0; i < sizeof multiple / sizeof *multiple && v_bits(left); i++) {
+    fit_sums bent = *sums;
+    fit_move newton;
+    for (int k = 0; k < FIT_AT(count, 0); k++)
+      bent.information[k] = v_fma(bent.information[k], v_set(multiple[i]), curvature[k]);
+    fit_find_move(work, theta, &bent, &newton);
+    vf square = v_set(0);
+    for (int a = 0; a < count; a++)
+      for (int b = 0; b < count; b++) {
+        const int k = a > b ? FIT_AT(a, b) : FIT_AT(b, a);
+        square = v_fma(newton.step[a] * newton.step[b], sums->information[k], square);
+      }
+    const vm good = v_and_not(v_and(left, v_less(square, v_set(1e30f))), newton.singular);
+    const vf length = v_reciprocal(v_sqrt(v_max(square, v_set(1))));
+    for (int a = 0; a < count; a++) {
+      move->step[a] = v_select(good, newton.step[a] * length, move->step[a]);
+      if (i > 0) move->variance[a] = v_select(good, v_set(0), move->variance[a]);
+    }
+    left = v_and_not(left, good);
+  }
+}
+
 /* Prefetches the next pixels, as many at a time as can be in flight. */
 FIT_INLINE void fit_ask_ahead(fit_work *work) {
   for (int line = 0; line < 16 && work->ahead_bytes > 0; line++) {
@@ -129,7 +199,16 @@ FIT_APART void fit_by_scoring(fit_work *work) {
     fit_ask_ahead(work);
     fit_evaluate(FIT_LIKELIHOOD, work, path->theta);
     fit_find_move(work, path->theta, &work->sums, &move);
-    const vf stretch = fit_stretch(path, work->sums.gradient, move.step);
+    vf stretch = fit_stretch(path, work->sums.gradient, move.step);
+    const vm late = v_and(work->active, v_at_least(path->steps, v_set(FIT_SCORING)));
+    vm settled = v_mask(0);
+    if (v_bits(late)) {
+      const fit_sums sums = work->sums;
+      settled = v_and(late, fit_is_small(count, work, &move, v_set(FIT_SETTLED)));
+      fit_find_newton(work, path->theta, late, &sums, &move);
+      memcpy(&work->sums, &sums, sizeof sums);
+      stretch = v_select(late, v_set(1), stretch);
+    }
     const vm stuck = v_and(work->active, move.singular);
     const vm moving = v_and_not(work->active, stuck);
     vm limited = v_mask(0);
@@ -137,7 +216,7 @@ FIT_APART void fit_by_scoring(fit_work *work) {
     for (int a = 0; a < count; a++) {
       move.step[a] *= stretch;
       const vf now = path->theta[a], step = move.step[a];
-      const vf next = fit_limited(work, a, now, step), moved = next - now;
+      const vf next = fit_limited(work, a, path->theta, step), moved = next - now;
       /* More than rounding, if that can be determined. */
       const vf slack = v_fma(v_abs(step), v_set(0.1f), v_abs(now) * 1e-6f);
       limited = v_or(limited, v_less(slack, v_abs(moved - step)));
@@ -151,7 +230,7 @@ FIT_APART void fit_by_scoring(fit_work *work) {
     /* If the score does not change as expected, the optimum may be further than the last step. */
     const vm strange = v_less(v_set(0.3f), v_abs(stretch - 1));
     const vf unit = v_select(strange, v_set(0.1f), v_set(1));
-    const vm arrived = v_and(moving, fit_is_small(count, work, &move, unit));
+    const vm arrived = v_and(moving, v_or(settled, fit_is_small(count, work, &move, unit)));
     work->converged = v_or(work->converged, arrived);
     work->singular = v_or(work->singular, stuck);
     work->active = v_and(v_and_not(moving, arrived), v_less(path->steps, most));
@@ -273,7 +352,7 @@ FIT_APART void fit_by_newton(fit_work *work) {
   for (int32_t i = 0; i < work->problem->iterations; i++) {
     fit_newton_step(work, move.step);
     for (int a = 0; a < count; a++)
-      work->path.theta[a] = fit_limited(work, a, work->path.theta[a], move.step[a]);
+      work->path.theta[a] = fit_limited(work, a, work->path.theta, move.step[a]);
   }
   work->path.steps = v_set((float)work->problem->iterations);
   vf last[FIT_MOST];
@@ -334,6 +413,21 @@ FIT_INLINE void fit_choose(const int count, vm taken, const fit_sums *from, fit_
     to->information[k] = v_select(taken, from->information[k], to->information[k]);
 }
 
+/* Whether lanes that ran out of steps, or whose damping hid how small these were, are at their
+ * optimum all the same. */
+static void fit_recognise(fit_work *work) {
+  const vm open = v_and_not(work->alive, v_or(work->converged, work->singular));
+  if (!v_bits(open)) return;
+  fit_move move;
+  work->active = work->alive;
+  fit_evaluate(FIT_LIKELIHOOD, work, work->path.theta);
+  const fit_sums sums = work->sums;
+  fit_find_move(work, work->path.theta, &sums, &move);
+  fit_find_newton(work, work->path.theta, open, &sums, &move);
+  work->converged =
+      v_or(work->converged, v_and(open, fit_is_small(FIT_COUNT, work, &move, v_set(1))));
+}
+
 FIT_APART void fit_by_marquardt(fit_mode mode, fit_work *work) {
   const int count = FIT_COUNT;
   fit_sums best;
@@ -356,8 +450,7 @@ FIT_APART void fit_by_marquardt(fit_mode mode, fit_work *work) {
     fit_find_move(work, work->path.theta, &damped, &move);
     const vm stuck = v_and(work->active, move.singular);
     const vm moving = v_and_not(work->active, stuck);
-    for (int a = 0; a < count; a++)
-      trial[a] = fit_limited(work, a, work->path.theta[a], move.step[a]);
+    for (int a = 0; a < count; a++) trial[a] = fit_limited(work, a, work->path.theta, move.step[a]);
     fit_evaluate(mode, work, trial);
     const vf reached = fit_objective(mode, work, trial);
     /* Differences within rounding do not count, nor does the effect of a small step. */
@@ -377,6 +470,7 @@ FIT_APART void fit_by_marquardt(fit_mode mode, fit_work *work) {
     work->singular = v_or(work->singular, stuck);
     work->active = v_and_not(moving, v_or(arrived, hopeless));
   }
+  if (mode == FIT_LIKELIHOOD) fit_recognise(work);
 }
 
 #endif

@@ -52,6 +52,7 @@ typedef struct cpu_spots_job {
   int64_t stride[3]; /* bytes, of frames, rows and columns of the input */
   int64_t result_stride[3];
   const float *weight, *wide_weight; /* of the middle and of one side */
+  compute_spots_tiles down, along;   /* of the noise */
   const unsigned char *frames;
   unsigned char *result;
 } cpu_spots_job;
@@ -61,11 +62,13 @@ typedef struct cpu_spots_loops {
    */
   int64_t (*workspace_bytes)(const cpu_spots_job *job);
 
-  /* 1 / noise of a filtered frame; 0 if it has none. */
-  float (*inverse_noise)(const cpu_spots_job *job, int64_t frame, void *workspace);
+  /* The variance of a filtered frame in the tiles of row `tile`, to variance[0 … along.count]. */
+  void (*measure)(const cpu_spots_job *job, int64_t frame, int64_t tile, float *variance,
+                  void *workspace);
 
-  /* Rows first … end − 1 of a frame's result, which do not depend on how the frame is divided. */
-  void (*find)(const cpu_spots_job *job, int64_t frame, float inverse_noise, int64_t first,
+  /* Rows first … end − 1 of a frame's result, which do not depend on how the frame is divided;
+   * `variance` is that of all tiles. */
+  void (*find)(const cpu_spots_job *job, int64_t frame, const float *variance, int64_t first,
                int64_t end, void *workspace);
 } cpu_spots_loops;
 

@@ -5,16 +5,19 @@
  * the middle one is searched. So a pixel is read and converted once, and nothing of a frame's size
  * is written but the result. Sums are in the order that compute/backend.h specifies, without
  * contraction, so that all instruction sets, and divisions of a frame into bands, give the same
- * bits. Only the sums for the noise estimate may differ, and depend only on the instruction set. */
+ * bits. Only the sums for the noise estimate may differ, and depend only on the instruction set.
+ *
+ * The noise comes first, from rows of tiles; then each row of the frame has a row of variances, so
+ * that a pixel is compared without a root or a division. */
 #include "fit_table.h"
 
 #include "fit_vector.h"
 
-#define L        FIT_LANES
-#define TOGETHER 4  /* vectors: enough independent sums to hide their latency */
-#define EXTRA    80 /* floats of padding at a row's end for blocks of vectors, and a margin */
-#define FRONT    16 /* floats before a filtered row, of which the last is its left neighbour */
-#define CHUNK    (1 << 13) /* elements summed up in f32 before double takes over */
+#define L             FIT_LANES
+#define TOGETHER      4  /* vectors: enough independent sums to hide their latency */
+#define EXTRA         80 /* floats of padding at a row's end for blocks of vectors, and a margin */
+#define FRONT         16 /* floats before a filtered row, of which the last is its left neighbour */
+#define MOST_VARIANCE 1e30f
 
 /* The last `size` rows of some kind. The table has each of them twice, so that consecutive rows are
  * consecutive pointers, wherever they begin. */
@@ -33,6 +36,8 @@ typedef struct search {
   float *column, *wide;                     /* sums of rows */
   const float **along_column, **along_wide; /* these from element 0, 1, 2 … on */
   const float **rows;                       /* room for the rows of a filter */
+  const float *tiles;                       /* variances of the frame */
+  float *between, *variance;                /* of a row: in its tiles, and of its pixels */
   int64_t next_pixels, next_blurred;        /* first row that is not available yet */
 } search;
 
@@ -51,10 +56,6 @@ static int64_t within(int64_t at, int64_t size) {
 }
 
 /* ---- Memory -------------------------------------------------------------------------------- */
-
-static int64_t sample_rows(const cpu_spots_job *job) {
-  return (job->height - 3) / job->search.step + 1;
-}
 
 /* Allocates `bytes` of the workspace; NULL when only counting. */
 static void *take(unsigned char *memory, int64_t *used, int64_t bytes) {
@@ -93,17 +94,19 @@ static int64_t lay_out(const cpu_spots_job *job, unsigned char *memory, search *
   s->column = take_sums(memory, &used, s->pitch, terms, &s->along_column);
   s->wide = take_sums(memory, &used, s->pitch, terms, &s->along_wide);
   s->rows = take(memory, &used, terms * (int64_t)sizeof *s->rows);
+  s->between = take(memory, &used, job->along.count * (int64_t)sizeof *s->between);
+  s->variance = take(memory, &used, s->pitch * (int64_t)sizeof *s->variance);
   return used;
 }
 
 static int64_t workspace_bytes(const cpu_spots_job *job) {
   const compute_spots_attributes *o = &job->search;
-  const int64_t rows = 4 * (int64_t)o->wide_radius + 4 * (int64_t)o->radius + 2 * o->distance + 16;
+  const int64_t rows = 4 * (int64_t)o->wide_radius + 4 * (int64_t)o->radius + 2 * o->distance + 18;
   int64_t most, sample;
   search s;
   if (__builtin_mul_overflow(job->width + 4 * (int64_t)o->wide_radius + 2 * EXTRA,
                              rows * (int64_t)sizeof(float), &most) ||
-      __builtin_mul_overflow((sample_rows(job) + 4) * (int64_t)sizeof(float), job->width + EXTRA,
+      __builtin_mul_overflow((job->down.size + 4) * (int64_t)sizeof(float), job->width + EXTRA,
                              &sample))
     return INT64_MAX;
   most = lay_out(job, NULL, &s);
@@ -237,6 +240,45 @@ static void filter_row(search *s, int64_t y) {
   row[-1] = row[s->job->width] = 0;
 }
 
+/* ---- Variances ----------------------------------------------------------------------------- */
+
+/* Where a pixel lies among the middles of tiles, from 0 to count − 1. */
+static float place_of(const compute_spots_tiles *t, int64_t pixel) {
+  const float at = ((float)pixel - (float)t->origin) * (float)(1 / t->apart);
+  const float most = (float)(t->count - 1);
+  return at < 0 ? 0 : at < most ? at : most;
+}
+
+/* The first pixel at or beyond the middle of a tile. */
+static int64_t middle_of(const compute_spots_tiles *t, int64_t tile) {
+  return (int64_t)__builtin_ceil(t->origin + (double)tile * t->apart);
+}
+
+/* s->variance for row y. */
+static void vary_row(const search *s, int64_t y) {
+  const compute_spots_tiles *down = &s->job->down, *along = &s->job->along;
+  const int64_t width = s->job->width, count = along->count;
+  const float row = place_of(down, y);
+  const int64_t upper = row < (float)(down->count - 1) ? (int64_t)row : down->count - 1;
+  const float part = row - (float)upper;
+  const float *const above = s->tiles + upper * count;
+  const float *const below = upper + 1 < down->count ? above + count : above;
+  float *const between = s->between, *const variance = s->variance;
+  for (int64_t i = 0; i < count; i++) between[i] = above[i] + (below[i] - above[i]) * part;
+  const float last = between[count - 1];
+  int64_t x = 0;
+  for (int64_t i = 0; i + 1 < count; i++) {
+    const int64_t middle = middle_of(along, i + 1), end = middle < width ? middle : width;
+    const float left = between[i], step = between[i + 1] - left;
+    const float origin = (float)along->origin, share = (float)(1 / along->apart);
+    for (; x < end; x++) {
+      const float at = ((float)(int32_t)x - origin) * share - (float)i;
+      variance[x] = left + step * (at < 0 ? 0 : at < 1 ? at : 1);
+    }
+  }
+  for (; x < width; x++) variance[x] = last;
+}
+
 /* ---- Maxima -------------------------------------------------------------------------------- */
 
 static uint32_t first_lanes(int64_t count) {
@@ -268,9 +310,10 @@ static bool is_maximum(const search *s, int64_t y, int64_t x) {
 /* Lanes of pixels that reach the threshold and are maxima among their four neighbours. All
  * comparisons are done before branching: with many spots, branches are often mispredicted. */
 FIT_INLINE uint32_t candidates(const float *row, const float *above, const float *below,
-                               float inverse_noise, float threshold) {
-  const vf here = load(row);
-  vm good = v_at_least(here * v_set(inverse_noise), v_set(threshold));
+                               const float *variance, float square) {
+  const vf here = load(row), least = load(variance) * v_set(square);
+  vm good = v_and(v_at_least(here * here, least), v_less(v_set(0), least));
+  good = v_and(good, v_less(v_set(0), here));
   good = v_and(good, v_less(load(row - 1), here));
   good = v_and(good, v_at_least(here, load(row + 1)));
   if (above) good = v_and(good, v_less(load(above), here));
@@ -278,11 +321,11 @@ FIT_INLINE uint32_t candidates(const float *row, const float *above, const float
   return v_bits(good);
 }
 
-static void mark_row(const search *s, int64_t y, float inverse_noise, unsigned char *result) {
+static void mark_row(const search *s, int64_t y, unsigned char *result) {
   const cpu_spots_job *job = s->job;
   const int64_t width = job->width, step = job->result_stride[2];
   const float threshold = (float)job->search.threshold;
-  const float *row = filtered_row(s, y);
+  const float *row = filtered_row(s, y), *variance = s->variance;
   const float *above = y > 0 ? filtered_row(s, y - 1) : NULL;
   const float *below = y + 1 < job->height ? filtered_row(s, y + 1) : NULL;
   if (step == 1)
@@ -291,7 +334,7 @@ static void mark_row(const search *s, int64_t y, float inverse_noise, unsigned c
     for (int64_t i = 0; i < width; i++) result[i * step] = 0;
   for (int64_t x = 0; x < width; x += L) {
     uint32_t bits = candidates(row + x, above ? above + x : NULL, below ? below + x : NULL,
-                               inverse_noise, threshold) &
+                               variance + x, threshold * threshold) &
                     first_lanes(width - x);
     for (; bits; bits &= bits - 1) {
       const int64_t at = x + __builtin_ctz(bits);
@@ -300,20 +343,23 @@ static void mark_row(const search *s, int64_t y, float inverse_noise, unsigned c
   }
 }
 
-static void write_response(const search *s, int64_t y, float inverse_noise, unsigned char *result) {
+static void write_response(const search *s, int64_t y, unsigned char *result) {
   const int64_t width = s->job->width, step = s->job->result_stride[2];
+  const float *variance = s->variance;
   float *row = filtered_row(s, y);
-  for (int64_t i = 0; i < width; i++) row[i] *= inverse_noise;
+  for (int64_t i = 0; i < width; i++)
+    row[i] *= variance[i] > 0 ? 1 / __builtin_sqrtf(variance[i]) : 0;
   if (step == sizeof *row)
     memcpy(result, row, (size_t)width * sizeof *row);
   else
     for (int64_t i = 0; i < width; i++) memcpy(result + i * step, &row[i], sizeof *row);
 }
 
-static void find(const cpu_spots_job *job, int64_t frame, float inverse_noise, int64_t first,
+static void find(const cpu_spots_job *job, int64_t frame, const float *variance, int64_t first,
                  int64_t end, void *workspace) {
   search s;
   lay_out(job, workspace, &s);
+  s.tiles = variance;
   s.frame = job->frames + frame * job->stride[0];
   s.next_blurred = -(int64_t)job->search.wide_radius;
   unsigned char *result = job->result + frame * job->result_stride[0];
@@ -323,10 +369,11 @@ static void find(const cpu_spots_job *job, int64_t frame, float inverse_noise, i
     filter_row(&s, y);
     for (; ready < end && (ready + d <= y || y == height - 1); ready++) {
       unsigned char *to = result + ready * job->result_stride[1];
+      vary_row(&s, ready);
       if (job->response)
-        write_response(&s, ready, inverse_noise, to);
+        write_response(&s, ready, to);
       else
-        mark_row(&s, ready, inverse_noise, to);
+        mark_row(&s, ready, to);
     }
   }
 }
@@ -338,81 +385,73 @@ FIT_INLINE vf curvature(vf before, vf here, vf after) {
   return (before + after) - (here + here);
 }
 
-/* The absolute second difference along columns of that along rows, in every step-th row: exact for
- * counts. Returns the sum of the finite ones. `rough` has room for a vector more. */
-static double roughness(const cpu_spots_job *job, int64_t frame, float *pixels, float *rough) {
-  const int64_t width = job->width, pitch = width + EXTRA, rows = sample_rows(job);
+/* The absolute second difference along columns of that along rows, of the `rows` samples from
+ * number `first` on: exact for counts. Rows of `rough` have room for a vector more. */
+static void roughness(const cpu_spots_job *job, int64_t frame, int64_t first, int64_t rows,
+                      float *pixels, float *rough) {
+  const int64_t width = job->width, pitch = width + EXTRA;
   const unsigned char *from = job->frames + frame * job->stride[0];
   float *const curved = pixels + 3 * pitch;
-  double total = 0;
   memset(pixels, 0, (size_t)(4 * pitch) * sizeof *pixels);
-  for (int64_t i = 0; i < rows; i++, rough += width - 2) {
+  for (int64_t i = 0; i < rows; i++, rough += pitch) {
     for (int64_t k = 0; k < 3; k++)
-      read_row(job, from, i * job->search.step + k, pixels + k * pitch);
+      read_row(job, from, (first + i) * job->search.step + k, pixels + k * pitch);
     for (int64_t x = 0; x < width; x += L)
       store(curved + x,
             curvature(load(pixels + x), load(pixels + pitch + x), load(pixels + 2 * pitch + x)));
-    vf sum = v_set(0);
-    for (int64_t x = 0; x < width - 2; x += L) {
-      const vf size =
-          v_abs(curvature(load(curved + x), load(curved + x + 1), load(curved + x + 2)));
-      const vm counts =
-          v_and(v_less(size, v_set(__builtin_inff())), v_mask(first_lanes(width - 2 - x)));
-      store(rough + x, size);
-      sum += v_keep(counts, size);
+    for (int64_t x = 0; x < width - 2; x += L)
+      store(rough + x,
+            v_abs(curvature(load(curved + x), load(curved + x + 1), load(curved + x + 2))));
+  }
+}
+
+/* The sum of the values of a tile that are finite; with `square` that of the squares of those that
+ * are at most `limit`, and their number. */
+FIT_INLINE float sum_tile(const cpu_spots_job *job, const float *value, float limit,
+                          const bool square, float *number) {
+  const int64_t pitch = job->width + EXTRA, columns = job->along.size;
+  const vf most = v_set(limit);
+  vf sum = v_set(0), taken = v_set(0);
+  for (int64_t i = 0; i < job->down.size; i++, value += pitch)
+    for (int64_t x = 0; x < columns; x += L) {
+      const vf here = load(value + x);
+      const vm in = v_and(square ? v_at_least(most, here) : v_less(here, most),
+                          v_mask(first_lanes(columns - x)));
+      sum += v_keep(in, square ? here * here : here);
+      taken += v_keep(in, v_set(1));
     }
-    for (int lane = 0; lane < L; lane++) total += (double)sum[lane];
+  float total = 0;
+  *number = 0;
+  for (int lane = 0; lane < L; lane++) {
+    total += sum[lane];
+    *number += taken[lane];
   }
   return total;
 }
 
-/* The mean square of the values that are at most `limit`. */
-static float mean_square(const float *value, int64_t count, float limit) {
-  double power = 0, counted = 0;
-  const vf most = v_set(limit);
-  int64_t i = 0;
-  while (count - i >= TOGETHER * L) {
-    const int64_t step = TOGETHER * L,
-                  end = i + (count - i < CHUNK ? count - i : CHUNK) / step * step;
-    vf sum[TOGETHER], number[TOGETHER];
-    for (int k = 0; k < TOGETHER; k++) sum[k] = number[k] = v_set(0);
-    for (; i < end; i += step) {
-      FIT_UNROLL
-      for (int k = 0; k < TOGETHER; k++) {
-        const vf x = load(value + i + k * L);
-        const vm in = v_at_least(most, x);
-        sum[k] += v_keep(in, x * x);
-        number[k] += v_keep(in, v_set(1));
-      }
-    }
-    for (int lane = 0; lane < TOGETHER * L; lane++) {
-      power += (double)sum[lane / L][lane % L];
-      counted += (double)number[lane / L][lane % L];
-    }
-  }
-  for (; i < count; i++) {
-    if (!(value[i] <= limit)) continue;
-    power += (double)(value[i] * value[i]);
-    counted++;
-  }
-  return (float)power / (counted > 1 ? (float)counted : 1);
-}
-
-static float inverse_noise(const cpu_spots_job *job, int64_t frame, void *workspace) {
+static float tile_variance(const cpu_spots_job *job, const float *rough) {
   const compute_spots_attributes *o = &job->search;
-  const int64_t count = sample_rows(job) * (job->width - 2);
-  float *const pixels = workspace, *const rough = pixels + 4 * (job->width + EXTRA);
-  const float total = (float)roughness(job, frame, pixels, rough);
-  const float begin = total / (float)count * (float)o->first, least = begin * (float)o->least;
+  float number;
+  const float all = (float)(job->down.size * job->along.size);
+  const float total = sum_tile(job, rough, __builtin_inff(), false, &number);
+  const float begin = total / all * (float)o->first, least = begin * (float)o->least;
   float noise = begin;
   for (int64_t i = 0; i < o->rounds; i++) {
-    const float mean = mean_square(rough, count, noise * (float)o->clip);
-    noise = __builtin_sqrtf(mean) * (float)o->scale;
+    const float power = sum_tile(job, rough, noise * (float)o->clip, true, &number);
+    noise = __builtin_sqrtf(power / (number > 1 ? number : 1)) * (float)o->scale;
     noise = noise > least ? noise : least;
   }
   noise *= (float)o->gain;
-  return noise > 0 ? 1 / noise : 0;
+  return noise * noise < MOST_VARIANCE ? noise * noise : MOST_VARIANCE;
+}
+
+static void measure(const cpu_spots_job *job, int64_t frame, int64_t tile, float *variance,
+                    void *workspace) {
+  float *const pixels = workspace, *const rough = pixels + 4 * (job->width + EXTRA);
+  roughness(job, frame, compute_spots_tile_start(&job->down, tile), job->down.size, pixels, rough);
+  for (int64_t i = 0; i < job->along.count; i++)
+    variance[i] = tile_variance(job, rough + compute_spots_tile_start(&job->along, i));
 }
 
 const cpu_spots_loops CPU_SYMBOL(cpu_spots) = {
-    .workspace_bytes = workspace_bytes, .inverse_noise = inverse_noise, .find = find};
+    .workspace_bytes = workspace_bytes, .measure = measure, .find = find};

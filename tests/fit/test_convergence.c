@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Dim spots, whose likelihood is so flat that its curvature differs from the information several
+ * times: fits find its maxima all the same, and their statuses say so. An optimiser in double
+ * precision that shares no code with the library goes on from where a fit has ended. */
+#include "fit_fixture.h"
+
+#include "support/reference/fit_reference.h"
+
+enum {
+  COUNT = 600,
+  BLOCKS = 20,
+  SIDE = 7,
+  DIM_PIXELS = SIDE * SIDE,
+  MOST = COMPUTE_FIT_MAX_PARAMETERS
+};
+
+static float stack[COUNT * DIM_PIXELS], found[COUNT * MOST], spread[COUNT * MOST];
+static uint8_t status[COUNT];
+
+static void simulate(compute_fit_model model, double photons, double background, int64_t first) {
+  static float truth[COUNT * MOST];
+  const bool in_depth = model == COMPUTE_FIT_XYZNB;
+  const compute_simulation dim = {.problem = {.model = model,
+                                              .rows = SIDE,
+                                              .columns = SIDE,
+                                              .sigma = {1.3, 1.3},
+                                              .depth = in_depth ? 0.4 : 0,
+                                              .gamma = in_depth ? 0.25 : 0},
+                                  .seed = 11,
+                                  .photons = {photons, photons},
+                                  .background = {background, background},
+                                  .z = {in_depth ? -0.4 : 0, in_depth ? 0.4 : 0},
+                                  .position = {-0.5, 0.5},
+                                  .dtype = COMPUTE_F32};
+  assert_ok(compute_simulate_rois(test_context, &dim, first, COUNT, stack, truth));
+}
+
+static void fit_all(const compute_fit_problem *problem) {
+  compute_fit *fit = NULL;
+  compute_fit_run_options run = {.pixels = {.array = stack}, .count = COUNT};
+  run.results = (compute_fit_results){.parameters = found, .std = spread, .status = status};
+  assert_ok(compute_fit_create(test_context, &(compute_fit_options){.problem = *problem}, &fit));
+  assert_ok(compute_fit_run(fit, &run, NULL));
+  compute_fit_release(fit);
+}
+
+/* ---- Another optimiser ----------------------------------------------------------------------- */
+
+typedef struct place {
+  double at[MOST], gradient[MOST], information[MOST][MOST], likelihood;
+} place;
+
+static void look(const compute_fit_problem *problem, const float *pixels, int parameters,
+                 place *here) {
+  double image[DIM_PIXELS], slope[DIM_PIXELS * MOST];
+  fit_reference_image(problem, NULL, here->at, image, slope);
+  memset(here->gradient, 0, sizeof here->gradient);
+  memset(here->information, 0, sizeof here->information);
+  here->likelihood = 0;
+  for (int k = 0; k < DIM_PIXELS; k++) {
+    const double d = (double)pixels[k], mu = image[k], *u = slope + k * parameters;
+    here->likelihood += d * log(mu) - mu;
+    for (int a = 0; a < parameters; a++) {
+      here->gradient[a] += u[a] * (d / mu - 1);
+      for (int b = 0; b < parameters; b++) here->information[a][b] += u[a] * u[b] / mu;
+    }
+  }
+}
+
+/* The solution of (matrix + damping · its diagonal) x = right; false if it is not definite. */
+static bool solve(int n, double matrix[MOST][MOST], double damping, const double *right,
+                  double *x) {
+  double m[MOST][MOST + 1];
+  for (int a = 0; a < n; a++) {
+    for (int b = 0; b < n; b++) m[a][b] = matrix[a][b] * (a == b ? 1 + damping : 1);
+    m[a][n] = right[a];
+  }
+  for (int a = 0; a < n; a++) {
+    if (!(m[a][a] > 1e-12 * matrix[a][a])) return false;
+    for (int b = a + 1; b < n; b++)
+      for (int c = n; c >= a; c--) m[b][c] -= m[b][a] / m[a][a] * m[a][c];
+  }
+  for (int a = n - 1; a >= 0; a--) {
+    x[a] = m[a][n];
+    for (int b = a + 1; b < n; b++) x[a] -= m[a][b] * x[b];
+    x[a] /= m[a][a];
+  }
+  return true;
+}
+
+static bool inside(const compute_fit_problem *problem, const place *p, int parameters) {
+  if (problem->model == COMPUTE_FIT_XYZNB)
+    return fabs(p->at[2]) < 1 && p->at[3] > 1e-3 && p->at[4] > 1e-3;
+  bool good = p->at[0] > -0.5 && p->at[0] < SIDE - 0.5 && p->at[1] > -0.5 && p->at[1] < SIDE - 0.5;
+  for (int a = 2; a < parameters; a++) good &= p->at[a] > (a < 4 ? 1e-3 : 0.1);
+  for (int a = 4; a < parameters; a++) good &= p->at[a] < SIDE;
+  return good;
+}
+
+/* Levenberg and Marquardt's method uphill from where fit i has ended, within the bounds: by how
+ * much the logarithm of the likelihood rises. A distance of d standard deviations costs d²/2. */
+static double gain_of(const compute_fit_problem *problem, int i, int parameters) {
+  const float *pixels = stack + i * DIM_PIXELS;
+  place here;
+  double damping = 1e-3;
+  for (int a = 0; a < parameters; a++) here.at[a] = (double)found[i * parameters + a];
+  look(problem, pixels, parameters, &here);
+  const double begin = here.likelihood;
+  for (int round = 0; round < 2000 && damping < 1e12; round++) {
+    double step[MOST];
+    place next = here;
+    if (solve(parameters, here.information, damping, here.gradient, step)) {
+      for (int a = 0; a < parameters; a++) next.at[a] += step[a];
+      if (inside(problem, &next, parameters)) look(problem, pixels, parameters, &next);
+    }
+    const double gain = next.likelihood - here.likelihood;
+    damping = gain > 0 ? fmax(damping * 0.3, 1e-9) : damping * 10;
+    if (gain > 0) here = next;
+    if (gain > 0 && gain < 1e-10) break;
+  }
+  return here.likelihood - begin;
+}
+
+/* ---- Promises ------------------------------------------------------------------------------ */
+
+static void statuses_say_whether_a_maximum_was_found(void **state) {
+  (void)state;
+  static const compute_fit_model models[] = {COMPUTE_FIT_XYNBS, COMPUTE_FIT_XYNBSXSY};
+  static const compute_fit_solver solvers[] = {COMPUTE_FIT_FISHER, COMPUTE_FIT_LEVENBERG_MARQUARDT};
+  for (int m = 0; m < 2; m++) {
+    simulate(models[m], 100, 100, 0);
+    for (int s = 0; s < 2; s++) {
+      const compute_fit_problem problem = {.model = models[m],
+                                           .rows = SIDE,
+                                           .columns = SIDE,
+                                           .solver = solvers[s],
+                                           .sigma = {1.3, 1.3},
+                                           .outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD |
+                                                      COMPUTE_FIT_STATUS};
+      const int parameters = compute_fit_parameter_count(models[m]);
+      int of[COMPUTE_FIT_STATUS_COUNT] = {0}, at_maximum = 0, far = 0, checked = 0;
+      fit_all(&problem);
+      for (int i = 0; i < COUNT; i++) of[status[i]]++;
+      for (int i = 0; i < COUNT; i++) {
+        const bool unsure = status[i] == COMPUTE_FIT_MAX_ITERATIONS;
+        if (!unsure && (status[i] != COMPUTE_FIT_CONVERGED || i % 4)) continue;
+        const double gain = gain_of(&problem, i, parameters);
+        at_maximum += unsure && gain < 1e-4;
+        far += !unsure && gain > 0.01;
+        checked += !unsure;
+      }
+      print_message(
+          "%s, solver %d: %d converged, %d at a bound, %d unfinished, %d of them at their "
+          "maximum; %d of %d converged ones are not\n",
+          compute_fit_model_name(models[m]), s, of[COMPUTE_FIT_CONVERGED], of[COMPUTE_FIT_AT_BOUND],
+          of[COMPUTE_FIT_MAX_ITERATIONS], at_maximum, far, checked);
+      assert_true(of[COMPUTE_FIT_CONVERGED] > COUNT / 5);
+      assert_true(far <= checked / 20);
+      if (solvers[s] != COMPUTE_FIT_FISHER) continue; /* damped steps take longer */
+      assert_true(at_maximum <= COUNT / 25);
+      assert_true(of[COMPUTE_FIT_MAX_ITERATIONS] <= COUNT / 8);
+    }
+  }
+}
+
+/* Devices agree within a hundredth of the uncertainty if each is nearer than that to the maximum.
+ */
+static void fits_of_z_arrive(void **state) {
+  (void)state;
+  const compute_fit_problem problem = {.model = COMPUTE_FIT_XYZNB,
+                                       .rows = SIDE,
+                                       .columns = SIDE,
+                                       .sigma = {1.3, 1.3},
+                                       .depth = 0.4,
+                                       .gamma = 0.25,
+                                       .outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD |
+                                                  COMPUTE_FIT_STATUS};
+  int converged = 0, off = 0;
+  for (int block = 0; block < BLOCKS; block++) {
+    simulate(COMPUTE_FIT_XYZNB, 300, 5, block * COUNT);
+    fit_all(&problem);
+    for (int i = 0; i < COUNT; i++) {
+      if (status[i] != COMPUTE_FIT_CONVERGED) continue;
+      off += gain_of(&problem, i, compute_fit_parameter_count(problem.model)) > 5e-5;
+      converged++;
+    }
+  }
+  print_message("%d of %d converged, %d of them farther than a hundredth from their maximum\n",
+                converged, BLOCKS * COUNT, off);
+  assert_true(converged > BLOCKS * COUNT * 9 / 10);
+  assert_true(off <= 4); /* between the two maxima in z, where the likelihood is flat */
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(statuses_say_whether_a_maximum_was_found),
+      cmocka_unit_test(fits_of_z_arrive),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
