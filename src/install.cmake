@@ -4,7 +4,7 @@
 # installed contains the prefix, so an installed tree may be moved.
 #
 # `cmake --install --component X` installs a part: runtime (the library and the CPU module), opencl,
-# cuda, development (what programs and modules are built with), tools (the programs).
+# cuda, openmpi, mpich, development (what programs and modules are built with), tools (the programs).
 include(CMakePackageConfigHelpers)
 
 install(TARGETS compute EXPORT compute

@@ -22,7 +22,7 @@
  * Sums are in the order of the ranks: the same bits for a given number of ranks, whatever the
  * timing, and the same on every rank.
  *
- * Calls are carried out by a thread of the group, one after the other. A group may be used from
+ * Calls are carried out by a thread of the group, in sequence. A group may be used from
  * several threads, but then they must agree on the order of the calls as all ranks must.
  */
 #ifndef COMPUTE_DISTRIBUTED_H
@@ -58,7 +58,7 @@ COMPUTE_API compute_status compute_group_open(compute_context *context,
                                               const compute_group_options *options,
                                               compute_process_group **group);
 
-/** Waits for the requests under way and closes. NULL is allowed. A process that ends without
+/** Waits for the requests in progress and closes. NULL is allowed. A process that ends without
  * closing its group, or with a broken one, does not finalize MPI, so the launcher ends the others.
  */
 COMPUTE_API void compute_group_close(compute_process_group *group);
@@ -92,7 +92,7 @@ COMPUTE_API compute_status compute_group_member_at(const compute_process_group *
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/** A call under way. Functions with a parameter `request` return at once if it is not NULL, with
+/** A call in progress. Functions with a parameter `request` return at once if it is not NULL, with
  * ownership of *request; with NULL they wait. The tensors are kept alive until the call has ended;
  * their elements must not be touched meanwhile. */
 typedef struct compute_group_request compute_group_request;
@@ -102,7 +102,7 @@ COMPUTE_API compute_status compute_group_request_wait(compute_group_request *req
 /** Whether it has ended, without waiting. */
 COMPUTE_API compute_status compute_group_request_poll(const compute_group_request *request,
                                                       bool *done);
-/** The call goes on if it has not ended. NULL is allowed. */
+/** The call continues if it has not ended. NULL is allowed. */
 COMPUTE_API void compute_group_request_release(compute_group_request *request);
 
 /* ---- Collectives --------------------------------------------------------------------------- */

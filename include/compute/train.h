@@ -15,11 +15,17 @@
  * the model and a share of the batch; gradients are summed in a fixed order, so a step equals that
  * of one device on the whole batch up to rounding. Two layers depend on the share: batch norm uses
  * its statistics (the model keeps the first device's), and dropout draws different elements on each
- * device. */
+ * device.
+ *
+ * With a group of processes (`group` of the options) each rank takes a share of the batch in the
+ * same way, and its devices divide that. Creating, stepping, running, evaluating, saving and
+ * loading are then collective calls: all ranks make them alike, and what fails on one of them fails
+ * on all, with its rank in the message. */
 #ifndef COMPUTE_TRAIN_H
 #define COMPUTE_TRAIN_H
 
 #include "compute/batch.h"
+#include "compute/distributed.h"
 #include "compute/nn.h"
 
 #ifdef __cplusplus
@@ -109,7 +115,7 @@ enum {
 typedef struct compute_trainer_options {
   compute_layer *model;             /**< must outlive the trainer; its weights are trained */
   compute_batch_port input, target; /**< of one item */
-  int64_t batch;                    /**< items of one step over all devices; ≥ 1 */
+  int64_t batch;                    /**< items of one step over all devices and ranks; ≥ 1 */
   compute_loss_kind loss;
   double label_smoothing, huber_delta; /**< delta 0: 1 */
   compute_optimizer_options optimizer;
@@ -128,7 +134,10 @@ typedef struct compute_trainer_options {
   compute_node (*prepare)(void *user, compute_graph *graph, compute_node x, bool training,
                           compute_node seed);
   void *user;
-  uint64_t reserved[8]; /**< must be zero */
+  /** Or NULL. Closed after the trainer is released. All ranks have the same model and options,
+   * apart from devices; the weights become those of rank 0. */
+  compute_process_group *group;
+  uint64_t reserved[7]; /**< must be zero */
 } compute_trainer_options;
 
 COMPUTE_API compute_status compute_trainer_create(compute_context *context,
@@ -136,7 +145,8 @@ COMPUTE_API compute_status compute_trainer_create(compute_context *context,
                                                   compute_trainer **trainer);
 COMPUTE_API void compute_trainer_release(compute_trainer *trainer); /**< NULL is allowed */
 
-/** One batch: inputs [batch, ...], targets [batch, ...] on any device. *loss may be NULL, which
+/** One batch: inputs [batch, ...], targets [batch, ...] on any device; in a group, this rank's
+ * share of it (compute_trainer_query says which). *loss, of the whole batch, may be NULL, which
  * saves a wait. COMPUTE_ERROR_INDEX for a label out of range, _VALIDATION with CHECK_NAN; the
  * weights are then unchanged. */
 COMPUTE_API compute_status compute_trainer_step(compute_trainer *trainer,
@@ -170,13 +180,14 @@ typedef struct compute_training_score {
 } compute_training_score;
 
 /** Epochs of shuffled batches; an incomplete last batch is
- * dropped. `score` (may be NULL): of the last epoch, as seen while training. */
+ * dropped. In a group every rank has the whole dataset, and uses its share of each batch. `score`
+ * (may be NULL): of the last epoch, as seen while training. */
 COMPUTE_API compute_status compute_trainer_run(compute_trainer *trainer,
                                                const compute_dataset *dataset,
                                                const compute_trainer_run_options *options,
                                                compute_training_score *score);
 
-/** In inference mode, over all items. */
+/** In inference mode, over all items, which the ranks of a group divide. */
 COMPUTE_API compute_status compute_trainer_evaluate(compute_trainer *trainer,
                                                     const compute_dataset *dataset,
                                                     compute_training_score *score);
@@ -189,7 +200,8 @@ COMPUTE_API compute_status compute_trainer_predict(compute_trainer *trainer,
 /** Weights, statistics, optimizer state, step and seed, as .safetensors or .npz: training continues
  * from a checkpoint bit for bit. The trainer that loads it must have the same model, optimizer,
  * accumulation and precision; otherwise COMPUTE_ERROR_INVALID_ARGUMENT, _SHAPE or _DTYPE names a
- * tensor, and nothing has changed. */
+ * tensor, and nothing has changed. In a group rank 0 writes, and reads for all; the number of ranks
+ * may be another one. */
 COMPUTE_API compute_status compute_trainer_save(compute_trainer *trainer, const char *path);
 COMPUTE_API compute_status compute_trainer_load(compute_trainer *trainer, const char *path);
 
@@ -199,7 +211,8 @@ typedef struct compute_trainer_info {
   uint64_t peak_bytes; /**< planned for a step on the first device: weights, gradients, state,
                         * activations, temporaries */
   uint64_t activation_bytes;
-  uint64_t reserved[8];
+  int64_t share_first, share_items; /**< of each batch, for this process: all without a group */
+  uint64_t reserved[6];
 } compute_trainer_info;
 
 COMPUTE_API compute_status compute_trainer_query(const compute_trainer *trainer,

@@ -8,8 +8,8 @@
  * they have ended.
  *
  * All calls for an instance come from one thread, `open` and `close` included. At most one
- * operation of an instance is under way, so it needs no tags. Every rank makes the same collective
- * calls in the same order.
+ * operation of an instance is in progress, so it needs no tags. Every rank makes the same
+ * collective calls in the same order.
  *
  * Functions return 0, or a code of their own, which is not 0; `error_text` explains it.
  */
@@ -44,8 +44,8 @@ typedef struct compute_transport {
   int (*open)(void *argument, void **instance, int32_t *rank, int32_t *size, char *about,
               size_t about_bytes);
 
-  /** `orderly`: all ranks close, and nothing is under way. Otherwise an operation may be under way
-   * that will never end; the function must return nevertheless, without waiting. */
+  /** `orderly`: all ranks close, and nothing is in progress. Otherwise an operation may be in
+   * progress that will never end; the function must return nevertheless, without waiting. */
   void (*close)(void *instance, int orderly);
 
   /** Writes an explanation of a code that a function returned. `instance` is NULL after `open`. */
@@ -57,14 +57,14 @@ typedef struct compute_transport {
    * rank r's part for this one, `own_bytes` long for every r, goes to `receive` + r · own_bytes. */
   int (*exchange)(void *instance, const void *send, const int32_t *bytes, void *receive,
                   int32_t own_bytes);
-  /** Every rank's part, bytes[r] long, goes to `receive` on all of them, one after the other.
+  /** Every rank's part, bytes[r] long, goes to `receive` on all of them, in the order of ranks.
    * `send` is this rank's. */
   int (*gather)(void *instance, const void *send, void *receive, const int32_t *bytes);
   int (*broadcast)(void *instance, void *data, int32_t bytes, int32_t root);
   int (*send)(void *instance, const void *data, int32_t bytes, int32_t to);
   int (*receive)(void *instance, void *data, int32_t bytes, int32_t from);
 
-  /** Whether the operation under way has ended, without waiting: *done is 0 or 1. */
+  /** Whether the operation in progress has ended, without waiting: *done is 0 or 1. */
   int (*test)(void *instance, int *done);
 } compute_transport;
 

@@ -21,6 +21,7 @@ typedef enum variable_kind {
   VARIABLE_NUMBER,  /* whole, low … high */
   VARIABLE_WORD,    /* one of `words` */
   VARIABLE_WORDS,   /* some of `words` with ',' between them */
+  VARIABLE_NAME,    /* of a module */
   VARIABLE_NAMES,   /* of modules, with ',' between them */
   VARIABLE_PATH,    /* absolute; or one of `words` */
   VARIABLE_PATHS,   /* absolute ones with ':' between them */
@@ -154,7 +155,8 @@ static const variable_row table[] = {
     {.shown = {"COMPUTE_TRANSPORT", "openmpi, mpich, none, or a module's name",
                "What connects the processes of a group (compute_group_open); by default it follows "
                "from the launcher's variables. With none every process is a group of one."},
-     .trusted_only = true},
+     .trusted_only = true,
+     .kind = VARIABLE_NAME},
     {.shown = {"COMPUTE_GROUP_TIMEOUT", "seconds",
                "How long a call of a group waits for other ranks, by default 600; then it fails."},
      .trusted_only = false,
@@ -308,6 +310,7 @@ static bool is_right(const variable_row *row, const char *text) {
   case VARIABLE_NUMBER: return in_bounds(row, text);
   case VARIABLE_WORD: return is_word(row->words, text, strlen(text));
   case VARIABLE_WORDS: return all_words(row->words, text);
+  case VARIABLE_NAME: return !strchr(text, ',') && all_names(text);
   case VARIABLE_NAMES: return all_names(text);
   case VARIABLE_PATH: return *text == '/' || is_word(row->words, text, strlen(text));
   case VARIABLE_PATHS: return all_absolute(text);
@@ -339,6 +342,7 @@ static void describe(const variable_row *row, char *text, size_t bytes) {
              row->shown.values);
     break;
   case VARIABLE_ANY:
+  case VARIABLE_NAME:
   case VARIABLE_WORDS:
   case VARIABLE_NAMES: snprintf(text, bytes, "it must be %s", row->shown.values); break;
   }

@@ -27,15 +27,16 @@ static compute_status transport_failed(compute_process_group *group, const char 
                                              group->transport->name, text));
 }
 
-/* Other ranks are usually a little late: for some milliseconds only the processor is offered to
- * others, so that messages of many parts flow. Then longer and longer pauses. */
+/* Other ranks are usually a little late: at first only the processor is offered to others, so that
+ * messages of many parts flow. Then longer and longer pauses, since on a busy machine the computing
+ * threads need it. */
 static void pause_after(int64_t waited) {
-  const int64_t spin = 10 * 1000000, longest = 1000000;
+  const int64_t spin = 1000000, longest = 1000000; /* nanoseconds */
   if (waited < spin) {
     sched_yield();
     return;
   }
-  const int64_t pause = waited / 64 < longest ? waited / 64 : longest;
+  const int64_t pause = waited / 32 < longest ? waited / 32 : longest;
   nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 }
 

@@ -113,7 +113,7 @@ compute_status compute_trainer_save(compute_trainer *trainer, const char *path) 
   static const char operation[] = "compute_trainer_save";
   compute_status status = check_call(trainer, path, operation);
   if (!status) status = train_drain(trainer);
-  if (status) return status;
+  if (status) return trainer ? train_group_check(trainer, operation, status) : status;
   const int64_t counters[COUNTERS] = {[COUNTER_LAYOUT] = LAYOUT,
                                       [COUNTER_UPDATES] = trainer->updates,
                                       [COUNTER_BATCHES] = trainer->batches,
@@ -122,9 +122,9 @@ compute_status compute_trainer_save(compute_trainer *trainer, const char *path) 
   checkpoint c;
   status = open_checkpoint(&c, trainer, operation);
   if (!status) status = compute_tensor_write(c.counters, counters, sizeof counters);
-  if (!status) status = write_all(&c, path);
+  if (!status && trainer->rank == 0) status = write_all(&c, path);
   close_checkpoint(&c);
-  return status;
+  return train_group_check(trainer, operation, status);
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
@@ -142,14 +142,24 @@ static compute_status check_counters(const checkpoint *c, const compute_tensor *
                    counters[COUNTER_LAYOUT]);
 }
 
-static compute_status load(checkpoint *c, restore *restoring) {
-  compute_trainer *trainer = c->trainer;
+static compute_status read_all(checkpoint *c, restore *restoring) {
   int64_t counters[COUNTERS];
   restoring->entries = c->entries;
   restoring->count = c->count;
   compute_status status = restore_read(restoring);
   if (!status) status = check_counters(c, c->entries[c->count - 1].read, counters);
-  if (!status) status = restore_put(restoring);
+  return status ? status : restore_put(restoring);
+}
+
+/* Rank 0 of a group reads, and all get what it has read. */
+static compute_status load(checkpoint *c, restore *restoring) {
+  compute_trainer *trainer = c->trainer;
+  int64_t counters[COUNTERS];
+  compute_status status = trainer->rank == 0 ? read_all(c, restoring) : COMPUTE_OK;
+  status = train_group_check(trainer, c->operation, status);
+  for (size_t i = 0; trainer->group && !status && i < c->count; i++)
+    status = compute_group_broadcast(trainer->group, c->entries[i].tensor, 0, NULL, NULL);
+  if (!status) status = compute_tensor_read(c->counters, counters, sizeof counters);
   if (status) return status;
   trainer->updates = counters[COUNTER_UPDATES];
   trainer->batches = counters[COUNTER_BATCHES];
@@ -163,7 +173,7 @@ compute_status compute_trainer_load(compute_trainer *trainer, const char *path) 
   static const char remedy[] = "resume with the model and options of the run that wrote it";
   compute_status status = check_call(trainer, path, operation);
   if (!status) status = train_drain(trainer);
-  if (status) return status;
+  if (status) return trainer ? train_group_check(trainer, operation, status) : status;
   checkpoint c;
   restore restoring = {.context = trainer->context,
                        .operation = operation,
@@ -171,7 +181,7 @@ compute_status compute_trainer_load(compute_trainer *trainer, const char *path) 
                        .owner = "this trainer",
                        .missing_remedy = remedy,
                        .extra_remedy = remedy};
-  status = open_checkpoint(&c, trainer, operation);
+  status = train_group_check(trainer, operation, open_checkpoint(&c, trainer, operation));
   if (!status) status = load(&c, &restoring);
   restore_close(&restoring);
   close_checkpoint(&c);

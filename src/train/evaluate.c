@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Inference with a trainer's model on its first device: scores and predictions, a batch at a time.
- */
+ * The ranks of a group take the batches of a score in turn. */
 #include <inttypes.h>
 #include <math.h>
 #include <time.h>
@@ -98,8 +98,7 @@ compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_
   const double began = clock_seconds();
   const int64_t count = compute_dataset_count(dataset), most = trainer->options.batch;
   score_batch batch = {.inputs = NULL};
-  double loss = 0;
-  int64_t correct = 0;
+  train_outcome sum = {0};
   compute_status status =
       dataset_check(dataset, &trainer->options.input, &trainer->options.target, operation);
   if (!status && trainer->classes > 0)
@@ -107,22 +106,27 @@ compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_
   if (!status && count == 0)
     status = error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "the dataset is empty");
-  if (!status) status = settle(trainer);
   if (!status) status = open_batch(trainer, operation, &batch);
-  for (int64_t first = 0; !status && first < count; first += most) {
+  status = train_group_check(trainer, operation, status);
+  if (!status) status = train_group_agree_run(trainer, dataset, NULL);
+  if (!status) status = train_group_spread(trainer, true);
+  if (!status) status = settle(trainer);
+  for (int64_t first = trainer->rank * most; !status && first < count;
+       first += trainer->ranks * most) {
     const int64_t items = count - first < most ? count - first : most;
     train_outcome outcome = {0};
     status = score_items(trainer, dataset, &batch, first, items, &outcome);
-    loss += outcome.loss * (double)items;
-    correct += outcome.correct;
+    sum.loss += outcome.loss * (double)items;
+    sum.correct += outcome.correct;
   }
+  status = train_group_outcome(trainer, operation, status, &sum);
   compute_tensor_release(batch.inputs);
   compute_tensor_release(batch.targets);
   base_release(batch.order);
   if (status) return status;
   *score = (compute_training_score){.items = count,
-                                    .loss = loss / (double)count,
-                                    .accuracy = train_accuracy(trainer, correct, (double)count),
+                                    .loss = sum.loss / (double)count,
+                                    .accuracy = train_accuracy(trainer, sum.correct, (double)count),
                                     .seconds = clock_seconds() - began};
   return COMPUTE_OK;
 }

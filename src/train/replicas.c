@@ -74,7 +74,7 @@ static compute_status take_tensor(const compute_trainer *trainer, train_replica 
   if (status) return status;
   const bool first = replica == trainer->replicas;
   const bool shared = first && compute_tensor_device(p.tensor) == replica->device &&
-                      (p.trainable || trainer->replica_count == 1);
+                      (p.trainable || !trainer->together);
   if (shared) {
     replica->tensors[index] = compute_tensor_retain(p.tensor);
     return COMPUTE_OK;
@@ -104,19 +104,19 @@ static compute_status create_replica(compute_trainer *trainer, train_replica *re
   compute_status status = compute_queue_create(replica->device, &replica->queue);
   for (size_t i = 0; !status && i < trainer->tensor_count; i++)
     status = take_tensor(trainer, replica, i);
-  const size_t slots = trainer->replica_count == 1 ? TRAIN_SLOTS : 1;
+  const size_t slots = trainer->together ? 1 : TRAIN_SLOTS;
   for (size_t i = 0; !status && i < slots; i++)
     status = create_slot(trainer, replica, &replica->slots[i]);
   if (!status && trainer->options.precision == COMPUTE_F16)
     status = train_tensor(replica->device, COMPUTE_F32, COMPUTE_SCALAR, 65536, &replica->scale);
-  if (!status && trainer->replica_count > 1)
+  if (!status && trainer->together)
     status = tensor_create_private(replica->device, trainer->dtype,
                                    COMPUTE_SHAPE(trainer->weight_elements), &replica->flat);
   return status;
 }
 
 compute_status train_replicas_create(compute_trainer *trainer, compute_device *const *devices) {
-  const int64_t count = (int64_t)trainer->replica_count, batch = trainer->options.batch;
+  const int64_t count = (int64_t)trainer->replica_count, batch = trainer->items;
   trainer->replicas = base_allocate(trainer->replica_count, sizeof *trainer->replicas);
   if (!trainer->replicas)
     return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
@@ -132,7 +132,12 @@ compute_status train_replicas_create(compute_trainer *trainer, compute_device *c
     first += replica->items;
     status = create_replica(trainer, replica);
   }
-  return status;
+  if (status || !trainer->group) return status;
+  if (count > 1)
+    return tensor_create_private(trainer->replicas[0].device, trainer->dtype,
+                                 COMPUTE_SHAPE(trainer->weight_elements), &trainer->sum);
+  trainer->sum = compute_tensor_retain(trainer->replicas[0].flat);
+  return COMPUTE_OK;
 }
 
 /* ---- Copies -------------------------------------------------------------------------------- */
@@ -186,4 +191,5 @@ void train_replicas_release(compute_trainer *trainer) {
     compute_tensor_release(replica->flat);
   }
   base_release(trainer->replicas);
+  compute_tensor_release(trainer->sum);
 }

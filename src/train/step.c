@@ -215,10 +215,8 @@ static void record_gradients(train_record *record) {
 static compute_node flatten_gradients(train_record *record) {
   compute_graph *graph = record->graph;
   const size_t count = record->trainer->weight_count;
-  for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
-    const compute_node g = as_dtype(graph, record->gradients[i], record->trainer->dtype);
-    record->gradients[i] = compute_reshape(graph, g, COMPUTE_SHAPE(-1));
-  }
+  for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++)
+    record->gradients[i] = compute_reshape(graph, record->gradients[i], COMPUTE_SHAPE(-1));
   return count == 1 ? record->gradients[0] : compute_concat(graph, record->gradients, count, 0);
 }
 
@@ -239,11 +237,18 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
   output_list outputs = {.count = 0};
   train_record_forward(&record, replica->items, true, true);
   record_gradients(&record);
-  record.nodes.result = flatten_gradients(&record);
+  for (size_t i = 0; i < trainer->weight_count && record.graph->status == COMPUTE_OK; i++)
+    record.gradients[i] = as_dtype(record.graph, record.gradients[i], trainer->dtype);
+  compute_node sent = {0};
+  record.nodes.result = (compute_node){0};
+  if (trainer->buckets != NULL)
+    sent = train_record_buckets(&record);
+  else
+    record.nodes.result = flatten_gradients(&record);
   train_record_localise(&record);
   add_output(&outputs, record.nodes.loss);
   add_output(&outputs, record.nodes.correct);
-  add_output(&outputs, record.nodes.result);
+  add_output(&outputs, sent.id != 0 ? sent : record.nodes.result);
   if (replica == trainer->replicas) add_output(&outputs, record.statistics);
   s = compute_graph_status(record.graph);
   if (s == COMPUTE_OK)
@@ -255,24 +260,30 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
 
 /* ---- Plans --------------------------------------------------------------------------------- */
 
-/* The gradients as the sum of the replicas', in their order. */
-static void record_sum(train_record *record) {
+/* The sum of so many vectors of gradients, in their order. */
+static compute_node sum_shares(train_record *record, size_t count) {
   compute_trainer *trainer = record->trainer;
   compute_graph *graph = record->graph;
-  compute_layer_nodes(trainer->options.model, graph, record->weights, trainer->weight_count);
-  record->nodes.shares = base_allocate(trainer->replica_count, sizeof *record->nodes.shares);
-  if (record->nodes.shares == NULL) {
-    graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for %zu replicas",
-               trainer->replica_count);
-    return;
-  }
+  record->nodes.shares = base_allocate(count, sizeof *record->nodes.shares);
+  if (record->nodes.shares == NULL)
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                      "not enough memory for %zu replicas", count);
   compute_node sum = {0};
-  for (size_t k = 0; k < trainer->replica_count; k++) {
+  for (size_t k = 0; k < count; k++) {
     const compute_node share =
         compute_input(graph, trainer->dtype, COMPUTE_SHAPE(trainer->weight_elements));
     record->nodes.shares[k] = share;
     sum = k == 0 ? share : compute_add(graph, sum, share);
   }
+  return sum;
+}
+
+/* The gradients of all weights from the sum over all that work together. */
+static void record_sum(train_record *record) {
+  compute_trainer *trainer = record->trainer;
+  compute_graph *graph = record->graph;
+  compute_layer_nodes(trainer->options.model, graph, record->weights, trainer->weight_count);
+  const compute_node sum = sum_shares(record, train_shares(trainer));
   int64_t first = 0;
   for (size_t i = 0; i < trainer->weight_count && graph->status == COMPUTE_OK; i++) {
     const compute_shape shape = compute_node_shape(graph, record->weights[i]);
@@ -287,11 +298,25 @@ static void record_sum(train_record *record) {
         compute_name(graph, compute_parameter(graph, record->replica->scale), "loss_scale");
 }
 
+/* The sum over this process's replicas, for a group. */
+static compute_status create_local_plan(compute_trainer *trainer) {
+  train_record record;
+  compute_status s = train_record_start(&record, trainer, &trainer->replicas[0]);
+  if (s) return s;
+  record.nodes.result = sum_shares(&record, trainer->replica_count);
+  s = compute_graph_status(record.graph);
+  if (s == COMPUTE_OK)
+    s = train_record_compile(&record, &record.nodes.result, 1, "training, sum of gradients",
+                             &trainer->local);
+  train_record_release(&record);
+  return s;
+}
+
 /* The whole step on one device, or the end of one on several. */
 static compute_status create_step_plan(compute_trainer *trainer, bool update, train_plan *plan) {
   train_record record;
   const train_replica *first = &trainer->replicas[0];
-  const bool alone = trainer->replica_count == 1;
+  const bool alone = !trainer->together;
   compute_status s = train_record_start(&record, trainer, first);
   if (s) return s;
   output_list outputs = {.count = 0};
@@ -329,9 +354,10 @@ static compute_status create_step_plan(compute_trainer *trainer, bool update, tr
 
 compute_status train_plans_create(compute_trainer *trainer) {
   compute_status s = COMPUTE_OK;
-  for (size_t k = 0; s == COMPUTE_OK && trainer->replica_count > 1 && k < trainer->replica_count;
-       k++)
+  for (size_t k = 0; s == COMPUTE_OK && trainer->together && k < trainer->replica_count; k++)
     s = create_gradient_plan(trainer, &trainer->replicas[k]);
+  if (s == COMPUTE_OK && trainer->group && trainer->replica_count > 1)
+    s = create_local_plan(trainer);
   if (s == COMPUTE_OK) s = create_step_plan(trainer, true, &trainer->update);
   if (s == COMPUTE_OK && trainer->options.accumulate > 1)
     s = create_step_plan(trainer, false, &trainer->add);

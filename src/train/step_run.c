@@ -3,7 +3,8 @@
  *
  * With one device a batch is submitted to its queue, and reading the loss waits. With several,
  * asynchronous devices get their shares first, then those that compute on this thread; when all are
- * done, the first device sums and updates. */
+ * done, the first device sums and updates. In a group the ranks first tell each other whether all
+ * is well, so that none waits for one that has failed. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -45,8 +46,8 @@ static double rate_now(const compute_trainer *trainer) {
 /* Seed and learning rate of the next batch. */
 static compute_status write_numbers(const compute_trainer *trainer, train_slot *slot,
                                     size_t replica) {
-  const uint64_t seed =
-      mix(mix(trainer->options.seed, (uint64_t)trainer->batches), (uint64_t)replica);
+  const uint64_t seed = mix(mix(trainer->options.seed, (uint64_t)trainer->batches),
+                            (uint64_t)trainer->rank * TRAIN_MOST_DEVICES + (uint64_t)replica);
   compute_status status = compute_tensor_write(slot->seed, &seed, sizeof seed);
   const double rate = rate_now(trainer);
   if (status || rate == slot->rate_written) return status;
@@ -64,16 +65,16 @@ compute_status train_slot_tensors(compute_trainer *trainer, size_t slot) {
   compute_tensor **tensors[2] = {&p->x, &p->target};
   compute_device *device = trainer->replicas[0].device;
   compute_status status = COMPUTE_OK;
-  if (trainer->replica_count > 1) status = dataset_host(trainer->context, HERE, &device);
+  if (trainer->together) status = dataset_host(trainer->context, HERE, &device);
   for (int i = 0; !status && i < 2; i++) {
-    const compute_shape shape = dataset_batch_shape(ports[i]->item, trainer->options.batch);
+    const compute_shape shape = dataset_batch_shape(ports[i]->item, trainer->items);
     if (*tensors[i] == NULL) status = train_tensor(device, ports[i]->dtype, shape, 0, tensors[i]);
   }
   return status;
 }
 
 size_t train_depth(const compute_trainer *trainer) {
-  const bool at_once = trainer->replica_count > 1 || trainer->replicas[0].host ||
+  const bool at_once = trainer->together || trainer->replicas[0].host ||
                        (trainer->options.flags & COMPUTE_TRAIN_CHECK_NAN);
   return at_once ? 1 : TRAIN_SLOTS;
 }
@@ -81,7 +82,7 @@ size_t train_depth(const compute_trainer *trainer) {
 bool train_has_copies(const compute_trainer *trainer) {
   for (size_t i = 0; i < trainer->tensor_count; i++)
     if (trainer->replicas[0].tensors[i] != train_model_tensor(trainer, i)) return true;
-  return trainer->replica_count > 1;
+  return trainer->together;
 }
 
 /* ---- One device ---------------------------------------------------------------------------- */
@@ -211,7 +212,7 @@ static compute_status run_shares(compute_trainer *trainer, compute_tensor *input
   return first;
 }
 
-/* The mean loss over the whole batch. */
+/* The mean loss over the whole batch; in a group, this process's part of it. */
 static compute_status read_shares(compute_trainer *trainer, train_outcome *outcome) {
   compute_status status = COMPUTE_OK;
   *outcome = (train_outcome){0};
@@ -231,13 +232,28 @@ static compute_status read_shares(compute_trainer *trainer, train_outcome *outco
   return status;
 }
 
+/* The gradients of all ranks, in trainer->sum. */
+static compute_status sum_over_ranks(compute_trainer *trainer) {
+  compute_binding few[TRAIN_MOST_DEVICES + 1];
+  size_t count = trainer->replica_count;
+  compute_status status = COMPUTE_OK;
+  for (size_t k = 0; count > 1 && k < count; k++)
+    few[k] = (compute_binding){trainer->local.shares[k], trainer->replicas[k].flat};
+  few[count] = (compute_binding){trainer->local.result, trainer->sum};
+  if (count > 1) status = compute_run(trainer->local.plan, few, count + 1, NULL);
+  return status ? status
+                : compute_group_all_reduce(trainer->group, COMPUTE_GROUP_SUM, trainer->sum,
+                                           trainer->sum, NULL, NULL);
+}
+
 static compute_status run_sum(compute_trainer *trainer, bool update) {
   train_replica *replica = &trainer->replicas[0];
   const train_plan *plan = update ? &trainer->update : &trainer->add;
   compute_binding few[TRAIN_MOST_DEVICES + 1];
-  for (size_t k = 0; k < trainer->replica_count; k++)
-    few[k] = (compute_binding){plan->shares[k], trainer->replicas[k].flat};
-  size_t count = trainer->replica_count;
+  size_t count = train_shares(trainer);
+  for (size_t k = 0; k < count; k++)
+    few[k] = (compute_binding){plan->shares[k],
+                               trainer->group ? trainer->sum : trainer->replicas[k].flat};
   if (update) few[count++] = (compute_binding){plan->rate, replica->slots[0].rate};
   const compute_status status = compute_run(plan->plan, few, count, NULL);
   return status ? status : train_collect(trainer);
@@ -245,10 +261,19 @@ static compute_status run_sum(compute_trainer *trainer, bool update) {
 
 static compute_status step_together(compute_trainer *trainer, bool update, compute_tensor *inputs,
                                     compute_tensor *targets) {
-  compute_status status = train_spread(trainer);
+  compute_status status = trainer->pending;
+  trainer->pending = COMPUTE_OK;
+  trainer->outcome = (train_outcome){0};
+  if (!status) status = train_spread(trainer);
   if (!status) status = run_shares(trainer, inputs, targets);
   if (!status) status = read_shares(trainer, &trainer->outcome);
   drop_shares(trainer);
+  if (trainer->group) {
+    train_buckets_begin_rest(trainer);
+    status = train_group_outcome(trainer, HERE, status, &trainer->outcome);
+    const compute_status reduced = train_buckets_wait(trainer);
+    if (!status) status = trainer->buckets ? reduced : sum_over_ranks(trainer);
+  }
   return status ? status : run_sum(trainer, update);
 }
 
@@ -260,7 +285,7 @@ compute_status train_submit(compute_trainer *trainer, size_t slot, compute_tenso
   const int64_t accumulate = trainer->options.accumulate;
   p->updates = trainer->batches % accumulate == accumulate - 1;
   compute_status status;
-  if (trainer->replica_count > 1) {
+  if (trainer->together) {
     status = step_together(trainer, p->updates, inputs, targets);
   } else {
     status = write_numbers(trainer, p, 0);
@@ -279,7 +304,7 @@ compute_status train_finish(compute_trainer *trainer, size_t slot, compute_tenso
   *outcome = (train_outcome){0};
   if (!p->pending) return COMPUTE_OK;
   p->pending = false;
-  if (trainer->replica_count > 1) {
+  if (trainer->together) {
     *outcome = trainer->outcome;
     return COMPUTE_OK;
   }
@@ -316,11 +341,12 @@ static compute_status check_batch(const compute_trainer *trainer, const char *wh
     return error_set(
         trainer->context, COMPUTE_ERROR_DTYPE, HERE, "%s has dtype %s; the trainer was made for %s",
         what, compute_dtype_name(compute_tensor_dtype(tensor)), compute_dtype_name(port->dtype));
-  const compute_shape shape = dataset_batch_shape(port->item, trainer->options.batch);
+  const compute_shape shape = dataset_batch_shape(port->item, trainer->items);
   if (compute_shape_equal(shape, compute_tensor_shape(tensor))) return COMPUTE_OK;
   char a[128], b[128];
-  return error_set(trainer->context, COMPUTE_ERROR_SHAPE, HERE, "%s has shape %s; a batch has %s",
+  return error_set(trainer->context, COMPUTE_ERROR_SHAPE, HERE, "%s has shape %s; a %s has %s",
                    what, compute_shape_text(compute_tensor_shape(tensor), a, sizeof a),
+                   trainer->group ? "rank's share of a batch" : "batch",
                    compute_shape_text(shape, b, sizeof b));
 }
 
@@ -343,17 +369,21 @@ compute_status compute_trainer_step(compute_trainer *trainer, const compute_tens
   if (!trainer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "trainer is NULL");
   compute_status status = check_batch(trainer, "inputs", &trainer->options.input, inputs);
   if (!status) status = check_batch(trainer, "targets", &trainer->options.target, targets);
+  if (trainer->group) { /* where the others learn it, too */
+    trainer->pending = status;
+    status = COMPUTE_OK;
+  }
   if (status) return status;
   const bool copies = train_has_copies(trainer);
   if (!loss && train_depth(trainer) > 1 && !copies) return step_later(trainer, inputs, targets);
   status = train_drain(trainer);
-  if (!status && copies && trainer->replica_count == 1) status = train_spread(trainer);
+  if (!status && copies && !trainer->together) status = train_spread(trainer);
   /* Bindings are never written to when they are inputs. */
   compute_tensor *x = (compute_tensor *)inputs, *target = (compute_tensor *)targets;
   train_outcome outcome = {0};
   if (!status) status = train_submit(trainer, 0, x, target);
   if (!status) status = train_finish(trainer, 0, x, target, &outcome);
-  if (!status && copies && trainer->replica_count == 1) status = train_collect(trainer);
+  if (!status && copies && !trainer->together) status = train_collect(trainer);
   if (!status && loss) *loss = outcome.loss;
   return status;
 }

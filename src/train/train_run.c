@@ -80,11 +80,11 @@ static compute_status gather(training_run *run, int64_t first, size_t slot) {
   compute_trainer *trainer = run->trainer;
   const compute_trainer_options *o = &trainer->options;
   const train_slot *p = &trainer->replicas[0].slots[slot];
-  const bool direct = trainer->replicas[0].host || trainer->replica_count > 1;
+  const bool direct = trainer->replicas[0].host || trainer->together;
   void *inputs = direct ? compute_tensor_data(p->x) : run->inputs;
   void *targets = direct ? compute_tensor_data(p->target) : run->targets;
-  compute_status status = dataset_gather(run->dataset, run->order + first, o->batch, &o->input,
-                                         &o->target, inputs, targets);
+  compute_status status = dataset_gather(run->dataset, run->order + first + trainer->first,
+                                         trainer->items, &o->input, &o->target, inputs, targets);
   if (status || direct) return status;
   const size_t input = (size_t)compute_tensor_count(p->x) * compute_dtype_size(o->input.dtype);
   const size_t target =
@@ -151,6 +151,13 @@ static void set_order(training_run *run) {
   for (int64_t i = 0; i < count; i++) run->order[i] = i;
 }
 
+/* In a group, what fails on this rank alone is left to the next batch, where all ranks learn it. */
+static compute_status leave(compute_trainer *trainer, compute_status status) {
+  if (!trainer->group || !status) return status;
+  trainer->pending = status;
+  return COMPUTE_OK;
+}
+
 static compute_status run_epoch(training_run *run) {
   compute_trainer *trainer = run->trainer;
   const size_t depth = train_depth(trainer);
@@ -164,7 +171,8 @@ static compute_status run_epoch(training_run *run) {
     const size_t slot = (size_t)step % depth;
     const train_slot *p = &trainer->replicas[0].slots[slot];
     status = add_outcome(run, slot);
-    if (!status) status = gather(run, step * trainer->options.batch, slot);
+    if (!status && !trainer->pending)
+      status = leave(trainer, gather(run, step * trainer->options.batch, slot));
     if (!status) status = train_submit(trainer, slot, p->x, p->target);
     /* Progress must not report an unknown loss: the first batch of an epoch is waited for. */
     const bool wait = depth == 1 || (run->options->progress && run->known == 0);
@@ -172,9 +180,9 @@ static compute_status run_epoch(training_run *run) {
     const bool last = step + 1 == run->steps;
     for (size_t i = 1; last && !status && i <= depth; i++)
       status = add_outcome(run, (slot + i) % depth);
-    if (!status) status = report(run, step);
+    if (!status) status = last ? report(run, step) : leave(trainer, report(run, step));
   }
-  return status;
+  return train_group_check(trainer, HERE, status);
 }
 
 static void set_score(const training_run *run, compute_training_score *score) {
@@ -189,7 +197,7 @@ static void set_score(const training_run *run, compute_training_score *score) {
 static compute_status run_epochs(training_run *run, compute_training_score *score) {
   const compute_trainer_run_options *o = run->options;
   compute_trainer *trainer = run->trainer;
-  compute_status status = make_room(run);
+  compute_status status = train_group_check(trainer, HERE, make_room(run));
   const bool copies = train_has_copies(trainer);
   if (!status) status = train_drain(trainer);
   if (!status && copies) status = train_spread(trainer);
@@ -207,10 +215,11 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
   if (status) compute_error_get(trainer->context, &error);
   /* Also after a failure: the model has the weights of the last step. */
   compute_status end = train_drain(trainer);
-  if (spread && copies && trainer->replica_count == 1) {
+  if (spread && copies && !trainer->together) {
     const compute_status collected = train_collect(trainer);
     if (end == COMPUTE_OK) end = collected;
   }
+  if (!status && !end) end = train_group_spread(trainer, true);
   if (status) error_restore(trainer->context, &error);
   return status ? status : end;
 }
@@ -219,6 +228,8 @@ compute_status compute_trainer_run(compute_trainer *trainer, const compute_datas
                                    const compute_trainer_run_options *options,
                                    compute_training_score *score) {
   compute_status status = check_run(trainer, dataset, options);
+  if (trainer) status = train_group_check(trainer, HERE, status);
+  if (!status) status = train_group_agree_run(trainer, dataset, options);
   if (status) return status;
   training_run run = {.trainer = trainer, .dataset = dataset, .options = options};
   run.steps = compute_dataset_count(dataset) / trainer->options.batch;

@@ -61,20 +61,15 @@ static compute_status create_scale_counters(compute_trainer *trainer) {
 
 static compute_status build(compute_trainer *trainer, compute_device *const *devices) {
   compute_status status = train_replicas_create(trainer, devices);
+  if (!status) status = train_buckets_create(trainer);
   if (!status && trainer->options.accumulate > 1) status = create_sums(trainer);
   if (!status && trainer->options.precision == COMPUTE_F16) status = create_scale_counters(trainer);
   return status ? status : train_plans_create(trainer);
 }
 
-compute_status compute_trainer_create(compute_context *context,
-                                      const compute_trainer_options *options,
-                                      compute_trainer **trainer) {
-  if (trainer) *trainer = NULL;
-  if (!context || !options || !trainer)
-    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
-                     !context   ? "context"
-                     : !options ? "options"
-                                : "trainer");
+/* This process's part of creating a trainer. */
+static compute_status create(compute_context *context, const compute_trainer_options *options,
+                             compute_trainer **trainer) {
   compute_trainer_options o = *options;
   compute_status status = train_check_options(context, &o);
   if (status) return status;
@@ -88,7 +83,31 @@ compute_status compute_trainer_create(compute_context *context,
   made->options.devices = NULL;
   made->replica_count = o.device_count > 0 ? o.device_count : 1;
   count_weights(made);
-  status = build(made, devices);
+  *trainer = made;
+  status = train_group_open(made);
+  return status ? status : build(made, devices);
+}
+
+/* In a group, the others learn of a failure of this process, and all have the same weights. */
+static compute_status join_ranks(compute_process_group *group, compute_trainer *trainer,
+                                 compute_status status) {
+  status = compute_group_check(group, HERE, status);
+  if (!status) status = train_group_agree(trainer);
+  return status ? status : train_group_spread(trainer, false);
+}
+
+compute_status compute_trainer_create(compute_context *context,
+                                      const compute_trainer_options *options,
+                                      compute_trainer **trainer) {
+  if (trainer) *trainer = NULL;
+  if (!context || !options || !trainer)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+                     !context   ? "context"
+                     : !options ? "options"
+                                : "trainer");
+  compute_trainer *made = NULL;
+  compute_status status = create(context, options, &made);
+  if (options->group) status = join_ranks(options->group, made, status);
   if (status) {
     compute_error error;
     compute_error_get(context, &error);
@@ -102,7 +121,9 @@ compute_status compute_trainer_create(compute_context *context,
 
 void compute_trainer_release(compute_trainer *trainer) {
   if (!trainer) return;
+  train_buckets_release(trainer);
   train_replicas_release(trainer);
+  train_plan_release(&trainer->local);
   train_plan_release(&trainer->add);
   train_plan_release(&trainer->update);
   for (size_t i = 0; i < TRAIN_INFERENCES; i++) train_plan_release(&trainer->inferences[i]);
@@ -125,7 +146,7 @@ void compute_trainer_release(compute_trainer *trainer) {
  * temporaries of the larger plan. */
 static compute_status measure_memory(const compute_trainer *trainer, compute_trainer_info *info) {
   const train_replica *replica = &trainer->replicas[0];
-  const bool alone = trainer->replica_count == 1;
+  const bool alone = !trainer->together;
   const train_plan *plan = alone ? &trainer->update : &replica->gradients;
   compute_plan_info p;
   compute_status status = compute_plan_describe(plan->plan, &p);
@@ -152,7 +173,10 @@ compute_status compute_trainer_query(const compute_trainer *trainer, compute_tra
   if (!trainer || !info)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
                      "%s is NULL", trainer ? "info" : "trainer");
-  *info = (compute_trainer_info){.steps = trainer->updates, .loss_scale = 1};
+  *info = (compute_trainer_info){.steps = trainer->updates,
+                                 .loss_scale = 1,
+                                 .share_first = trainer->first,
+                                 .share_items = trainer->items};
   info->learning_rate =
       train_rate(&trainer->options.schedule, trainer->options.optimizer.learning_rate,
                  trainer->updates, trainer->schedule_end);
@@ -365,7 +389,7 @@ static compute_status check_reserved(compute_context *context, const char *part,
 compute_status train_check_options(compute_context *context, compute_trainer_options *o) {
   const uint32_t known = COMPUTE_TRAIN_CHECK_NAN | COMPUTE_TRAIN_RECOMPUTE |
                          COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD;
-  compute_status status = check_reserved(context, "", o->reserved, 8);
+  compute_status status = check_reserved(context, "", o->reserved, 7);
   if (!status) status = check_reserved(context, "optimizer.", o->optimizer.reserved, 4);
   if (!status) status = check_reserved(context, "schedule.", o->schedule.reserved, 4);
   if (status) return status;

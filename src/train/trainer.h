@@ -3,14 +3,16 @@
  *
  * On one device a batch is one plan: forward, loss, gradients and update. On several, each replica
  * has a plan from its share of the batch to a flat vector of gradients, and the first device one
- * that sums these in the replicas' order and updates. Plans are recorded by step.c and update.c,
- * run by step_run.c.
+ * that sums these in the replicas' order and updates. In a group of processes the sum over this
+ * process's replicas is reduced over the ranks before the update. Plans are recorded by step.c and
+ * update.c, run by step_run.c.
  *
  * The state that plans change is in tensors: the model's, the optimizer's, sums of gradients, the
  * loss scale. All of them are listed, by name, for checkpoints. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "compute/call.h"
 #include "compute/train.h"
 
 #define TRAIN_MOST_DEVICES 16
@@ -20,7 +22,7 @@
 typedef struct train_plan {
   compute_plan *plan;
   compute_node x, target, seed, rate, loss, correct, result;
-  compute_node *shares; /* of the sum of several replicas: one input each */
+  compute_node *shares; /* of a sum of several vectors of gradients: one input each */
   int64_t items;
 } train_plan;
 
@@ -38,10 +40,10 @@ typedef struct train_replica {
   compute_device *device;
   compute_queue *queue;
   bool host;                /* computes on the calling thread, synchronously */
-  int64_t first, items;     /* its share of each batch */
+  int64_t first, items;     /* its part of this process's share of each batch */
   compute_tensor **tensors; /* the model's parameters and statistics, or copies of them */
   compute_tensor *scale;    /* of the loss, for f16 */
-  compute_tensor *flat;     /* gradients, with several replicas */
+  compute_tensor *flat;     /* gradients, if they work together */
   train_plan gradients;     /* likewise */
   compute_tensor *share[2]; /* of the batch under way: views */
   train_slot slots[TRAIN_SLOTS];
@@ -53,6 +55,9 @@ typedef struct train_state {
 } train_state;
 
 #define TRAIN_INFERENCES 4
+
+/* A part of the gradients that the ranks of a group reduce together: buckets.c. */
+typedef struct train_bucket train_bucket;
 
 /* The outcome of a batch. */
 typedef struct train_outcome {
@@ -69,6 +74,15 @@ struct compute_trainer {
   compute_dtype dtype; /* of the loss, of gradients between devices, of the learning rate */
   train_replica *replicas;
   size_t replica_count;
+  compute_process_group *group; /* NULL: this process alone */
+  int32_t rank, ranks;
+  int64_t first, items;  /* this process's share of each batch */
+  bool together;         /* gradients are summed over several replicas or ranks */
+  train_plan local;      /* of a group: the sum over several replicas, in `sum` */
+  compute_tensor *sum;   /* of a group: the gradients, of this process and then of all */
+  train_bucket *buckets; /* of a group that reduces while the backward pass continues; or NULL */
+  size_t bucket_count, buckets_begun;
+  compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */
   compute_tensor **sums;  /* of gradients, of weight_count; NULL without accumulation */
   train_state *states;
@@ -192,6 +206,11 @@ compute_status train_finish(compute_trainer *trainer, size_t slot, compute_tenso
 /* Waits for everything in progress. */
 compute_status train_drain(compute_trainer *trainer);
 
+/* The number of vectors of gradients that the update adds. */
+static inline size_t train_shares(const compute_trainer *trainer) {
+  return trainer->group ? 1 : trainer->replica_count;
+}
+
 /* The number of batches that may be in progress: 1 if more would not help. */
 size_t train_depth(const compute_trainer *trainer);
 /* Whether the first replica has copies that must go back to the model. */
@@ -211,6 +230,41 @@ double train_accuracy(const compute_trainer *trainer, int64_t correct, double it
 /* Whether a checkpoint can have this name. */
 compute_status train_check_path(const compute_trainer *trainer, const char *operation,
                                 const char *path);
+
+/* ---- group.c: what is different in a group of processes -------------------------------------- */
+
+/* Sets the trainer's share of each batch. */
+compute_status train_group_open(compute_trainer *trainer);
+
+/* Whether all ranks have succeeded; without a group the status itself. */
+compute_status train_group_check(const compute_trainer *trainer, const char *operation,
+                                 compute_status status);
+
+/* Whether all ranks have the same model and options, and the same data and run. */
+compute_status train_group_agree(const compute_trainer *trainer);
+compute_status train_group_agree_run(const compute_trainer *trainer, const compute_dataset *dataset,
+                                     const compute_trainer_run_options *options);
+
+/* Rank 0's tensors of the model become everyone's: all of them, or only the statistics. */
+compute_status train_group_spread(const compute_trainer *trainer, bool statistics);
+
+/* The ranks' outcomes become their sum, if no rank has failed. */
+compute_status train_group_outcome(const compute_trainer *trainer, const char *operation,
+                                   compute_status status, train_outcome *outcome);
+
+/* ---- buckets.c: gradients that are reduced while the backward pass continues -------------------
+ */
+
+/* Divides the weights, if the group's step is such a one. */
+compute_status train_buckets_create(compute_trainer *trainer);
+void train_buckets_release(compute_trainer *trainer);
+
+/* Calls that begin to reduce the record's gradients; a group. */
+compute_node train_record_buckets(train_record *record);
+
+/* Begins the buckets that a step has not come to, and waits for all. */
+void train_buckets_begin_rest(compute_trainer *trainer);
+compute_status train_buckets_wait(compute_trainer *trainer);
 
 /* ---- find_nan.c ---------------------------------------------------------------------------- */
 

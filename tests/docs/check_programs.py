@@ -18,8 +18,8 @@ import sys
 TREE, BUILD, SCRATCH = map(os.path.abspath, sys.argv[1:4])
 OBJECTS = ("compute_context *context, compute_device *device, compute_graph *graph, "
            "compute_plan *plan, compute_tensor *in, compute_tensor *out, compute_node x, "
-           "compute_node y")
-NAMES = "(void)context, (void)device, (void)graph, (void)plan, (void)in, (void)out, (void)x, (void)y;"
+           "compute_node y, compute_process_group *group")
+NAMES = "(void)context, (void)device, (void)graph, (void)plan, (void)in, (void)out, (void)x, (void)y, (void)group;"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 LANGUAGES = {"c": (".c", [os.environ.get("CC", "cc"), "-std=c11"]),
              "cpp": (".cpp", [os.environ.get("CXX", "c++"), "-std=c++17"])}

@@ -94,7 +94,8 @@ static void reduce_everything(loopback_rank *self) {
   for (int dtype = COMPUTE_F64; dtype <= COMPUTE_U64; dtype++) {
     for (int reduction = COMPUTE_GROUP_SUM; reduction <= COMPUTE_GROUP_MIN; reduction++) {
       if (!has((compute_group_reduction)reduction, (compute_dtype)dtype)) continue;
-      for (size_t k = 0; k < (dtype == COMPUTE_F32 ? COUNTS : COUNTS - 1); k++) {
+      for (size_t k = 0; k < COUNTS; k++) {
+        if (dtype != COMPUTE_F32 && k != 2) continue;
         check_all_reduce(self, (compute_group_reduction)reduction, (compute_dtype)dtype, counts[k]);
         check_reduce_scatter(self, (compute_group_reduction)reduction, (compute_dtype)dtype,
                              counts[k]);
@@ -269,6 +270,38 @@ static void requests_are_carried_out_in_order(void **state) {
   loopback_run(3, call_ahead, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
+/* Memory that the host does not see, in several pieces, and after an event of its queue. */
+static void reduce_on_a_device(loopback_rank *self) {
+  enum { COUNT = 1500001 };
+  compute_device *device = NULL;
+  compute_queue *queue = NULL;
+  compute_event *event = NULL;
+  compute_tensor *x = NULL;
+  float *values = malloc(COUNT * sizeof *values);
+  for (int i = 0; i < COUNT; i++) values[i] = (float)(i % 1000 + self->rank);
+  RANK_CHECK(self, compute_device_by_name(self->context, "null", &device) == COMPUTE_OK);
+  RANK_CHECK(self, compute_tensor_from_host(device, COMPUTE_F32, COMPUTE_SHAPE(COUNT), values,
+                                            &x) == COMPUTE_OK);
+  RANK_CHECK(self, compute_tensor_data(x) == NULL);
+  RANK_CHECK(self, compute_queue_create(device, &queue) == COMPUTE_OK);
+  RANK_CHECK(self, compute_event_record(queue, &event) == COMPUTE_OK);
+  const compute_group_call_options after = {.after = event};
+  RANK_CHECK(self, compute_group_all_reduce(self->group, COMPUTE_GROUP_MAX, x, x, &after, NULL) ==
+                       COMPUTE_OK);
+  RANK_CHECK(self, compute_group_broadcast(self->group, x, 1, NULL, NULL) == COMPUTE_OK);
+  RANK_CHECK(self, compute_tensor_read(x, values, COUNT * sizeof *values) == COMPUTE_OK);
+  for (int i = 0; i < COUNT; i++) RANK_CHECK(self, values[i] == (float)(i % 1000 + self->size - 1));
+  compute_event_release(event);
+  compute_queue_release(queue);
+  compute_tensor_release(x);
+  free(values);
+}
+
+static void tensors_of_devices_pass_through_the_host(void **state) {
+  (void)state;
+  loopback_run(3, reduce_on_a_device, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
+}
+
 /* ---- Differences -------------------------------------------------------------------------------
  */
 
@@ -375,6 +408,7 @@ int main(void) {
       cmocka_unit_test(double_accumulation_rounds_once),
       cmocka_unit_test(an_extremum_with_nan_is_nan),
       cmocka_unit_test(requests_are_carried_out_in_order),
+      cmocka_unit_test(tensors_of_devices_pass_through_the_host),
       cmocka_unit_test(all_ranks_are_told_which_call_differs),
       cmocka_unit_test(settings_and_failures_are_shared),
       cmocka_unit_test(arguments_are_checked_before_anything_is_sent),

@@ -30,7 +30,7 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release 
   -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY \
   -DCMAKE_LIBRARY_ARCHITECTURE=aarch64-linux-gnu \
   -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-aarch64;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=$libraries" \
-  -DCOMPUTE_OPENCL_INCLUDE= -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF
+  -DCOMPUTE_OPENCL_INCLUDE= -DCOMPUTE_MPI=OFF -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF
 # Not cpu_fit: one of its fits, at the limit of its steps, ends with another status here than in the
 # reference.
 tests=(base_error type_shape kernel_program device_pool tensor_tensor graph_builders io_npz

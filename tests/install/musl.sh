@@ -31,7 +31,7 @@ fi
 export PKG_CONFIG_LIBDIR=$root/lib/pkgconfig
 # Nothing of what lies in /usr/include; without AVX, which is the same code and the longest to compile.
 options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DCOMPUTE_CPU_OPTIMISATION=-O1 -DCMAKE_C_COMPILER=musl-gcc
-  -DCMAKE_C_FLAGS="-isystem $root/include" -DCMAKE_PREFIX_PATH="$root" -DCOMPUTE_OPENCL_INCLUDE=
+  -DCMAKE_C_FLAGS="-isystem $root/include" -DCMAKE_PREFIX_PATH="$root" -DCOMPUTE_OPENCL_INCLUDE= -DCOMPUTE_MPI=OFF
   -DCOMPUTE_CPU_VECTORS=OFF -DCOMPUTE_BENCH=OFF)
 quietly cmake -S "$tree" -B "$folder/build" "${options[@]}" -DCOMPUTE_TESTS=ON
 tests=(base_alloc base_error base_log base_thread_pool base_variable type_shape kernel_program

@@ -53,6 +53,8 @@ has "libcompute$soversion" "libcompute.so.$soversion"
 has "libcompute$soversion" compute/libcompute-cpu.so
 has libcompute-opencl compute/libcompute-opencl.so
 has libcompute-cuda compute/libcompute-cuda.so
+has libcompute-openmpi compute/libcompute-transport-openmpi.so
+has libcompute-mpich compute/libcompute-transport-mpich.so
 has libcompute-dev compute/libcompute-null.so
 has libcompute-dev libcompute.so
 has libcompute-dev include/compute/compute.h

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compute/backend.h"
+#include "compute/transport.h"
 
 #define AT(type, field, offset)                                                                    \
   _Static_assert(offsetof(type, field) == (offset), #type "." #field " has moved")
@@ -105,6 +106,23 @@ AT(compute_services, cache_store, 128);
 /* Since 1.5. */
 AT(compute_services, trusts_environment, 136);
 AT(compute_services, fail_index, 144);
+
+VALUE(COMPUTE_TRANSPORT_ABI_MAJOR, 1);
+VALUE(COMPUTE_TRANSPORT_ABI_MINOR, 0);
+
+AT(compute_transport, struct_size, 0);
+AT(compute_transport, abi_major, 8);
+AT(compute_transport, abi_minor, 12);
+AT(compute_transport, name, 16);
+AT(compute_transport, open, 24);
+AT(compute_transport, close, 32);
+AT(compute_transport, error_text, 40);
+AT(compute_transport, exchange, 48);
+AT(compute_transport, gather, 56);
+AT(compute_transport, broadcast, 64);
+AT(compute_transport, send, 72);
+AT(compute_transport, receive, 80);
+AT(compute_transport, test, 88);
 
 AT(compute_cache_part, bytes, 8);
 AT(compute_custom_argument, offset, 8);

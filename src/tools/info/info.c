@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "compute/compute.h"
 #include "tools/describe.h"
+#include "tools/info/group.h"
 #include "tools/info/options.h"
 #include "tools/json_text.h"
 
@@ -392,12 +393,29 @@ static int print(const info_report *report) {
   return 0;
 }
 
+/* The group instead of the machine. */
+static int print_group(const info_report *report) {
+  compute_status status = report->error.status;
+  if (!status) status = info_print_group(report->context);
+  if (status)
+    option_say(&info_program, "%s",
+               report->error.status ? report->error.message
+                                    : compute_error_message(report->context));
+  if (fflush(stdout)) option_say(&info_program, "the report could not be written");
+  return status || ferror(stdout) ? EXIT_FAILED : EXIT_GOOD;
+}
+
 int main(int argc, char **argv) {
   static info_arguments arguments;
   static info_report report = {.arguments = &arguments};
   int wrong;
   if (!option_read(&info_program, argc, argv, &arguments, &wrong)) return wrong;
   compute_status status = open_context(&report);
+  if (arguments.group) {
+    const int result = print_group(&report);
+    compute_close(report.context);
+    return result;
+  }
   describe_cache_folder(report.cache_folder, sizeof report.cache_folder);
   int failed = print(&report);
   if (fflush(stdout)) failed = -1;

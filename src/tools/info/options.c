@@ -13,11 +13,14 @@ static const option_row rows[] = {
     {"--names", OPTION_FLAG, AT(names),
      .help = "prints only the names of the devices, one per line"},
     {"--json", OPTION_FLAG, AT(json), .help = "prints everything as one JSON object"},
+    {"--group", OPTION_FLAG, AT(group),
+     .help = "prints the group of processes that MPI's launcher has started instead: ranks, hosts, "
+             "devices, transport, and the measured times of an all-reduce"},
     {"--pci", OPTION_FILE, AT(pci), .value = "FOLDER",
      .help = "reads the PCI devices from FOLDER instead of /sys/bus/pci/devices", .internal = true},
 };
 
-static const char *const synopsis[] = {"[--all] [--variables] [--names | --json]", NULL};
+static const char *const synopsis[] = {"[--all] [--variables] [--names | --json]", "--group", NULL};
 
 static const option_section sections[] = {
     {"Exit status",
@@ -37,7 +40,9 @@ static const option_section sections[] = {
      "Which devices there are, and which is used by default:\n"
      "  compute-info\n"
      "The memory of each device, for a script:\n"
-     "  compute-info --json | jq '.devices[] | {name, memory_total}'",
+     "  compute-info --json | jq '.devices[] | {name, memory_total}'\n"
+     "Whether four processes find each other, and how fast they exchange data:\n"
+     "  mpirun -n 4 compute-info --group",
      false},
     {"See also", "`compute-run`(1), `compute-bench`(1), `compute-tune`(1), `compute-fit`(1)",
      false},

@@ -7,7 +7,7 @@
 
 typedef struct info_arguments {
   option_line line;
-  bool json, variables, all, names;
+  bool json, variables, all, names, group;
   const char *pci; /* where PCI devices are listed */
 } info_arguments;
 

@@ -220,7 +220,7 @@ typedef struct start {
 static void *run(void *argument) {
   const start *s = argument;
   loopback_rank *self = s->rank;
-  const compute_open_options open = {.backends = "cpu", .threads = 1};
+  const compute_open_options open = {.backends = "cpu,null", .device = "cpu", .threads = 1};
   RANK_CHECK(self, compute_open(&self->context, &open) == COMPUTE_OK);
   if (!self->context) return NULL;
   const compute_group_options o = {.timeout = self->timeout > 0 ? self->timeout : 60};

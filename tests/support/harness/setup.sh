@@ -33,9 +33,11 @@ command -v cc >/dev/null || SETUP_BUILD_PACKAGES+=(gcc)
 # sanitizers and fuzzer (which clang does not bring along), python3 for checking JSON, valgrind.
 SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-14-dev python3 valgrind pocl-opencl-icd)
 # Tests that need one of these are skipped where it is missing. The Python modules and the tools look
-# at the files that compute-fit reads and writes; ONNX's test data are models.
+# at the files that compute-fit reads and writes; ONNX's test data are models. Transports are built for
+# the MPIs that are installed.
 SETUP_MORE_TEST_PACKAGES=(oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml python3-cffi
-  libtiff-tools hdf5-tools libonnx-testdata "${SETUP_REPORT_PACKAGES[@]}")
+  libtiff-tools hdf5-tools libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev
+  "${SETUP_REPORT_PACKAGES[@]}")
 # For tests/run.sh --full: packages of libcompute, builds for another C library and another processor,
 # the documentation site, the README in a minimal Debian, and onnx from PyPI.
 SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-aarch64-linux-gnu

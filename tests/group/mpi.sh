@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Groups over the MPIs of this machine: TREE BUILD_DIR SCRATCH_DIR. Skipped (77) where no transport is
+# built or no launcher is installed.
+set -uo pipefail
+tree=$1 build=$2 scratch=$3
+ranks=$build/tests/bin/group_ranks
+data=$tree/bench/data/digits.csv.gz
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Ranks that share processors, on a machine whose network does not matter.
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl=self,vader OMPI_MCA_hwloc_base_binding_policy=none
+mkdir -p "$scratch"
+failed=0
+
+# run LIMIT WANTED_STATUS COMMAND…: prints the output if it ends otherwise, or not within the limit.
+run() {
+  local limit=$1 wanted=$2 status
+  shift 2
+  timeout -k 5 "$limit" "$@" >"$scratch/output" 2>&1
+  status=$?
+  if [[ $wanted == any && $status != 124 && $status != 137 || $status == "$wanted" ]]; then return; fi
+  echo "status $status instead of $wanted: $*"
+  cat "$scratch/output"
+  failed=1
+}
+
+# says TEXT: the last output has it.
+says() {
+  grep -q -- "$1" "$scratch/output" || { echo "the output lacks '$1':"; cat "$scratch/output"; failed=1; }
+}
+
+# check NAME LAUNCHER [OPTION…]: `options` let the other ranks live when one dies.
+check() {
+  local name=$1 launcher=$2
+  shift 2
+  if [[ ! -e $build/lib/compute/libcompute-transport-$name.so ]] || ! command -v "$launcher" >/dev/null; then
+    echo "no $name: the transport is not built, or $launcher is not installed"
+    return
+  fi
+  some=1
+  for count in 1 2 3 4; do
+    run 120 0 "$launcher" -n $count "$ranks" calls
+    says "calls: $count ranks over $name"
+  done
+  run 300 0 "$launcher" -n 4 "$ranks" train "$data" "$scratch/$name.safetensors"
+  says "train: 4 ranks"
+  run 300 0 "$launcher" -n 2 "$ranks" resume "$data" "$scratch/$name.safetensors"
+  says "resume: 2 ranks"
+  if [[ -x $build/bin/compute-info ]]; then
+    run 120 0 "$launcher" -n 2 "$build/bin/compute-info" --group
+    says "2 on 1 host"
+    says "rank 1: .* local rank 1"
+  fi
+  for fault in stop die; do
+    rm -f "$scratch/error"
+    COMPUTE_GROUP_TIMEOUT=1 run 120 any "$launcher" "$@" -n 3 "$ranks" $fault "$scratch/error"
+    # Its launcher may have gone before.
+    for _ in {1..60}; do [[ -s $scratch/error ]] && break || sleep 0.5; done
+    grep -q 'rank 0: compute_group_all_reduce: ' "$scratch/error" ||
+      { echo "$name, $fault: rank 0 has no error"; cat "$scratch/output"; failed=1; }
+  done
+}
+
+some=0
+check openmpi mpirun.openmpi --enable-recovery
+check mpich mpirun.mpich -disable-auto-cleanup
+if [[ $some == 0 ]]; then exit 77; fi
+exit $failed

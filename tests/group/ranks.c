@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* One rank of the tests over MPI (mpi.sh), linked to the real library, as a user's program is.
+ *
+ *   ranks calls                    collective calls, their values, and a difference between ranks
+ *   ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one process
+ *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
+ *   ranks stop FILE                rank 1 stops; the others must end with an error, which rank 0
+ *   ranks die FILE                 writes to FILE; and the same if rank 1 is killed
+ *
+ * Status 0: as expected. Failed checks are printed. */
+#include <compute/compute.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static compute_context *context;
+static compute_process_group *group;
+static compute_group_info info;
+static int failures;
+
+#define CHECK(condition) check((condition), #condition, __LINE__)
+
+static void check(int condition, const char *text, int line) {
+  if (condition) return;
+  compute_error error = {.status = COMPUTE_OK};
+  compute_error_get(context, &error);
+  printf("rank %d: line %d: %s; the last error: %s\n", info.rank, line, text, error.message);
+  failures++;
+}
+
+/* ---- Calls -------------------------------------------------------------------------------------
+ */
+
+static void call_everything(void) {
+  static const int64_t counts[] = {3, 5000, 1500001};
+  CHECK(info.local_size == info.size && info.local_rank == info.rank && info.hosts == 1);
+  for (int k = 0; k < 3; k++) {
+    const int64_t n = counts[k];
+    compute_tensor *x = NULL, *all = NULL, *part = NULL;
+    CHECK(!compute_tensor_full(info.device, COMPUTE_F32, COMPUTE_SHAPE(n), info.rank + 1, &x));
+    CHECK(!compute_tensor_full(info.device, COMPUTE_F32, COMPUTE_SHAPE(n * info.size), 0, &all));
+    CHECK(!compute_tensor_full(info.device, COMPUTE_F32, COMPUTE_SHAPE(n), 0, &part));
+    CHECK(!compute_group_all_gather(group, x, all, NULL, NULL));
+    const float *seen = compute_tensor_data(all);
+    for (int32_t r = 0; r < info.size; r++)
+      CHECK(seen[r * n] == (float)(r + 1) && seen[(r + 1) * n - 1] == (float)(r + 1));
+    CHECK(!compute_group_reduce_scatter(group, COMPUTE_GROUP_SUM, all, part, NULL, NULL));
+    const float *own = compute_tensor_data(part);
+    CHECK(own[0] == (float)(info.size * (info.rank + 1)) && own[n - 1] == own[0]);
+    CHECK(!compute_group_all_reduce(group, COMPUTE_GROUP_SUM, x, x, NULL, NULL));
+    const float *sum = compute_tensor_data(x);
+    const float wanted = (float)(info.size * (info.size + 1) / 2);
+    for (int64_t i = 0; i < n; i++)
+      if (sum[i] != wanted) CHECK(sum[i] == wanted);
+    if (info.size > 1 && info.rank < 2)
+      CHECK(!(info.rank == 0 ? compute_group_send(group, all, 1, NULL, NULL)
+                             : compute_group_receive(group, all, 0, NULL, NULL)));
+    CHECK(!compute_group_broadcast(group, part, info.size - 1, NULL, NULL));
+    CHECK(own[n - 1] == (float)(info.size * info.size));
+    compute_tensor_release(x);
+    compute_tensor_release(all);
+    compute_tensor_release(part);
+  }
+  if (info.size == 1) return;
+  CHECK(compute_group_agree(group, "trial", info.rank == 1 ? "b" : "a") ==
+        COMPUTE_ERROR_INVALID_ARGUMENT);
+  CHECK(!compute_group_barrier(group));
+  compute_process_group *second = NULL;
+  CHECK(compute_group_open(context, NULL, &second) == COMPUTE_ERROR_TRANSFER);
+}
+
+/* ---- Training -----------------------------------------------------------------------------------
+ */
+
+/* Without batch norm, whose statistics are those of a share. */
+static compute_layer *block(compute_device *d, int64_t channels, uint64_t seed) {
+  const compute_conv2d_layer_options first = {.weights.seed = seed, .padding = {1}};
+  const compute_conv2d_layer_options second = {.weights.seed = seed + 1, .padding = {1}};
+  return compute_residual(
+      compute_sequential(
+          (compute_layer *[]){compute_conv2d_layer(d, channels, channels, 3, &first),
+                              compute_activation(COMPUTE_RELU),
+                              compute_conv2d_layer(d, channels, channels, 3, &second)},
+          3),
+      compute_identity());
+}
+
+static compute_layer *residual_network(compute_device *d) {
+  const compute_conv2d_layer_options stem = {.weights.seed = 1, .padding = {1}};
+  return compute_sequential(
+      (compute_layer *[]){compute_conv2d_layer(d, 1, 8, 3, &stem), block(d, 8, 2),
+                          compute_activation(COMPUTE_RELU), block(d, 8, 4), compute_flatten(),
+                          compute_dense(d, 512, 10, &(compute_weights_options){.seed = 6})},
+      6);
+}
+
+static compute_layer *dense_network(compute_device *d) {
+  return compute_sequential(
+      (compute_layer *[]){compute_flatten(),
+                          compute_dense(d, 64, 128, &(compute_weights_options){.seed = 1}),
+                          compute_activation(COMPUTE_RELU),
+                          compute_dense(d, 128, 10, &(compute_weights_options){.seed = 2})},
+      4);
+}
+
+static compute_node scale(void *user, compute_graph *g, compute_node x, bool training,
+                          compute_node seed) {
+  (void)user;
+  (void)training;
+  (void)seed;
+  return compute_mul(g, x, compute_scalar(g, COMPUTE_F32, 1.0 / 16));
+}
+
+/* Trains a network with the group, or alone for NULL, from `load` and to `save`. */
+static compute_training_score train(compute_layer *net, compute_dataset *set, compute_dataset *test,
+                                    compute_process_group *ranks, int64_t epochs, const char *load,
+                                    const char *save) {
+  compute_trainer *trainer = NULL;
+  compute_training_score score = {0};
+  const compute_trainer_options o = {
+      .model = net,
+      .input = {COMPUTE_F32, COMPUTE_SHAPE(1, 8, 8)},
+      .target = {COMPUTE_I64, COMPUTE_SCALAR},
+      .batch = 61, /* which no number of ranks divides */
+      .optimizer = {.kind = COMPUTE_SGD, .learning_rate = 0.05, .momentum = 0.9},
+      .prepare = scale,
+      .seed = 3,
+      .group = ranks};
+  CHECK(!compute_trainer_create(context, &o, &trainer));
+  if (!trainer) return score;
+  if (load) CHECK(!compute_trainer_load(trainer, load));
+  CHECK(!compute_trainer_run(
+      trainer, set, &(compute_trainer_run_options){.epochs = epochs, .checkpoint = save}, NULL));
+  CHECK(!compute_trainer_evaluate(trainer, test, &score));
+  compute_trainer_release(trainer);
+  return score;
+}
+
+static double distance(const compute_layer *a, const compute_layer *b) {
+  double largest = 0, most = 0;
+  for (size_t i = 0; i < compute_layer_parameter_count(a); i++) {
+    compute_layer_parameter p, q;
+    CHECK(!compute_layer_parameter_at(a, i, &p) && !compute_layer_parameter_at(b, i, &q));
+    const float *x = compute_tensor_data(p.tensor), *y = compute_tensor_data(q.tensor);
+    for (int64_t k = 0; k < compute_tensor_count(p.tensor); k++) {
+      if (!(fabs((double)x[k] - (double)y[k]) <= most)) most = fabs((double)x[k] - (double)y[k]);
+      if (fabs((double)x[k]) > largest) largest = fabs((double)x[k]);
+    }
+  }
+  return most / largest;
+}
+
+/* Rank 0 trains alone as well and compares. */
+static void compare(compute_layer *(*network)(compute_device *), compute_dataset *set,
+                    compute_dataset *test, int64_t epochs, double accuracy, const char *load,
+                    const char *save) {
+  compute_layer *together = network(info.device), *alone = network(info.device);
+  CHECK(together && alone);
+  const compute_training_score a = train(together, set, test, group, epochs, load, save);
+  if (info.rank == 0) {
+    const compute_training_score b =
+        train(alone, set, test, NULL, epochs + (load ? epochs : 0), NULL, NULL);
+    const double difference = distance(together, alone);
+    printf("%d ranks: accuracy %.4f, alone %.4f; weights differ by %.2g\n", info.size, a.accuracy,
+           b.accuracy, difference);
+    CHECK(difference < 1e-6);
+    CHECK(fabs(a.accuracy - b.accuracy) < 1e-9);
+    CHECK(a.accuracy > accuracy);
+  }
+  compute_layer_release(together);
+  compute_layer_release(alone);
+}
+
+static void train_digits(const char *data, const char *checkpoint, bool resume) {
+  compute_dataset *set = NULL, *test = NULL;
+  CHECK(!compute_dataset_from_csv(context, data, -1, COMPUTE_SHAPE(1, 8, 8), &set));
+  CHECK(set && !compute_dataset_split(set, 0.2, 1, &test));
+  if (!test) return;
+  if (resume) {
+    compare(dense_network, set, test, 4, 0.9, checkpoint, NULL);
+  } else {
+    compare(dense_network, set, test, 4, 0.9, NULL, checkpoint);
+    compare(residual_network, set, test, 2, 0.9, NULL, NULL);
+  }
+  compute_dataset_release(set);
+  compute_dataset_release(test);
+}
+
+/* ---- Faults -------------------------------------------------------------------------------------
+ */
+
+/* Reduces until rank 1 stops or dies in the middle; this rank must see an error, twice the same. */
+static void lose_a_rank(int signal_number, const char *path) {
+  compute_tensor *x = NULL;
+  signal(SIGUSR1, SIG_IGN); /* MPICH's launcher tells of a death by it */
+  CHECK(!compute_tensor_full(info.device, COMPUTE_F32, COMPUTE_SHAPE(300000), 1, &x));
+  compute_status status = COMPUTE_OK;
+  for (int i = 0; i < 1000 && !status; i++) {
+    if (i == 3 && info.rank == 1) raise(signal_number);
+    status = compute_group_all_reduce(group, COMPUTE_GROUP_MEAN, x, x, NULL, NULL);
+  }
+  CHECK(status == COMPUTE_ERROR_TIMEOUT || status == COMPUTE_ERROR_TRANSFER);
+  CHECK(compute_group_barrier(group) == status);
+  FILE *file = info.rank == 0 && !failures ? fopen(path, "w") : NULL;
+  if (file) {
+    fprintf(file, "rank 0: %s\n", compute_error_message(context));
+    fclose(file);
+  }
+  /* The launcher waits for the one that has stopped. */
+  compute_group_member lost;
+  CHECK(!compute_group_member_at(group, 1, &lost));
+  if (info.rank == 2) kill((pid_t)lost.process, SIGKILL);
+  compute_tensor_release(x);
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "calls";
+  const compute_open_options options = {.device = "cpu", .threads = 1};
+  if (compute_open(&context, &options) || compute_group_open(context, NULL, &group)) {
+    check(0, "open", __LINE__);
+    return 1;
+  }
+  CHECK(!compute_group_query(group, &info));
+  if (strcmp(what, "calls") == 0) call_everything();
+  if (argc > 3) train_digits(argv[2], argv[3], strcmp(what, "resume") == 0);
+  if (argc > 2 && strcmp(what, "stop") == 0) lose_a_rank(SIGSTOP, argv[2]);
+  if (argc > 2 && strcmp(what, "die") == 0) lose_a_rank(SIGKILL, argv[2]);
+  if (failures == 0 && info.rank == 0)
+    printf("%s: %d ranks over %s\n", what, info.size, info.transport);
+  compute_group_close(group);
+  CHECK(!compute_close(context));
+  return failures > 0;
+}
