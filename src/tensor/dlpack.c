@@ -163,7 +163,7 @@ static void delete_versioned(struct DLManagedTensorVersioned *self) {
 static compute_status order(const compute_dlpack_options *options, const compute_tensor *tensor,
                             const char *operation) {
   compute_queue *queue = options->queue;
-  const compute_device *device = tensor->buffer->device;
+  compute_device *device = tensor->buffer->device;
   if (!queue) return COMPUTE_OK;
   if (queue->device->context != device->context)
     return error_set(device->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
