@@ -20,7 +20,8 @@
  * With a group of processes (`group` of the options) each rank takes a share of the batch in the
  * same way, and its devices divide that. Creating, stepping, running, evaluating, saving and
  * loading are then collective calls: all ranks make them alike, and what fails on one of them fails
- * on all, with its rank in the message. */
+ * on all, with its rank in the message; a device that fails in the update itself, with the next
+ * call. */
 #ifndef COMPUTE_TRAIN_H
 #define COMPUTE_TRAIN_H
 
@@ -128,7 +129,8 @@ typedef struct compute_trainer_options {
    * schedule). 0: as the weights. */
   compute_dtype precision;
   uint64_t seed;                  /**< of dropout and shuffling */
-  compute_device *const *devices; /**< NULL and 0: the default device; one may be listed twice */
+  compute_device *const *devices; /**< NULL and 0: the default device, in a group the one that it
+                                   * chose for this rank; one may be listed twice */
   size_t device_count;            /**< at most 16, and no more than items of a batch */
   uint32_t flags;                 /**< COMPUTE_TRAIN_…, COMPUTE_PLAN_ALLOW_… */
   /** Applied to the input before the model: scaling, augmentation. May be NULL. */

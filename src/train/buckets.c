@@ -4,9 +4,9 @@
  * The weights are divided into buckets, the last ones first, as their gradients are computed in
  * this order. In the plan of a device that computes on this thread, each bucket ends in a call,
  * which copies the gradients to their places in trainer->sum and begins to reduce them. Calls run
- * in the order in which they were recorded, so all ranks reduce the buckets in the same order. A
- * rank whose step fails reduces the remaining ones nevertheless: the others wait for them before
- * they learn of the failure. */
+ * in the order in which they were recorded, so all ranks reduce the buckets in the same order: also
+ * those with a GPU or several devices, which reduce theirs when the step has ended, and those whose
+ * step fails, as the others wait for them before they learn of the failure. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -59,8 +59,8 @@ static compute_status divide(compute_trainer *trainer, const int64_t *elements) 
 }
 
 compute_status train_buckets_create(compute_trainer *trainer) {
-  if (!trainer->group || trainer->replica_count > 1 || !trainer->replicas[0].host)
-    return COMPUTE_OK;
+  if (!trainer->group) return COMPUTE_OK;
+  trainer->overlaps = trainer->replica_count == 1 && trainer->replicas[0].host;
   int64_t *elements = base_allocate(trainer->weight_count, sizeof *elements);
   trainer->buckets = base_allocate(trainer->weight_count, sizeof *trainer->buckets);
   compute_status status = COMPUTE_OK;

@@ -242,7 +242,7 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
     record.gradients[i] = as_dtype(record.graph, record.gradients[i], trainer->dtype);
   compute_node sent = {0};
   record.nodes.result = (compute_node){0};
-  if (trainer->buckets != NULL)
+  if (trainer->overlaps)
     sent = train_record_buckets(&record);
   else
     record.nodes.result = flatten_gradients(&record);

@@ -232,18 +232,15 @@ static compute_status read_shares(compute_trainer *trainer, train_outcome *outco
   return status;
 }
 
-/* The gradients of all ranks, in trainer->sum. */
-static compute_status sum_over_ranks(compute_trainer *trainer) {
+/* In a group, the gradients of this process's replicas, in trainer->sum. */
+static compute_status sum_replicas(compute_trainer *trainer) {
   compute_binding few[TRAIN_MOST_DEVICES + 1];
-  size_t count = trainer->replica_count;
-  compute_status status = COMPUTE_OK;
-  for (size_t k = 0; count > 1 && k < count; k++)
+  const size_t count = trainer->replica_count;
+  if (!trainer->group || count == 1) return COMPUTE_OK;
+  for (size_t k = 0; k < count; k++)
     few[k] = (compute_binding){trainer->local.shares[k], trainer->replicas[k].flat};
   few[count] = (compute_binding){trainer->local.result, trainer->sum};
-  if (count > 1) status = compute_run(trainer->local.plan, few, count + 1, NULL);
-  return status ? status
-                : compute_group_all_reduce(trainer->group, COMPUTE_GROUP_SUM, trainer->sum,
-                                           trainer->sum, NULL, NULL);
+  return compute_run(trainer->local.plan, few, count + 1, NULL);
 }
 
 static compute_status run_sum(compute_trainer *trainer, bool update) {
@@ -267,14 +264,16 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   if (!status) status = train_spread(trainer);
   if (!status) status = run_shares(trainer, inputs, targets);
   if (!status) status = read_shares(trainer, &trainer->outcome);
+  if (!status) status = sum_replicas(trainer);
   drop_shares(trainer);
-  if (trainer->group) {
-    train_buckets_begin_rest(trainer);
-    status = train_group_outcome(trainer, HERE, status, &trainer->outcome);
-    const compute_status reduced = train_buckets_wait(trainer);
-    if (!status) status = trainer->buckets ? reduced : sum_over_ranks(trainer);
-  }
-  return status ? status : run_sum(trainer, update);
+  if (!trainer->group) return status ? status : run_sum(trainer, update);
+  train_buckets_begin_rest(trainer);
+  status = train_group_outcome(trainer, HERE, status, &trainer->outcome);
+  const compute_status reduced = train_buckets_wait(trainer);
+  if (!status) status = reduced;
+  /* The others have updated, or will: they learn of a failure here with the next batch. */
+  if (!status) trainer->pending = run_sum(trainer, update);
+  return status;
 }
 
 /* ---- Either -------------------------------------------------------------------------------- */
@@ -370,7 +369,7 @@ compute_status compute_trainer_step(compute_trainer *trainer, const compute_tens
   compute_status status = check_batch(trainer, "inputs", &trainer->options.input, inputs);
   if (!status) status = check_batch(trainer, "targets", &trainer->options.target, targets);
   if (trainer->group) { /* where the others learn it, too */
-    trainer->pending = status;
+    if (!trainer->pending) trainer->pending = status;
     status = COMPUTE_OK;
   }
   if (status) return status;

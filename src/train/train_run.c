@@ -154,7 +154,7 @@ static void set_order(training_run *run) {
 /* In a group, what fails on this rank alone is left to the next batch, where all ranks learn it. */
 static compute_status leave(compute_trainer *trainer, compute_status status) {
   if (!trainer->group || !status) return status;
-  trainer->pending = status;
+  if (!trainer->pending) trainer->pending = status;
   return COMPUTE_OK;
 }
 
@@ -182,6 +182,8 @@ static compute_status run_epoch(training_run *run) {
       status = add_outcome(run, (slot + i) % depth);
     if (!status) status = last ? report(run, step) : leave(trainer, report(run, step));
   }
+  if (!status) status = trainer->pending;
+  trainer->pending = COMPUTE_OK;
   return train_group_check(trainer, HERE, status);
 }
 
@@ -199,15 +201,18 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
   compute_trainer *trainer = run->trainer;
   compute_status status = train_group_check(trainer, HERE, make_room(run));
   const bool copies = train_has_copies(trainer);
-  if (!status) status = train_drain(trainer);
-  if (!status && copies) status = train_spread(trainer);
+  if (!status) {
+    status = train_drain(trainer);
+    if (!status && copies) status = train_spread(trainer);
+    status = train_group_check(trainer, HERE, status);
+  }
   const bool spread = !status;
   run->began = clock_seconds();
   for (run->epoch = 0; !status && run->epoch < o->epochs; run->epoch++) {
     status = run_epoch(run);
     if (!status && score) set_score(run, score);
     if (!status && o->checkpoint) {
-      if (copies) status = train_collect(trainer);
+      status = train_group_check(trainer, HERE, copies ? train_collect(trainer) : COMPUTE_OK);
       if (!status) status = compute_trainer_save(trainer, o->checkpoint);
     }
   }
@@ -219,6 +224,7 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
     const compute_status collected = train_collect(trainer);
     if (end == COMPUTE_OK) end = collected;
   }
+  if (!status) end = train_group_check(trainer, HERE, end);
   if (!status && !end) end = train_group_spread(trainer, true);
   if (status) error_restore(trainer->context, &error);
   return status ? status : end;

@@ -77,6 +77,8 @@ static compute_status create(compute_context *context, const compute_trainer_opt
   if (!made)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for a trainer");
   compute_device *usual = compute_default_device(context);
+  compute_group_info info;
+  if (o.group && compute_group_query(o.group, &info) == COMPUTE_OK) usual = info.device;
   compute_device *const *devices = o.device_count > 0 ? o.devices : &usual;
   made->context = context;
   made->options = o;

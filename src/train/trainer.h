@@ -80,7 +80,8 @@ struct compute_trainer {
   bool together;         /* gradients are summed over several replicas or ranks */
   train_plan local;      /* of a group: the sum over several replicas, in `sum` */
   compute_tensor *sum;   /* of a group: the gradients, of this process and then of all */
-  train_bucket *buckets; /* of a group that reduces while the backward pass continues; or NULL */
+  train_bucket *buckets; /* of a group */
+  bool overlaps;         /* buckets are reduced while the backward pass continues */
   size_t bucket_count, buckets_begun;
   compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */

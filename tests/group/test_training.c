@@ -12,7 +12,8 @@
 /* What all ranks do, and what one process has computed. */
 typedef struct trial {
   compute_trainer_options changes; /* accumulate, clip_norm, precision, schedule */
-  size_t devices;
+  size_t devices;                  /* of each rank */
+  bool mixed;                      /* rank 0 has two, the others their default device */
   int64_t epochs;
   bool normalised;
   const char *save, *load;
@@ -78,8 +79,8 @@ static void train_as_rank(loopback_rank *self) {
   compute_layer *net = network(t, cpu, 5 + 10 * (uint64_t)self->rank);
   compute_trainer_options o = options_of(t, net);
   o.group = self->group;
-  if (t->devices == 2) o.devices = both;
-  o.device_count = t->devices;
+  o.device_count = t->mixed && self->rank == 0 ? 2 : t->devices;
+  if (o.device_count == 2) o.devices = both;
   compute_dataset *set = training_regression_set(self->context, &t->data);
   compute_trainer *trainer = NULL;
   compute_training_score score = {0};
@@ -119,6 +120,11 @@ static void ranks_take_the_step_of_one_process(void **state) {
 static void ranks_with_two_devices_each_do_so_too(void **state) {
   (void)state;
   compare((trial){.devices = 2});
+}
+
+static void ranks_may_have_different_devices(void **state) {
+  (void)state;
+  compare((trial){.mixed = true});
 }
 
 static void accumulation_and_clipping_see_the_whole_batch(void **state) {
@@ -311,6 +317,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_take_the_step_of_one_process),
       cmocka_unit_test(ranks_with_two_devices_each_do_so_too),
+      cmocka_unit_test(ranks_may_have_different_devices),
       cmocka_unit_test(accumulation_and_clipping_see_the_whole_batch),
       cmocka_unit_test(ranks_share_the_loss_scale),
       cmocka_unit_test(after_a_run_all_ranks_have_the_same_model),

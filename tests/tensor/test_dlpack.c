@@ -423,6 +423,9 @@ static void check_queue(compute_device *device) {
   assert_fails(
       compute_tensor_to_dlpack_versioned(t, &(compute_dlpack_options){.queue = stranger}, &managed),
       COMPUTE_ERROR_WRONG_CONTEXT);
+  assert_fails(
+      compute_tensor_to_dlpack_versioned(t, &(compute_dlpack_options){.reserved = {1}}, &managed),
+      COMPUTE_ERROR_INVALID_ARGUMENT);
   compute_queue_release(stranger);
   test_close(apart);
   compute_queue_release(queue);
