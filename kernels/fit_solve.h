@@ -115,11 +115,12 @@ DEVICE u32 fit_bounded(const fit_setup *setup, const f32 *p, const f32 *step) {
   return bits & ~setup->fixed;
 }
 
-/* Whether every parameter's step is small against its standard deviation. z comes closer in ever
- * smaller steps where both widths hardly depend on it, so that a tenth of epsilon is asked for. */
+/* Whether every parameter's step is small against its standard deviation. By likelihood z comes
+ * closer in ever smaller steps where both widths hardly depend on it, so that a tenth of epsilon is
+ * asked for. */
 DEVICE boolean fit_small(const f32 *factor, const f32 *step, u32 still, f32 epsilon) {
   boolean small = 1;
-#if ASTIGMATIC
+#if ASTIGMATIC && SOLVER != 3
   epsilon *= 0.1f;
 #endif
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
@@ -370,7 +371,7 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
 #endif
 }
 
-#if ASTIGMATIC
+#if ASTIGMATIC && SOLVER != 3
 /* Whether a fit from another start is the better one. */
 DEVICE boolean fit_preferred(const fit_result *now, const fit_result *best) {
   const boolean sure = now->status == STATUS_CONVERGED || now->status == STATUS_AT_BOUND;

@@ -75,10 +75,12 @@ FIT_APART void fit_find_move(const fit_work *work, const vf *theta, const fit_su
 }
 
 /* Whether every step is small compared with its parameter's standard deviation; variances are in
- * `unit`s. z comes closer in ever smaller steps where both widths hardly depend on it, so that a
- * tenth of epsilon is asked for. */
+ * `unit`s. By likelihood z comes closer in ever smaller steps where both widths hardly depend on
+ * it, so that a tenth of epsilon is asked for. */
 FIT_INLINE vm fit_is_small(const int count, const fit_work *work, const fit_move *move, vf unit) {
-  const float share = FIT_MODEL == COMPUTE_FIT_XYZNB ? 0.01f : 1;
+  const bool creeps =
+      FIT_MODEL == COMPUTE_FIT_XYZNB && work->problem->solver != COMPUTE_FIT_LEAST_SQUARES;
+  const float share = creeps ? 0.01f : 1;
   const vf limit = unit * (float)(work->problem->epsilon * work->problem->epsilon) * share;
   vm small = v_mask(FIT_ALL_LANES);
   FIT_UNROLL
