@@ -137,6 +137,21 @@ class Same(Cluster, unittest.TestCase):
         self.check_same(2, "csv", self.movie, "--corners", self.corners, "--start-file", self.start)
         self.check_same(3, "csv", self.stack, "--roi-stack", "--truth", self.truth)
 
+    def test_frames_of_many_rois_are_taken_whole(self):
+        # More than a message holds: in the frames of a block together, and in one frame.
+        draw, counts = random.Random(6), [5000] * 6 + [9000] + [10] * 90
+        rows = [(frame, draw.randrange(0, 40), draw.randrange(0, 50)) for frame, count in enumerate(counts) for _ in range(count)]
+        corners = write_npy(self.path("many_corners.npy"), "<i4", (len(rows), 3), [value for row in rows for value in row])
+        spots = [(frame, column + 3, row + 3, 1000, 10) for frame, row, column in rows[::40]]
+        truth = write_npy(self.path("many_truth.npy"), "<f4", (len(spots), 5), [value for row in spots for value in row])
+        arguments = (self.movie, "--corners", corners, "--truth", truth)
+        self.check_same(2, "csv", *arguments)
+        one, many = self.path("one.json"), self.path("many.json")
+        run("compute-fit", "fit", *arguments, "-o", self.path("one.csv"), "--force", "--json", one, "--quiet", **ENVIRONMENT)
+        status, _, err = self.end(self.begin(2, *arguments, "-o", self.path("many.csv"), "--force", "--json", many))
+        self.assertEqual(status, 0, err)
+        self.assertEqual(json.loads(content(one))["truth"], json.loads(content(many))["truth"])
+
     def test_ranks_without_work_do_no_harm(self):
         two = self.path("two.npy")
         run("compute-fit", "simulate", "--movie", "--frames", "2", "--size", "40", "--spots", "3", "-o", two, "--force", "--quiet")

@@ -26,6 +26,7 @@ struct cluster {
 
   cluster_message message;
   int32_t *piece_corners; /* of a piece, with frames as all ranks count them */
+  int64_t piece_room;     /* ROIs for which it has room */
   int64_t own_next;       /* own items before it are taken, or sent */
   int64_t next;           /* items before it are taken: the leader's */
   int64_t taken;          /* ROIs */
@@ -177,8 +178,10 @@ static compute_status read_own(void *user, int64_t first, int64_t items, void *d
 static compute_status lost(cluster *c, compute_status status, const char *what, int32_t rank) {
   compute_error error = {0};
   compute_error_get(c->job->session.context, &error);
-  return failure_set(&c->failed, status, error.remedy, "waiting for %s %" PRId32 ": %s", what, rank,
-                     error.message);
+  const bool said = error.status == status;
+  return failure_set(&c->failed, status, said ? error.remedy : NULL,
+                     "waiting for %s %" PRId32 ": %s", what, rank,
+                     said ? error.message : compute_status_text(status));
 }
 
 /* ---- Taking results, on the leader --------------------------------------------------------- */
@@ -225,9 +228,29 @@ static compute_status take_others(cluster *c) {
 
 /* ---- Giving results ------------------------------------------------------------------------ */
 
+/* How many ROIs the next piece takes, from `done` on: whole frames, and at least one. */
+static int64_t piece_length(const cluster *c, const cluster_rois *rois, int64_t done) {
+  const int64_t left = rois->count - done;
+  if (left <= CLUSTER_PIECE || !c->frames) return left < CLUSTER_PIECE ? left : CLUSTER_PIECE;
+  const int32_t *corner = rois->corners + 3 * done, cut = corner[3 * CLUSTER_PIECE];
+  int64_t count = CLUSTER_PIECE;
+  while (count > 0 && corner[3 * (count - 1)] == cut) count--;
+  if (count > 0) return count;
+  while (count < left && corner[3 * count] == cut) count++;
+  return count;
+}
+
 /* Counts frames as all ranks do. */
-static void map_corners(const cluster *c, cluster_rois *piece) {
-  if (!piece->corners) return;
+static compute_status map_corners(cluster *c, cluster_rois *piece) {
+  if (!piece->corners) return COMPUTE_OK;
+  if (piece->count > c->piece_room) {
+    int32_t *larger = realloc(c->piece_corners, 3 * (size_t)piece->count * sizeof *larger);
+    if (!larger)
+      return failure_set(&c->failed, COMPUTE_ERROR_OUT_OF_MEMORY, NULL,
+                         "out of memory for %" PRId64 " ROIs of a frame", piece->count);
+    c->piece_corners = larger;
+    c->piece_room = piece->count;
+  }
   for (int64_t i = 0; i < piece->count; i++) {
     const int32_t *corner = piece->corners + 3 * i;
     c->piece_corners[3 * i] = c->frames ? (int32_t)division_item(&c->part, corner[0]) : corner[0];
@@ -235,6 +258,7 @@ static void map_corners(const cluster *c, cluster_rois *piece) {
     c->piece_corners[3 * i + 2] = corner[2];
   }
   piece->corners = c->piece_corners;
+  return COMPUTE_OK;
 }
 
 static compute_status send_piece(cluster *c, const cluster_rois *piece, int64_t next,
@@ -251,12 +275,15 @@ static compute_status give(cluster *c, const cluster_rois *rois, int64_t stop, b
   int64_t done = 0;
   bool last = rois->count == 0 && !ends && !leads; /* nothing to say */
   while (!status && !last) {
-    const int64_t left = rois->count - done, count = left < CLUSTER_PIECE ? left : CLUSTER_PIECE;
+    const int64_t count = piece_length(c, rois, done);
     cluster_rois piece = cluster_part(rois, done, count, c->message.parameters);
-    map_corners(c, &piece);
     done += count;
     last = done == rois->count;
-    const int64_t complete = last ? next : 0;
+    const int64_t complete = last        ? next
+                             : c->frames ? division_item(&c->part, rois->corners[3 * done])
+                                         : 0;
+    status = map_corners(c, &piece);
+    if (status) break;
     status = leads ? take(c, &piece, complete)
                    : send_piece(c, &piece, complete,
                                 last && ends ? CLUSTER_BLOCK_ENDS : CLUSTER_RESULTS);
@@ -272,7 +299,7 @@ static int64_t count_before(const cluster *c, const cluster_rois *rois, int64_t 
   return count;
 }
 
-/* Gives results, and what is known now: all own items before `end` are complete. */
+/* Gives results of whole items, and what is known now: all own items before `end` are complete. */
 static compute_status advance(cluster *c, const cluster_rois *rois, int64_t end) {
   compute_status status = COMPUTE_OK;
   cluster_rois left = *rois;
@@ -285,8 +312,7 @@ static compute_status advance(cluster *c, const cluster_rois *rois, int64_t end)
     c->own_next = stop;
     status = give(c, &now, stop, stop == block_end || stop == c->own_items);
   }
-  /* Of a frame that is not complete yet. */
-  return !status && left.count > 0 ? give(c, &left, c->own_next, false) : status;
+  return status;
 }
 
 static compute_status write_own(void *user, int64_t first, int64_t count,
@@ -334,11 +360,10 @@ static bool prepare(cluster *c, const compute_fit_run_options *options) {
   c->whole = options;
   divide(c);
   if (compute_device_by_name(c->job->session.context, "cpu", &cpu)) return false;
-  c->piece_corners = malloc(3 * CLUSTER_PIECE * sizeof *c->piece_corners);
   if (options->corners) c->corners = malloc(3 * rois * sizeof *c->corners);
   if (options->start) c->start = malloc((size_t)parameters * rois * sizeof *c->start);
-  if (!cluster_message_create(&c->message, cpu, parameters) || !c->piece_corners ||
-      (options->corners && !c->corners) || (options->start && !c->start))
+  if (!cluster_message_create(&c->message, cpu, parameters) || (options->corners && !c->corners) ||
+      (options->start && !c->start))
     return false;
   if (options->corners || !c->frames) pick_rows(c);
   return true;
