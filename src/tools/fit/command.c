@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/fit/table.h"
 #include "tools/output_check.h"
 
 volatile sig_atomic_t interrupted;
@@ -49,7 +50,8 @@ int fit_check_table_output(const fit_arguments *a) {
             option_command_name(&a->line));
     return EXIT_USAGE;
   }
-  if (!a->force && fit_refuse_existing(a->output)) return EXIT_FAILED;
+  failure why = {0};
+  if (table_check_output(a->output, a->force, &why)) return fit_say_failure(&why);
   return output_check(&fit_program, "--output", a->output);
 }
 
