@@ -6,6 +6,7 @@ import math
 import os
 import random
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -176,6 +177,36 @@ class Drift(Base):
         error = self.fit("drift", "t.npy", "-o", "c.npy", "--window", "1", expected=1)
         self.assertIn("at most 500", error)
         self.assertFalse(os.path.exists(self.path("c.npy")))
+
+
+    def test_files_that_exist_are_refused_before_the_work(self):
+        write_table(self.path("t.npy"), blinks(600, 30))
+        for option, name in (("--table", "d.csv"), ("--picture", "d.svg")):
+            with open(self.path(name), "w", encoding="utf-8") as file:
+                file.write("of another program")
+            error = self.fit("drift", "t.npy", "-o", "c.npy", option, name, expected=1)
+            self.assertIn(f"{name} exists; use --force", error)
+            self.assertEqual(self.bytes_of(name), b"of another program")
+            self.assertFalse(os.path.exists(self.path("c.npy")))
+            self.fit("drift", "t.npy", "-o", "c.npy", option, name, "--force", "--quiet")
+            self.assertNotEqual(self.bytes_of(name), b"of another program")
+            os.remove(self.path("c.npy"))
+
+
+class Interrupted(Base):
+    def test_a_signal_ends_a_command_wherever_it_is(self):
+        for command in (("link",), ("drift",), ("render",), ("calibrate", "--z-step", "0.1")):
+            pipe = self.path("t.csv")
+            os.mkfifo(pipe)
+            output = self.path("o.yaml" if command[0] == "calibrate" else "o.npy" if command[0] == "render" else "o.csv")
+            process = subprocess.Popen([os.path.join(os.environ["PROGRAMS"], "compute-fit"), *command, pipe, "-o", output],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            with open(pipe, "wb"):  # opens when the command waits for its table
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=60)
+            self.assertEqual(process.returncode, -signal.SIGTERM, command)
+            self.assertFalse(os.path.exists(output))
+            os.remove(pipe)
 
 
 class Render(Base):
