@@ -96,6 +96,24 @@ class Link(Base):
         self.assertGreater(len(errors), 1000)
         self.assertAlmostEqual(sum(e * e for e in errors) / len(errors), 1, delta=0.15)
 
+    def test_who_has_no_uncertainty_counts_only_where_nobody_has_one(self):
+        for unit, size in (("px", 1), ("nm", 100)):
+            with open(self.path("t.csv"), "w", encoding="utf-8") as file:
+                file.write(f'"frame","x [{unit}]","y [{unit}]","uncertainty_xy [{unit}]"\n')
+                for frame, x, std in ((1, 5, 0.1), (2, 5.1, math.nan), (3, 5.3, 0.2), (4, 5.2, 0), (11, 7, math.nan), (12, 7.5, math.nan),
+                                      (21, 9, 0), (22, 9.1, 0)):
+                    file.write(f"{frame},{x * size:.6f},{x * size:.6f},{std * size:.6f}\n")
+            self.fit("link", "t.csv", "-o", "l.csv", "--max-distance", "1", "--force", "--pixel-size", "100", "--quiet")
+            rows = [[float(value) for value in line.split(b",")] for line in self.bytes_of("l.csv").splitlines()[1:]]
+            self.assertEqual(len(rows), 3)
+            for row, x, std in zip(rows, (5.06, 7.25, 9.05), (125 ** -0.5, math.nan, 0)):
+                self.assertAlmostEqual(row[1] / size, x, places=5)
+                self.assertAlmostEqual(row[2] / size, x, places=5)
+                if math.isnan(std):
+                    self.assertTrue(math.isnan(row[3]), row)
+                else:
+                    self.assertAlmostEqual(row[3] / size, std, places=5)
+
     def test_dark_frames_are_bridged_as_far_as_asked(self):
         row = {"background": 1, "x_std": 0.1, "y_std": 0.1, "status": 1, "unknown": 0, "photons": 9,
                "x": 5, "y": 5}
