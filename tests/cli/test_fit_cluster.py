@@ -178,6 +178,43 @@ class Same(Cluster, unittest.TestCase):
         self.assertEqual(content(output), b"")
 
 
+    def begin_each(self, *arguments, **variables):
+        """Each rank in a folder of its own, called like its number."""
+        shell = f'cd {self.folder.name}/${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} && exec "$0" "$@"'
+        return subprocess.Popen([LAUNCHER, "-n", "3", "sh", "-c", shell, PROGRAM, "fit", *arguments], text=True,
+                                env={**ENVIRONMENT, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def test_what_ranks_do_not_have_in_common_is_said_once(self):
+        for rank in "012":
+            os.makedirs(self.path(rank), exist_ok=True)
+            shutil.copy(self.corners, self.path(rank))
+            shutil.copy(self.start, self.path(rank))
+        common = (self.movie, "--corners", "corners.npy", "--start-file", "start.npy", "--quiet", "-o", self.path("each.csv"))
+        status, _, err = self.end(self.begin_each(*common))
+        self.assertEqual(status, 0, err)
+        os.remove(self.path("each.csv"))
+        for name, wrong in (("corners.npy", content(self.corners)[:-4] + bytes(4)), ("start.npy", content(self.start)[:-16] + bytes(16))):
+            with open(self.path(f"1/{name}"), "wb") as file:
+                file.write(wrong)
+            status, _, err = self.end(self.begin_each(*common))
+            self.assertNotEqual(status, 0)
+            self.assertEqual(err.count("rank 1 differs from rank 0"), 1, err)
+            self.assertIn("--start-file" if "start" in name else "--corners", err)
+            shutil.copy(self.path(f"0/{name}"), self.path("1"))
+        os.remove(self.path("2/corners.npy"))
+        status, _, err = self.end(self.begin_each(*common))
+        self.assertEqual((status, err.count("compute-fit: ")), (1, 1), err)
+        self.assertRegex(err, "rank 2: .*corners.npy")
+        for rank in "01":
+            os.remove(self.path(f"{rank}/corners.npy"))
+        for arguments in (common, (self.movie, "-o", self.path("each.csv"), "--find", "--roi-stack"),
+                          (self.movie, "-o", self.path("each.csv"), "--device", "none:3"), (self.movie, "-o", self.movie)):
+            status, _, err = self.end(self.begin_each(*arguments))
+            self.assertNotEqual(status, 0)
+            self.assertEqual(err.count("compute-fit: "), 1, err)
+        self.assertFalse(os.path.exists(self.path("each.csv")))
+
+
 class Killed(Cluster, unittest.TestCase):
     def slow_movie(self):
         movie, one = self.path("slow.npy"), self.path("slow_one.npy")

@@ -43,8 +43,11 @@ int main(int argc, char **argv) {
   take_interrupts(a.line.command);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit then fails the write, like a full disk */
-  int result = file_names_check(&a, NULL, 0);
-  if (!result) result = output_check(&fit_program, "--json", a.json);
+  int result = EXIT_GOOD;
+  if (a.line.command != COMMAND_FIT) { /* which may be one of several processes: see fit_open.c */
+    result = file_names_check(&a, NULL, 0);
+    if (!result) result = output_check(&fit_program, "--json", a.json);
+  }
   if (!result) result = dispatch(&a);
   if (fflush(stdout) && result == EXIT_GOOD) {
     perror("compute-fit: standard output");
