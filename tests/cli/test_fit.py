@@ -236,6 +236,11 @@ class Crlb(Base):
                             "--a", "0.1,0.2", "--b", "0,0.01")["parameters"]
         self.assertEqual(file, options)
         self.assertEqual(list(file), ["x", "y", "z", "photons", "background"])
+        whole = self.bytes_of("a.yaml")
+        with open(self.path("cut.yaml"), "wb") as out:
+            out.write(whole[:whole.index(b"bx")])
+        error = self.fit(*common, "--astigmatism", "cut.yaml", expected=1)
+        self.assertIn("cut.yaml does not say bx", error)
         with open(self.path("bad.yaml"), "w", encoding="utf-8") as out:
             out.write("depth: 0.5\nfocus: 3\n")
         error = self.fit(*common, "--astigmatism", "bad.yaml", expected=1)

@@ -137,6 +137,21 @@ class Same(Cluster, unittest.TestCase):
         self.check_same(2, "csv", self.movie, "--corners", self.corners, "--start-file", self.start)
         self.check_same(3, "csv", self.stack, "--roi-stack", "--truth", self.truth)
 
+    def test_frames_of_many_rois_are_taken_whole(self):
+        # More than a message holds: in the frames of a block together, and in one frame.
+        draw, counts = random.Random(6), [5000] * 6 + [9000] + [10] * 90
+        rows = [(frame, draw.randrange(0, 40), draw.randrange(0, 50)) for frame, count in enumerate(counts) for _ in range(count)]
+        corners = write_npy(self.path("many_corners.npy"), "<i4", (len(rows), 3), [value for row in rows for value in row])
+        spots = [(frame, column + 3, row + 3, 1000, 10) for frame, row, column in rows[::40]]
+        truth = write_npy(self.path("many_truth.npy"), "<f4", (len(spots), 5), [value for row in spots for value in row])
+        arguments = (self.movie, "--corners", corners, "--truth", truth)
+        self.check_same(2, "csv", *arguments)
+        one, many = self.path("one.json"), self.path("many.json")
+        run("compute-fit", "fit", *arguments, "-o", self.path("one.csv"), "--force", "--json", one, "--quiet", **ENVIRONMENT)
+        status, _, err = self.end(self.begin(2, *arguments, "-o", self.path("many.csv"), "--force", "--json", many))
+        self.assertEqual(status, 0, err)
+        self.assertEqual(json.loads(content(one))["truth"], json.loads(content(many))["truth"])
+
     def test_ranks_without_work_do_no_harm(self):
         two = self.path("two.npy")
         run("compute-fit", "simulate", "--movie", "--frames", "2", "--size", "40", "--spots", "3", "-o", two, "--force", "--quiet")
@@ -161,6 +176,43 @@ class Same(Cluster, unittest.TestCase):
         self.assertNotEqual(status, 0)
         self.assertEqual(err.count("--force"), 1, err)
         self.assertEqual(content(output), b"")
+
+
+    def begin_each(self, *arguments, **variables):
+        """Each rank in a folder of its own, called like its number."""
+        shell = f'cd {self.folder.name}/${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} && exec "$0" "$@"'
+        return subprocess.Popen([LAUNCHER, "-n", "3", "sh", "-c", shell, PROGRAM, "fit", *arguments], text=True,
+                                env={**ENVIRONMENT, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def test_what_ranks_do_not_have_in_common_is_said_once(self):
+        for rank in "012":
+            os.makedirs(self.path(rank), exist_ok=True)
+            shutil.copy(self.corners, self.path(rank))
+            shutil.copy(self.start, self.path(rank))
+        common = (self.movie, "--corners", "corners.npy", "--start-file", "start.npy", "--quiet", "-o", self.path("each.csv"))
+        status, _, err = self.end(self.begin_each(*common))
+        self.assertEqual(status, 0, err)
+        os.remove(self.path("each.csv"))
+        for name, wrong in (("corners.npy", content(self.corners)[:-4] + bytes(4)), ("start.npy", content(self.start)[:-16] + bytes(16))):
+            with open(self.path(f"1/{name}"), "wb") as file:
+                file.write(wrong)
+            status, _, err = self.end(self.begin_each(*common))
+            self.assertNotEqual(status, 0)
+            self.assertEqual(err.count("rank 1 differs from rank 0"), 1, err)
+            self.assertIn("--start-file" if "start" in name else "--corners", err)
+            shutil.copy(self.path(f"0/{name}"), self.path("1"))
+        os.remove(self.path("2/corners.npy"))
+        status, _, err = self.end(self.begin_each(*common))
+        self.assertEqual((status, err.count("compute-fit: ")), (1, 1), err)
+        self.assertRegex(err, "rank 2: .*corners.npy")
+        for rank in "01":
+            os.remove(self.path(f"{rank}/corners.npy"))
+        for arguments in (common, (self.movie, "-o", self.path("each.csv"), "--find", "--roi-stack"),
+                          (self.movie, "-o", self.path("each.csv"), "--device", "none:3"), (self.movie, "-o", self.movie)):
+            status, _, err = self.end(self.begin_each(*arguments))
+            self.assertNotEqual(status, 0)
+            self.assertEqual(err.count("compute-fit: "), 1, err)
+        self.assertFalse(os.path.exists(self.path("each.csv")))
 
 
 class Killed(Cluster, unittest.TestCase):

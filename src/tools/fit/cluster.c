@@ -11,6 +11,12 @@
 /* Blocks large enough that messages are few, and small enough that all ranks are busy. */
 enum { MOST_FRAMES = 256, MOST_ROIS = 1 << 16, ROUNDS = 16 };
 
+/* How a rank has opened everything. */
+typedef struct report {
+  int32_t result; /* exit status */
+  char words[1020];
+} report;
+
 struct cluster {
   fit_job *job;
   compute_process_group *group;
@@ -26,9 +32,11 @@ struct cluster {
 
   cluster_message message;
   int32_t *piece_corners; /* of a piece, with frames as all ranks count them */
+  int64_t piece_room;     /* ROIs for which it has room */
   int64_t own_next;       /* own items before it are taken, or sent */
   int64_t next;           /* items before it are taken: the leader's */
   int64_t taken;          /* ROIs */
+  report opening;         /* of this rank */
   int32_t failed_rank; /* on the leader: the rank that waits for it to have written what it has */
   failure failed;      /* of another rank, or of what connects this one to it */
 };
@@ -38,16 +46,6 @@ bool cluster_leads(const fit_job *job) {
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
-
-static int choose_device(fit_job *job, compute_device *device) {
-  const char *wanted = job->a->device;
-  compute_device_info info;
-  if (!device || (wanted && strcmp(wanted, "auto"))) return EXIT_GOOD;
-  if (compute_device_describe(device, &info)) return fit_say_error(NULL, job->session.context);
-  job->session.device[0] = device;
-  snprintf(job->session.names, sizeof job->session.names, "%s", info.name);
-  return EXIT_GOOD;
-}
 
 int cluster_open(fit_job *job) {
   compute_process_group *group = NULL;
@@ -59,19 +57,30 @@ int cluster_open(fit_job *job) {
     compute_group_close(group);
     return EXIT_GOOD;
   }
-  if (job->a->saturation > 0) { /* only the rank that has read an image knows its pixels */
-    if (info.rank == 0) fit_say("--saturation: not with several processes");
-    compute_group_close(group);
-    return EXIT_USAGE;
-  }
   cluster *c = calloc(1, sizeof *c);
   if (!c) {
     fit_say("out of memory");
     return EXIT_FAILED;
   }
-  *c = (cluster){.job = job, .group = group, .info = info, .frames = job->frames};
+  *c = (cluster){.job = job, .group = group, .info = info};
   job->cluster = c;
-  return choose_device(job, info.device);
+  if (info.rank > 0) fit_keep_words(c->opening.words, sizeof c->opening.words);
+  if (job->a->saturation > 0) { /* only the rank that has read an image knows its pixels */
+    fit_say("--saturation: not with several processes");
+    return EXIT_USAGE;
+  }
+  return EXIT_GOOD;
+}
+
+int cluster_choose_device(fit_job *job) {
+  const char *wanted = job->a->device;
+  compute_device *device = job->cluster ? job->cluster->info.device : NULL;
+  compute_device_info info;
+  if (!device || (wanted && strcmp(wanted, "auto"))) return EXIT_GOOD;
+  if (compute_device_describe(device, &info)) return fit_say_error(NULL, job->session.context);
+  job->session.device[0] = device;
+  snprintf(job->session.names, sizeof job->session.names, "%s", info.name);
+  return EXIT_GOOD;
 }
 
 bool cluster_close(fit_job *job) {
@@ -91,14 +100,38 @@ bool cluster_close(fit_job *job) {
 
 /* ---- Start and end ------------------------------------------------------------------------- */
 
+static uint64_t hash(uint64_t from, const void *data, size_t bytes) {
+  const unsigned char *at = data;
+  for (size_t i = 0; at && i < bytes; i++) from = (from ^ at[i]) * 0x100000001b3u;
+  return from;
+}
+
+static uint64_t hash_map(uint64_t from, const compute_fit_map *map) {
+  return hash(from, map->values, (size_t)(map->rows * map->columns) * sizeof *map->values);
+}
+
+/* Whether all ranks fit the same: the movie by its size, other files by what they hold. */
 static compute_status agree(const cluster *c) {
   const fit_job *job = c->job;
-  char text[256];
+  const camera_maps *m = &job->maps;
+  const compute_fit_problem *p = &job->problem;
+  const double widths[] = {p->depth, p->gamma, p->a[0],     p->a[1],
+                           p->b[0],  p->b[1],  p->sigma[0], p->sigma[1]};
+  const uint64_t none = 0xcbf29ce484222325u;
+  const uint64_t maps = hash_map(hash_map(hash_map(none, &m->offset), &m->gain), &m->variance);
+  char text[768];
   snprintf(text, sizeof text,
            "input of %" PRIu64 " bytes\n%" PRId64 " images of %" PRId64 " x %" PRId64
-           " pixels\noptions %016" PRIx64,
+           " pixels\noptions %016" PRIx64 "\n--corners: %" PRId64 " numbers, %016" PRIx64
+           "\n--start-file: %" PRId64 " numbers, %016" PRIx64 "\nmaps of the camera: %016" PRIx64
+           "\n--astigmatism: %016" PRIx64,
            job->info.file_bytes, job->info.count, job->info.rows, job->info.columns,
-           job->a->line.fingerprint);
+           job->a->line.fingerprint, job->corners.count,
+           hash(none, job->corners.values, (size_t)job->corners.count * sizeof(int32_t)),
+           job->start.count,
+           hash(none, job->start.values, (size_t)job->start.count * sizeof(float)),
+           hash(maps, m->mask, (size_t)(m->mask_rows * m->mask_columns)),
+           hash(none, widths, sizeof widths));
   return compute_group_agree(c->group, "compute-fit", text);
 }
 
@@ -118,24 +151,61 @@ static compute_status share_start(const cluster *c) {
   return status;
 }
 
-/* The status of a rank that has said what is wrong. */
-static compute_status status_of(int result) {
-  return result ? COMPUTE_ERROR_INVALID_STATE : COMPUTE_OK;
+/* All ranks' reports, in their order. */
+static compute_status gather_reports(cluster *c, report *all) {
+  const int64_t bytes = sizeof *all;
+  compute_device *cpu = NULL;
+  compute_tensor *own = NULL, *tensor = NULL;
+  compute_status status = compute_device_by_name(c->job->session.context, "cpu", &cpu);
+  if (!status)
+    status = compute_tensor_wrap(cpu, COMPUTE_U8, COMPUTE_SHAPE(bytes), NULL, &c->opening, NULL,
+                                 NULL, &own);
+  if (!status)
+    status = compute_tensor_wrap(cpu, COMPUTE_U8, COMPUTE_SHAPE(bytes * c->info.size), NULL, all,
+                                 NULL, NULL, &tensor);
+  if (!status) status = compute_group_all_gather(c->group, own, tensor, NULL, NULL);
+  compute_tensor_release(own);
+  compute_tensor_release(tensor);
+  return status;
+}
+
+/* The exit status of the first rank that has failed. The leader says why; the others wait for that,
+ * since a launcher ends all when one ends. */
+static int judge(const cluster *c, const report *all) {
+  int32_t rank = 0;
+  while (rank < c->info.size && !all[rank].result) rank++;
+  if (rank == c->info.size) return EXIT_GOOD;
+  if (c->info.rank == 0 && rank > 0) fit_say("rank %" PRId32 ": %s", rank, all[rank].words);
+  (void)compute_group_barrier(c->group);
+  return all[rank].result;
 }
 
 int cluster_start(fit_job *job, int result) {
-  const cluster *c = job->cluster;
+  cluster *c = job->cluster;
   if (!c) return result;
-  compute_status status = compute_group_check(c->group, "compute-fit", status_of(result));
-  if (status) {
-    if (!result && cluster_leads(job)) fit_say_error(NULL, job->session.context);
-    return result ? result : EXIT_FAILED;
+  fit_keep_words(NULL, 0);
+  c->frames = job->frames;
+  c->opening.result = result;
+  report *all = calloc((size_t)c->info.size, sizeof *all);
+  if (!all) {
+    fit_say("out of memory");
+    return EXIT_FAILED;
   }
-  status = agree(c);
+  compute_status status = gather_reports(c, all);
+  result = status ? EXIT_GOOD : judge(c, all);
+  free(all);
+  if (result) return result;
+  if (!status) status = agree(c);
   if (!status) status = share_start(c);
   if (!status) return EXIT_GOOD;
   if (cluster_leads(job)) fit_say_error(NULL, job->session.context);
+  (void)compute_group_barrier(c->group);
   return EXIT_FAILED;
+}
+
+/* The status of a rank that has said what is wrong. */
+static compute_status status_of(int result) {
+  return result ? COMPUTE_ERROR_INVALID_STATE : COMPUTE_OK;
 }
 
 int cluster_end(fit_job *job, int result) {
@@ -177,8 +247,10 @@ static compute_status read_own(void *user, int64_t first, int64_t items, void *d
 static compute_status lost(cluster *c, compute_status status, const char *what, int32_t rank) {
   compute_error error = {0};
   compute_error_get(c->job->session.context, &error);
-  return failure_set(&c->failed, status, error.remedy, "waiting for %s %" PRId32 ": %s", what, rank,
-                     error.message);
+  const bool said = error.status == status;
+  return failure_set(&c->failed, status, said ? error.remedy : NULL,
+                     "waiting for %s %" PRId32 ": %s", what, rank,
+                     said ? error.message : compute_status_text(status));
 }
 
 /* ---- Taking results, on the leader --------------------------------------------------------- */
@@ -225,9 +297,29 @@ static compute_status take_others(cluster *c) {
 
 /* ---- Giving results ------------------------------------------------------------------------ */
 
+/* How many ROIs the next piece takes, from `done` on: whole frames, and at least one. */
+static int64_t piece_length(const cluster *c, const cluster_rois *rois, int64_t done) {
+  const int64_t left = rois->count - done;
+  if (left <= CLUSTER_PIECE || !c->frames) return left < CLUSTER_PIECE ? left : CLUSTER_PIECE;
+  const int32_t *corner = rois->corners + 3 * done, cut = corner[3 * CLUSTER_PIECE];
+  int64_t count = CLUSTER_PIECE;
+  while (count > 0 && corner[3 * (count - 1)] == cut) count--;
+  if (count > 0) return count;
+  while (count < left && corner[3 * count] == cut) count++;
+  return count;
+}
+
 /* Counts frames as all ranks do. */
-static void map_corners(const cluster *c, cluster_rois *piece) {
-  if (!piece->corners) return;
+static compute_status map_corners(cluster *c, cluster_rois *piece) {
+  if (!piece->corners) return COMPUTE_OK;
+  if (piece->count > c->piece_room) {
+    int32_t *larger = realloc(c->piece_corners, 3 * (size_t)piece->count * sizeof *larger);
+    if (!larger)
+      return failure_set(&c->failed, COMPUTE_ERROR_OUT_OF_MEMORY, NULL,
+                         "out of memory for %" PRId64 " ROIs of a frame", piece->count);
+    c->piece_corners = larger;
+    c->piece_room = piece->count;
+  }
   for (int64_t i = 0; i < piece->count; i++) {
     const int32_t *corner = piece->corners + 3 * i;
     c->piece_corners[3 * i] = c->frames ? (int32_t)division_item(&c->part, corner[0]) : corner[0];
@@ -235,6 +327,7 @@ static void map_corners(const cluster *c, cluster_rois *piece) {
     c->piece_corners[3 * i + 2] = corner[2];
   }
   piece->corners = c->piece_corners;
+  return COMPUTE_OK;
 }
 
 static compute_status send_piece(cluster *c, const cluster_rois *piece, int64_t next,
@@ -251,12 +344,15 @@ static compute_status give(cluster *c, const cluster_rois *rois, int64_t stop, b
   int64_t done = 0;
   bool last = rois->count == 0 && !ends && !leads; /* nothing to say */
   while (!status && !last) {
-    const int64_t left = rois->count - done, count = left < CLUSTER_PIECE ? left : CLUSTER_PIECE;
+    const int64_t count = piece_length(c, rois, done);
     cluster_rois piece = cluster_part(rois, done, count, c->message.parameters);
-    map_corners(c, &piece);
     done += count;
     last = done == rois->count;
-    const int64_t complete = last ? next : 0;
+    const int64_t complete = last        ? next
+                             : c->frames ? division_item(&c->part, rois->corners[3 * done])
+                                         : 0;
+    status = map_corners(c, &piece);
+    if (status) break;
     status = leads ? take(c, &piece, complete)
                    : send_piece(c, &piece, complete,
                                 last && ends ? CLUSTER_BLOCK_ENDS : CLUSTER_RESULTS);
@@ -272,7 +368,7 @@ static int64_t count_before(const cluster *c, const cluster_rois *rois, int64_t 
   return count;
 }
 
-/* Gives results, and what is known now: all own items before `end` are complete. */
+/* Gives results of whole items, and what is known now: all own items before `end` are complete. */
 static compute_status advance(cluster *c, const cluster_rois *rois, int64_t end) {
   compute_status status = COMPUTE_OK;
   cluster_rois left = *rois;
@@ -285,8 +381,7 @@ static compute_status advance(cluster *c, const cluster_rois *rois, int64_t end)
     c->own_next = stop;
     status = give(c, &now, stop, stop == block_end || stop == c->own_items);
   }
-  /* Of a frame that is not complete yet. */
-  return !status && left.count > 0 ? give(c, &left, c->own_next, false) : status;
+  return status;
 }
 
 static compute_status write_own(void *user, int64_t first, int64_t count,
@@ -334,11 +429,10 @@ static bool prepare(cluster *c, const compute_fit_run_options *options) {
   c->whole = options;
   divide(c);
   if (compute_device_by_name(c->job->session.context, "cpu", &cpu)) return false;
-  c->piece_corners = malloc(3 * CLUSTER_PIECE * sizeof *c->piece_corners);
   if (options->corners) c->corners = malloc(3 * rois * sizeof *c->corners);
   if (options->start) c->start = malloc((size_t)parameters * rois * sizeof *c->start);
-  if (!cluster_message_create(&c->message, cpu, parameters) || !c->piece_corners ||
-      (options->corners && !c->corners) || (options->start && !c->start))
+  if (!cluster_message_create(&c->message, cpu, parameters) || (options->corners && !c->corners) ||
+      (options->start && !c->start))
     return false;
   if (options->corners || !c->frames) pick_rows(c);
   return true;

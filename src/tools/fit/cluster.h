@@ -13,15 +13,19 @@
 typedef struct cluster cluster;
 
 /* Opens the group of the launcher, if there is one: job->cluster stays NULL in a process of its
- * own. Chooses the rank's device where --device leaves that open. Returns an exit status. */
+ * own. From here to cluster_start only the leader prints; what another rank says is kept. Returns
+ * an exit status; cluster_start must follow, whatever it is. */
 int cluster_open(fit_job *job);
+
+/* Chooses the rank's device where --device leaves that open. */
+int cluster_choose_device(fit_job *job);
 
 /* Whether this process writes the output and speaks for all. */
 bool cluster_leads(const fit_job *job);
 
 /* Collective, when everything is open: fails on all ranks if one has failed (`result` is its exit
- * status) or has another input or other options. The ranks learn where the leader's output
- * begins. */
+ * status), for which the leader then speaks, or has other input, files or options. The ranks learn
+ * where the leader's output begins. */
 int cluster_start(fit_job *job, int result);
 
 /* compute_fit_run, for this rank's share of what `options` say. Its callbacks see all results on

@@ -66,15 +66,29 @@ cluster_rois cluster_part(const cluster_rois *all, int64_t first, int64_t count,
 /* ---- Messages ------------------------------------------------------------------------------ */
 
 bool cluster_message_create(cluster_message *m, compute_device *cpu, int32_t parameters) {
+  *m = (cluster_message){.device = cpu, .parameters = parameters, .room = WORDS};
+  m->data = malloc(m->room);
+  return m->data != NULL;
+}
+
+static bool make_room(cluster_message *m, size_t bytes) {
+  if (bytes <= m->room) return true;
+  char *larger = realloc(m->data, bytes);
+  if (!larger) return false;
+  m->data = larger;
+  m->room = bytes;
+  return true;
+}
+
+/* The bytes of `count` ROIs with the arrays of `present`. */
+static size_t bytes_of(const cluster_message *m, int64_t count, int64_t present) {
   cluster_rois none = {0};
   array list[ARRAYS];
   size_t bytes = 0;
-  list_arrays(&none, parameters, list);
-  for (int i = 0; i < ARRAYS; i++) bytes += list[i].bytes;
-  *m = (cluster_message){.device = cpu, .parameters = parameters, .room = bytes * CLUSTER_PIECE};
-  if (m->room < WORDS) m->room = WORDS;
-  m->data = malloc(m->room);
-  return m->data != NULL;
+  list_arrays(&none, m->parameters, list);
+  for (int i = 0; i < ARRAYS; i++)
+    if (present >> i & 1) bytes += (size_t)count * list[i].bytes;
+  return bytes;
 }
 
 void cluster_message_free(cluster_message *m) {
@@ -102,16 +116,17 @@ compute_status cluster_send(cluster_message *m, compute_process_group *group, cl
                             const cluster_rois *rois, int64_t next) {
   cluster_rois all = *rois;
   array list[ARRAYS];
-  size_t bytes = 0;
   int64_t present = 0;
   list_arrays(&all, m->parameters, list);
+  for (int i = 0; i < ARRAYS; i++)
+    if (address_of(&list[i])) present |= INT64_C(1) << i;
+  const size_t bytes = bytes_of(m, rois->count, present);
+  if (!make_room(m, bytes)) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  char *to = m->data;
   for (int i = 0; i < ARRAYS; i++) {
-    const char *address = address_of(&list[i]);
-    if (!address) continue;
-    const size_t size = (size_t)rois->count * list[i].bytes;
-    if (size > 0) memcpy(m->data + bytes, address, size);
-    present |= INT64_C(1) << i;
-    bytes += size;
+    const size_t size = present >> i & 1 ? (size_t)rois->count * list[i].bytes : 0;
+    if (size > 0) memcpy(to, address_of(&list[i]), size);
+    to += size;
   }
   const int64_t header[4] = {news, rois->count, next, present};
   memcpy(m->header, header, sizeof header);
@@ -128,29 +143,31 @@ compute_status cluster_send_failure(cluster_message *m, compute_process_group *g
   return status ? status : move(m, group, SEND, 0, m->data, WORDS);
 }
 
-/* Where the arrays lie in a message; returns its bytes. */
-static size_t spread(const cluster_message *m, cluster_rois *rois) {
+/* Where the arrays lie in a message. */
+static void spread(const cluster_message *m, cluster_rois *rois) {
   array list[ARRAYS];
-  size_t bytes = 0;
+  char *at = m->data;
   *rois = (cluster_rois){.count = m->header[1]};
   list_arrays(rois, m->parameters, list);
   for (int i = 0; i < ARRAYS; i++) {
     if (!(m->header[3] >> i & 1)) continue;
-    set_address(&list[i], m->data + bytes);
-    bytes += (size_t)rois->count * list[i].bytes;
+    set_address(&list[i], at);
+    at += (size_t)rois->count * list[i].bytes;
   }
-  return bytes;
 }
 
 compute_status cluster_receive(cluster_message *m, compute_process_group *group, int32_t from,
                                cluster_news *news, cluster_rois *rois, int64_t *next) {
-  const compute_status status = move(m, group, RECEIVE, from, m->header, sizeof m->header);
+  compute_status status = move(m, group, RECEIVE, from, m->header, sizeof m->header);
   if (status) return status;
   *news = (cluster_news)m->header[0];
   *next = m->header[2];
-  if (m->header[1] < 0 || m->header[1] > CLUSTER_PIECE) return COMPUTE_ERROR_INTERNAL;
-  const size_t bytes = spread(m, rois);
-  return move(m, group, RECEIVE, from, m->data, *news == CLUSTER_FAILED ? WORDS : bytes);
+  if (m->header[1] < 0) return COMPUTE_ERROR_INTERNAL;
+  const size_t bytes = *news == CLUSTER_FAILED ? WORDS : bytes_of(m, m->header[1], m->header[3]);
+  if (!make_room(m, bytes)) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  status = move(m, group, RECEIVE, from, m->data, bytes);
+  if (!status) spread(m, rois);
+  return status;
 }
 
 compute_status cluster_let_end(cluster_message *m, compute_process_group *group, int32_t rank) {

@@ -33,7 +33,9 @@ int64_t division_count(const division *d, int64_t items);
 
 /* ---- Messages ------------------------------------------------------------------------------ */
 
-enum { CLUSTER_PIECE = 8192 }; /* ROIs in a message at most */
+/* ROIs in a message at most, unless one frame has more: each holds whole frames, so that the output
+ * may end after any of them. */
+enum { CLUSTER_PIECE = 8192 };
 
 /* Results of some ROIs, with their corners if they have any. */
 typedef struct cluster_rois {
@@ -57,7 +59,7 @@ typedef struct cluster_message {
   int64_t header[4]; /* news, ROIs, the item that follows, which arrays there are (bits) */
   compute_device *device;
   int32_t parameters;
-  char *data; /* room for CLUSTER_PIECE ROIs */
+  char *data; /* grows as needed */
   size_t room;
 } cluster_message;
 

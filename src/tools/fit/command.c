@@ -8,11 +8,26 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/fit/table.h"
 #include "tools/output_check.h"
 
 volatile sig_atomic_t interrupted;
 
 const compute_dtype fit_dtypes[] = {COMPUTE_U16, COMPUTE_F32};
+
+/* Where what is said is kept; NULL: it is printed. */
+static char *kept;
+static size_t kept_room;
+
+void fit_keep_words(char *text, size_t room) {
+  kept = text;
+  kept_room = room;
+}
+
+static void keep(const char *front, const char *text) {
+  const size_t used = strlen(kept);
+  snprintf(kept + used, kept_room - used, "%s%s%s", used ? "\n" : "", front, text);
+}
 
 void fit_say(const char *format, ...) {
   char text[2048];
@@ -20,20 +35,31 @@ void fit_say(const char *format, ...) {
   va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   va_end(list);
-  option_say(&fit_program, "%s", text);
+  if (kept)
+    keep("", text);
+  else
+    option_say(&fit_program, "%s", text);
+}
+
+void fit_say_remedy(const char *remedy) {
+  if (!remedy[0]) return;
+  if (kept)
+    keep("  ", remedy);
+  else
+    fprintf(stderr, "  %s\n", remedy);
 }
 
 int fit_say_error(const char *what, const compute_context *context) {
   compute_error error = {0};
   compute_error_get(context, &error);
   fit_say("%s%s%s", what ? what : "", what ? ": " : "", error.message);
-  if (error.remedy[0]) fprintf(stderr, "  %s\n", error.remedy);
+  fit_say_remedy(error.remedy);
   return EXIT_FAILED;
 }
 
 int fit_say_failure(const failure *why) {
   fit_say("%s", why->what);
-  if (why->remedy[0]) fprintf(stderr, "  %s\n", why->remedy);
+  fit_say_remedy(why->remedy);
   return EXIT_FAILED;
 }
 
@@ -49,7 +75,8 @@ int fit_check_table_output(const fit_arguments *a) {
             option_command_name(&a->line));
     return EXIT_USAGE;
   }
-  if (!a->force && fit_refuse_existing(a->output)) return EXIT_FAILED;
+  failure why = {0};
+  if (table_check_output(a->output, a->force, &why)) return fit_say_failure(&why);
   return output_check(&fit_program, "--output", a->output);
 }
 
@@ -116,10 +143,14 @@ static int32_t cpu_threads(const session *s) {
   return (int32_t)info.compute_units;
 }
 
-int session_open(const fit_arguments *a, session *s) {
+int session_begin(const fit_arguments *a, session *s) {
   *s = (session){0};
-  if (compute_open(&s->context, &(compute_open_options){.threads = (int32_t)a->threads}))
-    return fit_say_error(NULL, NULL);
+  return compute_open(&s->context, &(compute_open_options){.threads = (int32_t)a->threads})
+             ? fit_say_error(NULL, NULL)
+             : EXIT_GOOD;
+}
+
+int session_find_devices(const fit_arguments *a, session *s) {
   int result = find_devices(s, a->device);
   if (!result && s->device_count == 0) {
     fit_say("no device can compute; compute-info says why");
@@ -127,6 +158,13 @@ int session_open(const fit_arguments *a, session *s) {
   }
   list_names(s);
   s->threads = cpu_threads(s);
+  return result;
+}
+
+int session_open(const fit_arguments *a, session *s) {
+  int result = session_begin(a, s);
+  if (result) return result;
+  result = session_find_devices(a, s);
   if (result) session_close(s);
   return result;
 }

@@ -37,6 +37,13 @@ extern volatile sig_atomic_t interrupted;
 /* Prints a failure and returns EXIT_FAILED. */
 int fit_say_failure(const failure *why);
 
+/* Prints what may be done about what was said, on a line of its own; nothing for "". */
+void fit_say_remedy(const char *remedy);
+
+/* From now on keeps what is said in `text`, which is empty, instead of printing it; NULL: prints
+ * it again. */
+void fit_keep_words(char *text, size_t room);
+
 /* Whether to print the summary as text: not with --quiet, nor if JSON goes to standard output. */
 bool wants_text(const fit_arguments *a);
 
@@ -53,6 +60,10 @@ typedef struct session {
 /* Opens a context with --threads and finds the devices of --device. Returns an exit status; on
  * failure everything is closed again. */
 int session_open(const fit_arguments *a, session *s);
+
+/* The two halves of it. Close after the first, however the second ends. */
+int session_begin(const fit_arguments *a, session *s);
+int session_find_devices(const fit_arguments *a, session *s);
 void session_close(session *s);
 
 /* The progress of a run. */

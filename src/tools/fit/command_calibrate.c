@@ -7,6 +7,7 @@
 #include "tools/fit/command.h"
 #include "tools/fit/summary.h"
 #include "tools/fit/table.h"
+#include "tools/fit/whole_file.h"
 #include "tools/fit/widths.h"
 #include "tools/output_check.h"
 
@@ -72,21 +73,18 @@ static int take_samples(calibrate_job *job) {
 
 static int write_curves(const calibrate_job *job) {
   const width_curves *c = &job->curves;
-  FILE *file = fopen(job->a->output, "we");
-  bool good = file != NULL;
-  if (good)
-    good = fprintf(file,
-                   "# sigma sqrt(1 + t^2 + A t^3 + B t^4), t = (z -+ gamma) / depth; z = 0 is at "
-                   "%.6g um of the stack\n"
-                   "depth: %.6f   # micrometres\ngamma: %.6f\n"
-                   "sigma_x: %.6f   # pixels\nsigma_y: %.6f\n"
-                   "ax: %.6f\nay: %.6f\nbx: %.6f\nby: %.6f\n",
-                   c->zero, c->depth, c->gamma, c->sigma[0], c->sigma[1], c->a[0], c->a[1], c->b[0],
-                   c->b[1]) > 0;
-  if (file && fclose(file)) good = false;
-  if (good) return EXIT_GOOD;
-  fit_say("--output: '%s' could not be written", job->a->output);
-  return EXIT_FAILED;
+  whole_file file;
+  failure why = {0};
+  if (whole_file_open(&file, job->a->output, &why)) return fit_say_failure(&why);
+  fprintf(file.stream,
+          "# sigma sqrt(1 + t^2 + A t^3 + B t^4), t = (z -+ gamma) / depth; z = 0 is at %.6g um of "
+          "the stack\n"
+          "depth: %.6f   # micrometres\ngamma: %.6f\n"
+          "sigma_x: %.6f   # pixels\nsigma_y: %.6f\n"
+          "ax: %.6f\nay: %.6f\nbx: %.6f\nby: %.6f\n",
+          c->zero, c->depth, c->gamma, c->sigma[0], c->sigma[1], c->a[0], c->a[1], c->b[0],
+          c->b[1]);
+  return whole_file_close(&file, COMPUTE_OK, &why) ? fit_say_failure(&why) : EXIT_GOOD;
 }
 
 static int summarize(const calibrate_job *job) {

@@ -10,6 +10,7 @@
 #include "tools/fit/command.h"
 #include "tools/fit/drift.h"
 #include "tools/fit/summary.h"
+#include "tools/fit/whole_file.h"
 #include "tools/output_check.h"
 
 typedef struct drift_job {
@@ -28,18 +29,24 @@ static int check_arguments(const fit_arguments *a) {
     fit_say("--picture: '%s' must end in .svg", path);
     return EXIT_USAGE;
   }
-  int result = fit_check_table_output(a);
-  if (!result) result = output_check(&fit_program, "--picture", a->picture);
-  return result ? result : output_check(&fit_program, "--table", a->table);
+  const int result = fit_check_table_output(a);
+  if (result) return result;
+  const struct { const char *option, *path; } more[] = {{"--picture", path}, {"--table", a->table}};
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+    if (more[i].path && !a->force && fit_refuse_existing(more[i].path)) return EXIT_FAILED;
+    if (output_check(&fit_program, more[i].option, more[i].path)) return EXIT_FAILED;
+  }
+  return EXIT_GOOD;
 }
 
 static int estimate(drift_job *job) {
   failure why = {0};
   const fit_arguments *a = job->a;
-  const drift_options options = {.window = a->window, .range = a->max_shift};
+  const drift_options options = {.window = a->window,
+                                 .range = a->max_shift,
+                                 .devices = job->session.device,
+                                 .device_count = job->session.device_count};
   const double start = clock_seconds();
-  const int result = session_open(a, &job->session);
-  if (result) return result;
   if (drift_estimate(job->session.context, &job->spots, &options, &job->drift, &why))
     return fit_say_failure(&why);
   job->seconds = clock_seconds() - start;
@@ -63,20 +70,17 @@ static int write_corrected(drift_job *job) {
 
 /* The drift of each frame; frames from 0, as in the other tables in pixels. */
 static int write_table(const drift_job *job) {
-  const char *path = job->a->table;
-  if (!path) return EXIT_GOOD;
-  if (!job->a->force && fit_refuse_existing(path)) return EXIT_FAILED;
-  FILE *file = fopen(path, "we");
-  bool good = file && fprintf(file, "\"frame\",\"x [px]\",\"y [px]\"\n") > 0;
-  for (int64_t frame = 0; good && frame < job->spots.frames; frame++) {
+  whole_file file;
+  failure why = {0};
+  if (!job->a->table) return EXIT_GOOD;
+  if (whole_file_open(&file, job->a->table, &why)) return fit_say_failure(&why);
+  fprintf(file.stream, "\"frame\",\"x [px]\",\"y [px]\"\n");
+  for (int64_t frame = 0; frame < job->spots.frames; frame++) {
     double x, y;
     drift_at(&job->drift, (double)frame, &x, &y);
-    good = fprintf(file, "%" PRId64 ",%.6f,%.6f\n", frame, x, y) > 0;
+    fprintf(file.stream, "%" PRId64 ",%.6f,%.6f\n", frame, x, y);
   }
-  if (file && fclose(file)) good = false;
-  if (good) return EXIT_GOOD;
-  fit_say("--table: '%s' could not be written", path);
-  return EXIT_FAILED;
+  return whole_file_close(&file, COMPUTE_OK, &why) ? fit_say_failure(&why) : EXIT_GOOD;
 }
 
 static int write_plot(const drift_job *job) {
@@ -120,6 +124,7 @@ static int summarize(const drift_job *job) {
 int command_drift(const fit_arguments *a) {
   drift_job job = {.a = a};
   int result = check_arguments(a);
+  if (!result) result = session_open(a, &job.session);
   if (!result) result = spots_open(a, &job.table, &job.spots);
   if (!result) result = estimate(&job);
   if (!result) result = write_corrected(&job);

@@ -39,6 +39,7 @@ typedef struct window_set {
 
 typedef struct estimate {
   compute_context *context;
+  const drift_options *options;
   const spots *s;
   drift_result *d;
   window_set w;
@@ -175,6 +176,8 @@ static compute_status fit_peaks(estimate *e, int64_t pairs, failure *why) {
                   .sigma = {1.6},
                   .iterations = 200,
                   .outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD | COMPUTE_FIT_STATUS},
+      .devices = e->options->devices,
+      .device_count = e->options->device_count,
       .name = "drift"};
   const compute_fit_run_options run = {
       .pixels = {.array = e->rois},
@@ -280,13 +283,13 @@ static void begin_at_zero(drift_result *d) {
   }
 }
 
-static compute_status run(estimate *e, const drift_options *options, failure *why) {
-  compute_status status = cut_windows(e, options->window, why);
+static compute_status run(estimate *e, failure *why) {
+  compute_status status = cut_windows(e, e->options->window, why);
   if (!status) status = allocate_pairs(e, why);
   if (status) return status;
   const double std = spots_median_std(e->s);
   e->bin = std > 0 ? std : USUAL_STD;
-  double side = 2 * ceil(options->range / e->bin + PEAK_SIDE / 2) + 1;
+  double side = 2 * ceil(e->options->range / e->bin + PEAK_SIDE / 2) + 1;
   if (side > MOST_SIDE) {
     e->bin *= side / MOST_SIDE;
     side = MOST_SIDE;
@@ -306,8 +309,8 @@ static compute_status run(estimate *e, const drift_options *options, failure *wh
 compute_status drift_estimate(compute_context *context, const spots *s,
                               const drift_options *options, drift_result *d, failure *why) {
   *d = (drift_result){0};
-  estimate e = {.context = context, .s = s, .d = d};
-  const compute_status status = run(&e, options, why);
+  estimate e = {.context = context, .options = options, .s = s, .d = d};
+  const compute_status status = run(&e, why);
   for (int64_t i = 0; i < e.w.count && e.w.grid; i++) cell_grid_release(&e.w.grid[i]);
   free(e.w.begin);
   free(e.w.order);

@@ -9,8 +9,10 @@
 #include "tools/fit/table.h"
 
 typedef struct drift_options {
-  int64_t window; /* frames; 0: chosen */
-  double range;   /* the largest shift from one window to the next, in pixels */
+  int64_t window;                 /* frames; 0: chosen */
+  double range;                   /* the largest shift from one window to the next, in pixels */
+  compute_device *const *devices; /* of the context, which fit the peaks; NULL: its default */
+  size_t device_count;
 } drift_options;
 
 typedef struct drift_result {

@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "tools/fit/side_car.h"
+
 /* A file; of one that does not exist: its folder, and its name there. */
 typedef struct file_name {
   const char *option; /* as the user knows it */
@@ -68,8 +70,9 @@ static void add_side_car(file_list *list, const char *option, bool written, cons
   const char *dot = path ? strrchr(path, '.') : NULL;
   const char *kind = format ? format : dot ? dot + 1 : "";
   if (strcasecmp(kind, "raw") && strcasecmp(kind, "hdf5") && strcasecmp(kind, "h5")) return;
-  const size_t length = dot && !strchr(dot, '/') ? (size_t)(dot - path) : strlen(path);
-  add(list, option, written, path, length, ".yaml");
+  char *side = path ? side_car_path(path) : NULL;
+  add_whole(list, option, written, side);
+  free(side);
 }
 
 static void collect(file_list *list, const fit_arguments *a) {

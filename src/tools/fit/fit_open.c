@@ -117,6 +117,7 @@ enum { SMALL_SIDE = 25 };
 
 static void hint_at_stacks(const fit_job *job) {
   const movie_info *m = &job->info;
+  if (!cluster_leads(job)) return;
   if (job->frames && !job->a->find && !job->a->corners && !job->a->quiet && m->rows <= SMALL_SIDE &&
       m->columns <= SMALL_SIDE)
     fit_say("note: the images of %" PRId64 " x %" PRId64
@@ -136,7 +137,7 @@ static double widest(const compute_fit_problem *p, int axis) {
  * their uncertainties. */
 static void hint_at_widths(const fit_job *job) {
   const compute_fit_problem *p = &job->problem;
-  if (p->model != COMPUTE_FIT_XYZNB || job->a->quiet) return;
+  if (p->model != COMPUTE_FIT_XYZNB || job->a->quiet || !cluster_leads(job)) return;
   const double light =
       erf(p->columns / (2 * M_SQRT2 * widest(p, 0))) * erf(p->rows / (2 * M_SQRT2 * widest(p, 1)));
   if (light < LEAST_LIGHT)
@@ -391,18 +392,30 @@ static int make_observers(fit_job *job) {
   return EXIT_FAILED;
 }
 
-int fit_job_open(fit_job *job, const fit_arguments *a) {
-  *job = (fit_job){.a = a};
-  int result = check_arguments(job);
+static int open_all(fit_job *job) {
+  const fit_arguments *a = job->a;
+  const bool leads = cluster_leads(job);
+  int result = file_names_check(a, NULL, 0);
+  if (!result && leads) result = output_check(&fit_program, "--json", a->json);
+  if (!result) result = check_arguments(job);
   if (!result) result = problem_from_arguments(a, &job->problem);
   if (!result) result = fit_input_open(job);
-  if (!result) result = output_check(&fit_program, "--picture", a->picture);
-  if (!result) result = session_open(a, &job->session);
-  if (!result) result = cluster_open(job);
+  if (!result && leads) result = output_check(&fit_program, "--picture", a->picture);
+  if (!result) result = session_find_devices(a, &job->session);
+  if (!result) result = cluster_choose_device(job);
   if (!result) result = make_fitter(job);
   if (!result) result = fit_describe_output(job);
   if (!result) result = make_observers(job);
-  if (!result && cluster_leads(job)) result = make_output(job);
+  if (!result && leads) result = make_output(job);
+  return result;
+}
+
+/* The group comes first: whatever else fails, the other ranks learn of it, and one speaks. */
+int fit_job_open(fit_job *job, const fit_arguments *a) {
+  *job = (fit_job){.a = a};
+  int result = session_begin(a, &job->session);
+  if (!result) result = cluster_open(job);
+  if (!result) result = open_all(job);
   result = cluster_start(job, result);
   return result ? result : cut_corners(job);
 }

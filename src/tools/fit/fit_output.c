@@ -62,7 +62,7 @@ int fit_describe_output(fit_job *job) {
   const uint32_t statuses = a->keep ? job->output.statuses : selection_statuses("all");
   if (selection_make(&job->output, statuses, a->where, &job->selection, &why)) {
     fit_say("--where: %s", why.what);
-    if (why.remedy[0]) fprintf(stderr, "  %s\n", why.remedy);
+    fit_say_remedy(why.remedy);
     return why.status == COMPUTE_ERROR_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILED;
   }
   return choose_units(job);

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "tools/fit/array_file.h"
+#include "tools/fit/side_car.h"
+#include "tools/fit/whole_file.h"
 
 #ifdef FIT_WITH_TIFF
 #include <tiffio.h>
@@ -96,26 +98,25 @@ static bool tiff_close(image_file *f) {
 
 /* ---- Raw ----------------------------------------------------------------------------------- */
 
-static void sidecar_path(const image_file *f, char path[4096]) {
-  snprintf(path, 4096, "%.*s.yaml", (int)(strlen(f->path) - strlen(".raw")), f->path);
-}
-
 static compute_status write_sidecar(const image_file *f, failure *why) {
-  char path[4096];
-  sidecar_path(f, path);
-  FILE *file = fopen(path, "w");
-  bool good = file != NULL;
-  if (good) {
-    const uint16_t one = 1;
-    const bool little = *(const unsigned char *)&one == 1;
-    good = fprintf(file,
-                   "Byte Order: '%s'\nData Type: %s\nFrames: %" PRId64 "\nHeight: %" PRId64
-                   "\nWidth: %" PRId64 "\n",
-                   little ? "<" : ">", f->dtype == COMPUTE_U16 ? "uint16" : "float32", f->count,
-                   f->rows, f->columns) > 0;
-    if (fclose(file)) good = false;
+  const uint16_t one = 1;
+  const bool little = *(const unsigned char *)&one == 1;
+  whole_file yaml;
+  char *path = side_car_path(f->path);
+  if (!path)
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, "", "out of memory to write '%s'",
+                       f->path);
+  compute_status status = whole_file_open(&yaml, path, why);
+  if (!status) {
+    fprintf(yaml.stream,
+            "Byte Order: '%s'\nData Type: %s\nFrames: %" PRId64 "\nHeight: %" PRId64
+            "\nWidth: %" PRId64 "\n",
+            little ? "<" : ">", f->dtype == COMPUTE_U16 ? "uint16" : "float32", f->count, f->rows,
+            f->columns);
+    status = whole_file_close(&yaml, COMPUTE_OK, why);
   }
-  return good ? COMPUTE_OK : failure_set_system(why, errno, "", "'%s' could not be written", path);
+  free(path);
+  return status;
 }
 
 /* ---- All ----------------------------------------------------------------------------------- */
@@ -131,6 +132,7 @@ static compute_status open_format(image_file *f, bool overwrite, failure *why) {
   if (!ends_with(f->path, ".raw"))
     return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, "",
                        "'%s' must end in .npy, .tif or .raw", f->path);
+  if (!overwrite && side_car_check(f->path, why)) return COMPUTE_ERROR_FILE;
   f->raw = fopen(f->temporary, "wb");
   if (f->raw) return COMPUTE_OK;
   return failure_set_system(why, errno, "", "'%s' could not be written", f->path);

@@ -21,15 +21,15 @@ typedef enum combining {
 static const struct {
   const char *name; /* without its unit */
   combining how;
-  const char *stds[3]; /* for TAKE_WEIGHTED: the first that there is */
+  const char *stds[4]; /* for TAKE_WEIGHTED: the first that there is */
 } rules[] = {
     {"id", TAKE_FIRST, {NULL}},
     {"roi", TAKE_FIRST, {NULL}},
     {"frame", TAKE_FIRST, {NULL}},
     {"roi_row", TAKE_FIRST, {NULL}},
     {"roi_column", TAKE_FIRST, {NULL}},
-    {"x", TAKE_WEIGHTED, {"x_std", "lpx", "uncertainty_x"}},
-    {"y", TAKE_WEIGHTED, {"y_std", "lpy", "uncertainty_y"}},
+    {"x", TAKE_WEIGHTED, {"x_std", "lpx", "uncertainty_x", "uncertainty_xy"}},
+    {"y", TAKE_WEIGHTED, {"y_std", "lpy", "uncertainty_y", "uncertainty_xy"}},
     {"z", TAKE_WEIGHTED, {"z_std", "lpz", "uncertainty_z"}},
     {"x_std", TAKE_PRECISION, {NULL}},
     {"y_std", TAKE_PRECISION, {NULL}},
@@ -81,7 +81,7 @@ static plan plan_of(const table *t, const table_column *c) {
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
     if (table_find(t, rules[i].name) != c) continue;
     p.how = rules[i].how;
-    for (int k = 0; k < 3 && p.std < 0 && rules[i].stds[k]; k++) {
+    for (int k = 0; k < 4 && p.std < 0 && rules[i].stds[k]; k++) {
       const table_column *std = table_find(t, rules[i].stds[k]);
       if (std) p.std = std->first;
     }
@@ -90,55 +90,69 @@ static plan plan_of(const table *t, const table_column *c) {
   return p;
 }
 
-/* 1/variance; 1 where there is none, for every member of a group alike. */
+/* 1/variance; 0 where there is none. */
 static double weight_of(double std) {
-  return std > 0 && isfinite(std) ? 1 / (std * std) : 1;
+  const double weight = 1 / (std * std);
+  return std > 0 && isfinite(weight) ? weight : 0;
 }
 
-static void add_value(const plan *p, const double *from, double *to, double *weight, int32_t k) {
-  const double value = from[p->from + k];
-  switch (p->how) {
+/* One of a group, with its weight. */
+static void add_value(combining how, double value, double share, double *to, double *weight) {
+  switch (how) {
   case TAKE_FIRST: break;
   case TAKE_MEAN:
   case TAKE_SUM: *to += value; break;
   case TAKE_ROOT:
   case TAKE_MEAN_ROOT: *to += value * value; break;
-  case TAKE_PRECISION: *to += weight_of(value); break;
   case TAKE_LEAST: *to = fmin(*to, value); break;
   case TAKE_MOST: *to = fmax(*to, value); break;
-  case TAKE_WEIGHTED: {
-    const double share = p->std >= 0 ? weight_of(from[p->std]) : 1;
+  case TAKE_PRECISION: *weight += share; break;
+  case TAKE_WEIGHTED:
     *weight += share;
-    *to += (value - *to) * share / *weight;
+    if (share > 0) *to += (value - *to) * share / *weight;
     break;
-  }
   }
 }
 
-static double finished(combining how, double value, double count) {
+static double finished(combining how, double value, double weight, double count) {
   switch (how) {
   case TAKE_MEAN: return value / count;
   case TAKE_ROOT: return sqrt(value);
   case TAKE_MEAN_ROOT: return sqrt(value) / count;
-  case TAKE_PRECISION: return 1 / sqrt(value);
+  case TAKE_PRECISION: return weight > 0 ? 1 / sqrt(weight) : value;
   default: return value;
   }
+}
+
+/* Whether a member has the uncertainty at a place of its row: only those that have one count then,
+ * otherwise all alike. */
+static bool has_weights(const table *t, const int64_t *members, int64_t count, int32_t place) {
+  for (int64_t m = 0; m < count; m++)
+    if (weight_of(t->values[members[m] * t->stride + place]) > 0) return true;
+  return false;
+}
+
+/* One value of a row. The uncertainty of a group where nobody has one is the first's: NaN, or 0. */
+static double combine_value(const table *t, const plan *p, int32_t place, const int64_t *members,
+                            int64_t count) {
+  const int32_t std = p->how == TAKE_PRECISION ? place : p->std;
+  const bool alike = p->how != TAKE_PRECISION && (std < 0 || !has_weights(t, members, count, std));
+  const bool starts = p->how == TAKE_FIRST || p->how == TAKE_LEAST || p->how == TAKE_MOST ||
+                      p->how == TAKE_PRECISION;
+  double value = starts ? t->values[members[0] * t->stride + place] : 0, weight = 0;
+  for (int64_t m = 0; m < count; m++) {
+    const double *row = t->values + members[m] * t->stride;
+    add_value(p->how, row[place], alike ? 1 : weight_of(row[std]), &value, &weight);
+  }
+  return finished(p->how, value, weight, (double)count);
 }
 
 /* The members of a group follow each other in `order`, in the order of frames. */
 static void combine_group(const table *t, const plan *plans, const int64_t *members, int64_t count,
                           double *row) {
-  for (int32_t i = 0; i < t->count; i++) {
-    const plan *p = &plans[i];
-    for (int32_t k = 0; k < p->values; k++) {
-      const double *first = t->values + members[0] * t->stride;
-      const bool starts = p->how == TAKE_FIRST || p->how == TAKE_LEAST || p->how == TAKE_MOST;
-      double value = starts ? first[p->from + k] : 0, weight = 0;
-      for (int64_t m = 0; m < count; m++)
-        add_value(p, t->values + members[m] * t->stride, &value, &weight, k);
-      row[p->from + k] = finished(p->how, value, (double)count);
-    }
-  }
+  for (int32_t i = 0; i < t->count; i++)
+    for (int32_t place = plans[i].from; place < plans[i].from + plans[i].values; place++)
+      row[place] = combine_value(t, &plans[i], place, members, count);
 }
 
 typedef struct member {

@@ -12,6 +12,15 @@ static void on_interrupt(int signal_number) {
   interrupted = 1;
 }
 
+/* For commands that ask whether they are interrupted. A signal ends the others, wherever they are:
+ * what they write is whole or not there. */
+static void take_interrupts(uint32_t command) {
+  const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+  if (!(command & (COMMAND_FIT | COMMAND_SIMULATE | COMMAND_VALIDATE | COMMAND_BENCH))) return;
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
 static int dispatch(const fit_arguments *a) {
   switch (a->line.command) {
   case COMMAND_FIT: return command_fit(a);
@@ -31,13 +40,14 @@ int main(int argc, char **argv) {
   int status;
   a = fit_defaults;
   if (!option_read(&fit_program, argc, argv, &a, &status)) return status;
-  const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  take_interrupts(a.line.command);
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN); /* a file-size limit then fails the write, like a full disk */
-  int result = file_names_check(&a, NULL, 0);
-  if (!result) result = output_check(&fit_program, "--json", a.json);
+  int result = EXIT_GOOD;
+  if (a.line.command != COMMAND_FIT) { /* which may be one of several processes: see fit_open.c */
+    result = file_names_check(&a, NULL, 0);
+    if (!result) result = output_check(&fit_program, "--json", a.json);
+  }
   if (!result) result = dispatch(&a);
   if (fflush(stdout) && result == EXIT_GOOD) {
     perror("compute-fit: standard output");

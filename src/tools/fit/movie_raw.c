@@ -9,6 +9,7 @@
 
 #include "tools/fit/movie_private.h"
 #include "tools/fit/movie_scale.h"
+#include "tools/fit/side_car.h"
 
 #ifdef FIT_WITH_YAML
 #include <yaml.h>
@@ -245,13 +246,10 @@ static compute_status open_with(movie *file, const char *side, failure *why) {
 }
 
 compute_status movie_raw_open(movie *file, failure *why) {
-  size_t stem = strlen(file->path) - 4; /* without ".raw" */
-  char *side = malloc(stem + 6);
+  char *side = side_car_path(file->path);
   if (!side)
     return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to open %s",
                        file->path);
-  memcpy(side, file->path, stem);
-  memcpy(side + stem, ".yaml", 6);
   compute_status status = open_with(file, side, why);
   free(side);
   return status;

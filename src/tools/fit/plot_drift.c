@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The drift over the frames as SVG: a curve for each axis, and a dot for each window. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "tools/fit/drift.h"
 #include "tools/fit/picture.h"
+#include "tools/fit/whole_file.h"
 
 enum { WIDTH = 560, LEFT = 66, PANEL = 470, TOP = 60, TALL = 240, STEPS = 400 };
 
@@ -101,20 +101,14 @@ static void draw(const axes *a, const char *name, bool nm) {
 
 compute_status drift_plot(const drift_result *d, int64_t frames, double unit_nm, const char *name,
                           const char *path, failure *why) {
-  char temporary[4096];
-  snprintf(temporary, sizeof temporary, "%s.incomplete", path);
-  axes a = {.file = fopen(temporary, "we"),
+  whole_file file;
+  const compute_status status = whole_file_open(&file, path, why);
+  if (status) return status;
+  axes a = {.file = file.stream,
             .d = d,
             .frames = (double)(frames > 1 ? frames : 2),
             .unit = unit_nm > 0 ? unit_nm : 1};
-  if (!a.file) return failure_set_system(why, errno, "", "'%s' could not be written", path);
   find_range(&a);
   draw(&a, name, unit_nm > 0);
-  const bool bad = ferror(a.file) != 0;
-  if (fclose(a.file) || bad || rename(temporary, path)) {
-    const int code = errno;
-    remove(temporary);
-    return failure_set_system(why, code, "", "'%s' could not be written", path);
-  }
-  return COMPUTE_OK;
+  return whole_file_close(&file, COMPUTE_OK, why);
 }

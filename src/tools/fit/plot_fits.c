@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Two histograms as SVG: the uncertainties of the positions, and the p-values, which are uniform
  * for good fits. They are stacked vertically to fit on a phone's screen. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/fit/picture.h"
+#include "tools/fit/whole_file.h"
 
 enum { WIDTH = 430, LEFT = 62, PANEL = 344, TALL = 180, TOP = 92, BARS = 20, STEP = TALL + 98 };
 enum { NAME_LENGTH = 50 }; /* length of the title that fits */
@@ -151,16 +151,9 @@ static void draw(FILE *file, const statistics *s, const char *name) {
 
 compute_status plot_write_svg(const statistics *s, const char *name, const char *path,
                               failure *why) {
-  char temporary[4096];
-  snprintf(temporary, sizeof temporary, "%s.incomplete", path);
-  FILE *file = fopen(temporary, "w");
-  if (!file) return failure_set_system(why, errno, "", "'%s' could not be written", path);
-  draw(file, s, name);
-  const bool bad = ferror(file) != 0;
-  if (fclose(file) || bad || rename(temporary, path)) {
-    const int code = errno;
-    remove(temporary);
-    return failure_set_system(why, code, "", "'%s' could not be written", path);
-  }
-  return COMPUTE_OK;
+  whole_file file;
+  const compute_status status = whole_file_open(&file, path, why);
+  if (status) return status;
+  draw(file.stream, s, name);
+  return whole_file_close(&file, COMPUTE_OK, why);
 }

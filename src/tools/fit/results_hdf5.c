@@ -11,13 +11,8 @@
 #include <unistd.h>
 
 #include "tools/fit/results_private.h"
-
-/* The side-car's path, with the extension .yaml; the caller frees it. */
-static char *side_car(const char *path) {
-  const char *dot = strrchr(path, '.');
-  char *name = NULL;
-  return asprintf(&name, "%.*s.yaml", (int)(dot - path), path) < 0 ? NULL : name;
-}
+#include "tools/fit/side_car.h"
+#include "tools/fit/whole_file.h"
 
 /* Whether `path` is the side-car of the raw input movie. */
 static bool is_the_inputs(const results_file *file, const char *path) {
@@ -26,21 +21,17 @@ static bool is_the_inputs(const results_file *file, const char *path) {
 }
 
 compute_status results_hdf5_check(const results_file *file, failure *why) {
-  char *side = side_car(file->path);
+  char *side = side_car_path(file->path);
   if (!side)
     return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s",
                        file->path);
   compute_status status = COMPUTE_OK;
-  bool there = access(side, F_OK) == 0;
-  if (there && is_the_inputs(file, side)) {
+  if (access(side, F_OK) == 0 && is_the_inputs(file, side))
     status = failure_set(why, COMPUTE_ERROR_FILE,
                          "choose another name for the results, such as movie_locs.hdf5",
                          "the side-car %s of the results would replace that of the input", side);
-  } else if (there && !file->options.overwrite && access(file->path, F_OK) != 0 &&
-             access(file->incomplete, F_OK) != 0) {
-    status =
-        failure_set(why, COMPUTE_ERROR_FILE, NULL, "%s exists; use --force to overwrite it", side);
-  }
+  else if (!file->options.overwrite && access(file->incomplete, F_OK) != 0)
+    status = side_car_check(file->path, why);
   free(side);
   return status;
 }
@@ -48,7 +39,6 @@ compute_status results_hdf5_check(const results_file *file, failure *why) {
 #ifdef FIT_WITH_HDF5
 
 #include <errno.h>
-#include <fcntl.h>
 #include <hdf5.h>
 #include <inttypes.h>
 
@@ -208,62 +198,38 @@ static void put_fit(const results_file *file, FILE *yaml) {
   if (file->options.pixel_size > 0) fprintf(yaml, "Pixelsize: %.9g\n", file->options.pixel_size);
 }
 
-static compute_status write_side_car(const results_file *file, const char *path, int64_t frames,
-                                     failure *why) {
-  FILE *yaml = fopen(path, "we");
-  if (!yaml) return failure_set_system(why, errno, NULL, "cannot create %s", path);
-  put_movie(file, frames, yaml);
-  fprintf(yaml, "---\n");
-  put_fit(file, yaml);
-  int code = fflush(yaml) != 0 || ferror(yaml) ? errno : 0;
-  if (!code && fsync(fileno(yaml)) != 0 && errno != EINVAL) code = errno;
-  if (fclose(yaml) != 0 && !code) code = errno;
-  return code ? failure_set_system(why, code, NULL, "cannot write %s", path) : COMPUTE_OK;
+static compute_status write_side_car(const results_file *file, int64_t frames, failure *why) {
+  whole_file yaml;
+  char *path = side_car_path(file->path);
+  if (!path)
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s",
+                       file->path);
+  compute_status status = whole_file_open(&yaml, path, why);
+  if (!status) {
+    put_movie(file, frames, yaml.stream);
+    fprintf(yaml.stream, "---\n");
+    put_fit(file, yaml.stream);
+    status = whole_file_close(&yaml, COMPUTE_OK, why);
+  }
+  free(path);
+  return status;
 }
 
 /* ---- Both ---------------------------------------------------------------------------------- */
 
-static compute_status make_durable(const char *path, failure *why) {
-  int file = open(path, O_RDWR | O_CLOEXEC);
-  int code = file < 0 || (fsync(file) != 0 && errno != EINVAL) ? errno : 0;
-  if (file >= 0) close(file);
-  return code ? failure_set_system(why, code, NULL, "cannot write %s", path) : COMPUTE_OK;
-}
-
-static compute_status give_name(const char *from, const char *to, failure *why) {
-  if (rename(from, to) == 0) return COMPUTE_OK;
-  return failure_set_system(why, errno, "the results are in the incomplete file",
-                            "cannot rename the results to %s", to);
-}
-
-static compute_status finish_as(const results_file *file, int64_t frames, const char *results,
-                                const char *yaml, const char *side, failure *why) {
-  compute_status status = write_hdf5(file, results, why);
-  if (!status) status = make_durable(results, why);
-  if (!status) status = write_side_car(file, yaml, frames, why);
-  if (!status) status = give_name(yaml, side, why);
-  if (!status) status = give_name(results, file->path, why);
-  if (status) {
-    unlink(results);
-    unlink(yaml);
-  }
-  return status;
-}
-
 compute_status results_hdf5_finish(results_file *file, int64_t frames, failure *why) {
-  char *results = NULL, *yaml = NULL, *side = side_car(file->path);
-  if (asprintf(&results, "%s.incomplete.new", file->path) < 0) results = NULL;
-  if (asprintf(&yaml, "%s.incomplete.yaml", file->path) < 0) yaml = NULL;
-  compute_status status = COMPUTE_OK;
-  if (results && yaml && side) {
-    status = finish_as(file, frames, results, yaml, side, why);
-  } else {
-    status = failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s",
-                         file->path);
-  }
+  char *results;
+  if (asprintf(&results, "%s.incomplete.new", file->path) < 0)
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to write %s",
+                       file->path);
+  compute_status status = write_hdf5(file, results, why);
+  if (!status) status = whole_file_sync(results, why);
+  if (!status) status = write_side_car(file, frames, why);
+  if (!status && rename(results, file->path))
+    status = failure_set_system(why, errno, "the results are in the incomplete file",
+                                "cannot rename the results to %s", file->path);
+  if (status) unlink(results);
   free(results);
-  free(yaml);
-  free(side);
   return status;
 }
 

@@ -146,15 +146,16 @@ static void trim(char *text) {
   memmove(text, text + start, length - start + 1);
 }
 
-/* "key: number" lines; missing keys keep their values. */
+/* "key: number" lines, with all keys: a file without some was cut short. */
 static int read_astigmatism(const char *path, compute_fit_problem *problem) {
-  const struct {
+  struct {
     const char *key;
     double *value;
-  } entry[] = {{"depth", &problem->depth},      {"gamma", &problem->gamma},
-               {"ax", &problem->a[0]},          {"ay", &problem->a[1]},
-               {"bx", &problem->b[0]},          {"by", &problem->b[1]},
-               {"sigma_x", &problem->sigma[0]}, {"sigma_y", &problem->sigma[1]}};
+    bool found;
+  } entry[] = {{"depth", &problem->depth, false},      {"gamma", &problem->gamma, false},
+               {"ax", &problem->a[0], false},          {"ay", &problem->a[1], false},
+               {"bx", &problem->b[0], false},          {"by", &problem->b[1], false},
+               {"sigma_x", &problem->sigma[0], false}, {"sigma_y", &problem->sigma[1], false}};
   const size_t count = sizeof entry / sizeof *entry;
   char line[256];
   int result = EXIT_GOOD;
@@ -179,8 +180,19 @@ static int read_astigmatism(const char *path, compute_fit_problem *problem) {
               "ax, ay, bx, by, sigma_x, sigma_y",
               path, number);
       result = EXIT_FAILED;
+    } else {
+      entry[i].found = true;
     }
   }
+  if (!result && ferror(file)) {
+    fit_say("--astigmatism: cannot read '%s': %s", path, strerror(errno));
+    result = EXIT_FAILED;
+  }
+  for (size_t i = 0; !result && i < count; i++)
+    if (!entry[i].found) {
+      fit_say("--astigmatism: %s does not say %s: is it whole?", path, entry[i].key);
+      result = EXIT_FAILED;
+    }
   fclose(file);
   return result;
 }

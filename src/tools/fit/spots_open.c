@@ -90,7 +90,7 @@ static int select_rows(const fit_arguments *a, table *t, spots *s) {
   expression *where = NULL;
   if (a->where && expression_parse(a->where, &names, &where, &why)) {
     fit_say("--where: %s", why.what);
-    if (why.remedy[0]) fprintf(stderr, "  %s\n", why.remedy);
+    fit_say_remedy(why.remedy);
     return EXIT_USAGE;
   }
   bool *keep = malloc((size_t)t->rows + 1);

@@ -32,8 +32,12 @@ typedef struct table {
 /* Reads the file at `path` of the format that its name says. Release with table_release. */
 compute_status table_read(const char *path, table *t, failure *why);
 
-/* Writes it in the format of the table under a temporary name first. `command` ("link") is added to
- * HDF5's side-car. Without `overwrite` an existing file is refused. */
+/* Whether a table can be written there: the format by the name, and, without `overwrite`, that
+ * neither the file nor HDF5's side-car exists. */
+compute_status table_check_output(const char *path, bool overwrite, failure *why);
+
+/* Checks that and writes it in the format of the table, under a temporary name first. `command`
+ * ("link") is added to HDF5's side-car. */
 compute_status table_write(const table *t, const char *path, bool overwrite, const char *command,
                            failure *why);
 
