@@ -199,24 +199,26 @@ class Part(Base):
         self.assertIn("simulate", self.fit("simulate", "--region", "1,2,3,4", expected=2))
 
 
-def tiff(path, description=None, resolution=None, unit=1):
-    """An image of 16 x 16 pixels of u16."""
-    pixels = struct.pack("<256H", *([100] * 256))
-    text = description.encode() + b"\0" if description else b""
-    entries = [(256, 3, 1, 16), (257, 3, 1, 16), (258, 3, 1, 16), (259, 3, 1, 1), (262, 3, 1, 1),
-               (273, 4, 1, 8), (277, 3, 1, 1), (278, 3, 1, 16), (279, 4, 1, 512),
-               (296, 3, 1, unit)]
-    more = 8 + 512
-    if text:
-        entries.append((270, 2, len(text), more))
-    if resolution:
-        entries.append((282, 5, 1, more + len(text)))
-    extra = text + (struct.pack("<2I", *resolution) if resolution else b"")
-    entries.sort()
-    directory = struct.pack("<H", len(entries))
-    directory += b"".join(struct.pack("<HHII", *entry) for entry in entries) + bytes(4)
+def tiff(path, *pages):
+    """Images of 16 x 16 pixels of u16: a description, a resolution and its unit of each page."""
+    data = b"II*\0"
+    for description, resolution, unit in pages:
+        at = len(data) + 4  # behind the place of this page's directory
+        text = description.encode() + b"\0" if description else b""
+        entries = [(256, 3, 1, 16), (257, 3, 1, 16), (258, 3, 1, 16), (259, 3, 1, 1), (262, 3, 1, 1),
+                   (273, 4, 1, at), (277, 3, 1, 1), (278, 3, 1, 16), (279, 4, 1, 512),
+                   (296, 3, 1, unit)]
+        body = struct.pack("<256H", *([100] * 256)) + text
+        if text:
+            entries.append((270, 2, len(text), at + 512))
+        if resolution:
+            entries.append((282, 5, 1, at + len(body)))
+            body += struct.pack("<2I", *resolution)
+        entries.sort()
+        data += struct.pack("<I", at + len(body)) + body + struct.pack("<H", len(entries))
+        data += b"".join(struct.pack("<HHII", *entry) for entry in entries)
     with open(path, "wb") as file:
-        file.write(b"II*\0" + struct.pack("<I", more + len(extra)) + pixels + extra + directory)
+        file.write(data + bytes(4))
 
 
 @unittest.skipUnless(written("m.tif"), "compute-fit was built without libtiff")
@@ -227,26 +229,34 @@ class PixelSize(Base):
             head = file.readline()
         return "nm" if "x [nm]" in head else "px"
 
+    def look_at(self, nm, *pages):
+        tiff(self.path("m.tif"), *pages)
+        self.assertEqual(self.unit_and_scale(), "px")
+        if nm:
+            self.assertEqual(self.unit_and_scale("--units", "nm"), "nm")
+        else:
+            error = self.fit("fit", "m.tif", "-o", "r.csv", "--find", "--force", "--quiet",
+                             "--units", "nm", expected=2)
+            self.assertIn("give --pixel-size", error)
+        for name in written("r.hdf5"):
+            self.fit("fit", "m.tif", "-o", name, "--find", "--force", "--quiet")
+            side = self.bytes_of("r.yaml").decode()
+            self.assertEqual(f"Pixelsize: {nm}\n" in side, bool(nm), side)
+
     def test_the_metadata_say_how_large_a_pixel_is(self):
         ome = '<OME><Image><Pixels PhysicalSizeX="{}" PhysicalSizeXUnit="{}"/></Image></OME>'
-        for about, nm in (((ome.format("0.108", "µm"),), 108), ((ome.format("65", "nm"),), 65),
-                          (('<OME><Pixels PhysicalSizeX="0.16"/></OME>',), 160),
-                          (("ImageJ=1.53\nunit=micron\n", (10, 1)), 100),
-                          (("ImageJ=1.53\nunit=\\u00B5m\n", (1000, 130)), 130),
+        nothing = (None, None, 1)
+        for first, nm in (((ome.format("0.108", "µm"), None, 1), 108),
+                          ((ome.format("65", "nm"), None, 1), 65),
+                          ((ome.format("65", "nm").replace('"', "'"), None, 1), 65),
+                          (('<OME><Pixels PhysicalSizeX = "0.16"/></OME>', None, 1), 160),
+                          (("ImageJ=1.53\nunit=micron\n", (10, 1), 1), 100),
+                          (("ImageJ=1.53\nunit=\\u00B5m\n", (1000, 130), 1), 130),
                           ((None, (100000, 1), 3), 100), ((None, (72, 1), 2), None),
-                          (("ImageJ=1.53\n", (1, 1)), None), ((None,), None)):
-            tiff(self.path("m.tif"), *about)
-            self.assertEqual(self.unit_and_scale(), "px")
-            if nm:
-                self.assertEqual(self.unit_and_scale("--units", "nm"), "nm")
-            else:
-                error = self.fit("fit", "m.tif", "-o", "r.csv", "--find", "--force", "--quiet",
-                                 "--units", "nm", expected=2)
-                self.assertIn("give --pixel-size", error)
-            for name in written("r.hdf5"):
-                self.fit("fit", "m.tif", "-o", name, "--find", "--force", "--quiet")
-                side = self.bytes_of("r.yaml").decode()
-                self.assertEqual(f"Pixelsize: {nm}\n" in side, bool(nm), side)
+                          (("ImageJ=1.53\n", (1, 1), 1), None), (nothing, None)):
+            self.look_at(nm, first)
+            self.look_at(nm, first, nothing)  # the first of several pages says it
+        self.look_at(None, nothing, (ome.format("65", "nm"), (100000, 1), 3))
         self.assertEqual(self.unit_and_scale("--pixel-size", "50"), "nm")
         if "YAML" in os.environ["FORMATS"]:
             with open(self.path("m.raw"), "wb") as file:
