@@ -214,6 +214,30 @@ static void metadata_may_be_in_a_file_of_its_own(void **state) {
   assert_frames(path, &nothing, 2, reversed);
 }
 
+static void no_page_is_lost(void **state) {
+  (void)state;
+  static const char *const runs[] = {"<TiffData/>", "", "<TiffData IFD='0' PlaneCount='2'/>",
+                                     "<TiffData IFD='0' PlaneCount='2'/>"
+                                     "<TiffData IFD='2' FirstT='2' PlaneCount='2'/>"};
+  static const int all[] = {0, 1, 2, 3};
+  const char *path = FOLDER "/more.ome.tif";
+  for (int i = 0; i < 4; i++) {
+    char xml[1024];
+    snprintf(xml, sizeof xml, HEAD "<Pixels DimensionOrder='XYCZT' SizeT='2'>%s</Pixels></OME>",
+             runs[i]);
+    write_tiff(path, 0, 4, xml);
+    assert_refused(path, &nothing, "more.ome.tif has 4 pages, its OME-XML announces 2",
+                   "--all-pages");
+    assert_frames(path, &(movie_choice){true, -1, -1, -1}, 4, all);
+  }
+  write_tiff(path, 0, 2,
+             HEAD "<Pixels DimensionOrder='XYCZT' SizeT='3'><TiffData PlaneCount='2'><UUID "
+                  "FileName='more.ome.tif'/></TiffData><TiffData FirstT='2' PlaneCount='2'><UUID "
+                  "FileName='rest.ome.tif'/></TiffData></Pixels></OME>");
+  write_tiff(FOLDER "/rest.ome.tif", 2, 2, NULL);
+  assert_refused(path, &nothing, "the set of ", "--all-pages");
+}
+
 static void sizes_beyond_sense_are_refused(void **state) {
   (void)state;
   static const char *const sizes[] = {"SizeT='0'", "SizeC='-1'",
@@ -387,6 +411,7 @@ int main(void) {
       cmocka_unit_test(channels_and_planes_are_chosen),
       cmocka_unit_test(each_position_has_its_planes),
       cmocka_unit_test(metadata_may_be_in_a_file_of_its_own),
+      cmocka_unit_test(no_page_is_lost),
       cmocka_unit_test(sizes_beyond_sense_are_refused),
       cmocka_unit_test(hyperstacks_of_imagej),
       cmocka_unit_test(stacks_of_micro_manager_follow_their_numbers),

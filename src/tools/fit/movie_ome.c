@@ -290,6 +290,17 @@ static compute_status adopt_only_name(movie_layout *layout, ome *o, failure *why
   return COMPUTE_OK;
 }
 
+/* Pages for which the only image has no place would be lost. */
+static compute_status check_pages(const movie_layout *layout, failure *why) {
+  const int64_t all = layout->channels * layout->slices * layout->times;
+  int64_t pages = 0;
+  for (size_t i = 0; i < layout->file_count; i++) pages += layout->files[i]->info.count;
+  if (layout->positions > 1 || pages <= all) return COMPUTE_OK;
+  return failure_set(why, COMPUTE_ERROR_FORMAT, "--all-pages takes each page of the file as a frame",
+                     "%s%s has %" PRId64 " pages, its OME-XML announces %" PRId64,
+                     layout->file_count > 1 ? "the set of " : "", layout->files[0]->path, pages, all);
+}
+
 static compute_status add_planes(movie_layout *layout, ome *o, failure *why) {
   layout->source = "OME-XML";
   layout->positions = (int64_t)o->image_count;
@@ -313,7 +324,8 @@ static compute_status add_planes(movie_layout *layout, ome *o, failure *why) {
     const ome_run whole = {.count = -1, .image = chosen, .name = OWN_FILE};
     status = add_run(layout, o, &whole, why);
   }
-  return status ? status : add_followers(layout, o, why);
+  if (!status) status = add_followers(layout, o, why);
+  return status ? status : check_pages(layout, why);
 }
 
 /* ---- The text ------------------------------------------------------------------------------ */
