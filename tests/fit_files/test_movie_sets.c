@@ -371,6 +371,35 @@ static void ndtiff_has_an_index(void **state) {
   unlink(FOLDER "/NDTiff.index");
 }
 
+static void axes_of_ndtiff_that_no_movie_has(void **state) {
+  (void)state;
+  static const int all[] = {0, 1, 2, 3};
+  static const struct {
+    const char *axes[4], *refused;
+  } index[] = {{{"{\"time\": 0, \"row\": 5}", "{\"time\": 1, \"row\": 5}",
+                 "{\"time\": 2, \"row\": 5}", "{\"time\": 3}"},
+                NULL},
+               {{"{\"time\": 0, \"row\": 0}", "{\"time\": 1, \"row\": 0}",
+                 "{\"time\": 0, \"row\": 1}", "{\"time\": 1, \"row\": 1}"},
+                "has an axis 'row'"},
+               {{"{\"time\": 0}", "{\"time\": 1}", "{\"time\": 2}", "{\"time\": 1}"},
+                "has two pages for frame 1"}};
+  const char *path = FOLDER "/axes.tif";
+  write_tiff(path, 0, 4, NULL);
+  for (int i = 0; i < 3; i++) {
+    unsigned char bytes[1024];
+    size_t used = 0;
+    for (int k = 0; k < 4; k++) used += put_entry(bytes + used, index[i].axes[k], "axes.tif");
+    write_text(FOLDER "/NDTiff.index", bytes, used);
+    if (index[i].refused)
+      assert_refused(path, &nothing, index[i].refused, "--all-pages");
+    else
+      assert_frames(path, &nothing, 4, all);
+    assert_frames(path, &(movie_choice){true, -1, -1, -1}, 4, all);
+  }
+  unlink(FOLDER "/NDTiff.index");
+}
+
 static void white_may_be_zero(void **state) {
   (void)state;
   const uint16_t u16[] = {0, 1000, 65535};
@@ -416,6 +445,7 @@ int main(void) {
       cmocka_unit_test(hyperstacks_of_imagej),
       cmocka_unit_test(stacks_of_micro_manager_follow_their_numbers),
       cmocka_unit_test(ndtiff_has_an_index),
+      cmocka_unit_test(axes_of_ndtiff_that_no_movie_has),
       cmocka_unit_test(white_may_be_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

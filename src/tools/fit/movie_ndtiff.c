@@ -27,6 +27,8 @@ typedef struct ndtiff {
   index_entry *entries;
   size_t count, room;
   json_t *names[AXES]; /* of places that are words, in the order of their appearance */
+  json_t *others;      /* other axes, with their first value */
+  char varying[64];    /* one of these that has another value too */
 } ndtiff;
 
 /* ---- The index ----------------------------------------------------------------------------- */
@@ -49,6 +51,21 @@ static int64_t take_axis(json_t *names, const json_t *value) {
   return json_integer_value(json_object_get(names, word));
 }
 
+/* Axes that a movie does not have: they may be there if they say nothing. */
+static void take_others(ndtiff *index, json_t *place) {
+  const char *name;
+  json_t *value;
+  json_object_foreach(place, name, value) {
+    bool known = false;
+    for (int i = 0; i < AXES; i++) known |= !strcmp(name, axes[i]);
+    const json_t *first = known ? NULL : json_object_get(index->others, name);
+    if (first && !json_equal(first, value))
+      snprintf(index->varying, sizeof index->varying, "%s", name);
+    else if (!known && !first)
+      json_object_set(index->others, name, value);
+  }
+}
+
 static bool take_entry(ndtiff *index, const unsigned char **at, const unsigned char *end,
                        index_entry *entry) {
   uint32_t length;
@@ -57,6 +74,7 @@ static bool take_entry(ndtiff *index, const unsigned char **at, const unsigned c
   *at += length;
   for (int i = 0; i < AXES; i++)
     entry->at[i] = take_axis(index->names[i], json_object_get(place, axes[i]));
+  take_others(index, place);
   const bool good = json_is_object(place);
   json_decref(place);
   if (!good || !take_word(at, end, &length) || length > (size_t)(end - *at) ||
@@ -118,6 +136,12 @@ static compute_status add_planes(movie_layout *layout, const ndtiff *index, fail
   layout->slices = size[Z];
   layout->times = size[TIME];
   compute_status status = layout_check_sizes(layout, why);
+  if (index->varying[0])
+    status = failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
+                         "--all-pages takes each page of the file as a frame",
+                         "%s: the NDTiff.index beside it has an axis '%s', which is neither "
+                         "position, channel, z nor time",
+                         layout->files[0]->path, index->varying);
   if (!status) status = layout_check_position(layout, why);
   const int64_t position = layout->choice.position > 0 ? layout->choice.position : 0;
   for (size_t i = 0; i < index->count && !status; i++) {
@@ -166,11 +190,12 @@ compute_status layout_from_ndtiff(movie_layout *layout, failure *why) {
   if (!first->info.format || strcmp(first->info.format, "TIFF")) return COMPUTE_OK;
   unsigned char *data = load_index(first, &bytes);
   if (!data) return COMPUTE_OK;
-  ndtiff index = {.entries = NULL};
+  ndtiff index = {.others = json_object()};
   for (int i = 0; i < AXES; i++) index.names[i] = json_object();
   compute_status status = read_index(&index, layout, data, bytes, why);
   if (!status && lists(&index, layout_name(first->path))) status = add_planes(layout, &index, why);
   for (int i = 0; i < AXES; i++) json_decref(index.names[i]);
+  json_decref(index.others);
   free(index.entries);
   free(data);
   return status;

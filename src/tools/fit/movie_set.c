@@ -174,28 +174,45 @@ static compute_status fail_missing(const movie_layout *layout, int64_t found, fa
                      layout->absent[0] ? "; there is no " : "", layout->absent);
 }
 
+static compute_status fail_twice(const movie_layout *layout, int64_t time, failure *why) {
+  return failure_set(why, COMPUTE_ERROR_FORMAT, "--all-pages takes each page of the file as a frame",
+                     "%s: its %s has two pages for frame %" PRId64, layout->files[0]->path,
+                     layout->source, time);
+}
+
+static bool is_chosen(const movie_layout *layout, const movie_plane *p) {
+  return p->channel == (layout->choice.channel > 0 ? layout->choice.channel : 0) &&
+         p->z == (layout->choice.z > 0 ? layout->choice.z : 0);
+}
+
+/* Puts the chosen planes in their places; *found is how many places that fills. */
+static compute_status fill_places(const movie_layout *layout, place *places, int64_t *found,
+                                  failure *why) {
+  *found = 0;
+  for (size_t i = 0; i < layout->plane_count; i++) {
+    const movie_plane *p = &layout->planes[i];
+    if (!is_chosen(layout, p)) continue;
+    place *at = &places[p->time];
+    if (at->file >= 0 && (at->file != p->file || at->page != p->page))
+      return fail_twice(layout, p->time, why);
+    *found += at->file < 0;
+    *at = (place){p->file, p->page};
+  }
+  return COMPUTE_OK;
+}
+
 static compute_status make_places(const movie_layout *layout, place **result, failure *why) {
-  const int64_t channel = layout->choice.channel > 0 ? layout->choice.channel : 0;
-  const int64_t z = layout->choice.z > 0 ? layout->choice.z : 0;
   int64_t found = 0;
   *result = NULL;
-  for (size_t i = 0; i < layout->plane_count; i++) {
-    const movie_plane *p = &layout->planes[i];
-    found += p->channel == channel && p->z == z;
-  }
-  if (found < layout->times) return fail_missing(layout, found, why);
+  for (size_t i = 0; i < layout->plane_count; i++) found += is_chosen(layout, &layout->planes[i]);
+  if (found < layout->times) return fail_missing(layout, found, why); /* no memory for a claim */
   place *places = malloc((size_t)layout->times * sizeof *places);
   if (!places) return layout_fail_memory(layout, why);
-  memset(places, 0xff, (size_t)layout->times * sizeof *places);
-  found = 0;
-  for (size_t i = 0; i < layout->plane_count; i++) {
-    const movie_plane *p = &layout->planes[i];
-    if (p->channel != channel || p->z != z || places[p->time].file >= 0) continue;
-    places[p->time] = (place){p->file, p->page};
-    found++;
-  }
+  for (int64_t i = 0; i < layout->times; i++) places[i] = (place){-1, -1};
+  compute_status status = fill_places(layout, places, &found, why);
+  if (!status && found < layout->times) status = fail_missing(layout, found, why);
   *result = places;
-  return found < layout->times ? fail_missing(layout, found, why) : COMPUTE_OK;
+  return status;
 }
 
 /* ---- The movie ----------------------------------------------------------------------------- */
