@@ -303,20 +303,29 @@ static void write_micro_manager(const char *path, int first, int count, const ch
   sample_tiff_write(path, &tiff);
 }
 
+static void assert_micro_manager(const char *path, int count) {
+  failure why = {.status = COMPUTE_OK};
+  movie *file;
+  uint16_t pixels[PAGES][128];
+  if (movie_open(path, &file, &why)) fail_msg("%s", why.what);
+  assert_int_equal(movie_information(file)->count, count);
+  assert_int_equal(movie_read(file, 0, count, pixels, &why), COMPUTE_OK);
+  for (int i = 0; i < count; i++) assert_int_equal(pixels[i][127], i);
+  movie_close(file);
+}
+
 static void stacks_of_micro_manager_follow_their_numbers(void **state) {
   (void)state;
   const char *path = FOLDER "/mm_MMStack.tif", *second = FOLDER "/mm_MMStack_1.tif";
   const char *summary = "{\"Frames\": 7, \"Channels\": 1, \"Slices\": 1}";
   write_micro_manager(path, 0, 4, summary);
   write_micro_manager(second, 4, 3, summary);
-  failure why = {.status = COMPUTE_OK};
-  movie *file;
-  if (movie_open(path, &file, &why)) fail_msg("%s", why.what);
-  assert_int_equal(movie_information(file)->count, 7);
-  uint16_t pixels[7][128];
-  assert_int_equal(movie_read(file, 0, 7, pixels, &why), COMPUTE_OK);
-  for (int i = 0; i < 7; i++) assert_int_equal(pixels[i][127], i);
-  movie_close(file);
+  assert_micro_manager(path, 7);
+  write_micro_manager(path, 0, 7, summary); /* it is complete: the other is of something else */
+  assert_micro_manager(path, 7);
+  write_micro_manager(path, 0, 4, "no JSON"); /* nothing is announced */
+  assert_micro_manager(path, 7);
+  write_micro_manager(path, 0, 4, summary);
   unlink(second);
   assert_refused(path, &nothing, "7 frames, of which 3 are missing", "");
   write_micro_manager(path, 0, 4, "{\"Frames\": 2, \"Channels\": 2, \"Slices\": 1}");

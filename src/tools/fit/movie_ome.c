@@ -249,11 +249,11 @@ static compute_status add_run(movie_layout *layout, const ome *o, const ome_run 
 /* Without names of files, the planes that this file lacks may be in <name>_1, <name>_2 … */
 static compute_status add_followers(movie_layout *layout, const ome *o, failure *why) {
   const int64_t all = layout->channels * layout->slices * layout->times;
-  int64_t first = layout->files[0]->info.count, pages, step[3];
+  int64_t first = layout->files[0]->info.count, step[3];
   if (o->name_count > 0 || (int64_t)layout->plane_count != first || first >= all ||
       layout->positions > 1)
     return COMPUTE_OK;
-  compute_status status = layout_follow_names(layout, &pages, why);
+  compute_status status = layout_follow_names(layout, all, why);
   find_steps(layout, &o->images[0], step);
   for (size_t i = 1; i < layout->file_count && !status; i++) {
     status = add_pages(layout, step, first, (int32_t)i, 0, layout->files[i]->info.count, why);
@@ -293,12 +293,10 @@ static compute_status adopt_only_name(movie_layout *layout, ome *o, failure *why
 /* Pages for which the only image has no place would be lost. */
 static compute_status check_pages(const movie_layout *layout, failure *why) {
   const int64_t all = layout->channels * layout->slices * layout->times;
-  int64_t pages = 0;
-  for (size_t i = 0; i < layout->file_count; i++) pages += layout->files[i]->info.count;
-  if (layout->positions > 1 || pages <= all) return COMPUTE_OK;
+  if (layout->positions > 1 || layout->pages <= all) return COMPUTE_OK;
   return failure_set(why, COMPUTE_ERROR_FORMAT, "--all-pages takes each page of the file as a frame",
                      "%s%s has %" PRId64 " pages, its OME-XML announces %" PRId64,
-                     layout->file_count > 1 ? "the set of " : "", layout->files[0]->path, pages, all);
+                     layout->file_count > 1 ? "the set of " : "", layout->files[0]->path, layout->pages, all);
 }
 
 static compute_status add_planes(movie_layout *layout, ome *o, failure *why) {

@@ -125,6 +125,7 @@ static compute_status layout_from_micro_manager(movie_layout *layout, failure *w
   compute_status status = movie_read_at(file, head, sizeof head, 0, why);
   if (status || word_at(head, 8) != MM_INDEX_MAP) return status;
   status = read_summary(file, head, &summary, why);
+  const bool summarised = summary != NULL;
   layout->source = "Micro-Manager summary";
   layout->channels = summary_number(summary, "Channels");
   layout->slices = summary_number(summary, "Slices");
@@ -138,10 +139,10 @@ static compute_status layout_from_micro_manager(movie_layout *layout, failure *w
                        "%s has %" PRId64 " channels, %" PRId64 " planes in z and %" PRId64
                        " times, but does not say in which order",
                        file->path, layout->channels, layout->slices, layout->times);
-  int64_t pages;
-  status = layout_follow_names(layout, &pages, why);
+  const int64_t announced = summarised ? layout->times * layout->slices : INT64_MAX;
+  status = layout_follow_names(layout, announced, why);
   if (status) return status;
-  if (!summary || pages > layout->times * layout->slices) layout->times = pages, layout->slices = 1;
+  if (!summarised || layout->pages > announced) layout->times = layout->pages, layout->slices = 1;
   layout->given = true;
   return layout_add_sequence(layout, why);
 }
@@ -317,6 +318,7 @@ static compute_status arrange(movie *file, const movie_choice *choice, movie **o
                          .channels = 1,
                          .slices = 1,
                          .times = file->info.count,
+                         .pages = file->info.count,
                          .files = malloc(sizeof *layout.files)};
   place *places = NULL;
   compute_status status = COMPUTE_OK;
