@@ -214,6 +214,15 @@ static void metadata_may_be_in_a_file_of_its_own(void **state) {
   assert_frames(path, &nothing, 2, reversed);
 }
 
+/* Each run is the whole file: without a bound, planes would take the product's memory. */
+static void no_text_takes_more_planes_than_pages(void **state) {
+  (void)state;
+  const char *path = FOLDER "/repeated.ome.tif";
+  write_tiff(path, 0, 4,
+             HEAD "<Pixels DimensionOrder='XYCZT' SizeT='4'><TiffData/><TiffData/></Pixels></OME>");
+  assert_refused(path, &nothing, "names pages more than once", "--all-pages");
+}
+
 static void no_page_is_lost(void **state) {
   (void)state;
   static const char *const runs[] = {"<TiffData/>", "", "<TiffData IFD='0' PlaneCount='2'/>",
@@ -409,6 +418,35 @@ static void axes_of_ndtiff_that_no_movie_has(void **state) {
   unlink(FOLDER "/NDTiff.index");
 }
 
+/* In a time that is linear in the size of the text, or this test takes minutes. */
+static void many_names_are_quickly_read(void **state) {
+  (void)state;
+  enum { NAMES = 100000, EACH = 96 };
+  const char *path = FOLDER "/many.tif";
+  char *text = malloc((size_t)NAMES * EACH);
+  assert_non_null(text);
+  size_t used = (size_t)sprintf(text, HEAD "<Pixels SizeT='%d'><TiffData PlaneCount='1'/>", NAMES);
+  for (int i = 1; i < NAMES; i++)
+    used += (size_t)sprintf(text + used,
+                            "<TiffData FirstT='%d' PlaneCount='1'><UUID FileName='%d.tif'/>"
+                            "</TiffData>",
+                            i, i);
+  write_tiff(path, 0, 1, text);
+  assert_refused(path, &nothing, "of which 99999 are missing", "");
+  write_tiff(path, 0, 1, NULL);
+  used = put_entry((unsigned char *)text, "{\"time\": 0}", "many.tif");
+  for (int i = 1; i < NAMES; i++) {
+    char axes[32], name[32];
+    snprintf(axes, sizeof axes, "{\"time\": %d}", i);
+    snprintf(name, sizeof name, "%d.tif", i);
+    used += put_entry((unsigned char *)text + used, axes, name);
+  }
+  write_text(FOLDER "/NDTiff.index", text, used);
+  assert_refused(path, &nothing, "of which 99999 are missing", "");
+  unlink(FOLDER "/NDTiff.index");
+  free(text);
+}
+
 static void white_may_be_zero(void **state) {
   (void)state;
   const uint16_t u16[] = {0, 1000, 65535};
@@ -449,12 +487,14 @@ int main(void) {
       cmocka_unit_test(channels_and_planes_are_chosen),
       cmocka_unit_test(each_position_has_its_planes),
       cmocka_unit_test(metadata_may_be_in_a_file_of_its_own),
+      cmocka_unit_test(no_text_takes_more_planes_than_pages),
       cmocka_unit_test(no_page_is_lost),
       cmocka_unit_test(sizes_beyond_sense_are_refused),
       cmocka_unit_test(hyperstacks_of_imagej),
       cmocka_unit_test(stacks_of_micro_manager_follow_their_numbers),
       cmocka_unit_test(ndtiff_has_an_index),
       cmocka_unit_test(axes_of_ndtiff_that_no_movie_has),
+      cmocka_unit_test(many_names_are_quickly_read),
       cmocka_unit_test(white_may_be_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,10 @@ compute_status layout_check_sizes(const movie_layout *layout, failure *why) {
 }
 
 compute_status layout_add(movie_layout *layout, const movie_plane *plane, failure *why) {
+  if ((int64_t)layout->plane_count >= layout->pages)
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "--all-pages disregards it",
+                       "%s: its %s names pages more than once", layout->files[0]->path,
+                       layout->source);
   if (layout->plane_count == layout->plane_room) {
     const size_t room = 2 * layout->plane_room + 64;
     movie_plane *planes = realloc(layout->planes, room * sizeof *planes);

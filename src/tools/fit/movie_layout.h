@@ -50,6 +50,7 @@ compute_status layout_check_position(const movie_layout *layout, failure *why);
  * there, which `absent` then says. */
 compute_status layout_file(movie_layout *layout, const char *name, int32_t *number, failure *why);
 
+/* A plane of an open file. There are no more planes than pages: no text takes more memory. */
 compute_status layout_add(movie_layout *layout, const movie_plane *plane, failure *why);
 
 /* Adds <name>_1, <name>_2 … as files of the set while the pages of all are fewer than `wanted`: a

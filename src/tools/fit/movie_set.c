@@ -176,9 +176,9 @@ static compute_status fail_missing(const movie_layout *layout, int64_t found, fa
 }
 
 static compute_status fail_twice(const movie_layout *layout, int64_t time, failure *why) {
-  return failure_set(why, COMPUTE_ERROR_FORMAT, "--all-pages takes each page of the file as a frame",
-                     "%s: its %s has two pages for frame %" PRId64, layout->files[0]->path,
-                     layout->source, time);
+  return failure_set(
+      why, COMPUTE_ERROR_FORMAT, "--all-pages takes each page of the file as a frame",
+      "%s: its %s has two pages for frame %" PRId64, layout->files[0]->path, layout->source, time);
 }
 
 static bool is_chosen(const movie_layout *layout, const movie_plane *p) {
