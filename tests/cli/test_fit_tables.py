@@ -155,6 +155,22 @@ class Drift(Base):
         picture = xml.etree.ElementTree.parse(self.path("d.svg"))
         self.assertEqual(len(picture.findall(".//{*}circle")), 40)
 
+    def test_a_part_of_the_movie_has_windows_of_its_own(self):
+        rows = blinks(self.FRAMES, 150, drift=lambda f: curve(f, self.FRAMES), starts=2.5)
+        part = [row for row in rows if row["frame"] >= 1600]
+        write_table(self.path("t.npy"), rows)
+        report = self.json("drift", "t.npy", "-o", "c.npy", "--frames", "1600:1999", "--table", "d.csv",
+                           "--picture", "d.svg")
+        self.assertEqual(report["windows"], min(len(part) // 400, 20))
+        with open(self.path("d.csv"), encoding="utf-8") as file:
+            drift = [tuple(map(float, line.split(","))) for line in file.readlines()[1:]]
+        self.assertEqual([d[0] for d in drift], list(range(1600, part[-1]["frame"] + 1)))
+        self.assertEqual(drift[0][1:], (0, 0))
+        picture = xml.etree.ElementTree.parse(self.path("d.svg"))
+        places = [float(c.get("cx")) for c in picture.findall(".//{*}circle")]
+        self.assertLess(min(places), 130)
+        self.assertGreater(max(places), 470)
+
     def test_no_drift_is_found_where_there_is_none(self):
         rows = blinks(1000, 100, seed=5)
         write_table(self.path("t.npy"), rows)
