@@ -130,6 +130,19 @@ def curve(f, frames):
 class Drift(Base):
     FRAMES = 2000
 
+    def drift_table(self):
+        with open(self.path("d.csv"), encoding="utf-8") as file:
+            self.assertEqual(file.readline(), '"frame","x [px]","y [px]"\n')
+            return [tuple(map(float, line.split(","))) for line in file]
+
+    def assert_curve(self, drift):
+        for axis in (0, 1):
+            errors = [d[1 + axis] - curve(d[0], self.FRAMES)[axis] for d in drift]
+            mean = sum(errors) / len(errors)
+            spread = math.sqrt(sum((e - mean) ** 2 for e in errors) / len(errors))
+            self.assertLess(spread, 0.008, f"axis {axis}")
+            self.assertLess(max(abs(e - mean) for e in errors), 0.04)
+
     def test_drift_is_recovered_and_taken_away(self):
         rows = blinks(self.FRAMES, 150, drift=lambda f: curve(f, self.FRAMES), starts=2.5)
         write_table(self.path("t.npy"), rows)
@@ -137,17 +150,10 @@ class Drift(Base):
                            "--window", "100")
         self.assertEqual(report["windows"], 20)
         self.assertEqual(report["shifts_measured"], 190)
-        with open(self.path("d.csv"), encoding="utf-8") as file:
-            self.assertEqual(file.readline(), '"frame","x [px]","y [px]"\n')
-            drift = [tuple(map(float, line.split(","))) for line in file]
+        drift = self.drift_table()
         self.assertEqual([d[0] for d in drift], list(range(rows[-1]["frame"] + 1)))
         self.assertEqual(drift[0][1:], (0, 0))
-        for axis in (0, 1):
-            errors = [d[1 + axis] - curve(d[0], self.FRAMES)[axis] for d in drift]
-            mean = sum(errors) / len(errors)
-            spread = math.sqrt(sum((e - mean) ** 2 for e in errors) / len(errors))
-            self.assertLess(spread, 0.008, f"axis {axis}")
-            self.assertLess(max(abs(e - mean) for e in errors), 0.04)
+        self.assert_curve(drift)
         for row, made in zip(rows, read_npy(self.path("c.npy"))[1]):
             self.assertAlmostEqual(row["x"] - made["x"], drift[row["frame"]][1], delta=2e-6)
             self.assertAlmostEqual(row["y"] - made["y"], drift[row["frame"]][2], delta=2e-6)
@@ -162,14 +168,20 @@ class Drift(Base):
         report = self.json("drift", "t.npy", "-o", "c.npy", "--frames", "1600:1999", "--table", "d.csv",
                            "--picture", "d.svg")
         self.assertEqual(report["windows"], min(len(part) // 400, 20))
-        with open(self.path("d.csv"), encoding="utf-8") as file:
-            drift = [tuple(map(float, line.split(","))) for line in file.readlines()[1:]]
+        drift = self.drift_table()
         self.assertEqual([d[0] for d in drift], list(range(1600, part[-1]["frame"] + 1)))
         self.assertEqual(drift[0][1:], (0, 0))
         picture = xml.etree.ElementTree.parse(self.path("d.svg"))
         places = [float(c.get("cx")) for c in picture.findall(".//{*}circle")]
         self.assertLess(min(places), 130)
         self.assertGreater(max(places), 470)
+
+    def test_a_search_far_around_is_as_precise(self):
+        write_table(self.path("t.npy"), blinks(self.FRAMES, 150, starts=2.5,
+                                               drift=lambda f: curve(f, self.FRAMES)))
+        self.json("drift", "t.npy", "-o", "c.npy", "--table", "d.csv", "--window", "100",
+                  "--max-shift", "200")
+        self.assert_curve(self.drift_table())
 
     def test_no_drift_is_found_where_there_is_none(self):
         rows = blinks(1000, 100, seed=5)

@@ -295,16 +295,14 @@ static compute_status run(estimate *e, const drift_options *options, failure *wh
   compute_status status = cut_windows(e, options->window, why);
   if (!status) status = allocate_pairs(e, why);
   if (status) return status;
-  const double std = spots_median_std(e->s);
-  e->bin = std > 0 ? std : USUAL_STD;
-  double side = 2 * ceil(options->range / e->bin + PEAK_SIDE / 2) + 1;
-  if (side > MOST_SIDE) {
-    e->bin *= side / MOST_SIDE;
-    side = MOST_SIDE;
-  }
+  const double std = spots_median_std(e->s), fine = std > 0 ? std : USUAL_STD;
+  const double wanted = 2 * ceil(options->range / fine + PEAK_SIDE / 2) + 1,
+               side = fmin(wanted, MOST_SIDE);
+  e->bin = fine * wanted / side; /* coarse if the range is large */
   int64_t pairs = list_pairs(e, NEIGHBOURS);
   status = measure(e, pairs, (int32_t)side, why);
   if (!status) status = improve(e, pairs, why);
+  e->bin = fine;
   for (int round = 0; round < ROUNDS && !status; round++) {
     pairs = list_pairs(e, e->w.count);
     status = measure(e, pairs, SEARCH_SIDE, why);
