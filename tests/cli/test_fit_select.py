@@ -100,12 +100,22 @@ class Rows(Base):
                  "--quiet", "--force")
         self.assertEqual(read_npy(self.path("r.npy"))[1], [])
 
-    def compare_with_ratio(self, rows, pixels):
+    def test_significance_is_that_of_the_pixels_in_use(self):
+        mask = [int(k % 7 < 4 or k // 7 > 4) for k in range(49)]
+        write_npy(self.path("mask.npy"), "|u1", (7, 7), mask)
+        self.fit("simulate", "--rois", "2000", "--photons", "300", "--background", "10", "-o",
+                 "s.npy", "--quiet")
+        self.fit("fit", "s.npy", "--roi-stack", "-o", "r.npy", "--outputs", "usual,significance",
+                 "--mask", "mask.npy", "--quiet")
+        self.compare_with_ratio(read_npy(self.path("r.npy"))[1], read_npy(self.path("s.npy"))[1],
+                                mask)
+
+    def compare_with_ratio(self, rows, pixels, mask=(1,) * 49):
         """The likelihood ratio itself, from the pixels."""
         errors = []
         for r in rows:
-            d = pixels[49 * r["roi"] : 49 * r["roi"] + 49]
-            flat = sum(d) / 49
+            d = [pixels[49 * r["roi"] + k] for k in range(49) if mask[k]]
+            flat = sum(d) / len(d)
             empty = sum(k * math.log(flat / k) if k else 0 for k in d)
             ratio = 2 * (r["log_likelihood_ratio"] - empty)
             if r["status"] == 1:
