@@ -234,15 +234,18 @@ class Render(Base):
     def test_each_spot_is_as_wide_as_its_uncertainty(self):
         row = {"background": 1, "x_std": 0.5, "y_std": 0.25, "status": 1, "unknown": 0, "photons": 9,
                "frame": 0, "roi": 0, "x": 15.2, "y": 9.7}
-        write_table(self.path("t.npy"), [row])
-        (high, wide), w = self.image("t.npy", "--zoom", "8", "--region", "0,0,30,20")
-        self.assertEqual((high, wide), (160, 240))
-        for axis, at, std in ((0, 15.2, 0.5), (1, 9.7, 0.25)):
-            place = [((i % wide if axis == 0 else i // wide) + 0.5) / 8 - 0.5 for i in range(len(w))]
-            mean = sum(a * b for a, b in zip(w, place)) / sum(w)
-            variance = sum(a * (b - mean) ** 2 for a, b in zip(w, place)) / sum(w)
-            self.assertAlmostEqual(mean, at, delta=1e-3)
-            self.assertAlmostEqual(math.sqrt(variance), std, delta=0.02 * std)
+        for zoom, wider in ((8, 1), (20, 4)):
+            row.update(x_std=0.5 * wider, y_std=0.25 * wider)
+            write_table(self.path("t.npy"), [row])
+            (high, wide), w = self.image("t.npy", "--zoom", str(zoom), "--region", "0,0,30,20")
+            self.assertEqual((high, wide), (20 * zoom, 30 * zoom))
+            for axis, at, std in ((0, 15.2, row["x_std"]), (1, 9.7, row["y_std"])):
+                place = [((i % wide if axis == 0 else i // wide) + 0.5) / zoom - 0.5
+                         for i in range(len(w))]
+                mean = sum(a * b for a, b in zip(w, place)) / sum(w)
+                variance = sum(a * (b - mean) ** 2 for a, b in zip(w, place)) / sum(w)
+                self.assertAlmostEqual(mean, at, delta=1e-3)
+                self.assertAlmostEqual(math.sqrt(variance), std, delta=0.02 * std)
 
     @unittest.skipUnless(written("p.tif"), "compute-fit was built without libtiff")
     def test_tiff_of_16_bits_or_floats(self):
@@ -257,6 +260,19 @@ class Render(Base):
                             struct.unpack("<H", data[i + 8 : i + 10])[0])
                            for i in range(at + 2, at + 2 + 12 * data[at], 12))
             self.assertEqual(entries[258], bits)
+
+    def test_counts_beyond_16_bits_are_noted(self):
+        row = {"background": 1, "x_std": 0.1, "y_std": 0.1, "status": 1, "unknown": 0, "photons": 9,
+               "frame": 0, "roi": 0, "x": 5, "y": 5}
+        write_table(self.path("t.npy"), [row] * 65537)
+        for dtype, most in (("u16", 65535), ("f32", 65537)):
+            process = self.start("render", "t.npy", "-o", "p.npy", "--histogram", "--dtype", dtype,
+                                 "--zoom", "1", "--force")
+            _, error = process.communicate()
+            self.assertEqual(process.returncode, 0, error)
+            self.assertEqual(max(read_npy(self.path("p.npy"))[1]), most)
+            self.assertEqual("more than 65535 localisations: 1," in error, dtype == "u16",
+                             error)
 
     def test_a_png_has_a_scale_bar_of_the_right_length(self):
         write_table(self.path("t.npy"), blinks(100, 20, size=50))
