@@ -100,12 +100,22 @@ class Rows(Base):
                  "--quiet", "--force")
         self.assertEqual(read_npy(self.path("r.npy"))[1], [])
 
-    def compare_with_ratio(self, rows, pixels):
+    def test_significance_is_that_of_the_pixels_in_use(self):
+        mask = [int(k % 7 < 4 or k // 7 > 4) for k in range(49)]
+        write_npy(self.path("mask.npy"), "|u1", (7, 7), mask)
+        self.fit("simulate", "--rois", "2000", "--photons", "300", "--background", "10", "-o",
+                 "s.npy", "--quiet")
+        self.fit("fit", "s.npy", "--roi-stack", "-o", "r.npy", "--outputs", "usual,significance",
+                 "--mask", "mask.npy", "--quiet")
+        self.compare_with_ratio(read_npy(self.path("r.npy"))[1], read_npy(self.path("s.npy"))[1],
+                                mask)
+
+    def compare_with_ratio(self, rows, pixels, mask=(1,) * 49):
         """The likelihood ratio itself, from the pixels."""
         errors = []
         for r in rows:
-            d = pixels[49 * r["roi"] : 49 * r["roi"] + 49]
-            flat = sum(d) / 49
+            d = [pixels[49 * r["roi"] + k] for k in range(49) if mask[k]]
+            flat = sum(d) / len(d)
             empty = sum(k * math.log(flat / k) if k else 0 for k in d)
             ratio = 2 * (r["log_likelihood_ratio"] - empty)
             if r["status"] == 1:
@@ -199,24 +209,26 @@ class Part(Base):
         self.assertIn("simulate", self.fit("simulate", "--region", "1,2,3,4", expected=2))
 
 
-def tiff(path, description=None, resolution=None, unit=1):
-    """An image of 16 x 16 pixels of u16."""
-    pixels = struct.pack("<256H", *([100] * 256))
-    text = description.encode() + b"\0" if description else b""
-    entries = [(256, 3, 1, 16), (257, 3, 1, 16), (258, 3, 1, 16), (259, 3, 1, 1), (262, 3, 1, 1),
-               (273, 4, 1, 8), (277, 3, 1, 1), (278, 3, 1, 16), (279, 4, 1, 512),
-               (296, 3, 1, unit)]
-    more = 8 + 512
-    if text:
-        entries.append((270, 2, len(text), more))
-    if resolution:
-        entries.append((282, 5, 1, more + len(text)))
-    extra = text + (struct.pack("<2I", *resolution) if resolution else b"")
-    entries.sort()
-    directory = struct.pack("<H", len(entries))
-    directory += b"".join(struct.pack("<HHII", *entry) for entry in entries) + bytes(4)
+def tiff(path, *pages):
+    """Images of 16 x 16 pixels of u16: a description, a resolution and its unit of each page."""
+    data = b"II*\0"
+    for description, resolution, unit in pages:
+        at = len(data) + 4  # behind the place of this page's directory
+        text = description.encode() + b"\0" if description else b""
+        entries = [(256, 3, 1, 16), (257, 3, 1, 16), (258, 3, 1, 16), (259, 3, 1, 1), (262, 3, 1, 1),
+                   (273, 4, 1, at), (277, 3, 1, 1), (278, 3, 1, 16), (279, 4, 1, 512),
+                   (296, 3, 1, unit)]
+        body = struct.pack("<256H", *([100] * 256)) + text
+        if text:
+            entries.append((270, 2, len(text), at + 512))
+        if resolution:
+            entries.append((282, 5, 1, at + len(body)))
+            body += struct.pack("<2I", *resolution)
+        entries.sort()
+        data += struct.pack("<I", at + len(body)) + body + struct.pack("<H", len(entries))
+        data += b"".join(struct.pack("<HHII", *entry) for entry in entries)
     with open(path, "wb") as file:
-        file.write(b"II*\0" + struct.pack("<I", more + len(extra)) + pixels + extra + directory)
+        file.write(data + bytes(4))
 
 
 @unittest.skipUnless(written("m.tif"), "compute-fit was built without libtiff")
@@ -227,26 +239,34 @@ class PixelSize(Base):
             head = file.readline()
         return "nm" if "x [nm]" in head else "px"
 
+    def look_at(self, nm, *pages):
+        tiff(self.path("m.tif"), *pages)
+        self.assertEqual(self.unit_and_scale(), "px")
+        if nm:
+            self.assertEqual(self.unit_and_scale("--units", "nm"), "nm")
+        else:
+            error = self.fit("fit", "m.tif", "-o", "r.csv", "--find", "--force", "--quiet",
+                             "--units", "nm", expected=2)
+            self.assertIn("give --pixel-size", error)
+        for name in written("r.hdf5"):
+            self.fit("fit", "m.tif", "-o", name, "--find", "--force", "--quiet")
+            side = self.bytes_of("r.yaml").decode()
+            self.assertEqual(f"Pixelsize: {nm}\n" in side, bool(nm), side)
+
     def test_the_metadata_say_how_large_a_pixel_is(self):
         ome = '<OME><Image><Pixels PhysicalSizeX="{}" PhysicalSizeXUnit="{}"/></Image></OME>'
-        for about, nm in (((ome.format("0.108", "µm"),), 108), ((ome.format("65", "nm"),), 65),
-                          (('<OME><Pixels PhysicalSizeX="0.16"/></OME>',), 160),
-                          (("ImageJ=1.53\nunit=micron\n", (10, 1)), 100),
-                          (("ImageJ=1.53\nunit=\\u00B5m\n", (1000, 130)), 130),
+        nothing = (None, None, 1)
+        for first, nm in (((ome.format("0.108", "µm"), None, 1), 108),
+                          ((ome.format("65", "nm"), None, 1), 65),
+                          ((ome.format("65", "nm").replace('"', "'"), None, 1), 65),
+                          (('<OME><Pixels PhysicalSizeX = "0.16"/></OME>', None, 1), 160),
+                          (("ImageJ=1.53\nunit=micron\n", (10, 1), 1), 100),
+                          (("ImageJ=1.53\nunit=\\u00B5m\n", (1000, 130), 1), 130),
                           ((None, (100000, 1), 3), 100), ((None, (72, 1), 2), None),
-                          (("ImageJ=1.53\n", (1, 1)), None), ((None,), None)):
-            tiff(self.path("m.tif"), *about)
-            self.assertEqual(self.unit_and_scale(), "px")
-            if nm:
-                self.assertEqual(self.unit_and_scale("--units", "nm"), "nm")
-            else:
-                error = self.fit("fit", "m.tif", "-o", "r.csv", "--find", "--force", "--quiet",
-                                 "--units", "nm", expected=2)
-                self.assertIn("give --pixel-size", error)
-            for name in written("r.hdf5"):
-                self.fit("fit", "m.tif", "-o", name, "--find", "--force", "--quiet")
-                side = self.bytes_of("r.yaml").decode()
-                self.assertEqual(f"Pixelsize: {nm}\n" in side, bool(nm), side)
+                          (("ImageJ=1.53\n", (1, 1), 1), None), (nothing, None)):
+            self.look_at(nm, first)
+            self.look_at(nm, first, nothing)  # the first of several pages says it
+        self.look_at(None, nothing, (ome.format("65", "nm"), (100000, 1), 3))
         self.assertEqual(self.unit_and_scale("--pixel-size", "50"), "nm")
         if "YAML" in os.environ["FORMATS"]:
             with open(self.path("m.raw"), "wb") as file:

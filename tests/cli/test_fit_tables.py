@@ -149,6 +149,19 @@ def curve(f, frames):
 class Drift(Base):
     FRAMES = 2000
 
+    def drift_table(self):
+        with open(self.path("d.csv"), encoding="utf-8") as file:
+            self.assertEqual(file.readline(), '"frame","x [px]","y [px]"\n')
+            return [tuple(map(float, line.split(","))) for line in file]
+
+    def assert_curve(self, drift):
+        for axis in (0, 1):
+            errors = [d[1 + axis] - curve(d[0], self.FRAMES)[axis] for d in drift]
+            mean = sum(errors) / len(errors)
+            spread = math.sqrt(sum((e - mean) ** 2 for e in errors) / len(errors))
+            self.assertLess(spread, 0.008, f"axis {axis}")
+            self.assertLess(max(abs(e - mean) for e in errors), 0.04)
+
     def test_drift_is_recovered_and_taken_away(self):
         rows = blinks(self.FRAMES, 150, drift=lambda f: curve(f, self.FRAMES), starts=2.5)
         write_table(self.path("t.npy"), rows)
@@ -156,23 +169,38 @@ class Drift(Base):
                            "--window", "100")
         self.assertEqual(report["windows"], 20)
         self.assertEqual(report["shifts_measured"], 190)
-        with open(self.path("d.csv"), encoding="utf-8") as file:
-            self.assertEqual(file.readline(), '"frame","x [px]","y [px]"\n')
-            drift = [tuple(map(float, line.split(","))) for line in file]
+        drift = self.drift_table()
         self.assertEqual([d[0] for d in drift], list(range(rows[-1]["frame"] + 1)))
         self.assertEqual(drift[0][1:], (0, 0))
-        for axis in (0, 1):
-            errors = [d[1 + axis] - curve(d[0], self.FRAMES)[axis] for d in drift]
-            mean = sum(errors) / len(errors)
-            spread = math.sqrt(sum((e - mean) ** 2 for e in errors) / len(errors))
-            self.assertLess(spread, 0.008, f"axis {axis}")
-            self.assertLess(max(abs(e - mean) for e in errors), 0.04)
+        self.assert_curve(drift)
         for row, made in zip(rows, read_npy(self.path("c.npy"))[1]):
             self.assertAlmostEqual(row["x"] - made["x"], drift[row["frame"]][1], delta=2e-6)
             self.assertAlmostEqual(row["y"] - made["y"], drift[row["frame"]][2], delta=2e-6)
             self.assertEqual((made["frame"], made["unknown"]), (row["frame"], 7))
         picture = xml.etree.ElementTree.parse(self.path("d.svg"))
         self.assertEqual(len(picture.findall(".//{*}circle")), 40)
+
+    def test_a_part_of_the_movie_has_windows_of_its_own(self):
+        rows = blinks(self.FRAMES, 150, drift=lambda f: curve(f, self.FRAMES), starts=2.5)
+        part = [row for row in rows if row["frame"] >= 1600]
+        write_table(self.path("t.npy"), rows)
+        report = self.json("drift", "t.npy", "-o", "c.npy", "--frames", "1600:1999", "--table", "d.csv",
+                           "--picture", "d.svg")
+        self.assertEqual(report["windows"], min(len(part) // 400, 20))
+        drift = self.drift_table()
+        self.assertEqual([d[0] for d in drift], list(range(1600, part[-1]["frame"] + 1)))
+        self.assertEqual(drift[0][1:], (0, 0))
+        picture = xml.etree.ElementTree.parse(self.path("d.svg"))
+        places = [float(c.get("cx")) for c in picture.findall(".//{*}circle")]
+        self.assertLess(min(places), 130)
+        self.assertGreater(max(places), 470)
+
+    def test_a_search_far_around_is_as_precise(self):
+        write_table(self.path("t.npy"), blinks(self.FRAMES, 150, starts=2.5,
+                                               drift=lambda f: curve(f, self.FRAMES)))
+        self.json("drift", "t.npy", "-o", "c.npy", "--table", "d.csv", "--window", "100",
+                  "--max-shift", "200")
+        self.assert_curve(self.drift_table())
 
     def test_no_drift_is_found_where_there_is_none(self):
         rows = blinks(1000, 100, seed=5)
@@ -255,15 +283,18 @@ class Render(Base):
     def test_each_spot_is_as_wide_as_its_uncertainty(self):
         row = {"background": 1, "x_std": 0.5, "y_std": 0.25, "status": 1, "unknown": 0, "photons": 9,
                "frame": 0, "roi": 0, "x": 15.2, "y": 9.7}
-        write_table(self.path("t.npy"), [row])
-        (high, wide), w = self.image("t.npy", "--zoom", "8", "--region", "0,0,30,20")
-        self.assertEqual((high, wide), (160, 240))
-        for axis, at, std in ((0, 15.2, 0.5), (1, 9.7, 0.25)):
-            place = [((i % wide if axis == 0 else i // wide) + 0.5) / 8 - 0.5 for i in range(len(w))]
-            mean = sum(a * b for a, b in zip(w, place)) / sum(w)
-            variance = sum(a * (b - mean) ** 2 for a, b in zip(w, place)) / sum(w)
-            self.assertAlmostEqual(mean, at, delta=1e-3)
-            self.assertAlmostEqual(math.sqrt(variance), std, delta=0.02 * std)
+        for zoom, wider in ((8, 1), (20, 4)):
+            row.update(x_std=0.5 * wider, y_std=0.25 * wider)
+            write_table(self.path("t.npy"), [row])
+            (high, wide), w = self.image("t.npy", "--zoom", str(zoom), "--region", "0,0,30,20")
+            self.assertEqual((high, wide), (20 * zoom, 30 * zoom))
+            for axis, at, std in ((0, 15.2, row["x_std"]), (1, 9.7, row["y_std"])):
+                place = [((i % wide if axis == 0 else i // wide) + 0.5) / zoom - 0.5
+                         for i in range(len(w))]
+                mean = sum(a * b for a, b in zip(w, place)) / sum(w)
+                variance = sum(a * (b - mean) ** 2 for a, b in zip(w, place)) / sum(w)
+                self.assertAlmostEqual(mean, at, delta=1e-3)
+                self.assertAlmostEqual(math.sqrt(variance), std, delta=0.02 * std)
 
     @unittest.skipUnless(written("p.tif"), "compute-fit was built without libtiff")
     def test_tiff_of_16_bits_or_floats(self):
@@ -278,6 +309,19 @@ class Render(Base):
                             struct.unpack("<H", data[i + 8 : i + 10])[0])
                            for i in range(at + 2, at + 2 + 12 * data[at], 12))
             self.assertEqual(entries[258], bits)
+
+    def test_counts_beyond_16_bits_are_noted(self):
+        row = {"background": 1, "x_std": 0.1, "y_std": 0.1, "status": 1, "unknown": 0, "photons": 9,
+               "frame": 0, "roi": 0, "x": 5, "y": 5}
+        write_table(self.path("t.npy"), [row] * 65537)
+        for dtype, most in (("u16", 65535), ("f32", 65537)):
+            process = self.start("render", "t.npy", "-o", "p.npy", "--histogram", "--dtype", dtype,
+                                 "--zoom", "1", "--force")
+            _, error = process.communicate()
+            self.assertEqual(process.returncode, 0, error)
+            self.assertEqual(max(read_npy(self.path("p.npy"))[1]), most)
+            self.assertEqual("more than 65535 localisations: 1," in error, dtype == "u16",
+                             error)
 
     def test_a_png_has_a_scale_bar_of_the_right_length(self):
         write_table(self.path("t.npy"), blinks(100, 20, size=50))

@@ -214,6 +214,39 @@ static void metadata_may_be_in_a_file_of_its_own(void **state) {
   assert_frames(path, &nothing, 2, reversed);
 }
 
+/* Each run is the whole file: without a bound, planes would take the product's memory. */
+static void no_text_takes_more_planes_than_pages(void **state) {
+  (void)state;
+  const char *path = FOLDER "/repeated.ome.tif";
+  write_tiff(path, 0, 4,
+             HEAD "<Pixels DimensionOrder='XYCZT' SizeT='4'><TiffData/><TiffData/></Pixels></OME>");
+  assert_refused(path, &nothing, "names pages more than once", "--all-pages");
+}
+
+static void no_page_is_lost(void **state) {
+  (void)state;
+  static const char *const runs[] = {"<TiffData/>", "", "<TiffData IFD='0' PlaneCount='2'/>",
+                                     "<TiffData IFD='0' PlaneCount='2'/>"
+                                     "<TiffData IFD='2' FirstT='2' PlaneCount='2'/>"};
+  static const int all[] = {0, 1, 2, 3};
+  const char *path = FOLDER "/more.ome.tif";
+  for (int i = 0; i < 4; i++) {
+    char xml[1024];
+    snprintf(xml, sizeof xml, HEAD "<Pixels DimensionOrder='XYCZT' SizeT='2'>%s</Pixels></OME>",
+             runs[i]);
+    write_tiff(path, 0, 4, xml);
+    assert_refused(path, &nothing, "more.ome.tif has 4 pages, its OME-XML announces 2",
+                   "--all-pages");
+    assert_frames(path, &(movie_choice){true, -1, -1, -1}, 4, all);
+  }
+  write_tiff(path, 0, 2,
+             HEAD "<Pixels DimensionOrder='XYCZT' SizeT='3'><TiffData PlaneCount='2'><UUID "
+                  "FileName='more.ome.tif'/></TiffData><TiffData FirstT='2' PlaneCount='2'><UUID "
+                  "FileName='rest.ome.tif'/></TiffData></Pixels></OME>");
+  write_tiff(FOLDER "/rest.ome.tif", 2, 2, NULL);
+  assert_refused(path, &nothing, "the set of ", "--all-pages");
+}
+
 static void sizes_beyond_sense_are_refused(void **state) {
   (void)state;
   static const char *const sizes[] = {"SizeT='0'", "SizeC='-1'",
@@ -279,20 +312,29 @@ static void write_micro_manager(const char *path, int first, int count, const ch
   sample_tiff_write(path, &tiff);
 }
 
+static void assert_micro_manager(const char *path, int count) {
+  failure why = {.status = COMPUTE_OK};
+  movie *file;
+  uint16_t pixels[PAGES][128];
+  if (movie_open(path, &file, &why)) fail_msg("%s", why.what);
+  assert_int_equal(movie_information(file)->count, count);
+  assert_int_equal(movie_read(file, 0, count, pixels, &why), COMPUTE_OK);
+  for (int i = 0; i < count; i++) assert_int_equal(pixels[i][127], i);
+  movie_close(file);
+}
+
 static void stacks_of_micro_manager_follow_their_numbers(void **state) {
   (void)state;
   const char *path = FOLDER "/mm_MMStack.tif", *second = FOLDER "/mm_MMStack_1.tif";
   const char *summary = "{\"Frames\": 7, \"Channels\": 1, \"Slices\": 1}";
   write_micro_manager(path, 0, 4, summary);
   write_micro_manager(second, 4, 3, summary);
-  failure why = {.status = COMPUTE_OK};
-  movie *file;
-  if (movie_open(path, &file, &why)) fail_msg("%s", why.what);
-  assert_int_equal(movie_information(file)->count, 7);
-  uint16_t pixels[7][128];
-  assert_int_equal(movie_read(file, 0, 7, pixels, &why), COMPUTE_OK);
-  for (int i = 0; i < 7; i++) assert_int_equal(pixels[i][127], i);
-  movie_close(file);
+  assert_micro_manager(path, 7);
+  write_micro_manager(path, 0, 7, summary); /* it is complete: the other is of something else */
+  assert_micro_manager(path, 7);
+  write_micro_manager(path, 0, 4, "no JSON"); /* nothing is announced */
+  assert_micro_manager(path, 7);
+  write_micro_manager(path, 0, 4, summary);
   unlink(second);
   assert_refused(path, &nothing, "7 frames, of which 3 are missing", "");
   write_micro_manager(path, 0, 4, "{\"Frames\": 2, \"Channels\": 2, \"Slices\": 1}");
@@ -347,6 +389,64 @@ static void ndtiff_has_an_index(void **state) {
   unlink(FOLDER "/NDTiff.index");
 }
 
+static void axes_of_ndtiff_that_no_movie_has(void **state) {
+  (void)state;
+  static const int all[] = {0, 1, 2, 3};
+  static const struct {
+    const char *axes[4], *refused;
+  } index[] = {{{"{\"time\": 0, \"row\": 5}", "{\"time\": 1, \"row\": 5}",
+                 "{\"time\": 2, \"row\": 5}", "{\"time\": 3}"},
+                NULL},
+               {{"{\"time\": 0, \"row\": 0}", "{\"time\": 1, \"row\": 0}",
+                 "{\"time\": 0, \"row\": 1}", "{\"time\": 1, \"row\": 1}"},
+                "has an axis 'row'"},
+               {{"{\"time\": 0}", "{\"time\": 1}", "{\"time\": 2}", "{\"time\": 1}"},
+                "has two pages for frame 1"}};
+  const char *path = FOLDER "/axes.tif";
+  write_tiff(path, 0, 4, NULL);
+  for (int i = 0; i < 3; i++) {
+    unsigned char bytes[1024];
+    size_t used = 0;
+    for (int k = 0; k < 4; k++) used += put_entry(bytes + used, index[i].axes[k], "axes.tif");
+    write_text(FOLDER "/NDTiff.index", bytes, used);
+    if (index[i].refused)
+      assert_refused(path, &nothing, index[i].refused, "--all-pages");
+    else
+      assert_frames(path, &nothing, 4, all);
+    assert_frames(path, &(movie_choice){true, -1, -1, -1}, 4, all);
+  }
+  unlink(FOLDER "/NDTiff.index");
+}
+
+/* In a time that is linear in the size of the text, or this test takes minutes. */
+static void many_names_are_quickly_read(void **state) {
+  (void)state;
+  enum { NAMES = 100000, EACH = 96 };
+  const char *path = FOLDER "/many.tif";
+  char *text = malloc((size_t)NAMES * EACH);
+  assert_non_null(text);
+  size_t used = (size_t)sprintf(text, HEAD "<Pixels SizeT='%d'><TiffData PlaneCount='1'/>", NAMES);
+  for (int i = 1; i < NAMES; i++)
+    used += (size_t)sprintf(text + used,
+                            "<TiffData FirstT='%d' PlaneCount='1'><UUID FileName='%d.tif'/>"
+                            "</TiffData>",
+                            i, i);
+  write_tiff(path, 0, 1, text);
+  assert_refused(path, &nothing, "of which 99999 are missing", "");
+  write_tiff(path, 0, 1, NULL);
+  used = put_entry((unsigned char *)text, "{\"time\": 0}", "many.tif");
+  for (int i = 1; i < NAMES; i++) {
+    char axes[32], name[32];
+    snprintf(axes, sizeof axes, "{\"time\": %d}", i);
+    snprintf(name, sizeof name, "%d.tif", i);
+    used += put_entry((unsigned char *)text + used, axes, name);
+  }
+  write_text(FOLDER "/NDTiff.index", text, used);
+  assert_refused(path, &nothing, "of which 99999 are missing", "");
+  unlink(FOLDER "/NDTiff.index");
+  free(text);
+}
+
 static void white_may_be_zero(void **state) {
   (void)state;
   const uint16_t u16[] = {0, 1000, 65535};
@@ -387,10 +487,14 @@ int main(void) {
       cmocka_unit_test(channels_and_planes_are_chosen),
       cmocka_unit_test(each_position_has_its_planes),
       cmocka_unit_test(metadata_may_be_in_a_file_of_its_own),
+      cmocka_unit_test(no_text_takes_more_planes_than_pages),
+      cmocka_unit_test(no_page_is_lost),
       cmocka_unit_test(sizes_beyond_sense_are_refused),
       cmocka_unit_test(hyperstacks_of_imagej),
       cmocka_unit_test(stacks_of_micro_manager_follow_their_numbers),
       cmocka_unit_test(ndtiff_has_an_index),
+      cmocka_unit_test(axes_of_ndtiff_that_no_movie_has),
+      cmocka_unit_test(many_names_are_quickly_read),
       cmocka_unit_test(white_may_be_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

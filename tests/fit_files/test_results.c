@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fit_files/results_check.h"
+#include "tools/fit/table.h"
 
 /* ---- Columns ------------------------------------------------------------------------------- */
 
@@ -241,6 +242,15 @@ static void hdf5_does_not_take_the_movies_side_car(void **state) {
   remove_all(HDF5);
 }
 
+static void a_table_beyond_any_memory_is_refused(void **state) {
+  (void)state;
+  failure why = {.status = COMPUTE_OK};
+  table t = {.stride = 1 << 20};
+  assert_int_equal(table_allocate(&t, "big", INT64_C(1) << 45, &why), COMPUTE_ERROR_OUT_OF_MEMORY);
+  assert_null(t.values);
+  table_release(&t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(csv_has_thunderstorms_columns_and_origin),
@@ -255,6 +265,7 @@ int main(void) {
       cmocka_unit_test(two_processes_do_not_write_one_file),
       cmocka_unit_test(hdf5_comes_with_its_side_car),
       cmocka_unit_test(hdf5_does_not_take_the_movies_side_car),
+      cmocka_unit_test(a_table_beyond_any_memory_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,6 +261,9 @@ void columns_make(const results_options *options, column_set *set) {
                       .corners = options->corners,
                       .stack = options->stack,
                       .variance = options->variance,
+                      .mask = options->mask,
+                      .mask_rows = options->mask_rows,
+                      .mask_columns = options->mask_columns,
                       .saturation = options->saturation};
   memcpy(set->origin, options->origin, sizeof set->origin);
   if (set->problem.outputs == 0) set->problem.outputs = COMPUTE_FIT_USUAL_OUTPUTS;
@@ -366,20 +369,26 @@ static void take_background_std(const column_set *set, const column_rows *rows, 
   for (int32_t i = 0; i < rows->count; i++) values[i] = sqrt(factor * values[i] + readout);
 }
 
-/* The ROI's first pixel in a map of the readout variance, or NULL. */
-static const float *variance_of(const column_set *set, const column_rows *rows, int64_t at) {
-  const compute_fit_map *map = &set->variance;
-  const int32_t *corner = rows->corners ? rows->corners + 3 * at : NULL;
-  const bool of_roi = map->rows == set->problem.rows && map->columns == set->problem.columns;
-  if (!map->values || !corner || of_roi) return map->values;
-  return map->values + corner[1] * map->columns + corner[2];
+/* Where the ROI begins in a map of that shape: at its corner, or the map is of one ROI. */
+static int64_t place_in_map(const column_set *set, const int32_t *corner, int64_t map_rows,
+                            int64_t map_columns) {
+  const bool of_roi = map_rows == set->problem.rows && map_columns == set->problem.columns;
+  return !corner || of_roi ? 0 : corner[1] * map_columns + corner[2];
 }
 
 static void take_significance(const column_set *set, const column_rows *rows, double *values) {
+  const compute_fit_map *variance = &set->variance;
+  significance_maps maps = {.variance_stride = variance->columns, .mask_stride = set->mask_columns};
   for (int32_t i = 0; i < rows->count; i++) {
     const int64_t at = rows->index[i];
-    values[i] = significance_of_fit(&set->problem, rows->results->parameters + at * set->parameters,
-                                    variance_of(set, rows, at), set->variance.columns);
+    const int32_t *corner = rows->corners ? rows->corners + 3 * at : NULL;
+    if (variance->values)
+      maps.variance =
+          variance->values + place_in_map(set, corner, variance->rows, variance->columns);
+    if (set->mask)
+      maps.mask = set->mask + place_in_map(set, corner, set->mask_rows, set->mask_columns);
+    values[i] =
+        significance_of_fit(&set->problem, rows->results->parameters + at * set->parameters, &maps);
   }
 }
 

@@ -68,14 +68,15 @@ static int write_corrected(drift_job *job) {
              : EXIT_GOOD;
 }
 
-/* The drift of each frame; frames from 0, as in the other tables in pixels. */
+/* The drift of each frame from the first with localisations to the last; counted from 0, as in the
+ * other tables in pixels. */
 static int write_table(const drift_job *job) {
   whole_file file;
   failure why = {0};
   if (!job->a->table) return EXIT_GOOD;
   if (whole_file_open(&file, job->a->table, &why)) return fit_say_failure(&why);
   fprintf(file.stream, "\"frame\",\"x [px]\",\"y [px]\"\n");
-  for (int64_t frame = 0; frame < job->spots.frames; frame++) {
+  for (int64_t frame = job->drift.first; frame <= job->drift.last; frame++) {
     double x, y;
     drift_at(&job->drift, (double)frame, &x, &y);
     fprintf(file.stream, "%" PRId64 ",%.6f,%.6f\n", frame, x, y);
@@ -87,8 +88,8 @@ static int write_plot(const drift_job *job) {
   failure why = {0};
   const char *input = job->a->line.operand, *folder = strrchr(input, '/');
   if (!job->a->picture) return EXIT_GOOD;
-  return drift_plot(&job->drift, job->spots.frames, job->spots.pixel_size,
-                    folder ? folder + 1 : input, job->a->picture, &why)
+  return drift_plot(&job->drift, job->spots.pixel_size, folder ? folder + 1 : input,
+                    job->a->picture, &why)
              ? fit_say_failure(&why)
              : EXIT_GOOD;
 }

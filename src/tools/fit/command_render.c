@@ -101,14 +101,18 @@ static void draw(render_job *job) {
   }
 }
 
-/* Counts as they are; weights so that the brightest pixel has the largest value. */
-static uint16_t *as_u16(const float *density, size_t pixels, bool counts) {
+/* Counts as they are; weights so that the brightest pixel has the largest value. *cut is the number
+ * of pixels that count more. */
+static uint16_t *as_u16(const float *density, size_t pixels, bool counts, size_t *cut) {
   uint16_t *values = malloc((pixels + 1) * sizeof *values);
   float most = 0;
   for (size_t i = 0; i < pixels; i++) most = fmaxf(most, density[i]);
   const float scale = counts || !(most > 0) ? 1 : UINT16_MAX / most;
-  for (size_t i = 0; values && i < pixels; i++)
+  *cut = 0;
+  for (size_t i = 0; values && i < pixels; i++) {
     values[i] = (uint16_t)lroundf(fminf(density[i] * scale, UINT16_MAX));
+    *cut += counts && density[i] > UINT16_MAX;
+  }
   return values;
 }
 
@@ -117,13 +121,18 @@ static int write_image(const render_job *job) {
   int64_t rows, columns;
   const float *density = picture_density(job->picture, &rows, &columns);
   const bool whole = option_given(&a->line, "--dtype") && fit_dtypes[a->dtype] == COMPUTE_U16;
-  uint16_t *values = whole ? as_u16(density, (size_t)(rows * columns), a->histogram) : NULL;
+  size_t cut = 0;
+  uint16_t *values = whole ? as_u16(density, (size_t)(rows * columns), a->histogram, &cut) : NULL;
   image_file *file = NULL;
   failure why = {0};
   if (whole && !values) {
     fit_say("out of memory for the picture");
     return EXIT_FAILED;
   }
+  if (cut > 0 && !a->quiet)
+    fit_say("note: pixels with more than 65535 localisations: %zu, written as 65535; --dtype f32 "
+            "holds them",
+            cut);
   compute_status status = image_file_create(a->output, whole ? COMPUTE_U16 : COMPUTE_F32, 1, rows,
                                             columns, a->force, &file, &why);
   if (!status) {

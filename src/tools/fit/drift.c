@@ -70,21 +70,31 @@ static compute_status no_memory(failure *why) {
   return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory for the correlations");
 }
 
-static int64_t choose_window(const spots *s, int64_t wanted) {
-  int64_t windows = s->count / LEAST_OF_WINDOW;
+/* The frames that are there may be a part of the movie's. Returns from the first to the last. */
+static int64_t find_frames(const spots *s, drift_result *d) {
+  d->first = s->count > 0 ? s->frame[0] : 0;
+  d->last = d->first;
+  for (int64_t i = 1; i < s->count; i++) {
+    if (s->frame[i] < d->first) d->first = s->frame[i];
+    if (s->frame[i] > d->last) d->last = s->frame[i];
+  }
+  return d->last - d->first + 1;
+}
+
+static int64_t choose_window(int64_t count, int64_t frames, int64_t wanted) {
+  int64_t windows = count / LEAST_OF_WINDOW;
   if (wanted > 0) return wanted;
   windows = windows < 2 ? 2 : windows > DEFAULT_WINDOWS ? DEFAULT_WINDOWS : windows;
-  const int64_t window = (s->frames + windows - 1) / windows;
-  return window > 0 ? window : 1;
+  return (frames + windows - 1) / windows;
 }
 
 /* Sorts the spots by frame, by counting. */
-static bool sort_spots(const spots *s, int64_t *order) {
-  int64_t *begin = calloc((size_t)s->frames + 2, sizeof *begin);
+static bool sort_spots(const spots *s, int64_t first, int64_t frames, int64_t *order) {
+  int64_t *begin = calloc((size_t)frames + 2, sizeof *begin);
   if (!begin) return false;
-  for (int64_t i = 0; i < s->count; i++) begin[s->frame[i] + 1]++;
-  for (int64_t f = 0; f < s->frames; f++) begin[f + 1] += begin[f];
-  for (int64_t i = 0; i < s->count; i++) order[begin[s->frame[i]]++] = i;
+  for (int64_t i = 0; i < s->count; i++) begin[s->frame[i] - first + 1]++;
+  for (int64_t f = 0; f < frames; f++) begin[f + 1] += begin[f];
+  for (int64_t i = 0; i < s->count; i++) order[begin[s->frame[i] - first]++] = i;
   free(begin);
   return true;
 }
@@ -93,7 +103,8 @@ static bool sort_spots(const spots *s, int64_t *order) {
 static compute_status cut_windows(estimate *e, int64_t wanted, failure *why) {
   const spots *s = e->s;
   window_set *w = &e->w;
-  const int64_t window = choose_window(s, wanted), most = s->frames / window + 2;
+  const int64_t frames = find_frames(s, e->d), zero = e->d->first;
+  const int64_t window = choose_window(s->count, frames, wanted), most = frames / window + 2;
   w->order = malloc((size_t)(s->count + 1) * sizeof *w->order);
   w->begin = calloc((size_t)most + 1, sizeof *w->begin);
   w->x = malloc((size_t)(s->count + 1) * sizeof *w->x);
@@ -105,12 +116,12 @@ static compute_status cut_windows(estimate *e, int64_t wanted, failure *why) {
   e->d->slope_x = calloc((size_t)most, sizeof *e->d->slope_x);
   e->d->slope_y = calloc((size_t)most, sizeof *e->d->slope_y);
   if (!w->order || !w->begin || !w->x || !w->y || !w->grid || !time || !e->d->x || !e->d->y ||
-      !e->d->slope_x || !e->d->slope_y || !sort_spots(s, w->order))
+      !e->d->slope_x || !e->d->slope_y || !sort_spots(s, zero, frames, w->order))
     return no_memory(why);
   for (int64_t first = 0, end = 0; first < s->count; first = end) {
-    const int64_t number = s->frame[w->order[first]] / window;
+    const int64_t number = (s->frame[w->order[first]] - zero) / window;
     double sum = 0;
-    for (; end < s->count && s->frame[w->order[end]] / window == number; end++)
+    for (; end < s->count && (s->frame[w->order[end]] - zero) / window == number; end++)
       sum += (double)s->frame[w->order[end]];
     time[w->count] = sum / (double)(end - first);
     w->begin[++w->count] = end;
@@ -125,7 +136,7 @@ static compute_status cut_windows(estimate *e, int64_t wanted, failure *why) {
   return failure_set(why, COMPUTE_ERROR_INVALID_ARGUMENT, "give a smaller --window",
                      "drift needs at least two windows with localisations; %" PRId64
                      " frames with windows of %" PRId64 " give %" PRId64,
-                     s->frames, window, w->count);
+                     frames, window, w->count);
 }
 
 /* Corrects the spots by the drift known so far and sorts each window's into cells. */
@@ -273,10 +284,10 @@ static compute_status allocate_pairs(estimate *e, failure *why) {
                                                                                    : no_memory(why);
 }
 
-/* Relative to frame 0. */
+/* Relative to the first frame that is there. */
 static void begin_at_zero(drift_result *d) {
   double x, y;
-  drift_at(d, 0, &x, &y);
+  drift_at(d, (double)d->first, &x, &y);
   for (int64_t i = 0; i < d->windows; i++) {
     d->x[i] -= x;
     d->y[i] -= y;
@@ -287,16 +298,14 @@ static compute_status run(estimate *e, failure *why) {
   compute_status status = cut_windows(e, e->options->window, why);
   if (!status) status = allocate_pairs(e, why);
   if (status) return status;
-  const double std = spots_median_std(e->s);
-  e->bin = std > 0 ? std : USUAL_STD;
-  double side = 2 * ceil(e->options->range / e->bin + PEAK_SIDE / 2) + 1;
-  if (side > MOST_SIDE) {
-    e->bin *= side / MOST_SIDE;
-    side = MOST_SIDE;
-  }
+  const double std = spots_median_std(e->s), fine = std > 0 ? std : USUAL_STD;
+  const double wanted = 2 * ceil(e->options->range / fine + PEAK_SIDE / 2) + 1,
+               side = fmin(wanted, MOST_SIDE);
+  e->bin = fine * wanted / side; /* coarse if the range is large */
   int64_t pairs = list_pairs(e, NEIGHBOURS);
   status = measure(e, pairs, (int32_t)side, why);
   if (!status) status = improve(e, pairs, why);
+  e->bin = fine;
   for (int round = 0; round < ROUNDS && !status; round++) {
     pairs = list_pairs(e, e->w.count);
     status = measure(e, pairs, SEARCH_SIDE, why);

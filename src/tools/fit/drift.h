@@ -16,6 +16,7 @@ typedef struct drift_options {
 } drift_options;
 
 typedef struct drift_result {
+  int64_t first, last;       /* frames with localisations */
   int64_t windows, window;   /* those with localisations; frames of one */
   double *time, *x, *y;      /* [windows] frame in the middle, drift in pixels */
   double *slope_x, *slope_y; /* of the curve there */
@@ -23,8 +24,8 @@ typedef struct drift_result {
   double residual;           /* of the shifts, root mean square of x and y, in pixels */
 } drift_result;
 
-/* `context` is for fitting the peaks. Drift is relative to frame 0. Release with drift_release in
- * any case. */
+/* `context` is for fitting the peaks. Drift is relative to the first frame with
+ * localisations. Release with drift_release in any case. */
 compute_status drift_estimate(compute_context *context, const spots *s,
                               const drift_options *options, drift_result *d, failure *why);
 void drift_release(drift_result *d);
@@ -33,7 +34,7 @@ void drift_release(drift_result *d);
 void drift_at(const drift_result *d, double frame, double *x, double *y);
 
 /* Draws the curve and the windows as SVG. `unit_nm`: 0 for pixels. */
-compute_status drift_plot(const drift_result *d, int64_t frames, double unit_nm, const char *name,
-                          const char *path, failure *why);
+compute_status drift_plot(const drift_result *d, double unit_nm, const char *name, const char *path,
+                          failure *why);
 
 #endif

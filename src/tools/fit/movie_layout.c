@@ -41,7 +41,7 @@ static compute_status open_path(movie_layout *layout, const char *path, failure 
   layout->files = files;
   compute_status status = movie_open_file(path, &files[layout->file_count], why);
   if (status) return status;
-  layout->file_count++;
+  layout->pages += files[layout->file_count++]->info.count;
   return check_alike(files[0], files[layout->file_count - 1], why);
 }
 
@@ -77,11 +77,10 @@ static size_t stem_length(const char *path) {
   return length;
 }
 
-compute_status layout_follow_names(movie_layout *layout, int64_t *pages, failure *why) {
+compute_status layout_follow_names(movie_layout *layout, int64_t wanted, failure *why) {
   const char *name = layout_name(layout->files[0]->path);
   const size_t stem = stem_length(name);
-  *pages = layout->files[0]->info.count;
-  for (int number = 1;; number++) {
+  for (int number = 1; layout->pages < wanted; number++) {
     char *next;
     int32_t file;
     if (asprintf(&next, "%.*s_%d%s", (int)stem, name, number, name + stem) < 0)
@@ -89,8 +88,8 @@ compute_status layout_follow_names(movie_layout *layout, int64_t *pages, failure
     compute_status status = layout_file(layout, next, &file, why);
     free(next);
     if (status || file < 0) return status;
-    *pages += layout->files[file]->info.count;
   }
+  return COMPUTE_OK;
 }
 
 /* ---- Planes -------------------------------------------------------------------------------- */
@@ -109,6 +108,10 @@ compute_status layout_check_sizes(const movie_layout *layout, failure *why) {
 }
 
 compute_status layout_add(movie_layout *layout, const movie_plane *plane, failure *why) {
+  if ((int64_t)layout->plane_count >= layout->pages)
+    return failure_set(why, COMPUTE_ERROR_FORMAT, "--all-pages disregards it",
+                       "%s: its %s names pages more than once", layout->files[0]->path,
+                       layout->source);
   if (layout->plane_count == layout->plane_room) {
     const size_t room = 2 * layout->plane_room + 64;
     movie_plane *planes = realloc(layout->planes, room * sizeof *planes);

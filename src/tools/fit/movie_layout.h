@@ -20,6 +20,7 @@ typedef struct movie_layout {
 
   movie **files; /* the opened file first */
   size_t file_count;
+  int64_t pages; /* of all files */
   movie_plane *planes; /* of the chosen position */
   size_t plane_count, plane_room;
   const char *as_frames; /* "channels", if that is the only axis and taken for time; NULL: no */
@@ -49,11 +50,12 @@ compute_status layout_check_position(const movie_layout *layout, failure *why);
  * there, which `absent` then says. */
 compute_status layout_file(movie_layout *layout, const char *name, int32_t *number, failure *why);
 
+/* A plane of an open file. There are no more planes than pages: no text takes more memory. */
 compute_status layout_add(movie_layout *layout, const movie_plane *plane, failure *why);
 
-/* Appends the pages of <name>_1, <name>_2 … as files of the set, as many as there are; *pages is
- * the number of all pages. */
-compute_status layout_follow_names(movie_layout *layout, int64_t *pages, failure *why);
+/* Adds <name>_1, <name>_2 … as files of the set while the pages of all are fewer than `wanted`: a
+ * complete file is followed by none, whatever else has such a name. */
+compute_status layout_follow_names(movie_layout *layout, int64_t wanted, failure *why);
 
 /* Adds all pages of all files in sequence; the channel changes first, z next. */
 compute_status layout_add_sequence(movie_layout *layout, failure *why);

@@ -12,6 +12,8 @@
 
 #include <jansson.h>
 
+#include "tools/fit/name_table.h"
+
 enum { STORED_BYTES = 32, MOST_BYTES = 1 << 30, NAME_ROOM = 256 };
 
 static const char *const axes[] = {"position", "channel", "z", "time"};
@@ -19,14 +21,17 @@ enum { POSITION, CHANNEL, Z, TIME, AXES };
 
 typedef struct index_entry {
   int64_t at[AXES];
-  char name[NAME_ROOM];
   int64_t page; /* of the file */
+  int32_t file; /* its number in `files` */
 } index_entry;
 
 typedef struct ndtiff {
   index_entry *entries;
   size_t count, room;
-  json_t *names[AXES]; /* of places that are words, in the order of their appearance */
+  name_table words[AXES]; /* places that are words, in the order of their appearance */
+  name_table files;
+  json_t *others;   /* other axes, with their first value */
+  char varying[64]; /* one of these that has another value too */
 } ndtiff;
 
 /* ---- The index ----------------------------------------------------------------------------- */
@@ -40,35 +45,48 @@ static bool take_word(const unsigned char **at, const unsigned char *end, uint32
   return true;
 }
 
-static int64_t take_axis(json_t *names, const json_t *value) {
+static int64_t take_axis(name_table *words, const json_t *value) {
   if (json_is_integer(value)) return json_integer_value(value);
-  if (!json_is_string(value)) return 0;
-  const char *word = json_string_value(value);
-  if (!json_object_get(names, word))
-    json_object_set_new(names, word, json_integer((json_int_t)json_object_size(names)));
-  return json_integer_value(json_object_get(names, word));
+  return json_is_string(value) ? name_table_number(words, json_string_value(value)) : 0;
+}
+
+/* Axes that a movie does not have: they may be there if they say nothing. */
+static void take_others(ndtiff *index, json_t *place) {
+  const char *name;
+  json_t *value;
+  json_object_foreach(place, name, value) {
+    bool known = false;
+    for (int i = 0; i < AXES; i++) known |= !strcmp(name, axes[i]);
+    const json_t *first = known ? NULL : json_object_get(index->others, name);
+    if (first && !json_equal(first, value))
+      snprintf(index->varying, sizeof index->varying, "%s", name);
+    else if (!known && !first)
+      json_object_set(index->others, name, value);
+  }
 }
 
 static bool take_entry(ndtiff *index, const unsigned char **at, const unsigned char *end,
                        index_entry *entry) {
   uint32_t length;
+  char name[NAME_ROOM];
   if (!take_word(at, end, &length) || length > (size_t)(end - *at)) return false;
   json_t *place = json_loadb((const char *)*at, length, 0, NULL);
   *at += length;
   for (int i = 0; i < AXES; i++)
-    entry->at[i] = take_axis(index->names[i], json_object_get(place, axes[i]));
+    entry->at[i] = take_axis(&index->words[i], json_object_get(place, axes[i]));
+  take_others(index, place);
   const bool good = json_is_object(place);
   json_decref(place);
   if (!good || !take_word(at, end, &length) || length > (size_t)(end - *at) ||
       (size_t)(end - *at) - length < STORED_BYTES || length >= NAME_ROOM)
     return false;
-  memcpy(entry->name, *at, length);
-  entry->name[length] = 0;
+  memcpy(name, *at, length);
+  name[length] = 0;
+  entry->file = name_table_number(&index->files, name);
   *at += length + STORED_BYTES;
   return true;
 }
 
-/* Numbers the pages of each file. */
 static bool append(ndtiff *index, const index_entry *entry) {
   if (index->count == index->room) {
     const size_t room = 2 * index->room + 64;
@@ -77,15 +95,17 @@ static bool append(ndtiff *index, const index_entry *entry) {
     index->entries = entries;
     index->room = room;
   }
-  index_entry *to = &index->entries[index->count++];
-  *to = *entry;
-  to->page = 0;
-  for (size_t i = index->count - 1; i-- > 0;)
-    if (!strcmp(index->entries[i].name, to->name)) {
-      to->page = index->entries[i].page + 1;
-      break;
-    }
-  return true;
+  index->entries[index->count++] = *entry;
+  return entry->file >= 0;
+}
+
+/* The pages of each file are in the order of their entries; false without memory. */
+static bool number_pages(ndtiff *index) {
+  int64_t *pages = calloc(index->files.count + 1, sizeof *pages);
+  for (size_t i = 0; pages && i < index->count; i++)
+    index->entries[i].page = pages[index->entries[i].file]++;
+  free(pages);
+  return pages != NULL;
 }
 
 static compute_status read_index(ndtiff *index, const movie_layout *layout,
@@ -99,10 +119,31 @@ static compute_status read_index(ndtiff *index, const movie_layout *layout,
                          layout->files[0]->path, index->count + 1);
     if (!append(index, &entry)) return layout_fail_memory(layout, why);
   }
-  return COMPUTE_OK;
+  return number_pages(index) ? COMPUTE_OK : layout_fail_memory(layout, why);
 }
 
 /* ---- Planes -------------------------------------------------------------------------------- */
+
+/* Adds the pages of the chosen position. */
+static compute_status add_entries(movie_layout *layout, const ndtiff *index, failure *why) {
+  enum { UNKNOWN = -2 };
+  const int64_t position = layout->choice.position > 0 ? layout->choice.position : 0;
+  int32_t *files = malloc((index->files.count + 1) * sizeof *files);
+  compute_status status = files ? COMPUTE_OK : layout_fail_memory(layout, why);
+  for (size_t i = 0; files && i < index->files.count; i++) files[i] = UNKNOWN;
+  for (size_t i = 0; i < index->count && !status; i++) {
+    const index_entry *entry = &index->entries[i];
+    if (entry->at[POSITION] != position) continue;
+    int32_t *file = &files[entry->file];
+    if (*file == UNKNOWN) status = layout_file(layout, index->files.names[entry->file], file, why);
+    if (status || *file < 0 || entry->page >= layout->files[*file]->info.count) continue;
+    const movie_plane plane = {entry->at[TIME], entry->at[CHANNEL], entry->at[Z], *file,
+                               (int32_t)entry->page};
+    status = layout_add(layout, &plane, why);
+  }
+  free(files);
+  return status;
+}
 
 static compute_status add_planes(movie_layout *layout, const ndtiff *index, failure *why) {
   int64_t size[AXES] = {1, 1, 1, 1};
@@ -118,26 +159,16 @@ static compute_status add_planes(movie_layout *layout, const ndtiff *index, fail
   layout->slices = size[Z];
   layout->times = size[TIME];
   compute_status status = layout_check_sizes(layout, why);
+  if (index->varying[0])
+    status = failure_set(why, COMPUTE_ERROR_UNSUPPORTED,
+                         "--all-pages takes each page of the file as a frame",
+                         "%s: the NDTiff.index beside it has an axis '%s', which is neither "
+                         "position, channel, z nor time",
+                         layout->files[0]->path, index->varying);
   if (!status) status = layout_check_position(layout, why);
-  const int64_t position = layout->choice.position > 0 ? layout->choice.position : 0;
-  for (size_t i = 0; i < index->count && !status; i++) {
-    const index_entry *entry = &index->entries[i];
-    int32_t file;
-    if (entry->at[POSITION] != position) continue;
-    status = layout_file(layout, entry->name, &file, why);
-    if (status || file < 0 || entry->page >= layout->files[file]->info.count) continue;
-    const movie_plane plane = {entry->at[TIME], entry->at[CHANNEL], entry->at[Z], file,
-                               (int32_t)entry->page};
-    status = layout_add(layout, &plane, why);
-  }
+  if (!status) status = add_entries(layout, index, why);
   layout->given = !status;
   return status;
-}
-
-static bool lists(const ndtiff *index, const char *name) {
-  for (size_t i = 0; i < index->count; i++)
-    if (!strcmp(index->entries[i].name, name)) return true;
-  return false;
 }
 
 /* ---- The file ------------------------------------------------------------------------------ */
@@ -166,11 +197,13 @@ compute_status layout_from_ndtiff(movie_layout *layout, failure *why) {
   if (!first->info.format || strcmp(first->info.format, "TIFF")) return COMPUTE_OK;
   unsigned char *data = load_index(first, &bytes);
   if (!data) return COMPUTE_OK;
-  ndtiff index = {.entries = NULL};
-  for (int i = 0; i < AXES; i++) index.names[i] = json_object();
+  ndtiff index = {.others = json_object()};
   compute_status status = read_index(&index, layout, data, bytes, why);
-  if (!status && lists(&index, layout_name(first->path))) status = add_planes(layout, &index, why);
-  for (int i = 0; i < AXES; i++) json_decref(index.names[i]);
+  if (!status && name_table_find(&index.files, layout_name(first->path)) >= 0)
+    status = add_planes(layout, &index, why);
+  for (int i = 0; i < AXES; i++) name_table_release(&index.words[i]);
+  name_table_release(&index.files);
+  json_decref(index.others);
   free(index.entries);
   free(data);
   return status;

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/fit/name_table.h"
+
 /* ---- Tags ---------------------------------------------------------------------------------- */
 
 typedef struct xml_tag {
@@ -122,8 +124,8 @@ typedef struct ome {
   char metadata[NAME_ROOM];
   ome_image *images;
   ome_run *runs;
-  char (*names)[NAME_ROOM];
-  size_t image_count, run_count, name_count;
+  name_table names;
+  size_t image_count, run_count;
   bool failed; /* for want of memory */
 } ome;
 
@@ -139,17 +141,6 @@ static void *grow(void *array, size_t count, size_t size) {
     (ome)->failed |= !grown_;                                                                      \
     if (grown_) (ome)->array = grown_, (ome)->array[(ome)->count++] = (value);                     \
   } while (0)
-
-static int32_t name_number(ome *o, const char *name) {
-  for (size_t i = o->name_count; i-- > 0;) /* the last one is the likeliest */
-    if (!strcmp(o->names[i], name)) return (int32_t)i;
-  void *grown = grow(o->names, o->name_count, sizeof *o->names);
-  o->failed |= !grown;
-  if (!grown) return OWN_FILE;
-  o->names = grown;
-  snprintf(o->names[o->name_count], NAME_ROOM, "%s", name);
-  return (int32_t)o->name_count++;
-}
 
 static void take_run(ome *o, const xml_tag *tag) {
   ome_run run = {.page = number(tag, "IFD", 0),
@@ -170,8 +161,10 @@ static void take_file(ome *o, const xml_tag *tag) {
   const char *close = strchr(tag->end, '<');
   copy_text(tag->end + 1, close && !tag->empty ? close : tag->end + 1, uuid, sizeof uuid);
   if (o->own[0] && !strcmp(uuid, o->own)) return;
-  if (attribute(tag, "FileName", name, sizeof name) && name[0])
-    o->runs[o->run_count - 1].name = name_number(o, name);
+  if (!attribute(tag, "FileName", name, sizeof name) || !name[0]) return;
+  const int32_t number = name_table_number(&o->names, name);
+  o->failed |= number < 0;
+  o->runs[o->run_count - 1].name = number;
 }
 
 static void read_xml(ome *o, const char *text) {
@@ -237,7 +230,7 @@ static compute_status add_run(movie_layout *layout, const ome *o, const ome_run 
     return COMPUTE_OK; /* beyond the sizes */
   int32_t file = 0;
   compute_status status = COMPUTE_OK;
-  if (run->name != OWN_FILE) status = layout_file(layout, o->names[run->name], &file, why);
+  if (run->name != OWN_FILE) status = layout_file(layout, o->names.names[run->name], &file, why);
   if (status || file < 0) return status;
   const int64_t pages = layout->files[file]->info.count;
   if (run->page < 0 || run->page >= pages) return COMPUTE_OK;
@@ -249,11 +242,11 @@ static compute_status add_run(movie_layout *layout, const ome *o, const ome_run 
 /* Without names of files, the planes that this file lacks may be in <name>_1, <name>_2 … */
 static compute_status add_followers(movie_layout *layout, const ome *o, failure *why) {
   const int64_t all = layout->channels * layout->slices * layout->times;
-  int64_t first = layout->files[0]->info.count, pages, step[3];
-  if (o->name_count > 0 || (int64_t)layout->plane_count != first || first >= all ||
+  int64_t first = layout->files[0]->info.count, step[3];
+  if (o->names.count > 0 || (int64_t)layout->plane_count != first || first >= all ||
       layout->positions > 1)
     return COMPUTE_OK;
-  compute_status status = layout_follow_names(layout, &pages, why);
+  compute_status status = layout_follow_names(layout, all, why);
   find_steps(layout, &o->images[0], step);
   for (size_t i = 1; i < layout->file_count && !status; i++) {
     status = add_pages(layout, step, first, (int32_t)i, 0, layout->files[i]->info.count, why);
@@ -269,7 +262,7 @@ static size_t choose_position(const movie_layout *layout, const ome *o) {
   size_t chosen = SIZE_MAX;
   for (size_t i = 0; i < o->run_count; i++) {
     const ome_run *run = &o->runs[i];
-    if (run->name != OWN_FILE && strcmp(layout_name(o->names[run->name]), own) != 0) continue;
+    if (run->name != OWN_FILE && strcmp(layout_name(o->names.names[run->name]), own) != 0) continue;
     if (chosen != SIZE_MAX && chosen != run->image) return SIZE_MAX;
     chosen = run->image;
   }
@@ -280,14 +273,24 @@ static size_t choose_position(const movie_layout *layout, const ome *o) {
  * file, renamed. */
 static compute_status adopt_only_name(movie_layout *layout, ome *o, failure *why) {
   int32_t file;
-  if (o->name_count != 1) return COMPUTE_OK;
+  if (o->names.count != 1) return COMPUTE_OK;
   for (size_t i = 0; i < o->run_count; i++)
     if (o->runs[i].name == OWN_FILE) return COMPUTE_OK;
-  compute_status status = layout_file(layout, o->names[0], &file, why);
+  compute_status status = layout_file(layout, o->names.names[0], &file, why);
   if (status || file >= 0) return status;
   for (size_t i = 0; i < o->run_count; i++) o->runs[i].name = OWN_FILE;
   layout->absent[0] = 0;
   return COMPUTE_OK;
+}
+
+/* Pages for which the only image has no place would be lost. */
+static compute_status check_pages(const movie_layout *layout, failure *why) {
+  const int64_t all = layout->channels * layout->slices * layout->times;
+  if (layout->positions > 1 || layout->pages <= all) return COMPUTE_OK;
+  return failure_set(
+      why, COMPUTE_ERROR_FORMAT, "--all-pages takes each page of the file as a frame",
+      "%s%s has %" PRId64 " pages, its OME-XML announces %" PRId64,
+      layout->file_count > 1 ? "the set of " : "", layout->files[0]->path, layout->pages, all);
 }
 
 static compute_status add_planes(movie_layout *layout, ome *o, failure *why) {
@@ -313,7 +316,8 @@ static compute_status add_planes(movie_layout *layout, ome *o, failure *why) {
     const ome_run whole = {.count = -1, .image = chosen, .name = OWN_FILE};
     status = add_run(layout, o, &whole, why);
   }
-  return status ? status : add_followers(layout, o, why);
+  if (!status) status = add_followers(layout, o, why);
+  return status ? status : check_pages(layout, why);
 }
 
 /* ---- The text ------------------------------------------------------------------------------ */
@@ -371,7 +375,7 @@ compute_status layout_from_ome(movie_layout *layout, failure *why) {
   }
   free(o->images);
   free(o->runs);
-  free(o->names);
+  name_table_release(&o->names);
   free(o);
   return status;
 }

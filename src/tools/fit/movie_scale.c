@@ -19,18 +19,28 @@ static double unit_at(const char *text) {
   } units[] = {{"nm", 1},          {"micron", 1e3},  {"um", 1e3},      {"\xc2\xb5m", 1e3},
                {"\xce\xbcm", 1e3}, {"&#181;m", 1e3}, {"&#xB5;m", 1e3}, {"\\u00B5m", 1e3},
                {"\xb5m", 1e3},     {"mm", 1e6},      {"cm", 1e7},      {"inch", 25.4e6},
-               {"pm", 1e-3},       {"m\"", 1e9}};
+               {"pm", 1e-3},       {"m\"", 1e9},     {"m'", 1e9}};
   for (size_t i = 0; i < sizeof units / sizeof *units; i++)
     if (!strncmp(text, units[i].name, strlen(units[i].name))) return units[i].nm;
   return 0;
 }
 
+/* The value of an attribute, in quotes of either kind; NULL without. */
+static const char *attribute_of(const char *xml, const char *name) {
+  const size_t length = strlen(name);
+  for (const char *at = strstr(xml, name); at; at = strstr(at + 1, name)) {
+    const char *value = at + length + strspn(at + length, " \t\r\n");
+    if (*value != '=') continue;
+    value += 1 + strspn(value + 1, " \t\r\n");
+    if (*value == '"' || *value == '\'') return value + 1;
+  }
+  return NULL;
+}
+
 static double of_ome(const char *xml) {
-  static const char size[] = "PhysicalSizeX=\"", unit[] = "PhysicalSizeXUnit=\"";
-  const char *number = strstr(xml, size), *named = strstr(xml, unit);
-  if (!number) return 0;
-  const double value = strtod(number + strlen(size), NULL);
-  return value * (named ? unit_at(named + strlen(unit)) : 1e3);
+  const char *number = attribute_of(xml, "PhysicalSizeX"),
+             *unit = attribute_of(xml, "PhysicalSizeXUnit");
+  return number ? strtod(number, NULL) * (unit ? unit_at(unit) : 1e3) : 0;
 }
 
 static double of_imagej(const char *text, double per_unit) {

@@ -125,6 +125,7 @@ static compute_status layout_from_micro_manager(movie_layout *layout, failure *w
   compute_status status = movie_read_at(file, head, sizeof head, 0, why);
   if (status || word_at(head, 8) != MM_INDEX_MAP) return status;
   status = read_summary(file, head, &summary, why);
+  const bool summarised = summary != NULL;
   layout->source = "Micro-Manager summary";
   layout->channels = summary_number(summary, "Channels");
   layout->slices = summary_number(summary, "Slices");
@@ -138,10 +139,10 @@ static compute_status layout_from_micro_manager(movie_layout *layout, failure *w
                        "%s has %" PRId64 " channels, %" PRId64 " planes in z and %" PRId64
                        " times, but does not say in which order",
                        file->path, layout->channels, layout->slices, layout->times);
-  int64_t pages;
-  status = layout_follow_names(layout, &pages, why);
+  const int64_t announced = summarised ? layout->times * layout->slices : INT64_MAX;
+  status = layout_follow_names(layout, announced, why);
   if (status) return status;
-  if (!summary || pages > layout->times * layout->slices) layout->times = pages, layout->slices = 1;
+  if (!summarised || layout->pages > announced) layout->times = layout->pages, layout->slices = 1;
   layout->given = true;
   return layout_add_sequence(layout, why);
 }
@@ -174,28 +175,45 @@ static compute_status fail_missing(const movie_layout *layout, int64_t found, fa
                      layout->absent[0] ? "; there is no " : "", layout->absent);
 }
 
+static compute_status fail_twice(const movie_layout *layout, int64_t time, failure *why) {
+  return failure_set(
+      why, COMPUTE_ERROR_FORMAT, "--all-pages takes each page of the file as a frame",
+      "%s: its %s has two pages for frame %" PRId64, layout->files[0]->path, layout->source, time);
+}
+
+static bool is_chosen(const movie_layout *layout, const movie_plane *p) {
+  return p->channel == (layout->choice.channel > 0 ? layout->choice.channel : 0) &&
+         p->z == (layout->choice.z > 0 ? layout->choice.z : 0);
+}
+
+/* Puts the chosen planes in their places; *found is how many places that fills. */
+static compute_status fill_places(const movie_layout *layout, place *places, int64_t *found,
+                                  failure *why) {
+  *found = 0;
+  for (size_t i = 0; i < layout->plane_count; i++) {
+    const movie_plane *p = &layout->planes[i];
+    if (!is_chosen(layout, p)) continue;
+    place *at = &places[p->time];
+    if (at->file >= 0 && (at->file != p->file || at->page != p->page))
+      return fail_twice(layout, p->time, why);
+    *found += at->file < 0;
+    *at = (place){p->file, p->page};
+  }
+  return COMPUTE_OK;
+}
+
 static compute_status make_places(const movie_layout *layout, place **result, failure *why) {
-  const int64_t channel = layout->choice.channel > 0 ? layout->choice.channel : 0;
-  const int64_t z = layout->choice.z > 0 ? layout->choice.z : 0;
   int64_t found = 0;
   *result = NULL;
-  for (size_t i = 0; i < layout->plane_count; i++) {
-    const movie_plane *p = &layout->planes[i];
-    found += p->channel == channel && p->z == z;
-  }
-  if (found < layout->times) return fail_missing(layout, found, why);
+  for (size_t i = 0; i < layout->plane_count; i++) found += is_chosen(layout, &layout->planes[i]);
+  if (found < layout->times) return fail_missing(layout, found, why); /* no memory for a claim */
   place *places = malloc((size_t)layout->times * sizeof *places);
   if (!places) return layout_fail_memory(layout, why);
-  memset(places, 0xff, (size_t)layout->times * sizeof *places);
-  found = 0;
-  for (size_t i = 0; i < layout->plane_count; i++) {
-    const movie_plane *p = &layout->planes[i];
-    if (p->channel != channel || p->z != z || places[p->time].file >= 0) continue;
-    places[p->time] = (place){p->file, p->page};
-    found++;
-  }
+  for (int64_t i = 0; i < layout->times; i++) places[i] = (place){-1, -1};
+  compute_status status = fill_places(layout, places, &found, why);
+  if (!status && found < layout->times) status = fail_missing(layout, found, why);
   *result = places;
-  return found < layout->times ? fail_missing(layout, found, why) : COMPUTE_OK;
+  return status;
 }
 
 /* ---- The movie ----------------------------------------------------------------------------- */
@@ -300,6 +318,7 @@ static compute_status arrange(movie *file, const movie_choice *choice, movie **o
                          .channels = 1,
                          .slices = 1,
                          .times = file->info.count,
+                         .pages = file->info.count,
                          .files = malloc(sizeof *layout.files)};
   place *places = NULL;
   compute_status status = COMPUTE_OK;

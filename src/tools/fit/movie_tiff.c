@@ -301,6 +301,26 @@ static bool keep_description(tiff_state *state) {
   return state->file->description != NULL;
 }
 
+/* In nm, from the description and the current page's resolution. */
+static double pixel_size(const tiff_state *state) {
+  float per_unit = 0;
+  uint16_t unit = RESUNIT_NONE;
+  if (!TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &per_unit)) per_unit = 0;
+  if (!TIFFGetFieldDefaulted(state->tiff, TIFFTAG_RESOLUTIONUNIT, &unit)) unit = RESUNIT_NONE;
+  return movie_scale(state->file->description, (double)per_unit,
+                     unit == RESUNIT_INCH         ? 25.4e6
+                     : unit == RESUNIT_CENTIMETER ? 1e7
+                                                  : 0);
+}
+
+/* The first page's size, dtype and metadata are the movie's. */
+static compute_status keep_first(tiff_state *state, const tiff_page *found, failure *why) {
+  state->first = *found;
+  if (!keep_description(state)) return fail_memory(state, why);
+  state->file->info.pixel_size = pixel_size(state);
+  return COMPUTE_OK;
+}
+
 /* Visits all pages; *pages is their number. */
 static compute_status scan_pages(tiff_state *state, int64_t *pages, failure *why) {
   for (;;) {
@@ -308,9 +328,8 @@ static compute_status scan_pages(tiff_state *state, int64_t *pages, failure *why
     compute_status status = check_page(state, state->page, &found, why);
     if (!status) status = check_extent(state, state->page, &found, why);
     if (!status) status = check_directory(state, state->page, why);
+    if (!status && state->page == 0) status = keep_first(state, &found, why);
     if (status) return status;
-    if (state->page == 0) state->first = found;
-    if (state->page == 0 && !keep_description(state)) return fail_memory(state, why);
     note_page(state, state->page);
     *pages = state->page + 1;
     if (TIFFLastDirectory(state->tiff)) return COMPUTE_OK;
@@ -439,20 +458,6 @@ static compute_status use_one_page(movie *file, const tiff_state *state, int64_t
   return COMPUTE_OK;
 }
 
-/* In nm, from the current page's metadata. */
-static double pixel_size(TIFF *tiff) {
-  char *description = NULL;
-  float per_unit = 0;
-  uint16_t unit = RESUNIT_NONE;
-  if (!TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &description)) description = NULL;
-  if (!TIFFGetField(tiff, TIFFTAG_XRESOLUTION, &per_unit)) per_unit = 0;
-  if (!TIFFGetFieldDefaulted(tiff, TIFFTAG_RESOLUTIONUNIT, &unit)) unit = RESUNIT_NONE;
-  return movie_scale(description, (double)per_unit,
-                     unit == RESUNIT_INCH         ? 25.4e6
-                     : unit == RESUNIT_CENTIMETER ? 1e7
-                                                  : 0);
-}
-
 static void close_state(void *pointer) {
   tiff_state *state = pointer;
   if (state->tiff) TIFFClose(state->tiff);
@@ -470,7 +475,6 @@ static compute_status complete(movie *file, tiff_state *state, failure *why) {
   file->info.format = "TIFF";
   file->read = read_pages;
   file->inverted = state->first.inverted;
-  file->info.pixel_size = pixel_size(state->tiff);
   const TIFFCodec *codec = TIFFFindCODEC(state->first.compression);
   bool packed = state->first.compression != COMPRESSION_NONE;
   int64_t images = pages == 1 ? images_of_one_page(state) : 0;

@@ -15,12 +15,13 @@
 #include <png.h>
 #endif
 
-enum { LONGEST_SIDE = 2048, MOST_ZOOM = 64, REACH = 60 };
+enum { LONGEST_SIDE = 2048, MOST_ZOOM = 64 };
 
 struct picture {
   picture_view view;
   int64_t rows, columns;
   float *density;
+  float *across, *down; /* [columns], [rows]: of the spot that is being added */
 };
 
 picture_view picture_whole(int64_t rows, int64_t columns, double pixel_size) {
@@ -47,23 +48,28 @@ picture *picture_create(const picture_view *view) {
   picture *p = calloc(1, sizeof *p);
   if (!p) return NULL;
   p->view = *view;
-  if (picture_size(view, &p->rows, &p->columns))
+  if (picture_size(view, &p->rows, &p->columns)) {
     p->density = calloc((size_t)p->rows * (size_t)p->columns, sizeof *p->density);
-  if (p->density) return p;
-  free(p);
+    p->across = malloc((size_t)p->columns * sizeof *p->across);
+    p->down = malloc((size_t)p->rows * sizeof *p->down);
+  }
+  if (p->density && p->across && p->down) return p;
+  picture_release(p);
   return NULL;
 }
 
 void picture_release(picture *p) {
-  if (p) free(p->density);
+  if (!p) return;
+  free(p->density);
+  free(p->across);
+  free(p->down);
   free(p);
 }
 
-/* Weights of the pixels around `centre`, a Gaussian integrated over each; returns their number; the
- * first is for pixel *first. */
-static int64_t weights(double centre, double sigma, int64_t size, int64_t *first,
-                       float weight[2 * REACH + 2]) {
-  const double reach = fmin(3 * sigma + 0.5, REACH);
+/* Weights of the pixels around `centre`, a Gaussian integrated over each of at most `size`; returns
+ * their number; the first is for pixel *first. */
+static int64_t weights(double centre, double sigma, int64_t size, int64_t *first, float *weight) {
+  const double reach = fmin(3 * sigma + 0.5, (double)size);
   int64_t low = (int64_t)floor(centre - reach + 0.5), high = (int64_t)floor(centre + reach + 0.5);
   if (low < 0) low = 0;
   if (high > size - 1) high = size - 1;
@@ -79,19 +85,17 @@ static int64_t weights(double centre, double sigma, int64_t size, int64_t *first
 }
 
 void picture_add_spot(picture *p, double x, double y, double sigma_x, double sigma_y) {
-  float across[2 * REACH + 2], down[2 * REACH + 2];
   int64_t first_column, first_row;
-  const double zoom = p->view.zoom, least = 0.4, most = REACH / 3.0;
+  const double zoom = p->view.zoom, least = 0.4;
   const double row = (y + 0.5 - p->view.y) * zoom - 0.5,
                column = (x + 0.5 - p->view.x) * zoom - 0.5;
   if (!(row > -1 && row < (double)p->rows && column > -1 && column < (double)p->columns)) return;
   const int64_t columns =
-      weights(column, fmin(fmax(sigma_x * zoom, least), most), p->columns, &first_column, across);
-  const int64_t rows =
-      weights(row, fmin(fmax(sigma_y * zoom, least), most), p->rows, &first_row, down);
+      weights(column, fmax(sigma_x * zoom, least), p->columns, &first_column, p->across);
+  const int64_t rows = weights(row, fmax(sigma_y * zoom, least), p->rows, &first_row, p->down);
   for (int64_t i = 0; i < rows; i++) {
     float *line = p->density + (first_row + i) * p->columns + first_column;
-    for (int64_t k = 0; k < columns; k++) line[k] += down[i] * across[k];
+    for (int64_t k = 0; k < columns; k++) line[k] += p->down[i] * p->across[k];
   }
 }
 

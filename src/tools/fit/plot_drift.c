@@ -12,11 +12,15 @@ enum { WIDTH = 560, LEFT = 66, PANEL = 470, TOP = 60, TALL = 240, STEPS = 400 };
 typedef struct axes {
   FILE *file;
   const drift_result *d;
-  double frames, unit, least, most; /* unit: nm of a pixel, or 1 */
+  double first, frames, unit, least, most; /* unit: nm of a pixel, or 1 */
 } axes;
 
 static double across(const axes *a, double frame) {
-  return LEFT + PANEL * frame / a->frames;
+  return LEFT + PANEL * (frame - a->first) / a->frames;
+}
+
+static double frame_at(const axes *a, int step) {
+  return a->first + (a->frames - 1) * step / STEPS;
 }
 
 static double down(const axes *a, double value) {
@@ -32,7 +36,7 @@ static double value_at(const axes *a, int axis, double frame) {
 static void find_range(axes *a) {
   for (int i = 0; i <= STEPS; i++)
     for (int axis = 0; axis < 2; axis++) {
-      const double value = value_at(a, axis, (a->frames - 1) * i / STEPS);
+      const double value = value_at(a, axis, frame_at(a, i));
       a->least = fmin(a->least, value);
       a->most = fmax(a->most, value);
     }
@@ -50,7 +54,7 @@ static void draw_grid(const axes *a) {
             "text-anchor=\"end\">%.6g</text>\n",
             LEFT - 5, down(a, k * step), PANEL + 5, LEFT - 9, down(a, k * step) + 4.5,
             k == 0 ? 0 : k * step);
-  for (double k = 0; k * frames < a->frames; k++)
+  for (double k = ceil(a->first / frames); k * frames < a->first + a->frames; k++)
     fprintf(a->file,
             "<path d=\"M%.2f %dv5\" class=\"axis\"/><text x=\"%.2f\" y=\"%d\" "
             "text-anchor=\"middle\">%.6g</text>\n",
@@ -62,7 +66,7 @@ static void draw_axis(const axes *a, int axis) {
   const double *const values = axis ? a->d->y : a->d->x;
   fprintf(a->file, "<path class=\"%c\" d=\"", axis ? 'y' : 'x');
   for (int i = 0; i <= STEPS; i++) {
-    const double frame = (a->frames - 1) * i / STEPS;
+    const double frame = frame_at(a, i);
     fprintf(a->file, "%c%.2f %.2f", i ? 'L' : 'M', across(a, frame),
             down(a, value_at(a, axis, frame)));
   }
@@ -99,14 +103,15 @@ static void draw(const axes *a, const char *name, bool nm) {
           LEFT + PANEL / 2, TOP + TALL + 40);
 }
 
-compute_status drift_plot(const drift_result *d, int64_t frames, double unit_nm, const char *name,
-                          const char *path, failure *why) {
+compute_status drift_plot(const drift_result *d, double unit_nm, const char *name, const char *path,
+                          failure *why) {
   whole_file file;
   const compute_status status = whole_file_open(&file, path, why);
   if (status) return status;
   axes a = {.file = file.stream,
             .d = d,
-            .frames = (double)(frames > 1 ? frames : 2),
+            .first = (double)d->first,
+            .frames = fmax((double)(d->last - d->first + 1), 2),
             .unit = unit_nm > 0 ? unit_nm : 1};
   find_range(&a);
   draw(&a, name, unit_nm > 0);

@@ -47,20 +47,39 @@ static void profile(const compute_fit_problem *p, double centre, double sigma, i
   }
 }
 
+static bool is_used(const significance_maps *maps, int32_t row, int32_t column) {
+  return !maps->mask || maps->mask[row * maps->mask_stride + column];
+}
+
+/* The level of a flat image with as much light in the pixels that are used. */
+static double flat_level(const compute_fit_problem *p, const spot_shape *s, const double *x,
+                         const double *y, const significance_maps *maps) {
+  double share = 0;
+  int32_t used = 0;
+  for (int32_t i = 0; i < p->rows; i++) {
+    for (int32_t j = 0; j < p->columns; j++) {
+      if (!is_used(maps, i, j)) continue;
+      share += x[j] * y[i];
+      used++;
+    }
+  }
+  return s->background + s->photons * share / used;
+}
+
 double significance_of_fit(const compute_fit_problem *p, const float *parameters,
-                           const float *variance, int64_t stride) {
-  double x[COMPUTE_FIT_MAX_SIDE], y[COMPUTE_FIT_MAX_SIDE], all_x = 0, all_y = 0, twice = 0;
+                           const significance_maps *maps) {
+  double x[COMPUTE_FIT_MAX_SIDE], y[COMPUTE_FIT_MAX_SIDE], twice = 0;
   const spot_shape s = shape_of(p, parameters);
   const bool readout = p->camera == COMPUTE_FIT_SCMOS;
   profile(p, (double)parameters[0], s.sigma[0], p->columns, x);
   profile(p, (double)parameters[1], s.sigma[1], p->rows, y);
-  for (int32_t j = 0; j < p->columns; j++) all_x += x[j];
-  for (int32_t i = 0; i < p->rows; i++) all_y += y[i];
-  const double flat = s.background + s.photons * all_x * all_y / (p->rows * p->columns);
+  const double flat = flat_level(p, &s, x, y, maps);
   for (int32_t i = 0; i < p->rows; i++) {
+    const float *variance = maps->variance ? maps->variance + i * maps->variance_stride : NULL;
     for (int32_t j = 0; j < p->columns; j++) {
+      if (!is_used(maps, i, j)) continue;
       const double light = s.background + s.photons * x[j] * y[i];
-      const double noise = !readout ? 0 : variance ? (double)variance[i * stride + j] : p->variance;
+      const double noise = !readout ? 0 : variance ? (double)variance[j] : p->variance;
       twice += 2 * ((light + noise) * log((light + noise) / (flat + noise)) - light + flat);
     }
   }

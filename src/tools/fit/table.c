@@ -41,8 +41,10 @@ compute_status table_describe(table *t, const char *path, const char *name, size
 }
 
 compute_status table_allocate(table *t, const char *path, int64_t rows, failure *why) {
+  size_t values;
   t->rows = rows;
-  t->values = calloc((size_t)rows * (size_t)t->stride + 1, sizeof *t->values);
+  if (!__builtin_mul_overflow((size_t)rows, (size_t)t->stride, &values) && values < SIZE_MAX)
+    t->values = calloc(values + 1, sizeof *t->values);
   if (t->values) return COMPUTE_OK;
   return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory for the table %s",
                      path);

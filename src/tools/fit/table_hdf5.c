@@ -77,12 +77,23 @@ static hid_t record_type(const table *t, bool as_written) {
   return type;
 }
 
+/* Whether the file has room for as many records, before memory is taken for them: compressed to a
+ * thousandth, as deflate may, and some more. */
+static bool is_large_enough(hid_t set, hid_t type, hssize_t rows) {
+  enum { MOST_COMPRESSED = 4096 };
+  const uint64_t record = H5Tget_size(type), stored = H5Dget_storage_size(set);
+  return record > 0 && (uint64_t)rows / MOST_COMPRESSED <= stored / record;
+}
+
 static compute_status read_set(const char *path, hid_t set, table *t, failure *why) {
   const hid_t type = H5Dget_type(set), space = H5Dget_space(set);
   const hssize_t rows = space >= 0 ? H5Sget_simple_extent_npoints(space) : -1;
   compute_status status = type >= 0 && rows >= 0 && H5Sget_simple_extent_ndims(space) == 1
                               ? describe(path, type, t, why)
                               : fail_hdf5(path, "read", why);
+  if (!status && !is_large_enough(set, type, rows))
+    status = failure_set(why, COMPUTE_ERROR_FORMAT, "copy or create the file again",
+                         "%s is truncated: it should have %lld rows", path, (long long)rows);
   if (!status) status = table_allocate(t, path, rows, why);
   const hid_t record = status ? -1 : record_type(t, false);
   if (!status && H5Dread(set, record, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->values) < 0)
