@@ -58,9 +58,10 @@ COMPUTE_API compute_status compute_group_open(compute_context *context,
                                               const compute_group_options *options,
                                               compute_process_group **group);
 
-/** Waits for the requests in progress and closes. NULL is allowed. A process that ends without
- * closing its group, or with a broken one, does not finalize MPI, so the launcher ends the others.
- */
+/** Collective: waits for the requests in progress and until every rank closes. NULL is allowed. If
+ * another rank makes a collective call instead, the group is broken on all of them. A process that
+ * ends without closing its group, or with a broken one, does not finalize MPI, so the launcher ends
+ * the others. */
 COMPUTE_API void compute_group_close(compute_process_group *group);
 
 typedef struct compute_group_info {
@@ -111,8 +112,8 @@ COMPUTE_API void compute_group_request_release(compute_group_request *request);
  * ended, or be before the event `after` of the options. `options` and `request` may be NULL. Errors
  * of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _SHAPE, _DTYPE and _INVALID_ARGUMENT for the
  * call's own arguments (then the other ranks still wait for this one's call, until their limit);
- * _INVALID_ARGUMENT on all ranks if their calls differ; _TIMEOUT and _TRANSFER, which break the
- * group. */
+ * _INVALID_ARGUMENT on all ranks if their calls differ; _INVALID_STATE if a rank has closed its
+ * group, _TIMEOUT and _TRANSFER, which break the group. */
 
 typedef enum compute_group_reduction {
   COMPUTE_GROUP_SUM = 0,  /**< integers wrap; not of bool */

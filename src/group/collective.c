@@ -68,6 +68,7 @@ static const char *const kind_names[GROUP_KINDS] = {
     [GROUP_ALL_GATHER] = "all_gather",
     [GROUP_BROADCAST] = "broadcast",
     [GROUP_SEND_RECEIVE] = "send or receive",
+    [GROUP_CLOSE] = "close",
 };
 
 /* What a rank calls, in words; from another process, so nothing is certain. */
@@ -76,7 +77,7 @@ static void describe(const group_call *call, char *text, size_t bytes) {
   const char *kind = call->kind >= 0 && call->kind < GROUP_KINDS ? kind_names[call->kind] : "?";
   const bool reduces = call->kind == GROUP_ALL_REDUCE || call->kind == GROUP_REDUCE_SCATTER;
   int used = snprintf(text, bytes, "%s", kind);
-  if (call->kind == GROUP_BARRIER) return;
+  if (call->kind == GROUP_BARRIER || call->kind == GROUP_CLOSE) return;
   if (call->kind == GROUP_BYTES) {
     snprintf(text + used, bytes - (size_t)used, " of %" PRId64 " bytes", call->count);
     return;
@@ -100,15 +101,28 @@ static compute_status differ(const request *r, const group_call *mine, int32_t r
                    (int)other, b);
 }
 
+/* The first rank that closes, or −1. */
+static int32_t find_closing(const compute_process_group *group) {
+  for (int32_t k = 0; k < group->size; k++)
+    if (group->calls[k].kind == GROUP_CLOSE) return k;
+  return -1;
+}
+
+/* A rank that closes makes no further call, so nothing can follow a difference from it. */
 static compute_status compare(const request *r) {
   compute_process_group *group = r->group;
   compute_status status =
       group_gather_now(group, r->operation, &r->call, (int32_t)sizeof r->call, group->calls);
-  for (int32_t k = 1; !status && k < group->size; k++) {
-    if (memcmp(&group->calls[k], &group->calls[0], sizeof *group->calls) == 0) continue;
-    status = differ(r, &group->calls[0], 0, &group->calls[k], k);
-  }
-  return status;
+  if (status) return status;
+  int32_t other = 1;
+  while (other < group->size &&
+         memcmp(&group->calls[other], &group->calls[0], sizeof *group->calls) == 0)
+    other++;
+  if (other >= group->size) return COMPUTE_OK;
+  const int32_t closing = find_closing(group);
+  if (closing < 0) return differ(r, &group->calls[0], 0, &group->calls[other], other);
+  return group_break(group, error_set(group->context, COMPUTE_ERROR_INVALID_STATE, r->operation,
+                                      "rank %d has closed its group", (int)closing));
 }
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
@@ -293,6 +307,7 @@ compute_status group_perform(request *r) {
   }
   if (r->call.kind == GROUP_SEND_RECEIVE) return send_or_receive(r);
   const compute_status status = compare(r);
+  group->all_close = !status && r->call.kind == GROUP_CLOSE;
   if (status || r->call.count == 0) return status;
   switch ((group_kind)r->call.kind) {
   case GROUP_BYTES: return gather_bytes(r);
@@ -302,6 +317,7 @@ compute_status group_perform(request *r) {
   case GROUP_BROADCAST: return broadcast(r);
   case GROUP_BARRIER:
   case GROUP_SEND_RECEIVE:
+  case GROUP_CLOSE:
   case GROUP_KINDS: break;
   }
   return COMPUTE_OK;

@@ -236,7 +236,9 @@ compute_status compute_group_open(compute_context *context, const compute_group_
 void compute_group_close(compute_process_group *group) {
   if (!group) return;
   if (group->process == getpid()) {
-    (void)compute_group_barrier(group);
+    const compute_group_request draft = {.operation = "compute_group_close",
+                                         .call = {.kind = GROUP_CLOSE}};
+    (void)group_submit(group, &draft, NULL);
     group_thread_end(group);
   }
   group_unreference(group);

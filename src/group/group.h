@@ -25,6 +25,7 @@ typedef enum group_kind {
   GROUP_ALL_GATHER,
   GROUP_BROADCAST,
   GROUP_SEND_RECEIVE,
+  GROUP_CLOSE, /* on all ranks, or the group breaks */
   GROUP_KINDS
 } group_kind;
 
@@ -74,6 +75,7 @@ struct compute_process_group {
   size_t piece_bytes;
   int32_t *part_bytes; /* of each rank, for the operation under way */
   group_call *calls;   /* of each rank */
+  bool all_close;      /* GROUP_CLOSE has succeeded */
   /* Shared. */
   pid_t process; /* the one that has the thread */
   pthread_t thread;

@@ -57,9 +57,8 @@ static void *work(void *argument) {
       pthread_cond_wait(&group->work, &group->mutex);
     }
   }
-  const bool broken = group->broken != COMPUTE_OK;
   pthread_mutex_unlock(&group->mutex);
-  if (group->size > 0) group->transport->close(group->instance, !broken);
+  if (group->size > 0) group->transport->close(group->instance, group->all_close);
   return NULL;
 }
 

@@ -93,6 +93,27 @@ static void a_rank_that_stops_anywhere_ends_in_the_time_limit(void **state) {
   }
 }
 
+/* ---- Closing -----------------------------------------------------------------------------------
+ */
+
+static void close_first(loopback_rank *self) {
+  if (self->rank == 2) return;
+  RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_ERROR_INVALID_STATE);
+  RANK_CHECK(self, loopback_says(self, "rank 2 has closed its group"));
+  compute_group_info info;
+  RANK_CHECK(self, compute_group_query(self->group, &info) == COMPUTE_OK && info.broken);
+  RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_ERROR_INVALID_STATE);
+}
+
+static void a_rank_that_closes_too_early_breaks_the_group(void **state) {
+  (void)state;
+  loopback_rank ranks[LOOPBACK_MOST] = {{0}};
+  loopback_run(3, close_first, NULL, ranks);
+  for (int r = 0; r < 3; r++) assert_false(ranks[r].orderly);
+  loopback_run(3, count_calls, NULL, ranks);
+  for (int r = 0; r < 3; r++) assert_true(ranks[r].orderly);
+}
+
 /* ---- Without a launcher ------------------------------------------------------------------------
  */
 
@@ -157,6 +178,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_nth_call_that_fails_is_an_error_everywhere),
       cmocka_unit_test(a_rank_that_stops_anywhere_ends_in_the_time_limit),
+      cmocka_unit_test(a_rank_that_closes_too_early_breaks_the_group),
       cmocka_unit_test(a_program_without_a_launcher_is_a_group_of_one),
       cmocka_unit_test(a_transport_that_is_not_there_is_named),
   };
