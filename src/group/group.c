@@ -129,8 +129,8 @@ compute_status group_join(compute_process_group *group) {
   if (size < 1 || size > MOST_RANKS || rank < 0 || rank >= size)
     return error_set(group->context, COMPUTE_ERROR_TRANSFER, HERE, "%s: rank %d of %d",
                      group->transport->name, (int)rank, (int)size);
-  compute_status status = COMPUTE_OK;
-  if (group->transport != &group_alone) status = group_check_size(group->context, size);
+  compute_status status = group_finish(group, HERE, 0);
+  if (!status && group->transport != &group_alone) status = group_check_size(group->context, size);
   if (!status) status = create_memory(group);
   return status ? status : meet(group);
 }

@@ -6,6 +6,7 @@
  *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
  *   ranks stop FILE                rank 1 stops; the others must end with an error, which rank 0
  *   ranks die FILE                 writes to FILE; and the same if rank 1 is killed
+ *   ranks late FILE                rank 1 of 2 does not open a second group; the same for rank 0
  *
  * Status 0: as expected. Failed checks are printed. */
 #include <compute/compute.h>
@@ -216,6 +217,26 @@ static void lose_a_rank(int signal_number, const char *path) {
   compute_tensor_release(x);
 }
 
+/* Rank 0 opens another group, alone. */
+static void open_alone(const char *path) {
+  compute_group_member other;
+  CHECK(!compute_group_member_at(group, 1, &other));
+  compute_group_close(group);
+  group = NULL;
+  if (info.rank == 1) pause();
+  const compute_group_options options = {.timeout = 1};
+  CHECK(compute_group_open(context, &options, &group) == COMPUTE_ERROR_TIMEOUT);
+  FILE *file = fopen(path, "w");
+  CHECK(file != NULL);
+  if (file) {
+    fprintf(file, "rank 0: %s\n", compute_error_message(context));
+    CHECK(compute_group_open(context, NULL, &group) == COMPUTE_ERROR_TRANSFER);
+    fprintf(file, "rank 0: %s\n", compute_error_message(context));
+    fclose(file);
+  }
+  kill((pid_t)other.process, SIGTERM);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "calls";
   const compute_open_options options = {.device = "cpu", .threads = 1};
@@ -228,6 +249,7 @@ int main(int argc, char **argv) {
   if (argc > 3) train_digits(argv[2], argv[3], strcmp(what, "resume") == 0);
   if (argc > 2 && strcmp(what, "stop") == 0) lose_a_rank(SIGSTOP, argv[2]);
   if (argc > 2 && strcmp(what, "die") == 0) lose_a_rank(SIGKILL, argv[2]);
+  if (argc > 2 && strcmp(what, "late") == 0) open_alone(argv[2]);
   if (failures == 0 && info.rank == 0)
     printf("%s: %d ranks over %s\n", what, info.size, info.transport);
   compute_group_close(group);
