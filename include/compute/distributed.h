@@ -165,8 +165,9 @@ COMPUTE_API compute_status compute_group_broadcast(compute_process_group *group,
 COMPUTE_API compute_status compute_group_barrier(compute_process_group *group);
 
 /** Between two ranks, which are different; only they call. The receiver's tensor has the sender's
- * dtype and count. Like all calls they are carried out in order, and a large one ends when the
- * other side takes part: two ranks that both send first and then receive wait for each other. */
+ * dtype and count. Like all calls they are carried out in order, and one ends when the other side
+ * takes part. Two ranks that both send to each other, or both receive, get
+ * COMPUTE_ERROR_INVALID_ARGUMENT, and nothing is sent. */
 COMPUTE_API compute_status compute_group_send(compute_process_group *group,
                                               const compute_tensor *tensor, int32_t to,
                                               const compute_group_call_options *options,

@@ -153,7 +153,7 @@ static compute_status pass(compute_process_group *group, const char *operation, 
                            const compute_group_call_options *options,
                            compute_group_request **request) {
   compute_group_request draft = {
-      .operation = operation, .peer = peer, .call = {.kind = GROUP_SEND_RECEIVE}};
+      .operation = operation, .peer = peer, .call = {.kind = GROUP_SEND_RECEIVE, .sends = sends}};
   if (request) *request = NULL;
   compute_status status = error_if_null(NULL, draft.operation, group, tensor);
   if (!status) status = check_call(group, &draft, tensor, tensor, options);

@@ -61,13 +61,10 @@ static int64_t smaller(int64_t a, int64_t b) {
 /* ---- The same call on all ranks ------------------------------------------------------------- */
 
 static const char *const kind_names[GROUP_KINDS] = {
-    [GROUP_BARRIER] = "barrier",
-    [GROUP_BYTES] = "exchange",
-    [GROUP_ALL_REDUCE] = "all_reduce",
-    [GROUP_REDUCE_SCATTER] = "reduce_scatter",
-    [GROUP_ALL_GATHER] = "all_gather",
-    [GROUP_BROADCAST] = "broadcast",
-    [GROUP_SEND_RECEIVE] = "send or receive",
+    [GROUP_BARRIER] = "barrier",       [GROUP_BYTES] = "exchange",
+    [GROUP_ALL_REDUCE] = "all_reduce", [GROUP_REDUCE_SCATTER] = "reduce_scatter",
+    [GROUP_ALL_GATHER] = "all_gather", [GROUP_BROADCAST] = "broadcast",
+    [GROUP_SEND_RECEIVE] = "receive", /* or "send" */
     [GROUP_CLOSE] = "close",
 };
 
@@ -76,7 +73,7 @@ static void describe(const group_call *call, char *text, size_t bytes) {
   static const char *const reductions[] = {"sum", "mean", "max", "min"};
   const char *kind = call->kind >= 0 && call->kind < GROUP_KINDS ? kind_names[call->kind] : "?";
   const bool reduces = call->kind == GROUP_ALL_REDUCE || call->kind == GROUP_REDUCE_SCATTER;
-  int used = snprintf(text, bytes, "%s", kind);
+  int used = snprintf(text, bytes, "%s", call->sends ? "send" : kind);
   if (call->kind == GROUP_BARRIER || call->kind == GROUP_CLOSE) return;
   if (call->kind == GROUP_BYTES) {
     snprintf(text + used, bytes - (size_t)used, " of %" PRId64 " bytes", call->count);
@@ -246,22 +243,32 @@ static compute_status pass(const request *r, bool sends, void *memory, int32_t b
                             : t->receive(group->instance, memory, bytes, r->peer));
 }
 
-/* Both sides tell what they expect before the elements follow. */
-static compute_status send_or_receive(const request *r) {
+/* Both sides tell what they call, the lower rank first, whichever sends. */
+static compute_status compare_with_peer(const request *r) {
   compute_process_group *group = r->group;
-  const bool sends = r->input != NULL;
-  group_call theirs;
   compute_status status = COMPUTE_OK;
   for (int turn = 0; !status && turn < 2; turn++) {
-    const bool tell = sends == (turn == 0);
+    const bool tell = (group->rank < r->peer) == (turn == 0);
     char *memory = tell ? group->outgoing : group->incoming;
     if (tell) memcpy(memory, &r->call, sizeof r->call);
     status = pass(r, tell, memory, (int32_t)sizeof r->call);
   }
   if (status) return status;
+  group_call theirs, wanted = r->call;
   memcpy(&theirs, group->incoming, sizeof theirs);
-  if (memcmp(&theirs, &r->call, sizeof theirs) != 0)
-    return differ(r, &r->call, group->rank, &theirs, r->peer);
+  wanted.sends = !wanted.sends;
+  if (memcmp(&theirs, &wanted, sizeof theirs) == 0) return COMPUTE_OK;
+  if (theirs.sends != r->call.sends) return differ(r, &r->call, group->rank, &theirs, r->peer);
+  return error_set(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
+                   "both ranks %s: rank %d and rank %d", r->call.sends ? "send" : "receive",
+                   (int)group->rank, (int)r->peer);
+}
+
+static compute_status send_or_receive(const request *r) {
+  compute_process_group *group = r->group;
+  const bool sends = r->call.sends;
+  compute_status status = compare_with_peer(r);
+  if (status) return status;
   const int64_t most = piece_elements(r, 1);
   for (int64_t first = 0; !status && first < r->call.count; first += most) {
     const int64_t count = smaller(most, r->call.count - first);

@@ -31,7 +31,8 @@ typedef enum group_kind {
 
 /* What ranks must agree on; compared byte by byte, so there is no padding. */
 typedef struct group_call {
-  int32_t kind, reduction, dtype, accumulate, root, unused;
+  int32_t kind, reduction, dtype, accumulate, root;
+  int32_t sends; /* of GROUP_SEND_RECEIVE, 0 or 1: here alone the two must differ */
   int64_t count; /* elements of the input; bytes of GROUP_BYTES */
 } group_call;
 
@@ -43,7 +44,7 @@ struct compute_group_request {
   compute_tensor *input, *output; /* retained */
   const void *bytes;              /* of GROUP_BYTES */
   void *all_bytes;
-  int32_t peer; /* of GROUP_SEND_RECEIVE; it sends if there is an input */
+  int32_t peer; /* of GROUP_SEND_RECEIVE */
   compute_event *after;
   struct compute_group_request *next;
   bool done; /* under the group's lock, like the outcome */
