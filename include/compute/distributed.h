@@ -47,14 +47,15 @@ typedef struct compute_group_options {
   uint64_t reserved[8];   /**< must be zero */
 } compute_group_options;
 
-/** Collective: every process of the launcher opens its group, `options` may be NULL. One group can
- * be open in a process at a time. Ownership of *group passes to the caller, who closes it before
- * the context. MPI is initialised by the first group, unless the program has done that itself (with
- * MPI_THREAD_SERIALIZED at least, and then it finalizes it as well), and finalized when the process
- * ends. COMPUTE_ERROR_BACKEND_LOAD if there is no module for the launcher; _TRANSFER if MPI fails,
- * or an earlier group of the process has been broken; _TIMEOUT (MPI's own initialisation, which
- * waits for the other processes, has no limit); _INVALID_STATE if a group is open;
- * _INVALID_ARGUMENT if ranks have different versions of libcompute. */
+/** Collective: every process of the launcher opens its group, `options` may be NULL. A process
+ * can have one group over MPI open at a time, and any number of groups of one without it. Ownership
+ * of *group passes to the caller, who closes it before the context. MPI is initialised by the first
+ * group, unless the program has done that itself (with MPI_THREAD_SERIALIZED at least, and then it
+ * finalizes it as well), and finalized when the process ends. COMPUTE_ERROR_BACKEND_LOAD if there
+ * is no module for the launcher; _TRANSFER if MPI fails, or an earlier group of the process has
+ * been broken; _TIMEOUT (MPI's own initialisation, which waits for the other processes, has no
+ * limit); _INVALID_STATE if a group is open; _INVALID_ARGUMENT if ranks have different versions of
+ * libcompute. */
 COMPUTE_API compute_status compute_group_open(compute_context *context,
                                               const compute_group_options *options,
                                               compute_process_group **group);

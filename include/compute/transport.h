@@ -7,8 +7,8 @@
  * sums, checks, time limits) is the core's: a transport starts operations on bytes and says whether
  * they have ended.
  *
- * All calls for an instance come from one thread, `open` and `close` included. At most one
- * operation of an instance is in progress, so it needs no tags. Every rank makes the same
+ * A module has one instance at a time. All calls for it come from one thread, `open` and `close`
+ * included. At most one operation is in progress, so it needs no tags. Every rank makes the same
  * collective calls in the same order.
  *
  * Functions return 0, or a code of their own, which is not 0; `error_text` explains it.

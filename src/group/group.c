@@ -220,6 +220,23 @@ compute_status group_open_with(compute_context *context, const compute_transport
   return COMPUTE_OK;
 }
 
+/* A module has one instance at a time. */
+static atomic_bool only_open;
+
+static compute_status open_only(compute_context *context, const compute_transport *transport,
+                                const compute_group_options *options,
+                                compute_process_group **group) {
+  if (atomic_exchange(&only_open, true))
+    return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, HERE, "close it first",
+                            "this process has an open group");
+  const compute_status status = group_open_with(context, transport, NULL, options, group);
+  if (status)
+    atomic_store(&only_open, false);
+  else
+    (*group)->only = true;
+  return status;
+}
+
 compute_status compute_group_open(compute_context *context, const compute_group_options *options,
                                   compute_process_group **group) {
   if (group) *group = NULL;
@@ -229,7 +246,9 @@ compute_status compute_group_open(compute_context *context, const compute_group_
   const compute_transport *transport = NULL;
   status = check_options(context, &o);
   if (!status) status = group_find_transport(context, o.transport, &transport);
-  return status ? status : group_open_with(context, transport, NULL, &o, group);
+  if (status) return status;
+  return transport == &group_alone ? group_open_with(context, transport, NULL, &o, group)
+                                   : open_only(context, transport, &o, group);
 }
 
 /* The others must know that nothing more comes: only then the transport ends in order. */
@@ -241,6 +260,7 @@ void compute_group_close(compute_process_group *group) {
     (void)group_submit(group, &draft, NULL);
     group_thread_end(group);
   }
+  if (group->only) atomic_store(&only_open, false);
   group_unreference(group);
 }
 

@@ -68,6 +68,7 @@ struct compute_process_group {
   void *instance;
   char about[128];
   double timeout;
+  bool only; /* it is the one group over a module that a process can have open */
   compute_device *device;
   int32_t rank, size, local_rank, local_size, hosts;
   group_record *members;

@@ -15,7 +15,7 @@
 #include "compute/transport.h"
 
 /* Codes of our own, beside MPI's, which are positive. */
-enum { ALREADY_OPEN = -1, NO_THREADS = -2, NO_MEMORY = -3, ENDED = -4, FAILED = -5 };
+enum { NO_THREADS = -1, NO_MEMORY = -2, ENDED = -3, FAILED = -4 };
 
 typedef struct mpi_group {
   MPI_Comm communicator; /* of all ranks, once `joined` */
@@ -98,7 +98,6 @@ static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *siz
   int length = 0;
   mpi_group *group = NULL;
   (void)argument;
-  if (process.open) return ALREADY_OPEN;
   if (process.failed) return FAILED;
   int code = initialise();
   if (code == 0) code = create(&group);
@@ -134,7 +133,6 @@ static void mpi_error_text(void *instance, int code, char *text, size_t text_byt
   int length = 0;
   (void)instance;
   switch (code) {
-  case ALREADY_OPEN: snprintf(text, text_bytes, "this process has an open group"); return;
   case NO_THREADS:
     snprintf(text, text_bytes,
              "MPI must be initialised with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
