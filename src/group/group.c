@@ -182,9 +182,11 @@ void group_unreference(compute_process_group *group) {
   base_release(group->part_bytes);
   base_release(group->calls);
   base_release(group->members);
-  pthread_mutex_destroy(&group->mutex);
-  pthread_cond_destroy(&group->work);
-  pthread_cond_destroy(&group->ended);
+  if (group->process == getpid()) { /* in a fork, the thread that waits for them does not exist */
+    pthread_mutex_destroy(&group->mutex);
+    pthread_cond_destroy(&group->work);
+    pthread_cond_destroy(&group->ended);
+  }
   base_release(group);
   context_object_released(context, OBJECT_GROUP);
 }
@@ -278,10 +280,7 @@ compute_status compute_group_query(const compute_process_group *group, compute_g
                                .timeout = group->timeout};
   memcpy(info->host, group->members[group->rank].host, sizeof info->host);
   memcpy(info->transport, group->about, sizeof info->transport);
-  pthread_mutex_t *mutex = (pthread_mutex_t *)&group->mutex;
-  pthread_mutex_lock(mutex);
-  info->broken = group->broken != COMPUTE_OK;
-  pthread_mutex_unlock(mutex);
+  info->broken = __atomic_load_n(&group->broken, __ATOMIC_ACQUIRE) != COMPUTE_OK;
   return COMPUTE_OK;
 }
 

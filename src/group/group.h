@@ -85,7 +85,7 @@ struct compute_process_group {
   pthread_cond_t work, ended;
   compute_group_request *first, *last;
   bool opened, closing;
-  compute_status broken; /* and why; written by the thread alone */
+  compute_status broken; /* atomic; and why; written by the thread alone */
   compute_error reason;
 };
 

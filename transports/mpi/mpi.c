@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "compute/transport.h"
 
 /* Codes of our own, beside MPI's, which are positive. */
-enum { NO_THREADS = -1, NO_MEMORY = -2, ENDED = -3, FAILED = -4 };
+enum { NO_THREADS = -1, NO_MEMORY = -2, ENDED = -3, FAILED = -4, FORKED = -5 };
 
 typedef struct mpi_group {
   MPI_Comm communicator; /* of all ranks, once `joined` */
@@ -26,9 +27,9 @@ typedef struct mpi_group {
 } mpi_group;
 
 static struct {
-  int ours;   /* this module has initialised MPI */
-  int open;   /* a group is */
-  int failed; /* a group did not close in order */
+  pid_t number; /* of the process that uses MPI; a child inherits the memory, not MPI; or 0 */
+  int open;     /* a group is */
+  int failed;   /* a group did not close in order */
 } process;
 
 /* ---- The process ----------------------------------------------------------------------------- */
@@ -39,7 +40,7 @@ static void finalize(void) {
   const int seconds = 10;
   MPI_Request request;
   int done = 0;
-  if (process.failed || process.open) return;
+  if (process.failed || process.open || process.number != getpid()) return;
   if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
   const time_t limit = time(NULL) + seconds;
   while (!done && time(NULL) <= limit) {
@@ -60,7 +61,6 @@ static int initialise(void) {
   } else {
     code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (code != MPI_SUCCESS) return code;
-    process.ours = 1;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (atexit(finalize) != 0) return NO_MEMORY;
   }
@@ -98,6 +98,8 @@ static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *siz
   int length = 0;
   mpi_group *group = NULL;
   (void)argument;
+  if (process.number == 0) process.number = getpid();
+  if (process.number != getpid()) return FORKED;
   if (process.failed) return FAILED;
   int code = initialise();
   if (code == 0) code = create(&group);
@@ -141,6 +143,7 @@ static void mpi_error_text(void *instance, int code, char *text, size_t text_byt
   case FAILED:
     snprintf(text, text_bytes, "an earlier group of this process has failed, which ends MPI's use");
     return;
+  case FORKED: snprintf(text, text_bytes, "this process was forked by one that uses MPI"); return;
   case ENDED: snprintf(text, text_bytes, "the program has finalized MPI"); return;
   default: break;
   }
