@@ -112,7 +112,8 @@ COMPUTE_API void compute_group_request_release(compute_group_request *request);
 
 /* ---- Collectives --------------------------------------------------------------------------- */
 
-/* Tensors are dense, of any device of the group's context. Work that writes an input must have
+/* Tensors are dense, of any device of the group's context; outputs are neither frozen nor
+ * read-only. Work that writes an input must have
  * ended, or be before the event `after` of the options. `options` and `request` may be NULL. Errors
  * of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _SHAPE, _DTYPE and _INVALID_ARGUMENT for the
  * call's own arguments (then the other ranks still wait for this one's call, until their limit);
@@ -158,7 +159,7 @@ COMPUTE_API compute_status compute_group_all_gather(compute_process_group *group
                                                     const compute_group_call_options *options,
                                                     compute_group_request **request);
 
-/** The root's elements become everyone's. */
+/** The root's elements become everyone's. Nothing is written on the root. */
 COMPUTE_API compute_status compute_group_broadcast(compute_process_group *group,
                                                    compute_tensor *tensor, int32_t root,
                                                    const compute_group_call_options *options,

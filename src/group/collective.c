@@ -218,7 +218,7 @@ static compute_status all_gather(const request *r) {
 
 static compute_status broadcast(const request *r) {
   compute_process_group *group = r->group;
-  const bool root = group->rank == r->call.root;
+  const bool root = r->input != NULL;
   const int64_t most = piece_elements(r, 1);
   compute_status status = COMPUTE_OK;
   for (int64_t first = 0; !status && first < r->call.count; first += most) {
