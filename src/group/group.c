@@ -41,9 +41,10 @@ static compute_status create_memory(compute_process_group *group) {
   group->part_bytes = base_allocate(ranks, sizeof *group->part_bytes);
   group->calls = base_allocate(ranks, sizeof *group->calls);
   group->members = base_allocate(ranks, sizeof *group->members);
-  if (group->outgoing && group->incoming && group->part_bytes && group->calls && group->members)
-    return COMPUTE_OK;
-  return no_memory(group);
+  group->local_ranks = base_allocate(ranks, sizeof *group->local_ranks);
+  const bool complete = group->outgoing && group->incoming && group->part_bytes && group->calls &&
+                        group->members && group->local_ranks;
+  return complete ? COMPUTE_OK : no_memory(group);
 }
 
 /* The device with this local rank's number, of the default device's backend. */
@@ -79,24 +80,34 @@ static compute_status check_versions(compute_process_group *group) {
   return COMPUTE_OK;
 }
 
-static bool same_host(const group_record *a, const group_record *b) {
-  return strcmp(a->host, b->host) == 0;
+/* By host, and by rank on each. */
+static int order_of_members(const void *a, const void *b) {
+  const group_record *first = *(const group_record *const *)a;
+  const group_record *second = *(const group_record *const *)b;
+  const int hosts = strcmp(first->host, second->host);
+  return hosts ? hosts : (first > second) - (first < second);
 }
 
-static int32_t local_rank(const compute_process_group *group, int32_t rank) {
-  int32_t count = 0;
-  for (int32_t r = 0; r < rank; r++) count += same_host(&group->members[r], &group->members[rank]);
-  return count;
-}
-
-static void count_hosts(compute_process_group *group) {
-  const group_record *self = &group->members[group->rank];
-  group->local_rank = local_rank(group, group->rank);
+compute_status group_count_hosts(compute_process_group *group) {
+  const size_t ranks = (size_t)group->size;
+  const char *own = group->members[group->rank].host;
+  const group_record **sorted = base_allocate(ranks, sizeof *sorted);
+  if (!sorted) return no_memory(group);
+  for (size_t r = 0; r < ranks; r++) sorted[r] = &group->members[r];
+  qsort(sorted, ranks, sizeof *sorted, order_of_members);
   group->local_size = group->hosts = 0;
-  for (int32_t r = 0; r < group->size; r++) {
-    group->local_size += same_host(&group->members[r], self);
-    group->hosts += local_rank(group, r) == 0;
+  int32_t local = 0; /* rank of sorted[i] */
+  for (size_t i = 0; i < ranks; i++, local++) {
+    if (i == 0 || strcmp(sorted[i]->host, sorted[i - 1]->host) != 0) {
+      group->hosts++;
+      local = 0;
+    }
+    group->local_ranks[sorted[i] - group->members] = local;
+    group->local_size += strcmp(sorted[i]->host, own) == 0;
   }
+  group->local_rank = group->local_ranks[group->rank];
+  base_release(sorted);
+  return COMPUTE_OK;
 }
 
 /* Twice: the device follows from who else is on the host. */
@@ -107,9 +118,8 @@ static compute_status meet(compute_process_group *group) {
     describe_self(group, &self);
     status = group_gather_now(group, HERE, &self, (int32_t)sizeof self, group->members);
     if (!status) status = check_versions(group);
-    if (status) break;
-    count_hosts(group);
-    if (!group->device) group->device = choose_device(group);
+    if (!status) status = group_count_hosts(group);
+    if (!status && !group->device) group->device = choose_device(group);
   }
   return status;
 }
@@ -182,6 +192,7 @@ void group_unreference(compute_process_group *group) {
   base_release(group->part_bytes);
   base_release(group->calls);
   base_release(group->members);
+  base_release(group->local_ranks);
   if (group->process == getpid()) { /* in a fork, the thread that waits for them does not exist */
     pthread_mutex_destroy(&group->mutex);
     pthread_cond_destroy(&group->work);
@@ -299,7 +310,7 @@ compute_status compute_group_member_at(const compute_process_group *group, int32
   if (status) return status;
   const group_record *m = &group->members[rank];
   *member = (compute_group_member){
-      .rank = rank, .local_rank = local_rank(group, rank), .process = m->process};
+      .rank = rank, .local_rank = group->local_ranks[rank], .process = m->process};
   memcpy(member->host, m->host, sizeof member->host);
   memcpy(member->device, m->device, sizeof member->device);
   memcpy(member->version, m->version, sizeof member->version);

@@ -72,6 +72,7 @@ struct compute_process_group {
   compute_device *device;
   int32_t rank, size, local_rank, local_size, hosts;
   group_record *members;
+  int32_t *local_ranks; /* of each member */
   /* Of the thread alone. */
   char *outgoing, *incoming; /* piece_bytes each, and a little more */
   size_t piece_bytes;
@@ -98,6 +99,9 @@ compute_status group_open_with(compute_context *context, const compute_transport
 
 /* On the thread: joins the other processes, and learns who they are. */
 compute_status group_join(compute_process_group *group);
+
+/* Sets what follows from the members' hosts. */
+compute_status group_count_hosts(compute_process_group *group);
 
 /* Whether it is a rank of the group; `name` is the argument's. */
 compute_status group_check_rank(const compute_process_group *group, const char *operation,

@@ -178,6 +178,26 @@ static void a_forked_process_neither_waits_nor_disturbs(void **state) {
   loopback_run(2, fork_between_calls, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
+/* ---- Hosts -------------------------------------------------------------------------------------
+ */
+
+static void local_ranks_follow_from_the_hosts(void **state) {
+  (void)state;
+  enum { RANKS = 7, SELF = 4 };
+  static const char *const hosts[RANKS] = {"b", "a", "b", "c", "b", "a", "bb"};
+  static const int32_t wanted[RANKS] = {0, 0, 1, 0, 2, 1, 0};
+  group_record members[RANKS] = {{.process = 0}};
+  int32_t local_ranks[RANKS];
+  for (int r = 0; r < RANKS; r++) strcpy(members[r].host, hosts[r]);
+  compute_process_group group = {
+      .rank = SELF, .size = RANKS, .members = members, .local_ranks = local_ranks};
+  assert_ok(group_count_hosts(&group));
+  assert_memory_equal(local_ranks, wanted, sizeof wanted);
+  assert_int_equal(group.local_rank, 2);
+  assert_int_equal(group.local_size, 3);
+  assert_int_equal(group.hosts, 4);
+}
+
 /* ---- Without a launcher ------------------------------------------------------------------------
  */
 
@@ -244,6 +264,7 @@ int main(void) {
       cmocka_unit_test(a_rank_that_stops_anywhere_ends_in_the_time_limit),
       cmocka_unit_test(a_rank_that_closes_too_early_breaks_the_group),
       cmocka_unit_test(a_forked_process_neither_waits_nor_disturbs),
+      cmocka_unit_test(local_ranks_follow_from_the_hosts),
       cmocka_unit_test(a_program_without_a_launcher_is_a_group_of_one),
       cmocka_unit_test(a_transport_that_is_not_there_is_named),
   };
