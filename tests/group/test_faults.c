@@ -258,6 +258,27 @@ static void a_transport_that_is_not_there_is_named(void **state) {
   test_close(context);
 }
 
+/* Where backends are looked for, transports are. */
+static void a_transport_is_found_in_the_folders_of_the_options(void **state) {
+  (void)state;
+  char folder[] = TEST_SCRATCH_DIR "/modules_XXXXXX", path[sizeof folder + 64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/libcompute-transport-empty.so", folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fclose(file);
+  compute_context *context = NULL;
+  compute_process_group *group = NULL;
+  assert_ok(
+      compute_open(&context, &(compute_open_options){.backend_path = folder, .device = "cpu"}));
+  assert_fails(compute_group_open(context, &(compute_group_options){.transport = "empty"}, &group),
+               COMPUTE_ERROR_BACKEND_LOAD);
+  test_check_message(context, "not a shared library");
+  test_close(context);
+  remove(path);
+  remove(folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_nth_call_that_fails_is_an_error_everywhere),
@@ -267,6 +288,7 @@ int main(void) {
       cmocka_unit_test(local_ranks_follow_from_the_hosts),
       cmocka_unit_test(a_program_without_a_launcher_is_a_group_of_one),
       cmocka_unit_test(a_transport_that_is_not_there_is_named),
+      cmocka_unit_test(a_transport_is_found_in_the_folders_of_the_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
