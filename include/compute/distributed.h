@@ -23,7 +23,9 @@
  * timing, and the same on every rank.
  *
  * Calls are carried out by a thread of the group, in sequence. A group may be used from
- * several threads, but then they must agree on the order of the calls as all ranks must.
+ * several threads, but then they must agree on the order of the calls as all ranks must. In a
+ * process that was forked while it was open it can only be queried and closed: calls, and waiting
+ * for requests, are COMPUTE_ERROR_INVALID_STATE there.
  */
 #ifndef COMPUTE_DISTRIBUTED_H
 #define COMPUTE_DISTRIBUTED_H
@@ -47,20 +49,23 @@ typedef struct compute_group_options {
   uint64_t reserved[8];   /**< must be zero */
 } compute_group_options;
 
-/** Collective: every process of the launcher opens its group, `options` may be NULL. One group can
- * be open in a process at a time. Ownership of *group passes to the caller, who closes it before
- * the context. MPI is initialised by the first group, unless the program has done that itself (with
- * MPI_THREAD_SERIALIZED at least, and then it finalizes it as well), and finalized when the process
- * ends. COMPUTE_ERROR_BACKEND_LOAD if there is no module for the launcher, _TRANSFER if MPI fails,
- * _TIMEOUT, _INVALID_STATE if a group is open, _INVALID_ARGUMENT if ranks have different versions
- * of libcompute. */
+/** Collective: every process of the launcher opens its group, `options` may be NULL. A process
+ * can have one group over MPI open at a time, and any number of groups of one without it. Ownership
+ * of *group passes to the caller, who closes it before the context. MPI is initialised by the first
+ * group, unless the program has done that itself (with MPI_THREAD_SERIALIZED at least, and then it
+ * finalizes it as well), and finalized when the process ends. COMPUTE_ERROR_BACKEND_LOAD if there
+ * is no module for the launcher; _TRANSFER if MPI fails, or an earlier group of the process has
+ * been broken; _TIMEOUT (MPI's own initialisation, which waits for the other processes, has no
+ * limit); _INVALID_STATE if a group is open; _INVALID_ARGUMENT if ranks have different versions of
+ * libcompute. */
 COMPUTE_API compute_status compute_group_open(compute_context *context,
                                               const compute_group_options *options,
                                               compute_process_group **group);
 
-/** Waits for the requests in progress and closes. NULL is allowed. A process that ends without
- * closing its group, or with a broken one, does not finalize MPI, so the launcher ends the others.
- */
+/** Collective: waits for the requests in progress and until every rank closes. NULL is allowed. If
+ * another rank makes a collective call instead, the group is broken on all of them. A process that
+ * ends without closing its group, or with a broken one, does not finalize MPI, so the launcher ends
+ * the others. */
 COMPUTE_API void compute_group_close(compute_process_group *group);
 
 typedef struct compute_group_info {
@@ -107,12 +112,13 @@ COMPUTE_API void compute_group_request_release(compute_group_request *request);
 
 /* ---- Collectives --------------------------------------------------------------------------- */
 
-/* Tensors are dense, of any device of the group's context. Work that writes an input must have
+/* Tensors are dense, of any device of the group's context; outputs are neither frozen nor
+ * read-only. Work that writes an input must have
  * ended, or be before the event `after` of the options. `options` and `request` may be NULL. Errors
  * of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _SHAPE, _DTYPE and _INVALID_ARGUMENT for the
  * call's own arguments (then the other ranks still wait for this one's call, until their limit);
- * _INVALID_ARGUMENT on all ranks if their calls differ; _TIMEOUT and _TRANSFER, which break the
- * group. */
+ * _INVALID_ARGUMENT on all ranks if their calls differ; _INVALID_STATE if a rank has closed its
+ * group, _TIMEOUT and _TRANSFER, which break the group. */
 
 typedef enum compute_group_reduction {
   COMPUTE_GROUP_SUM = 0,  /**< integers wrap; not of bool */
@@ -153,7 +159,7 @@ COMPUTE_API compute_status compute_group_all_gather(compute_process_group *group
                                                     const compute_group_call_options *options,
                                                     compute_group_request **request);
 
-/** The root's elements become everyone's. */
+/** The root's elements become everyone's. Nothing is written on the root. */
 COMPUTE_API compute_status compute_group_broadcast(compute_process_group *group,
                                                    compute_tensor *tensor, int32_t root,
                                                    const compute_group_call_options *options,
@@ -163,8 +169,9 @@ COMPUTE_API compute_status compute_group_broadcast(compute_process_group *group,
 COMPUTE_API compute_status compute_group_barrier(compute_process_group *group);
 
 /** Between two ranks, which are different; only they call. The receiver's tensor has the sender's
- * dtype and count. Like all calls they are carried out in order, and a large one ends when the
- * other side takes part: two ranks that both send first and then receive wait for each other. */
+ * dtype and count. Like all calls they are carried out in order, and one ends when the other side
+ * takes part. Two ranks that both send to each other, or both receive, get
+ * COMPUTE_ERROR_INVALID_ARGUMENT, and nothing is sent. */
 COMPUTE_API compute_status compute_group_send(compute_process_group *group,
                                               const compute_tensor *tensor, int32_t to,
                                               const compute_group_call_options *options,

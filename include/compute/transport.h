@@ -7,8 +7,8 @@
  * sums, checks, time limits) is the core's: a transport starts operations on bytes and says whether
  * they have ended.
  *
- * All calls for an instance come from one thread, `open` and `close` included. At most one
- * operation of an instance is in progress, so it needs no tags. Every rank makes the same
+ * A module has one instance at a time. All calls for it come from one thread, `open` and `close`
+ * included. At most one operation is in progress, so it needs no tags. Every rank makes the same
  * collective calls in the same order.
  *
  * Functions return 0, or a code of their own, which is not 0; `error_text` explains it.
@@ -39,8 +39,9 @@ typedef struct compute_transport {
   const char *name;
 
   /** Joins the processes that were started together. On success *instance, *rank and *size are set,
-   * and `about` has the library's name and version. May wait for the other processes. `argument` is
-   * NULL, or what the caller of a built-in transport passes. */
+   * and `about` has the library's name and version. What needs the other processes is the
+   * instance's first operation, under way: `test` says when it has ended, so that the wait has a
+   * limit. `argument` is NULL, or what the caller of a built-in transport passes. */
   int (*open)(void *argument, void **instance, int32_t *rank, int32_t *size, char *about,
               size_t about_bytes);
 

@@ -125,6 +125,7 @@ static void context_destroy(compute_context *context) {
   registry_release(context);
   for (size_t i = 0; i < context->module_count; i++) module_release(&context->modules[i]);
   base_release(context->modules);
+  base_release(context->module_path);
   thread_pool_release(context->threads);
   profile_release(context->profile);
   validation_release(context->validation);

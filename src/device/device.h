@@ -76,6 +76,7 @@ struct compute_context {
   compute_services services; /* passed to the modules; host is this context */
   device_module *modules;
   size_t module_count;
+  char *module_path;        /* folders of the options with modules, or NULL */
   char search_problem[192]; /* a folder that could not be searched for modules, and why; or "" */
   compute_device **devices; /* best first */
   size_t device_count;

@@ -279,7 +279,11 @@ compute_status module_search(compute_context *context, const compute_open_option
     finder.chosen = variable_text("COMPUTE_BACKENDS");
     finder.chosen_by = "COMPUTE_BACKENDS";
   }
-  compute_status status = path_search(options->backend_path, "the options", search_folder, &finder);
+  if (options->backend_path) {
+    context->module_path = base_duplicate(options->backend_path);
+    if (!context->module_path) return out_of_memory(context);
+  }
+  compute_status status = path_search(context->module_path, "the options", search_folder, &finder);
   if (status == COMPUTE_OK) {
     status = path_search(variable_text("COMPUTE_BACKEND_PATH"), "COMPUTE_BACKEND_PATH",
                          search_folder, &finder);
@@ -314,9 +318,11 @@ static compute_status search_file(void *user, const char *folder, const char *so
   return COMPUTE_OK;
 }
 
-bool module_find_file(const char *file, char *path, size_t path_bytes) {
+bool module_find_file(const compute_context *context, const char *file, char *path,
+                      size_t path_bytes) {
   file_finder finder = {.file = file, .path = path, .path_bytes = path_bytes};
   char beside[PATH_MAX];
+  (void)path_search(context->module_path, "the options", search_file, &finder);
   (void)path_search(variable_text("COMPUTE_BACKEND_PATH"), "COMPUTE_BACKEND_PATH", search_file,
                     &finder);
   if (library_folder(beside, sizeof beside))

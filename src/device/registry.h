@@ -60,9 +60,10 @@ compute_status module_probe_set(compute_context *context, device_module *module,
  * has a good message for those. */
 bool module_file_check(const char *path, char *reason, size_t reason_bytes, int *problem);
 
-/* The path of a file in the first folder of modules that has it: those of COMPUTE_BACKEND_PATH, the
- * folder beside the library, and that of the installation. */
-bool module_find_file(const char *file, char *path, size_t path_bytes);
+/* The path of a file in the first folder of modules that has it: those of the options, those of
+ * COMPUTE_BACKEND_PATH, the folder beside the library, and that of the installation. */
+bool module_find_file(const compute_context *context, const char *file, char *path,
+                      size_t path_bytes);
 
 /* Whether the program can load libraries: one that is linked statically has no loader. */
 bool module_loader_works(void);

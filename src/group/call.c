@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "device/device.h"
 #include "group/group.h"
+#include "tensor/tensor.h"
 #include "type/dtype.h"
 
 static compute_status check_tensor(const compute_process_group *group, const char *operation,
@@ -85,6 +86,14 @@ static compute_status check_call(const compute_process_group *group, compute_gro
   return COMPUTE_OK;
 }
 
+/* Submits a call, now that it is known whether this rank has an output. */
+static compute_status submit(compute_process_group *group, const compute_group_request *draft,
+                             compute_group_request **request) {
+  const compute_status status =
+      draft->output ? tensor_check_writable(draft->output, draft->operation) : COMPUTE_OK;
+  return status ? status : group_submit(group, draft, request);
+}
+
 compute_status compute_group_all_reduce(compute_process_group *group,
                                         compute_group_reduction reduction,
                                         const compute_tensor *input, compute_tensor *output,
@@ -98,7 +107,7 @@ compute_status compute_group_all_reduce(compute_process_group *group,
   if (!status) status = check_pair(group, draft.operation, input, output, 0);
   if (!status)
     status = check_reduction(group, draft.operation, reduction, (compute_dtype)draft.call.dtype);
-  return status ? status : group_submit(group, &draft, request);
+  return status ? status : submit(group, &draft, request);
 }
 
 compute_status compute_group_reduce_scatter(compute_process_group *group,
@@ -114,7 +123,7 @@ compute_status compute_group_reduce_scatter(compute_process_group *group,
   if (!status) status = check_pair(group, draft.operation, output, input, group->size);
   if (!status)
     status = check_reduction(group, draft.operation, reduction, (compute_dtype)draft.call.dtype);
-  return status ? status : group_submit(group, &draft, request);
+  return status ? status : submit(group, &draft, request);
 }
 
 compute_status compute_group_all_gather(compute_process_group *group, const compute_tensor *input,
@@ -126,7 +135,7 @@ compute_status compute_group_all_gather(compute_process_group *group, const comp
   if (request) *request = NULL;
   compute_status status = check_call(group, &draft, input, output, options);
   if (!status) status = check_pair(group, draft.operation, input, output, group->size);
-  return status ? status : group_submit(group, &draft, request);
+  return status ? status : submit(group, &draft, request);
 }
 
 compute_status compute_group_broadcast(compute_process_group *group, compute_tensor *tensor,
@@ -138,7 +147,9 @@ compute_status compute_group_broadcast(compute_process_group *group, compute_ten
   compute_status status = error_if_null(NULL, draft.operation, group, tensor);
   if (!status) status = check_call(group, &draft, tensor, tensor, options);
   if (!status) status = group_check_rank(group, draft.operation, "root", root);
-  return status ? status : group_submit(group, &draft, request);
+  if (status) return status;
+  *(group->rank == root ? &draft.output : &draft.input) = NULL;
+  return submit(group, &draft, request);
 }
 
 compute_status compute_group_barrier(compute_process_group *group) {
@@ -153,7 +164,7 @@ static compute_status pass(compute_process_group *group, const char *operation, 
                            const compute_group_call_options *options,
                            compute_group_request **request) {
   compute_group_request draft = {
-      .operation = operation, .peer = peer, .call = {.kind = GROUP_SEND_RECEIVE}};
+      .operation = operation, .peer = peer, .call = {.kind = GROUP_SEND_RECEIVE, .sends = sends}};
   if (request) *request = NULL;
   compute_status status = error_if_null(NULL, draft.operation, group, tensor);
   if (!status) status = check_call(group, &draft, tensor, tensor, options);
@@ -163,7 +174,7 @@ static compute_status pass(compute_process_group *group, const char *operation, 
                        "rank %d is the caller itself", (int)peer);
   if (status) return status;
   *(sends ? &draft.output : &draft.input) = NULL;
-  return group_submit(group, &draft, request);
+  return submit(group, &draft, request);
 }
 
 compute_status compute_group_send(compute_process_group *group, const compute_tensor *tensor,

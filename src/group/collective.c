@@ -61,13 +61,11 @@ static int64_t smaller(int64_t a, int64_t b) {
 /* ---- The same call on all ranks ------------------------------------------------------------- */
 
 static const char *const kind_names[GROUP_KINDS] = {
-    [GROUP_BARRIER] = "barrier",
-    [GROUP_BYTES] = "exchange",
-    [GROUP_ALL_REDUCE] = "all_reduce",
-    [GROUP_REDUCE_SCATTER] = "reduce_scatter",
-    [GROUP_ALL_GATHER] = "all_gather",
-    [GROUP_BROADCAST] = "broadcast",
-    [GROUP_SEND_RECEIVE] = "send or receive",
+    [GROUP_BARRIER] = "barrier",       [GROUP_BYTES] = "exchange",
+    [GROUP_ALL_REDUCE] = "all_reduce", [GROUP_REDUCE_SCATTER] = "reduce_scatter",
+    [GROUP_ALL_GATHER] = "all_gather", [GROUP_BROADCAST] = "broadcast",
+    [GROUP_SEND_RECEIVE] = "receive", /* or "send" */
+    [GROUP_CLOSE] = "close",
 };
 
 /* What a rank calls, in words; from another process, so nothing is certain. */
@@ -75,8 +73,8 @@ static void describe(const group_call *call, char *text, size_t bytes) {
   static const char *const reductions[] = {"sum", "mean", "max", "min"};
   const char *kind = call->kind >= 0 && call->kind < GROUP_KINDS ? kind_names[call->kind] : "?";
   const bool reduces = call->kind == GROUP_ALL_REDUCE || call->kind == GROUP_REDUCE_SCATTER;
-  int used = snprintf(text, bytes, "%s", kind);
-  if (call->kind == GROUP_BARRIER) return;
+  int used = snprintf(text, bytes, "%s", call->sends ? "send" : kind);
+  if (call->kind == GROUP_BARRIER || call->kind == GROUP_CLOSE) return;
   if (call->kind == GROUP_BYTES) {
     snprintf(text + used, bytes - (size_t)used, " of %" PRId64 " bytes", call->count);
     return;
@@ -100,15 +98,28 @@ static compute_status differ(const request *r, const group_call *mine, int32_t r
                    (int)other, b);
 }
 
+/* The first rank that closes, or −1. */
+static int32_t find_closing(const compute_process_group *group) {
+  for (int32_t k = 0; k < group->size; k++)
+    if (group->calls[k].kind == GROUP_CLOSE) return k;
+  return -1;
+}
+
+/* A rank that closes makes no further call, so nothing can follow a difference from it. */
 static compute_status compare(const request *r) {
   compute_process_group *group = r->group;
   compute_status status =
       group_gather_now(group, r->operation, &r->call, (int32_t)sizeof r->call, group->calls);
-  for (int32_t k = 1; !status && k < group->size; k++) {
-    if (memcmp(&group->calls[k], &group->calls[0], sizeof *group->calls) == 0) continue;
-    status = differ(r, &group->calls[0], 0, &group->calls[k], k);
-  }
-  return status;
+  if (status) return status;
+  int32_t other = 1;
+  while (other < group->size &&
+         memcmp(&group->calls[other], &group->calls[0], sizeof *group->calls) == 0)
+    other++;
+  if (other >= group->size) return COMPUTE_OK;
+  const int32_t closing = find_closing(group);
+  if (closing < 0) return differ(r, &group->calls[0], 0, &group->calls[other], other);
+  return group_break(group, error_set(group->context, COMPUTE_ERROR_INVALID_STATE, r->operation,
+                                      "rank %d has closed its group", (int)closing));
 }
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
@@ -207,7 +218,7 @@ static compute_status all_gather(const request *r) {
 
 static compute_status broadcast(const request *r) {
   compute_process_group *group = r->group;
-  const bool root = group->rank == r->call.root;
+  const bool root = r->input != NULL;
   const int64_t most = piece_elements(r, 1);
   compute_status status = COMPUTE_OK;
   for (int64_t first = 0; !status && first < r->call.count; first += most) {
@@ -232,22 +243,32 @@ static compute_status pass(const request *r, bool sends, void *memory, int32_t b
                             : t->receive(group->instance, memory, bytes, r->peer));
 }
 
-/* Both sides tell what they expect before the elements follow. */
-static compute_status send_or_receive(const request *r) {
+/* Both sides tell what they call, the lower rank first, whichever sends. */
+static compute_status compare_with_peer(const request *r) {
   compute_process_group *group = r->group;
-  const bool sends = r->input != NULL;
-  group_call theirs;
   compute_status status = COMPUTE_OK;
   for (int turn = 0; !status && turn < 2; turn++) {
-    const bool tell = sends == (turn == 0);
+    const bool tell = (group->rank < r->peer) == (turn == 0);
     char *memory = tell ? group->outgoing : group->incoming;
     if (tell) memcpy(memory, &r->call, sizeof r->call);
     status = pass(r, tell, memory, (int32_t)sizeof r->call);
   }
   if (status) return status;
+  group_call theirs, wanted = r->call;
   memcpy(&theirs, group->incoming, sizeof theirs);
-  if (memcmp(&theirs, &r->call, sizeof theirs) != 0)
-    return differ(r, &r->call, group->rank, &theirs, r->peer);
+  wanted.sends = !wanted.sends;
+  if (memcmp(&theirs, &wanted, sizeof theirs) == 0) return COMPUTE_OK;
+  if (theirs.sends != r->call.sends) return differ(r, &r->call, group->rank, &theirs, r->peer);
+  return error_set(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
+                   "both ranks %s: rank %d and rank %d", r->call.sends ? "send" : "receive",
+                   (int)group->rank, (int)r->peer);
+}
+
+static compute_status send_or_receive(const request *r) {
+  compute_process_group *group = r->group;
+  const bool sends = r->call.sends;
+  compute_status status = compare_with_peer(r);
+  if (status) return status;
   const int64_t most = piece_elements(r, 1);
   for (int64_t first = 0; !status && first < r->call.count; first += most) {
     const int64_t count = smaller(most, r->call.count - first);
@@ -293,6 +314,7 @@ compute_status group_perform(request *r) {
   }
   if (r->call.kind == GROUP_SEND_RECEIVE) return send_or_receive(r);
   const compute_status status = compare(r);
+  group->all_close = !status && r->call.kind == GROUP_CLOSE;
   if (status || r->call.count == 0) return status;
   switch ((group_kind)r->call.kind) {
   case GROUP_BYTES: return gather_bytes(r);
@@ -302,6 +324,7 @@ compute_status group_perform(request *r) {
   case GROUP_BROADCAST: return broadcast(r);
   case GROUP_BARRIER:
   case GROUP_SEND_RECEIVE:
+  case GROUP_CLOSE:
   case GROUP_KINDS: break;
   }
   return COMPUTE_OK;

@@ -41,9 +41,10 @@ static compute_status create_memory(compute_process_group *group) {
   group->part_bytes = base_allocate(ranks, sizeof *group->part_bytes);
   group->calls = base_allocate(ranks, sizeof *group->calls);
   group->members = base_allocate(ranks, sizeof *group->members);
-  if (group->outgoing && group->incoming && group->part_bytes && group->calls && group->members)
-    return COMPUTE_OK;
-  return no_memory(group);
+  group->local_ranks = base_allocate(ranks, sizeof *group->local_ranks);
+  const bool complete = group->outgoing && group->incoming && group->part_bytes && group->calls &&
+                        group->members && group->local_ranks;
+  return complete ? COMPUTE_OK : no_memory(group);
 }
 
 /* The device with this local rank's number, of the default device's backend. */
@@ -79,24 +80,34 @@ static compute_status check_versions(compute_process_group *group) {
   return COMPUTE_OK;
 }
 
-static bool same_host(const group_record *a, const group_record *b) {
-  return strcmp(a->host, b->host) == 0;
+/* By host, and by rank on each. */
+static int order_of_members(const void *a, const void *b) {
+  const group_record *first = *(const group_record *const *)a;
+  const group_record *second = *(const group_record *const *)b;
+  const int hosts = strcmp(first->host, second->host);
+  return hosts ? hosts : (first > second) - (first < second);
 }
 
-static int32_t local_rank(const compute_process_group *group, int32_t rank) {
-  int32_t count = 0;
-  for (int32_t r = 0; r < rank; r++) count += same_host(&group->members[r], &group->members[rank]);
-  return count;
-}
-
-static void count_hosts(compute_process_group *group) {
-  const group_record *self = &group->members[group->rank];
-  group->local_rank = local_rank(group, group->rank);
+compute_status group_count_hosts(compute_process_group *group) {
+  const size_t ranks = (size_t)group->size;
+  const char *own = group->members[group->rank].host;
+  const group_record **sorted = base_allocate(ranks, sizeof *sorted);
+  if (!sorted) return no_memory(group);
+  for (size_t r = 0; r < ranks; r++) sorted[r] = &group->members[r];
+  qsort(sorted, ranks, sizeof *sorted, order_of_members);
   group->local_size = group->hosts = 0;
-  for (int32_t r = 0; r < group->size; r++) {
-    group->local_size += same_host(&group->members[r], self);
-    group->hosts += local_rank(group, r) == 0;
+  int32_t local = 0; /* rank of sorted[i] */
+  for (size_t i = 0; i < ranks; i++, local++) {
+    if (i == 0 || strcmp(sorted[i]->host, sorted[i - 1]->host) != 0) {
+      group->hosts++;
+      local = 0;
+    }
+    group->local_ranks[sorted[i] - group->members] = local;
+    group->local_size += strcmp(sorted[i]->host, own) == 0;
   }
+  group->local_rank = group->local_ranks[group->rank];
+  base_release(sorted);
+  return COMPUTE_OK;
 }
 
 /* Twice: the device follows from who else is on the host. */
@@ -107,9 +118,8 @@ static compute_status meet(compute_process_group *group) {
     describe_self(group, &self);
     status = group_gather_now(group, HERE, &self, (int32_t)sizeof self, group->members);
     if (!status) status = check_versions(group);
-    if (status) break;
-    count_hosts(group);
-    if (!group->device) group->device = choose_device(group);
+    if (!status) status = group_count_hosts(group);
+    if (!status && !group->device) group->device = choose_device(group);
   }
   return status;
 }
@@ -129,8 +139,8 @@ compute_status group_join(compute_process_group *group) {
   if (size < 1 || size > MOST_RANKS || rank < 0 || rank >= size)
     return error_set(group->context, COMPUTE_ERROR_TRANSFER, HERE, "%s: rank %d of %d",
                      group->transport->name, (int)rank, (int)size);
-  compute_status status = COMPUTE_OK;
-  if (group->transport != &group_alone) status = group_check_size(group->context, size);
+  compute_status status = group_finish(group, HERE, 0);
+  if (!status && group->transport != &group_alone) status = group_check_size(group->context, size);
   if (!status) status = create_memory(group);
   return status ? status : meet(group);
 }
@@ -182,9 +192,12 @@ void group_unreference(compute_process_group *group) {
   base_release(group->part_bytes);
   base_release(group->calls);
   base_release(group->members);
-  pthread_mutex_destroy(&group->mutex);
-  pthread_cond_destroy(&group->work);
-  pthread_cond_destroy(&group->ended);
+  base_release(group->local_ranks);
+  if (group->process == getpid()) { /* in a fork, the thread that waits for them does not exist */
+    pthread_mutex_destroy(&group->mutex);
+    pthread_cond_destroy(&group->work);
+    pthread_cond_destroy(&group->ended);
+  }
   base_release(group);
   context_object_released(context, OBJECT_GROUP);
 }
@@ -220,6 +233,23 @@ compute_status group_open_with(compute_context *context, const compute_transport
   return COMPUTE_OK;
 }
 
+/* A module has one instance at a time. */
+static atomic_bool only_open;
+
+static compute_status open_only(compute_context *context, const compute_transport *transport,
+                                const compute_group_options *options,
+                                compute_process_group **group) {
+  if (atomic_exchange(&only_open, true))
+    return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, HERE, "close it first",
+                            "this process has an open group");
+  const compute_status status = group_open_with(context, transport, NULL, options, group);
+  if (status)
+    atomic_store(&only_open, false);
+  else
+    (*group)->only = true;
+  return status;
+}
+
 compute_status compute_group_open(compute_context *context, const compute_group_options *options,
                                   compute_process_group **group) {
   if (group) *group = NULL;
@@ -229,16 +259,21 @@ compute_status compute_group_open(compute_context *context, const compute_group_
   const compute_transport *transport = NULL;
   status = check_options(context, &o);
   if (!status) status = group_find_transport(context, o.transport, &transport);
-  return status ? status : group_open_with(context, transport, NULL, &o, group);
+  if (status) return status;
+  return transport == &group_alone ? group_open_with(context, transport, NULL, &o, group)
+                                   : open_only(context, transport, &o, group);
 }
 
 /* The others must know that nothing more comes: only then the transport ends in order. */
 void compute_group_close(compute_process_group *group) {
   if (!group) return;
   if (group->process == getpid()) {
-    (void)compute_group_barrier(group);
+    const compute_group_request draft = {.operation = "compute_group_close",
+                                         .call = {.kind = GROUP_CLOSE}};
+    (void)group_submit(group, &draft, NULL);
     group_thread_end(group);
   }
+  if (group->only) atomic_store(&only_open, false);
   group_unreference(group);
 }
 
@@ -256,10 +291,7 @@ compute_status compute_group_query(const compute_process_group *group, compute_g
                                .timeout = group->timeout};
   memcpy(info->host, group->members[group->rank].host, sizeof info->host);
   memcpy(info->transport, group->about, sizeof info->transport);
-  pthread_mutex_t *mutex = (pthread_mutex_t *)&group->mutex;
-  pthread_mutex_lock(mutex);
-  info->broken = group->broken != COMPUTE_OK;
-  pthread_mutex_unlock(mutex);
+  info->broken = __atomic_load_n(&group->broken, __ATOMIC_ACQUIRE) != COMPUTE_OK;
   return COMPUTE_OK;
 }
 
@@ -278,7 +310,7 @@ compute_status compute_group_member_at(const compute_process_group *group, int32
   if (status) return status;
   const group_record *m = &group->members[rank];
   *member = (compute_group_member){
-      .rank = rank, .local_rank = local_rank(group, rank), .process = m->process};
+      .rank = rank, .local_rank = group->local_ranks[rank], .process = m->process};
   memcpy(member->host, m->host, sizeof member->host);
   memcpy(member->device, m->device, sizeof member->device);
   memcpy(member->version, m->version, sizeof member->version);

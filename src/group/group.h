@@ -25,12 +25,14 @@ typedef enum group_kind {
   GROUP_ALL_GATHER,
   GROUP_BROADCAST,
   GROUP_SEND_RECEIVE,
+  GROUP_CLOSE, /* on all ranks, or the group breaks */
   GROUP_KINDS
 } group_kind;
 
 /* What ranks must agree on; compared byte by byte, so there is no padding. */
 typedef struct group_call {
-  int32_t kind, reduction, dtype, accumulate, root, unused;
+  int32_t kind, reduction, dtype, accumulate, root;
+  int32_t sends; /* of GROUP_SEND_RECEIVE, 0 or 1: here alone the two must differ */
   int64_t count; /* elements of the input; bytes of GROUP_BYTES */
 } group_call;
 
@@ -42,7 +44,7 @@ struct compute_group_request {
   compute_tensor *input, *output; /* retained */
   const void *bytes;              /* of GROUP_BYTES */
   void *all_bytes;
-  int32_t peer; /* of GROUP_SEND_RECEIVE; it sends if there is an input */
+  int32_t peer; /* of GROUP_SEND_RECEIVE */
   compute_event *after;
   struct compute_group_request *next;
   bool done; /* under the group's lock, like the outcome */
@@ -66,14 +68,17 @@ struct compute_process_group {
   void *instance;
   char about[128];
   double timeout;
+  bool only; /* it is the one group over a module that a process can have open */
   compute_device *device;
   int32_t rank, size, local_rank, local_size, hosts;
   group_record *members;
+  int32_t *local_ranks; /* of each member */
   /* Of the thread alone. */
   char *outgoing, *incoming; /* piece_bytes each, and a little more */
   size_t piece_bytes;
   int32_t *part_bytes; /* of each rank, for the operation under way */
   group_call *calls;   /* of each rank */
+  bool all_close;      /* GROUP_CLOSE has succeeded */
   /* Shared. */
   pid_t process; /* the one that has the thread */
   pthread_t thread;
@@ -81,7 +86,7 @@ struct compute_process_group {
   pthread_cond_t work, ended;
   compute_group_request *first, *last;
   bool opened, closing;
-  compute_status broken; /* and why; written by the thread alone */
+  compute_status broken; /* atomic; and why; written by the thread alone */
   compute_error reason;
 };
 
@@ -94,6 +99,9 @@ compute_status group_open_with(compute_context *context, const compute_transport
 
 /* On the thread: joins the other processes, and learns who they are. */
 compute_status group_join(compute_process_group *group);
+
+/* Sets what follows from the members' hosts. */
+compute_status group_count_hosts(compute_process_group *group);
 
 /* Whether it is a rank of the group; `name` is the argument's. */
 compute_status group_check_rank(const compute_process_group *group, const char *operation,

@@ -117,7 +117,7 @@ compute_status group_find_transport(compute_context *context, const char *name,
                      "invalid transport '%.40s': a name has lower-case letters, digits and '_'",
                      name);
   snprintf(file, sizeof file, "libcompute-transport-%s.so", name);
-  if (!module_find_file(file, path, sizeof path)) {
+  if (!module_find_file(context, file, path, sizeof path)) {
     char why[160];
     snprintf(why, sizeof why, "%s is in none of the folders for modules", file);
     return no_module(context, name, why);

@@ -57,9 +57,8 @@ static void *work(void *argument) {
       pthread_cond_wait(&group->work, &group->mutex);
     }
   }
-  const bool broken = group->broken != COMPUTE_OK;
   pthread_mutex_unlock(&group->mutex);
-  if (group->size > 0) group->transport->close(group->instance, !broken);
+  if (group->size > 0) group->transport->close(group->instance, group->all_close);
   return NULL;
 }
 
@@ -109,12 +108,18 @@ static compute_status enqueue(compute_process_group *group, compute_group_reques
   return status;
 }
 
+/* The thread, and whatever it has locked, stayed in the parent. */
+static compute_status check_process(const compute_process_group *group, const char *operation) {
+  if (group->process == getpid()) return COMPUTE_OK;
+  return error_set(group->context, COMPUTE_ERROR_INVALID_STATE, operation,
+                   "the process was forked; its group stayed in the parent");
+}
+
 compute_status group_submit(compute_process_group *group, const compute_group_request *draft,
                             compute_group_request **request) {
   if (request) *request = NULL;
-  if (group->process != getpid())
-    return error_set(group->context, COMPUTE_ERROR_INVALID_STATE, draft->operation,
-                     "the process was forked; its group stayed in the parent");
+  compute_status status = check_process(group, draft->operation);
+  if (status) return status;
   compute_group_request *made = base_allocate(1, sizeof *made);
   if (!made)
     return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, draft->operation,
@@ -125,7 +130,7 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
   __atomic_add_fetch(&group->references, 1, __ATOMIC_RELAXED);
   made->input = compute_tensor_retain(draft->input);
   made->output = compute_tensor_retain(draft->output);
-  compute_status status = enqueue(group, made);
+  status = enqueue(group, made);
   if (status) {
     compute_tensor_release(made->input);
     compute_tensor_release(made->output);
@@ -143,9 +148,10 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
 }
 
 compute_status compute_group_request_wait(compute_group_request *request) {
-  if (!request)
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_group_request_wait",
-                     "request is NULL");
+  static const char operation[] = "compute_group_request_wait";
+  compute_status status = error_if_null(NULL, operation, request);
+  if (!status) status = check_process(request->group, operation);
+  if (status) return status;
   compute_process_group *group = request->group;
   pthread_mutex_lock(&group->mutex);
   while (!request->done) pthread_cond_wait(&group->ended, &group->mutex);
@@ -155,9 +161,10 @@ compute_status compute_group_request_wait(compute_group_request *request) {
 }
 
 compute_status compute_group_request_poll(const compute_group_request *request, bool *done) {
-  if (!request || !done)
-    return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_group_request_poll", "%s is NULL",
-                     request ? "done" : "request");
+  static const char operation[] = "compute_group_request_poll";
+  compute_status status = error_if_null(NULL, operation, request, done);
+  if (!status) status = check_process(request->group, operation);
+  if (status) return status;
   compute_process_group *group = request->group;
   pthread_mutex_lock(&group->mutex);
   *done = request->done;

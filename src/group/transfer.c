@@ -11,8 +11,8 @@
 compute_status group_break(compute_process_group *group, compute_status status) {
   pthread_mutex_lock(&group->mutex);
   if (group->broken == COMPUTE_OK) {
-    group->broken = status;
     compute_error_get(group->context, &group->reason);
+    __atomic_store_n(&group->broken, status, __ATOMIC_RELEASE);
   }
   pthread_mutex_unlock(&group->mutex);
   return status;

@@ -61,6 +61,10 @@ uint64_t tensor_span_bytes(const compute_tensor *tensor);
 /* Bytes of the elements if they were dense. */
 uint64_t tensor_dense_bytes(const compute_tensor *tensor);
 
+/* Whether its elements may be written: COMPUTE_ERROR_INVALID_ARGUMENT for a frozen or read-only
+ * one. */
+compute_status tensor_check_writable(const compute_tensor *tensor, const char *operation);
+
 /* ---- Memory scopes --------------------------------------------------------------------------- */
 
 /* Called for every new tensor: registers it with the innermost scope of this thread, if any. */

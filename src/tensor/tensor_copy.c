@@ -149,7 +149,7 @@ static compute_status check_host_copy(const compute_tensor *tensor, const char *
   return COMPUTE_OK;
 }
 
-static compute_status check_writable(const compute_tensor *tensor, const char *operation) {
+compute_status tensor_check_writable(const compute_tensor *tensor, const char *operation) {
   const bool frozen = buffer_is_frozen(tensor->buffer);
   if (!tensor->read_only && !frozen) return COMPUTE_OK;
   char text[192];
@@ -183,7 +183,7 @@ compute_status compute_tensor_read(const compute_tensor *tensor, void *data, siz
 compute_status compute_tensor_write(compute_tensor *tensor, const void *data, size_t bytes) {
   static const char operation[] = "compute_tensor_write";
   compute_status status = check_host_copy(tensor, operation, data, bytes);
-  if (!status) status = check_writable(tensor, operation);
+  if (!status) status = tensor_check_writable(tensor, operation);
   if (status || bytes == 0) return status;
   compute_tensor *dense;
   if (compute_tensor_is_dense(tensor)) {
@@ -219,7 +219,7 @@ static compute_status check_copy(const compute_tensor *destination, const comput
                      compute_shape_text(source->shape, from, sizeof from),
                      compute_shape_text(destination->shape, to, sizeof to));
   }
-  return check_writable(destination, operation);
+  return tensor_check_writable(destination, operation);
 }
 
 /* Whether the two may share bytes, by the ranges that they span. */

@@ -51,6 +51,11 @@ check() {
     says "2 on 1 host"
     says "rank 1: .* local rank 1"
   fi
+  rm -f "$scratch/error"
+  run 120 any "$launcher" -n 2 "$ranks" late "$scratch/error"
+  for text in 'rank 0 of 2 waited 1 s for other ranks' 'an earlier group of this process has failed'; do
+    grep -q "$text" "$scratch/error" || { echo "$name, late: no '$text'"; cat "$scratch/output"; failed=1; }
+  done
   for fault in stop die; do
     rm -f "$scratch/error"
     COMPUTE_GROUP_TIMEOUT=3 run 120 any "$launcher" "$@" -n 3 "$ranks" $fault "$scratch/error"

@@ -6,6 +6,7 @@
  *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
  *   ranks stop FILE                rank 1 stops; the others must end with an error, which rank 0
  *   ranks die FILE                 writes to FILE; and the same if rank 1 is killed
+ *   ranks late FILE                rank 1 of 2 does not open a second group; the same for rank 0
  *
  * Status 0: as expected. Failed checks are printed. */
 #include <compute/compute.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static compute_context *context;
@@ -64,12 +66,23 @@ static void call_everything(void) {
     compute_tensor_release(all);
     compute_tensor_release(part);
   }
+  compute_process_group *second = NULL;
+  CHECK(compute_group_open(context, NULL, &second) == COMPUTE_ERROR_INVALID_STATE);
   if (info.size == 1) return;
   CHECK(compute_group_agree(group, "trial", info.rank == 1 ? "b" : "a") ==
         COMPUTE_ERROR_INVALID_ARGUMENT);
   CHECK(!compute_group_barrier(group));
-  compute_process_group *second = NULL;
-  CHECK(compute_group_open(context, NULL, &second) == COMPUTE_ERROR_TRANSFER);
+}
+
+/* MPI is the parent's to finalize: a child ends without it. */
+static void end_a_child(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(5);
+    exit(0);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
 /* ---- Training -----------------------------------------------------------------------------------
@@ -216,6 +229,26 @@ static void lose_a_rank(int signal_number, const char *path) {
   compute_tensor_release(x);
 }
 
+/* Rank 0 opens another group, alone. */
+static void open_alone(const char *path) {
+  compute_group_member other;
+  CHECK(!compute_group_member_at(group, 1, &other));
+  compute_group_close(group);
+  group = NULL;
+  if (info.rank == 1) pause();
+  const compute_group_options options = {.timeout = 1};
+  CHECK(compute_group_open(context, &options, &group) == COMPUTE_ERROR_TIMEOUT);
+  FILE *file = fopen(path, "w");
+  CHECK(file != NULL);
+  if (file) {
+    fprintf(file, "rank 0: %s\n", compute_error_message(context));
+    CHECK(compute_group_open(context, NULL, &group) == COMPUTE_ERROR_TRANSFER);
+    fprintf(file, "rank 0: %s\n", compute_error_message(context));
+    fclose(file);
+  }
+  kill((pid_t)other.process, SIGTERM);
+}
+
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "calls";
   const compute_open_options options = {.device = "cpu", .threads = 1};
@@ -228,9 +261,11 @@ int main(int argc, char **argv) {
   if (argc > 3) train_digits(argv[2], argv[3], strcmp(what, "resume") == 0);
   if (argc > 2 && strcmp(what, "stop") == 0) lose_a_rank(SIGSTOP, argv[2]);
   if (argc > 2 && strcmp(what, "die") == 0) lose_a_rank(SIGKILL, argv[2]);
+  if (argc > 2 && strcmp(what, "late") == 0) open_alone(argv[2]);
   if (failures == 0 && info.rank == 0)
     printf("%s: %d ranks over %s\n", what, info.size, info.transport);
   compute_group_close(group);
+  if (strcmp(what, "calls") == 0) end_a_child();
   CHECK(!compute_close(context));
   return failures > 0;
 }

@@ -333,6 +333,34 @@ static void all_ranks_are_told_which_call_differs(void **state) {
   loopback_run(4, differ, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
+static void pass_at_cross_purposes(loopback_rank *self) {
+  compute_tensor *x = input_of(self, COMPUTE_F32, 12), *y = input_of(self, COMPUTE_F32, 11);
+  compute_process_group *g = self->group;
+  const int32_t other = 1 - self->rank;
+  RANK_CHECK(self, compute_group_send(g, x, other, NULL, NULL) == COMPUTE_ERROR_INVALID_ARGUMENT);
+  RANK_CHECK(self, loopback_says(self, "both ranks send"));
+  RANK_CHECK(self,
+             compute_group_receive(g, x, other, NULL, NULL) == COMPUTE_ERROR_INVALID_ARGUMENT);
+  RANK_CHECK(self, loopback_says(self, "both ranks receive"));
+  RANK_CHECK(self, (self->rank == 0 ? compute_group_send(g, x, other, NULL, NULL)
+                                    : compute_group_receive(g, y, other, NULL, NULL)) ==
+                       COMPUTE_ERROR_INVALID_ARGUMENT);
+  RANK_CHECK(self, loopback_says(self, "send of 12 elements of f32"));
+  RANK_CHECK(self, loopback_says(self, "receive of 11 elements of f32"));
+  /* No byte of those calls is left. */
+  RANK_CHECK(self,
+             (self->rank == 1 ? compute_group_send(g, x, other, NULL, NULL)
+                              : compute_group_receive(g, x, other, NULL, NULL)) == COMPUTE_OK);
+  RANK_CHECK(self, holds(x, 5, element(COMPUTE_F32, 1, 5)));
+  compute_tensor_release(x);
+  compute_tensor_release(y);
+}
+
+static void two_ranks_that_both_send_are_told(void **state) {
+  (void)state;
+  loopback_run(2, pass_at_cross_purposes, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
+}
+
 static void disagree(loopback_rank *self) {
   RANK_CHECK(self, compute_group_agree(self->group, "trial", "batch 64\nrate 0.1\n") == COMPUTE_OK);
   RANK_CHECK(self,
@@ -394,6 +422,38 @@ static void pass_nonsense(loopback_rank *self) {
   compute_tensor_release(b);
 }
 
+/* What is frozen can be sent, and be the root's, and nothing else. */
+static void write_frozen(loopback_rank *self) {
+  compute_tensor *frozen = input_of(self, COMPUTE_F32, 12);
+  compute_tensor *y = input_of(self, COMPUTE_F32, 12), *all = input_of(self, COMPUTE_F32, 24);
+  compute_process_group *g = self->group;
+  const compute_group_reduction max = COMPUTE_GROUP_MAX;
+  const compute_status refused = COMPUTE_ERROR_INVALID_ARGUMENT;
+  const int32_t other = 1 - self->rank;
+  compute_tensor_freeze(frozen);
+  RANK_CHECK(self, compute_group_all_reduce(g, max, y, frozen, NULL, NULL) == refused);
+  RANK_CHECK(self, loopback_says(self, "frozen"));
+  RANK_CHECK(self, compute_group_reduce_scatter(g, max, all, frozen, NULL, NULL) == refused);
+  RANK_CHECK(self, compute_group_receive(g, frozen, other, NULL, NULL) == refused);
+  RANK_CHECK(self, compute_group_broadcast(g, frozen, other, NULL, NULL) == refused);
+  RANK_CHECK(self,
+             compute_group_broadcast(g, self->rank == 0 ? frozen : y, 0, NULL, NULL) == COMPUTE_OK);
+  RANK_CHECK(self, holds(self->rank == 0 ? frozen : y, 3, element(COMPUTE_F32, 0, 3)));
+  RANK_CHECK(self, compute_group_all_gather(g, frozen, all, NULL, NULL) == COMPUTE_OK);
+  RANK_CHECK(self, holds(all, 15, element(COMPUTE_F32, 1, 3)));
+  compute_tensor_freeze(all);
+  RANK_CHECK(self, compute_group_all_gather(g, y, all, NULL, NULL) == refused);
+  RANK_CHECK(self, holds(frozen, 3, element(COMPUTE_F32, self->rank, 3)));
+  compute_tensor_release(frozen);
+  compute_tensor_release(y);
+  compute_tensor_release(all);
+}
+
+static void frozen_tensors_are_not_written(void **state) {
+  (void)state;
+  loopback_run(2, write_frozen, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
+}
+
 static void arguments_are_checked_before_anything_is_sent(void **state) {
   (void)state;
   loopback_run(2, pass_nonsense, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
@@ -410,7 +470,9 @@ int main(void) {
       cmocka_unit_test(requests_are_carried_out_in_order),
       cmocka_unit_test(tensors_of_devices_pass_through_the_host),
       cmocka_unit_test(all_ranks_are_told_which_call_differs),
+      cmocka_unit_test(two_ranks_that_both_send_are_told),
       cmocka_unit_test(settings_and_failures_are_shared),
+      cmocka_unit_test(frozen_tensors_are_not_written),
       cmocka_unit_test(arguments_are_checked_before_anything_is_sent),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

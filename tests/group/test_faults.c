@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* A rank that fails or stops at each call of the transport: all others end with an error within the
  * limit, and later calls fail at once with the first reason. And a group without a launcher. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "group/group.h"
 #include "support/harness/loopback.h"
@@ -93,6 +97,107 @@ static void a_rank_that_stops_anywhere_ends_in_the_time_limit(void **state) {
   }
 }
 
+/* ---- Closing -----------------------------------------------------------------------------------
+ */
+
+static void close_first(loopback_rank *self) {
+  if (self->rank == 2) return;
+  RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_ERROR_INVALID_STATE);
+  RANK_CHECK(self, loopback_says(self, "rank 2 has closed its group"));
+  compute_group_info info;
+  RANK_CHECK(self, compute_group_query(self->group, &info) == COMPUTE_OK && info.broken);
+  RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_ERROR_INVALID_STATE);
+}
+
+static void a_rank_that_closes_too_early_breaks_the_group(void **state) {
+  (void)state;
+  loopback_rank ranks[LOOPBACK_MOST] = {{0}};
+  loopback_run(3, close_first, NULL, ranks);
+  for (int r = 0; r < 3; r++) assert_false(ranks[r].orderly);
+  loopback_run(3, count_calls, NULL, ranks);
+  for (int r = 0; r < 3; r++) assert_true(ranks[r].orderly);
+}
+
+/* ---- Forks -------------------------------------------------------------------------------------
+ */
+
+/* The number of the first statement that is wrong. */
+static int use_in_child(loopback_rank *self, compute_group_request *request) {
+  bool done;
+  compute_group_info info;
+  alarm(20);
+  if (compute_group_request_wait(request) != COMPUTE_ERROR_INVALID_STATE) return 1;
+  if (compute_group_request_poll(request, &done) != COMPUTE_ERROR_INVALID_STATE) return 2;
+  if (compute_group_barrier(self->group) != COMPUTE_ERROR_INVALID_STATE) return 3;
+  if (!loopback_says(self, "forked")) return 4;
+  if (compute_group_query(self->group, &info) || info.broken) return 5;
+  compute_group_request_release(request);
+  compute_group_close(self->group);
+  return 0;
+}
+
+/* What rank 0 awaits comes when its child has ended. */
+static void fork_in_a_call(loopback_rank *self) {
+  compute_tensor *x = NULL;
+  RANK_CHECK(self, compute_tensor_full(compute_default_device(self->context), COMPUTE_F32,
+                                       COMPUTE_SHAPE(10), 1, &x) == COMPUTE_OK);
+  if (self->rank == 0) {
+    compute_group_request *request = NULL;
+    RANK_CHECK(self, compute_group_receive(self->group, x, 1, NULL, &request) == COMPUTE_OK);
+    const pid_t child = fork();
+    if (child == 0) _exit(use_in_child(self, request));
+    int status = -1;
+    RANK_CHECK(self, waitpid(child, &status, 0) == child && status == 0);
+    atomic_store((atomic_bool *)self->user, true);
+    RANK_CHECK(self, compute_group_request_wait(request) == COMPUTE_OK);
+    compute_group_request_release(request);
+  } else {
+    while (!atomic_load((atomic_bool *)self->user)) sched_yield();
+    RANK_CHECK(self, compute_group_send(self->group, x, 0, NULL, NULL) == COMPUTE_OK);
+  }
+  compute_tensor_release(x);
+}
+
+/* Without a request: then the child's close frees the group. */
+static void fork_between_calls(loopback_rank *self) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    compute_group_close(self->group);
+    _exit(0);
+  }
+  int status = -1;
+  RANK_CHECK(self, waitpid(child, &status, 0) == child && status == 0);
+  RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_OK);
+}
+
+static void a_forked_process_neither_waits_nor_disturbs(void **state) {
+  (void)state;
+  atomic_bool ended = false;
+  loopback_run(2, fork_in_a_call, &ended, (loopback_rank[LOOPBACK_MOST]){{0}});
+  loopback_run(2, fork_between_calls, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
+}
+
+/* ---- Hosts -------------------------------------------------------------------------------------
+ */
+
+static void local_ranks_follow_from_the_hosts(void **state) {
+  (void)state;
+  enum { RANKS = 7, SELF = 4 };
+  static const char *const hosts[RANKS] = {"b", "a", "b", "c", "b", "a", "bb"};
+  static const int32_t wanted[RANKS] = {0, 0, 1, 0, 2, 1, 0};
+  group_record members[RANKS] = {{.process = 0}};
+  int32_t local_ranks[RANKS];
+  for (int r = 0; r < RANKS; r++) strcpy(members[r].host, hosts[r]);
+  compute_process_group group = {
+      .rank = SELF, .size = RANKS, .members = members, .local_ranks = local_ranks};
+  assert_ok(group_count_hosts(&group));
+  assert_memory_equal(local_ranks, wanted, sizeof wanted);
+  assert_int_equal(group.local_rank, 2);
+  assert_int_equal(group.local_size, 3);
+  assert_int_equal(group.hosts, 4);
+}
+
 /* ---- Without a launcher ------------------------------------------------------------------------
  */
 
@@ -153,12 +258,37 @@ static void a_transport_that_is_not_there_is_named(void **state) {
   test_close(context);
 }
 
+/* Where backends are looked for, transports are. */
+static void a_transport_is_found_in_the_folders_of_the_options(void **state) {
+  (void)state;
+  char folder[] = TEST_SCRATCH_DIR "/modules_XXXXXX", path[sizeof folder + 64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/libcompute-transport-empty.so", folder);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fclose(file);
+  compute_context *context = NULL;
+  compute_process_group *group = NULL;
+  assert_ok(
+      compute_open(&context, &(compute_open_options){.backend_path = folder, .device = "cpu"}));
+  assert_fails(compute_group_open(context, &(compute_group_options){.transport = "empty"}, &group),
+               COMPUTE_ERROR_BACKEND_LOAD);
+  test_check_message(context, "not a shared library");
+  test_close(context);
+  remove(path);
+  remove(folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_nth_call_that_fails_is_an_error_everywhere),
       cmocka_unit_test(a_rank_that_stops_anywhere_ends_in_the_time_limit),
+      cmocka_unit_test(a_rank_that_closes_too_early_breaks_the_group),
+      cmocka_unit_test(a_forked_process_neither_waits_nor_disturbs),
+      cmocka_unit_test(local_ranks_follow_from_the_hosts),
       cmocka_unit_test(a_program_without_a_launcher_is_a_group_of_one),
       cmocka_unit_test(a_transport_that_is_not_there_is_named),
+      cmocka_unit_test(a_transport_is_found_in_the_folders_of_the_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

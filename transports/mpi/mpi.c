@@ -11,24 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "compute/transport.h"
 
 /* Codes of our own, beside MPI's, which are positive. */
-enum { ALREADY_OPEN = -1, NO_THREADS = -2, NO_MEMORY = -3, ENDED = -4 };
+enum { NO_THREADS = -1, NO_MEMORY = -2, ENDED = -3, FAILED = -4, FORKED = -5 };
 
 typedef struct mpi_group {
-  MPI_Comm communicator;
+  MPI_Comm communicator; /* of all ranks, once `joined` */
   MPI_Request request;
-  int rank, size;
+  int joined, rank, size;
   /* Of an exchange, for each rank. */
   int *send_bytes, *send_at, *receive_bytes, *receive_at;
 } mpi_group;
 
 static struct {
-  int ours;   /* this module has initialised MPI */
-  int open;   /* a group is */
-  int failed; /* a group did not close in order */
+  pid_t number; /* of the process that uses MPI; a child inherits the memory, not MPI; or 0 */
+  int open;     /* a group is */
+  int failed;   /* a group did not close in order */
 } process;
 
 /* ---- The process ----------------------------------------------------------------------------- */
@@ -39,7 +40,7 @@ static void finalize(void) {
   const int seconds = 10;
   MPI_Request request;
   int done = 0;
-  if (process.failed || process.open) return;
+  if (process.failed || process.open || process.number != getpid()) return;
   if (MPI_Ibarrier(MPI_COMM_WORLD, &request) != MPI_SUCCESS) return;
   const time_t limit = time(NULL) + seconds;
   while (!done && time(NULL) <= limit) {
@@ -60,7 +61,6 @@ static int initialise(void) {
   } else {
     code = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (code != MPI_SUCCESS) return code;
-    process.ours = 1;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (atexit(finalize) != 0) return NO_MEMORY;
   }
@@ -68,7 +68,8 @@ static int initialise(void) {
   return level < MPI_THREAD_SERIALIZED ? NO_THREADS : 0;
 }
 
-/* ---- Opening and closing ----------------------------------------------------------------------- */
+/* ---- Opening and closing -----------------------------------------------------------------------
+ */
 
 static void release(mpi_group *group) {
   free(group->send_bytes);
@@ -79,11 +80,8 @@ static int create(mpi_group **made) {
   mpi_group *group = calloc(1, sizeof *group);
   *made = group;
   if (group == NULL) return NO_MEMORY;
-  int code = MPI_Comm_dup(MPI_COMM_WORLD, &group->communicator);
-  if (code != MPI_SUCCESS) return code;
-  code = MPI_Comm_set_errhandler(group->communicator, MPI_ERRORS_RETURN);
-  if (code == MPI_SUCCESS) code = MPI_Comm_rank(group->communicator, &group->rank);
-  if (code == MPI_SUCCESS) code = MPI_Comm_size(group->communicator, &group->size);
+  int code = MPI_Comm_rank(MPI_COMM_WORLD, &group->rank);
+  if (code == MPI_SUCCESS) code = MPI_Comm_size(MPI_COMM_WORLD, &group->size);
   if (code != MPI_SUCCESS) return code;
   int *lists = calloc(4 * (size_t)group->size, sizeof *lists);
   if (lists == NULL) return NO_MEMORY;
@@ -91,7 +89,7 @@ static int create(mpi_group **made) {
   group->send_at = lists + group->size;
   group->receive_bytes = lists + 2 * group->size;
   group->receive_at = lists + 3 * group->size;
-  return 0;
+  return MPI_Comm_idup(MPI_COMM_WORLD, &group->communicator, &group->request);
 }
 
 static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *size, char *about,
@@ -100,7 +98,9 @@ static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *siz
   int length = 0;
   mpi_group *group = NULL;
   (void)argument;
-  if (process.open) return ALREADY_OPEN;
+  if (process.number == 0) process.number = getpid();
+  if (process.number != getpid()) return FORKED;
+  if (process.failed) return FAILED;
   int code = initialise();
   if (code == 0) code = create(&group);
   if (code != 0) {
@@ -135,12 +135,15 @@ static void mpi_error_text(void *instance, int code, char *text, size_t text_byt
   int length = 0;
   (void)instance;
   switch (code) {
-  case ALREADY_OPEN: snprintf(text, text_bytes, "this process has an open group"); return;
   case NO_THREADS:
     snprintf(text, text_bytes,
              "MPI must be initialised with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
     return;
   case NO_MEMORY: snprintf(text, text_bytes, "not enough memory"); return;
+  case FAILED:
+    snprintf(text, text_bytes, "an earlier group of this process has failed, which ends MPI's use");
+    return;
+  case FORKED: snprintf(text, text_bytes, "this process was forked by one that uses MPI"); return;
   case ENDED: snprintf(text, text_bytes, "the program has finalized MPI"); return;
   default: break;
   }
@@ -148,7 +151,8 @@ static void mpi_error_text(void *instance, int code, char *text, size_t text_byt
   snprintf(text, text_bytes, "%s", words);
 }
 
-/* ---- Operations ------------------------------------------------------------------------------- */
+/* ---- Operations -------------------------------------------------------------------------------
+ */
 
 static void set_places(int size, const int *bytes, int *at) {
   for (int r = 0, sum = 0; r < size; sum += bytes[r++]) at[r] = sum;
@@ -190,9 +194,13 @@ static int mpi_receive(void *instance, void *data, int32_t bytes, int32_t from) 
   return MPI_Irecv(data, bytes, MPI_BYTE, from, 0, g->communicator, &g->request);
 }
 
+/* The first operation is that of `create`. */
 static int mpi_test(void *instance, int *done) {
   mpi_group *g = instance;
-  return MPI_Test(&g->request, done, MPI_STATUS_IGNORE);
+  const int code = MPI_Test(&g->request, done, MPI_STATUS_IGNORE);
+  if (code != MPI_SUCCESS || !*done || g->joined) return code;
+  g->joined = 1;
+  return MPI_Comm_set_errhandler(g->communicator, MPI_ERRORS_RETURN);
 }
 
 static const compute_transport transport = {.struct_size = sizeof transport,

@@ -107,8 +107,9 @@ static int loopback_open(void *argument, void **made, int32_t *rank, int32_t *si
 }
 
 static void loopback_close(void *made, int orderly) {
-  (void)orderly;
-  free(made);
+  instance *in = made;
+  in->self->orderly = orderly;
+  free(in);
 }
 
 static void loopback_error_text(void *made, int code, char *text, size_t text_bytes) {

@@ -26,6 +26,7 @@ typedef struct loopback_rank {
   int64_t fail_at;   /* the call of the transport that fails, from 1; 0: none */
   int64_t silent_at; /* the call from which on nothing is sent or arrives */
   int64_t calls;
+  bool orderly; /* how the transport was closed, when all have ended */
 } loopback_rank;
 
 /* Runs `function` for ranks 0 … size−1 on threads with a context and a group each. The ranks are
