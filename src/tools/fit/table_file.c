@@ -30,8 +30,8 @@ static compute_status read_history(const char *path, char **text, failure *why) 
     if (errno)
       status = failure_set_system(why, errno, NULL, "%s cannot be read", name);
     else if (bytes > 0 && !(*text)[bytes - 1])
-      status =
-          failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s is no text: it has a zero byte", name);
+      status = failure_set(why, COMPUTE_ERROR_FORMAT, NULL,
+                           "%s is not a text file: it has a zero byte", name);
     if (status || bytes <= 0) {
       free(*text);
       *text = NULL;
