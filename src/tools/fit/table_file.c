@@ -13,30 +13,35 @@
 
 /* ---- HDF5's side-car ----------------------------------------------------------------------- */
 
-/* Its text, whole; NULL if there is none. */
+static compute_status read_whole(FILE *file, const char *name, char **text, failure *why) {
+  size_t room = 0;
+  errno = 0;
+  const ssize_t bytes = getdelim(text, &room, '\0', file);
+  compute_status status = COMPUTE_OK;
+  if (bytes < 0 && !feof(file))
+    status = failure_set_system(why, errno ? errno : EIO, NULL, "%s cannot be read", name);
+  else if (bytes > 0 && !(*text)[bytes - 1])
+    status = failure_set(why, COMPUTE_ERROR_FORMAT, NULL,
+                         "%s is not a text file: it has a zero byte", name);
+  if (bytes > 0 && !status) return COMPUTE_OK;
+  free(*text);
+  *text = NULL;
+  return status;
+}
+
+/* Its text; NULL if there is none. */
 static compute_status read_history(const char *path, char **text, failure *why) {
   char *name = side_car_path(path);
-  FILE *file = name ? fopen(name, "re") : NULL;
-  size_t room = 0;
   compute_status status = COMPUTE_OK;
   *text = NULL;
-  if (!name) {
-    status = failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to read %s", path);
-  } else if (!file) {
-    if (errno != ENOENT) status = failure_set_system(why, errno, NULL, "%s cannot be read", name);
-  } else {
-    errno = 0;
-    const ssize_t bytes = getdelim(text, &room, '\0', file);
-    if (errno)
-      status = failure_set_system(why, errno, NULL, "%s cannot be read", name);
-    else if (bytes > 0 && !(*text)[bytes - 1])
-      status =
-          failure_set(why, COMPUTE_ERROR_FORMAT, NULL, "%s is no text: it has a zero byte", name);
-    if (status || bytes <= 0) {
-      free(*text);
-      *text = NULL;
-    }
+  if (!name)
+    return failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory to read %s", path);
+  FILE *file = fopen(name, "re");
+  if (file) {
+    status = read_whole(file, name, text, why);
     fclose(file);
+  } else if (errno != ENOENT) {
+    status = failure_set_system(why, errno, NULL, "%s cannot be read", name);
   }
   free(name);
   return status;
