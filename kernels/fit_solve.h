@@ -349,8 +349,9 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
   u32 left_out;
   if (status == STATUS_ITERATIONS && fit_solve(setup, p, values, 0.0f, factor, step, &left_out)) {
     const boolean settled = fit_small(factor, step, left_out, setup->epsilon * SETTLED);
-    const boolean newton = fit_newton(source, setup, p, values, factor, step, &left_out) == 0;
-    if (settled || (newton && fit_small(factor, step, left_out, setup->epsilon))) {
+    const int multiples = fit_newton(source, setup, p, values, factor, step, &left_out);
+    if (settled || ((multiples == 0 || multiples == 5) &&
+                    fit_small(factor, step, left_out, setup->epsilon))) {
       status = STATUS_CONVERGED;
     }
   }

@@ -20,7 +20,7 @@ typedef struct movie_layout {
 
   movie **files; /* the opened file first */
   size_t file_count;
-  int64_t pages; /* of all files */
+  int64_t pages;       /* of all files */
   movie_plane *planes; /* of the chosen position */
   size_t plane_count, plane_room;
   const char *as_frames; /* "channels", if that is the only axis and taken for time; NULL: no */

@@ -425,9 +425,11 @@ static void fit_recognise(fit_work *work) {
   fit_evaluate(FIT_LIKELIHOOD, work, work->path.theta);
   const fit_sums sums = work->sums;
   fit_find_move(work, work->path.theta, &sums, &move);
-  fit_find_newton(work, work->path.theta, open, &sums, &move);
-  work->converged =
-      v_or(work->converged, v_and(open, fit_is_small(FIT_COUNT, work, &move, v_set(1))));
+  const vm solved = v_and_not(open, move.singular);
+  const vm settled = fit_is_small(FIT_COUNT, work, &move, v_set(FIT_SETTLED));
+  fit_find_newton(work, work->path.theta, solved, &sums, &move);
+  const vm arrived = v_or(settled, fit_is_small(FIT_COUNT, work, &move, v_set(1)));
+  work->converged = v_or(work->converged, v_and(solved, arrived));
 }
 
 FIT_APART void fit_by_marquardt(fit_mode mode, fit_work *work) {
