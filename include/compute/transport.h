@@ -8,8 +8,9 @@
  * they have ended.
  *
  * A module has one instance at a time. All calls for it come from one thread, `open` and `close`
- * included. At most one operation is in progress, so it needs no tags. Every rank makes the same
- * collective calls in the same order.
+ * included; only `prepare` is called on the program's thread that opens the group. At most one
+ * operation is in progress, so it needs no tags. Every rank makes the same collective calls in the
+ * same order.
  *
  * Functions return 0, or a code of their own, which is not 0; `error_text` explains it.
  */
@@ -38,6 +39,10 @@ typedef struct compute_transport {
   uint32_t abi_major, abi_minor;
   const char *name;
 
+  /** Before each `open`: initialises what belongs to the process. May wait for the other processes.
+   */
+  int (*prepare)(void);
+
   /** Joins the processes that were started together. On success *instance, *rank and *size are set,
    * and `about` has the library's name and version. What needs the other processes is the
    * instance's first operation, under way: `test` says when it has ended, so that the wait has a
@@ -49,7 +54,8 @@ typedef struct compute_transport {
    * progress that will never end; the function must return nevertheless, without waiting. */
   void (*close)(void *instance, int orderly);
 
-  /** Writes an explanation of a code that a function returned. `instance` is NULL after `open`. */
+  /** Writes an explanation of a code that a function returned. `instance` is NULL after `prepare`
+   * and `open`. */
   void (*error_text)(void *instance, int code, char *text, size_t text_bytes);
 
   /* ---- Starting an operation. The memory stays valid until `test` says that it has ended. ---- */

@@ -5,6 +5,10 @@
 
 #include "group/group.h"
 
+static int alone_prepare(void) {
+  return 0;
+}
+
 static int alone_open(void *argument, void **instance, int32_t *rank, int32_t *size, char *about,
                       size_t about_bytes) {
   *instance = argument;
@@ -71,6 +75,7 @@ const compute_transport group_alone = {.struct_size = sizeof group_alone,
                                        .abi_major = COMPUTE_TRANSPORT_ABI_MAJOR,
                                        .abi_minor = COMPUTE_TRANSPORT_ABI_MINOR,
                                        .name = "none",
+                                       .prepare = alone_prepare,
                                        .open = alone_open,
                                        .close = alone_close,
                                        .error_text = alone_error_text,

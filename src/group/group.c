@@ -124,16 +124,20 @@ static compute_status meet(compute_process_group *group) {
   return status;
 }
 
+/* An error for a code of `prepare` or `open`. */
+static compute_status not_opened(compute_context *context, const compute_transport *transport,
+                                 int code) {
+  char text[256];
+  transport->error_text(NULL, code, text, sizeof text);
+  return error_set_native(context, COMPUTE_ERROR_TRANSFER, code, HERE, NULL, "%s: %s",
+                          transport->name, text);
+}
+
 compute_status group_join(compute_process_group *group) {
   int32_t rank = 0, size = 0;
   const int code = group->transport->open(group->argument, &group->instance, &rank, &size,
                                           group->about, sizeof group->about);
-  if (code != 0) {
-    char text[256];
-    group->transport->error_text(NULL, code, text, sizeof text);
-    return error_set_native(group->context, COMPUTE_ERROR_TRANSFER, code, HERE, NULL, "%s: %s",
-                            group->transport->name, text);
-  }
+  if (code != 0) return not_opened(group->context, group->transport, code);
   group->size = size;
   group->rank = rank;
   if (size < 1 || size > MOST_RANKS || rank < 0 || rank >= size)
@@ -205,6 +209,8 @@ void group_unreference(compute_process_group *group) {
 compute_status group_open_with(compute_context *context, const compute_transport *transport,
                                void *argument, const compute_group_options *options,
                                compute_process_group **group) {
+  const int code = transport->prepare();
+  if (code != 0) return not_opened(context, transport, code);
   compute_process_group *made = base_allocate(1, sizeof *made);
   if (!made)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for a group");

@@ -68,8 +68,9 @@ static const char *problem_of(const compute_transport *t) {
   if (t->abi_major != COMPUTE_TRANSPORT_ABI_MAJOR) return "it is for another version of libcompute";
   if (t->struct_size < offsetof(compute_transport, test) + sizeof t->test)
     return "its table of functions is too short";
-  const bool complete = t->name && t->open && t->close && t->error_text && t->exchange &&
-                        t->gather && t->broadcast && t->send && t->receive && t->test;
+  const bool complete = t->name && t->prepare && t->open && t->close && t->error_text &&
+                        t->exchange && t->gather && t->broadcast && t->send && t->receive &&
+                        t->test;
   return complete ? NULL : "its table of functions has gaps";
 }
 

@@ -68,6 +68,15 @@ static int initialise(void) {
   return level < MPI_THREAD_SERIALIZED ? NO_THREADS : 0;
 }
 
+/* MPI is to be finalized on the thread that has initialised it: usually the main one, which opens
+ * the group and ends the process. */
+static int mpi_prepare(void) {
+  if (process.number == 0) process.number = getpid();
+  if (process.number != getpid()) return FORKED;
+  if (process.failed) return FAILED;
+  return initialise();
+}
+
 /* ---- Opening and closing -----------------------------------------------------------------------
  */
 
@@ -98,11 +107,7 @@ static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *siz
   int length = 0;
   mpi_group *group = NULL;
   (void)argument;
-  if (process.number == 0) process.number = getpid();
-  if (process.number != getpid()) return FORKED;
-  if (process.failed) return FAILED;
-  int code = initialise();
-  if (code == 0) code = create(&group);
+  const int code = create(&group);
   if (code != 0) {
     process.failed = 1;
     if (group != NULL) release(group);
@@ -207,6 +212,7 @@ static const compute_transport transport = {.struct_size = sizeof transport,
                                             .abi_major = COMPUTE_TRANSPORT_ABI_MAJOR,
                                             .abi_minor = COMPUTE_TRANSPORT_ABI_MINOR,
                                             .name = TRANSPORT_NAME,
+                                            .prepare = mpi_prepare,
                                             .open = mpi_open,
                                             .close = mpi_close,
                                             .error_text = mpi_error_text,

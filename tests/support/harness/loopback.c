@@ -90,6 +90,10 @@ static bool silent(const instance *in) {
   return in->self->silent_at != 0 && in->self->calls >= in->self->silent_at;
 }
 
+static int loopback_prepare(void) {
+  return 0;
+}
+
 static int loopback_open(void *argument, void **made, int32_t *rank, int32_t *size, char *about,
                          size_t about_bytes) {
   instance *in = calloc(1, sizeof *in);
@@ -185,6 +189,7 @@ static const compute_transport transport = {.struct_size = sizeof transport,
                                             .abi_major = COMPUTE_TRANSPORT_ABI_MAJOR,
                                             .abi_minor = COMPUTE_TRANSPORT_ABI_MINOR,
                                             .name = "loopback",
+                                            .prepare = loopback_prepare,
                                             .open = loopback_open,
                                             .close = loopback_close,
                                             .error_text = loopback_error_text,
