@@ -112,13 +112,13 @@ COMPUTE_API void compute_group_request_release(compute_group_request *request);
 
 /* ---- Collectives --------------------------------------------------------------------------- */
 
-/* Tensors are dense, of any device of the group's context; outputs are neither frozen nor
- * read-only. Work that writes an input must have
- * ended, or be before the event `after` of the options. `options` and `request` may be NULL. Errors
- * of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _SHAPE, _DTYPE and _INVALID_ARGUMENT for the
- * call's own arguments (then the other ranks still wait for this one's call, until their limit);
- * _INVALID_ARGUMENT on all ranks if their calls differ; _INVALID_STATE if a rank has closed its
- * group, _TIMEOUT and _TRANSFER, which break the group. */
+/* Tensors are dense, of any device of the group's context; outputs are not read-only or frozen.
+ * Work that writes an input must have ended, or be before the event `after` of the options.
+ * `options` and `request` may be NULL. Errors of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT,
+ * _SHAPE, _DTYPE and _INVALID_ARGUMENT for the call's own arguments (then the other ranks still
+ * wait for this one's call, until their limit); _INVALID_ARGUMENT on all ranks if their calls
+ * differ; _INVALID_STATE if a rank has closed its group, _TIMEOUT and _TRANSFER, which break the
+ * group. */
 
 typedef enum compute_group_reduction {
   COMPUTE_GROUP_SUM = 0,  /**< integers wrap; not of bool */

@@ -44,9 +44,9 @@ typedef struct compute_transport {
   int (*prepare)(void);
 
   /** Joins the processes that were started together. On success *instance, *rank and *size are set,
-   * and `about` has the library's name and version. What needs the other processes is the
-   * instance's first operation, under way: `test` says when it has ended, so that the wait has a
-   * limit. `argument` is NULL, or what the caller of a built-in transport passes. */
+   * and `about` has the library's name and version. What waits for the other processes is the
+   * instance's first operation: `test` says when it has ended, so that the wait has a limit.
+   * `argument` is NULL, or what the caller of a built-in transport passes. */
   int (*open)(void *argument, void **instance, int32_t *rank, int32_t *size, char *about,
               size_t about_bytes);
 

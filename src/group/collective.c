@@ -64,8 +64,7 @@ static const char *const kind_names[GROUP_KINDS] = {
     [GROUP_BARRIER] = "barrier",       [GROUP_BYTES] = "exchange",
     [GROUP_ALL_REDUCE] = "all_reduce", [GROUP_REDUCE_SCATTER] = "reduce_scatter",
     [GROUP_ALL_GATHER] = "all_gather", [GROUP_BROADCAST] = "broadcast",
-    [GROUP_SEND_RECEIVE] = "receive", /* or "send" */
-    [GROUP_CLOSE] = "close",
+    [GROUP_SEND_RECEIVE] = "receive",  [GROUP_CLOSE] = "close",
 };
 
 /* What a rank calls, in words; from another process, so nothing is certain. */

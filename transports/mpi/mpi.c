@@ -77,8 +77,7 @@ static int mpi_prepare(void) {
   return initialise();
 }
 
-/* ---- Opening and closing -----------------------------------------------------------------------
- */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static void release(mpi_group *group) {
   free(group->send_bytes);
@@ -156,8 +155,7 @@ static void mpi_error_text(void *instance, int code, char *text, size_t text_byt
   snprintf(text, text_bytes, "%s", words);
 }
 
-/* ---- Operations -------------------------------------------------------------------------------
- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 static void set_places(int size, const int *bytes, int *at) {
   for (int r = 0, sum = 0; r < size; sum += bytes[r++]) at[r] = sum;
