@@ -28,7 +28,7 @@ import sys
 CIRCLE_FILES = 3
 USES_LISTED = 6
 PUBLIC, BACKEND = "public headers", "compute/backend.h"
-TREES = ("src", "backends", "transports", "bench", "kernels")
+TREES = ("src", "backends", "bench", "kernels")
 SOURCES = (".c", ".h", ".def")
 
 
