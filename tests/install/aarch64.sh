@@ -35,7 +35,7 @@ quietly cmake -S "$tree" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release 
 # reference.
 tests=(base_error type_shape kernel_program device_pool tensor_tensor graph_builders io_npz
   cpu_interpreter cpu_map cpu_conv_direct cpu_quantized_gemm cpu_requantize operations_cast
-  operations_matmul plan_run public_use)
+  plan_run public_use)
 quietly cmake --build "$folder/build" --target compute "${tests[@]}"
 kind=$(readelf -h "$folder/build/lib/libcompute.so" | sed -n 's/ *Machine: *//p')
 [[ $kind == AArch64 ]] || { echo "libcompute.so is for $kind"; exit 1; }
