@@ -147,7 +147,7 @@ static compute_status folder_read(module_finder *finder, DIR *directory, const c
   }
   if (result == COMPUTE_OK && errno != 0) result = folder_failed(finder, folder, source, errno);
   size_t found = finder->context->module_count - first;
-  if (result == COMPUTE_OK) candidates_sort(finder->context->modules + first, found);
+  if (result == COMPUTE_OK && found) candidates_sort(finder->context->modules + first, found);
   log_write(COMPUTE_LOG_DEBUG, "core", "%zu module(s) in '%s' of %s", found, folder, source);
   return result;
 }

@@ -225,9 +225,10 @@ static void no_text_takes_more_planes_than_pages(void **state) {
 
 static void no_page_is_lost(void **state) {
   (void)state;
-  static const char *const runs[] = {"<TiffData/>", "", "<TiffData IFD='0' PlaneCount='2'/>",
-                                     "<TiffData IFD='0' PlaneCount='2'/>"
-                                     "<TiffData IFD='2' FirstT='2' PlaneCount='2'/>"};
+  static const char *const runs[] = {
+      "<TiffData/>", "", "<TiffData IFD='0' PlaneCount='2'/>",
+      ("<TiffData IFD='0' PlaneCount='2'/>" /* in parentheses, as clang takes it for a lost comma */
+       "<TiffData IFD='2' FirstT='2' PlaneCount='2'/>")};
   static const int all[] = {0, 1, 2, 3};
   const char *path = FOLDER "/more.ome.tif";
   for (int i = 0; i < 4; i++) {

@@ -4,11 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compute/compute.h"
 #include "fuzz.h"
 #include "tools/fit/expression.h"
 #include "tools/fit/table.h"
 
 enum { ROWS = 7 };
+
+/* The reader opens and closes contexts; a module that was unloaded would take along the counters
+ * that libFuzzer reads after each run. */
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  static compute_context *keep;
+  (void)argc;
+  (void)argv;
+  setenv("COMPUTE_THREADS", "1", 1);
+  setenv("COMPUTE_BACKENDS", "cpu", 1);
+  FUZZ_CHECK(!compute_open(&keep, NULL));
+  return 0;
+}
 
 static int32_t find_column(const void *table, const char *name, size_t length) {
   (void)table;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tables as text. The heading is read here, the numbers by the library's reader of CSV. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +86,7 @@ static void widen_types(table *t) {
     table_column *c = &t->columns[k];
     for (int64_t i = 0; c->type == TYPE_I64 && i < t->rows; i++) {
       const double value = t->values[i * t->stride + c->first];
-      if (value == (double)(int64_t)value) continue;
+      if (fabs(value) < 0x1p63 && value == trunc(value)) continue;
       c->type = TYPE_F64;
       c->decimals = COLUMN_SHORT;
     }
