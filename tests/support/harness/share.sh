@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 # Long tests do a share of their work each day: COMPUTE_TEST_SAMPLE_SEED, which tests/run.sh --full
-# makes from the date and prints, says which. Without it, or with COMPUTE_TEST_LONG, they do all.
+# sets to COMPUTE_TEST_SEED, the date unless that is given, says which. Without it, or with COMPUTE_TEST_LONG, they do all.
 # Source this file.
 #
 #   share_lines COUNT   of the lines on stdin today's of COUNT shares
+#   share_is_today NUMBER COUNT   whether today's of COUNT shares is this one
 #   share_vectors       for COMPUTE_CPU_VECTORS: one of the instruction sets that this machine has;
-#                       four days combine both of two with both of two shares of lines
+#                       in time each of them meets every share of lines
 
 share_lines() {
   if [[ -n ${COMPUTE_TEST_LONG-} || -z ${COMPUTE_TEST_SAMPLE_SEED-} ]]; then
@@ -13,6 +14,10 @@ share_lines() {
   else
     awk -v count="$1" -v seed="$COMPUTE_TEST_SAMPLE_SEED" '(NR + seed) % count == 0'
   fi
+}
+
+share_is_today() {
+  seq "$2" | share_lines "$2" | grep -x "$1" >/dev/null
 }
 
 share_vectors() {
