@@ -455,6 +455,7 @@ class Movie(Base):
         self.assertTrue(root.tag.endswith("svg"))
         self.assertGreater(len(list(root.iter())), 30)
         self.check_scales(root)
+        self.refused("p.svg --force", "m.npy", "-o", "again.npy", "--picture", "p.svg")
         self.fit("simulate", "--movie", "--frames", "1", "--spots", "1e-9", "--quiet",
                  "-o", "e.npy")
         self.fit("fit", "e.npy", "-o", "e.csv", "--picture", "e.svg", "--quiet")

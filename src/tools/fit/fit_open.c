@@ -71,6 +71,7 @@ static int check_arguments(fit_job *job) {
     fit_say("--picture: this compute-fit was built without libpng; .svg works");
     return EXIT_FAILED;
   }
+  if (a->picture && !a->force && !a->resume && fit_refuse_existing(a->picture)) return EXIT_FAILED;
   if (a->start_file && !a->roi_stack && !a->corners) {
     fit_say(
         "--start-file needs --roi-stack or --corners: the number of spots is not known in advance");
