@@ -303,6 +303,12 @@ bool call_wants(const model_call *call, size_t i) {
          record_last_use(call->recorder->model, call->frame->graph, call->node->outputs[i]) >= 0;
 }
 
+bool call_is_only_use(const model_call *call, size_t i) {
+  const onnx_reference *input = &call->node->inputs[i];
+  return input->level == 0 && input->index >= 0 &&
+         record_is_only_use(call->frame->graph, call->node, input->index);
+}
+
 compute_status call_new_value(model_call *call, model_value *value) {
   value->id = call->recorder->next_id++;
   return COMPUTE_OK;

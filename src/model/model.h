@@ -185,6 +185,10 @@ bool record_find_uses(compute_model *model);
 
 int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int32_t value);
 
+/* Whether `node`, one of the graph's, is the only one that uses a value of it, which is no output.
+ */
+bool record_is_only_use(const onnx_graph *graph, const onnx_node *node, int32_t value);
+
 /* ---- into.c -------------------------------------------------------------------------------- */
 
 /* compute_model_record, whose arguments are checked. Without `training`, floats that no graph of

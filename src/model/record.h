@@ -120,6 +120,9 @@ compute_status call_output_host(model_call *call, size_t i, compute_dtype dtype,
 /* Whether the graph is recorded to be trained: gradients reach the weights. */
 bool call_trains(const model_call *call);
 
+/* Whether nothing else reads the value of input i. */
+bool call_is_only_use(const model_call *call, size_t i);
+
 /* Whether anything reads output i. */
 bool call_wants(const model_call *call, size_t i);
 

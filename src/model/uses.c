@@ -46,6 +46,24 @@ static void note(void *user, int32_t value) {
   use->last[value] = use->node;
 }
 
+typedef struct use_count {
+  int32_t value;
+  int count;
+} use_count;
+
+static void count_use(void *user, int32_t value) {
+  use_count *uses = user;
+  uses->count += value == uses->value;
+}
+
+bool record_is_only_use(const onnx_graph *graph, const onnx_node *node, int32_t value) {
+  use_count uses = {.value = value};
+  for (size_t i = 0; i < graph->node_count; i++)
+    if (&graph->nodes[i] != node) visit_uses(&graph->nodes[i], 0, count_use, &uses);
+  for (size_t i = 0; i < graph->output_count; i++) uses.count += graph->outputs[i].value == value;
+  return uses.count == 0;
+}
+
 static const int64_t *find_last(model_arena *arena, const onnx_graph *graph) {
   int64_t *last = arena_allocate(arena, graph->value_count, sizeof *last);
   if (!last) return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Models that are run: plans are kept by the sizes of inputs, values that decide about shapes are
  * waited for, several threads may run one model, and what is wrong is named. */
+#include <math.h>
 #include <pthread.h>
 
 #include "compute/compute.h"
@@ -15,12 +16,13 @@ static void add_node(proto *graph, const char *type, const char *inputs, const c
 }
 
 /* A model reads its message as long as it lives. */
-static void *messages[32];
+static void *messages[64];
 static size_t message_count;
 
 static compute_model *load_message(proto message, const compute_model_options *options) {
   compute_model *model = NULL;
   assert_ok(compute_model_load_memory(test_context, message.data, message.bytes, options, &model));
+  assert_true(message_count < sizeof messages / sizeof *messages);
   messages[message_count++] = message.data;
   return model;
 }
@@ -172,6 +174,70 @@ static void a_layer_norm_of_parts_is_one_operation(void **state) {
                               "Add v,eps w; Sqrt w r; Div d,r y";
   compute_tensor *x = numbers(3, (float[]){1, 2, 3});
   assert_formula(nodes, "normalize", x, (float[]){-1.2247357f, 0, 1.2247357f});
+  compute_tensor_release(x);
+}
+
+/* softmax(scale x xᵀ + bias) x, in double precision. */
+static void attend_itself(const float *x, double scale, const float *bias, float *y) {
+  for (int i = 0; i < 3; i++) {
+    double weight[3], sum = 0, part[2] = {0, 0};
+    for (int k = 0; k < 3; k++) {
+      const double product = (double)x[2 * i] * x[2 * k] + (double)x[2 * i + 1] * x[2 * k + 1];
+      sum += weight[k] = exp(scale * product + bias[k]);
+    }
+    for (int k = 0; k < 3; k++)
+      for (int e = 0; e < 2; e++) part[e] += weight[k] / sum * x[2 * k + e];
+    for (int e = 0; e < 2; e++) y[2 * i + e] = (float)part[e];
+  }
+}
+
+static void attention_of_parts_is_one_operation(void **state) {
+  (void)state;
+  static const struct {
+    const char *nodes;
+    double scale;
+    bool biased, found;
+  } files[] = {
+      {"Transpose x t; MatMul x,t s; Softmax s p; MatMul p,x y", 1, false, true},
+      {"Transpose x t; MatMul x,t s; Div s,two q; Softmax q p; MatMul p,x y", 0.5, false, true},
+      {"Transpose x t; MatMul x,t s; Mul half,s q; Add q,b w; Softmax w p; MatMul p,x y", 0.5, true,
+       true},
+      {"Transpose x t; MatMul x,t s; Add b,s w; Softmax w p; MatMul p,x y", 1, true, true},
+      /* The weights are needed, before or after; the bias is scaled, too. */
+      {"Transpose x t; MatMul x,t s; Softmax s p; Neg p r; MatMul p,x z; ReduceSum r u; Sub u,u n; "
+       "Add z,n y",
+       1, false, false},
+      {"Transpose x t; MatMul x,t s; Softmax s p; MatMul p,x z; ReduceSum p u; Sub u,u n; Add z,n "
+       "y",
+       1, false, false},
+      {"Transpose x t; MatMul x,t s; Mul b,two a; Div s,two q; Add q,a w; Mul w,one v; Softmax v "
+       "p; "
+       "MatMul p,x y",
+       0.5, true, false},
+  };
+  static const float values[6] = {1, 2, -1, 0.5f, 3, -2}, bias[3] = {0.5f, -1, 2},
+                     none[3] = {0, 0, 0}, twice[3] = {1, -2, 4};
+  compute_tensor *x = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3, 2), values);
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    proto graph = formula_graph();
+    put_message(&graph, GRAPH_INITIALIZER, vector_message("b", bias, 3));
+    add_nodes(&graph, files[i].nodes);
+    compute_model *model = load(graph, NULL);
+    compute_tensor *y = run(model, x);
+    char *text = NULL;
+    float expected[6];
+    assert_ok(compute_model_explain(model, &text));
+    assert_true((strstr(text, "attention") != NULL) == files[i].found);
+    compute_text_free(text);
+    attend_itself(values, files[i].scale,
+                  !files[i].biased                      ? none
+                  : strstr(files[i].nodes, "Mul b,two") ? twice
+                                                        : bias,
+                  expected);
+    assert_values(y, expected, 6);
+    compute_tensor_release(y);
+    compute_model_release(model);
+  }
   compute_tensor_release(x);
 }
 
@@ -601,6 +667,7 @@ int main(void) {
       cmocka_unit_test(a_product_with_its_sigmoid_is_silu),
       cmocka_unit_test(gelu_is_found_however_it_is_written),
       cmocka_unit_test(a_layer_norm_of_parts_is_one_operation),
+      cmocka_unit_test(attention_of_parts_is_one_operation),
       cmocka_unit_test(metadata_can_be_read),
   };
   const int failures = cmocka_run_group_tests(tests, test_group_open, test_group_close);

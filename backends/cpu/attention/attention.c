@@ -21,11 +21,11 @@
 #include "core/nest.h"
 
 enum {
-  QUERIES = 96,    /* of a unit: several register tiles of any instruction set */
+  QUERIES = 128,   /* of a unit: several register tiles of any instruction set */
   KEYS = 128,      /* of a tile: scores of a unit stay in the level-2 cache */
   FEW = 4,         /* queries that are multiplied row by row */
   FEW_KEYS = 256,  /* of their tiles */
-  MOST_UNITS = 64, /* into which work is divided for the threads */
+  MOST_UNITS = 32, /* into which work is divided for the threads */
   WORK = 1 << 16,  /* multiply-adds below which another thread does not pay */
   UNITS_PER_THREAD = 4
 };
@@ -187,11 +187,23 @@ static bool are_hidden(const job *j, int64_t key, int64_t keys) {
   return true;
 }
 
+/* Rows of a bias are far apart, so the processor does not foresee them. */
+static void fetch_bias(const job *j, int64_t row, int64_t key, int64_t keys) {
+  const attention_kernel *kernel = j->kernel;
+  const attention_operand *o = &kernel->operand[BIAS];
+  if (!kernel->biased || o->column != 1 || row >= j->count) return;
+  const uintptr_t first =
+      (uintptr_t)j->data[BIAS] + (uintptr_t)(((j->first + row) * o->row + key) * (int64_t)o->size);
+  for (uintptr_t byte = 0; byte < (uintptr_t)keys * o->size; byte += 64)
+    __builtin_prefetch((const void *)(first + byte));
+}
+
 static void soften(job *j, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
   for (int64_t i = 0; i < j->count; i++) {
     const int64_t seen = cpu_max(0, cpu_min(keys_seen(kernel, j->first + i) - key, keys));
     const void *bias = seen > 0 ? read_bias(j, i, key, seen) : NULL;
+    fetch_bias(j, i + 2, key, keys);
     const double shrink =
         kernel->loops->soften(j->scores + i * kernel->tile * kernel->element, bias, seen, keys,
                               kernel->scale, &j->peak[i], &j->total[i]);

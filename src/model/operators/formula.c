@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "model/operators/numbers.h"
+#include "model/operators/op.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 
@@ -208,4 +209,62 @@ compute_node formula_quotient(model_call *call, compute_node a, compute_node b) 
       node_at(call, b.id - 1)->shape.rank == node_at(call, x)->shape.rank)
     return compute_normalize(call->graph, graph_handle(call->graph, x), epsilon);
   return number_divide(call, a, b);
+}
+
+/* ---- softmax(scale · q kᵀ + bias) v -----------------------------------------------------------
+ */
+
+typedef struct scores {
+  uint32_t q, k, bias; /* k the other way round */
+  bool biased;
+  double scale;
+} scores;
+
+/* A product of matrices, perhaps times or over a number. */
+static bool is_scaled_product(const model_call *call, uint32_t node, scores *s) {
+  const graph_node *n = node_at(call, node), *product = n;
+  double number;
+  s->scale = 1;
+  for (int k = 0; k < 2 && product == n; k++) {
+    if (n->op != OP_mul && !(n->op == OP_div && k == 0)) continue;
+    if (!is_number(node_at(call, n->inputs[1 - k]), &number)) continue;
+    product = node_at(call, n->inputs[k]);
+    s->scale = n->op == OP_mul ? number : 1 / number;
+  }
+  if (product->op != OP_matmul || !compute_shape_equal(product->shape, n->shape)) return false;
+  s->q = product->inputs[0], s->k = product->inputs[1];
+  return node_at(call, s->q)->shape.rank >= 2 && node_at(call, s->k)->shape.rank >= 2 &&
+         isfinite(s->scale) && s->scale != 0;
+}
+
+static bool is_biased_product(const model_call *call, uint32_t node, scores *s) {
+  const graph_node *n = node_at(call, node);
+  s->biased = false;
+  if (is_scaled_product(call, node, s)) return true;
+  for (int k = 0; k < 2 && n->op == OP_add; k++)
+    if (is_scaled_product(call, n->inputs[k], s) &&
+        compute_shape_equal(node_at(call, n->inputs[k])->shape, n->shape)) {
+      s->biased = true;
+      s->bias = n->inputs[1 - k];
+      return true;
+    }
+  return false;
+}
+
+compute_node formula_matmul(model_call *call, compute_node a, compute_node b) {
+  compute_graph *graph = call->graph;
+  if (is_node(call, a) && is_node(call, b) && !call_trains(call)) {
+    const graph_node *n = node_at(call, a.id - 1);
+    scores s;
+    if (n->op == OP_softmax && n->attributes.axis == n->shape.rank - 1 &&
+        node_at(call, b.id - 1)->shape.rank >= 2 && is_biased_product(call, n->inputs[0], &s) &&
+        call_is_only_use(call, 0)) {
+      const int32_t rank = node_at(call, s.k)->shape.rank;
+      const compute_node k = op_move_axis(call, graph_handle(graph, s.k), rank - 1, rank - 2);
+      compute_attention_options options = {.scale = s.scale};
+      if (s.biased) options.bias = graph_handle(graph, s.bias);
+      return compute_scaled_attention(graph, graph_handle(graph, s.q), k, b, &options);
+    }
+  }
+  return compute_matmul(graph, a, b);
 }

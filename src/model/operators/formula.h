@@ -13,4 +13,8 @@ compute_node formula_product(model_call *call, compute_node a, compute_node b);
 /* a / b, or x normalised along its last axis. */
 compute_node formula_quotient(model_call *call, compute_node a, compute_node b);
 
+/* The matrix product a b, or attention if a is the softmax of scores that nothing else reads. It
+ * gives 0, not NaN, for a query whose scores are all −infinity. Not in a graph that is trained. */
+compute_node formula_matmul(model_call *call, compute_node a, compute_node b);
+
 #endif

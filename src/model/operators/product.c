@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "model/operators/formula.h"
 #include "model/operators/op.h"
 #include "model/operators/quantized_product.h"
 
@@ -21,8 +22,7 @@ static compute_node scale(model_call *call, compute_node x, double factor) {
 static compute_status matmul(model_call *call) {
   const compute_node y = quantized_matmul(call, false, false);
   if (compute_node_is_valid(y)) return call_output(call, 0, y);
-  return call_output(call, 0,
-                     compute_matmul(call->graph, call_input(call, 0), call_input(call, 1)));
+  return call_output(call, 0, formula_matmul(call, call_input(call, 0), call_input(call, 1)));
 }
 
 /* ONNX Runtime's: either operand transposed, or with its first axis behind the others of the

@@ -15,34 +15,71 @@
 #define LANES  32
 #endif
 
+static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
+  return b > a ? b : a;
+}
+
+/* Eight accumulators for one, in vectors: one after the other, 64 take longer than 128 scores. */
+static ELEMENT highest_lane(ELEMENT *restrict lane, ELEMENT highest) {
+  for (int l = 0; l < LANES / 2; l++) lane[l] = higher(lane[l], lane[l + LANES / 2]);
+  for (int l = 0; l < LANES / 4; l++) lane[l] = higher(lane[l], lane[l + LANES / 4]);
+  for (int l = 0; l < LANES / 8; l++) lane[l] = higher(lane[l], lane[l + LANES / 8]);
+  for (int l = 0; l < LANES / 8; l++) highest = higher(highest, lane[l]);
+  return highest;
+}
+
+static double lane_sum(ELEMENT *restrict lane) {
+  double sum = 0;
+  for (int l = 0; l < LANES / 2; l++) lane[l] += lane[l + LANES / 2];
+  for (int l = 0; l < LANES / 4; l++) lane[l] += lane[l + LANES / 4];
+  for (int l = 0; l < LANES / 8; l++) lane[l] += lane[l + LANES / 8];
+  for (int l = 0; l < LANES / 8; l++) sum += (double)lane[l];
+  return sum;
+}
+
+/* s = factor · s + bias, and the largest of them and `highest`. */
+static ELEMENT scale_scores(ELEMENT *restrict s, const ELEMENT *restrict bias, int64_t count,
+                            ELEMENT factor, ELEMENT highest) {
+  ELEMENT lane[LANES];
+  int64_t i = 0;
+  for (int l = 0; l < LANES; l++) lane[l] = LOWEST;
+  for (; i + LANES <= count; i += LANES) {
+    if (bias)
+      for (int l = 0; l < LANES; l++) s[i + l] = s[i + l] * factor + bias[i + l];
+    else
+      for (int l = 0; l < LANES; l++) s[i + l] *= factor;
+    for (int l = 0; l < LANES; l++) lane[l] = higher(lane[l], s[i + l]);
+  }
+  for (int l = 0; i < count; i++, l++) {
+    s[i] = bias ? s[i] * factor + bias[i] : s[i] * factor;
+    lane[l] = higher(lane[l], s[i]);
+  }
+  return highest_lane(lane, highest);
+}
+
+/* s = exp(s − shift), and their sum. */
+static double exponentials(ELEMENT *restrict s, int64_t count, ELEMENT shift) {
+  ELEMENT lane[LANES];
+  int64_t i = 0;
+  for (int l = 0; l < LANES; l++) lane[l] = -(ELEMENT)0; /* +0 would become a call of memset */
+  for (; i + LANES <= count; i += LANES) {
+    for (int l = 0; l < LANES; l++) s[i + l] = EXP(s[i + l] - shift);
+    for (int l = 0; l < LANES; l++) lane[l] += s[i + l];
+  }
+  const int64_t rest = i;
+  for (; i < count; i++) s[i] = EXP(s[i] - shift);
+  for (int l = 0; rest + l < count; l++) lane[l] += s[rest + l];
+  return lane_sum(lane);
+}
+
 static double soften(void *scores, const void *bias, int64_t seen, int64_t count, double scale,
                      double *peak, double *total) {
-  ELEMENT *restrict s = scores;
-  const ELEMENT *restrict b = bias, factor = (ELEMENT)scale;
-  ELEMENT lane[LANES];
-  int64_t i;
-  if (b)
-    for (i = 0; i < seen; i++) s[i] = s[i] * factor + b[i];
-  else
-    for (i = 0; i < seen; i++) s[i] *= factor;
-  for (int l = 0; l < LANES; l++) lane[l] = LOWEST;
-  for (i = 0; i + LANES <= seen; i += LANES)
-    for (int l = 0; l < LANES; l++) lane[l] = s[i + l] > lane[l] ? s[i + l] : lane[l];
-  for (int l = 0; i < seen; i++, l++) lane[l] = s[i] > lane[l] ? s[i] : lane[l];
-  ELEMENT largest = (ELEMENT)*peak;
-  for (int l = 0; l < LANES; l++) largest = lane[l] > largest ? lane[l] : largest;
-
+  ELEMENT *s = scores;
+  const ELEMENT largest = scale_scores(s, bias, seen, (ELEMENT)scale, (ELEMENT)*peak);
   /* Until a score is seen, all exponentials are exp(−infinity − 0). */
   const ELEMENT shift = largest == LOWEST ? 0 : largest;
-  for (i = 0; i < seen; i++) s[i] = EXP(s[i] - shift);
-  for (; i < count; i++) s[i] = 0;
-  for (int l = 0; l < LANES; l++) lane[l] = 0;
-  for (i = 0; i + LANES <= seen; i += LANES)
-    for (int l = 0; l < LANES; l++) lane[l] += s[i + l];
-  for (int l = 0; i < seen; i++, l++) lane[l] += s[i];
-  double sum = 0;
-  for (int l = 0; l < LANES; l++) sum += (double)lane[l];
-
+  const double sum = exponentials(s, seen, shift);
+  for (int64_t i = seen; i < count; i++) s[i] = 0;
   const double shrink =
       (ELEMENT)*peak == largest || *total == 0 ? 1 : (double)EXP((ELEMENT)*peak - shift);
   *total = *total * shrink + sum;
