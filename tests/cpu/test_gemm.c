@@ -374,6 +374,9 @@ static void check_sample(fixture *f, const sample *s, test_random *random) {
   describe(s, &o, &d);
   assert_int_equal(run_kernel(f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
   check_result(s, &o);
+  if (s->constant_b && s->epilogue == RESIDUAL)
+    memcpy(block_data(&o.c), block_data(&o.extra),
+           (size_t)o.c.elements * cpu_dtype_size(s->output));
   if (s->constant_b && run_packed(f, &d)) check_result(s, &o);
   block_check_guards(&o.c);
   if (o.has_second) block_check_guards(&o.second);
@@ -555,13 +558,15 @@ static void sums_of_byte_products_are_exact(void **state) {
 static bool make_constant(sample *s, test_random *random) {
   random_shape(s, random);
   s->n = test_random_integer(random, 100, 400);
+  if (test_random_integer(random, 0, 1)) s->m = test_random_integer(random, 1, 2);
+  s->epilogue = (epilogue)test_random_integer(random, 0, EPILOGUE_COUNT - 1);
   s->constant_b = true;
   return true;
 }
 
 static void a_packed_constant_multiplies_as_any(void **state) {
   (void)state;
-  check_samples(make_constant, 60, 2);
+  check_samples(make_constant, 120, 2);
 }
 
 static bool make_batch(sample *s, test_random *random) {

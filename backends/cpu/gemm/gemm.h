@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix multiplication on the CPU, inside: what its files share.
  *
- *   gemm.c       makes a kernel: brings the descriptor into one normal form, asks each
- *                implementation in turn; runs the epilogue over finished blocks of C
- *   gemm_own.c   the own implementation, on the micro-kernels of isa/gemm_tile.c
- *   gemm_blas.c  the implementation that calls OpenBLAS, and opening the library
- *   quantized.c  weights of a few bits: few rows by themselves, many by the own implementation
+ *   gemm.c           makes a kernel: brings the descriptor into one normal form, asks each
+ *                    implementation in turn; runs the epilogue over finished blocks of C
+ *   gemm_own.c       the own implementation, on the micro-kernels of isa/gemm_tile.c
+ *   gemm_schedule.c  how that cuts its work
+ *   gemm_blas.c      the implementation that calls OpenBLAS, and opening the library
+ *   quantized.c      weights of a few bits: few rows by themselves, many by the own implementation
  *
  * "Sums" are the products before the epilogue, in the accumulate type. */
 #ifndef CPU_GEMM_GEMM_H
@@ -136,6 +137,13 @@ compute_status gemm_run_filled(const cpu_gemm *gemm, void *const *pointers,
 
 /* Makes the schedule for sums in outputs[0] (`direct`) or in scratch memory. */
 void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule);
+
+/* The length of the blocks of k in which a packed B lies; the last may be shorter. */
+int64_t gemm_packed_block(const gemm_problem *problem);
+
+/* From row to row of words of A: an odd number of cache lines, so that rows do not compete for
+ * places in a cache. */
+int64_t gemm_word_row(int64_t words);
 
 /* B as panels of all of k: cpu_kind.packed_bytes and pack. */
 uint64_t gemm_packed_bytes(const cpu_kernel *kernel, uint32_t input, uint64_t *form);

@@ -43,22 +43,10 @@ static int64_t elements_of(const gemm_problem *problem, int64_t p, int64_t count
   return cpu_min(count * problem->type->group, problem->elements - p * problem->type->group);
 }
 
-enum { CLOSE_CACHE = 48 << 10 }; /* of a level-1 cache, what a panel of B may fill */
-
-/* The length of blocks of k that come from cutting it into equal parts of at most `most`. */
-static int64_t equal_blocks(int64_t k, int64_t most) {
-  const int64_t cuts = cpu_max(cpu_divide_up(k, most), 1);
-  return cpu_max(cpu_divide_up(k, cuts), 1);
-}
-
-static int64_t most_tile_k(const gemm_problem *problem) {
-  return CLOSE_CACHE / (problem->type->columns * (int64_t)problem->size);
-}
-
 /* A packed B has the terms after each block of k: the lines of a panel before that of p, which
  * begins a block or ends k. */
 static int64_t packed_lines(const gemm_problem *problem, int64_t p) {
-  const int64_t block = equal_blocks(problem->k, most_tile_k(problem));
+  const int64_t block = gemm_packed_block(problem);
   return p + cpu_divide_up(p, block) * problem->type->terms;
 }
 
@@ -67,13 +55,6 @@ static int64_t packed_lines(const gemm_problem *problem, int64_t p) {
 static bool packs_word_rows(const gemm_problem *problem) {
   return problem->a.column == 1 && problem->type->rows <= CPU_GEMM_FORESEEN &&
          !(problem->type->group == 4 && problem->b.dtype == COMPUTE_U8);
-}
-
-/* From row to row of words: an odd number of cache lines, so that rows do not compete for places
- * in a cache. */
-static int64_t word_row(int64_t words) {
-  enum { LINE = 16 };
-  return cpu_round_up(words, LINE) | LINE;
 }
 
 /* The part of A that a block of rows and k needs, in place or copied. */
@@ -96,7 +77,7 @@ static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, i
             : problem->type->pack_slivers && unit->launch->schedule->method == GEMM_TILES;
   if (words && !block->slivers) {
     const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
-    block->a_row = word_row(count);
+    block->a_row = gemm_word_row(count);
     block->a_k = 1;
     problem->type->pack_rows(unit->packed_a, block->a_row * problem->type->group, rows,
                              elements_of(problem, p, count), &source);
@@ -498,7 +479,7 @@ typedef struct packing {
 static void pack_blocks(const gemm_problem *problem, unsigned char *to, int64_t columns,
                         cpu_gemm_source source) {
   const int64_t panel = problem->type->columns;
-  const int64_t block = equal_blocks(problem->k, most_tile_k(problem));
+  const int64_t block = gemm_packed_block(problem);
   for (int64_t p = 0; p < problem->k; p += block) {
     const int64_t elements = elements_of(problem, p, block);
     problem->type->pack_words(to, true, columns, elements, &source, problem->a.dtype);
@@ -560,282 +541,4 @@ compute_status gemm_own_accept(cpu_kernel *kernel, const compute_kernel_descript
            : gemm->packed_b     ? ", packed"
                                 : "");
   return COMPUTE_OK;
-}
-
-/* ---- The schedule ---------------------------------------------------------------------------- */
-
-/* How the own implementation cuts its work.
- *
- * Tasks share nothing: each packs what it needs of A and B for itself. That costs a little packing
- * twice, but needs no barrier and no second parallel loop, which at n = 128 would take as long as
- * the product itself; and the sums of every element are built in the order of k whoever builds
- * them. Only where C is too small for all threads is k split, and the parts are added in a fixed
- * order by a second loop.
- *
- * The number and shape of tiles comes from a model in units of one vector operation's time: the
- * multiplications, with tiles rounded up to whole register tiles; packing; a start-up per unit; and
- * a share of one unit for the thread that finishes last. */
-
-enum {
-  SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
-  FEW_ROWS = 16,           /* so few rows do not repay packing B */
-  DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
-  NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
-  UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
-  SPLIT_OPERATIONS = 8000, /* … and of the second loop that adds parts */
-  RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
-  STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
-  FILLED_PANELS = 4,       /* of a tile whose B is computed: the rest of its source stays close */
-  SPLIT_LIMIT = 256 << 10  /* bytes of C up to which k may be split */
-};
-
-/* Multiplications that pay for one thread more. */
-#define THREAD_PRODUCTS (64.0 * 64.0 * 64.0)
-
-/* Of one unit's time, what the thread that finishes last costs on average. */
-#define LATE_SHARE 0.02
-
-static bool is_native(const gemm_problem *problem, const gemm_operand *operand) {
-  return operand->dtype == problem->accumulate;
-}
-
-/* Whether A's elements, or neighbours along k as words, can be read where they lie. Words need no
- * shift then (gemm_pack_words.h), and rows begin whole words apart. */
-static bool can_read_a(const gemm_problem *problem) {
-  const gemm_operand *a = &problem->a;
-  const int32_t group = problem->type->group;
-  if (group == 1) return is_native(problem, a);
-  return group == 4 && a->dtype == COMPUTE_U8 && problem->b.dtype == COMPUTE_I8 && a->column == 1 &&
-         a->row % group == 0 && problem->elements % group == 0;
-}
-
-/* Threads that this much work keeps busy. */
-static int64_t useful_threads(const cpu_gemm *gemm) {
-  const gemm_problem *problem = &gemm->problem;
-  const double products = (double)problem->batches * (double)problem->m * (double)problem->n *
-                          (double)cpu_max(problem->k, 1);
-  const double threads = products / THREAD_PRODUCTS;
-  return threads < gemm->head.device->threads ? cpu_max((int64_t)threads, 1)
-                                              : gemm->head.device->threads;
-}
-
-static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
-  const gemm_problem *problem = &gemm->problem;
-  const gemm_operand *a = &problem->a, *b = &problem->b;
-  if (problem->m > FEW_ROWS || !problem->type->dot || gemm->filled) return false;
-  const double b_bytes = (double)problem->k * (double)problem->n * b->size;
-  if (b->row == 1 && (b->column != 1 || problem->n == 1)) {
-    schedule->method = GEMM_DOT;
-    schedule->pack_a = !(is_native(problem, a) && a->column == 1);
-    schedule->block_k = 1024;
-    schedule->piece = 8;
-  } else if (b->column == 1 && b_bytes > (double)gemm->head.device->l2_bytes) {
-    schedule->method = GEMM_STREAM;
-    schedule->pack_a = !is_native(problem, a);
-    schedule->block_k = is_native(problem, b) ? 128 : 16;
-    schedule->piece = 2048;
-  } else {
-    return false;
-  }
-  schedule->pack_b = is_native(problem, b) ? GEMM_PACK_NONE : GEMM_PACK_PANEL;
-  return true;
-}
-
-/* What does not depend on the tiles. */
-static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
-  const gemm_problem *problem = &gemm->problem;
-  const gemm_operand *a = &problem->a, *b = &problem->b;
-  const int64_t size = problem->size, columns = problem->type->columns;
-  if (!gemm->packed_b && is_few(gemm, schedule)) return;
-  schedule->method = GEMM_TILES;
-  schedule->block_k = most_tile_k(problem);
-  const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
-  const bool in_place = !gemm->filled && is_native(problem, b) && b->column == 1 &&
-                        (problem->m <= FEW_ROWS || close_b);
-  schedule->pack_b = gemm->packed_b ? GEMM_PACKED : in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
-  const bool near = cpu_min(a->row, a->column) == 1 &&
-                    cpu_max(a->row, a->column) * (int64_t)a->size <= NEAR_STRIDE;
-  schedule->pack_a = !can_read_a(problem) || (!near && problem->n >= 8 * columns);
-}
-
-/* Cache blocks: A's block fills a part of the level-2 cache; k is cut into equal parts. */
-static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
-  const gemm_problem *problem = &gemm->problem;
-  const int64_t parts = cpu_divide_up(problem->k, schedule->splits);
-  schedule->block_k = equal_blocks(parts, schedule->block_k);
-  const int64_t fit =
-      (int64_t)(gemm->head.device->l2_bytes * 2 / 5) / (schedule->block_k * (int64_t)problem->size);
-  const int64_t rows = cpu_max(fit / problem->type->rows, 1) * problem->type->rows;
-  const int64_t blocks = cpu_divide_up(schedule->tile_m, rows);
-  schedule->block_m = cpu_min(
-      cpu_round_up(cpu_divide_up(schedule->tile_m, blocks), problem->type->rows), schedule->tile_m);
-}
-
-/* What the epilogue's runs cost besides the work on their elements: a wide tile has fewer. What the
- * micro-kernel computes has none. */
-static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
-  const cpu_program *program = gemm->finishes ? gemm->epilogue->rest : gemm->epilogue;
-  if (gemm->identity || !program) return 0;
-  const double chunks = (double)cpu_divide_up(tile_n, cpu_program_tile_elements(program));
-  return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * program->passes);
-}
-
-/* The model's time of one unit. */
-static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int64_t tile_m,
-                        int64_t tile_n, int64_t splits) {
-  const gemm_problem *problem = &gemm->problem;
-  const double columns = problem->type->columns;
-  const double k = (double)problem->k / (double)splits;
-  const double m = (double)tile_m, n = (double)cpu_round_up(tile_n, problem->type->columns);
-  /* Two multiply-adds on vectors per time step; tiles of few rows wait for their own sums. */
-  const double height = m / (double)cpu_divide_up(tile_m, problem->type->rows);
-  double cost = m * n * k / columns * (height < 4 ? 4 / height : 1);
-  const double copied = columns / 2;
-  const bool as_it_lies =
-      !gemm->filled && is_native(problem, &problem->b) && problem->b.column == 1;
-  if (schedule->pack_b != GEMM_PACK_NONE && schedule->pack_b != GEMM_PACKED)
-    cost += n * k * 4 / copied * (as_it_lies ? 1 : gemm->filled ? 4 : 2);
-  if (schedule->pack_a) cost += m * k * 8 / copied;
-  /* Operands that do not fit the level-2 cache come from farther away once per unit. */
-  const double bytes = (m + n) * k * (double)problem->size;
-  if (bytes > (double)gemm->head.device->l2_bytes) cost += bytes / 16;
-  cost += m * n * 4 / columns; /* C itself, and the epilogue */
-  return cost + run_cost(gemm, tile_m, tile_n) + UNIT_OPERATIONS;
-}
-
-/* Half of one thread's share of the last cache: for packed B, and for sums in outputs[0], which are
- * read again for each block of k. */
-static int64_t cache_share(const cpu_gemm *gemm) {
-  const cpu_device *device = gemm->head.device;
-  return cpu_max((int64_t)device->share_bytes / 2 / device->threads, SUMS_LIMIT);
-}
-
-/* The widest tile of this height that scratch memory and caches allow, in whole panels of B. */
-static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, bool direct,
-                           int64_t tile_m) {
-  const gemm_problem *problem = &gemm->problem;
-  const int64_t size = problem->size;
-  int64_t widest = (direct ? cache_share(gemm) : SUMS_LIMIT) / (tile_m * size);
-  if (schedule->pack_b != GEMM_PACK_NONE)
-    widest = cpu_min(widest, cache_share(gemm) / (schedule->block_k * size));
-  if (gemm->filled) widest = cpu_min(widest, FILLED_PANELS * problem->type->columns);
-  return cpu_max(widest / problem->type->columns, 1) * problem->type->columns;
-}
-
-/* Tries every grid of up to some units per thread, keeps the cheapest and returns its cost. */
-static double choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
-                           gemm_schedule *schedule) {
-  const gemm_problem *problem = &gemm->problem;
-  const int64_t rows = problem->type->rows, columns = problem->type->columns;
-  const int64_t enough = 16 * threads;
-  const int64_t tallest =
-      (direct ? cache_share(gemm) : SUMS_LIMIT) / (columns * (int64_t)problem->size * rows) * rows;
-  const int64_t least_m = cpu_divide_up(problem->m, tallest);
-  const int64_t most_m = cpu_min(cpu_divide_up(problem->m, rows), cpu_max(least_m, enough));
-  double best = -1;
-  for (int64_t tiles_m = least_m; tiles_m <= most_m; tiles_m++) {
-    const int64_t tile_m =
-        cpu_min(cpu_round_up(cpu_divide_up(problem->m, tiles_m), rows), problem->m);
-    const int64_t units_n = problem->batches * cpu_divide_up(problem->m, tile_m);
-    const int64_t most_n = cpu_divide_up(problem->n, columns);
-    int64_t tiles_n = cpu_divide_up(problem->n, widest_tile(gemm, schedule, direct, tile_m));
-    for (bool more = true; more && tiles_n <= most_n; tiles_n++) {
-      const int64_t tile_n =
-          cpu_min(cpu_round_up(cpu_divide_up(problem->n, tiles_n), columns), problem->n);
-      const int64_t units = units_n * cpu_divide_up(problem->n, tile_n);
-      const double unit = unit_cost(gemm, schedule, tile_m, tile_n, 1);
-      const double cost =
-          (double)cpu_divide_up(units, threads) * unit + (threads > 1 ? LATE_SHARE * unit : 0);
-      if (best < 0 || cost < best) {
-        best = cost;
-        schedule->tile_m = tile_m;
-        schedule->tile_n = tile_n;
-      }
-      more = units < enough;
-    }
-  }
-  return best;
-}
-
-/* Parts of k instead of tiles of C, where C is small and that is cheaper. */
-static void choose_splits(const cpu_gemm *gemm, int64_t threads, double cost,
-                          gemm_schedule *schedule) {
-  const gemm_problem *problem = &gemm->problem;
-  const int64_t splits = cpu_divide_up(threads, problem->batches);
-  if (gemm->packed_b || gemm->filled) return; /* of which there are enough panels */
-  if (splits == 1 || problem->k / splits < schedule->block_k) return;
-  if (problem->m * problem->n > SPLIT_LIMIT / (int64_t)problem->size) return;
-  const bool stream = schedule->method == GEMM_STREAM; /* whole rows of B, one after the other */
-  const double unit = unit_cost(gemm, schedule, problem->m, problem->n, splits);
-  const double elements = (double)(problem->batches * splits * problem->m * problem->n);
-  const double split_cost = (double)cpu_divide_up(problem->batches * splits, threads) * unit +
-                            SPLIT_OPERATIONS + elements / problem->type->columns;
-  if (split_cost >= cost && !stream) return;
-  schedule->splits = splits;
-  schedule->tile_m = problem->m;
-  schedule->tile_n = problem->n;
-}
-
-static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule) {
-  const gemm_problem *problem = &gemm->problem;
-  const int64_t columns = problem->type->columns, size = problem->size;
-  int64_t packed =
-      schedule->pack_b == GEMM_PACK_BLOCK ? cpu_round_up(schedule->tile_n, columns) : columns;
-  if (schedule->pack_b == GEMM_PACKED) packed = 0;
-  if (schedule->method != GEMM_TILES)
-    packed = schedule->pack_b == GEMM_PACK_NONE ? 0 : schedule->piece;
-  const int64_t lines = schedule->block_k + problem->type->terms;
-  schedule->b_bytes = (uint64_t)cpu_round_up(packed * lines * size, 64);
-  const int64_t a_lines = problem->type->group > 1 ? word_row(lines) : lines;
-  if (gemm->filled) {
-    schedule->fill_bytes = (uint64_t)cpu_round_up(columns * lines * size, 64);
-    schedule->b_bytes += schedule->fill_bytes;
-  }
-  schedule->a_bytes =
-      schedule->pack_a ? (uint64_t)cpu_round_up(schedule->block_m * a_lines * size, 64) : 0;
-  schedule->sums_bytes =
-      direct || schedule->splits > 1
-          ? 0
-          : (uint64_t)cpu_round_up(schedule->tile_m * schedule->tile_n * size, 64);
-}
-
-/* With one block of rows each panel is used once and may as well be packed then, in a close cache.
- * But a large B that is not turned is read in longer runs when it is packed as a whole. */
-static void choose_moment(const cpu_gemm *gemm, gemm_schedule *schedule) {
-  const gemm_problem *problem = &gemm->problem;
-  if (schedule->pack_b != GEMM_PACK_BLOCK || schedule->tile_m > schedule->block_m) return;
-  if (gemm->filled) {
-    schedule->pack_b = GEMM_PACK_PANEL;
-    return;
-  }
-  const double bytes = (double)problem->k * (double)problem->n * problem->size;
-  const bool words = problem->type->group > 1; /* turned into them in runs, too */
-  if (problem->b.column != 1 || (!is_native(problem, &problem->b) && !words))
-    schedule->pack_b = GEMM_PACK_PANEL;
-  else if (!words && bytes <= (double)gemm->head.device->l2_bytes)
-    schedule->pack_b = GEMM_PACK_ON_USE;
-}
-
-void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule) {
-  const gemm_problem *problem = &gemm->problem;
-  const int64_t threads = useful_threads(gemm);
-  *schedule = (gemm_schedule){.splits = 1};
-  choose_methods(gemm, schedule);
-  const double cost = choose_tiles(gemm, threads, direct, schedule);
-  if (gemm->packed_b && problem->m <= problem->type->rows) {
-    const int64_t panels = problem->m <= 2 ? problem->type->abreast : 1;
-    schedule->tile_n = cpu_min(panels * problem->type->columns, problem->n);
-  }
-  choose_splits(gemm, threads, cost, schedule);
-  schedule->tiles_m = cpu_divide_up(problem->m, schedule->tile_m);
-  schedule->tiles_n = cpu_divide_up(problem->n, schedule->tile_n);
-  choose_blocks(gemm, schedule);
-  choose_moment(gemm, schedule);
-  const int64_t units = problem->batches * schedule->tiles_m * schedule->tiles_n * schedule->splits;
-  schedule->chunk = threads == 1 ? units : cpu_max(units / (16 * threads), 1);
-  schedule->tasks = cpu_divide_up(units, schedule->chunk);
-  const int64_t close =
-      (int64_t)gemm->head.device->l2_bytes * 2 / 5 / (schedule->block_m * (int64_t)problem->size);
-  schedule->group = cpu_max(close, 256) / problem->type->columns * problem->type->columns;
-  choose_scratch(gemm, direct, schedule);
 }
