@@ -111,7 +111,10 @@ enum {
                                      * operation with such a result; slower */
   /** Gradient checkpointing: of a sequential model with n parts, about √n results are kept, and the
    * others computed again for the backward pass. Other models ignore it. */
-  COMPUTE_TRAIN_RECOMPUTE = 1 << 1
+  COMPUTE_TRAIN_RECOMPUTE = 1 << 1,
+  /** In a group: gradients leave after the backward pass, also where they could leave during it.
+   * For comparisons; it is slower. */
+  COMPUTE_TRAIN_NO_OVERLAP = 1 << 8
 };
 
 typedef struct compute_trainer_options {

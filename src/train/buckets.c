@@ -60,7 +60,8 @@ static compute_status divide(compute_trainer *trainer, const int64_t *elements) 
 
 compute_status train_buckets_create(compute_trainer *trainer) {
   if (!trainer->group) return COMPUTE_OK;
-  trainer->overlaps = trainer->replica_count == 1 && trainer->replicas[0].host;
+  trainer->overlaps = trainer->replica_count == 1 && trainer->replicas[0].host &&
+                      !(trainer->options.flags & COMPUTE_TRAIN_NO_OVERLAP);
   int64_t *elements = base_allocate(trainer->weight_count, sizeof *elements);
   trainer->buckets = base_allocate(trainer->weight_count, sizeof *trainer->buckets);
   compute_status status = COMPUTE_OK;
