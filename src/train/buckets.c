@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients on their way to the other ranks while the backward pass continues.
+/* Gradients on their way to the other ranks while the backward pass continues, in batches that end
+ * in an update.
  *
  * The weights are divided into buckets, the last ones first, as their gradients are computed in
  * this order. In the plan of a device that computes on this thread, each bucket ends in a call,
@@ -107,7 +108,7 @@ static compute_status take_bucket(void *user, const compute_call_arguments *argu
     to += bytes;
   }
   memset(arguments->outputs[0].data, 0, 1);
-  if (begin(bucket->trainer) == COMPUTE_OK) return COMPUTE_OK;
+  if (!bucket->trainer->reduces || begin(bucket->trainer) == COMPUTE_OK) return COMPUTE_OK;
   return compute_call_fail(arguments, COMPUTE_ERROR_TRANSFER, "%s",
                            compute_error_message(bucket->trainer->context));
 }

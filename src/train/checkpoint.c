@@ -119,8 +119,9 @@ compute_status compute_trainer_save(compute_trainer *trainer, const char *path) 
                                       [COUNTER_BATCHES] = trainer->batches,
                                       [COUNTER_EPOCHS] = trainer->epochs,
                                       [COUNTER_SEED] = (int64_t)trainer->options.seed};
-  checkpoint c;
-  status = open_checkpoint(&c, trainer, operation);
+  checkpoint c = {.trainer = trainer};
+  status = train_group_collect_sums(trainer);
+  if (!status) status = open_checkpoint(&c, trainer, operation);
   if (!status) status = compute_tensor_write(c.counters, counters, sizeof counters);
   if (!status && trainer->rank == 0) status = write_all(&c, path);
   close_checkpoint(&c);
@@ -159,6 +160,7 @@ static compute_status load(checkpoint *c, restore *restoring) {
   status = train_group_check(trainer, c->operation, status);
   for (size_t i = 0; trainer->group && !status && i < c->count; i++)
     status = compute_group_broadcast(trainer->group, c->entries[i].tensor, 0, NULL, NULL);
+  if (!status) status = train_group_clear_sums(trainer);
   if (!status) status = compute_tensor_read(c->counters, counters, sizeof counters);
   if (status) return status;
   trainer->updates = counters[COUNTER_UPDATES];

@@ -240,6 +240,7 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
   record_gradients(&record);
   for (size_t i = 0; i < trainer->weight_count && record.graph->status == COMPUTE_OK; i++)
     record.gradients[i] = as_dtype(record.graph, record.gradients[i], trainer->dtype);
+  if (trainer->sums && replica == trainer->replicas) train_record_earlier(&record);
   compute_node sent = {0};
   record.nodes.result = (compute_node){0};
   if (trainer->overlaps)

@@ -261,15 +261,16 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   compute_status status = trainer->pending;
   trainer->pending = COMPUTE_OK;
   trainer->outcome = (train_outcome){0};
+  trainer->reduces = update;
   if (!status) status = train_spread(trainer);
   if (!status) status = run_shares(trainer, inputs, targets);
   if (!status) status = read_shares(trainer, &trainer->outcome);
   if (!status) status = sum_replicas(trainer);
   drop_shares(trainer);
   if (!trainer->group) return status ? status : run_sum(trainer, update);
-  train_buckets_begin_rest(trainer);
+  if (update) train_buckets_begin_rest(trainer);
   status = train_group_outcome(trainer, HERE, status, &trainer->outcome);
-  const compute_status reduced = train_buckets_wait(trainer);
+  const compute_status reduced = update ? train_buckets_wait(trainer) : COMPUTE_OK;
   if (!status) status = reduced;
   /* The others have updated, or will: they learn of a failure here with the next batch. */
   if (!status) trainer->pending = run_sum(trainer, update);

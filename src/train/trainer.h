@@ -82,10 +82,13 @@ struct compute_trainer {
   compute_tensor *sum;   /* of a group: the gradients, of this process and then of all */
   train_bucket *buckets; /* of a group */
   bool overlaps;         /* buckets are reduced while the backward pass continues */
+  bool reduces;          /* the batch under way ends in an update: its gradients are reduced */
   size_t bucket_count, buckets_begun;
   compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */
-  compute_tensor **sums;  /* of gradients, of weight_count; NULL without accumulation */
+  /* Of gradients, of weight_count, for batches before an update; of this process alone, as they
+   * are reduced with those of the update's batch. NULL without accumulation. */
+  compute_tensor **sums;
   train_state *states;
   size_t state_count, state_capacity;
   train_plan inferences[TRAIN_INFERENCES];
@@ -183,6 +186,9 @@ void train_record_recompute(train_record *record);
 
 /* ---- update.c: from gradients to new weights ----------------------------------------------- */
 
+/* Adds the sums of earlier batches to the record's gradients. */
+void train_record_earlier(train_record *record);
+
 /* Records the use of the record's gradients: accumulation, or with `update` the update. The result
  * is a group. `ok`: {0}, or a bool without which nothing changes. */
 compute_node train_record_tail(train_record *record, bool update, compute_node ok);
@@ -248,6 +254,11 @@ compute_status train_group_agree_run(const compute_trainer *trainer, const compu
 
 /* Rank 0's tensors of the model become everyone's: all of them, or only the statistics. */
 compute_status train_group_spread(const compute_trainer *trainer, bool statistics);
+
+/* Of batches before an update: rank 0 takes the sums of all ranks, as a checkpoint has one sum. And
+ * the others give up theirs, when it has read one. */
+compute_status train_group_collect_sums(compute_trainer *trainer);
+compute_status train_group_clear_sums(compute_trainer *trainer);
 
 /* The ranks' outcomes become their sum, if no rank has failed. */
 compute_status train_group_outcome(const compute_trainer *trainer, const char *operation,

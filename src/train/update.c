@@ -145,9 +145,20 @@ static void keep_state(train_record *record) {
 
 /* ---- Accumulation -------------------------------------------------------------------------- */
 
-/* Adds the sums of earlier batches to the gradients; the sums become the result, or with `update`
- * zero. */
-static compute_node accumulate(train_record *record, bool update) {
+void train_record_earlier(train_record *record) {
+  compute_graph *graph = record->graph;
+  const compute_trainer *trainer = record->trainer;
+  for (size_t i = 0; i < trainer->weight_count && graph->status == COMPUTE_OK; i++) {
+    const compute_node before = compute_parameter(graph, trainer->sums[i]);
+    const compute_dtype dtype =
+        trainer->together ? trainer->dtype : compute_node_dtype(graph, before);
+    record->gradients[i] = compute_add(graph, as_dtype(graph, before, dtype),
+                                       as_dtype(graph, record->gradients[i], dtype));
+  }
+}
+
+/* The sums become the gradients, or with `update` zero. */
+static compute_node keep_sums(train_record *record, bool update) {
   compute_graph *graph = record->graph;
   const compute_trainer *trainer = record->trainer;
   const size_t count = trainer->weight_count;
@@ -158,11 +169,10 @@ static compute_node accumulate(train_record *record, bool update) {
   for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
     const compute_node before = compute_parameter(graph, trainer->sums[i]);
     const compute_dtype dtype = compute_node_dtype(graph, before);
-    const compute_node sum =
-        compute_add(graph, before, as_dtype(graph, record->gradients[i], dtype));
-    const compute_node zero = compute_full(graph, dtype, compute_node_shape(graph, before), 0);
-    record->gradients[i] = sum;
-    assigned[i] = compute_assign(graph, before, update ? zero : sum);
+    const compute_node sum = update
+                                 ? compute_full(graph, dtype, compute_node_shape(graph, before), 0)
+                                 : as_dtype(graph, record->gradients[i], dtype);
+    assigned[i] = compute_assign(graph, before, sum);
   }
   const compute_node group =
       graph->status ? (compute_node){0} : compute_group(graph, assigned, count);
@@ -175,7 +185,8 @@ compute_node train_record_tail(train_record *record, bool update, compute_node o
   const compute_trainer *trainer = record->trainer;
   compute_node groups[3], kept = {0};
   size_t count = 0;
-  if (trainer->sums != NULL) kept = accumulate(record, update);
+  if (trainer->sums != NULL && !trainer->together) train_record_earlier(record);
+  if (trainer->sums != NULL) kept = keep_sums(record, update);
   if (!update) return train_guard(graph, kept, ok);
   /* Sums are cleared after an overflow, too, but not for a batch that is rejected. */
   if (kept.id != 0) groups[count++] = train_guard(graph, kept, ok);

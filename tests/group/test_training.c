@@ -132,6 +132,46 @@ static void accumulation_and_clipping_see_the_whole_batch(void **state) {
   compare((trial){.changes = {.accumulate = 2, .clip_norm = 0.2}});
 }
 
+/* ---- Communication ------------------------------------------------------------------------------
+ */
+
+/* The outcome of a batch is two operations of the transport: what the ranks call, and the bytes. */
+static void count_calls(loopback_rank *self) {
+  compute_device *cpu = compute_default_device(self->context);
+  training_data d = training_data_create(4, true, 3 + (uint64_t)self->rank);
+  compute_layer *net = training_network(cpu, 3, 5);
+  compute_trainer_options o = training_options(net, true);
+  o.group = self->group;
+  o.accumulate = 3;
+  o.flags = *(const uint32_t *)self->user;
+  compute_trainer *trainer = NULL;
+  compute_tensor *x = NULL, *labels = NULL;
+  RANK_CHECK(self, compute_trainer_create(self->context, &o, &trainer) == COMPUTE_OK);
+  RANK_CHECK(self, compute_tensor_from_host(cpu, COMPUTE_F32, COMPUTE_SHAPE(4, 4), d.inputs, &x) ==
+                       COMPUTE_OK);
+  RANK_CHECK(self, compute_tensor_from_host(cpu, COMPUTE_I64, COMPUTE_SHAPE(4), d.labels,
+                                            &labels) == COMPUTE_OK);
+  for (int batch = 0; batch < 7; batch++) {
+    const int64_t before = self->calls;
+    double loss = 0;
+    RANK_CHECK(self, compute_trainer_step(trainer, x, labels, &loss) == COMPUTE_OK);
+    const int64_t calls = self->calls - before;
+    RANK_CHECK(self, batch % 3 == 2 ? calls > 2 : calls == 2);
+  }
+  compute_tensor_release(x);
+  compute_tensor_release(labels);
+  compute_trainer_release(trainer);
+  compute_layer_release(net);
+  training_data_free(&d);
+}
+
+static void gradients_are_sent_only_for_an_update(void **state) {
+  (void)state;
+  uint32_t flags[] = {0, COMPUTE_TRAIN_NO_OVERLAP};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+    loopback_run(3, count_calls, &flags[i], (loopback_rank[LOOPBACK_MOST]){{0}});
+}
+
 static void ranks_share_the_loss_scale(void **state) {
   (void)state;
   compare((trial){.changes = {.precision = COMPUTE_F16}, .tolerance = 2e-2});
@@ -319,6 +359,7 @@ int main(void) {
       cmocka_unit_test(ranks_with_two_devices_each_do_so_too),
       cmocka_unit_test(ranks_may_have_different_devices),
       cmocka_unit_test(accumulation_and_clipping_see_the_whole_batch),
+      cmocka_unit_test(gradients_are_sent_only_for_an_update),
       cmocka_unit_test(ranks_share_the_loss_scale),
       cmocka_unit_test(after_a_run_all_ranks_have_the_same_model),
       cmocka_unit_test(ranks_that_differ_are_named),
