@@ -76,6 +76,8 @@ def step_cell(record: Run | None) -> str:
     """Overlapped / not overlapped, and the share that communication takes of the first."""
     if not record:
         return "–"
+    if record["group"]["ranks"] == 1:
+        return number(record["ms"])
     group = record["group"]
     times = f"{number(record['ms'])} / {number(group['not_overlapped_ms'])}"
     return f"{times} ({100 * group['communication']:.0f} %)"
@@ -87,15 +89,13 @@ def print_table(head: list[str], rows: list[list[str]]) -> None:
     print()
 
 
-def step_table(runs: list[Run], prefix: str, ranks: list[int]) -> None:
+def step_table(runs: list[Run], prefix: str, ranks: list[int], links: list[str]) -> None:
     rows = []
     for network in NETWORKS:
         for kind in ["weak", "strong"]:
             case = f"{prefix}_{network}_{kind}"
-            for link in LINKS:
-                cells = [step_cell(find(runs, case, link or "", n)) for n in ranks]
-                if ranks[0] == 1 and link:
-                    cells[0] = step_cell(find(runs, case, "", 1))
+            for link in links:
+                cells = [step_cell(find(runs, case, link, n)) for n in ranks]
                 rows.append([f"{network}, {kind}", link_name(link), *cells])
     print_table(["step", "link", *map(str, ranks)], rows)
 
@@ -132,8 +132,8 @@ def main() -> int:
     if args.table:
         runs = json.load(open(args.table, encoding="utf-8"))["runs"]
         call_table(runs)
-        step_table(runs, "step", RANKS)
-        step_table(runs, "model", [1, 2, 4, 16, 64, 256, 1024])
+        step_table(runs, "step", RANKS, LINKS)
+        step_table(runs, "model", [1, 2, 3, 4, 16, 64, 256, 1024], LINKS[1:])
     return 0
 
 
