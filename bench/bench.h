@@ -39,6 +39,17 @@ typedef struct bench_training {
   double growth_bytes;                  /* of the process, from the first steps to the last */
 } bench_training;
 
+/* The data of a record of the suite "group"; all 0 in other records. */
+typedef struct bench_group {
+  int32_t ranks;
+  bool simulated;                   /* by a model, which measurements of this run feed */
+  int64_t bytes;                    /* of a collective call */
+  int64_t items;                    /* of a step, over all ranks */
+  double afterwards_ms;             /* of a step whose communication follows the backward pass */
+  double alone_ms;                  /* of one without communication */
+  double latency_us, link_gbytes_s; /* of the model's link */
+} bench_group;
+
 /* One line of the result. Numbers that do not apply to a case are NaN. */
 struct bench_record {
   const char *suite, *name, *dtype;
@@ -51,6 +62,7 @@ struct bench_record {
   double peer_ms;
   bench_fit fit;
   bench_training training;
+  bench_group group;
 };
 
 typedef struct bench_options {
@@ -74,6 +86,8 @@ typedef struct bench_session {
   compute_device *device;
   compute_device_info info;
   compute_queue *queue;
+  compute_process_group *group; /* of the suite "group", or NULL */
+  compute_group_info group_info;
   int threads;          /* of the device if it is a CPU, else of the host */
   double first_open_ms; /* the first compute_open of the process, modules loaded from disk */
   bench_limits limits;
@@ -123,7 +137,8 @@ typedef struct bench_suite {
   SUITE(fit)                                                                                       \
   SUITE(routing)                                                                                   \
   SUITE(batch)                                                                                     \
-  SUITE(faults)
+  SUITE(faults)                                                                                    \
+  SUITE(group)
 
 #define BENCH_SUITE(name) extern const bench_suite bench_suite_##name;
 BENCH_SUITES(BENCH_SUITE)

@@ -142,10 +142,11 @@ void environment_print(const bench_session *session) {
                  info->name, info->model, info->isa, info->driver);
   output_wrapped(session, INDENT, "processor  %s, %d threads, last cache %s", cpu, session->threads,
                  bytes_text(info->cache_bytes, bytes, sizeof bytes));
-  output_wrapped(
-      session, INDENT,
-      "limits     %.0f GFLOP/s f32, %.0f f64 (%s multiply-adds); memory %.1f GB/s copy, %.1f add",
-      l->fma_f32, l->fma_f64, l->isa, l->stream_copy, l->stream_add);
+  if (l->fma_f32 > 0)
+    output_wrapped(
+        session, INDENT,
+        "limits     %.0f GFLOP/s f32, %.0f f64 (%s multiply-adds); memory %.1f GB/s copy, %.1f add",
+        l->fma_f32, l->fma_f64, l->isa, l->stream_copy, l->stream_add);
   for (char **entry = environ; *entry; entry++)
     if (is_relevant(*entry)) output_wrapped(session, INDENT, "variable   %s", *entry);
   if (info->notes[0]) output_wrapped(session, INDENT, "WARNING    %s", info->notes);

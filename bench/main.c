@@ -12,6 +12,7 @@
 #include "bench.h"
 #include "first_result.h"
 #include "fit.h"
+#include "group.h"
 #include "guard.h"
 #include "measure.h"
 #include "output.h"
@@ -83,6 +84,20 @@ static compute_status open_session(bench_session *session) {
   return status;
 }
 
+/* Opens the group if cases of its suite are selected. Several processes measure what they do
+ * together, and nothing else. */
+static compute_status join_group(bench_session *session, bool *selected) {
+  const bench_suite *group = &bench_suite_group;
+  size_t cases = 0;
+  for (int i = 0; i < SUITES; i++)
+    for (size_t j = 0; selected[i] && suites[i] == group && j < group->case_count; j++)
+      cases += is_selected(session->options, group, &group->cases[j]);
+  const compute_status status = cases > 0 ? bench_group_open(session) : COMPUTE_OK;
+  for (int i = 0; session->group_info.size > 1 && i < SUITES; i++)
+    selected[i] = selected[i] && suites[i] == group;
+  return status;
+}
+
 /* sgemm far below what the processor can do means that OpenBLAS runs code for another one, and
  * makes every comparison with it worthless. */
 static void judge_matmul(bench_session *session) {
@@ -135,7 +150,8 @@ static void run_cases(bench_session *session, const bool *selected) {
   for (int i = 0; i < SUITES; i++) {
     bool heading = false;
     if (!selected[i]) continue;
-    if (suites[i] != &bench_suite_overhead && !session->peers) {
+    const bool compares = suites[i] != &bench_suite_overhead && suites[i] != &bench_suite_group;
+    if (compares && !session->peers) {
       session->peers = bench_peers_open(session, session->options->peers);
       environment_print_peers(session);
     }
@@ -161,6 +177,7 @@ static void run_cases(bench_session *session, const bool *selected) {
 static void close_device(bench_session *session) {
   static const bench_case closing = {.name = "close", .dtype = COMPUTE_F32};
   compute_queue_release(session->queue);
+  bench_group_close(session);
   guard_case("session", closing.name, hang_seconds(session->options));
   bench_close_context(session, "session", &closing, session->context);
   guard_end();
@@ -177,24 +194,25 @@ static void close_session(bench_session *session) {
 }
 
 /* Opens, measures, writes. Returns the exit status. */
-static int measure(const bench_options *options, const bool *selected) {
+static int measure(const bench_options *options, bool *selected) {
   bench_session session = {.options = options, .progress = progress_begin(false, 5)};
   output_begin(&session);
   progress_draw_now(&session.progress, -1, "opening the device");
-  if (open_session(&session)) {
+  if (open_session(&session) || join_group(&session, selected)) {
     progress_hide(&session.progress);
     option_say(&bench_program, "%s", compute_error_message(NULL));
     close_session(&session);
     return EXIT_FAILED;
   }
   progress_draw_now(&session.progress, -1, "measuring the machine's limits");
-  /* With a planted fault the figures do not matter. */
-  session.limits = options->plant ? (bench_limits){.isa = "nothing", .threads = session.threads}
-                                  : bench_limits_measure(session.threads);
+  /* With a planted fault the figures do not matter, and ranks share the machine. */
+  const bool limited = !options->plant && session.group_info.size < 2;
+  session.limits = !limited ? (bench_limits){.isa = "nothing", .threads = session.threads}
+                            : bench_limits_measure(session.threads);
   progress_hide(&session.progress);
   environment_print(&session);
   run_cases(&session, selected);
-  if (!options->plant) bench_limits_raise(&session.limits);
+  if (limited) bench_limits_raise(&session.limits);
   judge_matmul(&session);
   close_device(&session); /* a leak is a failure, too */
   int status = output_summary(&session) ? 1 : 0;
@@ -203,7 +221,8 @@ static int measure(const bench_options *options, const bool *selected) {
                options->filter ? options->filter : "");
     status = EXIT_USAGE;
   }
-  if (options->json && session.record_count && output_json(&session, options->json)) {
+  const bool writes = options->json && session.record_count && session.group_info.rank == 0;
+  if (writes && output_json(&session, options->json)) {
     option_say(&bench_program, "--json: '%s' cannot be written: %s", options->json,
                strerror(errno));
     status = 1;

@@ -70,6 +70,10 @@ static const option_section sections[] = {
      "fits; those of networks an object training: samples per second, and planned and measured "
      "memory "
      "where the case is about memory.\n"
+     "Records of the suite group have an object group: the ranks, the bytes of a call or the items "
+     "of a step over all ranks, and the times of a step whose communication follows the backward "
+     "pass and of one without communication. GB/s counts the bytes once. Records with simulated "
+     "come from a model.\n"
      "A case measured against several peers gives one record for each, which differ in peer, "
      "peer_ms and speedup (peer_ms / ms).",
      false},
@@ -77,13 +81,16 @@ static const option_section sections[] = {
      "NO_COLOR\tIf set, failures are not coloured; they are only coloured on a terminal.\n"
      "OPENBLAS_CORETYPE, OPENBLAS_L2_SIZE\tcan make OpenBLAS run code for another processor; a "
      "comparison with it is then worthless.\n"
+     "COMPUTE_TRANSPORT=link, BENCH_LINK=GBYTES_S,MICROSECONDS\tIn the suite group: makes what "
+     "connects the ranks as slow as a network.\n"
      "`compute-info --variables` lists every variable that libcompute reads.",
      false},
     {"Files", "lib/compute-peers/peer-*.so\tthe libraries to compare with.", false},
     {"Examples",
      "  compute-bench --quick\n"
      "  compute-bench --suite matmul,reduce --device opencl:0 --json bench.json\n"
-     "  compute-bench --filter 'softmax*' --peers torch",
+     "  compute-bench --filter 'softmax*' --peers torch\n"
+     "  mpirun -n 4 compute-bench --suite group --threads 1",
      false},
     {"See also", "`compute-info`(1), docs/internals/performance.md", false},
     {0},

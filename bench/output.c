@@ -126,6 +126,27 @@ static void print_training(const bench_session *session, const bench_training *t
   output_wrapped(session, INDENT, "    %.4g samples/s%s", t->rate, memory);
 }
 
+/* The share of a step that is not computing. */
+static double communication(double ms, double alone_ms) {
+  return ms > alone_ms ? 1 - alone_ms / ms : 0;
+}
+
+/* A line below the record; a step has its time, and how much of it is communication. */
+static void print_group(const bench_group *g, double ms) {
+  char items[32], overlapped[32], afterwards[32], alone[32];
+  if (g->alone_ms == 0) {
+    printf("    %d ranks, %.0f bytes\n", (int)g->ranks, (double)g->bytes);
+    return;
+  }
+  snprintf(items, sizeof items, "%.0f items", (double)g->items);
+  printf("    %s%4d ranks, %12s: %10s (%2.0f %%); after it %10s (%2.0f %%); none %10s\n",
+         g->simulated ? "simulated " : "", (int)g->ranks, items,
+         time_text(ms, overlapped, sizeof overlapped), 100 * communication(ms, g->alone_ms),
+         time_text(g->afterwards_ms, afterwards, sizeof afterwards),
+         100 * communication(g->afterwards_ms, g->alone_ms),
+         time_text(g->alone_ms, alone, sizeof alone));
+}
+
 /* A case has one record for each peer, all with the same verdict, or one for each device. */
 static bool same_verdict(const bench_record *a, const bench_record *b) {
   return !strcmp(a->suite, b->suite) && !strcmp(a->name, b->name) &&
@@ -184,6 +205,8 @@ void output_case(const bench_session *session, const bench_record *records, size
     if (i == 0 || !same_verdict(&records[i - 1], &records[i])) print_verdict(session, &records[i]);
   if (r->fit.rate > 0) print_fit(session, &r->fit);
   if (r->training.rate > 0) print_training(session, &r->training);
+  for (size_t i = 0; i < count && r->group.ranks > 0; i++)
+    print_group(&records[i].group, records[i].ms);
   fflush(stdout);
 }
 
@@ -210,6 +233,22 @@ static json_t *training_json(const bench_training *t) {
     json_object_set_new(object, "planned_bytes", json_number(t->planned_bytes));
     json_object_set_new(object, "measured_bytes", json_number(t->measured_bytes));
     json_object_set_new(object, "growth_bytes", json_number(t->growth_bytes));
+  }
+  return object;
+}
+
+static json_t *group_json(const bench_group *g, double ms) {
+  json_t *object = json_pack("{s:i,s:b,s:I}", "ranks", (int)g->ranks, "simulated",
+                             (int)g->simulated, "bytes", (json_int_t)g->bytes);
+  if (g->alone_ms > 0 && object) {
+    json_object_set_new(object, "items", json_integer((json_int_t)g->items));
+    json_object_set_new(object, "not_overlapped_ms", json_number(g->afterwards_ms));
+    json_object_set_new(object, "without_communication_ms", json_number(g->alone_ms));
+    json_object_set_new(object, "communication", json_number(communication(ms, g->alone_ms)));
+  }
+  if (g->simulated && object) {
+    json_object_set_new(object, "latency_us", json_number(g->latency_us));
+    json_object_set_new(object, "link_gbytes_s", json_number(g->link_gbytes_s));
   }
   return object;
 }
@@ -247,6 +286,8 @@ static json_t *record_json(const bench_record *r) {
   if (r->fit.rate > 0 && object) json_object_set_new(object, "fit", fit_json(&r->fit));
   if (r->training.rate > 0 && object)
     json_object_set_new(object, "training", training_json(&r->training));
+  if (r->group.ranks > 0 && object)
+    json_object_set_new(object, "group", group_json(&r->group, r->ms));
   return object;
 }
 

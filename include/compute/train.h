@@ -111,7 +111,14 @@ enum {
                                      * operation with such a result; slower */
   /** Gradient checkpointing: of a sequential model with n parts, about √n results are kept, and the
    * others computed again for the backward pass. Other models ignore it. */
-  COMPUTE_TRAIN_RECOMPUTE = 1 << 1
+  COMPUTE_TRAIN_RECOMPUTE = 1 << 1,
+  /** In a group: gradients leave after the backward pass, also where they could leave during it.
+   * For comparisons; it is slower. */
+  COMPUTE_TRAIN_NO_OVERLAP = 1 << 8,
+  /** In a group: each rank keeps the optimizer's state of a part of the weights, updates them, and
+   * all ranks gather the weights (ZeRO stage 1). The result is the same bits, except for the norm
+   * that clips gradients, which is summed in another order. Checkpoints are the same. */
+  COMPUTE_TRAIN_DIVIDE_STATE = 1 << 9
 };
 
 typedef struct compute_trainer_options {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients on their way to the other ranks while the backward pass continues.
+/* Gradients on their way to the other ranks while the backward pass continues, in batches that end
+ * in an update.
  *
  * The weights are divided into buckets, the last ones first, as their gradients are computed in
  * this order. In the plan of a device that computes on this thread, each bucket ends in a call,
@@ -20,58 +21,91 @@
 struct train_bucket {
   compute_trainer *trainer;
   size_t first_weight, weight_count;
-  int64_t first;        /* element of trainer->sum */
-  compute_tensor *part; /* a view of it */
+  int64_t first, count; /* elements of trainer->sum; a multiple of the ranks if these divide it */
+  compute_tensor *part; /* a view of them */
+  compute_tensor *own;  /* of this rank's block, if the ranks divide it */
   compute_group_request *request;
 };
 
 /* ---- Division ---------------------------------------------------------------------------------
  */
 
-/* Elements of each weight that is trained. */
-static void count_elements(const compute_trainer *trainer, int64_t *elements) {
+static void count_elements(compute_trainer *trainer) {
   size_t count = 0;
   for (size_t i = 0; i < trainer->tensor_count; i++) {
     compute_layer_parameter p;
     if (compute_layer_parameter_at(trainer->options.model, i, &p) || !p.trainable) continue;
-    elements[count++] = compute_tensor_count(p.tensor);
+    trainer->places[count++] = (train_place){.tensor = i, .count = compute_tensor_count(p.tensor)};
   }
 }
 
 /* From the last weight to the first. */
-static compute_status divide(compute_trainer *trainer, const int64_t *elements) {
+static void fill_buckets(compute_trainer *trainer) {
   const int64_t most = BUCKET_BYTES / (int64_t)compute_dtype_size(trainer->dtype);
-  int64_t end = trainer->weight_elements;
-  compute_status status = COMPUTE_OK;
-  for (size_t w = trainer->weight_count; !status && w > 0;) {
-    train_bucket *bucket = &trainer->buckets[trainer->bucket_count++];
+  const int64_t blocks = trainer->divides ? trainer->ranks : 1;
+  for (size_t w = trainer->weight_count; w > 0;) {
+    const size_t index = trainer->bucket_count++;
+    train_bucket *bucket = &trainer->buckets[index];
     int64_t count = 0;
     bucket->trainer = trainer;
     while (w > 0 && count < most && bucket->weight_count < COMPUTE_CALL_MAX_INPUTS) {
-      count += elements[--w];
+      trainer->places[--w].bucket = index;
+      count += trainer->places[w].count;
       bucket->weight_count++;
     }
     bucket->first_weight = w;
-    bucket->first = end -= count;
-    status = compute_tensor_slice_view(trainer->sum, 0, end, count, 1, &bucket->part);
+    bucket->count = (count + blocks - 1) / blocks * blocks;
+    trainer->flat_elements += bucket->count;
   }
-  return status;
+}
+
+/* The vector has the weights in their order. */
+static void place(compute_trainer *trainer) {
+  int64_t end = trainer->flat_elements;
+  for (size_t b = 0; b < trainer->bucket_count; b++) {
+    train_bucket *bucket = &trainer->buckets[b];
+    int64_t at = bucket->first = end -= bucket->count;
+    for (size_t i = 0; i < bucket->weight_count; i++) {
+      train_place *p = &trainer->places[bucket->first_weight + i];
+      p->first = at;
+      at += p->count;
+    }
+  }
+}
+
+compute_status train_buckets_divide(compute_trainer *trainer) {
+  if (!trainer->together) return COMPUTE_OK;
+  trainer->divides = trainer->group && trainer->options.flags & COMPUTE_TRAIN_DIVIDE_STATE;
+  trainer->places = base_allocate(trainer->weight_count, sizeof *trainer->places);
+  trainer->buckets = base_allocate(trainer->weight_count, sizeof *trainer->buckets);
+  if (!trainer->places || !trainer->buckets)
+    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for buckets of %zu gradients", trainer->weight_count);
+  count_elements(trainer);
+  fill_buckets(trainer);
+  place(trainer);
+  return COMPUTE_OK;
+}
+
+void train_bucket_block(const compute_trainer *trainer, size_t index, int32_t rank, int64_t *first,
+                        int64_t *count) {
+  const train_bucket *bucket = &trainer->buckets[index];
+  *count = bucket->count / trainer->ranks;
+  *first = bucket->first + rank * *count;
 }
 
 compute_status train_buckets_create(compute_trainer *trainer) {
   if (!trainer->group) return COMPUTE_OK;
-  trainer->overlaps = trainer->replica_count == 1 && trainer->replicas[0].host;
-  int64_t *elements = base_allocate(trainer->weight_count, sizeof *elements);
-  trainer->buckets = base_allocate(trainer->weight_count, sizeof *trainer->buckets);
+  trainer->overlaps = trainer->replica_count == 1 && trainer->replicas[0].host &&
+                      !(trainer->options.flags & COMPUTE_TRAIN_NO_OVERLAP);
   compute_status status = COMPUTE_OK;
-  if (!elements || !trainer->buckets) {
-    status = error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                       "not enough memory for buckets of %zu gradients", trainer->weight_count);
-  } else {
-    count_elements(trainer, elements);
-    status = divide(trainer, elements);
+  for (size_t b = 0; !status && b < trainer->bucket_count; b++) {
+    train_bucket *bucket = &trainer->buckets[b];
+    int64_t first, count;
+    train_bucket_block(trainer, b, trainer->rank, &first, &count);
+    status = train_view(trainer->sum, bucket->first, bucket->count, &bucket->part);
+    if (!status && trainer->divides) status = train_view(trainer->sum, first, count, &bucket->own);
   }
-  base_release(elements);
   return status;
 }
 
@@ -79,8 +113,10 @@ void train_buckets_release(compute_trainer *trainer) {
   for (size_t i = 0; i < trainer->bucket_count; i++) {
     compute_group_request_release(trainer->buckets[i].request);
     compute_tensor_release(trainer->buckets[i].part);
+    compute_tensor_release(trainer->buckets[i].own);
   }
   base_release(trainer->buckets);
+  base_release(trainer->places);
 }
 
 /* ---- On their way -------------------------------------------------------------------------------
@@ -88,6 +124,9 @@ void train_buckets_release(compute_trainer *trainer) {
 
 static compute_status begin(compute_trainer *trainer) {
   train_bucket *bucket = &trainer->buckets[trainer->buckets_begun++];
+  if (trainer->divides)
+    return compute_group_reduce_scatter(trainer->group, COMPUTE_GROUP_SUM, bucket->part,
+                                        bucket->own, NULL, &bucket->request);
   return compute_group_all_reduce(trainer->group, COMPUTE_GROUP_SUM, bucket->part, bucket->part,
                                   NULL, &bucket->request);
 }
@@ -106,7 +145,7 @@ static compute_status take_bucket(void *user, const compute_call_arguments *argu
     to += bytes;
   }
   memset(arguments->outputs[0].data, 0, 1);
-  if (begin(bucket->trainer) == COMPUTE_OK) return COMPUTE_OK;
+  if (!bucket->trainer->reduces || begin(bucket->trainer) == COMPUTE_OK) return COMPUTE_OK;
   return compute_call_fail(arguments, COMPUTE_ERROR_TRANSFER, "%s",
                            compute_error_message(bucket->trainer->context));
 }
@@ -150,4 +189,15 @@ compute_status train_buckets_wait(compute_trainer *trainer) {
     bucket->request = NULL;
   }
   return first;
+}
+
+compute_status train_buckets_gather(compute_trainer *trainer) {
+  compute_status status = COMPUTE_OK;
+  for (size_t b = 0; !status && b < trainer->bucket_count; b++) {
+    train_bucket *bucket = &trainer->buckets[b];
+    status =
+        compute_group_all_gather(trainer->group, bucket->own, bucket->part, NULL, &bucket->request);
+  }
+  const compute_status gathered = train_buckets_wait(trainer);
+  return status ? status : gathered;
 }

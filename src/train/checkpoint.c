@@ -28,9 +28,11 @@ enum { COUNTER_LAYOUT, COUNTER_UPDATES, COUNTER_BATCHES, COUNTER_EPOCHS, COUNTER
 typedef struct checkpoint {
   compute_trainer *trainer;
   const char *operation;
-  restore_entry *entries; /* the model's, the trainer's, the counters */
-  char **names;           /* owned; of the model's tensors */
-  size_t count;
+  restore_entry *entries; /* the model's, the trainer's, the counters; and on rank 0, state that the
+                           * ranks divide, as a whole */
+  char **names;           /* owned */
+  size_t count, name_count;
+  size_t whole_count; /* entries at the end that only rank 0 has */
   compute_tensor *counters;
 } checkpoint;
 
@@ -43,9 +45,14 @@ compute_status train_check_path(const compute_trainer *trainer, const char *oper
                           path);
 }
 
+/* The number of entries that all ranks have; the counters are the last of them. */
+static size_t common(const checkpoint *c) {
+  return c->count - c->whole_count;
+}
+
 static void close_checkpoint(checkpoint *c) {
-  for (size_t i = 0; c->names != NULL && i < c->trainer->tensor_count; i++)
-    base_release(c->names[i]);
+  for (size_t i = 0; i < c->name_count; i++) base_release(c->names[i]);
+  for (size_t i = common(c); i < c->count; i++) compute_tensor_release(c->entries[i].tensor);
   base_release(c->names);
   base_release(c->entries);
   compute_tensor_release(c->counters);
@@ -60,12 +67,24 @@ static void add(checkpoint *c, const char *name, compute_tensor *tensor) {
   c->entries[c->count++] = (restore_entry){.name = name, .tensor = tensor};
 }
 
+static compute_status add_whole(checkpoint *c, size_t index) {
+  char *name = NULL;
+  compute_tensor *whole = NULL;
+  const compute_status status = train_shards_whole(c->trainer, index, &name, &whole);
+  c->names[c->name_count++] = name;
+  if (status) return status;
+  add(c, name, whole);
+  c->whole_count++;
+  return COMPUTE_OK;
+}
+
 static compute_status open_checkpoint(checkpoint *c, compute_trainer *trainer,
                                       const char *operation) {
   *c = (checkpoint){.trainer = trainer, .operation = operation};
-  const size_t most = trainer->tensor_count + trainer->state_count + 1;
-  c->entries = base_allocate(most, sizeof *c->entries);
-  c->names = base_allocate(trainer->tensor_count, sizeof *c->names);
+  const size_t wholes = trainer->rank == 0 ? train_shards_count(trainer) : 0;
+  const size_t kept = trainer->state_count - trainer->divided_states;
+  c->entries = base_allocate(trainer->tensor_count + kept + 1 + wholes, sizeof *c->entries);
+  c->names = base_allocate(trainer->tensor_count + wholes, sizeof *c->names);
   if (!c->entries || !c->names) return no_memory(c);
   for (size_t i = 0; i < trainer->tensor_count; i++) {
     compute_layer_parameter p;
@@ -77,15 +96,26 @@ static compute_status open_checkpoint(checkpoint *c, compute_trainer *trainer,
       text_release(&name);
       return no_memory(c);
     }
-    c->names[i] = name.data;
+    c->names[c->name_count++] = name.data;
     add(c, name.data, p.tensor);
   }
-  for (size_t i = 0; i < trainer->state_count; i++)
-    add(c, trainer->states[i].name, trainer->states[i].tensor);
+  for (size_t i = 0; i < kept; i++) add(c, trainer->states[i].name, trainer->states[i].tensor);
   compute_device *host;
   compute_status status = dataset_host(trainer->context, operation, &host);
   if (!status) status = train_tensor(host, COMPUTE_I64, COMPUTE_SHAPE(COUNTERS), 0, &c->counters);
   if (!status) add(c, "trainer.counters", c->counters);
+  for (size_t i = 0; !status && i < wholes; i++) status = add_whole(c, i);
+  return status;
+}
+
+/* Collective: between the whole tensors and the ranks' parts. */
+static compute_status move_state(const checkpoint *c, bool spread) {
+  const size_t wholes = train_shards_count(c->trainer);
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < wholes; i++) {
+    compute_tensor *whole = c->trainer->rank == 0 ? c->entries[common(c) + i].tensor : NULL;
+    status = train_shards_move(c->trainer, i, whole, spread);
+  }
   return status;
 }
 
@@ -98,11 +128,18 @@ static compute_status check_call(const compute_trainer *trainer, const char *pat
                    "%s is NULL", trainer ? "path" : "trainer");
 }
 
+static compute_named_tensor named(const checkpoint *c, size_t index) {
+  return (compute_named_tensor){c->entries[index].name, c->entries[index].tensor};
+}
+
+/* The counters come last. */
 static compute_status write_all(const checkpoint *c, const char *path) {
   compute_named_tensor *tensors = base_allocate(c->count, sizeof *tensors);
   if (!tensors) return no_memory(c);
-  for (size_t i = 0; i < c->count; i++)
-    tensors[i] = (compute_named_tensor){c->entries[i].name, c->entries[i].tensor};
+  const size_t counters = common(c) - 1;
+  for (size_t i = 0; i < counters; i++) tensors[i] = named(c, i);
+  for (size_t i = common(c); i < c->count; i++) tensors[i - 1] = named(c, i);
+  tensors[c->count - 1] = named(c, counters);
   const compute_status status =
       compute_tensor_file_write(c->trainer->context, path, tensors, c->count);
   base_release(tensors);
@@ -119,8 +156,11 @@ compute_status compute_trainer_save(compute_trainer *trainer, const char *path) 
                                       [COUNTER_BATCHES] = trainer->batches,
                                       [COUNTER_EPOCHS] = trainer->epochs,
                                       [COUNTER_SEED] = (int64_t)trainer->options.seed};
-  checkpoint c;
-  status = open_checkpoint(&c, trainer, operation);
+  checkpoint c = {.trainer = trainer};
+  status = train_group_collect_sums(trainer);
+  if (!status) status = open_checkpoint(&c, trainer, operation);
+  status = train_group_check(trainer, operation, status);
+  if (!status) status = move_state(&c, false);
   if (!status) status = compute_tensor_write(c.counters, counters, sizeof counters);
   if (!status && trainer->rank == 0) status = write_all(&c, path);
   close_checkpoint(&c);
@@ -147,7 +187,7 @@ static compute_status read_all(checkpoint *c, restore *restoring) {
   restoring->entries = c->entries;
   restoring->count = c->count;
   compute_status status = restore_read(restoring);
-  if (!status) status = check_counters(c, c->entries[c->count - 1].read, counters);
+  if (!status) status = check_counters(c, c->entries[common(c) - 1].read, counters);
   return status ? status : restore_put(restoring);
 }
 
@@ -157,8 +197,10 @@ static compute_status load(checkpoint *c, restore *restoring) {
   int64_t counters[COUNTERS];
   compute_status status = trainer->rank == 0 ? read_all(c, restoring) : COMPUTE_OK;
   status = train_group_check(trainer, c->operation, status);
-  for (size_t i = 0; trainer->group && !status && i < c->count; i++)
+  for (size_t i = 0; trainer->group && !status && i < common(c); i++)
     status = compute_group_broadcast(trainer->group, c->entries[i].tensor, 0, NULL, NULL);
+  if (!status) status = move_state(c, true);
+  if (!status) status = train_group_clear_sums(trainer);
   if (!status) status = compute_tensor_read(c->counters, counters, sizeof counters);
   if (status) return status;
   trainer->updates = counters[COUNTER_UPDATES];

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "group/group.h"
+#include "tensor/tensor.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
 
@@ -132,6 +133,34 @@ compute_status train_group_agree_run(const compute_trainer *trainer, const compu
              options->in_order, options->checkpoint ? options->checkpoint : "none");
   text_add(&text, "batches so far %" PRId64 "\n", trainer->batches);
   return compare(trainer, options ? "compute_trainer_run" : "compute_trainer_evaluate", &text);
+}
+
+/* ---- Sums of gradients ---------------------------------------------------------------------- */
+
+static compute_status clear(compute_tensor *tensor) {
+  compute_tensor *zero = NULL;
+  compute_status status =
+      tensor_create_zero(compute_tensor_device(tensor), compute_tensor_dtype(tensor),
+                         compute_tensor_shape(tensor), &zero);
+  if (!status) status = compute_tensor_copy(tensor, zero);
+  compute_tensor_release(zero);
+  return status;
+}
+
+compute_status train_group_clear_sums(compute_trainer *trainer) {
+  compute_status status = COMPUTE_OK;
+  const size_t count = trainer->sums && trainer->rank > 0 ? trainer->weight_count : 0;
+  for (size_t i = 0; !status && i < count; i++) status = clear(trainer->sums[i]);
+  return status;
+}
+
+compute_status train_group_collect_sums(compute_trainer *trainer) {
+  if (!trainer->group || trainer->batches % trainer->options.accumulate == 0) return COMPUTE_OK;
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < trainer->weight_count; i++)
+    status = compute_group_all_reduce(trainer->group, COMPUTE_GROUP_SUM, trainer->sums[i],
+                                      trainer->sums[i], NULL, NULL);
+  return status ? status : train_group_clear_sums(trainer);
 }
 
 /* ---- Tensors and outcomes -----------------------------------------------------------------------

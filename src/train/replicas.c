@@ -40,6 +40,16 @@ compute_status train_tensor(compute_device *device, compute_dtype dtype, compute
   return status;
 }
 
+compute_status train_view(compute_tensor *tensor, int64_t first, int64_t count,
+                          compute_tensor **view) {
+  compute_tensor *flat = NULL;
+  compute_status status = compute_tensor_reshape_view(tensor, COMPUTE_SHAPE(-1), &flat);
+  if (!status) status = compute_tensor_slice_view(flat, 0, first, count, 1, view);
+  if (!status) scope_forget(*view);
+  compute_tensor_release(flat);
+  return status;
+}
+
 compute_status train_keep(compute_trainer *trainer, const char *prefix, const char *name,
                           compute_tensor *tensor) {
   const size_t bytes = strlen(prefix) + strlen(name) + 1;
@@ -110,8 +120,8 @@ static compute_status create_replica(compute_trainer *trainer, train_replica *re
   if (!status && trainer->options.precision == COMPUTE_F16)
     status = train_tensor(replica->device, COMPUTE_F32, COMPUTE_SCALAR, 65536, &replica->scale);
   if (!status && trainer->together)
-    status = tensor_create_private(replica->device, trainer->dtype,
-                                   COMPUTE_SHAPE(trainer->weight_elements), &replica->flat);
+    status = tensor_create_zero(replica->device, trainer->dtype,
+                                COMPUTE_SHAPE(trainer->flat_elements), &replica->flat);
   return status;
 }
 
@@ -134,8 +144,8 @@ compute_status train_replicas_create(compute_trainer *trainer, compute_device *c
   }
   if (status || !trainer->group) return status;
   if (count > 1)
-    return tensor_create_private(trainer->replicas[0].device, trainer->dtype,
-                                 COMPUTE_SHAPE(trainer->weight_elements), &trainer->sum);
+    return tensor_create_zero(trainer->replicas[0].device, trainer->dtype,
+                              COMPUTE_SHAPE(trainer->flat_elements), &trainer->sum);
   trainer->sum = compute_tensor_retain(trainer->replicas[0].flat);
   return COMPUTE_OK;
 }

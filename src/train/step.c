@@ -17,7 +17,7 @@
 
 compute_status train_record_start(train_record *record, compute_trainer *trainer,
                                   const train_replica *replica) {
-  *record = (train_record){.trainer = trainer, .replica = replica};
+  *record = (train_record){.trainer = trainer, .replica = replica, .count = trainer->weight_count};
   record->graph = compute_graph_create(trainer->context);
   record->weights = base_allocate(trainer->weight_count, sizeof *record->weights);
   record->gradients = base_allocate(trainer->weight_count, sizeof *record->gradients);
@@ -203,22 +203,41 @@ static void record_gradients(train_record *record) {
                        (double)trainer->options.accumulate;
   compute_node loss = record->nodes.loss;
   if (share != 1) loss = compute_mul(graph, loss, compute_scalar(graph, trainer->dtype, share));
-  if (record->replica->scale != NULL) {
-    record->scale =
-        compute_name(graph, compute_parameter(graph, record->replica->scale), "loss_scale");
-    loss = compute_mul(graph, loss, record->scale);
-  }
+  train_record_scale(record);
+  if (record->scale.id != 0) loss = compute_mul(graph, loss, record->scale);
   compute_gradients(graph, loss, record->weights, trainer->weight_count, record->gradients);
   train_record_recompute(record);
+}
+
+/* Adds zeros up to an element of the vector that begins at *at. */
+static size_t pad(const train_record *record, compute_node *parts, size_t count, int64_t *at,
+                  int64_t to) {
+  if (*at < to)
+    parts[count++] =
+        compute_full(record->graph, record->trainer->dtype, COMPUTE_SHAPE(to - *at), 0);
+  *at = to;
+  return count;
 }
 
 /* Concatenates all into one vector: one copy between devices instead of many. */
 static compute_node flatten_gradients(train_record *record) {
   compute_graph *graph = record->graph;
-  const size_t count = record->trainer->weight_count;
-  for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++)
-    record->gradients[i] = compute_reshape(graph, record->gradients[i], COMPUTE_SHAPE(-1));
-  return count == 1 ? record->gradients[0] : compute_concat(graph, record->gradients, count, 0);
+  const compute_trainer *trainer = record->trainer;
+  compute_node *parts = base_allocate(2 * trainer->weight_count + 1, sizeof *parts);
+  size_t count = 0;
+  int64_t at = 0;
+  if (!parts)
+    return graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for %zu weights",
+                      trainer->weight_count);
+  for (size_t i = 0; i < trainer->weight_count && graph->status == COMPUTE_OK; i++) {
+    count = pad(record, parts, count, &at, trainer->places[i].first);
+    parts[count++] = compute_reshape(graph, record->gradients[i], COMPUTE_SHAPE(-1));
+    at += trainer->places[i].count;
+  }
+  count = pad(record, parts, count, &at, trainer->flat_elements);
+  const compute_node flat = count == 1 ? parts[0] : compute_concat(graph, parts, count, 0);
+  base_release(parts);
+  return flat;
 }
 
 /* The outputs with a value, and then the groups. */
@@ -240,6 +259,7 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
   record_gradients(&record);
   for (size_t i = 0; i < trainer->weight_count && record.graph->status == COMPUTE_OK; i++)
     record.gradients[i] = as_dtype(record.graph, record.gradients[i], trainer->dtype);
+  if (trainer->sums && replica == trainer->replicas) train_record_earlier(&record);
   compute_node sent = {0};
   record.nodes.result = (compute_node){0};
   if (trainer->overlaps)
@@ -261,8 +281,7 @@ static compute_status create_gradient_plan(compute_trainer *trainer, train_repli
 
 /* ---- Plans --------------------------------------------------------------------------------- */
 
-/* The sum of so many vectors of gradients, in their order. */
-static compute_node sum_shares(train_record *record, size_t count) {
+compute_node train_record_shares(train_record *record, size_t count) {
   compute_trainer *trainer = record->trainer;
   compute_graph *graph = record->graph;
   record->nodes.shares = base_allocate(count, sizeof *record->nodes.shares);
@@ -272,31 +291,31 @@ static compute_node sum_shares(train_record *record, size_t count) {
   compute_node sum = {0};
   for (size_t k = 0; k < count; k++) {
     const compute_node share =
-        compute_input(graph, trainer->dtype, COMPUTE_SHAPE(trainer->weight_elements));
+        compute_input(graph, trainer->dtype, COMPUTE_SHAPE(trainer->flat_elements));
     record->nodes.shares[k] = share;
     sum = k == 0 ? share : compute_add(graph, sum, share);
   }
   return sum;
 }
 
-/* The gradients of all weights from the sum over all that work together. */
-static void record_sum(train_record *record) {
+void train_record_scale(train_record *record) {
+  if (record->replica->scale != NULL)
+    record->scale = compute_name(
+        record->graph, compute_parameter(record->graph, record->replica->scale), "loss_scale");
+}
+
+void train_record_parts(train_record *record) {
   compute_trainer *trainer = record->trainer;
   compute_graph *graph = record->graph;
   compute_layer_nodes(trainer->options.model, graph, record->weights, trainer->weight_count);
-  const compute_node sum = sum_shares(record, train_shares(trainer));
-  int64_t first = 0;
+  const compute_node sum = train_record_shares(record, train_shares(trainer));
   for (size_t i = 0; i < trainer->weight_count && graph->status == COMPUTE_OK; i++) {
     const compute_shape shape = compute_node_shape(graph, record->weights[i]);
-    int64_t count = 1;
-    for (int32_t a = 0; a < shape.rank; a++) count *= shape.size[a];
-    const compute_node part = compute_slice(graph, sum, 0, first, count, 1);
+    const train_place *p = &trainer->places[i];
+    const compute_node part = compute_slice(graph, sum, 0, p->first, p->count, 1);
     record->gradients[i] = compute_reshape(graph, part, shape);
-    first += count;
   }
-  if (record->replica->scale != NULL)
-    record->scale =
-        compute_name(graph, compute_parameter(graph, record->replica->scale), "loss_scale");
+  train_record_scale(record);
 }
 
 /* The sum over this process's replicas, for a group. */
@@ -304,7 +323,7 @@ static compute_status create_local_plan(compute_trainer *trainer) {
   train_record record;
   compute_status s = train_record_start(&record, trainer, &trainer->replicas[0]);
   if (s) return s;
-  record.nodes.result = sum_shares(&record, trainer->replica_count);
+  record.nodes.result = train_record_shares(&record, trainer->replica_count);
   s = compute_graph_status(record.graph);
   if (s == COMPUTE_OK)
     s = train_record_compile(&record, &record.nodes.result, 1, "training, sum of gradients",
@@ -337,8 +356,10 @@ static compute_status create_step_plan(compute_trainer *trainer, bool update, tr
     }
     add_output(&outputs, record.nodes.loss);
     add_output(&outputs, record.nodes.correct);
+  } else if (update && trainer->divides) {
+    train_record_pieces(&record);
   } else {
-    record_sum(&record);
+    train_record_parts(&record);
   }
   record.nodes.rate = compute_input(record.graph, trainer->dtype, COMPUTE_SCALAR);
   train_record_localise(&record);
@@ -362,7 +383,7 @@ compute_status train_plans_create(compute_trainer *trainer) {
   if (s == COMPUTE_OK) s = create_step_plan(trainer, true, &trainer->update);
   if (s == COMPUTE_OK && trainer->options.accumulate > 1)
     s = create_step_plan(trainer, false, &trainer->add);
-  return s;
+  return s ? s : train_shards_compile(trainer);
 }
 
 /* ---- Inference ----------------------------------------------------------------------------- */

@@ -246,13 +246,20 @@ static compute_status sum_replicas(compute_trainer *trainer) {
 static compute_status run_sum(compute_trainer *trainer, bool update) {
   train_replica *replica = &trainer->replicas[0];
   const train_plan *plan = update ? &trainer->update : &trainer->add;
-  compute_binding few[TRAIN_MOST_DEVICES + 1];
+  const bool divided = update && trainer->divides;
+  compute_binding few[TRAIN_MOST_DEVICES + 3];
   size_t count = train_shares(trainer);
   for (size_t k = 0; k < count; k++)
     few[k] = (compute_binding){plan->shares[k],
                                trainer->group ? trainer->sum : trainer->replicas[k].flat};
   if (update) few[count++] = (compute_binding){plan->rate, replica->slots[0].rate};
-  const compute_status status = compute_run(plan->plan, few, count, NULL);
+  if (divided) {
+    few[count++] = (compute_binding){plan->clip_factor, trainer->clip_factor};
+    few[count++] = (compute_binding){plan->overflows, trainer->overflows};
+  }
+  compute_status status = divided ? train_shards_measure(trainer) : COMPUTE_OK;
+  if (!status) status = compute_run(plan->plan, few, count, NULL);
+  if (divided) status = train_shards_gather(trainer, status);
   return status ? status : train_collect(trainer);
 }
 
@@ -261,15 +268,16 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   compute_status status = trainer->pending;
   trainer->pending = COMPUTE_OK;
   trainer->outcome = (train_outcome){0};
+  trainer->reduces = update;
   if (!status) status = train_spread(trainer);
   if (!status) status = run_shares(trainer, inputs, targets);
   if (!status) status = read_shares(trainer, &trainer->outcome);
   if (!status) status = sum_replicas(trainer);
   drop_shares(trainer);
   if (!trainer->group) return status ? status : run_sum(trainer, update);
-  train_buckets_begin_rest(trainer);
+  if (update) train_buckets_begin_rest(trainer);
   status = train_group_outcome(trainer, HERE, status, &trainer->outcome);
-  const compute_status reduced = train_buckets_wait(trainer);
+  const compute_status reduced = update ? train_buckets_wait(trainer) : COMPUTE_OK;
   if (!status) status = reduced;
   /* The others have updated, or will: they learn of a failure here with the next batch. */
   if (!status) trainer->pending = run_sum(trainer, update);

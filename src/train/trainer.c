@@ -60,8 +60,10 @@ static compute_status create_scale_counters(compute_trainer *trainer) {
 }
 
 static compute_status build(compute_trainer *trainer, compute_device *const *devices) {
-  compute_status status = train_replicas_create(trainer, devices);
+  compute_status status = train_buckets_divide(trainer);
+  if (!status) status = train_replicas_create(trainer, devices);
   if (!status) status = train_buckets_create(trainer);
+  if (!status) status = train_shards_create(trainer);
   if (!status && trainer->options.accumulate > 1) status = create_sums(trainer);
   if (!status && trainer->options.precision == COMPUTE_F16) status = create_scale_counters(trainer);
   return status ? status : train_plans_create(trainer);
@@ -123,6 +125,7 @@ compute_status compute_trainer_create(compute_context *context,
 
 void compute_trainer_release(compute_trainer *trainer) {
   if (!trainer) return;
+  train_shards_release(trainer);
   train_buckets_release(trainer);
   train_replicas_release(trainer);
   train_plan_release(&trainer->local);
@@ -390,6 +393,7 @@ static compute_status check_reserved(compute_context *context, const char *part,
 
 compute_status train_check_options(compute_context *context, compute_trainer_options *o) {
   const uint32_t known = COMPUTE_TRAIN_CHECK_NAN | COMPUTE_TRAIN_RECOMPUTE |
+                         COMPUTE_TRAIN_NO_OVERLAP | COMPUTE_TRAIN_DIVIDE_STATE |
                          COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD;
   compute_status status = check_reserved(context, "", o->reserved, 7);
   if (!status) status = check_reserved(context, "optimizer.", o->optimizer.reserved, 4);

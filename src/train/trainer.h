@@ -5,7 +5,7 @@
  * has a plan from its share of the batch to a flat vector of gradients, and the first device one
  * that sums these in the replicas' order and updates. In a group of processes the sum over this
  * process's replicas is reduced over the ranks before the update. Plans are recorded by step.c and
- * update.c, run by step_run.c.
+ * update.c, run by step_run.c. The ranks may divide the optimizer's state: shards.c.
  *
  * The state that plans change is in tensors: the model's, the optimizer's, sums of gradients, the
  * loss scale. All of them are listed, by name, for checkpoints. */
@@ -22,6 +22,7 @@
 typedef struct train_plan {
   compute_plan *plan;
   compute_node x, target, seed, rate, loss, correct, result;
+  compute_node clip_factor, overflows; /* of shards.c */
   compute_node *shares; /* of a sum of several vectors of gradients: one input each */
   int64_t items;
 } train_plan;
@@ -59,6 +60,16 @@ typedef struct train_state {
 /* A part of the gradients that the ranks of a group reduce together: buckets.c. */
 typedef struct train_bucket train_bucket;
 
+/* What of a weight this rank updates: shards.c. */
+typedef struct train_piece train_piece;
+
+/* Where a weight's elements are in a flat vector of gradients. */
+typedef struct train_place {
+  size_t tensor; /* the weight's number among the model's tensors */
+  size_t bucket;
+  int64_t first, count;
+} train_place;
+
 /* The outcome of a batch. */
 typedef struct train_outcome {
   double loss;
@@ -69,8 +80,9 @@ struct compute_trainer {
   compute_context *context;
   compute_trainer_options options;   /* completed; the pointers into the caller's memory are gone */
   size_t tensor_count, weight_count; /* of the model; those that are trained */
-  int64_t weight_elements;
-  int64_t classes;     /* that labels are of; 0: of any number */
+  int64_t weight_elements, flat_elements; /* of all weights; of a flat vector of gradients */
+  train_place *places;                    /* of weight_count, of those that work together */
+  int64_t classes;                        /* that labels are of; 0: of any number */
   compute_dtype dtype; /* of the loss, of gradients between devices, of the learning rate */
   train_replica *replicas;
   size_t replica_count;
@@ -82,12 +94,21 @@ struct compute_trainer {
   compute_tensor *sum;   /* of a group: the gradients, of this process and then of all */
   train_bucket *buckets; /* of a group */
   bool overlaps;         /* buckets are reduced while the backward pass continues */
+  bool divides;          /* each rank has a part of the optimizer's state */
+  bool reduces;          /* the batch under way ends in an update: its gradients are reduced */
   size_t bucket_count, buckets_begun;
+  train_piece *pieces; /* those of this rank, if the ranks divide the optimizer's state */
+  size_t piece_count;
+  train_plan measure, pack, unpack;
+  compute_tensor *clip_factor, *overflows;
   compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */
-  compute_tensor **sums;  /* of gradients, of weight_count; NULL without accumulation */
+  /* Of gradients, of weight_count, for batches before an update; of this process alone, as they
+   * are reduced with those of the update's batch. NULL without accumulation. */
+  compute_tensor **sums;
   train_state *states;
   size_t state_count, state_capacity;
+  size_t divided_states; /* how many at the end of the list are of pieces */
   train_plan inferences[TRAIN_INFERENCES];
   size_t inference_next;
   compute_tensor *steady, *skipped; /* for f16: updates since the scale changed; left out */
@@ -124,6 +145,11 @@ compute_tensor *train_model_tensor(const compute_trainer *trainer, size_t index)
 compute_status train_tensor(compute_device *device, compute_dtype dtype, compute_shape shape,
                             double value, compute_tensor **tensor);
 
+/* Elements first … first + count − 1 of a dense tensor in their order, outside all memory scopes.
+ */
+compute_status train_view(compute_tensor *tensor, int64_t first, int64_t count,
+                          compute_tensor **view);
+
 /* Lists a tensor for checkpoints; it is retained. */
 compute_status train_keep(compute_trainer *trainer, const char *prefix, const char *name,
                           compute_tensor *tensor);
@@ -141,7 +167,8 @@ typedef struct train_record {
   const train_replica *replica;
   compute_graph *graph;
   train_plan nodes;                  /* without a plan as yet */
-  compute_node *weights, *gradients; /* weight_count each */
+  compute_node *weights, *gradients; /* room for weight_count each */
+  size_t count;                      /* of both */
   compute_node statistics;           /* a group, or {0} */
   compute_node scale;
   compute_node labelled;   /* whether all labels are classes; {0} where the loss has none, or the
@@ -157,6 +184,15 @@ compute_status train_record_start(train_record *record, compute_trainer *trainer
                                   const train_replica *replica);
 void train_record_forward(train_record *record, int64_t items, bool training, bool targets);
 void train_record_release(train_record *record);
+
+/* Inputs for so many flat vectors; their sum, in this order. */
+compute_node train_record_shares(train_record *record, size_t count);
+
+/* All weights, and their gradients as parts of the sum over all that work together. */
+void train_record_parts(train_record *record);
+
+/* The loss scale, if there is one. */
+void train_record_scale(train_record *record);
 
 /* Replaces the model's tensors by the replica's. */
 void train_record_localise(train_record *record);
@@ -182,6 +218,12 @@ compute_node train_record_model(train_record *record, compute_node x, compute_fo
 void train_record_recompute(train_record *record);
 
 /* ---- update.c: from gradients to new weights ----------------------------------------------- */
+
+/* Adds the sums of earlier batches to the record's gradients. */
+void train_record_earlier(train_record *record);
+
+/* Divides the record's gradients by the loss scale, if there is one. */
+void train_record_unscale(train_record *record);
 
 /* Records the use of the record's gradients: accumulation, or with `update` the update. The result
  * is a group. `ok`: {0}, or a bool without which nothing changes. */
@@ -249,6 +291,11 @@ compute_status train_group_agree_run(const compute_trainer *trainer, const compu
 /* Rank 0's tensors of the model become everyone's: all of them, or only the statistics. */
 compute_status train_group_spread(const compute_trainer *trainer, bool statistics);
 
+/* Of batches before an update: rank 0 takes the sums of all ranks, as a checkpoint has one sum. And
+ * the others give up theirs, when it has read one. */
+compute_status train_group_collect_sums(compute_trainer *trainer);
+compute_status train_group_clear_sums(compute_trainer *trainer);
+
 /* The ranks' outcomes become their sum, if no rank has failed. */
 compute_status train_group_outcome(const compute_trainer *trainer, const char *operation,
                                    compute_status status, train_outcome *outcome);
@@ -256,7 +303,10 @@ compute_status train_group_outcome(const compute_trainer *trainer, const char *o
 /* ---- buckets.c: gradients that are reduced while the backward pass continues -------------------
  */
 
-/* Divides the weights, if the group's step is such a one. */
+/* Finds the places of the weights in a flat vector. */
+compute_status train_buckets_divide(compute_trainer *trainer);
+
+/* Afterwards, with trainer->sum. */
 compute_status train_buckets_create(compute_trainer *trainer);
 void train_buckets_release(compute_trainer *trainer);
 
@@ -266,6 +316,38 @@ compute_node train_record_buckets(train_record *record);
 /* Begins the buckets that a step has not come to, and waits for all. */
 void train_buckets_begin_rest(compute_trainer *trainer);
 compute_status train_buckets_wait(compute_trainer *trainer);
+
+/* The block of a bucket that belongs to a rank, as elements of trainer->sum. */
+void train_bucket_block(const compute_trainer *trainer, size_t bucket, int32_t rank, int64_t *first,
+                        int64_t *count);
+
+/* Gives all ranks every block of trainer->sum. */
+compute_status train_buckets_gather(compute_trainer *trainer);
+
+/* ---- shards.c: the optimizer's state divided over the ranks; nothing if it is not -------------
+ */
+
+compute_status train_shards_create(compute_trainer *trainer);
+compute_status train_shards_compile(compute_trainer *trainer);
+void train_shards_release(compute_trainer *trainer);
+
+/* This rank's pieces of the weights and of their gradients' sum. */
+void train_record_pieces(train_record *record);
+
+/* Collective, around an update. First, what it must know of all ranks' gradients; then, if it has
+ * succeeded everywhere, all weights for all. */
+compute_status train_shards_measure(compute_trainer *trainer);
+compute_status train_shards_gather(compute_trainer *trainer, compute_status status);
+
+/* Divided state as whole tensors, for checkpoints. The names and tensors belong to the caller. */
+size_t train_shards_count(const compute_trainer *trainer);
+compute_status train_shards_whole(const compute_trainer *trainer, size_t index, char **name,
+                                  compute_tensor **whole);
+
+/* Collective: the ranks' parts to rank 0's whole tensor, or with `spread` from it. NULL on the
+ * others. */
+compute_status train_shards_move(const compute_trainer *trainer, size_t index,
+                                 compute_tensor *whole, bool spread);
 
 /* ---- find_nan.c ---------------------------------------------------------------------------- */
 

@@ -55,16 +55,24 @@ compute_node train_both(compute_graph *graph, compute_node a, compute_node b) {
 
 /* ---- Loss scale ---------------------------------------------------------------------------- */
 
-/* Divides the gradients by the scale; whether they are all finite. */
-static compute_node unscale(train_record *record) {
+void train_record_unscale(train_record *record) {
+  compute_graph *graph = record->graph;
+  if (record->scale.id == 0) return;
+  const compute_node factor = compute_reciprocal(graph, record->scale);
+  for (size_t i = 0; i < record->count && graph->status == COMPUTE_OK; i++)
+    record->gradients[i] = compute_mul(graph, record->gradients[i], factor);
+}
+
+/* Whether the gradients are all finite; those of other ranks, too. */
+static compute_node are_finite(const train_record *record) {
   compute_graph *graph = record->graph;
   compute_node all = {0};
-  const compute_node factor = compute_reciprocal(graph, record->scale);
-  for (size_t i = 0; i < record->trainer->weight_count && graph->status == COMPUTE_OK; i++) {
-    const compute_node g = compute_mul(graph, record->gradients[i], factor);
-    const compute_node finite = compute_cast(graph, compute_is_finite(graph, g), COMPUTE_I32);
+  if (record->trainer->divides)
+    return compute_equal(graph, record->nodes.overflows, compute_scalar(graph, COMPUTE_I64, 0));
+  for (size_t i = 0; i < record->count && graph->status == COMPUTE_OK; i++) {
+    const compute_node finite =
+        compute_cast(graph, compute_is_finite(graph, record->gradients[i]), COMPUTE_I32);
     const compute_node least = compute_min(graph, finite, COMPUTE_ALL_AXES, false);
-    record->gradients[i] = g;
     all = all.id == 0 ? least : compute_minimum(graph, all, least);
   }
   return compute_greater(graph, all, compute_scalar(graph, COMPUTE_I32, 0));
@@ -101,7 +109,7 @@ static compute_node adapt_scale(train_record *record, compute_node ok) {
 static compute_node apply_optimizer(train_record *record) {
   compute_graph *graph = record->graph;
   const compute_optimizer_options *o = &record->trainer->options.optimizer;
-  const size_t count = record->trainer->weight_count;
+  const size_t count = record->count;
   const compute_node *weights = record->weights, *gradients = record->gradients;
   switch (o->kind) {
   case COMPUTE_ADAM:
@@ -140,14 +148,40 @@ static void keep_state(train_record *record) {
     if (train_keep(record->trainer, "optimizer.", node->name ? node->name : number, node->tensor))
       graph_fail(graph, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_trainer_create",
                  "not enough memory for the list of the optimizer's tensors");
+    /* That of pieces comes last; what all weights share is a scalar. */
+    record->trainer->divided_states += record->trainer->divides && node->shape.rank > 0;
   }
+}
+
+/* Limits the norm of all gradients, which the ranks have found together if each has only some. */
+static void clip(train_record *record) {
+  compute_graph *graph = record->graph;
+  const double limit = record->trainer->options.clip_norm;
+  if (limit == 0) return;
+  if (!record->trainer->divides) {
+    compute_clip_gradients(graph, record->gradients, record->count, limit, NULL);
+    return;
+  }
+  for (size_t i = 0; i < record->count && graph->status == COMPUTE_OK; i++)
+    record->gradients[i] = compute_mul(graph, record->gradients[i], record->nodes.clip_factor);
 }
 
 /* ---- Accumulation -------------------------------------------------------------------------- */
 
-/* Adds the sums of earlier batches to the gradients; the sums become the result, or with `update`
- * zero. */
-static compute_node accumulate(train_record *record, bool update) {
+void train_record_earlier(train_record *record) {
+  compute_graph *graph = record->graph;
+  const compute_trainer *trainer = record->trainer;
+  for (size_t i = 0; i < trainer->weight_count && graph->status == COMPUTE_OK; i++) {
+    const compute_node before = compute_parameter(graph, trainer->sums[i]);
+    const compute_dtype dtype =
+        trainer->together ? trainer->dtype : compute_node_dtype(graph, before);
+    record->gradients[i] = compute_add(graph, as_dtype(graph, before, dtype),
+                                       as_dtype(graph, record->gradients[i], dtype));
+  }
+}
+
+/* The sums become the gradients, or with `update` zero. */
+static compute_node keep_sums(train_record *record, bool update) {
   compute_graph *graph = record->graph;
   const compute_trainer *trainer = record->trainer;
   const size_t count = trainer->weight_count;
@@ -158,11 +192,10 @@ static compute_node accumulate(train_record *record, bool update) {
   for (size_t i = 0; i < count && graph->status == COMPUTE_OK; i++) {
     const compute_node before = compute_parameter(graph, trainer->sums[i]);
     const compute_dtype dtype = compute_node_dtype(graph, before);
-    const compute_node sum =
-        compute_add(graph, before, as_dtype(graph, record->gradients[i], dtype));
-    const compute_node zero = compute_full(graph, dtype, compute_node_shape(graph, before), 0);
-    record->gradients[i] = sum;
-    assigned[i] = compute_assign(graph, before, update ? zero : sum);
+    const compute_node sum = update
+                                 ? compute_full(graph, dtype, compute_node_shape(graph, before), 0)
+                                 : as_dtype(graph, record->gradients[i], dtype);
+    assigned[i] = compute_assign(graph, before, sum);
   }
   const compute_node group =
       graph->status ? (compute_node){0} : compute_group(graph, assigned, count);
@@ -175,18 +208,22 @@ compute_node train_record_tail(train_record *record, bool update, compute_node o
   const compute_trainer *trainer = record->trainer;
   compute_node groups[3], kept = {0};
   size_t count = 0;
-  if (trainer->sums != NULL) kept = accumulate(record, update);
+  if (trainer->sums != NULL && !trainer->together) train_record_earlier(record);
+  if (trainer->sums != NULL) kept = keep_sums(record, update);
   if (!update) return train_guard(graph, kept, ok);
   /* Sums are cleared after an overflow, too, but not for a batch that is rejected. */
   if (kept.id != 0) groups[count++] = train_guard(graph, kept, ok);
   compute_node fine = {0};
+  if (trainer->divides) {
+    record->nodes.clip_factor = compute_input(graph, trainer->dtype, COMPUTE_SCALAR);
+    record->nodes.overflows = compute_input(graph, COMPUTE_I64, COMPUTE_SCALAR);
+  }
+  train_record_unscale(record);
   if (record->scale.id != 0) {
-    fine = unscale(record);
+    fine = are_finite(record);
     groups[count++] = train_guard(graph, adapt_scale(record, fine), ok);
   }
-  if (trainer->options.clip_norm > 0)
-    compute_clip_gradients(graph, record->gradients, trainer->weight_count,
-                           trainer->options.clip_norm, NULL);
+  clip(record);
   const compute_node step = apply_optimizer(record);
   keep_state(record);
   groups[count++] = train_guard(graph, step, train_both(graph, ok, fine));

@@ -4,6 +4,7 @@
  *   ranks calls                    collective calls, their values, and a difference between ranks
  *   ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one process
  *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
+ *   ranks divide DATA CHECKPOINT   digits with the optimizer's state divided, against without
  *   ranks stop FILE                rank 1 stops; the others must end with an error, which rank 0
  *   ranks die FILE                 writes to FILE; and the same if rank 1 is killed
  *   ranks late FILE                rank 1 of 2 does not open a second group; the same for rank 0
@@ -129,8 +130,8 @@ static compute_node scale(void *user, compute_graph *g, compute_node x, bool tra
 
 /* Trains a network with the group, or alone for NULL, from `load` and to `save`. */
 static compute_training_score train(compute_layer *net, compute_dataset *set, compute_dataset *test,
-                                    compute_process_group *ranks, int64_t epochs, const char *load,
-                                    const char *save) {
+                                    compute_process_group *ranks, uint32_t flags, int64_t epochs,
+                                    const char *load, const char *save) {
   compute_trainer *trainer = NULL;
   compute_training_score score = {0};
   const compute_trainer_options o = {
@@ -141,6 +142,7 @@ static compute_training_score train(compute_layer *net, compute_dataset *set, co
       .optimizer = {.kind = COMPUTE_SGD, .learning_rate = 0.05, .momentum = 0.9},
       .prepare = scale,
       .seed = 3,
+      .flags = flags,
       .group = ranks};
   CHECK(!compute_trainer_create(context, &o, &trainer));
   if (!trainer) return score;
@@ -172,10 +174,10 @@ static void compare(compute_layer *(*network)(compute_device *), compute_dataset
                     const char *save) {
   compute_layer *together = network(info.device), *alone = network(info.device);
   CHECK(together && alone);
-  const compute_training_score a = train(together, set, test, group, epochs, load, save);
+  const compute_training_score a = train(together, set, test, group, 0, epochs, load, save);
   if (info.rank == 0) {
     const compute_training_score b =
-        train(alone, set, test, NULL, epochs + (load ? epochs : 0), NULL, NULL);
+        train(alone, set, test, NULL, 0, epochs + (load ? epochs : 0), NULL, NULL);
     const double difference = distance(together, alone);
     printf("%d ranks: accuracy %.4f, alone %.4f; weights differ by %.2g\n", info.size, a.accuracy,
            b.accuracy, difference);
@@ -187,12 +189,27 @@ static void compare(compute_layer *(*network)(compute_device *), compute_dataset
   compute_layer_release(alone);
 }
 
-static void train_digits(const char *data, const char *checkpoint, bool resume) {
+/* The weights are the same bits, also after a resumption by ranks that do not divide. */
+static void divide(compute_dataset *set, compute_dataset *test, const char *path) {
+  const uint32_t flags = COMPUTE_TRAIN_DIVIDE_STATE;
+  compute_layer *with = dense_network(info.device), *without = dense_network(info.device);
+  CHECK(with && without);
+  train(with, set, test, group, flags, 1, NULL, path);
+  train(with, set, test, group, 0, 1, path, NULL);
+  train(without, set, test, group, 0, 2, NULL, NULL);
+  CHECK(distance(with, without) == 0);
+  compute_layer_release(with);
+  compute_layer_release(without);
+}
+
+static void train_digits(const char *what, const char *data, const char *checkpoint) {
   compute_dataset *set = NULL, *test = NULL;
   CHECK(!compute_dataset_from_csv(context, data, -1, COMPUTE_SHAPE(1, 8, 8), &set));
   CHECK(set && !compute_dataset_split(set, 0.2, 1, &test));
   if (!test) return;
-  if (resume) {
+  if (strcmp(what, "divide") == 0) {
+    divide(set, test, checkpoint);
+  } else if (strcmp(what, "resume") == 0) {
     compare(dense_network, set, test, 4, 0.9, checkpoint, NULL);
   } else {
     compare(dense_network, set, test, 4, 0.9, NULL, checkpoint);
@@ -258,7 +275,7 @@ int main(int argc, char **argv) {
   }
   CHECK(!compute_group_query(group, &info));
   if (strcmp(what, "calls") == 0) call_everything();
-  if (argc > 3) train_digits(argv[2], argv[3], strcmp(what, "resume") == 0);
+  if (argc > 3) train_digits(what, argv[2], argv[3]);
   if (argc > 2 && strcmp(what, "stop") == 0) lose_a_rank(SIGSTOP, argv[2]);
   if (argc > 2 && strcmp(what, "die") == 0) lose_a_rank(SIGKILL, argv[2]);
   if (argc > 2 && strcmp(what, "late") == 0) open_alone(argv[2]);

@@ -85,6 +85,27 @@ static void check_reduce_scatter(loopback_rank *self, compute_group_reduction re
   compute_tensor_release(y);
 }
 
+/* A reduce-scatter and an all-gather within one tensor are an all-reduce. */
+static void reduce_in_place(loopback_rank *self) {
+  const int64_t count = 400001; /* several pieces */
+  compute_tensor *x = input_of(self, COMPUTE_F32, count * self->size), *own = NULL;
+  RANK_CHECK(self,
+             compute_tensor_slice_view(x, 0, count * self->rank, count, 1, &own) == COMPUTE_OK);
+  RANK_CHECK(self, compute_group_reduce_scatter(self->group, COMPUTE_GROUP_SUM, x, own, NULL,
+                                                NULL) == COMPUTE_OK);
+  RANK_CHECK(self, compute_group_all_gather(self->group, own, x, NULL, NULL) == COMPUTE_OK);
+  for (int64_t i = 0; i < count * self->size; i += 1009)
+    RANK_CHECK(self, holds(x, i, expected(COMPUTE_GROUP_SUM, COMPUTE_F32, self->size, i)));
+  compute_tensor_release(own);
+  compute_tensor_release(x);
+}
+
+static void blocks_may_be_views_of_the_whole(void **state) {
+  (void)state;
+  for (int32_t size = 1; size <= 3; size += 2)
+    loopback_run(size, reduce_in_place, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
+}
+
 static bool has(compute_group_reduction reduction, compute_dtype dtype) {
   if (reduction == COMPUTE_GROUP_MEAN) return dtype_is_float(dtype);
   return reduction != COMPUTE_GROUP_SUM || dtype != COMPUTE_BOOL;
@@ -463,6 +484,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reductions_equal_plain_arithmetic),
       cmocka_unit_test(tensors_of_several_pieces_are_whole),
+      cmocka_unit_test(blocks_may_be_views_of_the_whole),
       cmocka_unit_test(elements_arrive_where_they_belong),
       cmocka_unit_test(sums_have_the_same_bits_whatever_the_timing),
       cmocka_unit_test(double_accumulation_rounds_once),

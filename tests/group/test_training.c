@@ -11,7 +11,7 @@
 
 /* What all ranks do, and what one process has computed. */
 typedef struct trial {
-  compute_trainer_options changes; /* accumulate, clip_norm, precision, schedule */
+  compute_trainer_options changes; /* accumulate, clip_norm, precision, flags */
   size_t devices;                  /* of each rank */
   bool mixed;                      /* rank 0 has two, the others their default device */
   int64_t epochs;
@@ -40,6 +40,7 @@ static compute_trainer_options options_of(const trial *t, compute_layer *model) 
   o.accumulate = t->changes.accumulate;
   o.clip_norm = t->changes.clip_norm;
   o.precision = t->changes.precision;
+  o.flags = t->changes.flags;
   return o;
 }
 
@@ -84,7 +85,10 @@ static void train_as_rank(loopback_rank *self) {
   compute_dataset *set = training_regression_set(self->context, &t->data);
   compute_trainer *trainer = NULL;
   compute_training_score score = {0};
+  /* What the trainer has is no part of the caller's scope. */
+  RANK_CHECK(self, compute_memory_scope_push(self->context) == COMPUTE_OK);
   RANK_CHECK(self, compute_trainer_create(self->context, &o, &trainer) == COMPUTE_OK);
+  RANK_CHECK(self, compute_memory_scope_pop(self->context) == COMPUTE_OK);
   if (t->load) RANK_CHECK(self, compute_trainer_load(trainer, t->load) == COMPUTE_OK);
   RANK_CHECK(self, compute_trainer_run(
                        trainer, set,
@@ -120,21 +124,67 @@ static void ranks_take_the_step_of_one_process(void **state) {
 static void ranks_with_two_devices_each_do_so_too(void **state) {
   (void)state;
   compare((trial){.devices = 2});
+  compare((trial){.devices = 2, .changes = {.flags = COMPUTE_TRAIN_DIVIDE_STATE}});
 }
 
 static void ranks_may_have_different_devices(void **state) {
   (void)state;
   compare((trial){.mixed = true});
+  compare((trial){.mixed = true, .changes = {.flags = COMPUTE_TRAIN_DIVIDE_STATE}});
 }
+
+static const uint32_t divided[] = {0, COMPUTE_TRAIN_DIVIDE_STATE};
 
 static void accumulation_and_clipping_see_the_whole_batch(void **state) {
   (void)state;
-  compare((trial){.changes = {.accumulate = 2, .clip_norm = 0.2}});
+  for (int i = 0; i < 2; i++)
+    compare((trial){.changes = {.accumulate = 2, .clip_norm = 0.2, .flags = divided[i]}});
+}
+
+/* ---- Communication ------------------------------------------------------------------------------
+ */
+
+/* The outcome of a batch is two operations of the transport: what the ranks call, and the bytes. */
+static void count_calls(loopback_rank *self) {
+  compute_device *cpu = compute_default_device(self->context);
+  training_data d = training_data_create(4, true, 3 + (uint64_t)self->rank);
+  compute_layer *net = training_network(cpu, 3, 5);
+  compute_trainer_options o = training_options(net, true);
+  o.group = self->group;
+  o.accumulate = 3;
+  o.flags = *(const uint32_t *)self->user;
+  compute_trainer *trainer = NULL;
+  compute_tensor *x = NULL, *labels = NULL;
+  RANK_CHECK(self, compute_trainer_create(self->context, &o, &trainer) == COMPUTE_OK);
+  RANK_CHECK(self, compute_tensor_from_host(cpu, COMPUTE_F32, COMPUTE_SHAPE(4, 4), d.inputs, &x) ==
+                       COMPUTE_OK);
+  RANK_CHECK(self, compute_tensor_from_host(cpu, COMPUTE_I64, COMPUTE_SHAPE(4), d.labels,
+                                            &labels) == COMPUTE_OK);
+  for (int batch = 0; batch < 7; batch++) {
+    const int64_t before = self->calls;
+    double loss = 0;
+    RANK_CHECK(self, compute_trainer_step(trainer, x, labels, &loss) == COMPUTE_OK);
+    const int64_t calls = self->calls - before;
+    RANK_CHECK(self, batch % 3 == 2 ? calls > 2 : calls == 2);
+  }
+  compute_tensor_release(x);
+  compute_tensor_release(labels);
+  compute_trainer_release(trainer);
+  compute_layer_release(net);
+  training_data_free(&d);
+}
+
+static void gradients_are_sent_only_for_an_update(void **state) {
+  (void)state;
+  uint32_t flags[] = {0, COMPUTE_TRAIN_NO_OVERLAP};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+    loopback_run(3, count_calls, &flags[i], (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
 static void ranks_share_the_loss_scale(void **state) {
   (void)state;
-  compare((trial){.changes = {.precision = COMPUTE_F16}, .tolerance = 2e-2});
+  for (int i = 0; i < 2; i++)
+    compare((trial){.changes = {.precision = COMPUTE_F16, .flags = divided[i]}, .tolerance = 2e-2});
 }
 
 /* ---- Statistics --------------------------------------------------------------------------------
@@ -238,6 +288,7 @@ static void fail_in_a_step(loopback_rank *self) {
   compute_layer *net = training_network(cpu, 3, 5);
   compute_trainer_options o = training_options(net, true);
   o.group = self->group;
+  o.flags = *(const uint32_t *)self->user;
   compute_trainer *trainer = NULL;
   compute_trainer_info info;
   compute_tensor *x = NULL, *labels = NULL;
@@ -288,27 +339,41 @@ static void fail_in_a_step(loopback_rank *self) {
 
 static void what_fails_on_one_rank_fails_on_all(void **state) {
   (void)state;
-  loopback_run(3, fail_in_a_step, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
+  uint32_t flags[] = {0, COMPUTE_TRAIN_DIVIDE_STATE};
+  for (int i = 0; i < 2; i++)
+    loopback_run(3, fail_in_a_step, &flags[i], (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
 /* ---- Checkpoints --------------------------------------------------------------------------------
  */
 
+/* Four ranks write, two, three and one resume, some with the optimizer's state divided. */
 static void a_checkpoint_fits_any_number_of_ranks(void **state) {
   (void)state;
+  static const struct {
+    uint32_t writes, resumes;
+  } flags[] = {{0, 0},
+               {COMPUTE_TRAIN_DIVIDE_STATE, 0},
+               {0, COMPUTE_TRAIN_DIVIDE_STATE},
+               {COMPUTE_TRAIN_DIVIDE_STATE, COMPUTE_TRAIN_DIVIDE_STATE}};
   trial t = {.epochs = 4, .tolerance = 1e-6, .data = training_data_create(52, false, 3)};
   t.changes.accumulate = 3; /* sums are kept from one batch to the next, too */
   train_alone(&t);
   double *wanted = t.wanted;
   t.epochs = 2;
-  t.save = TEST_SCRATCH_DIR "/four.safetensors";
-  t.wanted = NULL;
-  loopback_run(4, train_as_rank, &t, (loopback_rank[LOOPBACK_MOST]){{0}});
-  t.load = t.save;
-  t.save = NULL;
-  t.wanted = wanted;
-  loopback_run(2, train_as_rank, &t, (loopback_rank[LOOPBACK_MOST]){{0}});
-  loopback_run(1, train_as_rank, &t, (loopback_rank[LOOPBACK_MOST]){{0}});
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    t.save = TEST_SCRATCH_DIR "/four.safetensors";
+    t.wanted = NULL;
+    t.changes.flags = flags[i].writes;
+    loopback_run(4, train_as_rank, &t, (loopback_rank[LOOPBACK_MOST]){{0}});
+    t.load = t.save;
+    t.save = NULL;
+    t.wanted = wanted;
+    t.changes.flags = flags[i].resumes;
+    for (int32_t ranks = 1; ranks <= 3; ranks++)
+      loopback_run(ranks, train_as_rank, &t, (loopback_rank[LOOPBACK_MOST]){{0}});
+    t.load = NULL;
+  }
   free(wanted);
   training_data_free(&t.data);
 }
@@ -319,6 +384,7 @@ int main(void) {
       cmocka_unit_test(ranks_with_two_devices_each_do_so_too),
       cmocka_unit_test(ranks_may_have_different_devices),
       cmocka_unit_test(accumulation_and_clipping_see_the_whole_batch),
+      cmocka_unit_test(gradients_are_sent_only_for_an_update),
       cmocka_unit_test(ranks_share_the_loss_scale),
       cmocka_unit_test(after_a_run_all_ranks_have_the_same_model),
       cmocka_unit_test(ranks_that_differ_are_named),
