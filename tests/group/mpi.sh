@@ -41,6 +41,8 @@ check() {
   for count in 1 2 3 4; do
     run 120 0 "$launcher" -n $count "$ranks" calls
     says "calls: $count ranks over $name"
+    run 120 0 "$launcher" -n $count "$ranks" gradients
+    says "gradients: $count ranks over $name"
   done
   run 300 0 "$launcher" -n 4 "$ranks" train "$data" "$scratch/$name.safetensors"
   says "train: 4 ranks"
