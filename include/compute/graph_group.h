@@ -65,6 +65,18 @@ COMPUTE_API compute_node compute_copy_to_group(compute_graph *graph, compute_pro
 COMPUTE_API compute_node compute_reduce_from_group(compute_graph *graph,
                                                    compute_process_group *group, compute_node x);
 
+/** compute_batch_norm_training over the batch of all ranks, whose shares may have different sizes:
+ * synchronised batch norm. x [n, channels, …]; gain and bias [channels], the same on all ranks, or
+ * {0}. *mean and *variance (biased) are of the whole batch, *count [1] is the number of values of a
+ * channel in it; all may be NULL. The gradients of gain and bias are this rank's parts, as those of
+ * other weights that all ranks have; their sum is that of the whole batch. */
+COMPUTE_API compute_node compute_batch_norm_synchronized(compute_graph *graph,
+                                                         compute_process_group *group,
+                                                         compute_node x, compute_node gain,
+                                                         compute_node bias, double epsilon,
+                                                         compute_node *mean, compute_node *variance,
+                                                         compute_node *count);
+
 #ifdef __cplusplus
 }
 #endif

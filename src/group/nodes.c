@@ -385,3 +385,22 @@ compute_node compute_copy_to_group(compute_graph *graph, compute_process_group *
   build_whole(graph, y, WHOLE_CALL, &call, 1);
   return y;
 }
+
+/* ---- Batch norm --------------------------------------------------------------------------------
+ */
+
+static compute_node sum_over_ranks(void *user, compute_graph *graph, compute_node x) {
+  return compute_all_reduce(graph, user, COMPUTE_GROUP_SUM, x);
+}
+
+compute_node compute_batch_norm_synchronized(compute_graph *graph, compute_process_group *group,
+                                             compute_node x, compute_node gain, compute_node bias,
+                                             double epsilon, compute_node *mean,
+                                             compute_node *variance, compute_node *count) {
+  static const char operation[] = "batch_norm_synchronized";
+  const bool alone = group && group->size == 1;
+  if (build_start(graph, operation) && !group)
+    graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation, "group is NULL");
+  return build_batch_norm(graph, operation, x, gain, bias, epsilon, alone ? NULL : sum_over_ranks,
+                          group, mean, variance, count);
+}

@@ -83,6 +83,7 @@ struct compute_trainer {
   train_bucket *buckets; /* of a group */
   bool overlaps;         /* buckets are reduced while the backward pass continues */
   size_t bucket_count, buckets_begun;
+  bool synchronizes;      /* batch norm uses the statistics of the group's batch */
   compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */
   compute_tensor **sums;  /* of gradients, of weight_count; NULL without accumulation */
@@ -149,6 +150,7 @@ typedef struct train_record {
   size_t forward_end;      /* nodes that the loss is made of */
   train_segment *segments; /* or NULL */
   size_t segment_count;
+  bool apart; /* this process alone, whatever the trainer's group */
 } train_record;
 
 /* The forward pass for `items` items: result, and with `targets` loss and correct. Builder errors

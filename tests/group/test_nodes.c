@@ -184,6 +184,14 @@ static compute_node loss_of_several(loopback_rank *self, compute_graph *graph, c
   return weighted(self, graph, compute_mul(graph, two, beside));
 }
 
+static compute_node loss_of_batch_norm(loopback_rank *self, compute_graph *graph, compute_node x) {
+  const compute_node gain = compute_slice(graph, x, 0, 0, 1, 1);
+  const compute_node y = compute_batch_norm_synchronized(
+      graph, self->group, x, compute_reshape(graph, gain, COMPUTE_SHAPE(-1)), (compute_node){0},
+      1e-5, NULL, NULL, NULL);
+  return weighted(self, graph, y);
+}
+
 /* The sum of all ranks' losses. */
 static double whole_loss(loopback_rank *self, const compute_plan *plan, compute_node in,
                          compute_tensor *x, compute_node loss) {
@@ -237,8 +245,8 @@ static void check_gradient(loopback_rank *self) {
 
 static void gradients_are_those_of_all_losses_together(void **state) {
   (void)state;
-  loss_function *losses[] = {loss_of_sum,     loss_of_mean,  loss_of_max,    loss_of_gather,
-                             loss_of_scatter, loss_of_least, loss_of_several};
+  loss_function *losses[] = {loss_of_sum,     loss_of_mean,  loss_of_max,     loss_of_gather,
+                             loss_of_scatter, loss_of_least, loss_of_several, loss_of_batch_norm};
   for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
     for (int32_t size = 1; size <= 4; size++)
       loopback_run(size, check_gradient, &losses[i], (loopback_rank[LOOPBACK_MOST]){{0}});

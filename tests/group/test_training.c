@@ -38,6 +38,7 @@ static compute_trainer_options options_of(const trial *t, compute_layer *model) 
   o.batch = 13; /* which no number of ranks divides */
   o.optimizer.momentum = 0.9;
   o.accumulate = t->changes.accumulate;
+  o.flags = t->changes.flags;
   o.clip_norm = t->changes.clip_norm;
   o.precision = t->changes.precision;
   return o;
@@ -130,6 +131,15 @@ static void ranks_may_have_different_devices(void **state) {
 static void accumulation_and_clipping_see_the_whole_batch(void **state) {
   (void)state;
   compare((trial){.changes = {.accumulate = 2, .clip_norm = 0.2}});
+}
+
+/* Shares of 13 items: 7 and 6, or 5, 4 and 4, or 4, 3, 3 and 3. */
+static void synchronised_batch_norm_sees_the_whole_batch(void **state) {
+  (void)state;
+  compare((trial){.normalised = true, .changes = {.flags = COMPUTE_TRAIN_SYNCHRONIZE}});
+  compare((trial){
+      .normalised = true,
+      .changes = {.flags = COMPUTE_TRAIN_SYNCHRONIZE | COMPUTE_TRAIN_RECOMPUTE, .accumulate = 2}});
 }
 
 static void ranks_share_the_loss_scale(void **state) {
@@ -235,9 +245,15 @@ static bool cancel_on_one_rank(void *user, const compute_training_progress *now)
 static void fail_in_a_step(loopback_rank *self) {
   compute_device *cpu = compute_default_device(self->context);
   training_data d = training_data_create(60, true, 3);
+  const bool synchronised = self->user != NULL;
   compute_layer *net = training_network(cpu, 3, 5);
+  if (synchronised)
+    net = compute_sequential((compute_layer *[]){compute_batch_norm_layer(cpu, 4, NULL), net,
+                                                 compute_batch_norm_layer(cpu, 3, NULL)},
+                             3);
   compute_trainer_options o = training_options(net, true);
   o.group = self->group;
+  if (synchronised) o.flags = COMPUTE_TRAIN_SYNCHRONIZE;
   compute_trainer *trainer = NULL;
   compute_trainer_info info;
   compute_tensor *x = NULL, *labels = NULL;
@@ -289,6 +305,8 @@ static void fail_in_a_step(loopback_rank *self) {
 static void what_fails_on_one_rank_fails_on_all(void **state) {
   (void)state;
   loopback_run(3, fail_in_a_step, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
+  bool synchronised = true;
+  loopback_run(3, fail_in_a_step, &synchronised, (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
 /* ---- Checkpoints --------------------------------------------------------------------------------
@@ -319,6 +337,7 @@ int main(void) {
       cmocka_unit_test(ranks_with_two_devices_each_do_so_too),
       cmocka_unit_test(ranks_may_have_different_devices),
       cmocka_unit_test(accumulation_and_clipping_see_the_whole_batch),
+      cmocka_unit_test(synchronised_batch_norm_sees_the_whole_batch),
       cmocka_unit_test(ranks_share_the_loss_scale),
       cmocka_unit_test(after_a_run_all_ranks_have_the_same_model),
       cmocka_unit_test(ranks_that_differ_are_named),
