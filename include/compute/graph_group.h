@@ -18,16 +18,17 @@
  *
  * If a run fails on one rank, its remaining collectives fail on the others with its status and
  * message, "rank 1: …"; the group stays usable. A failure after a rank's last collective concerns
- * that rank alone (compute_group_check). Errors of the group itself fail the run. A run whose
- * collectives have begun is not repeated on the CPU.
+ * that rank alone (compute_group_check), and for a job that is cancelled before it begins the
+ * others wait until their limit. Errors of the group itself fail the run. A run whose collectives
+ * have begun is not repeated on the CPU.
  *
  * In a group of one, every operation here gives its input, and nothing is sent. The group must be
  * of the graph's context; the graph and its plans keep what they need of it, but runs after
  * compute_group_close are COMPUTE_ERROR_INVALID_STATE.
  *
- * Errors of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _WRONG_GRAPH, _DTYPE, _SHAPE and
- * _INVALID_ARGUMENT while the graph is built; nothing is sent then. Whether ranks agree in kind,
- * dtype and sizes is checked by each run. */
+ * Errors of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _WRONG_GRAPH, _DTYPE, _SHAPE,
+ * _OVERFLOW and _INVALID_ARGUMENT while the graph is built; nothing is sent then. Whether ranks
+ * agree in kind, dtype and sizes is checked by each run. */
 #ifndef COMPUTE_GRAPH_GROUP_H
 #define COMPUTE_GRAPH_GROUP_H
 

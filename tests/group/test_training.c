@@ -216,6 +216,17 @@ static void be_different(loopback_rank *self) {
   RANK_CHECK(self,
              compute_trainer_create(self->context, &o, &trainer) == COMPUTE_ERROR_INVALID_ARGUMENT);
   RANK_CHECK(self, loopback_says(self, "a batch of 2 is too small for 3 ranks"));
+  compute_device *both[2] = {cpu, cpu};
+  o = training_options(net, false);
+  o.group = self->group;
+  o.flags = COMPUTE_TRAIN_SYNCHRONIZE;
+  o.devices = both;
+  o.device_count = odd ? 2 : 1;
+  RANK_CHECK(self,
+             compute_trainer_create(self->context, &o, &trainer) == COMPUTE_ERROR_INVALID_ARGUMENT);
+  RANK_CHECK(self, loopback_says(self, "synchronised batch norm with 2 devices"));
+  o = training_options(net, false);
+  o.group = self->group;
   /* Other data. */
   o.batch = 12;
   RANK_CHECK(self, compute_trainer_create(self->context, &o, &trainer) == COMPUTE_OK);
