@@ -32,6 +32,7 @@
 #ifndef COMPUTE_BATCH_H
 #define COMPUTE_BATCH_H
 
+#include "compute/distributed.h"
 #include "compute/plan.h"
 
 #ifdef __cplusplus
@@ -193,7 +194,13 @@ typedef struct compute_batch_run_options {
   compute_batch_progress_function progress;
   void *progress_user;
   double progress_seconds; /**< 0: 0.1 */
-  uint64_t reserved[4];    /**< must be zero */
+  /** Or NULL: the ranks of the group divide the items, each a part of them without gaps. Then this
+   * is a collective call, with the same number of items on all ranks. Sources and sinks are those
+   * of all items: a rank reads and writes its own part of arrays and files, and its callbacks get
+   * numbers of all items. Progress and result are of this rank's part. What fails on one rank fails
+   * on all, once the others have ended. */
+  compute_process_group *group;
+  uint64_t reserved[3]; /**< must be zero */
 } compute_batch_run_options;
 
 typedef struct compute_batch_result {

@@ -23,6 +23,7 @@
 #include "compute/simulate.h"
 #include "compute/nn.h"
 #include "compute/distributed.h"
+#include "compute/graph_group.h"
 #include "compute/train.h"
 #include "compute/job.h"
 #include "compute/kernel.h"

@@ -19,6 +19,7 @@
 #ifndef COMPUTE_NN_H
 #define COMPUTE_NN_H
 
+#include "compute/distributed.h"
 #include "compute/graph_nn.h"
 
 #ifdef __cplusplus
@@ -162,7 +163,9 @@ typedef struct compute_forward {
   compute_node updates;    /**< assignments of running statistics, a group, or {0}: an output of the
                             * plan of a training step */
   compute_dtype precision; /**< of an embedding's result: COMPUTE_F16, …; 0: as its weights */
-  uint64_t reserved[4];    /**< must be zero */
+  /** With `training`: batch norm uses the statistics of all ranks' shares; or NULL. */
+  compute_process_group *group;
+  uint64_t reserved[3]; /**< must be zero */
 } compute_forward;
 
 /** Records the network. `forward` NULL: inference. A tensor becomes one parameter node of the

@@ -18,10 +18,10 @@
  * device.
  *
  * With a group of processes (`group` of the options) each rank takes a share of the batch in the
- * same way, and its devices divide that. Creating, stepping, running, evaluating, saving and
- * loading are then collective calls: all ranks make them alike, and what fails on one of them fails
- * on all, with its rank in the message; a device that fails in the update itself, with the next
- * call. */
+ * same way, and its devices divide that; there, batch norm can use the statistics of the whole
+ * batch (COMPUTE_TRAIN_SYNCHRONIZE). Creating, stepping, running, evaluating, saving and loading
+ * are then collective calls: all ranks make them alike, and what fails on one of them fails on all,
+ * with its rank in the message; a device that fails in the update itself, with the next call. */
 #ifndef COMPUTE_TRAIN_H
 #define COMPUTE_TRAIN_H
 
@@ -112,6 +112,9 @@ enum {
   /** Gradient checkpointing: of a sequential model with n parts, about √n results are kept, and the
    * others computed again for the backward pass. Other models ignore it. */
   COMPUTE_TRAIN_RECOMPUTE = 1 << 1,
+  /** In a group: batch norm uses the statistics of the whole batch, not of this rank's share. Each
+   * rank has one device. Without a group there is nothing to do. */
+  COMPUTE_TRAIN_SYNCHRONIZE = 1 << 5,
   /** In a group: gradients leave after the backward pass, also where they could leave during it.
    * For comparisons; it is slower. */
   COMPUTE_TRAIN_NO_OVERLAP = 1 << 8,

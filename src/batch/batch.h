@@ -119,7 +119,8 @@ typedef struct batch_flow {
   pthread_cond_t free_changed, done_changed;
   batch_list free;       /* slots without a batch, the longest idle first */
   batch_list done;       /* computed, in any order */
-  int64_t total;         /* items, or COMPUTE_BATCH_UNTIL_END */
+  int64_t total;         /* the end of the items, or COMPUTE_BATCH_UNTIL_END */
+  int64_t first_item;    /* 0, but for a rank of a group */
   int64_t next_item;     /* the first that is not yet in a batch */
   int64_t next_sequence; /* number of the next batch */
   int64_t delivered;     /* batches handed to the sinks */
@@ -183,9 +184,11 @@ int64_t lane_halve(batch_lane *lane, int64_t items);
 /* ---- port.c: sources and sinks: arrays, files, callbacks ----------------------------------- */
 
 /* Checks the caller's sources and sinks, opens files, and sets flow.total, from the files' sizes if
- * these determine it. Call ports_close also after a failure; it returns the status of completing
- * the output files. */
-compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options);
+ * these determine it. In a group, all ranks learn of a failure, of `status` too, and take their
+ * parts otherwise. Call ports_close also after a failure; it returns the status of completing the
+ * output files. */
+compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options,
+                          compute_status status);
 compute_status ports_close(compute_batch *batch);
 
 /* Fills the inputs of a slot. *count is the number of items that every source had: fewer than

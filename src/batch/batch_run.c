@@ -76,6 +76,7 @@ typedef struct delivery {
   int64_t start, last_report; /* clock_now */
   int64_t last_items;
   double rate;
+  bool joined; /* all ranks of the group have begun, so they also end together */
 } delivery;
 
 /* Items per second, with exponentially decaying weights. */
@@ -92,10 +93,12 @@ static void update_rate(delivery *d, int64_t now) {
 
 /* Reports progress to the caller; false if the callback cancelled the run. */
 static bool report(delivery *d) {
-  const int64_t total = d->batch->flow.total, now = clock_now();
+  const batch_flow *f = &d->batch->flow;
+  const bool endless = f->total == COMPUTE_BATCH_UNTIL_END;
+  const int64_t total = endless ? f->total : f->total - f->first_item, now = clock_now();
   if (!d->options->progress) return true;
   update_rate(d, now);
-  const bool known = total != COMPUTE_BATCH_UNTIL_END && (d->rate > 0 || d->result.items == total);
+  const bool known = !endless && (d->rate > 0 || d->result.items == total);
   const double left = (double)(total - d->result.items);
   return d->options->progress(d->options->progress_user,
                               &(compute_batch_progress){.items = d->result.items,
@@ -189,6 +192,11 @@ static compute_status check_options(const compute_batch *batch,
     if (options->reserved[i] != 0)
       return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                        "options.reserved must be zero");
+  compute_group_info info;
+  if (options->group && !compute_group_query(options->group, &info) &&
+      compute_device_context(info.device) != batch->context)
+    return error_set(batch->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+                     "the group belongs to another context");
   if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
     return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      "progress_seconds is %g; it must be at least 0 and less than 1e6",
@@ -244,7 +252,8 @@ static compute_status run(delivery *d) {
                        "not enough memory for threads");
   for (uint32_t i = 0; !status && i < batch->work_count; i++)
     status = work_refresh(&batch->works[i]);
-  if (!status) status = ports_open(batch, d->options);
+  status = ports_open(batch, d->options, status);
+  d->joined = !status && d->options->group;
   if (!status) {
     flow_watch(batch, &batch->flow.running, true);
     run_threads(d, threads);
@@ -256,7 +265,8 @@ static compute_status run(delivery *d) {
   const compute_status closed = ports_close(batch);
   if (status && closed != COMPUTE_OK) error_restore(batch->context, &error);
   base_release(threads);
-  return status ? status : closed;
+  if (!status) status = closed;
+  return d->joined ? compute_group_check(d->options->group, HERE, status) : status;
 }
 
 compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_options *options,
@@ -265,6 +275,8 @@ compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_o
   if (!batch) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "batch is NULL");
   compute_status status = check_options(batch, options);
   if (!status) status = begin(batch);
+  if (status && options && options->group)
+    return compute_group_check(options->group, HERE, status); /* the others wait for this rank */
   if (status) return status;
   delivery d = {.batch = batch, .options = options, .start = clock_now()};
   d.last_report = d.start;

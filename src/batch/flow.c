@@ -122,7 +122,7 @@ void flow_start(compute_batch *batch) {
   batch_flow *f = &batch->flow;
   pthread_mutex_lock(&f->mutex);
   f->free = f->done = (batch_list){NULL, NULL};
-  f->next_item = f->next_sequence = f->delivered = 0;
+  f->first_item = f->next_item = f->next_sequence = f->delivered = 0;
   f->stop_at = INT64_MAX;
   f->reading_ended = f->all_read = false;
   f->status = COMPUTE_OK;

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "compute/call.h"
 
 #define PIECE ((uint64_t)1 << 20) /* of a copy: one task */
 
@@ -118,7 +120,7 @@ static int64_t total_items(const compute_batch *batch) {
   return total;
 }
 
-compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options) {
+static compute_status open_ports(compute_batch *batch, const compute_batch_run_options *options) {
   compute_status status = check(batch, options);
   if (status) return status;
   batch->sources = options->sources;
@@ -126,7 +128,31 @@ compute_status ports_open(compute_batch *batch, const compute_batch_run_options 
   status = open_files(batch);
   batch->flow.total =
       options->items != COMPUTE_BATCH_UNTIL_END ? options->items : total_items(batch);
-  return status;
+  if (status || !options->group || batch->flow.total != COMPUTE_BATCH_UNTIL_END) return status;
+  return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                   "a group cannot divide an unknown number of items");
+}
+
+/* The part of a rank, if all have the same number of items. */
+static compute_status take_part(compute_batch *batch, compute_process_group *group,
+                                compute_status status) {
+  char text[32];
+  compute_group_info info;
+  status = compute_group_check(group, HERE, status);
+  snprintf(text, sizeof text, "%lld items", (long long)batch->flow.total);
+  if (!status) status = compute_group_agree(group, HERE, text);
+  if (!status) status = compute_group_query(group, &info);
+  if (status) return status;
+  batch_flow *f = &batch->flow;
+  compute_call_share(f->total, info.rank, info.size, &f->first_item, &f->total);
+  f->next_item = f->first_item;
+  return COMPUTE_OK;
+}
+
+compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options,
+                          compute_status status) {
+  if (!status) status = open_ports(batch, options);
+  return options->group ? take_part(batch, options->group, status) : status;
 }
 
 compute_status ports_close(compute_batch *batch) {

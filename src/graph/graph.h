@@ -91,9 +91,10 @@ typedef struct graph_origin {
  * formula has its own gradient, with fewer sums and passes than those of its parts. */
 typedef enum graph_whole_kind {
   WHOLE_NONE = 0,
-  WHOLE_BATCH_NORM,   /* operands: x, x − mean, 1 / deviation; then gain and bias, or NONE */
-  WHOLE_CROSS_ENTROPY /* operands: logits, their log-softmax, labels [batch, 1], and what was
-                       * gathered there */
+  WHOLE_BATCH_NORM,    /* operands: x, x − mean, 1 / deviation; then gain and bias, or NONE */
+  WHOLE_CROSS_ENTROPY, /* operands: logits, their log-softmax, labels [batch, 1], and what was
+                        * gathered there */
+  WHOLE_CALL           /* operand: a call with the same value, recorded only for its gradient */
 } graph_whole_kind;
 
 #define GRAPH_WHOLE_OPERANDS 5
@@ -105,6 +106,11 @@ typedef struct graph_whole {
 } graph_whole;
 
 enum { CALL_NAME_BYTES = 48 };
+
+/* A flag beside COMPUTE_CALL_PURE that only the library sets: the call waits for what an earlier
+ * one has begun. So it is made as late as possible, and its place among calls with side effects is
+ * of no importance. */
+#define GRAPH_CALL_WAITS (UINT32_C(1) << 31)
 
 /* The key by which pure calls with the same inputs are merged: part of the block of `call`,
  * compared as bytes. */
@@ -127,6 +133,8 @@ typedef struct graph_host_call {
   graph_call_key key;
   compute_context *context;
   void (*release)(void *user);
+  void (*skip)(void *user); /* or NULL: what happens instead of a call that a failed run does not
+                             * come to; no run with such a call that was made is repeated */
   uint32_t input_count;
   compute_call_tensor inputs[COMPUTE_CALL_MAX_INPUTS];   /* without data */
   compute_call_tensor outputs[COMPUTE_CALL_MAX_OUTPUTS]; /* likewise */
@@ -201,6 +209,10 @@ static inline const graph_host_call *graph_call_of(const graph_node *node) {
 
 /* Whether a node is a call, or a further result of one, that may have side effects. */
 bool graph_has_effects(const compute_graph *graph, const graph_node *node);
+
+/* Adds a flag and `skip` to a call that has just been recorded. */
+void graph_call_set(compute_graph *graph, compute_node call, uint32_t flag,
+                    void (*skip)(void *user));
 
 /* Makes a call (a graph_host_call): compute_call_attributes.run. */
 compute_status graph_call_run(const void *call, void *const *operands);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The public collective calls: checks of their arguments, and requests. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/error.h"
 #include "device/device.h"
@@ -35,17 +36,26 @@ static compute_status check_options(const compute_process_group *group,
   return COMPUTE_OK;
 }
 
+compute_status group_check_reduction(compute_group_reduction reduction, compute_dtype dtype,
+                                     char *text, size_t text_bytes) {
+  if (reduction < COMPUTE_GROUP_SUM || reduction > COMPUTE_GROUP_MIN) {
+    snprintf(text, text_bytes, "invalid reduction %d", (int)reduction);
+    return COMPUTE_ERROR_INVALID_ARGUMENT;
+  }
+  if (reduction == COMPUTE_GROUP_MEAN && !dtype_is_float(dtype)) {
+    snprintf(text, text_bytes, "a mean needs floats; the input is %s", compute_dtype_name(dtype));
+    return COMPUTE_ERROR_DTYPE;
+  }
+  if (reduction != COMPUTE_GROUP_SUM || dtype != COMPUTE_BOOL) return COMPUTE_OK;
+  snprintf(text, text_bytes, "a sum of bool; use max, or cast to an integer");
+  return COMPUTE_ERROR_DTYPE;
+}
+
 static compute_status check_reduction(const compute_process_group *group, const char *operation,
                                       compute_group_reduction reduction, compute_dtype dtype) {
-  if (reduction < COMPUTE_GROUP_SUM || reduction > COMPUTE_GROUP_MIN)
-    return error_set(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "invalid reduction %d", (int)reduction);
-  if (reduction == COMPUTE_GROUP_MEAN && !dtype_is_float(dtype))
-    return error_set(group->context, COMPUTE_ERROR_DTYPE, operation,
-                     "a mean needs floats; the input is %s", compute_dtype_name(dtype));
-  if (reduction != COMPUTE_GROUP_SUM || dtype != COMPUTE_BOOL) return COMPUTE_OK;
-  return error_set(group->context, COMPUTE_ERROR_DTYPE, operation,
-                   "a sum of bool; use max, or cast to an integer");
+  char text[128];
+  const compute_status status = group_check_reduction(reduction, dtype, text, sizeof text);
+  return status ? error_set(group->context, status, operation, "%s", text) : COMPUTE_OK;
 }
 
 /* Two tensors, of which `larger` has `times` as many elements as the other, along its first axis.

@@ -64,7 +64,8 @@ static const char *const kind_names[GROUP_KINDS] = {
     [GROUP_BARRIER] = "barrier",       [GROUP_BYTES] = "exchange",
     [GROUP_ALL_REDUCE] = "all_reduce", [GROUP_REDUCE_SCATTER] = "reduce_scatter",
     [GROUP_ALL_GATHER] = "all_gather", [GROUP_BROADCAST] = "broadcast",
-    [GROUP_SEND_RECEIVE] = "receive",  [GROUP_CLOSE] = "close",
+    [GROUP_SEND_RECEIVE] = "receive",  [GROUP_FAILED] = "a failure",
+    [GROUP_CLOSE] = "close",
 };
 
 /* What a rank calls, in words; from another process, so nothing is certain. */
@@ -97,11 +98,31 @@ static compute_status differ(const request *r, const group_call *mine, int32_t r
                    (int)other, b);
 }
 
-/* The first rank that closes, or −1. */
-static int32_t find_closing(const compute_process_group *group) {
+/* The first rank with a call of a kind, or −1. */
+static int32_t find_kind(const compute_process_group *group, group_kind kind) {
   for (int32_t k = 0; k < group->size; k++)
-    if (group->calls[k].kind == GROUP_CLOSE) return k;
+    if (group->calls[k].kind == (int32_t)kind) return k;
   return -1;
+}
+
+/* What the first rank that has failed tells the others. */
+typedef struct group_failure {
+  int32_t status;
+  char message[sizeof((compute_error *)0)->message];
+} group_failure;
+
+static compute_status learn_failure(const request *r, int32_t failed) {
+  compute_process_group *group = r->group;
+  group_failure told = {.status = (int32_t)r->error.status};
+  snprintf(told.message, sizeof told.message, "%s", r->error.message);
+  memcpy(group->outgoing, &told, sizeof told);
+  const compute_status status = group_finish(
+      group, r->operation,
+      group->transport->broadcast(group->instance, group->outgoing, (int32_t)sizeof told, failed));
+  if (status || r->call.kind == GROUP_FAILED) return status;
+  memcpy(&told, group->outgoing, sizeof told);
+  return error_set(group->context, (compute_status)told.status, r->operation, "rank %d: %.480s",
+                   (int)failed, told.message);
 }
 
 /* A rank that closes makes no further call, so nothing can follow a difference from it. */
@@ -115,7 +136,9 @@ static compute_status compare(const request *r) {
          memcmp(&group->calls[other], &group->calls[0], sizeof *group->calls) == 0)
     other++;
   if (other >= group->size) return COMPUTE_OK;
-  const int32_t closing = find_closing(group);
+  const int32_t closing = find_kind(group, GROUP_CLOSE);
+  const int32_t failed = closing < 0 ? find_kind(group, GROUP_FAILED) : -1;
+  if (failed >= 0) return learn_failure(r, failed);
   if (closing < 0) return differ(r, &group->calls[0], 0, &group->calls[other], other);
   return group_break(group, error_set(group->context, COMPUTE_ERROR_INVALID_STATE, r->operation,
                                       "rank %d has closed its group", (int)closing));
@@ -323,6 +346,7 @@ compute_status group_perform(request *r) {
   case GROUP_BROADCAST: return broadcast(r);
   case GROUP_BARRIER:
   case GROUP_SEND_RECEIVE:
+  case GROUP_FAILED:
   case GROUP_CLOSE:
   case GROUP_KINDS: break;
   }

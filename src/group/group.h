@@ -25,7 +25,8 @@ typedef enum group_kind {
   GROUP_ALL_GATHER,
   GROUP_BROADCAST,
   GROUP_SEND_RECEIVE,
-  GROUP_CLOSE, /* on all ranks, or the group breaks */
+  GROUP_FAILED, /* in the place of a call that this rank does not come to: it fails on the others */
+  GROUP_CLOSE,  /* on all ranks, or the group breaks */
   GROUP_KINDS
 } group_kind;
 
@@ -49,7 +50,7 @@ struct compute_group_request {
   struct compute_group_request *next;
   bool done; /* under the group's lock, like the outcome */
   compute_status status;
-  compute_error error;
+  compute_error error; /* of GROUP_FAILED, from the beginning: why */
 };
 
 /* One member's entry in the table that is exchanged when a group opens. */
@@ -131,8 +132,8 @@ extern const compute_transport group_alone;
 compute_status group_thread_start(compute_process_group *group);
 void group_thread_end(compute_process_group *group);
 
-/* Submits a request with the members from `call` to `after` of `draft`, and waits for it unless the
- * caller takes it. */
+/* Submits a request with the members from `call` to `after`, and `error`, of `draft`, and waits for
+ * it unless the caller takes it. */
 compute_status group_submit(compute_process_group *group, const compute_group_request *draft,
                             compute_group_request **request);
 
@@ -160,6 +161,12 @@ compute_status group_perform(compute_group_request *request);
 /* result[i] = the reduction over r of parts[r * count + i], in the order of r. */
 void group_reduce(const group_call *call, int32_t parts_count, const void *parts, size_t count,
                   void *result);
+
+/* ---- call.c -------------------------------------------------------------------------------- */
+
+/* Whether elements of `dtype` can be reduced so; if not, why. */
+compute_status group_check_reduction(compute_group_reduction reduction, compute_dtype dtype,
+                                     char *text, size_t text_bytes);
 
 /* ---- agree.c ------------------------------------------------------------------------------- */
 

@@ -99,6 +99,9 @@ static compute_status enqueue(compute_process_group *group, compute_group_reques
   if (group->broken) {
     status = group->broken;
     error_restore(group->context, &group->reason);
+  } else if (group->closing) { /* a graph may have kept it */
+    status = error_set(group->context, COMPUTE_ERROR_INVALID_STATE, request->operation,
+                       "the group is closed");
   } else {
     *(group->last ? &group->last->next : &group->first) = request;
     group->last = request;

@@ -55,8 +55,9 @@ typedef struct layer_record {
   compute_graph *graph;
   bool training;
   compute_node seed;
-  compute_dtype precision; /* of an embedding's result; 0: as its weights */
-  text_buffer path;        /* dotted name of the current layer; empty at the top */
+  compute_dtype precision;      /* of an embedding's result; 0: as its weights */
+  compute_process_group *group; /* whose statistics a batch norm uses in training; or NULL */
+  text_buffer path;             /* dotted name of the current layer; empty at the top */
   layer_update *updates;
   size_t update_count, update_capacity;
   layer_trace *trace; /* or NULL */

@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "compute/graph_group.h"
+#include "graph/build/build.h"
 #include "nn/layer.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -22,30 +24,46 @@ static void move(layer_record *record, compute_node statistic, compute_node batc
   layer_update_to(record, statistic, compute_add(graph, kept, moved));
 }
 
+/* Normalises x by its own statistics, or those of the ranks' shares together. */
+static compute_node normalise_batch(const compute_layer *layer, const layer_record *record,
+                                    compute_node x, compute_node gain, compute_node bias,
+                                    compute_node *mean, compute_node *variance,
+                                    compute_node *count) {
+  const double epsilon = layer->as.norm.epsilon;
+  if (record->group)
+    return compute_batch_norm_synchronized(record->graph, record->group, x, gain, bias, epsilon,
+                                           mean, variance, count);
+  return build_batch_norm(record->graph, "batch_norm_training", x, gain, bias, epsilon, NULL, NULL,
+                          mean, variance, count);
+}
+
+/* One value has no variance. Several ranks have at least one each. */
+static bool has_several_values(const layer_record *record, compute_node x) {
+  compute_group_info info = {.size = 1};
+  const compute_shape shape = compute_node_shape(record->graph, x);
+  int64_t values = 1;
+  for (int32_t i = 0; i < shape.rank; i++)
+    if (i != 1) values *= shape.size[i];
+  if (record->group) (void)compute_group_query(record->group, &info);
+  if (values * info.size >= 2) return true;
+  char text[192];
+  return graph_refuse(record->graph, COMPUTE_ERROR_SHAPE, "batch_norm",
+                      "training needs more than one value per channel; x has shape %s",
+                      compute_shape_text(shape, text, sizeof text));
+}
+
 static compute_node batch_norm_training(const compute_layer *layer, layer_record *record,
                                         compute_node x, compute_node gain, compute_node bias,
                                         const compute_node *statistics) {
   compute_graph *graph = record->graph;
-  compute_node mean, variance;
-  const compute_node y =
-      compute_batch_norm_training(graph, x, gain, bias, layer->as.norm.epsilon, &mean, &variance);
-  if (graph->status) return y;
-  const compute_shape shape = compute_node_shape(graph, x);
-  int64_t values = 1;
-  for (int32_t i = 0; i < shape.rank; i++)
-    if (i != 1) values *= shape.size[i];
-  if (values < 2) {
-    char text[192];
-    return graph_fail(graph, COMPUTE_ERROR_SHAPE, "batch_norm",
-                      "training needs more than one value per channel; x has shape %s",
-                      compute_shape_text(shape, text, sizeof text));
-  }
+  compute_node mean, variance, count;
+  const compute_node y = normalise_batch(layer, record, x, gain, bias, &mean, &variance, &count);
+  if (graph->status || !has_several_values(record, x)) return y;
   /* The running statistic is the unbiased estimate; the batch is normalised by the biased one. */
-  const double unbiased = (double)values / (double)(values - 1);
-  const compute_dtype dtype = compute_node_dtype(graph, variance);
+  const compute_node one = compute_scalar(graph, compute_node_dtype(graph, count), 1);
+  const compute_node unbiased = compute_div(graph, count, compute_sub(graph, count, one));
   move(record, statistics[STATISTIC_MEAN], mean, layer->as.norm.momentum);
-  move(record, statistics[STATISTIC_VARIANCE],
-       compute_mul(graph, variance, compute_scalar(graph, dtype, unbiased)),
+  move(record, statistics[STATISTIC_VARIANCE], compute_mul(graph, variance, unbiased),
        layer->as.norm.momentum);
   const compute_node batches = statistics[STATISTIC_BATCHES];
   layer_update_to(

@@ -194,6 +194,7 @@ compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, com
     record.training = forward->training;
     record.seed = forward->seed;
     record.precision = forward->precision;
+    record.group = forward->group;
     resume_updates(&record, before);
   }
   const compute_node result = layer_record_part(&record, layer, NULL, x);

@@ -125,6 +125,10 @@ void plan_find_direct(const compute_plan *plan, bool *direct);
 /* Another reference; compute_plan_release drops one. */
 compute_plan *plan_retain(compute_plan *plan);
 
+/* Instead of a run that cannot take place: the calls of steps from number `first` on that others
+ * wait for are skipped. The thread's last error says why, and is kept. */
+void plan_skip_calls(const compute_plan *plan, uint32_t first);
+
 /* Frees the scratch of finished runs. */
 void plan_runs_release(compute_plan *plan);
 

@@ -106,6 +106,7 @@ compute_status train_find_nan(compute_trainer *trainer, const train_replica *rep
   inquiry q = {.count = 0};
   compute_status status = train_record_start(&q.record, trainer, replica);
   if (status) return status;
+  q.record.apart = true; /* the other ranks may have nothing to look for */
   train_record_forward(&q.record, replica->items, true, true);
   status = compute_graph_status(q.record.graph);
   if (!status) status = record_flags(&q);

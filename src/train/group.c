@@ -27,12 +27,17 @@ compute_status train_group_open(compute_trainer *trainer) {
                        "the group belongs to another context");
   }
   if (info.size > 1) trainer->group = trainer->options.group;
+  trainer->synchronizes = trainer->group && (trainer->options.flags & COMPUTE_TRAIN_SYNCHRONIZE);
   trainer->rank = info.rank;
   trainer->ranks = info.size;
   const int64_t share = batch / info.size, more = batch % info.size;
   trainer->items = share + (info.rank < more);
   trainer->first = share * info.rank + (info.rank < more ? info.rank : more);
   trainer->together = trainer->group || trainer->replica_count > 1;
+  if (trainer->synchronizes && trainer->replica_count > 1)
+    return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "synchronised batch norm with %zu devices in a process; it needs one in each",
+                     trainer->replica_count);
   if (trainer->items >= (int64_t)trainer->replica_count) return COMPUTE_OK;
   return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                    "a batch of %" PRId64 " is too small for %d ranks, of which this one has %zu "

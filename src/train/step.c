@@ -175,6 +175,7 @@ void train_record_forward(train_record *record, int64_t items, bool training, bo
   if (o->prepare != NULL) x = o->prepare(o->user, graph, x, training, nodes->seed);
   x = for_model(record, x);
   compute_forward forward = {.training = training, .seed = nodes->seed, .precision = o->precision};
+  if (record->trainer->synchronizes && !record->apart) forward.group = record->trainer->group;
   compute_node result = train_record_model(record, x, &forward);
   record->statistics = forward.updates;
   if (graph->status == COMPUTE_OK && dtype_is_float(compute_node_dtype(graph, result)))

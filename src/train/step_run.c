@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "plan/plan.h"
 #include "type/dtype.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
@@ -177,17 +178,18 @@ static compute_status submit_share(compute_trainer *trainer, train_replica *repl
   train_slot *slot = &replica->slots[0];
   compute_status status = take_share(replica, inputs, targets);
   if (!status) status = write_numbers(trainer, slot, (size_t)(replica - trainer->replicas));
-  if (!status) {
-    binding_list list = {.count = 0};
-    bind(&list, plan->x, replica->share[0]);
-    bind(&list, plan->target, replica->share[1]);
-    bind(&list, plan->seed, slot->seed);
-    bind(&list, plan->loss, slot->loss);
-    bind(&list, plan->correct, slot->correct);
-    bind(&list, plan->result, replica->flat);
-    status = compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
+  if (status) {
+    plan_skip_calls(plan->plan, 0);
+    return status;
   }
-  return status;
+  binding_list list = {.count = 0};
+  bind(&list, plan->x, replica->share[0]);
+  bind(&list, plan->target, replica->share[1]);
+  bind(&list, plan->seed, slot->seed);
+  bind(&list, plan->loss, slot->loss);
+  bind(&list, plan->correct, slot->correct);
+  bind(&list, plan->result, replica->flat);
+  return compute_run(plan->plan, list.items, list.count, replica->host ? NULL : replica->queue);
 }
 
 /* Runs the shares on their devices; waits for all, even if one has failed. */
@@ -270,7 +272,10 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   trainer->outcome = (train_outcome){0};
   trainer->reduces = update;
   if (!status) status = train_spread(trainer);
-  if (!status) status = run_shares(trainer, inputs, targets);
+  if (status)
+    plan_skip_calls(trainer->replicas[0].gradients.plan, 0); /* those of a group: it has one */
+  else
+    status = run_shares(trainer, inputs, targets);
   if (!status) status = read_shares(trainer, &trainer->outcome);
   if (!status) status = sum_replicas(trainer);
   drop_shares(trainer);

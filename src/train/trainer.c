@@ -394,7 +394,8 @@ static compute_status check_reserved(compute_context *context, const char *part,
 compute_status train_check_options(compute_context *context, compute_trainer_options *o) {
   const uint32_t known = COMPUTE_TRAIN_CHECK_NAN | COMPUTE_TRAIN_RECOMPUTE |
                          COMPUTE_TRAIN_NO_OVERLAP | COMPUTE_TRAIN_DIVIDE_STATE |
-                         COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD;
+                         COMPUTE_TRAIN_SYNCHRONIZE | COMPUTE_PLAN_ALLOW_TF32 |
+                         COMPUTE_PLAN_ALLOW_WINOGRAD;
   compute_status status = check_reserved(context, "", o->reserved, 7);
   if (!status) status = check_reserved(context, "optimizer.", o->optimizer.reserved, 4);
   if (!status) status = check_reserved(context, "schedule.", o->schedule.reserved, 4);

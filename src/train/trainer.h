@@ -101,6 +101,7 @@ struct compute_trainer {
   size_t piece_count;
   train_plan measure, pack, unpack;
   compute_tensor *clip_factor, *overflows;
+  bool synchronizes;      /* batch norm uses the statistics of the group's batch */
   compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */
   /* Of gradients, of weight_count, for batches before an update; of this process alone, as they
@@ -176,6 +177,7 @@ typedef struct train_record {
   size_t forward_end;      /* nodes that the loss is made of */
   train_segment *segments; /* or NULL */
   size_t segment_count;
+  bool apart; /* this process alone, whatever the trainer's group */
 } train_record;
 
 /* The forward pass for `items` items: result, and with `targets` loss and correct. Builder errors

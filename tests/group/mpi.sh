@@ -29,6 +29,13 @@ says() {
   grep -q -- "$1" "$scratch/output" || { echo "the output lacks '$1':"; cat "$scratch/output"; failed=1; }
 }
 
+# The guide's program for models larger than a device.
+divided=$scratch/divided
+awk '/^## Models larger/ {on = 1} on && /^```c$/ {take = 1; next} take && /^```$/ {exit} take' \
+  "$tree/docs/guide/cluster.md" >"$divided.c"
+"${CC:-cc}" -std=c11 -I"$tree/include" "$divided.c" -o "$divided" -L"$build/lib" -lcompute -lm \
+  -Wl,-rpath,"$build/lib" || exit 1
+
 # check NAME LAUNCHER [OPTION…]: `options` let the other ranks live when one dies.
 check() {
   local name=$1 launcher=$2
@@ -43,6 +50,15 @@ check() {
     says "calls: $count ranks over $name"
     run 120 0 "$launcher" -n $count "$ranks" divide "$data" "$scratch/$name.divided.safetensors"
     says "divide: $count ranks over $name"
+    run 120 0 "$launcher" -n $count "$ranks" gradients
+    says "gradients: $count ranks over $name"
+  done
+  for count in 1 2 4; do
+    run 120 0 env COMPUTE_DEVICE=cpu "$launcher" -n $count "$divided"
+    says "bytes of weights on each of $count"
+    grep '^step' "$scratch/output" >"$scratch/losses.$count"
+    cmp -s "$scratch/losses.1" "$scratch/losses.$count" ||
+      { echo "$count ranks have other losses:"; cat "$scratch/losses.1" "$scratch/output"; failed=1; }
   done
   run 300 0 "$launcher" -n 4 "$ranks" train "$data" "$scratch/$name.safetensors"
   says "train: 4 ranks"

@@ -2,6 +2,7 @@
 /* One rank of the tests over MPI (mpi.sh), linked to the real library, as a user's program is.
  *
  *   ranks calls                    collective calls, their values, and a difference between ranks
+ *   ranks gradients                collectives in a graph, and the gradient of all ranks' losses
  *   ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one process
  *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
  *   ranks divide DATA CHECKPOINT   digits with the optimizer's state divided, against without
@@ -73,6 +74,64 @@ static void call_everything(void) {
   CHECK(compute_group_agree(group, "trial", info.rank == 1 ? "b" : "a") ==
         COMPUTE_ERROR_INVALID_ARGUMENT);
   CHECK(!compute_group_barrier(group));
+}
+
+/* ---- Graphs -------------------------------------------------------------------------------------
+ */
+
+/* Of all ranks together. */
+static double loss_at(const compute_plan *plan, compute_node in, compute_tensor *x,
+                      compute_node loss, compute_tensor *value) {
+  double sum = 0;
+  CHECK(!compute_run(plan, (compute_binding[]){{in, x}, {loss, value}}, 2, NULL));
+  CHECK(!compute_group_all_reduce(group, COMPUTE_GROUP_SUM, value, value, NULL, NULL));
+  CHECK(!compute_tensor_read(value, &sum, sizeof sum));
+  return sum;
+}
+
+/* sum((all_reduce(x) · own weights)² ) + a term of what is gathered and scattered, by differences.
+ */
+static void check_gradients(void) {
+  const double step = 1e-5;
+  compute_graph *g = compute_graph_create(context);
+  const compute_node in = compute_input(g, COMPUTE_F64, COMPUTE_SHAPE(3, 12));
+  const compute_node own = compute_scalar(g, COMPUTE_F64, info.rank + 1);
+  const compute_node sum = compute_all_reduce(g, group, COMPUTE_GROUP_SUM, compute_sin(g, in));
+  const compute_node gathered = compute_all_gather(g, group, compute_mul(g, in, own), 1);
+  const compute_node part =
+      compute_reduce_scatter(g, group, COMPUTE_GROUP_MEAN, compute_exp(g, gathered), 1);
+  const compute_node terms = compute_mul(g, compute_mul(g, sum, part), own);
+  const compute_node loss = compute_sum(g, terms, COMPUTE_ALL_AXES, false);
+  compute_node gradient;
+  compute_plan *forward = NULL, *backward = NULL;
+  compute_tensor *x = NULL, *value = NULL, *found = NULL;
+  CHECK(!compute_gradients(g, loss, &in, 1, &gradient));
+  CHECK(!compute_compile(g, &loss, 1, NULL, &forward));
+  CHECK(!compute_compile(g, &gradient, 1, NULL, &backward));
+  CHECK(!compute_tensor_full(info.device, COMPUTE_F64, COMPUTE_SHAPE(3, 12), 0, &x));
+  CHECK(!compute_tensor_full(info.device, COMPUTE_F64, COMPUTE_SCALAR, 0, &value));
+  CHECK(!compute_plan_create_tensor(backward, gradient, &found));
+  double *at = compute_tensor_data(x);
+  for (int i = 0; i < 36; i++) at[i] = 0.2 * sin(1.3 * i + info.rank);
+  CHECK(!compute_run(backward, (compute_binding[]){{in, x}, {gradient, found}}, 2, NULL));
+  for (int32_t r = 0; r < info.size; r++) {
+    for (int i = 0; i < 36; i += 7) {
+      const double kept = at[i], own_step = r == info.rank ? step : 0;
+      at[i] = kept + own_step;
+      const double more = loss_at(forward, in, x, loss, value);
+      at[i] = kept - own_step;
+      const double wanted = (more - loss_at(forward, in, x, loss, value)) / (2 * step);
+      at[i] = kept;
+      const double *given = compute_tensor_data(found);
+      CHECK(r != info.rank || fabs(given[i] - wanted) < 1e-7 * (1 + fabs(wanted)));
+    }
+  }
+  compute_tensor_release(x);
+  compute_tensor_release(value);
+  compute_tensor_release(found);
+  compute_plan_release(forward);
+  compute_plan_release(backward);
+  compute_graph_release(g);
 }
 
 /* MPI is the parent's to finalize: a child ends without it. */
@@ -275,6 +334,7 @@ int main(int argc, char **argv) {
   }
   CHECK(!compute_group_query(group, &info));
   if (strcmp(what, "calls") == 0) call_everything();
+  if (strcmp(what, "gradients") == 0) check_gradients();
   if (argc > 3) train_digits(what, argv[2], argv[3]);
   if (argc > 2 && strcmp(what, "stop") == 0) lose_a_rank(SIGSTOP, argv[2]);
   if (argc > 2 && strcmp(what, "die") == 0) lose_a_rank(SIGKILL, argv[2]);

@@ -181,6 +181,17 @@ static void gradients_are_sent_only_for_an_update(void **state) {
     loopback_run(3, count_calls, &flags[i], (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
+/* Shares of 13 items: 7 and 6, or 5, 4 and 4, or 4, 3, 3 and 3. */
+static void synchronised_batch_norm_sees_the_whole_batch(void **state) {
+  (void)state;
+  compare((trial){.normalised = true, .changes = {.flags = COMPUTE_TRAIN_SYNCHRONIZE}});
+  compare((trial){.normalised = true,
+                  .changes = {.flags = COMPUTE_TRAIN_SYNCHRONIZE | COMPUTE_TRAIN_DIVIDE_STATE}});
+  compare((trial){
+      .normalised = true,
+      .changes = {.flags = COMPUTE_TRAIN_SYNCHRONIZE | COMPUTE_TRAIN_RECOMPUTE, .accumulate = 2}});
+}
+
 static void ranks_share_the_loss_scale(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++)
@@ -256,6 +267,17 @@ static void be_different(loopback_rank *self) {
   RANK_CHECK(self,
              compute_trainer_create(self->context, &o, &trainer) == COMPUTE_ERROR_INVALID_ARGUMENT);
   RANK_CHECK(self, loopback_says(self, "a batch of 2 is too small for 3 ranks"));
+  compute_device *both[2] = {cpu, cpu};
+  o = training_options(net, false);
+  o.group = self->group;
+  o.flags = COMPUTE_TRAIN_SYNCHRONIZE;
+  o.devices = both;
+  o.device_count = odd ? 2 : 1;
+  RANK_CHECK(self,
+             compute_trainer_create(self->context, &o, &trainer) == COMPUTE_ERROR_INVALID_ARGUMENT);
+  RANK_CHECK(self, loopback_says(self, "synchronised batch norm with 2 devices"));
+  o = training_options(net, false);
+  o.group = self->group;
   /* Other data. */
   o.batch = 12;
   RANK_CHECK(self, compute_trainer_create(self->context, &o, &trainer) == COMPUTE_OK);
@@ -285,10 +307,15 @@ static bool cancel_on_one_rank(void *user, const compute_training_progress *now)
 static void fail_in_a_step(loopback_rank *self) {
   compute_device *cpu = compute_default_device(self->context);
   training_data d = training_data_create(60, true, 3);
+  const uint32_t flags = *(const uint32_t *)self->user;
   compute_layer *net = training_network(cpu, 3, 5);
+  if (flags & COMPUTE_TRAIN_SYNCHRONIZE)
+    net = compute_sequential((compute_layer *[]){compute_batch_norm_layer(cpu, 4, NULL), net,
+                                                 compute_batch_norm_layer(cpu, 3, NULL)},
+                             3);
   compute_trainer_options o = training_options(net, true);
   o.group = self->group;
-  o.flags = *(const uint32_t *)self->user;
+  o.flags = flags;
   compute_trainer *trainer = NULL;
   compute_trainer_info info;
   compute_tensor *x = NULL, *labels = NULL;
@@ -339,8 +366,8 @@ static void fail_in_a_step(loopback_rank *self) {
 
 static void what_fails_on_one_rank_fails_on_all(void **state) {
   (void)state;
-  uint32_t flags[] = {0, COMPUTE_TRAIN_DIVIDE_STATE};
-  for (int i = 0; i < 2; i++)
+  uint32_t flags[] = {0, COMPUTE_TRAIN_DIVIDE_STATE, COMPUTE_TRAIN_SYNCHRONIZE};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
     loopback_run(3, fail_in_a_step, &flags[i], (loopback_rank[LOOPBACK_MOST]){{0}});
 }
 
@@ -385,6 +412,7 @@ int main(void) {
       cmocka_unit_test(ranks_may_have_different_devices),
       cmocka_unit_test(accumulation_and_clipping_see_the_whole_batch),
       cmocka_unit_test(gradients_are_sent_only_for_an_update),
+      cmocka_unit_test(synchronised_batch_norm_sees_the_whole_batch),
       cmocka_unit_test(ranks_share_the_loss_scale),
       cmocka_unit_test(after_a_run_all_ranks_have_the_same_model),
       cmocka_unit_test(ranks_that_differ_are_named),

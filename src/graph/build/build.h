@@ -190,6 +190,19 @@ compute_node network_add_bias(compute_graph *graph, compute_node y, compute_node
 bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
                       size_t count);
 
+/* ---- norm.c ---------------------------------------------------------------------------------- */
+
+/* The sum over processes of a vector that each of them has. */
+typedef compute_node build_sum_function(void *user, compute_graph *graph, compute_node x);
+
+/* compute_batch_norm_training over what all processes have together; with `sum` NULL this one
+ * alone. *count gets the number of values of a channel, [1]. `mean`, `variance` and `count` may be
+ * NULL. */
+compute_node build_batch_norm(compute_graph *graph, const char *operation, compute_node x,
+                              compute_node gain, compute_node bias, double epsilon,
+                              build_sum_function *sum, void *user, compute_node *mean,
+                              compute_node *variance, compute_node *count);
+
 /* A vector [n] reshaped to broadcast to `rank` axes, with its own at `axis`. */
 compute_node network_along(compute_graph *graph, compute_node vector, int32_t axis, int32_t rank);
 

@@ -170,6 +170,14 @@ bool graph_has_effects(const compute_graph *graph, const graph_node *node) {
   return node->op == OP_call && !(graph_call_of(node)->key.flags & COMPUTE_CALL_PURE);
 }
 
+void graph_call_set(compute_graph *graph, compute_node call, uint32_t flag,
+                    void (*skip)(void *user)) {
+  if (graph->status) return;
+  graph_host_call *block = graph->nodes[call.id - 1].constant;
+  block->key.flags |= flag;
+  block->skip = skip;
+}
+
 /* ---- Calling --------------------------------------------------------------------------------- */
 
 /* One run's call. */

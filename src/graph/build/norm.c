@@ -92,42 +92,85 @@ compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_no
   return narrow(&call, compute_add(graph, y, along(&call, shift)));
 }
 
-compute_node compute_batch_norm_training(compute_graph *graph, compute_node x, compute_node gain,
-                                         compute_node bias, double epsilon, compute_node *mean,
-                                         compute_node *variance) {
+/* What a batch is normalised by, [channels] each, and how many values it is made of, [1]. */
+typedef struct batch_statistics {
+  compute_node centred, mean, variance, count;
+} batch_statistics;
+
+static int64_t values_of_channel(const norm_call *call) {
+  int64_t values = 1;
+  for (int32_t i = 0; i < call->shape.rank; i++)
+    if (i != 1) values *= call->shape.size[i];
+  return values;
+}
+
+/* Of all processes: the sums and the number of values first, then the squares of what is left. */
+static void record_statistics(const norm_call *call, compute_node x, build_sum_function *sum,
+                              void *user, batch_statistics *s) {
+  compute_graph *graph = call->graph;
+  const int64_t channels = call->shape.size[1];
+  compute_axes axes = {.count = 0};
+  for (int32_t i = 0; i < call->shape.rank; i++)
+    if (i != 1) axes.axis[axes.count++] = i;
+  s->count = compute_full(graph, call->work, COMPUTE_SHAPE(1), (double)values_of_channel(call));
+  if (sum) {
+    const compute_node parts[] = {compute_sum(graph, x, axes, false), s->count};
+    const compute_node all = sum(user, graph, compute_concat(graph, parts, 2, 0));
+    s->count = compute_slice(graph, all, 0, channels, 1, 1);
+    s->mean = compute_div(graph, compute_slice(graph, all, 0, 0, channels, 1), s->count);
+  } else {
+    s->mean = compute_mean(graph, x, axes, false);
+  }
+  s->centred = compute_sub(graph, x, along(call, s->mean));
+  const compute_node squares = compute_square(graph, s->centred);
+  s->variance =
+      sum ? compute_div(graph, sum(user, graph, compute_sum(graph, squares, axes, false)), s->count)
+          : compute_mean(graph, squares, axes, false);
+}
+
+compute_node build_batch_norm(compute_graph *graph, const char *operation, compute_node x,
+                              compute_node gain, compute_node bias, double epsilon,
+                              build_sum_function *sum, void *user, compute_node *mean,
+                              compute_node *variance, compute_node *count) {
   BUILD_ALL_OR_NOTHING(graph);
-  norm_call call = {.graph = graph, .operation = "batch_norm_training"};
+  norm_call call = {.graph = graph, .operation = operation};
   if (mean) *mean = BUILD_NONE;
   if (variance) *variance = BUILD_NONE;
+  if (count) *count = BUILD_NONE;
   if (!check_x(&call, x, epsilon) || (given(gain) && !check_vector(&call, "gain", gain)) ||
       (given(bias) && !check_vector(&call, "bias", bias))) {
     return BUILD_NONE;
   }
-  compute_axes axes = {.count = 0};
-  for (int32_t i = 0; i < call.shape.rank; i++)
-    if (i != 1) axes.axis[axes.count++] = i;
   const compute_node wide = widen(&call, x);
-  const compute_node level = compute_mean(graph, wide, axes, false);
-  const compute_node centred = compute_sub(graph, wide, along(&call, level));
-  const compute_node spread = compute_mean(graph, compute_square(graph, centred), axes, false);
-  const compute_node inverse = scale_of(&call, spread, BUILD_NONE, epsilon);
+  batch_statistics batch;
+  record_statistics(&call, wide, sum, user, &batch);
+  const compute_node inverse = scale_of(&call, batch.variance, BUILD_NONE, epsilon);
   compute_node scale = inverse, wide_gain = BUILD_NONE, wide_bias = BUILD_NONE;
   if (given(gain)) {
     wide_gain = widen(&call, gain);
     scale = compute_mul(graph, inverse, wide_gain);
   }
-  compute_node y = compute_mul(graph, centred, along(&call, scale));
+  compute_node y = compute_mul(graph, batch.centred, along(&call, scale));
   if (given(bias)) {
     wide_bias = widen(&call, bias);
     y = compute_add(graph, y, along(&call, wide_bias));
   }
-  build_whole(graph, y, WHOLE_BATCH_NORM,
-              (const compute_node[]){wide, centred, inverse, wide_gain, wide_bias}, 5);
+  if (!sum) /* the gradient of the formula is that of this process alone */
+    build_whole(graph, y, WHOLE_BATCH_NORM,
+                (const compute_node[]){wide, batch.centred, inverse, wide_gain, wide_bias}, 5);
   y = narrow(&call, y);
   if (graph->status) return BUILD_NONE;
-  if (mean) *mean = level;
-  if (variance) *variance = spread;
+  if (mean) *mean = batch.mean;
+  if (variance) *variance = batch.variance;
+  if (count) *count = batch.count;
   return y;
+}
+
+compute_node compute_batch_norm_training(compute_graph *graph, compute_node x, compute_node gain,
+                                         compute_node bias, double epsilon, compute_node *mean,
+                                         compute_node *variance) {
+  return build_batch_norm(graph, "batch_norm_training", x, gain, bias, epsilon, NULL, NULL, mean,
+                          variance, NULL);
 }
 
 /* ---- Dropout --------------------------------------------------------------------------------- */

@@ -85,3 +85,8 @@ void gradient_call(gradient_step *s) {
     if (fits(s, i, given[i])) gradient_give(s, i, given[i]);
   }
 }
+
+/* The call's own rule follows, as it was recorded before. */
+void gradient_whole_call(gradient_step *s) {
+  gradient_give(s, 0, s->upstream);
+}

@@ -53,6 +53,7 @@ bool gradient_pooled_relu(gradient_step *step);
 /* Rules of composite formulas (graph.h). Operands are numbered within the composite. */
 gradient_rule gradient_whole_batch_norm;
 gradient_rule gradient_whole_cross_entropy;
+gradient_rule gradient_whole_call;
 
 /* The rules: one declaration for each row of ops.def. gradient_NONE, for operations without a
  * gradient, is never called. */

@@ -18,6 +18,7 @@ static gradient_rule *const rules[OP_COUNT] = {
 static gradient_rule *const whole_rules[] = {
     [WHOLE_BATCH_NORM] = gradient_whole_batch_norm,
     [WHOLE_CROSS_ENTROPY] = gradient_whole_cross_entropy,
+    [WHOLE_CALL] = gradient_whole_call,
 };
 
 static const char *const operation = "gradients";

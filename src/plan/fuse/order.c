@@ -8,7 +8,10 @@
  *
  * A cluster that overwrites a parameter must follow all readers of the old value. If a failed run
  * can be repeated on the CPU, such clusters come last of all, so that a run that fails earlier has
- * changed nothing. In plans for the CPU itself they run early, too. */
+ * changed nothing. In plans for the CPU itself they run early, too.
+ *
+ * A call that waits for what another has begun runs as late as possible: when a cluster that needs
+ * it is next. */
 #include "plan/lower/lower.h"
 
 #include "base/error.h"
@@ -38,6 +41,9 @@ typedef struct ordering {
   uint64_t *takes;       /* by cluster: bytes of temporaries that it creates … */
   uint64_t *gives;       /* … and of those that it is the last to read */
   unsigned char *ran;    /* by cluster */
+  uint32_t *lazy;        /* the clusters that run as late as possible … */
+  uint32_t lazy_count;   /* … in the order of their roots; */
+  uint32_t lazy_done;    /* the first so many have run */
   unsigned char *gated;  /* by cluster: waits for checks of indices before it */
   uint32_t checked;      /* all checks in clusters before this one have run */
   unsigned char *offered; /* by cluster: is or was in the heap */
@@ -126,10 +132,19 @@ static bool may_fail(const ordering *o, uint32_t c) {
   return graph_is_indexed(op) || op == OP_call;
 }
 
+/* The flags of a call; of no call, those of a pure one. */
+static uint32_t call_flags(const lowering *l, uint32_t c) {
+  const ir_node *n = kernel_of(l, c);
+  return n->op == OP_call ? ((const graph_call_key *)n->constant)->flags : COMPUTE_CALL_PURE;
+}
+
 /* Whether a kernel is a call with side effects: these keep their order. */
 static bool has_effects(const lowering *l, uint32_t c) {
-  const ir_node *n = kernel_of(l, c);
-  return n->op == OP_call && !(((const graph_call_key *)n->constant)->flags & COMPUTE_CALL_PURE);
+  return (call_flags(l, c) & (COMPUTE_CALL_PURE | GRAPH_CALL_WAITS)) == 0;
+}
+
+static bool is_lazy(const lowering *l, uint32_t c) {
+  return (call_flags(l, c) & GRAPH_CALL_WAITS) != 0;
 }
 
 /* Readers wait for values; a cluster that overwrites a parameter waits for the readers of the old
@@ -211,7 +226,9 @@ static void heap_pop(ordering *o) {
 /* Adds cluster c to those to run at once, if it has become one. It remains one until it runs: what
  * it needs is fixed, and what it frees can only grow. */
 static void offer(ordering *o, uint32_t c) {
-  if (o->waits[c] != 0 || o->offered[c] || o->ran[c] || effect_of(o, c) == TAKES_MORE) return;
+  if (o->waits[c] != 0 || o->offered[c] || o->ran[c] || effect_of(o, c) == TAKES_MORE ||
+      is_lazy(o->l, c))
+    return;
   o->offered[c] = 1;
   heap_push(o, rank_of(o, c));
 }
@@ -239,8 +256,11 @@ static bool begin(ordering *o) {
   o->takes = scratch_take(l->memory, o->count, sizeof *o->takes);
   o->gives = scratch_take(l->memory, o->count, sizeof *o->gives);
   o->heap = scratch_take(l->memory, o->count, sizeof *o->heap);
-  return o->ran && o->offered && o->takes && o->gives && o->heap && collect_reads(o) &&
-         collect_edges(o);
+  o->lazy = scratch_take(l->memory, o->count, sizeof *o->lazy);
+  if (!o->ran || !o->offered || !o->takes || !o->gives || !o->heap || !o->lazy) return false;
+  for (uint32_t c = 0; c < o->count; c++)
+    if (is_lazy(l, c)) o->lazy[o->lazy_count++] = c;
+  return collect_reads(o) && collect_edges(o);
 }
 
 /* Called when it is known which clusters are late. */
@@ -272,6 +292,19 @@ static void run(ordering *o, uint32_t c, uint32_t *order, uint32_t *placed) {
     offer(o, o->after.to[i]);
   }
   pass_checks(o);
+}
+
+/* Runs cluster c, whose turn it is: all before it have run, except lazy ones. Those that it reads
+ * run now; where it waits for others (checks, or the old value of a parameter), all before it. */
+static void run_in_turn(ordering *o, uint32_t c, uint32_t *order, uint32_t *placed) {
+  for (uint32_t i = o->reads.start[c]; o->waits[c] > 0 && i < o->reads.start[c + 1]; i++) {
+    const uint32_t from = o->l->f->cluster_of[o->reads.to[i]];
+    if (from != IR_NONE && !o->ran[from]) run(o, from, order, placed);
+  }
+  while (o->lazy_done < o->lazy_count && o->ran[o->lazy[o->lazy_done]]) o->lazy_done++;
+  for (uint32_t i = o->lazy_done; o->waits[c] > 0 && i < o->lazy_count && o->lazy[i] < c; i++)
+    if (!o->ran[o->lazy[i]] && o->waits[o->lazy[i]] == 0) run(o, o->lazy[i], order, placed);
+  run(o, c, order, placed);
 }
 
 /* The cluster to run at once, before any that needs memory; IR_NONE if there is none. */
@@ -322,10 +355,12 @@ compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char
   uint32_t placed = 0;
   for (unsigned char pass = 0; pass < 2; pass++)
     for (uint32_t c = 0; c < o.count; c++) {
-      if (o.ran[c] || late[c] != pass) continue;
+      if (o.ran[c] || late[c] != pass || is_lazy(l, c)) continue;
       uint32_t early;
       while ((early = take_free(&o, pass)) != IR_NONE) run(&o, early, ports->order, &placed);
-      if (!o.ran[c]) run(&o, c, ports->order, &placed);
+      if (!o.ran[c]) run_in_turn(&o, c, ports->order, &placed);
     }
+  for (uint32_t i = 0; i < o.lazy_count; i++)
+    if (!o.ran[o.lazy[i]]) run_in_turn(&o, o.lazy[i], ports->order, &placed);
   return COMPUTE_OK;
 }

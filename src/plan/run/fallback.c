@@ -64,6 +64,7 @@ static const char *objection(const compute_plan *plan, const compute_binding *bi
                              size_t count, const run_attempt *attempt) {
   if (attempt->foreign) return "other work of the queue may have failed too";
   if (attempt->touched) return "parameters or inputs may have been changed already";
+  if (attempt->joined) return "other processes have taken part";
   for (size_t i = 0; i < count; i++)
     if (bindings[i].tensor != NULL && is_out_of_reach(bindings[i].tensor))
       return "a bound tensor is on the lost device";
@@ -203,6 +204,7 @@ compute_status run_with_fallback(const compute_plan *plan, const compute_binding
     s = repeat(plan, bindings, count, request, &before, &attempt);
   else if (s != COMPUTE_OK)
     tell_of_parameters(plan, &attempt);
+  if (s != COMPUTE_OK) run_skip_rest(plan, &attempt);
   if (report != NULL) {
     bool on_cpu = again && s == COMPUTE_OK;
     *report = (compute_run_report){

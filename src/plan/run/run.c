@@ -125,6 +125,31 @@ static compute_status take_queues(const compute_plan *plan, plan_run *run, compu
   return s;
 }
 
+/* ---- Calls that others wait for ---------------------------------------------------------------
+ */
+
+static bool others_wait(const plan_step *step) {
+  const graph_host_call *call = step->call;
+  return call && call->skip;
+}
+
+void plan_skip_calls(const compute_plan *plan, uint32_t first) {
+  compute_error cause;
+  compute_error_get(plan->context, &cause);
+  for (uint32_t i = first; i < plan->step_count; i++) {
+    const graph_host_call *call = plan->steps[i].call;
+    if (others_wait(&plan->steps[i])) call->skip(call->key.user);
+  }
+  if (cause.status) error_restore(plan->context, &cause);
+}
+
+void run_skip_rest(const compute_plan *plan, const run_attempt *attempt) {
+  plan_skip_calls(attempt->plan ? attempt->plan : plan, attempt->plan ? attempt->done : 0);
+}
+
+/* ---- A run ------------------------------------------------------------------------------------
+ */
+
 /* How long work submitted before a run ended early may take to finish. */
 #define GRACE_NANOSECONDS 200000000
 
@@ -215,6 +240,9 @@ static compute_status submit(const compute_plan *plan, plan_run *run, compute_qu
   attempt->steps = run->submitted;
   attempt->touched = run->submitted > run->first_overwrite;
   attempt->refused = run->refused;
+  attempt->done = run->done;
+  for (uint32_t i = 0; i < run->done && !attempt->joined; i++)
+    attempt->joined = others_wait(&plan->steps[i]);
   if (s == COMPUTE_OK) return finish(plan, run, queue, own, control, arena[PLAN_MAIN], attempt);
   return wait_after_failure(queue, control, s, attempt);
 }
@@ -225,10 +253,10 @@ compute_status run_once(const compute_plan *plan, const compute_binding *binding
   memory_buffer *arena[PLAN_DEVICES] = {NULL, NULL};
   bool own = !queue;
   plan_run *run;
-  *attempt = (run_attempt){0};
+  *attempt = (run_attempt){.plan = plan};
   compute_status s = run_acquire(owner, &run);
   if (s != COMPUTE_OK) return s;
-  run->submitted = 0;
+  run->submitted = run->done = 0;
   run->refused = false;
   s = bind_all(plan, run, bindings, count);
   if (s == COMPUTE_OK) s = check_devices(plan);

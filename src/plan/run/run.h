@@ -82,6 +82,7 @@ typedef struct plan_run {
   uint32_t first_assign;    /* step from which on parameters are written; step_count if none is */
   uint32_t first_overwrite; /* or bound inputs */
   uint32_t submitted;       /* steps of this run so far */
+  uint32_t done;            /* those that have not failed */
   bool refused;             /* a caller's function has failed */
   int64_t deadline;         /* of this run's control; 0: none */
 } plan_run;
@@ -109,12 +110,19 @@ void record_release(const compute_plan *plan, plan_recording *recording);
 
 /* The state after a failed attempt. */
 typedef struct run_attempt {
-  uint32_t steps; /* submitted */
-  bool touched;   /* parameters, or inputs in place, may have been written */
-  bool foreign;   /* the caller's queue failed, perhaps with other work */
-  bool hung;      /* the device did not end in time */
-  bool refused;   /* a caller's function failed, not the device */
+  uint32_t steps;           /* submitted */
+  bool touched;             /* parameters, or inputs in place, may have been written */
+  bool foreign;             /* the caller's queue failed, perhaps with other work */
+  bool hung;                /* the device did not end in time */
+  bool refused;             /* a caller's function failed, not the device */
+  bool joined;              /* calls that others wait for (graph_host_call.skip) were made, … */
+  const compute_plan *plan; /* … of this plan's steps … */
+  uint32_t done;            /* … up to this one; NULL: none of any plan */
 } run_attempt;
+
+/* After the last attempt at a run, if that has failed: calls that others wait for and that were not
+ * made are skipped. */
+void run_skip_rest(const compute_plan *plan, const run_attempt *attempt);
 
 /* run.c: one attempt on the plan's own devices. With a deadline it is finished on return. */
 compute_status run_once(const compute_plan *plan, const compute_binding *bindings, size_t count,

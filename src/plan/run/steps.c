@@ -289,7 +289,7 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
   for (uint32_t i = 0; status == COMPUTE_OK && i < plan->step_count; i++) {
     plan_step *s = &plan->steps[i];
     if (is_idle(s, run->memory, run->offset)) {
-      note_progress(run, control, i + 1);
+      note_progress(run, control, run->done = i + 1);
       continue;
     }
     compute_queue *on = s->kernel != NULL && s->device == PLAN_CPU ? run->queue[PLAN_CPU] : queue;
@@ -302,6 +302,7 @@ static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, co
     /* On the CPU a failing step may have run in part; elsewhere it was not submitted. */
     if (status == COMPUTE_OK || on->device == plan->context->cpu)
       note_progress(run, control, i + 1);
+    if (status == COMPUTE_OK) run->done = i + 1;
     run->refused = status != COMPUTE_OK && s->call != NULL;
     if (status == COMPUTE_OK && i + 1 < plan->step_count)
       status = check_control(plan, run, control);
@@ -338,7 +339,7 @@ compute_status run_steps(const compute_plan *plan, plan_run *run, compute_queue 
   const int64_t begin = (watch & WATCH_RECORD) != 0 ? clock_now() : 0;
   if (begin != 0) profile_begin(queue, &whole);
   const bool recording = run_recording(plan, run, queue, control, watch, &status);
-  if (recording) note_progress(run, control, plan->step_count);
+  if (recording) note_progress(run, control, run->done = plan->step_count);
   if (!recording) status = run_one_by_one(plan, run, queue, control, watch);
   if (whole.on) record_whole(plan, queue, &whole, begin, recording, status);
   return status;
