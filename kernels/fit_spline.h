@@ -9,7 +9,7 @@
 /* Where the spot is: the first pixel's cell, and the place in it. */
 typedef struct fit_widths {
   GLOBAL const f32 *cell;
-  i64 line;             /* from one row of cells to the next */
+  i64 line; /* from one row of cells to the next */
   f32 x, y, z, per_step;
 } fit_widths;
 
@@ -92,7 +92,7 @@ DEVICE f32 fit_lit(f32 light, f32 share, f32 background) {
 #else
 #define BEGIN_LINES(source, p, widths) for (int row = 0; row < ROWS; row++) {
 #endif
-#define END_LINES }
+#define END_LINES  }
 #define LINE_LEVEL light
 #define PIXEL_MEAN(widths, level, row, column)                                                     \
   fit_lit(level, fit_voxel_at(widths, row, column).share, background)

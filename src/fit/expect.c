@@ -96,9 +96,9 @@ enum { MOST = COMPUTE_FIT_MAX_PARAMETERS };
 
 /* The information of the free parameters; `free` has their numbers. False if the expected value of
  * a pixel is 0. */
-static bool information(const compute_fit_problem *p, const float *spline,
-                        const double *parameters, const double *variance, const int32_t *free,
-                        int32_t count, double matrix[MOST][MOST]) {
+static bool information(const compute_fit_problem *p, const float *spline, const double *parameters,
+                        const double *variance, const int32_t *free, int32_t count,
+                        double matrix[MOST][MOST]) {
   fit_spot spot;
   fit_pixel pixel;
   fit_spot_prepare(&spot, p, spline, parameters);

@@ -67,7 +67,8 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
                                   values, &fit->tables[index]);
 }
 
-/* The spline's coefficients, which must be numbers: a NaN would fail fits that no one could explain.
+/* The spline's coefficients, which must be numbers: a NaN would fail fits that no one could
+ * explain.
  */
 static compute_status take_spline(compute_fit *fit, const float *values) {
   const int32_t *cells = fit->problem.cells;

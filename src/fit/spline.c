@@ -17,8 +17,8 @@ enum { COEFFICIENTS = COMPUTE_FIT_SPLINE_COEFFICIENTS, LEAST_NODES = 2, MOST_NOD
 
 /* ---- From values to coefficients ----------------------------------------------------------- */
 
-/* Values and slopes at the nodes: of the eight fields, bit 0 of the number says that it is the slope
- * along x, bit 1 along y, bit 2 along z. */
+/* Values and slopes at the nodes: of the eight fields, bit 0 of the number says that it is the
+ * slope along x, bit 1 along y, bit 2 along z. */
 typedef struct node_fields {
   int64_t size[3], stride[3]; /* x, y, z */
   int64_t count;
@@ -116,10 +116,10 @@ compute_status compute_fit_spline_make(compute_context *context, const float *va
   if (!values || !coefficients)
     status = error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",
                        !values ? "values" : "coefficients");
-  if (!status)
-    status = check_nodes(context, operation, (const int32_t[3]){planes, rows, columns});
+  if (!status) status = check_nodes(context, operation, (const int32_t[3]){planes, rows, columns});
   if (status) return status;
-  node_fields f = {.size = {columns, rows, planes}, .stride = {1, columns, (int64_t)rows * columns}};
+  node_fields f = {.size = {columns, rows, planes},
+                   .stride = {1, columns, (int64_t)rows * columns}};
   f.count = (int64_t)planes * rows * columns;
   status = check_finite(context, operation, "values", values, f.count);
   if (status) return status;
@@ -170,8 +170,7 @@ void spline_put(const compute_fit_problem *problem, const float *coefficients,
                 const double position[3], int64_t rows, int64_t columns, spline_place *place) {
   const int32_t *cells = problem->cells;
   const double depth = (position[2] - problem->z_first) / problem->z_step;
-  const int64_t column =
-      powers(problem->spot[0] - position[0], cells[2] - columns, -1, place->x);
+  const int64_t column = powers(problem->spot[0] - position[0], cells[2] - columns, -1, place->x);
   const int64_t row = powers(problem->spot[1] - position[1], cells[1] - rows, -1, place->y);
   const int64_t plane = powers(depth, cells[0] - 1, 1 / problem->z_step, place->z);
   place->columns = cells[2];

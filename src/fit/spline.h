@@ -6,7 +6,8 @@
 #include "compute/device.h"
 #include "compute/fit_model.h"
 
-/* A spot placed on pixels: which cell the first of them is in, and powers of the place within it. */
+/* A spot placed on pixels: which cell the first of them is in, and powers of the place within it.
+ */
 typedef struct spline_place {
   const float *first; /* coefficients of the cell of the pixel in row 0 and column 0 */
   int64_t columns;    /* cells in a row of the spline */

@@ -159,11 +159,11 @@ static bool check_spline(const compute_fit_problem *p, const explanation *why) {
   if (p->profile != COMPUTE_FIT_INTEGRATED)
     return refuse(why, "profile: only Gaussians can be sampled; SPLINE is what a camera sees");
   if (p->solver == COMPUTE_FIT_NEWTON)
-    return refuse(why, "solver: %s is for Gaussians; SPLINE has Fisher scoring, "
-                       "Levenberg-Marquardt and least squares",
+    return refuse(why,
+                  "solver: %s is for Gaussians; SPLINE has Fisher scoring, "
+                  "Levenberg-Marquardt and least squares",
                   fit_solver_name(p->solver));
-  if ((p->inputs & COMPUTE_FIT_WITH_SIGMA) != 0)
-    return refuse(why, "inputs: SPLINE has no sigma");
+  if ((p->inputs & COMPUTE_FIT_WITH_SIGMA) != 0) return refuse(why, "inputs: SPLINE has no sigma");
   if (cells[0] < 1 || cells[0] > COMPUTE_FIT_MAX_PLANES || cells[3] != 0)
     return refuse(why, "cells: %d planes; must be 1 to %d, and cells[3] 0", (int)cells[0],
                   COMPUTE_FIT_MAX_PLANES);

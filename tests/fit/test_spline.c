@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Measured spots: the spline through nodes, its values and derivatives, and that fits with it attain
- * their bounds. */
+/* Measured spots: the spline through nodes, its values and derivatives, and that fits with it
+ * attain their bounds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +56,7 @@ static void make_nodes(float *values) {
   test_random random = {.state = 4};
   for (int i = 0; i < PLANES * ROWS * COLUMNS; i++)
     values[i] = (float)test_random_uniform(&random, -1, 1);
-  assert_ok(
-      compute_fit_spline_make(test_context, values, PLANES, ROWS, COLUMNS, coefficients));
+  assert_ok(compute_fit_spline_make(test_context, values, PLANES, ROWS, COLUMNS, coefficients));
 }
 
 static void a_spline_goes_through_its_nodes(void **state) {
@@ -88,7 +87,8 @@ static void a_spline_is_smooth(void **state) {
     const double bent_left = (f[2] - 2 * f[1] + f[0]) / (h * h);
     const double bent_right = (f[4] - 2 * f[3] + f[2]) / (h * h);
     assert_true(fabs(left - right) < 1e-3);
-    assert_true(fabs(bent_left - bent_right) < 0.2); /* they are up to 10, with coefficients in f32 */
+    assert_true(fabs(bent_left - bent_right) <
+                0.2); /* they are up to 10, with coefficients in f32 */
   }
 }
 
@@ -123,9 +123,11 @@ static void nodes_are_checked(void **state) {
   float values[8] = {0, 0, 0, 0, 0, 0, 0, 0}, c[64];
   (void)state;
   assert_ok(compute_fit_spline_make(test_context, values, 2, 2, 2, c));
-  assert_fails(compute_fit_spline_make(test_context, values, 1, 2, 4, c), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_fit_spline_make(test_context, values, 1, 2, 4, c),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
   values[3] = NAN;
-  assert_fails(compute_fit_spline_make(test_context, values, 2, 2, 2, c), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_fit_spline_make(test_context, values, 2, 2, 2, c),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
   assert_fails(compute_fit_spline_make(test_context, NULL, 2, 2, 2, c), COMPUTE_ERROR_NULL_POINTER);
 }
 
@@ -182,12 +184,10 @@ typedef struct study {
 } study;
 
 static study make_study(void) {
-  const study s = {malloc((size_t)COUNT * PIXELS * sizeof(float)),
-                   malloc((size_t)COUNT * P * sizeof(float)),
-                   malloc((size_t)COUNT * P * sizeof(float)),
-                   malloc((size_t)COUNT * P * sizeof(float)),
-                   malloc((size_t)COUNT * sizeof(float)),
-                   malloc((size_t)COUNT)};
+  const study s = {
+      malloc((size_t)COUNT * PIXELS * sizeof(float)), malloc((size_t)COUNT * P * sizeof(float)),
+      malloc((size_t)COUNT * P * sizeof(float)),      malloc((size_t)COUNT * P * sizeof(float)),
+      malloc((size_t)COUNT * sizeof(float)),          malloc((size_t)COUNT)};
   assert_true(s.pixels && s.truth && s.fitted && s.std && s.p_value && s.status);
   return s;
 }
@@ -199,8 +199,8 @@ static void free_study(study *s) {
 
 static void fit_study(const compute_fit_problem *p, int64_t batch, study *s) {
   compute_fit *fit;
-  assert_ok(compute_fit_create(test_context,
-                               &(compute_fit_options){.problem = *p, .batch = batch}, &fit));
+  assert_ok(compute_fit_create(test_context, &(compute_fit_options){.problem = *p, .batch = batch},
+                               &fit));
   assert_ok(compute_fit_run(fit,
                             &(compute_fit_run_options){.pixels = {.array = s->pixels},
                                                        .count = COUNT,
@@ -236,7 +236,7 @@ static void check_study(const study *s, double z) {
       square[a] += error * error;
     }
   }
-  if (good < COUNT * 0.995) fail_msg("z = %g: %lld converged", z, (long long)good);
+  if ((double)good < COUNT * 0.995) fail_msg("z = %g: %lld converged", z, (long long)good);
   for (int a = 0; a < P; a++) {
     const double bias = sum[a] / (double)good;
     const double spread = sqrt(square[a] / (double)good - bias * bias);
@@ -299,8 +299,8 @@ static void batches_do_not_change_a_bit(void **state) {
 
 static void refuses(compute_fit_problem p, const char *field) {
   compute_fit *fit = NULL;
-  assert_int_not_equal(
-      compute_fit_create(test_context, &(compute_fit_options){.problem = p}, &fit), COMPUTE_OK);
+  assert_int_not_equal(compute_fit_create(test_context, &(compute_fit_options){.problem = p}, &fit),
+                       COMPUTE_OK);
   if (!strstr(compute_error_message(test_context), field))
     fail_msg("'%s' does not name %s", compute_error_message(test_context), field);
 }
@@ -328,7 +328,8 @@ static void what_a_spline_cannot_do_is_refused(void **state) {
   refuses(p, "lower[0]");
   const double outside[P] = {-0.4, 6, 0, 1000, 1};
   double image[PIXELS];
-  assert_fails(compute_fit_image(test_context, &good, outside, image), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_fails(compute_fit_image(test_context, &good, outside, image),
+               COMPUTE_ERROR_INVALID_ARGUMENT);
   release(&good);
 }
 

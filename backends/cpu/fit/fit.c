@@ -21,18 +21,17 @@ typedef struct fit_kernel {
   cpu_kernel head;
   compute_fit_problem problem;
   const cpu_fit_loops *loops;
-  int64_t count, run; /* ROIs: all, and of one task */
-  uint64_t workspace; /* bytes, for one thread */
-  cpu_fit_job job;    /* without addresses */
-  int32_t input[FIT_INPUTS];   /* number of the input that each bit of problem.inputs names, or −1 */
+  int64_t count, run;        /* ROIs: all, and of one task */
+  uint64_t workspace;        /* bytes, for one thread */
+  cpu_fit_job job;           /* without addresses */
+  int32_t input[FIT_INPUTS]; /* number of the input that each bit of problem.inputs names, or −1 */
 } fit_kernel;
 
 /* In the order of the bits. */
 static cpu_fit_operand *input_of(cpu_fit_job *job, int bit) {
-  cpu_fit_operand *const operands[FIT_INPUTS] = {&job->corners,  &job->offset, &job->gain,
-                                        &job->variance, &job->mask,   &job->sigma,
-                                        &job->start,    &job->lower,  &job->upper,
-                                        &job->spline};
+  cpu_fit_operand *const operands[FIT_INPUTS] = {
+      &job->corners, &job->offset, &job->gain,  &job->variance, &job->mask,
+      &job->sigma,   &job->start,  &job->lower, &job->upper,    &job->spline};
   return operands[bit];
 }
 

@@ -249,11 +249,11 @@ static void define_list(generation *g, const char *name, const char *field, int3
 static void define_inputs(generation *g, const fit_task *task) {
   static const struct {
     const char *flag, *name;
-  } inputs[FIT_INPUTS] = {
-      {"WITH_CORNERS", "CORNERS"},   {"OFFSET_MAP", "OFFSETS"}, {"GAIN_MAP", "GAINS"},
-      {"VARIANCE_MAP", "VARIANCES"}, {"MASKED", "MASK"},        {"WITH_SIGMA", "SIGMA"},
-      {"WITH_START", "START"},       {"WITH_LOWER", "LOWER"},   {"WITH_UPPER", "UPPER"},
-      {"SPLINE", "COEFFICIENTS"}};
+  } inputs[FIT_INPUTS] = {{"WITH_CORNERS", "CORNERS"}, {"OFFSET_MAP", "OFFSETS"},
+                          {"GAIN_MAP", "GAINS"},       {"VARIANCE_MAP", "VARIANCES"},
+                          {"MASKED", "MASK"},          {"WITH_SIGMA", "SIGMA"},
+                          {"WITH_START", "START"},     {"WITH_LOWER", "LOWER"},
+                          {"WITH_UPPER", "UPPER"},     {"SPLINE", "COEFFICIENTS"}};
   for (int32_t i = 0; i < FIT_INPUTS; i++) {
     const int32_t at = fit_input_index(task->problem->inputs, UINT32_C(1) << i);
     emit_constant(g, inputs[i].flag, at >= 0);
@@ -277,7 +277,8 @@ static void define_outputs(generation *g, const fit_task *task) {
   emit_constant(g, "WANT_MOMENTS", (p->outputs & COMPUTE_FIT_P_VALUE) != 0);
   emit_constant(g, "WANT_SURVIVAL", (p->outputs & tests) != 0);
   emit_constant(g, "WANT_RATIO",
-                compute_fit_has_z(p->model) || (p->outputs & (tests | (uint32_t)COMPUTE_FIT_RATIO)) != 0);
+                compute_fit_has_z(p->model) ||
+                    (p->outputs & (tests | (uint32_t)COMPUTE_FIT_RATIO)) != 0);
 }
 
 static void define_cut(generation *g, const fit_task *task, const fit_cut *cut) {
@@ -355,8 +356,9 @@ static void take_strides(generation *g, emit_launch *launch, const char *name,
 
 static void take_inputs(generation *g, emit_launch *launch, const fit_task *task) {
   static const char *const pixels[] = {"roi", "row", "column"}, *const values[] = {"roi", "column"};
-  static const char *const names[FIT_INPUTS] = {"corners", "offsets", "gains", "variances", "mask",
-                                                "sigma",   "start",   "lower", "upper",     "spline"};
+  static const char *const names[FIT_INPUTS] = {"corners", "offsets", "gains", "variances",
+                                                "mask",    "sigma",   "start", "lower",
+                                                "upper",   "spline"};
   const uint32_t maps = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN |
                         COMPUTE_FIT_WITH_VARIANCE | COMPUTE_FIT_WITH_MASK;
   const compute_operand *inputs = g->descriptor->inputs;
@@ -404,10 +406,9 @@ static void take_shape(generation *g, emit_launch *launch, const compute_fit_pro
     take_numbers(g, launch, numbers, sizeof numbers / sizeof *numbers);
     return;
   }
-  const launch_number numbers[] = {{"sigma_x", p->sigma[0]}, {"sigma_y", p->sigma[1]},
-                                   {"depth", p->depth},      {"gamma", p->gamma},
-                                   {"a_x", p->a[0]},         {"a_y", p->a[1]},
-                                   {"b_x", p->b[0]},         {"b_y", p->b[1]}};
+  const launch_number numbers[] = {
+      {"sigma_x", p->sigma[0]}, {"sigma_y", p->sigma[1]}, {"depth", p->depth}, {"gamma", p->gamma},
+      {"a_x", p->a[0]},         {"a_y", p->a[1]},         {"b_x", p->b[0]},    {"b_y", p->b[1]}};
   take_numbers(g, launch, numbers, sizeof numbers / sizeof *numbers);
 }
 

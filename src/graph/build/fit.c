@@ -40,8 +40,8 @@ static bool fail(fit_call *call, compute_status status, const char *name, const 
 static compute_node input_at(const compute_fit_nodes *inputs, int32_t number) {
   if (number == FIT_SPLINE_INPUT) return inputs->spline;
   const compute_node nodes[FIT_SPLINE_INPUT] = {inputs->corners,  inputs->offset, inputs->gain,
-                                          inputs->variance, inputs->mask,   inputs->sigma,
-                                          inputs->start,    inputs->lower,  inputs->upper};
+                                                inputs->variance, inputs->mask,   inputs->sigma,
+                                                inputs->start,    inputs->lower,  inputs->upper};
   return nodes[number];
 }
 
@@ -176,8 +176,7 @@ static bool check_spline(fit_call *call) {
   if (!spline) return true;
   if (spline->dtype != COMPUTE_F32)
     return fail(call, COMPUTE_ERROR_DTYPE, "spline", "it must be f32", spline);
-  if (spline->shape.rank == 2 &&
-      spline->shape.size[0] == (int64_t)cells[0] * cells[1] * cells[2] &&
+  if (spline->shape.rank == 2 && spline->shape.size[0] == (int64_t)cells[0] * cells[1] * cells[2] &&
       spline->shape.size[1] == COMPUTE_FIT_SPLINE_COEFFICIENTS)
     return true;
   return fail(call, COMPUTE_ERROR_SHAPE, "spline",

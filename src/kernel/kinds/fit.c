@@ -42,8 +42,8 @@ static bool check_fit_frames(const compute_kernel_descriptor *d, const explanati
 /* A cell's coefficients are read as vectors. */
 static bool check_spline(const compute_kernel_descriptor *d, const explanation *why) {
   const int32_t at = fit_input_index(compute_fit_of(d)->problem.inputs, COMPUTE_FIT_WITH_SPLINE);
-  if (at < 0 || (d->inputs[at].stride[0] == COMPUTE_FIT_SPLINE_COEFFICIENTS &&
-                 d->inputs[at].stride[1] == 1))
+  if (at < 0 ||
+      (d->inputs[at].stride[0] == COMPUTE_FIT_SPLINE_COEFFICIENTS && d->inputs[at].stride[1] == 1))
     return true;
   return descriptor_refuse(why, "the spline's coefficients must be dense");
 }

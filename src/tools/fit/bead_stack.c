@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Beads stay where they are, so that their localisations in all frames are clusters a pixel wide. */
+/* Beads stay where they are, so that their localisations in all frames are clusters a pixel wide.
+ */
 #include "tools/fit/bead_stack.h"
 
 #include <math.h>
@@ -106,7 +107,8 @@ void bead_stack_drop(bead_stack *stack, int64_t i) {
 
 /* ---- Pixels -------------------------------------------------------------------------------- */
 
-static void cut(const bead_stack *stack, const movie_info *info, int64_t frame, const void *pixels) {
+static void cut(const bead_stack *stack, const movie_info *info, int64_t frame,
+                const void *pixels) {
   const int64_t window = stack->window;
   for (int64_t i = 0; i < stack->count; i++) {
     bead *b = &stack->beads[i];
@@ -198,7 +200,8 @@ static double value_at(const line *l, double at) {
          t * t * ((1 + 2 * s) * l->value[i + 1] - s * l->slope[i + 1]);
 }
 
-/* A block of numbers, [outer, along, inner], of which `along` is moved: wanted[i] = given[first + i]. */
+/* A block of numbers, [outer, along, inner], of which `along` is moved: wanted[i] = given[first +
+ * i]. */
 static void move_axis(const double *given, int64_t outer, int64_t along, int64_t inner,
                       double first, int64_t wanted, line *l, double *result) {
   l->count = along;
@@ -217,7 +220,8 @@ bool bead_add_moved(const bead_stack *stack, const bead *b, double *sum) {
   double *memory = malloc((size_t)(2 * all + 3 * longest) * sizeof *memory);
   if (!memory) return false;
   double *one = memory, *other = memory + all;
-  line l = {.value = other + all, .slope = other + all + longest, .work = other + all + 2 * longest};
+  line l = {
+      .value = other + all, .slope = other + all + longest, .work = other + all + 2 * longest};
   for (int64_t i = 0; i < all; i++) one[i] = (double)b->pixels[i] - b->background;
   move_axis(one, 1, frames, window * window, -b->shift[2], frames, &l, other);
   move_axis(other, frames, window, window, BEAD_MARGIN + b->shift[1], side, &l, one);

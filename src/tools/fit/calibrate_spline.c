@@ -41,7 +41,8 @@ typedef struct spline_job {
 /* ---- The average --------------------------------------------------------------------------- */
 
 /* Smooths n values, `stride` apart, by the least of Σ (s − v)² + weight Σ (second differences of
- * s)², of which the normal equations are solved by L D Lᵀ with two diagonals beside the main one. */
+ * s)², of which the normal equations are solved by L D Lᵀ with two diagonals beside the main one.
+ */
 static void smooth(double *v, int64_t n, int64_t stride, double weight, double *work) {
   double *d = work, *l1 = work + n, *l2 = work + 2 * n;
   for (int64_t i = 0; i < n; i++) {
@@ -93,8 +94,7 @@ static void take_rois(const spline_job *job, const bead *b) {
     for (int64_t p = 0; p < rows * rows; p++)
       to[p] = b->pixels[(k * window + first + p / rows) * window + first + p % rows];
     for (int i = 0; i < P; i++) job->start[k * P + i] = NAN;
-    job->start[k * P + 2] =
-        (float)(((double)k + b->shift[2] - job->zero) * fabs(job->a->z_step));
+    job->start[k * P + 2] = (float)(((double)k + b->shift[2] - job->zero) * fabs(job->a->z_step));
   }
 }
 
@@ -103,7 +103,8 @@ static int ascending(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Where the middle half of a bead's images say that it is; false if too few of them could be fitted. */
+/* Where the middle half of a bead's images say that it is; false if too few of them could be
+ * fitted. */
 static bool measure(const spline_job *job, double shift[3]) {
   const int64_t frames = job->stack.frames, first = frames / 4, end = frames - first;
   double *values = malloc((size_t)frames * sizeof *values);
@@ -211,8 +212,7 @@ static void finish(spline_job *job) {
   for (int64_t p = 0; p < plane; p++) sum += (double)s->values[middle * plane + p];
   for (int64_t k = 0; k < planes; k++)
     for (int64_t p = 0; p < plane; p++)
-      s->values[k * plane + p] =
-          (float)((double)s->values[(first + k * thin) * plane + p] / sum);
+      s->values[k * plane + p] = (float)((double)s->values[(first + k * thin) * plane + p] / sum);
   s->planes = (int32_t)planes;
   s->z_first = ((double)first - job->zero) * step;
   s->z_step = step * (double)thin;

@@ -139,8 +139,7 @@ static compute_status agree(const cluster *c) {
            hash(none, job->corners.values, (size_t)job->corners.count * sizeof(int32_t)),
            job->start.count,
            hash(none, job->start.values, (size_t)job->start.count * sizeof(float)),
-           hash(maps, m->mask, (size_t)(m->mask_rows * m->mask_columns)),
-           hash_shape(none, p));
+           hash(maps, m->mask, (size_t)(m->mask_rows * m->mask_columns)), hash_shape(none, p));
   return compute_group_agree(c->group, "compute-fit", text);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit calibrate: the astigmatic model from the widths of beads at known heights, or the mean
- * of the beads as a spline. */
+/* compute-fit calibrate: the astigmatic model from the widths of beads at known heights, or the
+ * mean of the beads as a spline. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -35,8 +35,7 @@ static int check_arguments(const fit_arguments *a) {
     fit_say("calibrate --model: XYZNB or SPLINE");
     return EXIT_USAGE;
   }
-  if (a->model != COMPUTE_FIT_SPLINE &&
-      (a->images != NULL || option_given(&a->line, "--roi"))) {
+  if (a->model != COMPUTE_FIT_SPLINE && (a->images != NULL || option_given(&a->line, "--roi"))) {
     fit_say("%s is for --model SPLINE", a->images ? "--images" : "--roi");
     return EXIT_USAGE;
   }
@@ -133,8 +132,7 @@ static int make_spline(calibrate_job *job) {
 
 static int make_curves(calibrate_job *job) {
   int result = take_samples(job);
-  if (!result &&
-      !width_curves_fit(job->samples, job->count, !job->a->quadratic, &job->curves)) {
+  if (!result && !width_curves_fit(job->samples, job->count, !job->a->quadratic, &job->curves)) {
     fit_say("the widths of '%s' do not determine the curves: the stack must reach beyond both foci",
             job->a->line.operand);
     result = EXIT_FAILED;

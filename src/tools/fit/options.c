@@ -25,8 +25,7 @@ enum {
 #define SIDE COMPUTE_FIT_MAX_SIDE
 #define MANY MANY_COUNT
 
-static const char *const models[] = {"XYNB",  "XYNBS",  "XYNBSXSY",
-                                     "XYZNB", "SPLINE", NULL};
+static const char *const models[] = {"XYNB", "XYNBS", "XYNBSXSY", "XYZNB", "SPLINE", NULL};
 static const char *const profiles[] = {"integrated", "sampled", NULL};
 static const char *const cameras[] = {"ideal", "emccd", "scmos", NULL};
 static const char *const solvers[] = {"fisher", "newton", "levenberg-marquardt", "least-squares",
@@ -134,11 +133,12 @@ static const option_row rows[] = {
      .more = "`--where 'saturated == 0'` rejects these ROIs.", .least = DBL_MIN, .most = 1e9},
     /* What is fitted. */
     {"--model", OPTION_CHOICE, AT(model), ALL | K, .value = "MODEL",
-     .help = "what is fitted: XYNB (x, y, photons, background; default), XYNBS (and one sigma), "
-             "XYNBSXSY "
-             "(and two), "
-             "XYZNB (x, y, z, photons, background; astigmatic), SPLINE (the same with a measured spot, "
-             "--calibration); for calibrate, XYZNB (default) or SPLINE",
+     .help =
+         "what is fitted: XYNB (x, y, photons, background; default), XYNBS (and one sigma), "
+         "XYNBSXSY "
+         "(and two), "
+         "XYZNB (x, y, z, photons, background; astigmatic), SPLINE (the same with a measured spot, "
+         "--calibration); for calibrate, XYZNB (default) or SPLINE",
      .choices = models, .section = "Model"},
     {"--roi", OPTION_SIZE, AT(roi), ALL | K, .value = "RxC",
      .help = "rows and columns of a ROI, one number for a square; default: 7, or the stack's; for "

@@ -72,8 +72,13 @@ static compute_status read_head(reader *r, spline_values *s) {
   for (int i = 0; i < 3; i++)
     if (!(number[i] >= 2 && number[i] <= MOST_NODES)) return bad_line(r, "invalid number of nodes");
   if (!(number[6] > 0)) return bad_line(r, "z_step must be positive");
-  *s = (spline_values){(int32_t)number[0], (int32_t)number[1], (int32_t)number[2],
-                       {number[3], number[4]}, number[5], number[6], NULL};
+  *s = (spline_values){(int32_t)number[0],
+                       (int32_t)number[1],
+                       (int32_t)number[2],
+                       {number[3], number[4]},
+                       number[5],
+                       number[6],
+                       NULL};
   return COMPUTE_OK;
 }
 
@@ -141,8 +146,7 @@ compute_status spline_file_write(const char *path, const spline_values *s, const
 compute_status spline_values_use(const spline_values *s, compute_fit_problem *problem,
                                  failure *why) {
   static float *kept;
-  const size_t cells =
-      (size_t)(s->planes - 1) * (size_t)(s->rows - 1) * (size_t)(s->columns - 1);
+  const size_t cells = (size_t)(s->planes - 1) * (size_t)(s->rows - 1) * (size_t)(s->columns - 1);
   free(kept);
   kept = malloc(cells * COMPUTE_FIT_SPLINE_COEFFICIENTS * sizeof *kept);
   if (!kept)

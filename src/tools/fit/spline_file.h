@@ -23,8 +23,9 @@ compute_status spline_file_read(const char *path, spline_values *s, failure *why
 compute_status spline_file_write(const char *path, const spline_values *s, const char *comment,
                                  failure *why);
 
-/* Makes the problem one of SPLINE with this spot. The coefficients belong to the process, which fits
- * with one spot, and are replaced by the next call. COMPUTE_ERROR_INVALID_ARGUMENT, _OUT_OF_MEMORY.
+/* Makes the problem one of SPLINE with this spot. The coefficients belong to the process, which
+ * fits with one spot, and are replaced by the next call. COMPUTE_ERROR_INVALID_ARGUMENT,
+ * _OUT_OF_MEMORY.
  */
 compute_status spline_values_use(const spline_values *s, compute_fit_problem *problem,
                                  failure *why);

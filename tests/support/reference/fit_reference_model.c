@@ -53,8 +53,8 @@ static double astigmatic(const compute_fit_problem *problem, int axis, double si
   return sigma * sqrt(alpha);
 }
 
-/* A sum of all 64 terms of the cell that the pixel lies in: the value and the derivatives by x, y and
- * z within the cell. */
+/* A sum of all 64 terms of the cell that the pixel lies in: the value and the derivatives by x, y
+ * and z within the cell. */
 static void cubic(const float *cell, const double at[3], double value[4]) {
   for (int i = 0; i < 4; i++) value[i] = 0;
   for (int n = 0; n < 64; n++) {
@@ -62,8 +62,9 @@ static void cubic(const float *cell, const double at[3], double value[4]) {
     for (int by = 0; by < 4; by++) {
       double term = (double)cell[n];
       for (int axis = 0; axis < 3; axis++)
-        term *= by == axis + 1 ? (power[axis] == 0 ? 0 : power[axis] * pow(at[axis], power[axis] - 1))
-                               : pow(at[axis], power[axis]);
+        term *= by == axis + 1
+                    ? (power[axis] == 0 ? 0 : power[axis] * pow(at[axis], power[axis] - 1))
+                    : pow(at[axis], power[axis]);
       value[by] += term;
     }
   }

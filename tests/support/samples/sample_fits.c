@@ -184,8 +184,8 @@ void sample_fits(sample_visitor visit, void *user) {
     if (p.camera == COMPUTE_FIT_SCMOS) p.gain = 0.5;
     if (p.model == COMPUTE_FIT_SPLINE) {
       sample_spline_describe(&p);
-      visit_sample(cases[i].name, &p, cases[i].pixels, N, cases[i].gaps, cuts,
-                   cases[i].cut ? 2 : 0, visit, user);
+      visit_sample(cases[i].name, &p, cases[i].pixels, N, cases[i].gaps, cuts, cases[i].cut ? 2 : 0,
+                   visit, user);
       continue;
     }
     p.sigma[0] = p.model == COMPUTE_FIT_XYNBSXSY ? 1.5 : 1.2;
@@ -455,7 +455,8 @@ static compute_fit_problem whole_problem(const compute_kernel_descriptor *d,
 void sample_fit_fill(const sample_kernel *s, void *const *operands) {
   static double image[FIT_REFERENCE_PIXELS];
   const compute_kernel_descriptor *d = &s->descriptor;
-  const int32_t spline = fit_input_index(compute_fit_of(d)->problem.inputs, COMPUTE_FIT_WITH_SPLINE);
+  const int32_t spline =
+      fit_input_index(compute_fit_of(d)->problem.inputs, COMPUTE_FIT_WITH_SPLINE);
   const compute_fit_problem whole = whole_problem(d, (const void *const *)operands), *p = &whole;
   if (spline >= 0) sample_spline_fill(p, operands[spline]);
   test_random random = {.state = 5};

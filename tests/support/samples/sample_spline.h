@@ -5,8 +5,8 @@
 
 #include "compute/fit_model.h"
 
-/* Makes the problem one of SPLINE: some cells more than its ROI, z from −0.6 to 0.6 µm. Its size must
- * be set. */
+/* Makes the problem one of SPLINE: some cells more than its ROI, z from −0.6 to 0.6 µm. Its size
+ * must be set. */
 void sample_spline_describe(compute_fit_problem *problem);
 
 /* The number of f32 that it takes, and these. */

@@ -60,10 +60,10 @@ FIT_INLINE void fit_begin(const cpu_fit_job *job, fit_work *work) {
   work->has_weight = job->mask.data || problem->solver != COMPUTE_FIT_FISHER;
   work->any_held = problem->fixed != 0;
   work->maps_move = fit_maps_move(job);
-  work->patience = problem->solver == COMPUTE_FIT_FISHER &&
-                           (!FIT_HAS_Z || problem->z_start_count == 0)
-                       ? FIT_PATIENCE
-                       : 0;
+  work->patience =
+      problem->solver == COMPUTE_FIT_FISHER && (!FIT_HAS_Z || problem->z_start_count == 0)
+          ? FIT_PATIENCE
+          : 0;
   work->waiting_count = 0;
   if (FIT_MODEL == COMPUTE_FIT_SPLINE) {
     work->voxel = (fit_voxel *)(planes + FIT_PLANES * pixels);

@@ -15,8 +15,8 @@
 
 /* Where one lane's spot is. */
 typedef struct fit_placement {
-  const float *cell; /* of the first pixel */
-  float z;           /* within the cell */
+  const float *cell;                           /* of the first pixel */
+  float z;                                     /* within the cell */
   vf e[FIT_PARTS], x[FIT_PARTS], y[FIT_PARTS]; /* products of powers; derivatives by the position */
 } fit_placement;
 
@@ -29,8 +29,10 @@ FIT_INLINE vf fit_coefficients(const float *from) {
 #if FIT_LANES >= 8
 /* Element i is the sum of the elements of rows[i]. */
 FIT_INLINE __m256 fit_sum_eight(const __m256 *rows) {
-  const __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(rows[0], rows[1]), _mm256_hadd_ps(rows[2], rows[3]));
-  const __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(rows[4], rows[5]), _mm256_hadd_ps(rows[6], rows[7]));
+  const __m256 a =
+      _mm256_hadd_ps(_mm256_hadd_ps(rows[0], rows[1]), _mm256_hadd_ps(rows[2], rows[3]));
+  const __m256 b =
+      _mm256_hadd_ps(_mm256_hadd_ps(rows[4], rows[5]), _mm256_hadd_ps(rows[6], rows[7]));
   return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 #endif
@@ -109,10 +111,10 @@ FIT_INLINE void fit_place_spots(const fit_work *work, const vf *theta, fit_place
   const float *coefficients = (const float *)(const void *)work->job->spline.data;
   const float per_step = (float)(1 / p->z_step);
   vf x, y, z;
-  const vi column = fit_cells(v_set((float)p->spot[0]) - theta[FIT_X], p->cells[2] - p->columns, &x);
+  const vi column =
+      fit_cells(v_set((float)p->spot[0]) - theta[FIT_X], p->cells[2] - p->columns, &x);
   const vi row = fit_cells(v_set((float)p->spot[1]) - theta[FIT_Y], p->cells[1] - p->rows, &y);
-  const vi plane =
-      fit_cells((theta[FIT_Z] - (float)p->z_first) * per_step, p->cells[0] - 1, &z);
+  const vi plane = fit_cells((theta[FIT_Z] - (float)p->z_first) * per_step, p->cells[0] - 1, &z);
   for (int lane = 0; lane < FIT_LANES; lane++) {
     const int64_t cell =
         ((int64_t)plane[lane] * p->cells[1] + row[lane]) * p->cells[2] + column[lane];
@@ -159,16 +161,15 @@ FIT_APART void fit_draw_spline(fit_work *work, const vf *theta) {
 
 /* Adds a pixel with the residual r and the weight w. */
 FIT_INLINE void fit_add_voxel(const fit_voxel *v, vf r, vf w, fit_sums *sums) {
-  const vf slope[] = {[FIT_X] = v->x, [FIT_Y] = v->y, [FIT_N] = v->e, [FIT_BG] = v_set(1),
-                      [FIT_Z] = v->z};
+  const vf slope[] = {
+      [FIT_X] = v->x, [FIT_Y] = v->y, [FIT_N] = v->e, [FIT_BG] = v_set(1), [FIT_Z] = v->z};
   FIT_UNROLL
   for (int a = 0; a < FIT_COUNT; a++) {
     const vf weighted = w * slope[a];
     sums->gradient[a] = v_fma(r, slope[a], sums->gradient[a]);
     FIT_UNROLL
     for (int b = 0; b <= a; b++)
-      sums->information[FIT_AT(a, b)] =
-          v_fma(weighted, slope[b], sums->information[FIT_AT(a, b)]);
+      sums->information[FIT_AT(a, b)] = v_fma(weighted, slope[b], sums->information[FIT_AT(a, b)]);
   }
 }
 
