@@ -254,7 +254,7 @@ static void problems_are_checked_field_by_field(void **state) {
     test_check_message(test_context, (name));                                                      \
   } while (0)
 #define BAD(change, name) REFUSED(change, COMPUTE_ERROR_INVALID_ARGUMENT, name)
-  BAD(p.model = (compute_fit_model)4, "model");
+  BAD(p.model = (compute_fit_model)COMPUTE_FIT_MODEL_COUNT, "model");
   BAD(p.profile = (compute_fit_profile)2, "profile");
   BAD(p.solver = (compute_fit_solver)-1, "solver");
   BAD(p.camera = (compute_fit_camera)3, "camera");
