@@ -44,13 +44,13 @@ DEVICE void fit_compare(const fit_source *source, const f32 *p, const fit_widths
   UNROLL for (int i = 0; i < COMPARED; i++) totals[i] = 0.0f;
   const f32 light = p[2], background = p[3];
   BEGIN_LINES(source, p, widths)
-  const f32 level = light * cell.share;
+  const f32 level = LINE_LEVEL;
   f32 ratio = 0.0f, squares = 0.0f, means = 0.0f, variances = 0.0f;
   f32 slopes = 0.0f, curvatures = 0.0f;
   FOR_COLUMNS {
     f32 extra;
     const f32 electrons = fit_take(source, row, column, &extra);
-    const f32 mean = MAD_f32(level, axes->column_share[column], background) + extra;
+    const f32 mean = PIXEL_MEAN(widths, level, row, column) + extra;
     const f32 one = fit_ratio_of(electrons, mean);
     const boolean used = MASKED ? electrons >= 0.0f : 1;
     ratio += used ? one : 0.0f;

@@ -96,6 +96,16 @@ UNROLL for (int a = 0; a < PARAMETERS; a++) {
 #endif
   if (setup.lower[a] > setup.upper[a]) good = 0;
 }
+#if SPLINE
+setup.coefficients = COEFFICIENTS;
+setup.cell_planes = (int)shape.cell_planes;
+setup.cell_rows = (int)shape.cell_rows;
+setup.cell_columns = (int)shape.cell_columns;
+setup.spot_x = shape.spot_x;
+setup.spot_y = shape.spot_y;
+setup.z_first = shape.z_first;
+setup.per_step = shape.per_step;
+#else
 #if WITH_SIGMA
 setup.sigma_x = SIGMA[roi * shape.sigma_roi];
 setup.sigma_y = SIGMA[roi * shape.sigma_roi + shape.sigma_column];
@@ -111,6 +121,7 @@ setup.a_x = shape.a_x;
 setup.b_x = shape.b_x;
 setup.a_y = shape.a_y;
 setup.b_y = shape.b_y;
+#endif
 setup.epsilon = shape.epsilon;
 setup.fixed = shape.fixed;
 setup.iterations = (int)shape.iterations;
@@ -122,7 +133,7 @@ result.steps = 0;
 result.status = STATUS_BAD;
 if (good) good = fit_begin(&source, &setup, (int)shape.free_parameters, result.p);
 if (good) {
-#if ASTIGMATIC
+#if HAS_Z
   const f32 z_list[Z_STARTS] = LIST_Z_STARTS;
   const boolean one = setup.start[4] == setup.start[4];
   const int starts = one ? 1 : (int)shape.z_start_count;

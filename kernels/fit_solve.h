@@ -93,6 +93,8 @@ DEVICE f32 fit_reach(const fit_setup *setup, const f32 *p, int a) {
   if (a < 4) return a == 2 ? p[2] + p[3] : p[3];
 #if ASTIGMATIC
   return 0.5f * setup->depth;
+#elif SPLINE
+  return (1.0f / 6.0f) * (f32)setup->cell_planes / setup->per_step;
 #else
   return 0.5f * p[a];
 #endif
@@ -120,7 +122,7 @@ DEVICE u32 fit_bounded(const fit_setup *setup, const f32 *p, const f32 *step) {
  * asked for. */
 DEVICE boolean fit_small(const f32 *factor, const f32 *step, u32 still, f32 epsilon) {
   boolean small = 1;
-#if ASTIGMATIC && SOLVER != 3
+#if HAS_Z && SOLVER != 3
   epsilon *= 0.1f;
 #endif
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
@@ -372,7 +374,7 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
 #endif
 }
 
-#if ASTIGMATIC && SOLVER != 3
+#if HAS_Z
 /* Whether a fit from another start is the better one. */
 DEVICE boolean fit_preferred(const fit_result *now, const fit_result *best) {
   const boolean sure = now->status == STATUS_CONVERGED || now->status == STATUS_AT_BOUND;

@@ -12,17 +12,34 @@
  *
  * Parameters inside kernels are in the order x, y, N, bg, then widths or z. WIDTHS: how many of
  * those. ASTIGMATIC: the fifth is z. SLOPES: derivatives by widths are needed. */
-//@ fit_sums
+//@ fit_setup
 
 typedef struct fit_setup {
   f32 lower[PARAMETERS], upper[PARAMETERS], start[PARAMETERS]; /* NaN: to be estimated */
+#if SPLINE
+  GLOBAL const f32 *coefficients;
+  int cell_planes, cell_rows, cell_columns;
+  f32 spot_x, spot_y, z_first, per_step;
+#else
   f32 sigma_x, sigma_y;
   f32 depth, gamma, a_x, b_x, a_y, b_y;
+#endif
   f32 epsilon;
   f32 used, typical; /* pixels that count, and the mean of their photo-electrons */
   u32 fixed;
   int iterations;
 } fit_setup;
+
+#if UNROLL_COLUMNS
+#define FOR_COLUMNS UNROLL for (int column = 0; column < COLUMNS; column++)
+#elif SHARED
+#define FOR_COLUMNS for (int column = first; column < end; column++)
+#else
+#define FOR_COLUMNS for (int column = 0; column < COLUMNS; column++)
+#endif
+
+/* The shape of a spot: Gaussians of these widths. */
+//@ fit_shares
 
 /* Widths, and their first and second derivatives by the fifth parameter. */
 typedef struct fit_widths {
@@ -98,14 +115,6 @@ typedef struct fit_axes {
   KEEP_SIGMA(axes, column, cell)                                                                   \
   KEEP_TWICE(axes, column, cell)
 
-#if UNROLL_COLUMNS
-#define FOR_COLUMNS UNROLL for (int column = 0; column < COLUMNS; column++)
-#elif SHARED
-#define FOR_COLUMNS for (int column = first; column < end; column++)
-#else
-#define FOR_COLUMNS for (int column = 0; column < COLUMNS; column++)
-#endif
-
 #if SHARED
 DEVICE void fit_place(const fit_source *source, const f32 *p, const fit_widths *widths) {
   LOCAL fit_axes *axes = source->axes;
@@ -148,7 +157,11 @@ DEVICE void fit_place(fit_axes *axes, f32 x, fit_width width) {
     const fit_cell cell = fit_cell_next(&edge, (widths)->y);
 #endif
 #define END_LINES }
+#define LINE_LEVEL (light * cell.share)
+#define PIXEL_MEAN(widths, level, row, column)                                                     \
+  MAD_f32(level, axes->column_share[column], background)
 
+//@ fit_total
 /* Adds up what the items of a group have, in the same order always. */
 DEVICE void fit_total(const fit_source *source, f32 *values, int count) {
 #if SHARED
@@ -167,8 +180,6 @@ DEVICE void fit_total(const fit_source *source, f32 *values, int count) {
 #endif
 }
 
-/* ---- Gradient and information -------------------------------------------------------------- */
-
 /* `values`: the gradient; the information's lower triangle; and for Newton's method what second
  * derivatives take off its diagonal. */
 #if CURVED
@@ -177,6 +188,9 @@ DEVICE void fit_total(const fit_source *source, f32 *values, int count) {
 #define VALUES (PARAMETERS + PACKED)
 #endif
 #define INFORMATION(a, b) values[PARAMETERS + AT(a, b)]
+
+//@ fit_sums
+/* ---- Gradient and information -------------------------------------------------------------- */
 
 /* SOLVER: 0 Fisher scoring, 1 Newton, 2 Levenberg–Marquardt, 3 least squares. In the `last` pass,
  * all of them get the Fisher information. */

@@ -31,6 +31,7 @@ extern "C" {
  * ROI axes of size 1 are repeated. */
 typedef struct compute_fit_nodes {
   compute_node corners, offset, gain, variance, mask, sigma, start, lower, upper;
+  compute_node spline; /**< read for COMPUTE_FIT_SPLINE only */
 } compute_fit_nodes;
 
 /** Fits every ROI. `pixels`: u16 or f32 [n, rows, columns], or with corners (and without
@@ -186,6 +187,17 @@ typedef struct compute_fit_times {
 /** The times of the run in progress so far, otherwise of the last one; all 0 before the first.
  * COMPUTE_ERROR_NULL_POINTER. Thread-safe, from callbacks too. */
 COMPUTE_API compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times);
+
+/* ---- Splines ------------------------------------------------------------------------------- */
+
+/** The coefficients of COMPUTE_FIT_SPLINE (fit_model.h) from the spot's values at nodes: `values`
+ * [planes, rows, columns], of which each size is 2 … 4097; `coefficients` has room for [planes − 1,
+ * rows − 1, columns − 1, 64]. The spline goes through the values, and its second derivative is 0 at
+ * the outer nodes. `context` only gets the error and may be NULL. COMPUTE_ERROR_NULL_POINTER,
+ * _INVALID_ARGUMENT (sizes, values that are not finite), _OUT_OF_MEMORY. Thread-safe. */
+COMPUTE_API compute_status compute_fit_spline_make(compute_context *context, const float *values,
+                                                   int32_t planes, int32_t rows, int32_t columns,
+                                                   float *coefficients);
 
 /* ---- What to expect ------------------------------------------------------------------------ */
 

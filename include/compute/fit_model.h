@@ -9,7 +9,8 @@
  * centre of the ROI's first pixel; add the ROI's corner for the position in the frame.
  *
  * The expected image is mu = bg + N · Ex · Ey, where Ex and Ey are the Gaussian integrated over the
- * pixel's width and height (or its density at the pixel's centre: COMPUTE_FIT_SAMPLED). */
+ * pixel's width and height (or its density at the pixel's centre: COMPUTE_FIT_SAMPLED); or
+ * mu = bg + N · f for a measured spot f (COMPUTE_FIT_SPLINE). */
 #ifndef COMPUTE_FIT_MODEL_H
 #define COMPUTE_FIT_MODEL_H
 
@@ -26,10 +27,14 @@ typedef enum compute_fit_model {
   COMPUTE_FIT_XYNBSXSY = 2, /**< x, y, N, bg, sigma_x, sigma_y */
   /** x, y, z, N, bg. Widths are sigma · sqrt(1 + t² + A t³ + B t⁴) with t = (z − gamma)/depth for x
    * and (z + gamma)/depth for y, with A, B and sigma of each axis. */
-  COMPUTE_FIT_XYZNB = 3
+  COMPUTE_FIT_XYZNB = 3,
+  /** x, y, z, N, bg, with a measured spot as a cubic spline in three dimensions instead of a
+   * Gaussian (below: "Splines"). For every camera; not for COMPUTE_FIT_SAMPLED and
+   * COMPUTE_FIT_NEWTON, which need a Gaussian. */
+  COMPUTE_FIT_SPLINE = 4
 } compute_fit_model;
 
-#define COMPUTE_FIT_MODEL_COUNT    4
+#define COMPUTE_FIT_MODEL_COUNT    5
 #define COMPUTE_FIT_MAX_PARAMETERS 6
 #define COMPUTE_FIT_MAX_SIDE       64 /**< rows and columns of an ROI */
 #define COMPUTE_FIT_MAX_Z_STARTS   8
@@ -40,9 +45,15 @@ static inline int32_t compute_fit_parameter_count(compute_fit_model model) {
   case COMPUTE_FIT_XYNB: return 4;
   case COMPUTE_FIT_XYNBS: return 5;
   case COMPUTE_FIT_XYNBSXSY: return 6;
-  case COMPUTE_FIT_XYZNB: return 5;
+  case COMPUTE_FIT_XYZNB:
+  case COMPUTE_FIT_SPLINE: return 5;
   }
   return 0;
+}
+
+/** Whether a model has z, which is then parameter 2. */
+static inline bool compute_fit_has_z(compute_fit_model model) {
+  return model == COMPUTE_FIT_XYZNB || model == COMPUTE_FIT_SPLINE;
 }
 
 typedef enum compute_fit_profile {
@@ -126,8 +137,25 @@ enum {
   COMPUTE_FIT_WITH_START = 1 << 6, /**< f32 [n, P]: starting values; NaN: estimate this one */
   COMPUTE_FIT_WITH_LOWER = 1 << 7, /**< f32 [n, P]: bounds; NaN: the default */
   COMPUTE_FIT_WITH_UPPER = 1 << 8,
-  COMPUTE_FIT_WITH_ALL = (1 << 9) - 1
+  /** f32 [planes · rows · columns, 64]: the coefficients of COMPUTE_FIT_SPLINE, which always has
+   * this input and alone has it. */
+  COMPUTE_FIT_WITH_SPLINE = 1 << 9,
+  COMPUTE_FIT_WITH_ALL = (1 << 10) - 1
 };
+
+/* ---- Splines -------------------------------------------------------------------------------
+ *
+ * The spot of COMPUTE_FIT_SPLINE is given on a grid of nodes, a pixel apart in x and y and z_step
+ * apart in z: f at a node is the share of N in a pixel whose centre is there. Between nodes f is a
+ * cubic polynomial in each direction. Cells (what lies between neighbouring nodes) are numbered
+ * [plane][row][column], and each has 64 coefficients, of which number 16 k + 4 j + i belongs to
+ * z^k y^j x^i, where x, y and z run from 0 to 1 within the cell. The spot's position is `spot`
+ * pixels right of and below the first node. An ROI has to stay inside the spline wherever the spot
+ * is in it, so that the spline needs some more rows and columns than the ROI: x from columns − 1 +
+ * spot[0] − (the spline's columns) to spot[0], y likewise. Where f is negative mu is still at least
+ * COMPUTE_FIT_LEAST_PHOTONS. compute_fit_spline_make computes coefficients from values. */
+#define COMPUTE_FIT_SPLINE_COEFFICIENTS 64
+#define COMPUTE_FIT_MAX_PLANES          4096 /**< cells in z */
 
 /* ---- The problem ---------------------------------------------------------------------------
  *
@@ -157,12 +185,35 @@ typedef struct compute_fit_problem {
 
   /** Widths for x and y, > 0 (sigma[1] = 0: as sigma[0]): fixed in XYNB, at focus in XYZNB,
    * starting values in the others. */
-  double sigma[2];
-  double depth, gamma;   /**< XYZNB, µm; depth > 0 */
-  double a[2], b[2];     /**< XYZNB: for x and y */
-  int32_t z_start_count; /**< XYZNB: 0 … 8; the start with the best likelihood wins */
-  uint32_t unused;       /**< zero */
-  double z_start[COMPUTE_FIT_MAX_Z_STARTS]; /**< µm; without any: 0, or start[2] */
+  union {
+    double sigma[2];
+    /** SPLINE: the coefficients of all cells, in host memory of the caller, read during each call
+     * that takes the problem; a fitter copies them. Not read for graphs: there they are an input.
+     */
+    const float *spline;
+  };
+  union {
+    double depth;  /**< XYZNB, µm; > 0 */
+    double z_step; /**< SPLINE: between planes of nodes, µm; > 0 */
+  };
+  union {
+    double gamma;   /**< XYZNB, µm */
+    double z_first; /**< SPLINE: z of the first plane of nodes, µm */
+  };
+  union {
+    double a[2];    /**< XYZNB: for x and y */
+    double spot[2]; /**< SPLINE: the spot's position x, y, pixels from the first node */
+  };
+  union {
+    double b[2];      /**< XYZNB: for x and y */
+    int32_t cells[4]; /**< SPLINE: planes, rows and columns of cells, then zero */
+  };
+  /** XYZNB, SPLINE: 0 … 8; the start with the best likelihood wins */
+  int32_t z_start_count;
+  uint32_t unused; /**< zero */
+  /** µm; without any: start[2], or 0 for XYZNB and three for SPLINE, at 1/6, 1/2 and 5/6 of its
+   * range. */
+  double z_start[COMPUTE_FIT_MAX_Z_STARTS];
 
   double offset;   /**< counts */
   double gain;     /**< electrons per count; 0: 1 */
@@ -174,7 +225,8 @@ enum { COMPUTE_FIT_STACK = 1 << 0 };
 
 /** The default bounds, which always apply: x from −1/2 to columns − 1/2, y likewise with rows; N
  * and bg from COMPUTE_FIT_LEAST_PHOTONS; widths from COMPUTE_FIT_LEAST_SIGMA to the ROI's longer
- * side; z within 2 depth + |gamma| of 0. */
+ * side; z within 2 depth + |gamma| of 0. SPLINE: x and y also as far as the spline covers the ROI,
+ * z from its first plane of nodes to its last. */
 #define COMPUTE_FIT_LEAST_PHOTONS 1e-3
 #define COMPUTE_FIT_LEAST_SIGMA   0.1
 

@@ -21,15 +21,15 @@ typedef struct compute_range {
 } compute_range;
 
 typedef struct compute_simulation {
-  /** Model, profile, camera, size of the ROI, sigma, astigmatism and the camera's numbers. Solver,
-   * outputs and bounds are ignored. */
+  /** Model, profile, camera, size of the ROI, sigma, astigmatism or the spline and the camera's
+   * numbers. Solver, outputs and bounds are ignored. */
   compute_fit_problem problem;
   compute_dtype dtype; /**< COMPUTE_U16 or COMPUTE_F32 (also for 0): camera counts, which for an
                         * ideal camera are photons; U16 is rounded and saturates */
   uint64_t seed;
   compute_range photons, background; /**< per spot, per pixel; ≥ 0 */
   compute_range position;            /**< of x and y from the ROI's centre, pixels */
-  compute_range z;                   /**< XYZNB, µm */
+  compute_range z;                   /**< XYZNB, SPLINE (within its range), µm */
   compute_range sigma; /**< XYNBS, XYNBSXSY (each axis separately); 0, 0: problem.sigma */
   bool noise_free;     /**< expected values instead of draws */
   /** Maps in host memory, or NULL: of the ROI's size, for movies of the frame's. */
@@ -63,7 +63,8 @@ COMPUTE_API compute_status compute_simulate_spot_count(compute_context *context,
 
 /** Frames: `pixels` [count, frame_rows, frame_columns]; `truth` f32 [spots, 1 + P]: frame number,
  * then parameters with positions in the frame, spots in order of frames (may be NULL). The
- * background is drawn once per frame. Spots are cut off five sigma from their centre. */
+ * background is drawn once per frame. Spots are cut off five sigma from their centre, or where
+ * their spline ends. */
 COMPUTE_API compute_status compute_simulate_movie(compute_context *context,
                                                   const compute_simulation *simulation,
                                                   int64_t first, int64_t count, void *pixels,

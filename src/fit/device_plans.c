@@ -22,15 +22,16 @@ static compute_status short_of_memory(const compute_fit *fit) {
 
 /* ---- Devices ------------------------------------------------------------------------------- */
 
-/* Maps on this device. */
-static compute_status bring_maps(fit_device_plans *device_plans) {
+/* Maps and the spline on this device. */
+static compute_status bring_tables(fit_device_plans *device_plans) {
   const compute_fit *fit = device_plans->fit;
   compute_status s = COMPUTE_OK;
-  for (int i = 0; s == COMPUTE_OK && i < FIT_MAP_COUNT; i++) {
-    const compute_tensor *map = fit->maps[i];
-    if (map == NULL) continue;
-    s = tensor_create_private(device_plans->device, map->dtype, map->shape, &device_plans->maps[i]);
-    if (s == COMPUTE_OK) s = compute_tensor_copy(device_plans->maps[i], map);
+  for (int i = 0; s == COMPUTE_OK && i < FIT_TABLES; i++) {
+    const compute_tensor *table = fit->tables[i];
+    if (table == NULL) continue;
+    s = tensor_create_private(device_plans->device, table->dtype, table->shape,
+                              &device_plans->tables[i]);
+    if (s == COMPUTE_OK) s = compute_tensor_copy(device_plans->tables[i], table);
   }
   return s;
 }
@@ -46,7 +47,7 @@ static compute_status make_station(compute_fit *fit, compute_device *device,
   compute_status s = tensor_create_private(device, COMPUTE_F32, COMPUTE_SHAPE(16), &probe);
   if (s == COMPUTE_OK) made->direct = compute_tensor_data(probe) != NULL;
   compute_tensor_release(probe);
-  if (s == COMPUTE_OK) s = bring_maps(made);
+  if (s == COMPUTE_OK) s = bring_tables(made);
   if (s != COMPUTE_OK) {
     device_plans_free(made);
     return s;
@@ -73,7 +74,7 @@ compute_status device_plans_of(compute_fit *fit, compute_device *device,
 /* ---- Plans --------------------------------------------------------------------------------- */
 
 static bool is_single(int32_t number) {
-  return number == 0 || number >= 5;
+  return number == 0 || (number >= FIT_SINGLE_FIRST && number < FIT_SPLINE_INPUT);
 }
 
 static size_t record_plan(const fit_device_plans *device_plans, compute_graph *graph,
@@ -94,7 +95,7 @@ static size_t record_plan(const fit_device_plans *device_plans, compute_graph *g
       plan->input[i] = compute_input(graph, fit_input_dtype(i),
                                      COMPUTE_SHAPE(plan->rois, fit_input_width(fit, i)));
   plan->output =
-      fit_record(fit, graph, plan->pixels, plan->inputs, plan->input, device_plans->maps);
+      fit_record(fit, graph, plan->pixels, plan->inputs, plan->input, device_plans->tables);
   outputs[0] = plan->output;
   return 1;
 }
@@ -279,7 +280,7 @@ void device_plans_free(fit_device_plans *device_plans) {
     base_release(device_plans->plans);
     device_plans->plans = next;
   }
-  for (int i = 0; i < FIT_MAP_COUNT; i++) compute_tensor_release(device_plans->maps[i]);
+  for (int i = 0; i < FIT_TABLES; i++) compute_tensor_release(device_plans->tables[i]);
   pthread_mutex_destroy(&device_plans->mutex);
   base_release(device_plans);
 }

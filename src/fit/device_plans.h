@@ -36,7 +36,7 @@ typedef struct fit_device_plans {
   compute_fit *fit;
   compute_device *device;
   bool direct; /* the host addresses its memory */
-  compute_tensor *maps[FIT_MAP_COUNT];
+  compute_tensor *tables[FIT_TABLES];
   pthread_mutex_t mutex; /* of the lists; plans are never removed */
   fit_plan *plans;
   fit_chunk *idle;

@@ -20,7 +20,8 @@ const char *compute_fit_parameter_name(compute_fit_model model, int32_t paramete
       [COMPUTE_FIT_XYNB] = {"x", "y", "photons", "background"},
       [COMPUTE_FIT_XYNBS] = {"x", "y", "photons", "background", "sigma"},
       [COMPUTE_FIT_XYNBSXSY] = {"x", "y", "photons", "background", "sigma_x", "sigma_y"},
-      [COMPUTE_FIT_XYZNB] = {"x", "y", "z", "photons", "background"}};
+      [COMPUTE_FIT_XYZNB] = {"x", "y", "z", "photons", "background"},
+      [COMPUTE_FIT_SPLINE] = {"x", "y", "z", "photons", "background"}};
   const bool exists = parameter >= 0 && parameter < compute_fit_parameter_count(model);
   return exists ? names[model][parameter] : NULL;
 }
@@ -41,12 +42,19 @@ static compute_status refuse(const compute_context *context, const char *operati
 
 static compute_status check_parameters(const compute_context *context, const char *operation,
                                        const compute_fit_problem *p, const double *parameters) {
-  const int32_t light = p->model == COMPUTE_FIT_XYZNB ? 3 : 2;
+  const int32_t light = compute_fit_has_z(p->model) ? 3 : 2;
   for (int32_t i = 0; i < compute_fit_parameter_count(p->model); i++) {
     const double value = parameters[i];
     const bool width = i > light + 1, positive = i == light || i == light + 1;
     if (!isfinite(value) || (width && !(value > 0)) || (positive && value < 0))
       return refuse(context, operation, compute_fit_parameter_name(p->model, i), value);
+    if (p->model != COMPUTE_FIT_SPLINE || i > 2) continue;
+    double lower, upper;
+    fit_problem_bounds(p, i, &lower, &upper);
+    if (value < lower || value > upper)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                       "parameter %s is %g; the spline covers the ROI from %g to %g",
+                       compute_fit_parameter_name(p->model, i), value, lower, upper);
   }
   return COMPUTE_OK;
 }
@@ -56,7 +64,9 @@ static compute_status prepare(compute_context *context, const char *operation,
                               compute_fit_problem *normal) {
   const compute_status missing = error_if_null(context, operation, context, problem, parameters);
   if (missing) return missing;
-  const compute_status status = fit_problem_take(context, operation, problem, normal);
+  compute_status status = fit_problem_take(context, operation, problem, normal);
+  if (!status && normal->model == COMPUTE_FIT_SPLINE)
+    status = spline_check(context, operation, normal, problem->spline);
   return !status ? check_parameters(context, operation, normal, parameters) : status;
 }
 
@@ -71,7 +81,7 @@ compute_status compute_fit_image(compute_context *context, const compute_fit_pro
   const compute_status status = prepare(context, operation, problem, parameters, &p);
   if (status) return status;
   if (!image) return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "image is NULL");
-  fit_spot_prepare(&spot, &p, parameters);
+  fit_spot_prepare(&spot, &p, problem->spline, parameters);
   for (int32_t i = 0; i < p.rows; i++)
     for (int32_t j = 0; j < p.columns; j++) {
       fit_spot_pixel(&spot, i, j, &pixel);
@@ -86,12 +96,12 @@ enum { MOST = COMPUTE_FIT_MAX_PARAMETERS };
 
 /* The information of the free parameters; `free` has their numbers. False if the expected value of
  * a pixel is 0. */
-static bool information(const compute_fit_problem *p, const double *parameters,
+static bool information(const compute_fit_problem *p, const float *spline, const double *parameters,
                         const double *variance, const int32_t *free, int32_t count,
                         double matrix[MOST][MOST]) {
   fit_spot spot;
   fit_pixel pixel;
-  fit_spot_prepare(&spot, p, parameters);
+  fit_spot_prepare(&spot, p, spline, parameters);
   memset(matrix, 0, MOST * sizeof *matrix);
   for (int32_t i = 0; i < p->rows; i++) {
     for (int32_t j = 0; j < p->columns; j++) {
@@ -166,7 +176,7 @@ compute_status compute_fit_crlb(compute_context *context, const compute_fit_prob
   const int32_t all = compute_fit_parameter_count(p.model);
   for (int32_t i = 0; i < all; i++)
     if (!(p.fixed >> i & 1)) free[count++] = i;
-  if (!information(&p, parameters, variance, free, count, matrix) ||
+  if (!information(&p, problem->spline, parameters, variance, free, count, matrix) ||
       !invert(matrix, count, inverse))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the Fisher information of these parameters is singular: an ROI of %d × %d "

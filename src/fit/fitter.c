@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "fit/model.h"
+#include "fit/spline.h"
 
 static const char HERE[] = "compute_fit_create";
 
@@ -63,7 +64,22 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
                      fit_input_name(1 + index), rows, columns, large ? "frames" : "ROIs", want_rows,
                      want_columns);
   return compute_tensor_from_host(device, fit_input_dtype(1 + index), COMPUTE_SHAPE(rows, columns),
-                                  values, &fit->maps[index]);
+                                  values, &fit->tables[index]);
+}
+
+/* The spline's coefficients, which must be numbers: a NaN would fail fits that no one could
+ * explain.
+ */
+static compute_status take_spline(compute_fit *fit, const float *values) {
+  const int32_t *cells = fit->problem.cells;
+  const int64_t count = (int64_t)cells[0] * cells[1] * cells[2];
+  compute_device *device = fit->context->cpu ? fit->context->cpu : fit->context->default_device;
+  if (fit->problem.model != COMPUTE_FIT_SPLINE) return COMPUTE_OK;
+  const compute_status status = spline_check(fit->context, HERE, &fit->problem, values);
+  if (status) return status;
+  return compute_tensor_from_host(device, COMPUTE_F32,
+                                  COMPUTE_SHAPE(count, COMPUTE_FIT_SPLINE_COEFFICIENTS), values,
+                                  &fit->tables[FIT_MAP_COUNT]);
 }
 
 static compute_status take_maps(compute_fit *fit, const compute_fit_options *o) {
@@ -136,6 +152,7 @@ compute_status compute_fit_create(compute_context *context, const compute_fit_op
   compute_status status = check_options(fit, options);
   if (!status) status = take_problem(fit, options);
   if (!status) status = take_maps(fit, options);
+  if (!status) status = take_spline(fit, options->problem.spline);
   if (!status) status = take_devices(fit, options);
   if (!status)
     status = fit->frames ? frames_open(fit)
@@ -159,7 +176,7 @@ void compute_fit_release(compute_fit *fit) {
   }
   compute_batch_release(fit->batch);
   frames_close(fit);
-  for (int i = 0; i < FIT_MAP_COUNT; i++) compute_tensor_release(fit->maps[i]);
+  for (int i = 0; i < FIT_TABLES; i++) compute_tensor_release(fit->tables[i]);
   base_release(fit->devices);
   base_release(fit->name);
   pthread_mutex_destroy(&fit->mutex);

@@ -20,7 +20,8 @@
 enum {
   FIT_MAPS = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN | COMPUTE_FIT_WITH_VARIANCE |
              COMPUTE_FIT_WITH_MASK,
-  FIT_MAP_COUNT = 4 /* bits 1 … 4 of the inputs */
+  FIT_MAP_COUNT = 4, /* bits 1 … 4 of the inputs */
+  FIT_TABLES = 5     /* the maps, then the spline: what all ROIs share */
 };
 
 /* Computed in addition to the caller's outputs: the summary counts them. */
@@ -42,7 +43,7 @@ struct compute_fit {
   bool corners_in_maps; /* a stack whose maps have the size of the frames */
   int64_t frame_rows, frame_columns;
   compute_spot_options spots;
-  compute_tensor *maps[FIT_MAP_COUNT];
+  compute_tensor *tables[FIT_TABLES];
 
   compute_device **devices; /* as in compute_batch_options */
   size_t device_count;
@@ -84,9 +85,10 @@ int32_t fit_input_width(const compute_fit *fit, int32_t number);
 /* The caller's array for such an input, or NULL. */
 const void *fit_input_array(const compute_fit_run_options *options, int32_t number);
 
-/* Adds a fit to a graph; nodes[i] is input i of the problem, maps are added here from `maps`. */
+/* Adds a fit to a graph; nodes[i] is input i of the problem, what all ROIs share is added here from
+ * `tables`. */
 compute_node fit_record(const compute_fit *fit, compute_graph *graph, compute_node pixels,
-                        uint32_t inputs, const compute_node *nodes, compute_tensor *const *maps);
+                        uint32_t inputs, const compute_node *nodes, compute_tensor *const *tables);
 
 /* The iterator's options that stacks and frames share. */
 compute_batch_options fit_batch_options(compute_fit *fit);

@@ -41,7 +41,7 @@ compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
 
 static uint32_t inputs_of(const compute_fit *fit, const compute_fit_run_options *options) {
   uint32_t inputs = 0;
-  for (int32_t i = 5; i < FIT_INPUTS; i++)
+  for (int32_t i = FIT_SINGLE_FIRST; i < FIT_SPLINE_INPUT; i++)
     if (fit_input_array(options, i) != NULL) inputs |= UINT32_C(1) << i;
   if (fit->corners_in_maps) inputs |= COMPUTE_FIT_WITH_CORNERS;
   return inputs;
@@ -234,7 +234,7 @@ static void build(void *user, compute_graph *graph, int64_t items, const compute
   (void)items;
   for (int i = 0; single[i] >= 0; i++)
     if (fit->batch_inputs >> single[i] & 1) nodes[single[i]] = inputs[next++];
-  outputs[0] = fit_record(fit, graph, inputs[0], fit->batch_inputs, nodes, fit->maps);
+  outputs[0] = fit_record(fit, graph, inputs[0], fit->batch_inputs, nodes, fit->tables);
 }
 
 compute_status stack_open(compute_fit *fit, uint32_t inputs) {

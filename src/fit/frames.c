@@ -97,7 +97,7 @@ static void fill_chunk(const fit_part *part, int64_t done, fit_chunk *chunk) {
   const compute_fit_run_options *options = fit->delivery->options;
   const int32_t *corners = part->corners ? part->corners : options->corners + 3 * part->first_roi;
   fill_corners(part, corners + 3 * done, chunk);
-  for (int32_t i = 5; i < FIT_INPUTS; i++) {
+  for (int32_t i = FIT_SINGLE_FIRST; i < FIT_SPLINE_INPUT; i++) {
     const char *array = fit_input_array(options, i);
     const size_t row = (size_t)fit_input_width(fit, i) * sizeof(float);
     if (!chunk->host_input[i]) continue;
@@ -110,7 +110,7 @@ static void fill_chunk(const fit_part *part, int64_t done, fit_chunk *chunk) {
 
 static uint32_t inputs_of(const compute_fit_run_options *options) {
   uint32_t inputs = COMPUTE_FIT_WITH_CORNERS;
-  for (int32_t i = 5; i < FIT_INPUTS; i++)
+  for (int32_t i = FIT_SINGLE_FIRST; i < FIT_SPLINE_INPUT; i++)
     if (fit_input_array(options, i) != NULL) inputs |= UINT32_C(1) << i;
   return inputs;
 }

@@ -24,21 +24,22 @@ const void *fit_input_array(const compute_fit_run_options *options, int32_t numb
 }
 
 compute_node fit_record(const compute_fit *fit, compute_graph *graph, compute_node pixels,
-                        uint32_t inputs, const compute_node *nodes, compute_tensor *const *maps) {
+                        uint32_t inputs, const compute_node *nodes, compute_tensor *const *tables) {
   compute_fit_problem problem = fit->problem;
-  compute_node map[FIT_MAP_COUNT] = {{0}};
+  compute_node table[FIT_TABLES] = {{0}};
   problem.inputs |= inputs;
-  for (int i = 0; i < FIT_MAP_COUNT; i++)
-    if (maps[i]) map[i] = compute_parameter(graph, maps[i]);
+  for (int i = 0; i < FIT_TABLES; i++)
+    if (tables[i]) table[i] = compute_parameter(graph, tables[i]);
   const compute_fit_nodes all = {.corners = nodes[0],
-                                 .offset = map[0],
-                                 .gain = map[1],
-                                 .variance = map[2],
-                                 .mask = map[3],
+                                 .offset = table[0],
+                                 .gain = table[1],
+                                 .variance = table[2],
+                                 .mask = table[3],
                                  .sigma = nodes[5],
                                  .start = nodes[6],
                                  .lower = nodes[7],
-                                 .upper = nodes[8]};
+                                 .upper = nodes[8],
+                                 .spline = table[4]};
   return compute_gaussian_fit(graph, pixels, &problem, &all);
 }
 

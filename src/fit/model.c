@@ -59,12 +59,17 @@ static double width_at(const compute_fit_problem *p, int axis, double z, double 
   return p->sigma[axis] * root;
 }
 
-void fit_spot_prepare(fit_spot *spot, const compute_fit_problem *p, const double *parameters) {
-  const int32_t light = p->model == COMPUTE_FIT_XYZNB ? 3 : 2;
+void fit_spot_prepare(fit_spot *spot, const compute_fit_problem *p, const float *spline,
+                      const double *parameters) {
+  const int32_t light = compute_fit_has_z(p->model) ? 3 : 2;
   double sigma[2] = {p->sigma[0], p->sigma[1]};
   spot->model = p->model;
   spot->light = parameters[light];
   spot->background = parameters[light + 1];
+  if (p->model == COMPUTE_FIT_SPLINE) {
+    spline_put(p, spline, parameters, p->rows, p->columns, &spot->place);
+    return;
+  }
   for (int axis = 0; axis < 2; axis++) {
     spot->sigma_by_z[axis] = 0;
     if (p->model == COMPUTE_FIT_XYNBS) sigma[axis] = parameters[4];
@@ -76,7 +81,21 @@ void fit_spot_prepare(fit_spot *spot, const compute_fit_problem *p, const double
   prepare_axis(&spot->y, p->profile, p->rows, parameters[1], sigma[1]);
 }
 
+static void spline_pixel(const fit_spot *spot, int32_t row, int32_t column, fit_pixel *pixel) {
+  const double n = spot->light;
+  const double f = spline_value(&spot->place, row, column, pixel->slope);
+  const double light = spot->background + n * f;
+  pixel->light = light > COMPUTE_FIT_LEAST_PHOTONS ? light : COMPUTE_FIT_LEAST_PHOTONS;
+  for (int axis = 0; axis < 3; axis++) pixel->slope[axis] *= n;
+  pixel->slope[3] = f;
+  pixel->slope[4] = 1;
+}
+
 void fit_spot_pixel(const fit_spot *spot, int32_t row, int32_t column, fit_pixel *pixel) {
+  if (spot->model == COMPUTE_FIT_SPLINE) {
+    spline_pixel(spot, row, column, pixel);
+    return;
+  }
   const double x = spot->x.part[column], y = spot->y.part[row], n = spot->light;
   const double by_sigma_x = n * spot->x.by_sigma[column] * y;
   const double by_sigma_y = n * x * spot->y.by_sigma[row];

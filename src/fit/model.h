@@ -6,6 +6,7 @@
 
 #include "compute/device.h"
 #include "compute/fit_model.h"
+#include "fit/spline.h"
 
 /* The light in a pixel and its derivatives by the model's parameters, all of them. */
 typedef struct fit_pixel {
@@ -26,10 +27,13 @@ typedef struct fit_spot {
   double light, background;
   double sigma_by_z[2]; /* of the widths in x and y; XYZNB */
   fit_axis x, y;
+  spline_place place; /* SPLINE */
 } fit_spot;
 
-/* Prepares a spot with these parameters. The problem is normalised, the widths are positive. */
-void fit_spot_prepare(fit_spot *spot, const compute_fit_problem *problem, const double *parameters);
+/* Prepares a spot with these parameters. The problem is normalised, the widths are positive.
+ * `spline`: the coefficients of SPLINE. */
+void fit_spot_prepare(fit_spot *spot, const compute_fit_problem *problem, const float *spline,
+                      const double *parameters);
 
 /* One of its pixels. */
 void fit_spot_pixel(const fit_spot *spot, int32_t row, int32_t column, fit_pixel *pixel);

@@ -11,6 +11,7 @@
 typedef struct simulation {
   compute_context *context;
   compute_simulation given; /* its problem is normalised */
+  const float *spline;      /* coefficients of SPLINE */
   int32_t parameters;       /* P */
   bool movie, whole;        /* `whole`: counts are u16 */
   int64_t rows, columns;    /* of an ROI or a frame */
@@ -19,7 +20,7 @@ typedef struct simulation {
 /* One spot to draw on an image. */
 typedef struct simulation_spot {
   float truth[COMPUTE_FIT_MAX_PARAMETERS];
-  double x, y, photons;
+  double x, y, z, photons;
   double sigma[2];
 } simulation_spot;
 
@@ -49,7 +50,7 @@ void simulation_move_to_emitter(const simulation *s, int64_t frame, uint32_t *ne
 void simulation_profile(const simulation *s, double position, double sigma, int64_t first,
                         int32_t count, double *values);
 
-/* Adds photons · Ex · Ey to the rows first_row … first_row + rows − 1 of `expected`, which are as
+/* Adds the spot's light to the rows first_row … first_row + rows − 1 of `expected`, which are as
  * wide as the image, as far as the spot reaches. */
 void simulation_add_spot(const simulation *s, const simulation_spot *spot, int64_t first_row,
                          int64_t rows, double *expected);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "fit/simulate.h"
+#include "fit/spline.h"
 #include "kernel/fit_problem.h"
 
 #define MOST_PHOTONS  1e12 /* above this, drawing whole numbers of electrons is pointless */
@@ -31,6 +32,11 @@ static compute_status check_ranges(const simulation *s, const char *operation) {
   if (!status && !s->movie) status = check_range(s, &g->position, -far, far, "position", operation);
   if (!status && g->problem.model == COMPUTE_FIT_XYZNB)
     status = check_range(s, &g->z, -far, far, "z", operation);
+  if (!status && g->problem.model == COMPUTE_FIT_SPLINE) {
+    double low, high;
+    fit_problem_bounds(&g->problem, 2, &low, &high);
+    status = check_range(s, &g->z, low, high, "z", operation);
+  }
   if (!status && (g->sigma.low != 0 || g->sigma.high != 0))
     status = check_range(s, &g->sigma, 1e-3, far, "sigma", operation);
   return status;
@@ -124,6 +130,12 @@ compute_status simulation_check(compute_context *context, const compute_simulati
   if (!fit_problem_check(&problem, reason, sizeof reason))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "problem.%s", reason);
   checked->given.problem = fit_problem_normalize(&problem);
+  if (problem.model == COMPUTE_FIT_SPLINE) {
+    const compute_status missing =
+        spline_check(context, operation, &problem, given->problem.spline);
+    if (missing) return missing;
+    checked->spline = given->problem.spline;
+  }
   checked->parameters = compute_fit_parameter_count(problem.model);
 
   if (movie && !(given->spots >= 0 && given->spots <= MOST_SPOTS))

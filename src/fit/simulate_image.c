@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The truth, its expected image, and the camera's counts. */
 #include <math.h>
+#include <string.h>
 
 #include "fit/noise_math.h"
 #include "base/arithmetic.h"
 #include "fit/simulate.h"
+#include "fit/spline.h"
 
 #define REACH       5.0  /* sigma from the centre at which spots of movies are cut off */
 #define LEAST_ALPHA 1e-3 /* of the squared width: limits how narrow astigmatism can make a spot */
@@ -47,7 +49,7 @@ void simulation_draw_spot(const simulation *s, const noise_source *source, uint3
   int32_t next = 2;
   truth[0] = draw_position(s, source, place + DRAW_X, s->columns);
   truth[1] = draw_position(s, source, place + DRAW_Y, s->rows);
-  if (g->problem.model == COMPUTE_FIT_XYZNB)
+  if (compute_fit_has_z(g->problem.model))
     truth[next++] = uniform(source, NOISE_TRUTH, place + DRAW_Z, g->z.low, g->z.high);
   truth[next] = uniform(source, NOISE_TRUTH, place + DRAW_PHOTONS, g->photons.low, g->photons.high);
   spot->photons = (double)truth[next++];
@@ -60,6 +62,7 @@ void simulation_draw_spot(const simulation *s, const noise_source *source, uint3
 
   spot->x = (double)truth[0];
   spot->y = (double)truth[1];
+  spot->z = (double)truth[2]; /* where the model has one */
   for (int axis = 0; axis < 2; axis++) {
     switch (g->problem.model) {
     case COMPUTE_FIT_XYNB: spot->sigma[axis] = g->problem.sigma[axis]; break;
@@ -68,6 +71,7 @@ void simulation_draw_spot(const simulation *s, const noise_source *source, uint3
     case COMPUTE_FIT_XYZNB:
       spot->sigma[axis] = astigmatic(&g->problem, axis, (double)truth[2]);
       break;
+    case COMPUTE_FIT_SPLINE: spot->sigma[axis] = 0; break;
     }
   }
 }
@@ -101,8 +105,29 @@ static void find_extent(const simulation *s, double position, double sigma, int6
   if (high < (double)*end) *end = high > (double)*first ? (int64_t)high : *first;
 }
 
+static void add_measured_spot(const simulation *s, const simulation_spot *spot, int64_t first_row,
+                              int64_t rows, double *expected) {
+  const compute_fit_problem *p = &s->given.problem;
+  int64_t row_begin = first_row, row_end = first_row + rows, column_begin = 0,
+          column_end = s->columns;
+  spline_place place;
+  spline_reach(p, 1, spot->y, &row_begin, &row_end);
+  spline_reach(p, 0, spot->x, &column_begin, &column_end);
+  const double position[3] = {spot->x - (double)column_begin, spot->y - (double)row_begin, spot->z};
+  spline_put(p, s->spline, position, row_end - row_begin, column_end - column_begin, &place);
+  for (int64_t row = row_begin; row < row_end; row++)
+    for (int64_t column = column_begin; column < column_end; column++) {
+      double *to = expected + (row - first_row) * s->columns + column;
+      *to += spot->photons * spline_value(&place, row - row_begin, column - column_begin, NULL);
+    }
+}
+
 void simulation_add_spot(const simulation *s, const simulation_spot *spot, int64_t first_row,
                          int64_t rows, double *expected) {
+  if (s->given.problem.model == COMPUTE_FIT_SPLINE) {
+    add_measured_spot(s, spot, first_row, rows, expected);
+    return;
+  }
   int64_t row_begin = first_row, row_end = first_row + rows, column_begin = 0,
           column_end = s->columns;
   find_extent(s, spot->y, spot->sigma[1], &row_begin, &row_end);
@@ -166,12 +191,12 @@ void simulation_expose(const simulation *s, const noise_source *source, int64_t 
                        int64_t count, const double *expected, void *pixels, int64_t to) {
   for (int64_t done = 0; done < count; done += NOISE_RUN) {
     const int32_t run = (int32_t)(count - done < NOISE_RUN ? count - done : NOISE_RUN);
-    double values[NOISE_RUN];
-    if (s->given.noise_free) {
-      for (int32_t i = 0; i < run; i++) values[i] = expected[done + i];
-    } else {
-      add_noise(s, source, (uint32_t)(pixel + done), run, expected + done, values);
-    }
+    double values[NOISE_RUN], light[NOISE_RUN];
+    for (int32_t i = 0; i < run; i++) light[i] = max_f64(expected[done + i], 0); /* as of splines */
+    if (s->given.noise_free)
+      memcpy(values, light, (size_t)run * sizeof *values);
+    else
+      add_noise(s, source, (uint32_t)(pixel + done), run, light, values);
     to_counts(s, pixel + done, run, values);
     for (int32_t i = 0; i < run; i++) {
       if (s->whole)

@@ -13,13 +13,15 @@
 #define DEFAULT_ITERATIONS 40
 #define NEWTON_ITERATIONS  20
 #define DEFAULT_EPSILON    0.01
+#define MOST_CELLS         256 /* of a spline, in x and y */
+#define SPLINE_Z_STARTS    3
 
 enum { MAPS = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN | COMPUTE_FIT_WITH_VARIANCE };
 
 /* ---- Names --------------------------------------------------------------------------------- */
 
 const char *fit_model_name(compute_fit_model model) {
-  static const char *const names[] = {"XYNB", "XYNBS", "XYNBSXSY", "XYZNB"};
+  static const char *const names[] = {"XYNB", "XYNBS", "XYNBSXSY", "XYZNB", "SPLINE"};
   return (unsigned)model < COMPUTE_FIT_MODEL_COUNT ? names[model] : NULL;
 }
 
@@ -36,7 +38,7 @@ const char *fit_camera_name(compute_fit_camera camera) {
 
 const char *fit_input_name(int32_t number) {
   static const char *const names[FIT_INPUTS] = {"corners", "offset", "gain",  "variance", "mask",
-                                                "sigma",   "start",  "lower", "upper"};
+                                                "sigma",   "start",  "lower", "upper",    "spline"};
   return number >= 0 && number < FIT_INPUTS ? names[number] : NULL;
 }
 
@@ -133,6 +135,13 @@ static bool check_finite(const double *values, int count, const char *name,
   return true;
 }
 
+static bool check_z_starts(const compute_fit_problem *p, const explanation *why) {
+  if (p->z_start_count < 0 || p->z_start_count > COMPUTE_FIT_MAX_Z_STARTS)
+    return refuse(why, "z_start_count: %d; must be 0 to %d", (int)p->z_start_count,
+                  COMPUTE_FIT_MAX_Z_STARTS);
+  return check_finite(p->z_start, p->z_start_count, "z_start", why);
+}
+
 static bool check_widths(const compute_fit_problem *p, const explanation *why) {
   if (!(p->sigma[0] > 0) || isinf(p->sigma[0]))
     return refuse(why, "sigma[0]: %g; must be positive", p->sigma[0]);
@@ -141,23 +150,66 @@ static bool check_widths(const compute_fit_problem *p, const explanation *why) {
   if (p->model != COMPUTE_FIT_XYZNB) return true;
   if (!(p->depth > 0) || isinf(p->depth))
     return refuse(why, "depth: %g; must be positive", p->depth);
-  if (p->z_start_count < 0 || p->z_start_count > COMPUTE_FIT_MAX_Z_STARTS)
-    return refuse(why, "z_start_count: %d; must be 0 to %d", (int)p->z_start_count,
-                  COMPUTE_FIT_MAX_Z_STARTS);
   return check_finite(&p->gamma, 1, "gamma", why) && check_finite(p->a, 2, "a", why) &&
-         check_finite(p->b, 2, "b", why) &&
-         check_finite(p->z_start, p->z_start_count, "z_start", why);
+         check_finite(p->b, 2, "b", why) && check_z_starts(p, why);
+}
+
+static bool check_spline(const compute_fit_problem *p, const explanation *why) {
+  const int32_t *cells = p->cells;
+  if (p->profile != COMPUTE_FIT_INTEGRATED)
+    return refuse(why, "profile: only Gaussians can be sampled; SPLINE is what a camera sees");
+  if (p->solver == COMPUTE_FIT_NEWTON)
+    return refuse(why,
+                  "solver: %s is for Gaussians; SPLINE has Fisher scoring, "
+                  "Levenberg-Marquardt and least squares",
+                  fit_solver_name(p->solver));
+  if ((p->inputs & COMPUTE_FIT_WITH_SIGMA) != 0) return refuse(why, "inputs: SPLINE has no sigma");
+  if (cells[0] < 1 || cells[0] > COMPUTE_FIT_MAX_PLANES || cells[3] != 0)
+    return refuse(why, "cells: %d planes; must be 1 to %d, and cells[3] 0", (int)cells[0],
+                  COMPUTE_FIT_MAX_PLANES);
+  if (cells[1] > MOST_CELLS || cells[2] > MOST_CELLS)
+    return refuse(why, "cells: %d × %d rows and columns; at most %d", (int)cells[1], (int)cells[2],
+                  MOST_CELLS);
+  if (cells[1] < p->rows || cells[2] < p->columns)
+    return refuse(why, "cells: a spline of %d × %d cells does not cover an ROI of %d × %d",
+                  (int)cells[1], (int)cells[2], (int)p->rows, (int)p->columns);
+  if (!(p->z_step > 0) || isinf(p->z_step))
+    return refuse(why, "z_step: %g; must be positive", p->z_step);
+  return check_finite(&p->z_first, 1, "z_first", why) && check_finite(p->spot, 2, "spot", why) &&
+         check_z_starts(p, why);
+}
+
+/* What the spots look like. */
+static bool check_shape(const compute_fit_problem *p, const explanation *why) {
+  if (p->model == COMPUTE_FIT_SPLINE) return check_spline(p, why);
+  if ((p->inputs & COMPUTE_FIT_WITH_SPLINE) != 0)
+    return refuse(why, "inputs: only SPLINE has a spline");
+  return check_widths(p, why);
+}
+
+/* Where the spline covers the ROI, along x or y. */
+static void cover_bounds(const compute_fit_problem *p, int32_t parameter, double *lower,
+                         double *upper) {
+  const int32_t pixels = parameter == 0 ? p->columns : p->rows;
+  const int32_t cells = parameter == 0 ? p->cells[2] : p->cells[1];
+  const double least = pixels - 1 + p->spot[parameter] - cells;
+  if (least > *lower) *lower = least;
+  if (p->spot[parameter] < *upper) *upper = p->spot[parameter];
 }
 
 /* The bounds that always apply. */
 static void usual_bounds(const compute_fit_problem *p, int32_t parameter, double *lower,
                          double *upper) {
-  const bool has_z = p->model == COMPUTE_FIT_XYZNB;
+  const bool has_z = compute_fit_has_z(p->model), spline = p->model == COMPUTE_FIT_SPLINE;
   const int32_t light = has_z ? 3 : 2; /* N, then bg */
   *upper = (double)INFINITY;
   if (parameter < 2) {
     *lower = -0.5;
     *upper = (parameter == 0 ? p->columns : p->rows) - 0.5;
+    if (spline) cover_bounds(p, parameter, lower, upper);
+  } else if (spline && parameter == 2) {
+    *lower = p->z_first;
+    *upper = p->z_first + p->cells[0] * p->z_step;
   } else if (has_z && parameter == 2) {
     *upper = 2 * p->depth + fabs(p->gamma);
     *lower = -*upper;
@@ -205,13 +257,23 @@ static bool check_parameters(const compute_fit_problem *p, const explanation *wh
 bool fit_problem_check(const compute_fit_problem *p, char *reason, size_t reason_bytes) {
   const explanation why = {reason, reason_bytes};
   return check_choices(p, &why) && check_numbers(p, &why) && check_camera(p, &why) &&
-         check_widths(p, &why) && check_parameters(p, &why);
+         check_shape(p, &why) && check_parameters(p, &why);
 }
 
 /* ---- The form for backends ----------------------------------------------------------------- */
 
 static void keep_set(const double *from, uint32_t set, double *to) {
   for (int i = 0; i < COMPUTE_FIT_MAX_PARAMETERS; i++) to[i] = set >> i & 1 ? from[i] : 0;
+}
+
+/* Its address is the caller's affair, and there are always starts. */
+static void normalize_spline(compute_fit_problem *n) {
+  n->sigma[0] = n->sigma[1] = 1;
+  n->inputs |= COMPUTE_FIT_WITH_SPLINE;
+  if (n->z_start_count > 0 || (n->start_set >> 2 & 1)) return;
+  n->z_start_count = SPLINE_Z_STARTS;
+  for (int32_t i = 0; i < SPLINE_Z_STARTS; i++)
+    n->z_start[i] = n->z_first + n->cells[0] * n->z_step * (2 * i + 1) / (2 * SPLINE_Z_STARTS);
 }
 
 compute_fit_problem fit_problem_normalize(const compute_fit_problem *p) {
@@ -224,8 +286,9 @@ compute_fit_problem fit_problem_normalize(const compute_fit_problem *p) {
   keep_set(p->start, p->start_set, n.start);
   keep_set(p->lower, p->lower_set, n.lower);
   keep_set(p->upper, p->upper_set, n.upper);
+  if (n.model == COMPUTE_FIT_SPLINE) normalize_spline(&n);
   if (!(n.sigma[1] > 0)) n.sigma[1] = n.sigma[0];
-  if (n.model != COMPUTE_FIT_XYZNB) {
+  if (!compute_fit_has_z(n.model)) {
     n.depth = n.gamma = 0;
     memset(n.a, 0, sizeof n.a);
     memset(n.b, 0, sizeof n.b);

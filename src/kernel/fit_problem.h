@@ -5,7 +5,10 @@
 
 #include "compute/backend.h"
 
-#define FIT_INPUTS 9 /* optional inputs besides the pixels: bits of `inputs` */
+#define FIT_INPUTS 10 /* optional inputs besides the pixels: bits of `inputs` */
+
+/* Of those, in the order of their bits: corners; maps; what single ROIs have; the spline. */
+enum { FIT_MAP_FIRST = 1, FIT_SINGLE_FIRST = 5, FIT_SPLINE_INPUT = 9 };
 
 /* Whether a caller's problem can be fitted; if not, `reason` gets a sentence that begins with the
  * field. Sizes are not compared with the data's. */

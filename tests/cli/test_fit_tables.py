@@ -469,6 +469,59 @@ class Calibrate(Base):
         self.assertLess(abs(z["bias"]), 0.02)
         self.assertLess(z["std_over_crlb"], 1.3)
 
+    def test_a_spline_of_simulated_beads_finds_z(self):
+        model = ("--depth", "0.4", "--gamma", "0.25", "--sigma", "1.2,1.3", "--a", "0.08,-0.05",
+                 "--b", "0.03,0.02")
+        self.fit("simulate", "--movie", "--model", "XYZNB", "--frames", "61", "--z=-0.6",
+                 "--z-step", "0.02", "--spots", "16", "--emitters", "16", "--size", "256",
+                 "--photons", "20000", "--background", "20", "--roi", "17", "-o", "beads.npy",
+                 "--quiet", *model)
+        self.fit("fit", "beads.npy", "--roi", "17", "--model", "XYNBSXSY", "--threshold", "12",
+                 "--keep", "converged", "-o", "widths.npy", "--quiet")
+        report = self.json("calibrate", "widths.npy", "--model", "SPLINE", "--images", "beads.npy",
+                           "--z-step", "0.02", "-o", "spline.yaml")
+        self.assertAlmostEqual(report["zero"], 0.6, delta=0.01)
+        self.assertGreaterEqual(report["beads"], 8)
+        self.assertLess(max(report["moved"]), 0.01)
+        # Other spots of the same optics: z within 3 nm on average, with hardly more than the
+        # spread of a fit that knows the optics, and goodness of fit as that of a good model.
+        self.fit("simulate", "--model", "XYZNB", "--rois", "4000", "--roi", "13", "--z=-0.4:0.4",
+                 "--photons", "2000", "--background", "20", "-o", "s.npy", "--truth", "z.npy",
+                 "--quiet", *model)
+        report = self.json("fit", "s.npy", "--roi-stack", "--calibration", "spline.yaml", "--truth",
+                           "z.npy", "-o", "z_fit.npy")
+        self.assertEqual(report["model"], "SPLINE")
+        truth = report["truth"]["parameters"]
+        for name, bias in (("x", 0.01), ("y", 0.01), ("z", 0.003)):
+            self.assertLess(abs(truth[name]["bias"]), bias, name)
+            self.assertLess(abs(truth[name]["std_over_crlb"] - 1), 0.05, name)
+        # The same bytes with any number of threads, and with batches of any size.
+        for options in (("--threads", "1"), ("--threads", "3", "--batch", "77")):
+            self.fit("fit", "s.npy", "--roi-stack", "--calibration", "spline.yaml", "-o", "again.npy",
+                     "--force", "--quiet", *options)
+            with open(self.path("z_fit.npy"), "rb") as one, open(self.path("again.npy"), "rb") as two:
+                self.assertEqual(one.read(), two.read(), options)
+        # A movie of spots with that spline, found and fitted.
+        self.fit("simulate", "--movie", "--calibration", "spline.yaml", "--frames", "20", "--size",
+                 "96", "--spots", "3", "--z=-0.3:0.3", "--photons", "4000", "-o", "m.npy",
+                 "--truth", "mt.npy", "--quiet")
+        report = self.json("fit", "m.npy", "--calibration", "spline.yaml", "--roi", "13", "--truth",
+                           "mt.npy", "-o", "m_fit.hdf5")
+        self.assertGreater(report["truth"]["found_fraction"], 0.8)
+
+    def test_calibrations_that_are_none_are_refused(self):
+        with open(self.path("cut.yaml"), "w") as file:
+            file.write("model: SPLINE\nplanes: 3\nrows: 9\ncolumns: 9\nspot_x: 4\nspot_y: 4\n"
+                       "z_first: 0\nz_step: 0.1\nvalues:\n- [0, 1, 2]\n")
+        crlb = ("crlb", "--calibration", "cut.yaml", "--roi", "5")
+        self.assertIn("line 10", self.fit(*crlb, expected=1))
+        self.assertIn("SPLINE", self.fit(*crlb, "--model", "XYNB", expected=2))
+        self.assertIn("--calibration", self.fit("crlb", "--model", "SPLINE", expected=2))
+        self.assertIn("cannot read", self.fit("crlb", "--calibration", "none.yaml", expected=1))
+        write_table(self.path("t.npy"), blinks(20, 20))
+        self.assertIn("--images", self.fit("calibrate", "t.npy", "--model", "SPLINE", "--z-step",
+                                           "0.05", "-o", "a.yaml", expected=2))
+
     def test_stacks_that_do_not_determine_the_curves_are_refused(self):
         write_table(self.path("t.npy"), blinks(20, 20))
         self.assertIn("XYNBSXSY", self.fit("calibrate", "t.npy", "--z-step", "0.05", "-o", "a.yaml",

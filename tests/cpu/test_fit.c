@@ -65,7 +65,7 @@ static void images_without_noise_are_recovered(void **state) {
   static float pixels[MANY * 99];
   static double image[FIT_REFERENCE_PIXELS], truth[MANY][COMPUTE_FIT_MAX_PARAMETERS];
   test_random random = {.state = 11};
-  for (int kind = 0; kind < 2 * COMPUTE_FIT_MODEL_COUNT; kind++) {
+  for (int kind = 0; kind < 2 * COMPUTE_FIT_SPLINE; kind++) {
     compute_fit_problem p = fit_problem((compute_fit_model)(kind / 2), 9, 11, 1.2);
     p.profile = kind % 2 ? COMPUTE_FIT_SAMPLED : COMPUTE_FIT_INTEGRATED;
     p.epsilon = 1e-4;
@@ -154,7 +154,7 @@ static void check_kind(compute_fit_model model, compute_fit_solver solver,
 static void every_kind_of_fit_agrees_with_the_reference(void **state) {
   (void)state;
   test_random random = {.state = 12};
-  for (int model = 0; model < COMPUTE_FIT_MODEL_COUNT; model++)
+  for (int model = 0; model < COMPUTE_FIT_SPLINE; model++)
     for (int solver = 0; solver <= COMPUTE_FIT_LEAST_SQUARES; solver++)
       for (int camera = 0; camera <= COMPUTE_FIT_SCMOS; camera++)
         for (int profile = 0; profile <= COMPUTE_FIT_SAMPLED; profile++)
@@ -374,7 +374,7 @@ static void fixed_parameters_and_bounds_hold(void **state) {
   static double values[MANY][PIXELS];
   static float pixels[MANY * PIXELS];
   static fit_reference_result reference[MANY];
-  for (int model = 0; model < COMPUTE_FIT_MODEL_COUNT; model++) {
+  for (int model = 0; model < COMPUTE_FIT_SPLINE; model++) {
     compute_fit_problem p = fit_problem((compute_fit_model)model, 7, 9, 1.15);
     const int32_t background = model == COMPUTE_FIT_XYZNB ? 4 : 3;
     p.fixed = 1u << background;

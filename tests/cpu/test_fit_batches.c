@@ -36,7 +36,7 @@ static void records_depend_on_their_roi_alone(void **state) {
   test_random random = {.state = 21};
   for (int kind = 0; kind < 7; kind++) {
     compute_fit_problem p =
-        fit_problem((compute_fit_model)(kind % COMPUTE_FIT_MODEL_COUNT), SIDE, SIDE, 1.1);
+        fit_problem((compute_fit_model)(kind % COMPUTE_FIT_SPLINE), SIDE, SIDE, 1.1);
     if (kind >= 4) p.solver = (compute_fit_solver)(kind - 3);
     fill_stack(&p, &random);
     const int32_t columns = fit_width(&p);

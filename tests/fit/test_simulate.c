@@ -369,7 +369,8 @@ static void nonsense_is_refused_with_its_field(void **state) {
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "sigma", s.problem.sigma[0] = -1);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "rows", s.problem.rows = 65);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "rows", s.problem.columns = 0);
-  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "model", s.problem.model = (compute_fit_model)4);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "model",
+          s.problem.model = (compute_fit_model)COMPUTE_FIT_MODEL_COUNT);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "camera", s.problem.camera = (compute_fit_camera)-1);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "gain", s.problem.gain = -1);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "row 1, column 4", s.gain = map);

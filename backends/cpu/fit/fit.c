@@ -13,24 +13,25 @@
 
 enum {
   RUN_PIXELS = 1 << 17, /* of one task: about a millisecond */
-  TASKS_PER_THREAD = 4
+  TASKS_PER_THREAD = 4,
+  FIT_INPUTS = 10
 };
 
 typedef struct fit_kernel {
   cpu_kernel head;
   compute_fit_problem problem;
   const cpu_fit_loops *loops;
-  int64_t count, run; /* ROIs: all, and of one task */
-  uint64_t workspace; /* bytes, for one thread */
-  cpu_fit_job job;    /* without addresses */
-  int32_t input[9];   /* number of the input that each bit of problem.inputs names, or −1 */
+  int64_t count, run;        /* ROIs: all, and of one task */
+  uint64_t workspace;        /* bytes, for one thread */
+  cpu_fit_job job;           /* without addresses */
+  int32_t input[FIT_INPUTS]; /* number of the input that each bit of problem.inputs names, or −1 */
 } fit_kernel;
 
 /* In the order of the bits. */
 static cpu_fit_operand *input_of(cpu_fit_job *job, int bit) {
-  cpu_fit_operand *const operands[9] = {&job->corners,  &job->offset, &job->gain,
-                                        &job->variance, &job->mask,   &job->sigma,
-                                        &job->start,    &job->lower,  &job->upper};
+  cpu_fit_operand *const operands[FIT_INPUTS] = {
+      &job->corners, &job->offset, &job->gain,  &job->variance, &job->mask,
+      &job->sigma,   &job->start,  &job->lower, &job->upper,    &job->spline};
   return operands[bit];
 }
 
@@ -58,7 +59,7 @@ static compute_status fit_run(const cpu_kernel *head, void *const *pointers) {
   l.job.problem = &kernel->problem;
   l.job.pixels.data = pointers[0];
   uint32_t inputs = 1;
-  for (int bit = 0; bit < 9; bit++) {
+  for (int bit = 0; bit < FIT_INPUTS; bit++) {
     if (kernel->input[bit] < 0) continue;
     input_of(&l.job, bit)->data = pointers[kernel->input[bit]];
     inputs++;
@@ -79,6 +80,23 @@ static compute_status fit_run(const cpu_kernel *head, void *const *pointers) {
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------ */
+
+/* Cells that ROIs read; the coefficients are the last input. */
+static const char *refuse_spline(const compute_kernel_descriptor *descriptor) {
+  const compute_fit_problem *problem = &compute_fit_of(descriptor)->problem;
+  const bool given = (problem->inputs & COMPUTE_FIT_WITH_SPLINE) != 0;
+  if (given != (problem->model == COMPUTE_FIT_SPLINE)) return "only SPLINE has a spline";
+  if (!given) return NULL;
+  const compute_operand *spline = &descriptor->inputs[descriptor->input_count - 1];
+  if (problem->solver == COMPUTE_FIT_NEWTON) return "Newton's method is for Gaussians";
+  if (problem->cells[0] < 1 || problem->cells[1] < problem->rows ||
+      problem->cells[2] < problem->columns)
+    return "the spline does not cover a region";
+  if (spline->dtype != COMPUTE_F32 || spline->stride[0] != COMPUTE_FIT_SPLINE_COEFFICIENTS ||
+      spline->stride[1] != 1)
+    return "coefficients must be f32 and dense";
+  return NULL;
+}
 
 /* The core has already checked this, but other callers may not have: errors here would corrupt
  * memory. */
@@ -101,7 +119,7 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
       descriptor->input_count != 1 + (uint32_t)__builtin_popcount(problem->inputs) ||
       descriptor->output_count != 1)
     return "the inputs are not those that the problem names";
-  return NULL;
+  return refuse_spline(descriptor);
 }
 
 static void read_strides(const compute_operand *from, int count, int64_t *stride) {
@@ -120,7 +138,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, fit_ker
   read_strides(&descriptor->inputs[0], 3, job->pixels.stride);
   read_strides(&descriptor->outputs[0], 2, job->record_stride);
   int32_t next = 1;
-  for (int bit = 0; bit < 9; bit++) {
+  for (int bit = 0; bit < FIT_INPUTS; bit++) {
     kernel->input[bit] = -1;
     if (!(kernel->problem.inputs >> bit & 1)) continue;
     kernel->input[bit] = next;
@@ -144,12 +162,13 @@ static const cpu_fit_loops *loops_of(const cpu_isa *isa, compute_fit_model model
       [COMPUTE_FIT_XYNBS] = CPU_PICK(isa, cpu_fit_xynbs),
       [COMPUTE_FIT_XYNBSXSY] = CPU_PICK(isa, cpu_fit_xynbsxsy),
       [COMPUTE_FIT_XYZNB] = CPU_PICK(isa, cpu_fit_xyznb),
+      [COMPUTE_FIT_SPLINE] = CPU_PICK(isa, cpu_fit_spline),
   };
   return loops[model];
 }
 
 static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
-  static const char *const models[] = {"xynb", "xynbs", "xynbsxsy", "xyznb"};
+  static const char *const models[] = {"xynb", "xynbs", "xynbsxsy", "xyznb", "spline"};
   const cpu_device *device = head->device;
   fit_kernel *kernel = (fit_kernel *)head;
   read_descriptor(descriptor, kernel);

@@ -46,8 +46,8 @@ typedef enum fit_holding {
 typedef struct fit_task {
   const compute_kernel_descriptor *descriptor;
   const compute_fit_problem *problem;
-  int32_t parameters, widths; /* `widths`: parameters after the fourth */
-  bool astigmatic, curved, slopes;
+  int32_t parameters, widths; /* `widths`: Gaussians' after the fourth */
+  bool astigmatic, spline, curved, slopes;
   bool corners, frames;                      /* frames: the pixels are frames, not a stack */
   int32_t outer[COMPUTE_FIT_MAX_PARAMETERS]; /* the place in the problem's order */
   uint32_t fixed, start_set;                 /* bits in the kernel's order */
@@ -81,7 +81,7 @@ static float rounded(double x) {
 }
 
 static int32_t outer_place(compute_fit_model model, int32_t a) {
-  if (model != COMPUTE_FIT_XYZNB || a < 2) return a;
+  if (!compute_fit_has_z(model) || a < 2) return a;
   return a == 4 ? 2 : a + 1;
 }
 
@@ -107,8 +107,9 @@ static fit_task task_of(const compute_kernel_descriptor *d) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   fit_task task = {.descriptor = d, .problem = p};
   task.parameters = compute_fit_parameter_count(p->model);
-  task.widths = task.parameters - 4;
   task.astigmatic = p->model == COMPUTE_FIT_XYZNB;
+  task.spline = p->model == COMPUTE_FIT_SPLINE;
+  task.widths = task.spline ? 0 : task.parameters - 4;
   task.curved = p->solver == COMPUTE_FIT_NEWTON;
   task.slopes = task.widths > 0 || task.curved;
   task.corners = (p->inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
@@ -125,7 +126,7 @@ static fit_task task_of(const compute_kernel_descriptor *d) {
     task.fixed |= (p->fixed >> outer & 1) << a;
     task.start_set |= (p->start_set >> outer & 1) << a;
   }
-  if (task.astigmatic) list_z_starts(&task);
+  if (compute_fit_has_z(p->model)) list_z_starts(&task);
   read_camera(&task);
   return task;
 }
@@ -230,7 +231,7 @@ static uint32_t room_of(const generation *g, const fit_task *task, const fit_cut
   if (cut->variant != FIT_ITEM) return 0;
   if (g->tuning.groups > 0) return g->tuning.groups < 24 ? g->tuning.groups : 24;
   const int32_t columns = task->problem->columns;
-  const bool many = task->astigmatic || columns > 9 || task->widths == 2;
+  const bool many = compute_fit_has_z(task->problem->model) || columns > 9 || task->widths == 2;
   const uint32_t room = (many ? 384 : 512) / cut->group;
   return room ? room : 1;
 }
@@ -248,10 +249,11 @@ static void define_list(generation *g, const char *name, const char *field, int3
 static void define_inputs(generation *g, const fit_task *task) {
   static const struct {
     const char *flag, *name;
-  } inputs[FIT_INPUTS] = {
-      {"WITH_CORNERS", "CORNERS"},   {"OFFSET_MAP", "OFFSETS"}, {"GAIN_MAP", "GAINS"},
-      {"VARIANCE_MAP", "VARIANCES"}, {"MASKED", "MASK"},        {"WITH_SIGMA", "SIGMA"},
-      {"WITH_START", "START"},       {"WITH_LOWER", "LOWER"},   {"WITH_UPPER", "UPPER"}};
+  } inputs[FIT_INPUTS] = {{"WITH_CORNERS", "CORNERS"}, {"OFFSET_MAP", "OFFSETS"},
+                          {"GAIN_MAP", "GAINS"},       {"VARIANCE_MAP", "VARIANCES"},
+                          {"MASKED", "MASK"},          {"WITH_SIGMA", "SIGMA"},
+                          {"WITH_START", "START"},     {"WITH_LOWER", "LOWER"},
+                          {"WITH_UPPER", "UPPER"},     {"SPLINE", "COEFFICIENTS"}};
   for (int32_t i = 0; i < FIT_INPUTS; i++) {
     const int32_t at = fit_input_index(task->problem->inputs, UINT32_C(1) << i);
     emit_constant(g, inputs[i].flag, at >= 0);
@@ -275,7 +277,8 @@ static void define_outputs(generation *g, const fit_task *task) {
   emit_constant(g, "WANT_MOMENTS", (p->outputs & COMPUTE_FIT_P_VALUE) != 0);
   emit_constant(g, "WANT_SURVIVAL", (p->outputs & tests) != 0);
   emit_constant(g, "WANT_RATIO",
-                task->astigmatic || (p->outputs & (tests | (uint32_t)COMPUTE_FIT_RATIO)) != 0);
+                compute_fit_has_z(p->model) ||
+                    (p->outputs & (tests | (uint32_t)COMPUTE_FIT_RATIO)) != 0);
 }
 
 static void define_cut(generation *g, const fit_task *task, const fit_cut *cut) {
@@ -289,7 +292,8 @@ static void define_cut(generation *g, const fit_task *task, const fit_cut *cut) 
   emit_constant(g, "SEGMENTS", cut->segments);
   emit_constant(g, "PARTIAL", cut->partial);
   emit_constant(g, "UNROLL_COLUMNS",
-                cut->variant != FIT_GROUP && !emit_for_cpu(g) && task->problem->columns <= 16);
+                cut->variant != FIT_GROUP && !task->spline && !emit_for_cpu(g) &&
+                    task->problem->columns <= 16);
   emit_constant(g, "PIXELS_WHOLE", whole);
   emit_constant(g, "PIXELS_ADJACENT", g->descriptor->inputs[0].stride[2] == 1);
   text_add(&g->definitions, "#define PIXEL_TYPE %s\n#define HELD_TYPE %s\n", whole ? "u16" : "f32",
@@ -301,6 +305,7 @@ static void define(generation *g, const fit_task *task, const fit_cut *cut) {
   emit_constant(g, "PARAMETERS", task->parameters);
   emit_constant(g, "WIDTHS", task->widths);
   emit_constant(g, "ASTIGMATIC", task->astigmatic);
+  emit_constant(g, "HAS_Z", compute_fit_has_z(p->model));
   emit_constant(g, "SLOPES", task->slopes);
   emit_constant(g, "CURVED", task->curved);
   emit_constant(g, "SAMPLED", p->profile == COMPUTE_FIT_SAMPLED);
@@ -310,9 +315,10 @@ static void define(generation *g, const fit_task *task, const fit_cut *cut) {
   emit_constant(g, "COLUMNS", p->columns);
   emit_constant(g, "FRAMES", task->frames);
   emit_constant(g, "Z_STARTS", COMPUTE_FIT_MAX_Z_STARTS);
+  text_add(&g->definitions, "#define LEAST_PHOTONS %.1ef\n", COMPUTE_FIT_LEAST_PHOTONS);
   text_add(&g->definitions, "#define VARIANCE_FACTOR %s\n#define OUTER(a) %s\n",
            p->camera == COMPUTE_FIT_EMCCD ? "2.0f" : "1.0f",
-           task->astigmatic ? "((a) < 2 ? (a) : (a) == 4 ? 2 : (a) + 1)" : "(a)");
+           compute_fit_has_z(p->model) ? "((a) < 2 ? (a) : (a) == 4 ? 2 : (a) + 1)" : "(a)");
   define_list(g, "LIST_LOWER", "lower_", task->parameters);
   define_list(g, "LIST_UPPER", "upper_", task->parameters);
   define_list(g, "LIST_START", "start_", task->parameters);
@@ -321,8 +327,17 @@ static void define(generation *g, const fit_task *task, const fit_cut *cut) {
   define_outputs(g, task);
   define_cut(g, task, cut);
   if ((p->outputs & COMPUTE_FIT_P_VALUE) != 0) emit_template(g, &g->definitions, "fit_moments");
-  static const char *const templates[] = {"fit_profile", "fit_pixels", "fit_matrix", "fit_sums",
-                                          "fit_quality", "fit_start",  "fit_solve",  "fit_kernel"};
+  const char *const templates[] = {"fit_profile",
+                                   "fit_pixels",
+                                   "fit_matrix",
+                                   "fit_setup",
+                                   task->spline ? "fit_spline" : "fit_shares",
+                                   "fit_total",
+                                   task->spline ? "fit_spline_sums" : "fit_sums",
+                                   "fit_quality",
+                                   "fit_start",
+                                   "fit_solve",
+                                   "fit_kernel"};
   for (size_t i = 0; i < sizeof templates / sizeof *templates; i++)
     emit_template(g, &g->definitions, templates[i]);
 }
@@ -341,8 +356,9 @@ static void take_strides(generation *g, emit_launch *launch, const char *name,
 
 static void take_inputs(generation *g, emit_launch *launch, const fit_task *task) {
   static const char *const pixels[] = {"roi", "row", "column"}, *const values[] = {"roi", "column"};
-  static const char *const names[FIT_INPUTS] = {"corners", "offsets", "gains", "variances", "mask",
-                                                "sigma",   "start",   "lower", "upper"};
+  static const char *const names[FIT_INPUTS] = {"corners", "offsets", "gains", "variances",
+                                                "mask",    "sigma",   "start", "lower",
+                                                "upper",   "spline"};
   const uint32_t maps = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN |
                         COMPUTE_FIT_WITH_VARIANCE | COMPUTE_FIT_WITH_MASK;
   const compute_operand *inputs = g->descriptor->inputs;
@@ -350,7 +366,7 @@ static void take_inputs(generation *g, emit_launch *launch, const fit_task *task
   for (int32_t i = 0; i < FIT_INPUTS; i++) {
     const uint32_t bit = UINT32_C(1) << i;
     const int32_t at = fit_input_index(task->problem->inputs, bit);
-    if (at < 0) continue;
+    if (at < 0 || bit == COMPUTE_FIT_WITH_SPLINE) continue; /* dense */
     const bool map = (maps & bit) != 0;
     take_strides(g, launch, names[i], &inputs[at], map ? pixels : values, map ? 3 : 2);
   }
@@ -364,6 +380,36 @@ static void take_list(generation *g, emit_launch *launch, const char *name, cons
     snprintf(field, sizeof field, "%s_%d", name, (int)i);
     emit_field_f32(g, launch, field, values[i]);
   }
+}
+
+typedef struct launch_number {
+  const char *name;
+  double value;
+} launch_number;
+
+static void take_numbers(generation *g, emit_launch *launch, const launch_number *numbers,
+                         size_t count) {
+  for (size_t i = 0; i < count; i++)
+    emit_field_f32(g, launch, numbers[i].name, (float)numbers[i].value);
+}
+
+/* What a spot looks like. */
+static void take_shape(generation *g, emit_launch *launch, const compute_fit_problem *p) {
+  if (p->model == COMPUTE_FIT_SPLINE) {
+    const launch_number numbers[] = {{"spot_x", p->spot[0]},
+                                     {"spot_y", p->spot[1]},
+                                     {"z_first", p->z_first},
+                                     {"per_step", 1 / p->z_step}};
+    emit_field_u32(g, launch, "cell_planes", (uint32_t)p->cells[0]);
+    emit_field_u32(g, launch, "cell_rows", (uint32_t)p->cells[1]);
+    emit_field_u32(g, launch, "cell_columns", (uint32_t)p->cells[2]);
+    take_numbers(g, launch, numbers, sizeof numbers / sizeof *numbers);
+    return;
+  }
+  const launch_number numbers[] = {
+      {"sigma_x", p->sigma[0]}, {"sigma_y", p->sigma[1]}, {"depth", p->depth}, {"gamma", p->gamma},
+      {"a_x", p->a[0]},         {"a_y", p->a[1]},         {"b_x", p->b[0]},    {"b_y", p->b[1]}};
+  take_numbers(g, launch, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void take(generation *g, emit_launch *launch, const fit_task *task) {
@@ -384,25 +430,14 @@ static void take(generation *g, emit_launch *launch, const fit_task *task) {
   take_list(g, launch, "lower", task->lower, task->parameters);
   take_list(g, launch, "upper", task->upper, task->parameters);
   take_list(g, launch, "start", task->start, task->parameters);
-  const struct {
-    const char *name;
-    double value;
-  } numbers[] = {{"epsilon", p->epsilon},
-                 {"sigma_x", p->sigma[0]},
-                 {"sigma_y", p->sigma[1]},
-                 {"depth", p->depth},
-                 {"gamma", p->gamma},
-                 {"a_x", p->a[0]},
-                 {"a_y", p->a[1]},
-                 {"b_x", p->b[0]},
-                 {"b_y", p->b[1]},
-                 {"offset", task->offset},
-                 {"gain", task->gain},
-                 {"variance", task->variance},
-                 {"multiplied", task->multiplied}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    emit_field_f32(g, launch, numbers[i].name, (float)numbers[i].value);
-  if (!task->astigmatic) return;
+  const launch_number camera[] = {{"epsilon", p->epsilon},
+                                  {"offset", (double)task->offset},
+                                  {"gain", (double)task->gain},
+                                  {"variance", (double)task->variance},
+                                  {"multiplied", (double)task->multiplied}};
+  take_numbers(g, launch, camera, sizeof camera / sizeof *camera);
+  take_shape(g, launch, p);
+  if (!compute_fit_has_z(p->model)) return;
   emit_field_u32(g, launch, "z_start_count", task->z_start_count);
   take_list(g, launch, "z_start", task->z_start, COMPUTE_FIT_MAX_Z_STARTS);
 }

@@ -36,10 +36,12 @@ static bool fail(fit_call *call, compute_status status, const char *name, const 
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
+/* The spline's node came later: callers of old do not have it. */
 static compute_node input_at(const compute_fit_nodes *inputs, int32_t number) {
-  const compute_node nodes[FIT_INPUTS] = {inputs->corners,  inputs->offset, inputs->gain,
-                                          inputs->variance, inputs->mask,   inputs->sigma,
-                                          inputs->start,    inputs->lower,  inputs->upper};
+  if (number == FIT_SPLINE_INPUT) return inputs->spline;
+  const compute_node nodes[FIT_SPLINE_INPUT] = {inputs->corners,  inputs->offset, inputs->gain,
+                                                inputs->variance, inputs->mask,   inputs->sigma,
+                                                inputs->start,    inputs->lower,  inputs->upper};
   return nodes[number];
 }
 
@@ -168,6 +170,19 @@ static bool check_rows(fit_call *call, int32_t number, int32_t width) {
               width == 2 ? "it must be [n, 2]" : "it must be [n, parameters]", rows);
 }
 
+static bool check_spline(fit_call *call) {
+  const graph_node *spline = input_node(call, COMPUTE_FIT_WITH_SPLINE);
+  const int32_t *cells = call->problem->cells;
+  if (!spline) return true;
+  if (spline->dtype != COMPUTE_F32)
+    return fail(call, COMPUTE_ERROR_DTYPE, "spline", "it must be f32", spline);
+  if (spline->shape.rank == 2 && spline->shape.size[0] == (int64_t)cells[0] * cells[1] * cells[2] &&
+      spline->shape.size[1] == COMPUTE_FIT_SPLINE_COEFFICIENTS)
+    return true;
+  return fail(call, COMPUTE_ERROR_SHAPE, "spline",
+              "it must be [problem->cells[0] · cells[1] · cells[2], 64]", spline);
+}
+
 static bool check_inputs(fit_call *call) {
   const int32_t parameters = compute_fit_parameter_count(call->problem->model);
   if (!check_pixels(call) || !check_corners(call)) return false;
@@ -175,11 +190,11 @@ static bool check_inputs(fit_call *call) {
     call->height = call->problem->rows;
     call->width = call->problem->columns;
   }
-  for (int32_t i = 1; i < 5; i++)
+  for (int32_t i = FIT_MAP_FIRST; i < FIT_SINGLE_FIRST; i++)
     if (!check_map(call, i)) return false;
-  for (int32_t i = 5; i < FIT_INPUTS; i++)
-    if (!check_rows(call, i, i == 5 ? 2 : parameters)) return false;
-  return true;
+  for (int32_t i = FIT_SINGLE_FIRST; i < FIT_SPLINE_INPUT; i++)
+    if (!check_rows(call, i, i == FIT_SINGLE_FIRST ? 2 : parameters)) return false;
+  return check_spline(call);
 }
 
 /* ---- The node -------------------------------------------------------------------------------- */

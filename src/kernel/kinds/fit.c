@@ -39,6 +39,15 @@ static bool check_fit_frames(const compute_kernel_descriptor *d, const explanati
   return true;
 }
 
+/* A cell's coefficients are read as vectors. */
+static bool check_spline(const compute_kernel_descriptor *d, const explanation *why) {
+  const int32_t at = fit_input_index(compute_fit_of(d)->problem.inputs, COMPUTE_FIT_WITH_SPLINE);
+  if (at < 0 ||
+      (d->inputs[at].stride[0] == COMPUTE_FIT_SPLINE_COEFFICIENTS && d->inputs[at].stride[1] == 1))
+    return true;
+  return descriptor_refuse(why, "the spline's coefficients must be dense");
+}
+
 static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->rank != 1) return descriptor_refuse(why, "FIT has one dimension, its ROIs");
   if (!fit_problem_is_normal(&compute_fit_of(d)->problem, why->text, why->bytes)) return false;
@@ -50,6 +59,7 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   if (p->rows * p->columns < fit_problem_free_count(p))
     return descriptor_refuse(why, "%d × %d pixels are fewer than the %d free parameters",
                              (int)p->rows, (int)p->columns, (int)fit_problem_free_count(p));
+  if (!check_spline(d, why)) return false;
   if (d->outputs[0].dtype != COMPUTE_F32)
     return descriptor_refuse(why, "records are %s; they must be f32",
                              compute_dtype_name(d->outputs[0].dtype));
@@ -78,6 +88,10 @@ static uint64_t pixel_count(const compute_kernel_descriptor *d) {
                 : (uint64_t)d->size[0] * (uint64_t)(p->rows * p->columns);
 }
 
+static uint64_t spline_cells(const compute_fit_problem *p) {
+  return (uint64_t)p->cells[0] * (uint64_t)p->cells[1] * (uint64_t)p->cells[2];
+}
+
 /* Whole frames count, even if few ROIs read them: all of them cross the bus. */
 static uint64_t input_bytes(const compute_kernel_descriptor *d, uint32_t input) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
@@ -90,6 +104,7 @@ static uint64_t input_bytes(const compute_kernel_descriptor *d, uint32_t input) 
   switch (UINT32_C(1) << bit) {
   case COMPUTE_FIT_WITH_CORNERS: return rois * 3 * size;
   case COMPUTE_FIT_WITH_SIGMA: return rois * 2 * size;
+  case COMPUTE_FIT_WITH_SPLINE: return spline_cells(p) * COMPUTE_FIT_SPLINE_COEFFICIENTS * size;
   case COMPUTE_FIT_WITH_START:
   case COMPUTE_FIT_WITH_LOWER:
   case COMPUTE_FIT_WITH_UPPER: return rois * (uint64_t)compute_fit_parameter_count(p->model) * size;
@@ -115,13 +130,14 @@ static uint64_t steps_of(const compute_fit_problem *p) {
 }
 
 /* Each step: for each pixel the model, its derivatives and their products; for each edge of a pixel
- * an error function and an exponential; and a system of equations. */
+ * an error function and an exponential, or for each pixel a spline; and a system of equations. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const uint64_t k = (uint64_t)compute_fit_parameter_count(p->model);
   const uint64_t pixels = (uint64_t)(p->rows * p->columns);
   const uint64_t edges = (uint64_t)(p->rows + p->columns + 2);
-  const uint64_t step = pixels * (k * k + 5 * k + 6) + 20 * edges + k * k * k;
+  const uint64_t shape = p->model == COMPUTE_FIT_SPLINE ? 246 * pixels : 20 * edges;
+  const uint64_t step = pixels * (k * k + 5 * k + 6) + shape + k * k * k;
   return (uint64_t)d->size[0] * (steps_of(p) * step + 30 * pixels);
 }
 
@@ -136,7 +152,7 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
 enum { MANY_FITS = 1 << 15 };
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
-  static const char *const model[] = {"xynb", "xynbs", "xynbsxsy", "xyznb"};
+  static const char *const model[] = {"xynb", "xynbs", "xynbsxsy", "xyznb", "spline"};
   static const char *const solver[] = {"fisher", "newton", "marquardt", "squares"};
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const int64_t n = d->size[0] < MANY_FITS ? d->size[0] : MANY_FITS;

@@ -176,21 +176,25 @@ static ir_node candidate(const ir *r, uint32_t index, const void *values, uint32
   return n;
 }
 
+/* Replaces an operand by itself in row-major order; false when out of memory. */
+static bool make_dense(ir *r, const ir_node *n, uint32_t k) {
+  const ir_node *x = &r->nodes[n->inputs[k]];
+  const ir_node dense = {.op = OP_reshape,
+                         .dtype = x->dtype,
+                         .shape = x->shape,
+                         .input_count = 1,
+                         .inputs = &(uint32_t){n->inputs[k]},
+                         .attributes.dense = true,
+                         .source = x->source};
+  n->inputs[k] = ir_add(r, &dense);
+  return n->inputs[k] != IR_NONE;
+}
+
 /* A call, its operands made dense, and its other results. IR_NONE when out of memory. */
 static uint32_t add_call(ir *r, const ir_node *n) {
   const graph_call_key *key = n->constant;
-  for (uint32_t k = 0; k < n->input_count; k++) {
-    const ir_node *x = &r->nodes[n->inputs[k]];
-    const ir_node dense = {.op = OP_reshape,
-                           .dtype = x->dtype,
-                           .shape = x->shape,
-                           .input_count = 1,
-                           .inputs = &(uint32_t){n->inputs[k]},
-                           .attributes.dense = true,
-                           .source = x->source};
-    n->inputs[k] = ir_add(r, &dense);
-    if (n->inputs[k] == IR_NONE) return IR_NONE;
-  }
+  for (uint32_t k = 0; k < n->input_count; k++)
+    if (!make_dense(r, n, k)) return IR_NONE;
   const uint32_t before = r->count, call = ir_add(r, n);
   if (call < before) return call; /* with its results */
   for (uint32_t k = 1; call != IR_NONE && k < key->output_count; k++) {
@@ -204,6 +208,12 @@ static uint32_t add_call(ir *r, const ir_node *n) {
     if (ir_add(r, &result) == IR_NONE) return IR_NONE;
   }
   return call;
+}
+
+/* Fits by a spline read its coefficients, the last operand, as vectors. */
+static bool has_spline(const ir_node *n) {
+  const compute_fit_problem *problem = n->constant;
+  return n->op == OP_gaussian_fit && (problem->inputs & COMPUTE_FIT_WITH_SPLINE) != 0;
 }
 
 static void mark_live(ir *r) {
@@ -241,6 +251,7 @@ compute_status ir_capture(ir *r, const compute_graph *graph, const uint32_t *out
     r->of_graph[i] = captured_form(r, i, values[i]);
     if (r->of_graph[i] != IR_NONE) continue;
     ir_node n = candidate(r, i, values[i], inputs);
+    if (has_spline(&n) && !make_dense(r, &n, n.input_count - 1)) goto short_of_memory;
     r->of_graph[i] = n.op == OP_call ? add_call(r, &n)
                      : simplify      ? ir_rewrite(r, &n)
                                      : ir_add(r, &n);

@@ -260,7 +260,8 @@ static void draft_fit(const lowering *l, const cluster *c, kernel_draft *d) {
     if ((p->inputs >> bit & 1) == 0) continue;
     const bool is_map = (maps >> bit & 1) != 0;
     if (is_map && stack) whole = &l->r->nodes[n->inputs[i]];
-    add_fit_input(l, d, n->inputs[i++], is_map ? 3 : 2, rois);
+    const bool is_spline = (UINT32_C(1) << bit) == COMPUTE_FIT_WITH_SPLINE;
+    add_fit_input(l, d, n->inputs[i++], is_map ? 3 : 2, is_spline ? 0 : rois);
   }
   compute_fit_attributes *fit = draft_attributes(d, sizeof *fit);
   fit->problem = *p;

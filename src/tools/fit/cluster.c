@@ -110,13 +110,22 @@ static uint64_t hash_map(uint64_t from, const compute_fit_map *map) {
   return hash(from, map->values, (size_t)(map->rows * map->columns) * sizeof *map->values);
 }
 
+/* Of what spots look like. */
+static uint64_t hash_shape(uint64_t from, const compute_fit_problem *p) {
+  const double numbers[] = {p->depth, p->gamma, p->a[0],     p->a[1],
+                            p->b[0],  p->b[1],  p->sigma[0], p->sigma[1]};
+  if (p->model != COMPUTE_FIT_SPLINE) return hash(from, numbers, sizeof numbers);
+  const double place[] = {p->z_step, p->z_first, p->spot[0], p->spot[1]};
+  const size_t cells = (size_t)p->cells[0] * (size_t)p->cells[1] * (size_t)p->cells[2];
+  from = hash(hash(from, place, sizeof place), p->cells, sizeof p->cells);
+  return hash(from, p->spline, cells * COMPUTE_FIT_SPLINE_COEFFICIENTS * sizeof *p->spline);
+}
+
 /* Whether all ranks fit the same: the movie by its size, other files by what they hold. */
 static compute_status agree(const cluster *c) {
   const fit_job *job = c->job;
   const camera_maps *m = &job->maps;
   const compute_fit_problem *p = &job->problem;
-  const double widths[] = {p->depth, p->gamma, p->a[0],     p->a[1],
-                           p->b[0],  p->b[1],  p->sigma[0], p->sigma[1]};
   const uint64_t none = 0xcbf29ce484222325u;
   const uint64_t maps = hash_map(hash_map(hash_map(none, &m->offset), &m->gain), &m->variance);
   char text[768];
@@ -124,14 +133,13 @@ static compute_status agree(const cluster *c) {
            "input of %" PRIu64 " bytes\n%" PRId64 " images of %" PRId64 " x %" PRId64
            " pixels\noptions %016" PRIx64 "\n--corners: %" PRId64 " numbers, %016" PRIx64
            "\n--start-file: %" PRId64 " numbers, %016" PRIx64 "\nmaps of the camera: %016" PRIx64
-           "\n--astigmatism: %016" PRIx64,
+           "\n--calibration: %016" PRIx64,
            job->info.file_bytes, job->info.count, job->info.rows, job->info.columns,
            job->a->line.fingerprint, job->corners.count,
            hash(none, job->corners.values, (size_t)job->corners.count * sizeof(int32_t)),
            job->start.count,
            hash(none, job->start.values, (size_t)job->start.count * sizeof(float)),
-           hash(maps, m->mask, (size_t)(m->mask_rows * m->mask_columns)),
-           hash(none, widths, sizeof widths));
+           hash(maps, m->mask, (size_t)(m->mask_rows * m->mask_columns)), hash_shape(none, p));
   return compute_group_agree(c->group, "compute-fit", text);
 }
 

@@ -44,9 +44,15 @@ static model_places places_of(compute_fit_model model) {
   case COMPUTE_FIT_XYNB: return (model_places){-1, 2, 3, -1, -1};
   case COMPUTE_FIT_XYNBS: return (model_places){-1, 2, 3, 4, 4};
   case COMPUTE_FIT_XYNBSXSY: return (model_places){-1, 2, 3, 4, 5};
-  case COMPUTE_FIT_XYZNB: return (model_places){2, 3, 4, -1, -1};
+  case COMPUTE_FIT_XYZNB:
+  case COMPUTE_FIT_SPLINE: return (model_places){2, 3, 4, -1, -1};
   }
   return (model_places){-1, 2, 3, -1, -1};
+}
+
+/* Whether all spots at a height have one width. */
+static bool has_width(const column_set *set, const results_options *options) {
+  return !options->sigma_differs && set->problem.model != COMPUTE_FIT_SPLINE;
 }
 
 /* Columns with the same name in all formats. */
@@ -88,11 +94,13 @@ static void make_npy(column_set *set, const results_options *options) {
       {"x", "y", "photons", "background"},
       {"x", "y", "photons", "background", "sigma"},
       {"x", "y", "photons", "background", "sigma_x", "sigma_y"},
+      {"x", "y", "z", "photons", "background"},
       {"x", "y", "z", "photons", "background"}};
   static const char *const std_names[][COMPUTE_FIT_MAX_PARAMETERS] = {
       {"x_std", "y_std", "photons_std", "background_std"},
       {"x_std", "y_std", "photons_std", "background_std", "sigma_std"},
       {"x_std", "y_std", "photons_std", "background_std", "sigma_x_std", "sigma_y_std"},
+      {"x_std", "y_std", "z_std", "photons_std", "background_std"},
       {"x_std", "y_std", "z_std", "photons_std", "background_std"}};
   compute_fit_model model = set->problem.model;
   add(set, (column){.name = "roi", .source = COLUMN_ROI, .type = TYPE_I64});
@@ -145,10 +153,10 @@ static void add_length(column_set *set, const csv_units *units, const char *nm, 
                     .decimals = units->decimals});
 }
 
-static void add_csv_widths(column_set *set, const csv_units *units, bool sigma_differs) {
+static void add_csv_widths(column_set *set, const csv_units *units, bool without) {
   const model_places at = places_of(set->problem.model);
   bool z = at.z >= 0, fitted = at.sigma_x >= 0;
-  if (!fitted && sigma_differs) return;
+  if (!fitted && without) return;
   bool two =
       z || at.sigma_x != at.sigma_y || (!fitted && set->problem.sigma[1] != set->problem.sigma[0]);
   column_source x = fitted ? COLUMN_PARAMETER : COLUMN_WIDTH_X;
@@ -197,7 +205,7 @@ static void make_csv(column_set *set, const results_options *options) {
   add_length(set, &units, "y [nm]", "y [px]", COLUMN_Y, 0);
   csv_units depth = {true, 1000, 4}; /* z is in µm in any case */
   if (at.z >= 0) add_length(set, &depth, "z [nm]", "z [nm]", COLUMN_PARAMETER, at.z);
-  add_csv_widths(set, &units, options->sigma_differs);
+  add_csv_widths(set, &units, !has_width(set, options));
   add(set, (column){.name = "intensity [photon]",
                     .source = COLUMN_PARAMETER,
                     .index = at.photons,
@@ -237,7 +245,7 @@ static void make_hdf5(column_set *set, const results_options *options) {
   add_f32(set, "y", COLUMN_Y, 0, 1);
   if (at.z >= 0) add_f32(set, "z", COLUMN_PARAMETER, at.z, 1000);
   add_f32(set, "photons", COLUMN_PARAMETER, at.photons, 1);
-  if (fitted || !options->sigma_differs) {
+  if (fitted || has_width(set, options)) {
     add_f32(set, "sx", fitted ? COLUMN_PARAMETER : COLUMN_WIDTH_X, at.sigma_x, 1);
     add_f32(set, "sy", fitted ? COLUMN_PARAMETER : COLUMN_WIDTH_Y, at.sigma_y, 1);
   }
@@ -365,7 +373,7 @@ static void take_background_std(const column_set *set, const column_rows *rows, 
   const compute_fit_problem *p = &set->problem;
   double factor = p->camera == COMPUTE_FIT_EMCCD ? 2 : 1; /* the excess noise */
   double readout = p->camera == COMPUTE_FIT_SCMOS ? p->variance : 0;
-  take_parameter(set, rows, p->model == COMPUTE_FIT_XYZNB ? 4 : 3, values);
+  take_parameter(set, rows, compute_fit_has_z(p->model) ? 4 : 3, values);
   for (int32_t i = 0; i < rows->count; i++) values[i] = sqrt(factor * values[i] + readout);
 }
 

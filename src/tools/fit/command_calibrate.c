@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* compute-fit calibrate: the astigmatic model from the widths of beads at known heights. */
+/* compute-fit calibrate: the astigmatic model from the widths of beads at known heights, or the
+ * mean of the beads as a spline. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "tools/fit/calibrate.h"
 #include "tools/fit/command.h"
 #include "tools/fit/summary.h"
 #include "tools/fit/table.h"
@@ -22,11 +24,19 @@ typedef struct calibrate_job {
 
 static int check_arguments(const fit_arguments *a) {
   if (!a->output) {
-    fit_say("calibrate needs --output FILE (-o): a .yaml file for --astigmatism");
+    fit_say("calibrate needs --output FILE (-o): a .yaml file for --calibration");
     return EXIT_USAGE;
   }
   if (!option_given(&a->line, "--z-step") || a->z_step == 0) {
     fit_say("calibrate needs --z-step: how far the stage moves from one frame to the next");
+    return EXIT_USAGE;
+  }
+  if (option_given(&a->line, "--model") && !compute_fit_has_z((compute_fit_model)a->model)) {
+    fit_say("calibrate --model: XYZNB or SPLINE");
+    return EXIT_USAGE;
+  }
+  if (a->model != COMPUTE_FIT_SPLINE && (a->images != NULL || option_given(&a->line, "--roi"))) {
+    fit_say("%s is for --model SPLINE", a->images ? "--images" : "--roi");
     return EXIT_USAGE;
   }
   if (!a->force && fit_refuse_existing(a->output)) return EXIT_FAILED;
@@ -105,18 +115,37 @@ static int summarize(const calibrate_job *job) {
                                      json_number(c->b[1]), "residual", json_number(c->residual)));
 }
 
+static bool has_widths(const table *t) {
+  return find_either(t, "sigma_x", "sx", "sigma1") && find_either(t, "sigma_y", "sy", "sigma2");
+}
+
+/* Where z is 0: halfway between the foci, if the table has widths that tell. */
+static int make_spline(calibrate_job *job) {
+  const fit_arguments *a = job->a;
+  double zero = NAN;
+  int result = has_widths(&job->table) ? take_samples(job) : EXIT_GOOD;
+  if (!result && job->count > 0 && width_curves_fit(job->samples, job->count, true, &job->curves))
+    zero = job->curves.zero / a->z_step;
+  if (!(zero >= 0 && zero < (double)job->spots.frames)) zero = NAN;
+  return result ? result : calibrate_spline(a, &job->spots, zero);
+}
+
+static int make_curves(calibrate_job *job) {
+  int result = take_samples(job);
+  if (!result && !width_curves_fit(job->samples, job->count, !job->a->quadratic, &job->curves)) {
+    fit_say("the widths of '%s' do not determine the curves: the stack must reach beyond both foci",
+            job->a->line.operand);
+    result = EXIT_FAILED;
+  }
+  if (!result) result = write_curves(job);
+  return result ? result : summarize(job);
+}
+
 int command_calibrate(const fit_arguments *a) {
   calibrate_job job = {.a = a};
   int result = check_arguments(a);
   if (!result) result = spots_open(a, &job.table, &job.spots);
-  if (!result) result = take_samples(&job);
-  if (!result && !width_curves_fit(job.samples, job.count, !a->quadratic, &job.curves)) {
-    fit_say("the widths of '%s' do not determine the curves: the stack must reach beyond both foci",
-            a->line.operand);
-    result = EXIT_FAILED;
-  }
-  if (!result) result = write_curves(&job);
-  if (!result) result = summarize(&job);
+  if (!result) result = a->model == COMPUTE_FIT_SPLINE ? make_spline(&job) : make_curves(&job);
   free(job.samples);
   spots_release(&job.spots);
   table_release(&job.table);

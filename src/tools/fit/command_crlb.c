@@ -34,7 +34,7 @@ static int take_spot(const fit_arguments *a, bound *b) {
   b->count = compute_fit_parameter_count(p->model);
   *v++ = isnan(a->x) ? (p->columns - 1) / 2.0 : a->x;
   *v++ = isnan(a->y) ? (p->rows - 1) / 2.0 : a->y;
-  if (p->model == COMPUTE_FIT_XYZNB) *v++ = z;
+  if (compute_fit_has_z(p->model)) *v++ = z;
   *v++ = photons;
   *v++ = background;
   if (p->model == COMPUTE_FIT_XYNBS || p->model == COMPUTE_FIT_XYNBSXSY) *v++ = p->sigma[0];

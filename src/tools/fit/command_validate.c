@@ -87,6 +87,10 @@ static json_t *case_json(const trial *t, const verdict *v) {
  * values. */
 static void set_z(const fit_arguments *a, trial *t) {
   compute_fit_problem *p = &t->simulation.problem;
+  if (p->model == COMPUTE_FIT_SPLINE && !option_given(&a->line, "--z")) {
+    const double range = p->cells[0] * p->z_step; /* but for its ends, where z meets its bound */
+    t->simulation.z = (compute_range){p->z_first + 0.2 * range, p->z_first + 0.8 * range};
+  }
   if (p->model != COMPUTE_FIT_XYZNB) return;
   if (!option_given(&a->line, "--z")) t->simulation.z = (compute_range){-0.2, 0.2};
   if (option_given(&a->line, "--z-start")) return;

@@ -303,7 +303,8 @@ static int make_fitter(fit_job *job) {
       .mask_columns = job->maps.mask_columns,
       .find = job->frames && !a->corners,
       .spots = {.filter = (compute_spot_filter)a->filter,
-                .sigma = job->problem.sigma[0],
+                .sigma =
+                    a->calibration && !a->astigmatism ? a->sigma.value[0] : job->problem.sigma[0],
                 .threshold = a->threshold,
                 .distance = (int32_t)a->distance,
                 .limit = a->limit},

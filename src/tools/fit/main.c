@@ -3,6 +3,7 @@
  * has its own file; this one dispatches. */
 #include <stdio.h>
 
+#include "tools/fit/spline_file.h"
 #include "tools/fit/command.h"
 #include "tools/fit/file_names.h"
 #include "tools/output_check.h"
@@ -48,6 +49,7 @@ int main(int argc, char **argv) {
     result = file_names_check(&a, NULL, 0);
     if (!result) result = output_check(&fit_program, "--json", a.json);
   }
+  if (!result) result = calibration_take(&a);
   if (!result) result = dispatch(&a);
   if (fflush(stdout) && result == EXIT_GOOD) {
     perror("compute-fit: standard output");

@@ -25,7 +25,7 @@ enum {
 #define SIDE COMPUTE_FIT_MAX_SIDE
 #define MANY MANY_COUNT
 
-static const char *const models[] = {"XYNB", "XYNBS", "XYNBSXSY", "XYZNB", NULL};
+static const char *const models[] = {"XYNB", "XYNBS", "XYNBSXSY", "XYZNB", "SPLINE", NULL};
 static const char *const profiles[] = {"integrated", "sampled", NULL};
 static const char *const cameras[] = {"ideal", "emccd", "scmos", NULL};
 static const char *const solvers[] = {"fisher", "newton", "levenberg-marquardt", "least-squares",
@@ -132,14 +132,17 @@ static const option_row rows[] = {
              "ROI",
      .more = "`--where 'saturated == 0'` rejects these ROIs.", .least = DBL_MIN, .most = 1e9},
     /* What is fitted. */
-    {"--model", OPTION_CHOICE, AT(model), ALL, .value = "MODEL",
-     .help = "what is fitted: XYNB (x, y, photons, background; default), XYNBS (and one sigma), "
-             "XYNBSXSY "
-             "(and two), "
-             "XYZNB (x, y, z, photons, background; astigmatic)",
+    {"--model", OPTION_CHOICE, AT(model), ALL | K, .value = "MODEL",
+     .help =
+         "what is fitted: XYNB (x, y, photons, background; default), XYNBS (and one sigma), "
+         "XYNBSXSY "
+         "(and two), "
+         "XYZNB (x, y, z, photons, background; astigmatic), SPLINE (the same with a measured spot, "
+         "--calibration); for calibrate, XYZNB (default) or SPLINE",
      .choices = models, .section = "Model"},
-    {"--roi", OPTION_SIZE, AT(roi), ALL, .value = "RxC",
-     .help = "rows and columns of a ROI, one number for a square; default: 7, or the stack's",
+    {"--roi", OPTION_SIZE, AT(roi), ALL | K, .value = "RxC",
+     .help = "rows and columns of a ROI, one number for a square; default: 7, or the stack's; for "
+             "calibrate, of the spots to fit with the spline, odd; default 13",
      .least = 1, .most = SIDE},
     {"--sigma", OPTION_LIST, AT(sigma), ALL, .value = "S[,SY]",
      .help = "width of the spot in pixels, of both axes or of x and y; the starting value where it "
@@ -151,6 +154,8 @@ static const option_row rows[] = {
     {"--astigmatism", OPTION_FILE, AT(astigmatism), ALL, .value = "FILE.yaml",
      .help = "for XYZNB: depth, gamma, ax, ay, bx, by, sigma_x, sigma_y, one per line",
      .more = "Options take precedence over the file."},
+    {"--calibration", OPTION_FILE, AT(calibration), ALL, .value = "FILE.yaml",
+     .help = "what calibrate has written: the model, XYZNB or SPLINE, and its numbers"},
     {"--depth", OPTION_NUMBER, AT(depth), ALL, .value = "UM",
      .help = "for XYZNB: focal depth d in micrometres; default 0.4",
      .more = "The width is sigma sqrt(1 + t^2 + A t^3 + B t^4), with t = (z - gamma) / depth for x "
@@ -315,7 +320,7 @@ static const option_command commands[] = {
     {"drift", COMMAND_DRIFT, "TABLE -o TABLE", OPTION_FILE,
      "estimates the drift of the sample and corrects for it"},
     {"calibrate", COMMAND_CALIBRATE, "TABLE -o FILE.yaml", OPTION_FILE,
-     "finds the astigmatic model from the widths of beads at known heights"},
+     "finds the astigmatic model, or a spline, from beads at known heights"},
     {0},
 };
 

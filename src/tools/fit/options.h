@@ -46,7 +46,7 @@ typedef struct fit_arguments {
   int32_t model, profile;
   size_value roi;
   list_value sigma;
-  const char *fix, *start, *bounds, *astigmatism;
+  const char *fix, *start, *bounds, *astigmatism, *calibration;
   list_value a, b, z_start;
   double depth, gamma;
 
@@ -89,6 +89,7 @@ typedef struct fit_arguments {
   double max_shift;
   const char *table;
   bool quadratic;
+  const char *images;
 
   /* Where and how. */
   const char *device;

@@ -13,6 +13,7 @@
 
 #include "tools/fit/array_file.h"
 #include "tools/fit/command.h"
+#include "tools/fit/spline_file.h"
 
 int32_t problem_parameter(compute_fit_model model, const char *name) {
   static const char *const also[][2] = {{"N", "photons"},
@@ -201,9 +202,32 @@ static double second(const list_value *list) {
   return list->value[list->count > 1];
 }
 
-static int take_astigmatism(const fit_arguments *a, compute_fit_problem *p) {
+static int take_spline(const fit_arguments *a, compute_fit_problem *p) {
+  spline_values s = {0};
+  failure why = {0};
+  if (!a->calibration) {
+    fit_say("SPLINE needs --calibration FILE, which calibrate --model SPLINE writes");
+    return EXIT_USAGE;
+  }
+  if (a->outputs && strstr(a->outputs, "significance")) {
+    fit_say("--outputs: SPLINE has no significance");
+    return EXIT_USAGE;
+  }
+  compute_status status = spline_file_read(a->calibration, &s, &why);
+  if (!status) status = spline_values_use(&s, p, &why);
+  free(s.values);
+  return status ? fit_say_failure(&why) : EXIT_GOOD;
+}
+
+/* Starts of z are for both models that have it. */
+static int take_depth(const fit_arguments *a, compute_fit_problem *p) {
   static const char *const option[] = {"--astigmatism", "--depth", "--gamma",
                                        "--a",           "--b",     "--z-start"};
+  if (p->model == COMPUTE_FIT_SPLINE) {
+    p->z_start_count = a->z_start.count;
+    memcpy(p->z_start, a->z_start.value, sizeof p->z_start);
+    return take_spline(a, p);
+  }
   if (p->model != COMPUTE_FIT_XYZNB) {
     for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
       if (!option_given(&a->line, option[i])) continue;
@@ -273,7 +297,7 @@ int problem_from_arguments(const fit_arguments *a, compute_fit_problem *problem)
                                    .iterations = (int32_t)a->iterations,
                                    .epsilon = a->epsilon,
                                    .sigma = {a->sigma.value[0], second(&a->sigma)}};
-  int result = take_astigmatism(a, problem);
+  int result = take_depth(a, problem);
   if (!result) result = take_camera(a, problem);
   if (!result && a->outputs) result = take_outputs(a->outputs, &problem->outputs);
   if (!result) result = take_list(problem, "--fix", a->fix, "NAME or NAME=NUMBER", take_fix);

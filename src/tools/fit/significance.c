@@ -25,6 +25,7 @@ static spot_shape shape_of(const compute_fit_problem *p, const float *v) {
   case COMPUTE_FIT_XYNBSXSY: return (spot_shape){v[2], v[3], {v[4], v[5]}};
   case COMPUTE_FIT_XYZNB:
     return (spot_shape){v[3], v[4], {width(p, 0, (double)v[2]), width(p, 1, (double)v[2])}};
+  case COMPUTE_FIT_SPLINE: /* has none: settings.c */
   case COMPUTE_FIT_XYNB: break;
   }
   return (spot_shape){v[2], v[3], {p->sigma[0], sigma_y}};

@@ -24,11 +24,14 @@ static json_t *begin(const fit_arguments *a) {
 json_t *json_begin(const fit_arguments *a, const compute_fit_problem *problem) {
   json_t *root = begin(a);
   json_t *more = json_pack(
-      "{s:s,s:s,s:s,s:s,s:[ii],s:[ff]}", "model", compute_fit_model_name(problem->model), "camera",
+      "{s:s,s:s,s:s,s:s,s:[ii]}", "model", compute_fit_model_name(problem->model), "camera",
       json_camera_name(problem->camera), "solver", json_solver_name(problem->solver), "profile",
       problem->profile == COMPUTE_FIT_SAMPLED ? "sampled" : "integrated", "roi", (int)problem->rows,
-      (int)problem->columns, "sigma", problem->sigma[0],
-      problem->sigma[1] > 0 ? problem->sigma[1] : problem->sigma[0]);
+      (int)problem->columns);
+  if (problem->model != COMPUTE_FIT_SPLINE)
+    json_object_set_new(more, "sigma",
+                        json_pack("[ff]", problem->sigma[0],
+                                  problem->sigma[1] > 0 ? problem->sigma[1] : problem->sigma[0]));
   if (a->line.command & (COMMAND_VALIDATE | COMMAND_BENCH)) {
     json_object_del(more, "model");
     json_object_del(more, "roi");

@@ -115,12 +115,13 @@ int trial_run(session *s, int64_t batch, trial *t) {
 }
 
 int32_t trial_cases(const fit_arguments *a, bool one_size, trial_case cases[TRIAL_MOST_CASES]) {
-  static const int32_t usual[COMPUTE_FIT_MODEL_COUNT] = {9, 9, 9, 11};
+  static const int32_t usual[COMPUTE_FIT_MODEL_COUNT] = {9, 9, 9, 11, 13};
   static const int32_t both[] = {7, 11};
   const bool given = option_given(&a->line, "--roi");
   int32_t count = 0;
   for (int32_t m = 0; m < COMPUTE_FIT_MODEL_COUNT; m++) {
-    if (option_given(&a->line, "--model") && a->model != m) continue;
+    const bool chosen = option_given(&a->line, "--model") || a->calibration;
+    if (chosen ? a->model != m : m == COMPUTE_FIT_SPLINE) continue; /* which needs a file */
     const compute_fit_model model = (compute_fit_model)m;
     if (given)
       cases[count++] = (trial_case){model, a->roi.rows, a->roi.columns};

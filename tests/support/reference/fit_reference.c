@@ -28,15 +28,26 @@ typedef struct evaluation {
 
 /* ---- Reading the problem -------------------------------------------------------------------- */
 
+/* Where the spline covers the ROI. */
+static void cover(const compute_fit_problem *p, int axis, double *lower, double *upper) {
+  int32_t pixels = axis == 0 ? p->columns : p->rows, cells = p->cells[2 - axis];
+  *lower = fmax(*lower, pixels - 1 + p->spot[axis] - cells);
+  *upper = fmin(*upper, p->spot[axis]);
+}
+
 static void usual_bounds(roi *r) {
   const compute_fit_problem *p = &r->problem;
   int32_t side = p->rows > p->columns ? p->rows : p->columns;
-  double reach = 2 * p->depth + fabs(p->gamma);
-  bool has_z = p->model == COMPUTE_FIT_XYZNB;
+  double reach = 2 * p->depth + fabs(p->gamma); /* of XYZNB */
+  bool has_z = compute_fit_has_z(p->model);
   for (int32_t i = 0; i < r->count; i++) {
     r->lower[i] = i < 2 ? -0.5 : COMPUTE_FIT_LEAST_PHOTONS;
     r->upper[i] = i == 0 ? p->columns - 0.5 : i == 1 ? p->rows - 0.5 : INFINITY;
-    if (has_z && i == 2) {
+    if (p->model == COMPUTE_FIT_SPLINE) {
+      if (i < 2) cover(p, i, &r->lower[i], &r->upper[i]);
+      if (i == 2) r->lower[i] = p->z_first;
+      if (i == 2) r->upper[i] = p->z_first + p->cells[0] * p->z_step;
+    } else if (has_z && i == 2) {
       r->lower[i] = -reach;
       r->upper[i] = reach;
     }
@@ -118,6 +129,7 @@ static bool read_roi(const compute_fit_problem *problem, const double *pixels,
   for (int axis = 0; axis < 2; axis++) {
     r->sigma[axis] = problem->sigma[axis] > 0 ? problem->sigma[axis] : problem->sigma[0];
     if (inputs->sigma != NULL) r->sigma[axis] = inputs->sigma[axis];
+    if (problem->model == COMPUTE_FIT_SPLINE) r->sigma[axis] = 1; /* it has none */
     if (!(r->sigma[axis] > 0) || !isfinite(r->sigma[axis])) return false;
   }
   if (!narrow_bounds(r, inputs) || !read_starts(r, inputs)) return false;
@@ -207,8 +219,10 @@ static void find_movable(const roi *r, const double *parameters, const evaluatio
 
 /* The longest step for parameter `a`, which keeps early steps sensible. */
 static double longest_step(const roi *r, int32_t a, double value) {
-  bool has_z = r->problem.model == COMPUTE_FIT_XYZNB;
+  bool has_z = compute_fit_has_z(r->problem.model);
   if (a < 2) return 1;
+  if (r->problem.model == COMPUTE_FIT_SPLINE && a == 2)
+    return r->problem.cells[0] * r->problem.z_step / 6;
   if (has_z && a == 2) return r->problem.depth / 2;
   if (!has_z && a >= 4) return value / 2;
   return value;
@@ -261,7 +275,7 @@ static bool climb(const roi *r, bool squares, double *parameters, double *object
 /* Background from the darkest border line, the rest from the light above it. */
 static void estimate(const roi *r, double *start) {
   int32_t rows = r->problem.rows, columns = r->problem.columns;
-  bool has_z = r->problem.model == COMPUTE_FIT_XYZNB;
+  bool has_z = compute_fit_has_z(r->problem.model);
   double background = INFINITY, sum = 0, total = 0, x = 0, y = 0;
   for (int side = 0; side < 4; side++) {
     double line = 0, count = 0;
@@ -305,7 +319,7 @@ static void estimate(const roi *r, double *start) {
 static bool choose_start(const roi *r, int index, double *start) {
   static const double widths[] = {1, 0.6, 1.7}, depths[] = {0, -1.5, -0.75, -0.25, 0.25, 0.75, 1.5};
   const compute_fit_problem *p = &r->problem;
-  bool has_z = p->model == COMPUTE_FIT_XYZNB;
+  bool has_z = compute_fit_has_z(p->model);
   int places = 2, shapes = has_z ? 7 + p->z_start_count : p->model == COMPUTE_FIT_XYNB ? 1 : 3;
   if (index >= places * shapes) return false;
   int shape = index / places;
@@ -318,7 +332,10 @@ static bool choose_start(const roi *r, int index, double *start) {
     start[0] = 0.5 * (p->columns - 1);
     start[1] = 0.5 * (p->rows - 1);
   }
-  if (has_z && shape > 0) start[2] = shape < 7 ? depths[shape] * p->depth : p->z_start[shape - 7];
+  if (p->model == COMPUTE_FIT_SPLINE)
+    start[2] = p->z_first + p->cells[0] * p->z_step * (shape % 7 + 0.5) / 7;
+  else if (has_z && shape > 0)
+    start[2] = shape < 7 ? depths[shape] * p->depth : p->z_start[shape - 7];
   for (int32_t a = 4; !has_z && a < r->count; a++) start[a] *= widths[shape];
   for (int32_t a = 0; a < r->count; a++)
     start[a] = clamp(r->is_free[a] ? start[a] : given[a], r->lower[a], r->upper[a]);
@@ -354,7 +371,7 @@ static void fill_probabilities(const roi *r, fit_reference_result *result) {
   double variance = -2 * r->factor * r->factor * r->free_count;
   double slope = 0, curvature = 0;
   if (freedom <= 0) return;
-  int32_t background = r->problem.model == COMPUTE_FIT_XYZNB ? 4 : 3;
+  int32_t background = compute_fit_has_z(r->problem.model) ? 4 : 3;
   bool faint = result->parameters[background] < 8;
   double spread = result->std[background]; /* 0 if it is fixed */
   fit_reference_image(&r->problem, r->sigma, result->parameters, image, NULL);

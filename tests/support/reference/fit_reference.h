@@ -2,9 +2,9 @@
 /* The fit of one ROI in double precision, as compute/fit_model.h defines it, made without regard to
  * speed and without any code of the library: what fits on devices are compared with.
  *
- * Pixels are the values as the camera gives them. Whatever the solver is called, the result is the
- * optimum of its objective: the maximum of the likelihood, or for COMPUTE_FIT_LEAST_SQUARES the
- * least sum of squares. */
+ * The coefficients of SPLINE are problem->spline. Pixels are the values as the camera gives them.
+ * Whatever the solver is called, the result is the optimum of its objective: the maximum of the
+ * likelihood, or for COMPUTE_FIT_LEAST_SQUARES the least sum of squares. */
 #ifndef SUPPORT_FIT_REFERENCE_H
 #define SUPPORT_FIT_REFERENCE_H
 

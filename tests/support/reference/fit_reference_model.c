@@ -53,8 +53,55 @@ static double astigmatic(const compute_fit_problem *problem, int axis, double si
   return sigma * sqrt(alpha);
 }
 
+/* A sum of all 64 terms of the cell that the pixel lies in: the value and the derivatives by x, y
+ * and z within the cell. */
+static void cubic(const float *cell, const double at[3], double value[4]) {
+  for (int i = 0; i < 4; i++) value[i] = 0;
+  for (int n = 0; n < 64; n++) {
+    int power[3] = {n % 4, n / 4 % 4, n / 16};
+    for (int by = 0; by < 4; by++) {
+      double term = (double)cell[n];
+      for (int axis = 0; axis < 3; axis++)
+        term *= by == axis + 1
+                    ? (power[axis] == 0 ? 0 : power[axis] * pow(at[axis], power[axis] - 1))
+                    : pow(at[axis], power[axis]);
+      value[by] += term;
+    }
+  }
+}
+
+static void spline_image(const compute_fit_problem *problem, const double *parameters,
+                         double *image, double *derivatives) {
+  double first[3] = {problem->spot[0] - parameters[0], problem->spot[1] - parameters[1],
+                     (parameters[2] - problem->z_first) / problem->z_step};
+  int32_t most[3] = {problem->cells[2] - problem->columns, problem->cells[1] - problem->rows,
+                     problem->cells[0] - 1};
+  int64_t cell[3];
+  for (int axis = 0; axis < 3; axis++) {
+    cell[axis] = (int64_t)fmin(fmax(floor(first[axis]), 0), most[axis]);
+    first[axis] -= (double)cell[axis];
+  }
+  for (int32_t i = 0; i < problem->rows * problem->columns; i++) {
+    double f[4], photons = parameters[3], *by = derivatives + 5 * (int64_t)i;
+    int64_t row = cell[1] + i / problem->columns, column = cell[0] + i % problem->columns;
+    int64_t number = (cell[2] * problem->cells[1] + row) * problem->cells[2] + column;
+    cubic(problem->spline + 64 * number, first, f);
+    image[i] = fmax(parameters[4] + photons * f[0], COMPUTE_FIT_LEAST_PHOTONS);
+    if (derivatives == NULL) continue;
+    by[0] = -photons * f[1];
+    by[1] = -photons * f[2];
+    by[2] = photons * f[3] / problem->z_step;
+    by[3] = f[0];
+    by[4] = 1;
+  }
+}
+
 void fit_reference_image(const compute_fit_problem *problem, const double *sigma,
                          const double *parameters, double *image, double *derivatives) {
+  if (problem->model == COMPUTE_FIT_SPLINE) {
+    spline_image(problem, parameters, image, derivatives);
+    return;
+  }
   int32_t count = compute_fit_parameter_count(problem->model);
   bool has_z = problem->model == COMPUTE_FIT_XYZNB;
   double photons = parameters[has_z ? 3 : 2], background = parameters[has_z ? 4 : 3];

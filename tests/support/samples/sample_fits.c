@@ -8,6 +8,7 @@
 
 #include "kernel/fit_problem.h"
 #include "support/reference/fit_reference.h"
+#include "support/samples/sample_spline.h"
 #include "type/dtype.h"
 
 enum { N = 11, MODELS = COMPUTE_FIT_MODEL_COUNT, P = COMPUTE_FIT_MAX_PARAMETERS };
@@ -42,6 +43,9 @@ void sample_fit_sizes(const compute_kernel_descriptor *d, uint32_t operand, int6
   if (role < 0 || (role >= 1 && role <= 4)) {
     size[1] = framed ? compute_fit_of(d)->rows : p->rows;
     size[2] = framed ? compute_fit_of(d)->columns : p->columns;
+  } else if (role == FIT_SPLINE_INPUT) {
+    size[0] = sample_spline_size(p) / 64;
+    size[1] = 64;
   } else if (role == FIT_INPUTS) {
     size[1] = compute_fit_column(p->model, p->outputs, 0);
   } else {
@@ -52,8 +56,9 @@ void sample_fit_sizes(const compute_kernel_descriptor *d, uint32_t operand, int6
 /* Dense; with gaps: elements two apart, rows and ROIs further than they need be. Maps repeat. */
 static void lay_out(const compute_kernel_descriptor *d, uint32_t operand, bool gaps,
                     int64_t stride[COMPUTE_MAX_RANK]) {
-  int64_t size[3], step = gaps ? 2 : 1;
   const int32_t role = role_of(d, operand);
+  if (role == FIT_SPLINE_INPUT) gaps = false; /* always dense */
+  int64_t size[3], step = gaps ? 2 : 1;
   sample_fit_sizes(d, operand, size);
   const int last = size[2] > 1 || (role >= 1 && role <= 4) || role < 0 ? 2 : 1;
   for (int i = last; i >= 0; i--) {
@@ -152,16 +157,43 @@ void sample_fits(sample_visitor visit, void *user) {
         .columns = 14,
         .inputs = COMPUTE_FIT_WITH_SIGMA,
         .outputs = COMPUTE_FIT_ALL_OUTPUTS}},
+      {"spline 9x8, frames with gaps",
+       COMPUTE_U16,
+       true,
+       true,
+       {.model = COMPUTE_FIT_SPLINE,
+        .rows = 9,
+        .columns = 8,
+        .inputs = CORNERS,
+        .outputs = COMPUTE_FIT_ALL_OUTPUTS}},
+      {"spline 11x10 by marquardt, scmos maps, mask",
+       COMPUTE_F32,
+       false,
+       false,
+       {.model = COMPUTE_FIT_SPLINE,
+        .solver = COMPUTE_FIT_LEVENBERG_MARQUARDT,
+        .camera = COMPUTE_FIT_SCMOS,
+        .rows = 11,
+        .columns = 10,
+        .z_start_count = 2,
+        .z_start = {-0.3, 0.3},
+        .inputs = MAPS | MASK}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     compute_fit_problem p = cases[i].problem;
+    if (p.camera == COMPUTE_FIT_SCMOS) p.gain = 0.5;
+    if (p.model == COMPUTE_FIT_SPLINE) {
+      sample_spline_describe(&p);
+      visit_sample(cases[i].name, &p, cases[i].pixels, N, cases[i].gaps, cuts, cases[i].cut ? 2 : 0,
+                   visit, user);
+      continue;
+    }
     p.sigma[0] = p.model == COMPUTE_FIT_XYNBSXSY ? 1.5 : 1.2;
     p.sigma[1] = p.model == COMPUTE_FIT_XYZNB ? 1.3 : 0;
     p.depth = 0.5;
     p.gamma = 0.25;
     p.a[0] = 0.1;
     p.b[1] = 0.05;
-    if (p.camera == COMPUTE_FIT_SCMOS) p.gain = 0.5;
     visit_sample(cases[i].name, &p, cases[i].pixels, N, cases[i].gaps, cuts, cases[i].cut ? 2 : 0,
                  visit, user);
   }
@@ -171,7 +203,9 @@ void sample_fits_in_full(sample_visitor visit, void *user) {
   char name[64];
   for (int model = 0; model < MODELS; model++)
     for (int solver = 0; solver <= COMPUTE_FIT_LEAST_SQUARES; solver++) {
-      const int camera = (model + solver) % 3, profile = (model + solver) / 3 % 2;
+      const bool spline = model == COMPUTE_FIT_SPLINE;
+      const int camera = (model + solver) % 3, profile = spline ? 0 : (model + solver) / 3 % 2;
+      if (spline && solver == COMPUTE_FIT_NEWTON) continue;
       const bool fixes = model == COMPUTE_FIT_XYNBS && solver == COMPUTE_FIT_FISHER;
       compute_fit_problem p = {.model = (compute_fit_model)model,
                                .solver = (compute_fit_solver)solver,
@@ -187,6 +221,10 @@ void sample_fits_in_full(sample_visitor visit, void *user) {
                                .fixed = fixes ? 16 : 0,
                                .iterations = 80,
                                .outputs = COMPUTE_FIT_ALL_OUTPUTS};
+      if (spline) {
+        p.start_set = 0;
+        sample_spline_describe(&p);
+      }
       if (camera != COMPUTE_FIT_IDEAL) {
         p.offset = 100;
         p.gain = camera == COMPUTE_FIT_EMCCD ? 10 : 0.5;
@@ -272,7 +310,7 @@ static void read_roi(const compute_kernel_descriptor *d, const void *const *oper
       if (bit < 4) r->map[bit - 1][i] = value;
     }
   }
-  for (int32_t bit = 5; bit < FIT_INPUTS; bit++) {
+  for (int32_t bit = FIT_SINGLE_FIRST; bit < FIT_SPLINE_INPUT; bit++) {
     const int32_t at = fit_input_index(p->inputs, UINT32_C(1) << bit);
     const int32_t count = bit == 5 ? 2 : compute_fit_parameter_count(p->model);
     for (int32_t i = 0; i < count && at >= 0; i++)
@@ -320,7 +358,7 @@ static double detect(test_random *random, const compute_fit_problem *p, double m
 
 /* Spots of different widths and brightness, off the centre by up to a pixel and a half. */
 static void draw_truth(test_random *random, const compute_fit_problem *p, double truth[P]) {
-  const bool z = p->model == COMPUTE_FIT_XYZNB;
+  const bool z = compute_fit_has_z(p->model);
   truth[0] = (p->columns - 1) / 2.0 + test_random_uniform(random, -1, 1);
   truth[1] = (p->rows - 1) / 2.0 + test_random_uniform(random, -1.2, 1.2);
   truth[z ? 3 : 2] = test_random_uniform(random, 600, 3000);
@@ -367,7 +405,7 @@ static void fill_corner(const compute_kernel_descriptor *d, void *const *operand
 static void fill_vectors(const compute_kernel_descriptor *d, void *const *operands, int64_t roi,
                          const double truth[P], const double sigma[2]) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
-  for (int32_t bit = 5; bit < FIT_INPUTS; bit++) {
+  for (int32_t bit = FIT_SINGLE_FIRST; bit < FIT_SPLINE_INPUT; bit++) {
     const int32_t at = fit_input_index(p->inputs, UINT32_C(1) << bit);
     const int32_t count = bit == 5 ? 2 : compute_fit_parameter_count(p->model);
     for (int32_t i = 0; i < count && at >= 0; i++) {
@@ -405,15 +443,28 @@ static void fill_pixels(const compute_kernel_descriptor *d, void *const *operand
   }
 }
 
+/* The problem with the spline's address, which problems of kernels do not have. */
+static compute_fit_problem whole_problem(const compute_kernel_descriptor *d,
+                                         const void *const *operands) {
+  compute_fit_problem p = compute_fit_of(d)->problem;
+  const int32_t at = fit_input_index(p.inputs, COMPUTE_FIT_WITH_SPLINE);
+  if (at >= 0) p.spline = operands[at];
+  return p;
+}
+
 void sample_fit_fill(const sample_kernel *s, void *const *operands) {
   static double image[FIT_REFERENCE_PIXELS];
   const compute_kernel_descriptor *d = &s->descriptor;
-  const compute_fit_problem *p = &compute_fit_of(d)->problem;
+  const int32_t spline =
+      fit_input_index(compute_fit_of(d)->problem.inputs, COMPUTE_FIT_WITH_SPLINE);
+  const compute_fit_problem whole = whole_problem(d, (const void *const *)operands), *p = &whole;
+  if (spline >= 0) sample_spline_fill(p, operands[spline]);
   test_random random = {.state = 5};
   fill_maps(d, operands, &random);
   for (int64_t roi = 0; roi < d->size[0]; roi++) {
     const double factor = test_random_uniform(&random, 0.9, 1.1);
-    const double sigma[2] = {p->sigma[0] * factor, p->sigma[1] / factor};
+    const double *usual = compute_fit_of(d)->problem.sigma;
+    const double sigma[2] = {usual[0] * factor, usual[1] / factor};
     double truth[P];
     draw_truth(&random, p, truth);
     fit_reference_image(p, has(p, COMPUTE_FIT_WITH_SIGMA) ? sigma : NULL, truth, image, NULL);
@@ -428,6 +479,7 @@ void sample_fit_fill(const sample_kernel *s, void *const *operands) {
 /* What a check looks at, and where it writes what is wrong. */
 typedef struct inspection {
   const compute_kernel_descriptor *d;
+  compute_fit_problem whole; /* with the spline's address */
   const float *record;
   int64_t roi;
   char *problem;
@@ -474,7 +526,7 @@ static bool check_bad(const inspection *c) {
 
 /* Everything else belongs to the fit's own parameters. */
 static bool check_rest(const inspection *c, const roi_inputs *r, const double *own) {
-  const compute_fit_problem *p = &compute_fit_of(c->d)->problem;
+  const compute_fit_problem *p = &c->whole;
   const int32_t n = compute_fit_parameter_count(p->model);
   fit_reference_result e;
   fit_reference_at(p, r->pixels, &r->given, own, &e);
@@ -493,7 +545,7 @@ static bool check_rest(const inspection *c, const roi_inputs *r, const double *o
 }
 
 static bool check_roi(const inspection *c, const roi_inputs *r) {
-  const compute_fit_problem *p = &compute_fit_of(c->d)->problem;
+  const compute_fit_problem *p = &c->whole;
   const int status = (int)column(c, COMPUTE_FIT_STATUS, 0);
   fit_reference_result e = {.status = COMPUTE_FIT_BAD_DATA};
   double own[P];
@@ -517,7 +569,10 @@ bool sample_fit_check(const sample_kernel *s, const void *const *operands, const
                       char *problem, size_t problem_bytes) {
   static roi_inputs r;
   const compute_kernel_descriptor *d = &s->descriptor;
-  inspection c = {.d = d, .problem = problem, .problem_bytes = problem_bytes};
+  inspection c = {.d = d,
+                  .whole = whole_problem(d, operands),
+                  .problem = problem,
+                  .problem_bytes = problem_bytes};
   for (c.roi = 0; c.roi < d->size[0]; c.roi++) {
     c.record = records + c.roi * d->outputs[0].stride[0];
     read_roi(d, operands, c.roi, &r);

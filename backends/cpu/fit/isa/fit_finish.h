@@ -90,11 +90,11 @@ FIT_INLINE void fit_judge_as(const int general, const int moments, const int gam
   const vf none = v_set(0);
   *quality = (fit_quality){none, none, none};
   for (int32_t i = 0; i < work->rows; i++) {
-    const vf factor = n * work->row[i].e;
+    const vf factor = fit_row_factor(work, n, i);
     fit_quality line = {none, none, none};
     for (int32_t j = 0; j < work->columns; j++) {
       const int32_t p = i * work->columns + j;
-      vf m = v_fma(factor, work->column[j].e, bg);
+      vf m = fit_mean_at(work, factor, bg, i, j);
       fit_quality part;
       if (general) m += work->extra[p];
       fit_judge_pixel(moments, gamma, work->data[p], m, &part);
@@ -155,10 +155,10 @@ FIT_APART void fit_faint(const fit_work *work, vf spread, vf *mean, vf *variance
   if (!v_bits(faint)) return;
   vf slopes = v_set(0), curvatures = v_set(0);
   for (int32_t i = 0; i < work->rows; i++) {
-    const vf factor = work->path.theta[FIT_N] * work->row[i].e;
+    const vf factor = fit_row_factor(work, work->path.theta[FIT_N], i);
     for (int32_t j = 0; j < work->columns; j++) {
       const int32_t p = i * work->columns + j;
-      vf m = v_fma(factor, work->column[j].e, bg), slope, curvature;
+      vf m = fit_mean_at(work, factor, bg, i, j), slope, curvature;
       vm counted = faint;
       if (!work->plain) {
         m += work->extra[p];
@@ -298,6 +298,7 @@ FIT_APART void fit_write(fit_work *work, uint32_t lanes) {
   const int count = FIT_COUNT;
   fit_result result;
   vf column[FIT_MOST_COLUMNS];
+  work->active = work->alive;
   fit_evaluate(FIT_LIKELIHOOD, work, work->path.theta);
   if (work->any_held) fit_hold(count, work->held, &work->sums);
   fit_factor(count, work->sums.information, &result.factors);

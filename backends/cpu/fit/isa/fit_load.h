@@ -331,6 +331,15 @@ FIT_APART void fit_load(fit_work *work, uint32_t lanes) {
 
 /* Bounds, widths and starting values: as the problem gives them, per ROI, or from the pixels. */
 
+/* Where the spline covers the ROI. */
+FIT_INLINE void fit_cover(const compute_fit_problem *problem, int axis, float *low, float *high) {
+  const int32_t pixels = axis == FIT_X ? problem->columns : problem->rows;
+  const int32_t cells = axis == FIT_X ? problem->cells[2] : problem->cells[1];
+  const double spot = problem->spot[axis], least = pixels - 1 + spot - cells;
+  if ((float)least > *low) *low = (float)least;
+  if ((float)spot < *high) *high = (float)spot;
+}
+
 /* The bounds that always apply, in the public order of parameter `i`. */
 FIT_INLINE void fit_usual_bounds(const compute_fit_problem *problem, int i, float *low,
                                  float *high) {
@@ -340,6 +349,10 @@ FIT_INLINE void fit_usual_bounds(const compute_fit_problem *problem, int i, floa
   if (inner == FIT_X || inner == FIT_Y) {
     *low = -0.5f;
     *high = (float)(inner == FIT_X ? problem->columns : problem->rows) - 0.5f;
+    if (FIT_MODEL == COMPUTE_FIT_SPLINE) fit_cover(problem, inner, low, high);
+  } else if (FIT_MODEL == COMPUTE_FIT_SPLINE && inner == FIT_Z) {
+    *low = (float)problem->z_first;
+    *high = (float)(problem->z_first + problem->cells[0] * problem->z_step);
   } else if (inner == FIT_N || inner == FIT_BG) {
     *low = (float)COMPUTE_FIT_LEAST_PHOTONS;
     *high = 3e38f;
@@ -511,7 +524,7 @@ FIT_APART void fit_start(const fit_work *work, fit_path *path) {
   if (FIT_MODEL == COMPUTE_FIT_XYNBS) theta[FIT_S] = v_sqrt(work->sigma[0] * work->sigma[1]);
   if (FIT_MODEL == COMPUTE_FIT_XYNBSXSY) theta[FIT_SX] = work->sigma[0];
   if (FIT_MODEL == COMPUTE_FIT_XYNBSXSY) theta[FIT_SY] = work->sigma[1];
-  if (FIT_MODEL == COMPUTE_FIT_XYZNB) theta[FIT_Z] = v_set(0);
+  if (FIT_HAS_Z) theta[FIT_Z] = v_set(0);
   for (int a = 0; a < FIT_COUNT; a++) {
     const vm given = v_less(v_abs(work->start[a]), v_set(__builtin_inff()));
     theta[a] = v_clamp(v_select(given, work->start[a], theta[a]), work->low[a], work->high[a]);

@@ -9,6 +9,8 @@
 #define FIT_MODEL COMPUTE_FIT_XYNBSXSY
 #elif defined(CPU_VARIANT_XYZNB)
 #define FIT_MODEL COMPUTE_FIT_XYZNB
+#elif defined(CPU_VARIANT_SPLINE)
+#define FIT_MODEL COMPUTE_FIT_SPLINE
 #endif
 
 #if defined(__SSE__)
@@ -58,11 +60,16 @@ FIT_INLINE void fit_begin(const cpu_fit_job *job, fit_work *work) {
   work->has_weight = job->mask.data || problem->solver != COMPUTE_FIT_FISHER;
   work->any_held = problem->fixed != 0;
   work->maps_move = fit_maps_move(job);
-  work->patience = problem->solver == COMPUTE_FIT_FISHER &&
-                           (FIT_MODEL != COMPUTE_FIT_XYZNB || problem->z_start_count == 0)
-                       ? FIT_PATIENCE
-                       : 0;
+  work->patience =
+      problem->solver == COMPUTE_FIT_FISHER && (!FIT_HAS_Z || problem->z_start_count == 0)
+          ? FIT_PATIENCE
+          : 0;
   work->waiting_count = 0;
+  if (FIT_MODEL == COMPUTE_FIT_SPLINE) {
+    work->voxel = (fit_voxel *)(planes + FIT_PLANES * pixels);
+    work->parts = (vf *)(work->voxel + pixels);
+    memset(work->parts, 0, sizeof(vf) * 4 * FIT_LANES * (size_t)work->columns);
+  }
   fit_common_parameters(work);
   for (int64_t p = 0; p < pixels; p++) {
     work->data[p] = v_set(1);
@@ -85,7 +92,9 @@ FIT_INLINE void fit_solve(fit_work *work) {
   work->converged = work->singular = work->active = v_mask(0);
   switch (work->problem->solver) {
   case COMPUTE_FIT_FISHER: fit_by_scoring(work); break;
-  case COMPUTE_FIT_NEWTON: fit_by_newton(work); break;
+  case COMPUTE_FIT_NEWTON:
+    if (FIT_MODEL != COMPUTE_FIT_SPLINE) fit_by_newton(work); /* of Gaussians only */
+    break;
   case COMPUTE_FIT_LEVENBERG_MARQUARDT: fit_by_marquardt(FIT_LIKELIHOOD, work); break;
   case COMPUTE_FIT_LEAST_SQUARES: fit_by_marquardt(FIT_SQUARES, work); break;
   }
@@ -107,6 +116,7 @@ FIT_INLINE void fit_solve_from_each_z(fit_work *work) {
     fit_solve(work);
     fit_widths widths;
     fit_quality quality;
+    work->active = work->alive;
     fit_draw(work, work->path.theta, &widths);
     fit_judge(work, work->path.theta[FIT_N], work->path.theta[FIT_BG], false, &quality);
     const vm newly = v_and_not(work->converged, converged);
@@ -160,7 +170,7 @@ FIT_APART void fit_group(fit_work *work, uint32_t lanes, bool resumed) {
   work->bad = v_or(work->bad, v_mask(impossible));
   work->alive = v_and_not(work->alive, work->bad);
   if (!resumed) fit_start(work, &work->path);
-  if (FIT_MODEL == COMPUTE_FIT_XYZNB && work->problem->z_start_count > 0)
+  if (FIT_HAS_Z && work->problem->z_start_count > 0)
     fit_solve_from_each_z(work);
   else
     fit_solve(work);

@@ -7,13 +7,16 @@
 #include "fit_sums.h"
 
 /* The limits of one step: a pixel; half of a width; the background itself; photons and background,
- * so that a spot that was lost in the background can return; half of the depth. */
+ * so that a spot that was lost in the background can return; half of the depth, or a sixth of a
+ * spline's range. */
 FIT_INLINE vf fit_reach(const fit_work *work, const int a, const vf *theta) {
   const vf value = theta[a];
   if (a == FIT_X || a == FIT_Y) return v_set(1);
   if (a == FIT_BG) return value;
   if (a == FIT_N) return value + theta[FIT_BG];
   if (FIT_MODEL == COMPUTE_FIT_XYZNB) return v_set(0.5f * (float)work->problem->depth);
+  if (FIT_MODEL == COMPUTE_FIT_SPLINE)
+    return v_set((float)(work->problem->cells[0] * work->problem->z_step / 6));
   return value * 0.5f;
 }
 
@@ -78,8 +81,7 @@ FIT_APART void fit_find_move(const fit_work *work, const vf *theta, const fit_su
  * `unit`s. By likelihood z comes closer in ever smaller steps where both widths hardly depend on
  * it, so that a tenth of epsilon is asked for. */
 FIT_INLINE vm fit_is_small(const int count, const fit_work *work, const fit_move *move, vf unit) {
-  const bool creeps =
-      FIT_MODEL == COMPUTE_FIT_XYZNB && work->problem->solver != COMPUTE_FIT_LEAST_SQUARES;
+  const bool creeps = FIT_HAS_Z && work->problem->solver != COMPUTE_FIT_LEAST_SQUARES;
   const float share = creeps ? 0.01f : 1;
   const vf limit = unit * (float)(work->problem->epsilon * work->problem->epsilon) * share;
   vm small = v_mask(FIT_ALL_LANES);
@@ -346,7 +348,7 @@ FIT_APART void fit_newton_step(fit_work *work, vf *step) {
 }
 
 /* `iterations` steps, whatever happens. The last one shows whether they have converged; the
- * uncertainties at the result are its measure. */
+ * uncertainties at the result are its measure. Of Gaussians only. */
 FIT_APART void fit_by_newton(fit_work *work) {
   const int count = FIT_COUNT;
   fit_move move;
@@ -387,11 +389,11 @@ FIT_APART void fit_by_newton(fit_work *work) {
 static vf fit_squares(const fit_work *work, vf n, vf bg) {
   vf sum = v_set(0);
   for (int32_t i = 0; i < work->rows; i++) {
-    const vf factor = n * work->row[i].e;
+    const vf factor = fit_row_factor(work, n, i);
     vf line = v_set(0);
     for (int32_t j = 0; j < work->columns; j++) {
       const int32_t p = i * work->columns + j;
-      const vf m = v_fma(factor, work->column[j].e, bg) + work->extra[p];
+      const vf m = fit_mean_at(work, factor, bg, i, j) + work->extra[p];
       const vf r = work->weight[p] * (work->data[p] - m);
       line = v_fma(r, r, line);
     }

@@ -8,6 +8,7 @@
 #ifndef CPU_FIT_FIT_SUMS_H
 #define CPU_FIT_FIT_SUMS_H
 
+#include "fit_spline.h"
 #include "fit_work.h"
 
 typedef enum fit_mode { FIT_LIKELIHOOD, FIT_SQUARES } fit_mode;
@@ -98,9 +99,8 @@ FIT_INLINE void fit_add_row(const int widths, const fit_row *s, const fit_pixel 
 #undef FIT_ADD
 }
 
-/* Applies the factors of N to derivatives by x, y and the widths. */
-FIT_INLINE void fit_scale(const int widths, vf n, fit_sums *sums) {
-  const int count = widths ? FIT_WIDE : FIT_BG + 1;
+/* Applies the factors of N to derivatives by x, y and the widths or z. */
+FIT_INLINE void fit_scale(const int count, vf n, fit_sums *sums) {
   FIT_UNROLL
   for (int a = 0; a < count; a++) {
     const int scaled = a != FIT_N && a != FIT_BG;
@@ -116,6 +116,11 @@ FIT_INLINE void fit_scale(const int widths, vf n, fit_sums *sums) {
 
 FIT_INLINE void fit_sum_as(const int widths, const int extra, const int weight, const int mode,
                            const fit_work *work, vf n, vf bg, fit_sums *result) {
+  if (FIT_MODEL == COMPUTE_FIT_SPLINE) {
+    fit_sum_voxels(weight, mode == FIT_SQUARES, work, n, bg, result);
+    fit_scale(FIT_COUNT, n, result);
+    return;
+  }
   fit_sums sums;
   memset(&sums, 0, sizeof sums);
   for (int32_t i = 0; i < work->rows; i++) {
@@ -123,7 +128,7 @@ FIT_INLINE void fit_sum_as(const int widths, const int extra, const int weight, 
     fit_row_sums(widths, extra, weight, mode, work, i, n, bg, &row);
     fit_add_row(widths, &row, &work->row[i], &sums);
   }
-  fit_scale(widths, n, &sums);
+  fit_scale(widths ? FIT_WIDE : FIT_BG + 1, n, &sums);
   *result = sums;
 }
 
@@ -214,6 +219,10 @@ FIT_INLINE void fit_draw_as(fit_work *work, const vf *theta, const int second, f
 
 /* Rows and columns of the expected image. */
 FIT_APART void fit_draw(fit_work *work, const vf *theta, fit_widths *widths) {
+  if (FIT_MODEL == COMPUTE_FIT_SPLINE) {
+    fit_draw_spline(work, theta);
+    return;
+  }
   fit_draw_as(work, theta, 0, widths);
 }
 

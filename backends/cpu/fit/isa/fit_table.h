@@ -22,7 +22,7 @@ typedef struct cpu_fit_job {
   const compute_fit_problem *problem; /* no 0 that means a default */
   bool whole;                         /* the pixels are u16, else f32 */
   int64_t frames, height, width;      /* with corners: number of frames, size of frames and maps */
-  cpu_fit_operand pixels, corners, offset, gain, variance, mask, sigma, start, lower, upper;
+  cpu_fit_operand pixels, corners, offset, gain, variance, mask, sigma, start, lower, upper, spline;
   unsigned char *record;
   int64_t record_stride[2]; /* bytes from ROI to ROI, and from column to column */
 } cpu_fit_job;
@@ -39,6 +39,7 @@ CPU_DECLARE(cpu_fit_loops, cpu_fit_xynb);
 CPU_DECLARE(cpu_fit_loops, cpu_fit_xynbs);
 CPU_DECLARE(cpu_fit_loops, cpu_fit_xynbsxsy);
 CPU_DECLARE(cpu_fit_loops, cpu_fit_xyznb);
+CPU_DECLARE(cpu_fit_loops, cpu_fit_spline);
 
 /* ---- SPOTS ----------------------------------------------------------------------------------- */
 

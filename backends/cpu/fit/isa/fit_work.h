@@ -130,11 +130,18 @@ enum { FIT_S = FIT_SX, FIT_Z = FIT_SX };
 
 #define FIT_COUNT (FIT_MODEL == COMPUTE_FIT_XYNB ? 4 : FIT_MODEL == COMPUTE_FIT_XYNBSXSY ? 6 : 5)
 
+#define FIT_HAS_Z (FIT_MODEL == COMPUTE_FIT_XYZNB || FIT_MODEL == COMPUTE_FIT_SPLINE)
+
 /* The internal index of parameter i of the public order. */
 FIT_INLINE int fit_inner(int i) {
   static const int8_t xyznb[] = {FIT_X, FIT_Y, FIT_Z, FIT_N, FIT_BG};
-  return FIT_MODEL == COMPUTE_FIT_XYZNB ? xyznb[i] : i;
+  return FIT_HAS_Z ? xyznb[i] : i;
 }
+
+/* A measured spot in one pixel, and its derivatives by the position. */
+typedef struct fit_voxel {
+  vf e, x, y, z;
+} fit_voxel;
 
 /* First and second moments of the residuals, for one parameter each, and half a symmetric matrix.
  */
@@ -200,14 +207,29 @@ typedef struct fit_work {
 
   fit_sums sums;
   fit_pixel column[COMPUTE_FIT_MAX_SIDE], row[COMPUTE_FIT_MAX_SIDE];
+  fit_voxel *voxel; /* [pixel], instead of columns and rows, of SPLINE */
+  vf *parts;        /* [column][4][lane], for drawing it */
 } fit_work;
 
-/* The planes after it: data, extra, weight, and three maps. */
+/* The planes after it: data, extra, weight, and three maps; then voxels and their parts. */
 enum { FIT_PLANES = 6 };
 
 static inline uint64_t fit_workspace_bytes(const compute_fit_problem *problem) {
-  return sizeof(fit_work) +
-         (uint64_t)FIT_PLANES * (uint64_t)problem->rows * (uint64_t)problem->columns * sizeof(vf);
+  const uint64_t pixels = (uint64_t)problem->rows * (uint64_t)problem->columns;
+  const uint64_t parts = 4 * FIT_LANES * (uint64_t)problem->columns;
+  const uint64_t spline = FIT_MODEL == COMPUTE_FIT_SPLINE ? 4 * pixels + parts : 0;
+  return sizeof(fit_work) + (FIT_PLANES * pixels + spline) * sizeof(vf);
+}
+
+/* A row's factor, and with it the expected light of one of its pixels, from what was drawn. */
+FIT_INLINE vf fit_row_factor(const fit_work *work, vf n, int32_t i) {
+  return FIT_MODEL == COMPUTE_FIT_SPLINE ? n : n * work->row[i].e;
+}
+
+FIT_INLINE vf fit_mean_at(const fit_work *work, vf factor, vf bg, int32_t i, int32_t j) {
+  if (FIT_MODEL != COMPUTE_FIT_SPLINE) return v_fma(factor, work->column[j].e, bg);
+  const vf m = v_fma(factor, work->voxel[i * work->columns + j].e, bg);
+  return v_max(m, v_set((float)COMPUTE_FIT_LEAST_PHOTONS));
 }
 
 #endif
