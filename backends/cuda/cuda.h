@@ -14,6 +14,7 @@
  *   kernel.c    generated kernels: from a descriptor to launches
  *   custom.c    kernels of the user's own
  *   record.c    sequences of kernels as CUDA graphs
+ *   communicator.c  collective operations with GPUs of other processes, by NCCL (nccl.[ch])
  *   vendor.h    products by NVIDIA's libraries, with the list of its files
  *
  * Every handle of the vtable is a pointer to one of the structs below. */
@@ -248,6 +249,21 @@ void cuda_custom_destroy(void *device, void *kernel);
 compute_status cuda_custom_launch(void *queue, void *kernel, const uint32_t groups[3],
                                   const uint32_t group[3], const compute_custom_argument *arguments,
                                   uint32_t count);
+
+/* ---- Communicators ------------------------------------------------------------------------- */
+
+compute_status cuda_communicator_offer(void *device, compute_communicator_offer *offer);
+compute_status cuda_communicator_identify(void *device, uint8_t id[COMPUTE_COMMUNICATOR_ID_BYTES]);
+compute_status cuda_communicator_open(void *device, const uint8_t id[COMPUTE_COMMUNICATOR_ID_BYTES],
+                                      int32_t rank, int32_t size, void **communicator);
+bool cuda_communicator_supports(void *communicator, const compute_collective *collective);
+compute_status cuda_communicator_submit(void *communicator, void *queue,
+                                        const compute_collective *collective,
+                                        const compute_argument *input,
+                                        const compute_argument *output);
+compute_status cuda_communicator_test(void *communicator, bool *done);
+compute_status cuda_communicator_finish(void *communicator);
+void cuda_communicator_close(void *communicator, bool orderly);
 
 /* ---- Recordings ---------------------------------------------------------------------------- */
 

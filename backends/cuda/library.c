@@ -10,7 +10,8 @@
 
 #include "cuda.h"
 
-static const cuda_library_kind *const kinds[CUDA_LIBRARIES] = {&cublas_kind, &cudnn_kind};
+static const cuda_library_kind *const kinds[CUDA_LIBRARIES] = {&cublas_kind, &cudnn_kind,
+                                                               &nccl_kind};
 
 typedef enum load_state { ABSENT, LOADED } load_state;
 

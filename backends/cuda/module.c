@@ -137,6 +137,14 @@ static const compute_backend backend = {
     .memory_adopt = cuda_memory_adopt,
     .queue_native = cuda_queue_native,
     .queue_signal = cuda_queue_signal,
+    .communicator_offer = cuda_communicator_offer,
+    .communicator_identify = cuda_communicator_identify,
+    .communicator_open = cuda_communicator_open,
+    .communicator_supports = cuda_communicator_supports,
+    .communicator_submit = cuda_communicator_submit,
+    .communicator_test = cuda_communicator_test,
+    .communicator_finish = cuda_communicator_finish,
+    .communicator_close = cuda_communicator_close,
     /* No device_recover: what ends a context ends it for the process. */
 };
 

@@ -26,14 +26,14 @@ struct cuda_kernel;
 
 #define CUDA_LIBRARY_NAMES 4
 
-typedef enum cuda_library_id { CUDA_CUBLAS, CUDA_CUDNN, CUDA_LIBRARIES } cuda_library_id;
+typedef enum cuda_library_id { CUDA_CUBLAS, CUDA_CUDNN, CUDA_NCCL, CUDA_LIBRARIES } cuda_library_id;
 
 /* A library as one device uses it. `handle` is the library's own, or NULL; then `reason` says why.
  */
 typedef struct cuda_library {
   bool tried;
   void *handle;
-  const void *functions; /* cublas_functions, cudnn_functions */
+  const void *functions; /* cublas_functions, cudnn_functions, nccl_functions */
   size_t version;        /* 130100 for 13.1.0 */
   char name[32];         /* "cuBLASLt 13.1.0" */
   char reason[256];
@@ -53,7 +53,8 @@ compute_status cuda_library_fail(struct cuda_device *device, compute_status stat
 /* Gives the handles back. Nothing of the libraries is in use any more. */
 void cuda_libraries_close(struct cuda_device *device);
 
-/* How a library is opened and started on a device; cublas.c and cudnn.c have one each. */
+/* How a library is opened and started on a device; cublas.c, cudnn.c and nccl.c have
+ * one each. */
 typedef struct cuda_library_kind {
   const char *title, *choice;                /* "cuBLASLt"; its word in COMPUTE_CUDA_LIBRARIES */
   const char *names[CUDA_LIBRARY_NAMES + 1]; /* newest first, NULL-terminated */
@@ -88,7 +89,7 @@ typedef struct cuda_library_kind {
   .rows = rows, .row_count = sizeof rows / sizeof *rows, .functions = functions,                   \
   .function_bytes = sizeof *functions, .version = version, .create = create, .destroy = destroy
 
-extern const cuda_library_kind cublas_kind, cudnn_kind;
+extern const cuda_library_kind cublas_kind, cudnn_kind, nccl_kind;
 
 /* ---- Products ------------------------------------------------------------------------------ */
 

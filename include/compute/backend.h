@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 2
-#define COMPUTE_BACKEND_ABI_MINOR 1
+#define COMPUTE_BACKEND_ABI_MINOR 2
 
 /* ---- Programs ------------------------------------------------------------------------------
  *
@@ -674,6 +674,44 @@ typedef struct compute_custom_argument {
   uint64_t bytes;
 } compute_custom_argument;
 
+/* ---- Communicators ------------------------------------------------------------------------- */
+
+/** What a device needs to communicate with those of other processes. Ranks with another `library`
+ * cannot; nor can two ranks of one host with the same `place`. */
+typedef struct compute_communicator_offer {
+  char library[32]; /**< "NCCL 2.27.3" */
+  char place[32];   /**< of the device on its host: "0000:41:00" */
+  uint64_t reserved[4];
+} compute_communicator_offer;
+
+#define COMPUTE_COMMUNICATOR_ID_BYTES 128
+
+typedef enum compute_collective_kind {
+  COMPUTE_COLLECTIVE_ALL_REDUCE = 0,
+  COMPUTE_COLLECTIVE_REDUCE_SCATTER = 1,
+  COMPUTE_COLLECTIVE_ALL_GATHER = 2,
+  COMPUTE_COLLECTIVE_BROADCAST = 3,
+  COMPUTE_COLLECTIVE_SEND = 4,
+  COMPUTE_COLLECTIVE_RECEIVE = 5
+} compute_collective_kind;
+
+/** What compute/distributed.h calls a compute_group_reduction, with its numbers. */
+typedef enum compute_collective_reduction {
+  COMPUTE_COLLECTIVE_SUM = 0,
+  COMPUTE_COLLECTIVE_MEAN = 1,
+  COMPUTE_COLLECTIVE_MAX = 2, /**< NaN if any is */
+  COMPUTE_COLLECTIVE_MIN = 3
+} compute_collective_reduction;
+
+typedef struct compute_collective {
+  compute_collective_kind kind;
+  compute_collective_reduction reduction; /**< of the first two kinds */
+  compute_dtype dtype;
+  int32_t peer;  /**< the root of BROADCAST, the other rank of SEND and RECEIVE */
+  int64_t count; /**< elements of the input; of what is received by BROADCAST and RECEIVE */
+  uint64_t reserved[4];
+} compute_collective;
+
 typedef struct compute_backend {
   size_t struct_size;
   uint32_t abi_major, abi_minor; /**< COMPUTE_BACKEND_ABI_… it was built with */
@@ -851,6 +889,35 @@ typedef struct compute_backend {
    * on this one. Without them the core waits. */
   void *(*queue_native)(void *queue);
   compute_status (*queue_signal)(void *queue, void *native);
+
+  /** Together: collective operations with devices of other processes that do not pass through the
+   * host. The core connects the processes: it compares what all ranks offer, has rank 0 make an id,
+   * gives it to all of them and lets them open. Every rank makes the same collective calls in the
+   * same order; one thread at a time calls for a communicator.
+   *
+   * No function waits for other ranks. communicator_open, _submit and _finish may return while the
+   * call is in progress; then nothing else is called but communicator_test and _close until
+   * communicator_test has set *done. It also reports what has failed in the background. */
+
+  /** COMPUTE_ERROR_UNSUPPORTED, with the reason, where the device cannot. */
+  compute_status (*communicator_offer)(void *device, compute_communicator_offer *offer);
+  compute_status (*communicator_identify)(void *device, uint8_t id[COMPUTE_COMMUNICATOR_ID_BYTES]);
+  compute_status (*communicator_open)(void *device, const uint8_t id[COMPUTE_COMMUNICATOR_ID_BYTES],
+                                      int32_t rank, int32_t size, void **communicator);
+  /** Whether it carries out such a call: the same answer on all ranks. */
+  bool (*communicator_supports)(void *communicator, const compute_collective *collective);
+  /** Puts a call on a queue of the device. After communicator_test, what is enqueued follows it.
+   * NULL for an input or output that this rank does not have. */
+  compute_status (*communicator_submit)(void *communicator, void *queue,
+                                        const compute_collective *collective,
+                                        const compute_argument *input,
+                                        const compute_argument *output);
+  compute_status (*communicator_test)(void *communicator, bool *done);
+  /** Every rank finishes, when all of its calls have ended. */
+  compute_status (*communicator_finish)(void *communicator);
+  /** Without `orderly`, which means after communicator_finish and _test, what is in progress is
+   * aborted: kernels that wait for other ranks end. Does not wait for other ranks. */
+  void (*communicator_close)(void *communicator, bool orderly);
 } compute_backend;
 
 enum {

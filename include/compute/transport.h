@@ -28,7 +28,7 @@ extern "C" {
 
 /** Another major version is refused; within one, members are only appended. */
 #define COMPUTE_TRANSPORT_ABI_MAJOR 1
-#define COMPUTE_TRANSPORT_ABI_MINOR 0
+#define COMPUTE_TRANSPORT_ABI_MINOR 1
 #define COMPUTE_TRANSPORT_ENTRY     "compute_transport_entry"
 
 /** No call moves more bytes than this, in all of its parts together. */
@@ -73,6 +73,12 @@ typedef struct compute_transport {
 
   /** Whether the operation in progress has ended, without waiting: *done is 0 or 1. */
   int (*test)(void *instance, int *done);
+
+  /* ---- Optional ---- */
+
+  /** Whether the memory given to gather, broadcast, send and receive may be that of a device of
+   * this type, in DLPack's numbers (2 CUDA, 10 ROCm); the module's thread has its context. */
+  int (*reaches)(void *instance, int32_t device_type);
 } compute_transport;
 
 /** The type of the exported symbol. Never NULL. */

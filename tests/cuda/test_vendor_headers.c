@@ -8,6 +8,7 @@
 #include "../../backends/cuda/cublas.h"
 #include "../../backends/cuda/cudnn.h"
 #include "../../backends/cuda/driver.h"
+#include "../../backends/cuda/nccl.h"
 #include "support/harness/test.h"
 
 #define IS(ours, theirs)        _Static_assert((int)(ours) == (int)(theirs), #ours)
@@ -276,6 +277,41 @@ SAME_SIZE(int32_t, cudnnBackendAttributeName_t);
 SAME_SIZE(cudnn_descriptor, cudnnBackendDescriptor_t);
 #endif
 
+/* ---- NCCL ---------------------------------------------------------------------------------- */
+
+#ifdef HAVE_NCCL_H
+#include <nccl.h>
+IS(NCCL_OK, ncclSuccess);
+IS(NCCL_CUDA_ERROR, ncclUnhandledCudaError);
+IS(NCCL_SYSTEM_ERROR, ncclSystemError);
+IS(NCCL_INTERNAL_ERROR, ncclInternalError);
+IS(NCCL_INVALID_ARGUMENT, ncclInvalidArgument);
+IS(NCCL_INVALID_USAGE, ncclInvalidUsage);
+IS(NCCL_REMOTE_ERROR, ncclRemoteError);
+IS(NCCL_IN_PROGRESS, ncclInProgress);
+IS(NCCL_INT8, ncclInt8);
+IS(NCCL_UINT8, ncclUint8);
+IS(NCCL_INT32, ncclInt32);
+IS(NCCL_UINT32, ncclUint32);
+IS(NCCL_INT64, ncclInt64);
+IS(NCCL_UINT64, ncclUint64);
+IS(NCCL_FLOAT16, ncclFloat16);
+IS(NCCL_FLOAT32, ncclFloat32);
+IS(NCCL_FLOAT64, ncclFloat64);
+IS(NCCL_BFLOAT16, ncclBfloat16);
+IS(NCCL_SUM, ncclSum);
+IS(NCCL_MAX, ncclMax);
+IS(NCCL_MIN, ncclMin);
+IS(NCCL_AVERAGE, ncclAvg);
+IS(NCCL_OLDEST, NCCL_VERSION(2, 14, 0));
+SAME_SIZE(nccl_id, ncclUniqueId);
+SAME_SIZE(nccl_result, ncclResult_t);
+SAME_PLACE(nccl_config, size, ncclConfig_t, size);
+SAME_PLACE(nccl_config, magic, ncclConfig_t, magic);
+SAME_PLACE(nccl_config, version, ncclConfig_t, version);
+SAME_PLACE(nccl_config, blocking, ncclConfig_t, blocking);
+#endif
+
 #ifdef HAVE_CUDA_H
 #define CUDA_H_THERE true
 #else
@@ -296,6 +332,11 @@ SAME_SIZE(cudnn_descriptor, cudnnBackendDescriptor_t);
 #else
 #define CUDNN_H_THERE false
 #endif
+#ifdef HAVE_NCCL_H
+#define NCCL_H_THERE true
+#else
+#define NCCL_H_THERE false
+#endif
 
 static void what_is_declared_agrees_with_the_headers(void **state) {
   (void)state;
@@ -305,7 +346,8 @@ static void what_is_declared_agrees_with_the_headers(void **state) {
   } headers[] = {{"cuda.h", CUDA_H_THERE},
                  {"nvrtc.h", NVRTC_H_THERE},
                  {"cublasLt.h", CUBLASLT_H_THERE},
-                 {"cudnn_graph.h", CUDNN_H_THERE}};
+                 {"cudnn_graph.h", CUDNN_H_THERE},
+                 {"nccl.h", NCCL_H_THERE}};
   int there = 0;
   for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
     print_message("%s %s\n", headers[i].name, headers[i].there ? "agrees" : "is not installed");
@@ -409,11 +451,26 @@ static void cudnn_takes_our_descriptors(void **state) {
   assert_int_equal(f.forget(tensor), 0);
 }
 
+#define NCCL_ROW(member, symbol, type, parameters) {#symbol, offsetof(nccl_functions, member)},
+
+static void nccl_has_what_is_called(void **state) {
+  (void)state;
+  static const function_row rows[] = {NCCL_FUNCTIONS(NCCL_ROW)};
+  nccl_functions f;
+  int32_t version = 0;
+  if (!open_real("libnccl.so.2", rows, sizeof rows / sizeof *rows, &f)) skip();
+  assert_int_equal(f.version(&version), NCCL_OK);
+  assert_true(version >= NCCL_OLDEST);
+  assert_non_null(strstr(f.error_text(NCCL_REMOTE_ERROR), "remote"));
+  assert_non_null(f.last_error(NULL));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_declared_agrees_with_the_headers),
       cmocka_unit_test(cublaslt_takes_our_descriptors),
       cmocka_unit_test(cudnn_takes_our_descriptors),
+      cmocka_unit_test(nccl_has_what_is_called),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 1);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 2);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -83,6 +83,15 @@ AT(compute_backend, memory_export, 440);
 AT(compute_backend, memory_adopt, 448);
 AT(compute_backend, queue_native, 456);
 AT(compute_backend, queue_signal, 464);
+/* Since 2.2. */
+AT(compute_backend, communicator_offer, 472);
+AT(compute_backend, communicator_identify, 480);
+AT(compute_backend, communicator_open, 488);
+AT(compute_backend, communicator_supports, 496);
+AT(compute_backend, communicator_submit, 504);
+AT(compute_backend, communicator_test, 512);
+AT(compute_backend, communicator_finish, 520);
+AT(compute_backend, communicator_close, 528);
 
 AT(compute_services, struct_size, 0);
 AT(compute_services, abi_major, 8);
@@ -108,7 +117,7 @@ AT(compute_services, trusts_environment, 136);
 AT(compute_services, fail_index, 144);
 
 VALUE(COMPUTE_TRANSPORT_ABI_MAJOR, 1);
-VALUE(COMPUTE_TRANSPORT_ABI_MINOR, 0);
+VALUE(COMPUTE_TRANSPORT_ABI_MINOR, 1);
 
 AT(compute_transport, struct_size, 0);
 AT(compute_transport, abi_major, 8);

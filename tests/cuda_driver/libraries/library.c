@@ -22,7 +22,8 @@ static struct {
   long long nth;
   bool onward;
   int code;
-} failing;
+} failing, hanging;
+static _Thread_local bool hangs; /* the thread's last call */
 static int64_t ordered_version, newest_driver, live;
 
 /* ---- The driver's stand-in ----------------------------------------------------------------- */
@@ -76,6 +77,9 @@ static bool order_one(const char *text) {
     ordered_version = atoll(text + 8);
   else if (strncmp(text, "newest_driver=", 14) == 0)
     newest_driver = atoll(text + 14);
+  else if (sscanf(text, "hang=%63[^:]:%lld%n", hanging.name, &hanging.nth, &read) == 2 &&
+           text[read] == '\0')
+    return true;
   else if ((sscanf(text, "fail=%63[^:]:%lld%1[+]:%d%n", failing.name, &failing.nth, plus,
                    &failing.code, &read) == 4 ||
             sscanf(text, "fail=%63[^:]:%lld:%d%n", failing.name, &failing.nth, &failing.code,
@@ -92,6 +96,7 @@ bool stand_in_library_configure(const char *orders) {
   bool good = (size_t)snprintf(copy, sizeof copy, "%s", orders) < sizeof copy;
   pthread_mutex_lock(&mutex);
   memset(&failing, 0, sizeof failing);
+  memset(&hanging, 0, sizeof hanging);
   memset(calls, 0, sizeof calls);
   ordered_version = newest_driver = 0;
   for (char *one = strtok_r(copy, ",", &rest); one; one = strtok_r(NULL, ",", &rest))
@@ -128,8 +133,13 @@ int32_t library_call(const char *name) {
   if (failing.nth && strcmp(failing.name, name) == 0 &&
       (count == failing.nth || (failing.onward && count > failing.nth)))
     code = failing.code;
+  hangs = hanging.nth && strcmp(hanging.name, name) == 0 && count == hanging.nth;
   pthread_mutex_unlock(&mutex);
   return code;
+}
+
+bool library_hangs(void) {
+  return hangs;
 }
 
 void library_object(int change) {

@@ -6,6 +6,7 @@
  * COMPUTE_TEST_CUDA_LIBRARIES, or from a test through stand_in_library_configure:
  *
  *   fail=cublasLtMatmul:3:14   the third call fails with 14; 3+: that and all later ones
+ *   hang=ncclAllReduce:3       the third call does not come to an end
  *   version=110000             what the library says that it is
  *   newest_driver=1            it does not start with the driver at hand */
 #ifndef CUDA_DRIVER_LIBRARY_H
@@ -21,6 +22,7 @@
 
 /* Counts a call by name; the code that it shall fail with, or 0. */
 int32_t library_call(const char *name);
+bool library_hangs(void); /* after library_call: whether that call shall not end */
 int64_t library_version(int64_t usual);
 bool library_starts(int driver_major); /* a working context, and a driver that is new enough */
 void library_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));

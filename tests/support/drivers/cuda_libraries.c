@@ -10,7 +10,7 @@
 cuda_stand_in gpu;
 cuda_library_stand_in blas, dnn;
 
-static bool open_library(const char *name, cuda_library_stand_in *l) {
+bool cuda_library_stand_in_open(const char *name, cuda_library_stand_in *l) {
   void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   void *configure = handle ? dlsym(handle, STAND_IN_LIBRARY_CONFIGURE) : NULL;
   void *count = handle ? dlsym(handle, STAND_IN_LIBRARY_COUNT) : NULL;
@@ -20,8 +20,8 @@ static bool open_library(const char *name, cuda_library_stand_in *l) {
 }
 
 bool cuda_libraries_begin(void) {
-  if (!cuda_stand_in_open(&gpu) || !open_library("libcublasLt.so.13", &blas) ||
-      !open_library("libcudnn.so.9", &dnn))
+  if (!cuda_stand_in_open(&gpu) || !cuda_library_stand_in_open("libcublasLt.so.13", &blas) ||
+      !cuda_library_stand_in_open("libcudnn.so.9", &dnn))
     return false;
   cuda_libraries_cache(NULL);
   return setenv("COMPUTE_TUNING", "gemm:implementation=1", 1) == 0 &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The stand-ins for cuBLASLt and cuDNN of tests/cuda_driver/libraries/ in the test's own process.
+/* The stand-ins for NVIDIA's libraries of tests/cuda_driver/libraries/ in the test's own process.
  */
 #ifndef SUPPORT_CUDA_LIBRARIES_H
 #define SUPPORT_CUDA_LIBRARIES_H
@@ -11,6 +11,9 @@ typedef struct cuda_library_stand_in {
   stand_in_library_configure_function *configure;
   stand_in_library_count_function *count;
 } cuda_library_stand_in;
+
+/* False if the loader does not find a stand-in of that name. */
+bool cuda_library_stand_in_open(const char *name, cuda_library_stand_in *library);
 
 extern cuda_stand_in gpu;
 extern cuda_library_stand_in blas, dnn;
