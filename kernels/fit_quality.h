@@ -88,6 +88,57 @@ DEVICE void fit_compare(const fit_source *source, const f32 *p, const fit_widths
 #endif
 }
 
+/* ---- Standing out of the background -------------------------------------------------------- */
+
+#if WANT_SIGNIFICANCE
+/* The likeliest background without a spot, within its bounds: the mean, with readout noise weighted
+ * by 1 / (background + variance), which a few rounds settle. */
+DEVICE f32 fit_flat(const fit_source *source, const fit_setup *setup, const f32 *p) {
+  if (setup->fixed >> 3 & 1u) return p[3];
+  f32 flat = fit_between(setup->typical, setup->lower[3], setup->upper[3]);
+#if CAMERA == 2
+  for (int round = 0; round < 5; round++) {
+    f32 sums[2] = {0.0f, 0.0f};
+    FOR_PIXELS {
+      const int row = pixel / COLUMNS, column = pixel - row * COLUMNS;
+      f32 extra;
+      const f32 electrons = fit_take(source, row, column, &extra);
+      const f32 weight = electrons >= 0.0f ? FAST_RECIPROCAL(flat + extra) : 0.0f;
+      sums[0] += weight;
+      sums[1] = MAD_f32(weight, electrons - extra, sums[1]);
+    }
+    fit_total(source, sums, 2);
+    flat = fit_between(sums[1] / sums[0], setup->lower[3], setup->upper[3]);
+  }
+#endif
+  return flat;
+}
+
+/* How far the spot stands out of it, in standard deviations: from the sum of d ln(m / b) - m + b
+ * over the pixels, with the spot's image m and the flat one b. */
+DEVICE f32 fit_significance(const fit_source *source, const fit_setup *setup, const f32 *p) {
+  const fit_widths spot = fit_widths_of(setup, p);
+  const f32 flat = fit_flat(source, setup, p), light = p[2], background = p[3];
+  f32 sum[1] = {0.0f};
+  BEGIN_LINES(source, p, &spot)
+  const f32 level = LINE_LEVEL;
+  f32 line = 0.0f;
+  FOR_COLUMNS {
+    f32 extra;
+    const f32 electrons = fit_take(source, row, column, &extra);
+    const f32 mean = PIXEL_MEAN(&spot, level, row, column);
+    const f32 ratio = (mean + extra) * FAST_RECIPROCAL(flat + extra);
+    const f32 term = MAD_f32(electrons, log_f32(ratio), flat - mean);
+    line += MASKED && electrons < 0.0f ? 0.0f : term;
+  }
+  sum[0] += line;
+  END_LINES
+  fit_total(source, sum, 1);
+  const f32 square = sum[0] * (2.0f / VARIANCE_FACTOR);
+  return square > 0.0f ? sqrt_f32(square) : 0.0f;
+}
+#endif
+
 /* ---- Probability --------------------------------------------------------------------------- */
 
 #if WANT_SURVIVAL

@@ -157,6 +157,9 @@ if (good) {
 #endif
 }
 
+#if WANT_SIGNIFICANCE
+const f32 significance = good ? fit_significance(&source, &setup, result.p) : NAN_f32;
+#endif
 #if SHARED
 if (LOCAL_ID_X == 0) {
 #else
@@ -213,5 +216,8 @@ if (LOCAL_ID_X == 0) {
 #endif
 #if COLUMN_STATUS >= 0
   OUT(COLUMN_STATUS) = (f32)result.status;
+#endif
+#if WANT_SIGNIFICANCE
+  OUT(COLUMN_SIGNIFICANCE) = significance;
 #endif
 }

@@ -230,7 +230,7 @@ typedef struct compute_attention_attributes {
   bool biased; /**< there is an inputs[3] */
 } compute_attention_attributes;
 
-#define COMPUTE_SPOT_MOST_RADIUS 256
+#define COMPUTE_SPOT_MOST_RADIUS 384
 
 /** Finding spots in frames. Filters are sums of weighted pixels, first along columns, then along
  * rows, each the middle's product and then, from the nearest pair on, the product of the weight and
@@ -247,7 +247,9 @@ typedef struct compute_attention_attributes {
  * all x, then, `rounds` times, the root of the mean square of the x ≤ clip · noise times `scale`,
  * and never less than `least` times what it was at first. The smaller of (noise · gain)² and 1e30
  * is the variance of the filtered frame at the tile's middle; between middles it is linear along
- * each axis, beyond them constant. A response is the filtered pixel over the root of its variance,
+ * each axis, beyond them constant. Near the frame's edges, which the filter meets several times, it
+ * is multiplied by what compute_spots_edges says of noise there, over the same far inside. A
+ * response is the filtered pixel over the root of its variance,
  * and 0 where that is 0. */
 typedef struct compute_spots_attributes {
   int32_t filter, distance;    /**< 0 or 1; 1 … COMPUTE_SPOT_MOST_RADIUS */
@@ -281,6 +283,36 @@ static inline compute_spots_tiles compute_spots_tiles_of(int64_t pixels, int64_t
 
 static inline int64_t compute_spots_tile_start(const compute_spots_tiles *t, int64_t i) {
   return t->count > 1 ? i * (t->samples - t->size) / (t->count - 1) : 0;
+}
+
+/** Noise near the ends of an axis of `pixels` ≥ 2 that is continued by its edges, after a filter of
+ * 2 reach + 1 weights a(y) a(x) − b(y) b(x): for each pixel the sums of a², ab and b² over the
+ * pixels, an edge's weights added up, to sums[3 pixels]. White noise of variance 1 has the variance
+ * aa(y) aa(x) − 2 ab(y) ab(x) + bb(y) bb(x). Pixels that are `reach` or more from both ends have
+ * the same sums. */
+static inline void compute_spots_edges(const double *a, const double *b, int32_t reach,
+                                       int64_t pixels, double *sums) {
+  for (int64_t i = 0; i < pixels; i++, sums += 3) {
+    double edge_a[2] = {0, 0}, edge_b[2] = {0, 0};
+    sums[0] = sums[1] = sums[2] = 0;
+    for (int64_t k = -(int64_t)reach; k <= reach; k++) {
+      const double x = a[reach + k], y = b[reach + k];
+      const int side = i + k <= 0 ? 0 : i + k >= pixels - 1 ? 1 : -1;
+      if (side >= 0) {
+        edge_a[side] += x;
+        edge_b[side] += y;
+        continue;
+      }
+      sums[0] += x * x;
+      sums[1] += x * y;
+      sums[2] += y * y;
+    }
+    for (int side = 0; side < 2; side++) {
+      sums[0] += edge_a[side] * edge_a[side];
+      sums[1] += edge_a[side] * edge_b[side];
+      sums[2] += edge_b[side] * edge_b[side];
+    }
+  }
 }
 
 typedef struct compute_sort_attributes {

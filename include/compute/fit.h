@@ -102,7 +102,8 @@ typedef struct compute_fit_results {
   float *p_value;       /**< [n] */
   int32_t *iterations;  /**< [n] */
   uint8_t *status;      /**< [n] compute_fit_status */
-  uint64_t reserved[4]; /**< must be zero */
+  float *significance;  /**< [n] */
+  uint64_t reserved[3]; /**< must be zero */
 } compute_fit_results;
 
 /** Takes `count` results, the first of them of ROI number `first`. All outputs of the problem are

@@ -116,8 +116,12 @@ enum {
   COMPUTE_FIT_P_VALUE = 1 << 5,
   COMPUTE_FIT_ITERATIONS = 1 << 6, /**< 1: steps taken, as a number */
   COMPUTE_FIT_STATUS = 1 << 7,     /**< 1: compute_fit_status, as a number */
-  COMPUTE_FIT_ALL_OUTPUTS = (1 << 8) - 1,
-  /** The default outputs: all but the covariance and the raw p-value. */
+  /** 1: how far the spot stands out of the background, in standard deviations: the root of twice
+   * the log-likelihood ratio (EMCCD: of the ratio itself) of the fit and an image without light but
+   * the background, as likely as it can be within the background's bounds; ≥ 0 */
+  COMPUTE_FIT_SIGNIFICANCE = 1 << 8,
+  COMPUTE_FIT_ALL_OUTPUTS = (1 << 9) - 1,
+  /** The default outputs: all but the covariance, the raw p-value and the significance. */
   COMPUTE_FIT_USUAL_OUTPUTS = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD | COMPUTE_FIT_RATIO |
                               COMPUTE_FIT_P_VALUE | COMPUTE_FIT_ITERATIONS | COMPUTE_FIT_STATUS
 };

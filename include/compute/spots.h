@@ -14,14 +14,14 @@ extern "C" {
 #endif
 
 typedef enum compute_spot_filter {
-  COMPUTE_SPOT_GAUSSIANS = 0, /**< a Gaussian of `sigma` less one of 2 sigma */
+  COMPUTE_SPOT_GAUSSIANS = 0, /**< a Gaussian of `sigma` less one of 3 sigma */
   COMPUTE_SPOT_BOXES = 1      /**< the mean of a square of ~2 sigma less that of one of ~8 sigma */
 } compute_spot_filter;
 
 typedef struct compute_spot_options {
   compute_spot_filter filter;
   double sigma;     /**< of a spot, in pixels; > 0, at most 50 */
-  double threshold; /**< in standard deviations of the filtered background; 0: 5 */
+  double threshold; /**< in standard deviations of the filtered background; 0: 4.2 */
   int32_t
       distance;  /**< radius within which a spot must be the maximum; 0: 2 sigma, up; at most 100 */
   int64_t limit; /**< maximum number of spots kept per frame, the brightest; 0: all */
@@ -31,10 +31,11 @@ typedef struct compute_spot_options {
 /** `frames`: u16 or f32 [n, height, width], at least 3 × 3 pixels, in counts or electrons. Results:
  * *response f32 [n, height, width], the filtered frames divided by the standard deviation of the
  * noise there after the filter; the return value is bool of the same shape, true at the spots. The
- * noise is estimated from pixel-to-pixel differences in tiles of 32 × 32 pixels and interpolated,
+ * noise is estimated from pixel-to-pixel differences in tiles of 24 × 24 pixels and interpolated,
  * so that spots barely affect it and a background may vary over the frame; frames that have been
  * smoothed seem quieter than they are and need a larger threshold. Frames are padded
- * by their edge pixels. Of equal neighbours the first in row-major order is the spot. NaN and
+ * by their edge pixels, which makes the filtered noise there larger; the standard deviation is
+ * that. Of equal neighbours the first in row-major order is the spot. NaN and
  * infinity hide spots only around them. Errors: COMPUTE_ERROR_SHAPE, _INVALID_ARGUMENT, _DTYPE.
  * `response` may be NULL. `limit` does not apply here. */
 COMPUTE_API compute_node compute_find_spots(compute_graph *graph, compute_node frames,

@@ -15,7 +15,7 @@
 
 static const char HERE[] = "compute_fit_run";
 
-enum { BLOCK = 256, OUTPUTS = 8, PIECE = 1 << 18 };
+enum { BLOCK = 256, OUTPUTS = 9, PIECE = 1 << 18 };
 
 #define STREAM_COUNT 200000 /* ROIs whose results exceed every cache */
 
@@ -23,10 +23,14 @@ enum { BLOCK = 256, OUTPUTS = 8, PIECE = 1 << 18 };
 
 /* The array of an output, by its bit's number. */
 static const size_t arrays[OUTPUTS] = {
-    offsetof(compute_fit_results, parameters), offsetof(compute_fit_results, std),
-    offsetof(compute_fit_results, covariance), offsetof(compute_fit_results, ratio),
-    offsetof(compute_fit_results, p_raw),      offsetof(compute_fit_results, p_value),
-    offsetof(compute_fit_results, iterations), offsetof(compute_fit_results, status)};
+    offsetof(compute_fit_results, parameters),  offsetof(compute_fit_results, std),
+    offsetof(compute_fit_results, covariance),  offsetof(compute_fit_results, ratio),
+    offsetof(compute_fit_results, p_raw),       offsetof(compute_fit_results, p_value),
+    offsetof(compute_fit_results, iterations),  offsetof(compute_fit_results, status),
+    offsetof(compute_fit_results, significance)};
+
+/* Those whose numbers are no floats. */
+enum { ITERATIONS = 6, STATUS = 7 };
 
 static void *array_of(const compute_fit_results *results, int output) {
   void *array;
@@ -87,7 +91,7 @@ void delivery_open(fit_delivery *d, compute_fit *fit, const compute_fit_run_opti
   for (int i = 0; i < OUTPUTS; i++)
     d->at[i] = compute_fit_column(p->model, p->outputs, UINT32_C(1) << i);
   d->streams = !options->write && options->count >= STREAM_COUNT;
-  blank_output(d, OUTPUTS - 1, 0);
+  blank_output(d, STATUS, 0);
 }
 
 void delivery_close(fit_delivery *d) {
@@ -174,7 +178,7 @@ static bool stream_columns(float *to, const float *from, int64_t step, int32_t w
 
 /* Statuses and iterations are small whole numbers in the record. */
 static void count_block(fit_delivery *d, const float *records, int64_t count) {
-  const float *status = records + d->at[7], *iterations = records + d->at[6];
+  const float *status = records + d->at[STATUS], *iterations = records + d->at[ITERATIONS];
   const int64_t step = d->columns;
   int32_t converged = 0, steps = 0;
   for (int64_t i = 0; i < count; i++) {
@@ -193,19 +197,19 @@ static void count_block(fit_delivery *d, const float *records, int64_t count) {
 
 static void take_block(fit_delivery *d, int64_t place, int64_t count, const float *records) {
   const int64_t step = d->columns;
-  for (int i = 0; i < 6; i++) {
+  for (int i = 0; i < OUTPUTS; i++) {
     const int32_t width = compute_fit_output_columns(d->fit->problem.model, UINT32_C(1) << i);
-    float *to = array_of(&d->to, i);
+    float *to = i == ITERATIONS || i == STATUS ? NULL : array_of(&d->to, i);
     if (!to) continue;
     if (!d->streams || !stream_columns(to + place * width, records + d->at[i], step, width, count))
       copy_columns(to + place * width, records + d->at[i], step, width, count);
   }
   if (d->to.iterations)
     for (int64_t i = 0; i < count; i++)
-      d->to.iterations[place + i] = (int32_t)records[i * step + d->at[6]];
+      d->to.iterations[place + i] = (int32_t)records[i * step + d->at[ITERATIONS]];
   if (d->to.status)
     for (int64_t i = 0; i < count; i++)
-      d->to.status[place + i] = (uint8_t)records[i * step + d->at[7]];
+      d->to.status[place + i] = (uint8_t)records[i * step + d->at[STATUS]];
   count_block(d, records, count);
 }
 

@@ -119,7 +119,7 @@ typedef struct fit_delivery {
   const compute_fit_run_options *options;
   compute_fit_summary summary;
   int32_t columns; /* of a record */
-  int32_t at[8];   /* where output i (a bit's number) begins in it, or −1 */
+  int32_t at[9];   /* where output i (a bit's number) begins in it, or −1 */
   bool streams;    /* results go past the caches */
 
   /* Of the batch that is being delivered: */

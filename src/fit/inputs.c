@@ -78,9 +78,10 @@ static compute_status check_results(const compute_fit *fit,
   const struct {
     const void *array;
     const char *name;
-  } wanted[] = {{r->parameters, "parameters"}, {r->std, "std"},      {r->covariance, "covariance"},
-                {r->ratio, "ratio"},           {r->p_raw, "p_raw"},  {r->p_value, "p_value"},
-                {r->iterations, "iterations"}, {r->status, "status"}};
+  } wanted[] = {
+      {r->parameters, "parameters"}, {r->std, "std"},       {r->covariance, "covariance"},
+      {r->ratio, "ratio"},           {r->p_raw, "p_raw"},   {r->p_value, "p_value"},
+      {r->iterations, "iterations"}, {r->status, "status"}, {r->significance, "significance"}};
   bool any = false;
   for (size_t i = 0; i < sizeof r->reserved / sizeof *r->reserved; i++)
     if (r->reserved[i] != 0) return refuse(fit, "results.reserved[%zu] is not zero", i);

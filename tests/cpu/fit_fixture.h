@@ -214,6 +214,8 @@ FIXTURE_INLINE void fit_check_outputs(const char *what, int64_t roi, const compu
   const double background = own[p->model == COMPUTE_FIT_XYZNB ? 4 : 3];
   fit_expect(what, roi, 102, (double)fit_output(p, record, COMPUTE_FIT_P_VALUE, 0), at.p_value,
              (background < 0.1 ? 4e-2 : 1e-3) + 2e-4 * sqrt(p->rows * p->columns));
+  fit_expect(what, roi, 103, (double)fit_output(p, record, COMPUTE_FIT_SIGNIFICANCE, 0),
+             at.significance, 2e-3 + 1e-4 * at.significance);
 }
 
 /* A fit that has converged stands at the optimum, to `fraction` of the uncertainties. */

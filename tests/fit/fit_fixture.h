@@ -69,7 +69,7 @@ static inline compute_fit *make_fit(const compute_fit_options *options) {
 /* Room for all results of so many ROIs. */
 typedef struct room {
   int64_t count;
-  float *parameters, *std, *ratio, *p_raw, *p_value;
+  float *parameters, *std, *ratio, *p_raw, *p_value, *significance;
   int32_t *iterations;
   uint8_t *status;
 } room;
@@ -82,6 +82,7 @@ static inline room make_room(int64_t count) {
                 .ratio = calloc(n, sizeof(float)),
                 .p_raw = calloc(n, sizeof(float)),
                 .p_value = calloc(n, sizeof(float)),
+                .significance = calloc(n, sizeof(float)),
                 .iterations = calloc(n, sizeof(int32_t)),
                 .status = calloc(n, 1)};
 }
@@ -92,6 +93,7 @@ static inline void free_room(room *r) {
   free(r->ratio);
   free(r->p_raw);
   free(r->p_value);
+  free(r->significance);
   free(r->iterations);
   free(r->status);
 }
@@ -102,6 +104,7 @@ static inline compute_fit_results results_of(const room *r) {
                                .ratio = r->ratio,
                                .p_raw = r->p_raw,
                                .p_value = r->p_value,
+                               .significance = r->significance,
                                .iterations = r->iterations,
                                .status = r->status};
 }
@@ -117,6 +120,7 @@ static inline void check_same(const room *a, const room *b, int64_t first, int64
                       n * PARAMETERS * sizeof(float));
   assert_memory_equal(a->ratio + first, b->ratio + first, n * sizeof(float));
   assert_memory_equal(a->p_raw + first, b->p_raw + first, n * sizeof(float));
+  assert_memory_equal(a->significance + first, b->significance + first, n * sizeof(float));
   assert_memory_equal(a->p_value + first, b->p_value + first, n * sizeof(float));
 }
 
@@ -143,7 +147,8 @@ static inline void check_untouched(const room *r, int64_t first) {
       assert_true(isnan(r->parameters[i * PARAMETERS + k]));
       assert_true(isnan(r->std[i * PARAMETERS + k]));
     }
-    assert_true(isnan(r->ratio[i]) && isnan(r->p_raw[i]) && isnan(r->p_value[i]));
+    assert_true(isnan(r->ratio[i]) && isnan(r->p_raw[i]) && isnan(r->p_value[i]) &&
+                isnan(r->significance[i]));
   }
 }
 

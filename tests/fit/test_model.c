@@ -262,7 +262,7 @@ static void problems_are_checked_field_by_field(void **state) {
   BAD(p.columns = 65, "columns");
   BAD(p.iterations = -1, "iterations");
   BAD(p.epsilon = (double)NAN, "epsilon");
-  BAD(p.outputs = 1u << 8, "outputs");
+  BAD(p.outputs = 1u << 9, "outputs");
   BAD(p.inputs = 1u << 9, "inputs");
   BAD(p.flags = 2, "flags");
   BAD(p.unused = 1, "unused");

@@ -149,6 +149,7 @@ static compute_status write_all(void *user, int64_t first, int64_t count,
   memcpy(s->r.ratio + first, results->ratio, n * 4);
   memcpy(s->r.p_raw + first, results->p_raw, n * 4);
   memcpy(s->r.p_value + first, results->p_value, n * 4);
+  memcpy(s->r.significance + first, results->significance, n * 4);
   memcpy(s->r.iterations + first, results->iterations, n * 4);
   memcpy(s->r.status + first, results->status, n);
   s->next = first + count;
@@ -218,6 +219,7 @@ static void many_results_are_what_few_are(void **state) {
                        .ratio = r.ratio + i,
                        .p_raw = r.p_raw + i,
                        .p_value = r.p_value + i,
+                       .significance = r.significance + i,
                        .iterations = r.iterations + i,
                        .status = r.status + i};
     check_same(&part, &wanted, 0, N);

@@ -31,9 +31,9 @@ enum { MOST_RADIUS = 64 };
 
 static void filter_gaussians(const movie *m, int64_t frame, double sigma, double *result) {
   double w[MOST_RADIUS], wide_w[MOST_RADIUS];
-  const int32_t r = (int32_t)ceil(3 * sigma), wide = (int32_t)ceil(2.5 * sqrt(3) * sigma);
+  const int32_t r = (int32_t)ceil(3 * sigma), wide = (int32_t)ceil(2 * sqrt(8) * sigma);
   gaussian_weights(sigma, r, w);
-  gaussian_weights(sqrt(3) * sigma, wide, wide_w);
+  gaussian_weights(sqrt(8) * sigma, wide, wide_w);
   const int64_t h1 = m->height + 2 * wide, w1 = m->width + 2 * wide, w0 = w1 + 2 * r;
   double *all = malloc((size_t)((h1 + 2 * r) * w0) * sizeof *all);
   double *once = malloc((size_t)(h1 * w1) * sizeof *once);
@@ -95,7 +95,7 @@ static double tile_noise(const movie *m, int64_t frame, int64_t top, int64_t row
   return noise / sqrt(36);
 }
 
-/* The tiles of one axis: all pixels but the outer ones in as few of 32 as hold them, overlapping.
+/* The tiles of one axis: all pixels but the outer ones in as few of 24 as hold them, overlapping.
  */
 typedef struct axis {
   int64_t count, size;
@@ -103,7 +103,7 @@ typedef struct axis {
 } axis;
 
 static axis axis_of(int64_t pixels) {
-  const int64_t inner = pixels - 2, size = inner < 32 ? inner : 32, count = (inner + 31) / 32;
+  const int64_t inner = pixels - 2, size = inner < 24 ? inner : 24, count = (inner + 23) / 24;
   return (axis){count, size, count > 1 ? (double)(inner - size) / (double)(count - 1) : 1};
 }
 
@@ -139,27 +139,67 @@ static void noise_of(const movie *m, int64_t frame, double *noise) {
     }
 }
 
-/* The filter's response to one pixel says what becomes of noise. */
-static double gain_of(const compute_spot_options *o,
-                      void (*filter)(const movie *, int64_t, double, double *)) {
-  movie m = movie_create(1, 81, 81, 0);
-  double *r = malloc((size_t)m.count * sizeof *r), sum = 0;
-  assert_non_null(r);
-  *pixel(&m, 0, 40, 40) = 1;
-  filter(&m, 0, o->sigma, r);
-  for (int64_t i = 0; i < m.count; i++) sum += r[i] * r[i];
-  free(r);
-  free(m.value);
-  return sqrt(sum);
+/* What the filter makes of noise: along an axis, the sums over all pixels of the products of what
+ * the narrow and the wide part give for it alone. An axis is the first row of a frame that the
+ * other axis leaves as it is. */
+typedef struct axis_noise {
+  double aa, ab, bb;
+} axis_noise;
+
+static void axis_weights(const compute_spot_options *o, int64_t at, int64_t size, double *a,
+                         double *b) {
+  const double sigma = o->sigma;
+  double w[MOST_RADIUS], wide_w[MOST_RADIUS];
+  int32_t r = (int32_t)ceil(3 * sigma), wide = (int32_t)ceil(2 * sqrt(8) * sigma);
+  memset(a, 0, (size_t)size * sizeof *a);
+  memset(b, 0, (size_t)size * sizeof *b);
+  if (o->filter == COMPUTE_SPOT_BOXES) {
+    r = sigma < 0.5 ? 0 : (int32_t)round(sigma - 0.5);
+    wide = (int32_t)round(4 * sigma - 0.5) > r ? (int32_t)round(4 * sigma - 0.5) : r + 1;
+  } else {
+    gaussian_weights(sigma, r, w);
+    gaussian_weights(sqrt(8) * sigma, wide, wide_w);
+  }
+  for (int32_t i = -r - wide; i <= r + wide; i++) {
+    const int64_t to = at + i < 0 ? 0 : at + i >= size ? size - 1 : at + i;
+    if (o->filter == COMPUTE_SPOT_BOXES) {
+      if (abs(i) <= r) a[to] += 1.0 / (2 * r + 1);
+      if (abs(i) <= wide) b[to] += 1.0 / (2 * wide + 1);
+      continue;
+    }
+    if (abs(i) <= r) a[to] += w[abs(i)];
+    for (int32_t k = -r; k <= r; k++)
+      if (abs(i - k) <= wide) b[to] += w[abs(k)] * wide_w[abs(i - k)];
+  }
 }
 
-/* Whether the reference calls it a spot: 0, 1, or −1 if rounding may decide. */
-static int judge(const movie *m, const double *r, int64_t y, int64_t x, int32_t d, double threshold,
-                 double tolerance) {
-  const double here = r[y * m->width + x];
+static axis_noise axis_noise_at(const compute_spot_options *o, int64_t at, int64_t size) {
+  double a[512], b[512];
+  axis_noise n = {0};
+  assert_true(size <= 512);
+  axis_weights(o, at, size, a, b);
+  for (int64_t i = 0; i < size; i++) {
+    n.aa += a[i] * a[i];
+    n.ab += a[i] * b[i];
+    n.bb += b[i] * b[i];
+  }
+  return n;
+}
+
+static double gain_at(const compute_spot_options *o, const movie *m, int64_t y, int64_t x) {
+  const axis_noise down = axis_noise_at(o, y, m->height), along = axis_noise_at(o, x, m->width);
+  return sqrt(down.aa * along.aa - 2 * down.ab * along.ab + down.bb * along.bb);
+}
+
+/* Whether the reference calls it a spot, by its response and the filtered frame: 0, 1, or −1 if
+ * rounding may decide. */
+static int judge(const movie *m, const double *response, const double *r, int64_t y, int64_t x,
+                 int32_t d, double threshold, double tolerance) {
+  const double here = r[y * m->width + x], height = response[y * m->width + x];
   int verdict = 1;
-  if (fabs(here - threshold) < tolerance) return -1;
-  if (here < threshold) return 0;
+  if (fabs(height - threshold) < tolerance) return -1;
+  if (height < threshold) return 0;
+  tolerance *= here / height;
   for (int64_t i = y - d; i <= y + d; i++)
     for (int64_t j = x - d; j <= x + d; j++) {
       if (i < 0 || j < 0 || i >= m->height || j >= m->width || (i == y && j == x)) continue;
@@ -176,15 +216,17 @@ static void check_frame(const movie *m, int64_t frame, const compute_spot_option
   const int64_t pixels = m->height * m->width;
   double *r = malloc((size_t)pixels * sizeof *r), most = 0;
   double *noise = malloc((size_t)pixels * sizeof *noise);
+  double *filtered = malloc((size_t)pixels * sizeof *filtered);
   assert_non_null(r);
   assert_non_null(noise);
+  assert_non_null(filtered);
   void (*filter)(const movie *, int64_t, double, double *) =
       o->filter == COMPUTE_SPOT_BOXES ? filter_boxes : filter_gaussians;
   filter(m, frame, o->sigma, r);
-  const double gain = gain_of(o, filter);
+  memcpy(filtered, r, (size_t)pixels * sizeof *filtered);
   noise_of(m, frame, noise);
   for (int64_t i = 0; i < pixels; i++) {
-    r[i] = noise[i] > 0 ? r[i] / (noise[i] * gain) : 0;
+    r[i] = noise[i] > 0 ? r[i] / (noise[i] * gain_at(o, m, i / m->width, i % m->width)) : 0;
     most = fmax(most, fabs(r[i]));
   }
   const double tolerance = 1e-3 + 2e-4 * most;
@@ -196,8 +238,8 @@ static void check_frame(const movie *m, int64_t frame, const compute_spot_option
       fail_msg("sigma %g, filter %d, %lldx%lld: response %lld of frame %lld is %g, not %g",
                o->sigma, (int)o->filter, (long long)m->height, (long long)m->width, (long long)i,
                (long long)frame, response, r[i]);
-    const int expected =
-        judge(m, r, i / m->width, i % m->width, d, o->threshold > 0 ? o->threshold : 5, tolerance);
+    const int expected = judge(m, r, filtered, i / m->width, i % m->width, d,
+                               o->threshold > 0 ? o->threshold : 4.2, tolerance);
     undecided += expected < 0;
     if (expected >= 0 && expected != a->spot[frame * pixels + i])
       fail_msg("sigma %g, filter %d, %lldx%lld: pixel %lld of frame %lld, response %g, is %s",
@@ -206,6 +248,7 @@ static void check_frame(const movie *m, int64_t frame, const compute_spot_option
   }
   assert_true(undecided <= pixels / 50 + 1);
   free(noise);
+  free(filtered);
   free(r);
 }
 

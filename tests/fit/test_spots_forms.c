@@ -100,7 +100,7 @@ static bool close_to(float a, float b) {
 /* How many spots there are; fails unless both answers have the same. */
 static int64_t check_same(const char *what, const movie *m, const compute_spot_options *o,
                           const answer *kernel, const answer *composed) {
-  const double threshold = o->threshold > 0 ? o->threshold : 5;
+  const double threshold = o->threshold > 0 ? o->threshold : 4.2;
   int64_t spots = 0;
   for (int64_t i = 0; i < m->count; i++) {
     const float a = kernel->response[i], b = composed->response[i];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Spots of 400 photons on backgrounds that vary over the frame, as a camera with Poisson noise sees
- * them, at the default threshold. Precision must be 0.99 everywhere, and recall where a
- * spot stands out of the noise: on 200 photons even the best filter sees 400 photons at 6 standard
- * deviations, and 5 of them are the threshold. */
+ * them, at the default threshold. On 300 photons even the best filter sees 400 photons at 4.9
+ * standard deviations, and one that does not know the background at 4.6. */
 #include "spots_fixture.h"
 
 enum { FRAMES = 24, SIDE = 192, GRID = 24, PHOTONS = 400 };
@@ -62,11 +61,11 @@ static int64_t make_movie(shape kind, movie *m, double (*at)[3]) {
 }
 
 typedef struct score {
-  int64_t found, known, right, marked;
+  int64_t found, right, marked;
 } score;
 
 /* Marks within 1.5 pixels of a spot are right. */
-static score judge(shape kind, const movie *m, const answer *a, double (*at)[3], int64_t count) {
+static score judge(const movie *m, const answer *a, double (*at)[3], int64_t count) {
   score s = {0};
   for (int64_t i = 0; i < m->count; i++) s.marked += a->spot[i];
   for (int64_t k = 0; k < count; k++) {
@@ -78,10 +77,7 @@ static score judge(shape kind, const movie *m, const answer *a, double (*at)[3],
         near = true;
         s.right++;
       }
-    /* 400 photons on 70 stand out eight times over the noise, of which the filter keeps seven. */
-    const bool bright = background_of(kind, at[k][1], at[k][2]) <= 70;
-    s.found += near && bright;
-    s.known += bright;
+    s.found += near;
   }
   return s;
 }
@@ -95,12 +91,11 @@ static void uneven_backgrounds_are_no_spots(void **state) {
   for (int kind = 0; kind < SHAPES; kind++) {
     const int64_t count = make_movie((shape)kind, &m, at);
     answer a = find(&m, COMPUTE_U16, &options);
-    const score s = judge((shape)kind, &m, &a, at, count);
+    const score s = judge(&m, &a, at, count);
     const double precision = (double)s.right / (double)s.marked;
-    const double recall = s.known ? (double)s.found / (double)s.known : 1;
-    print_message("%s: precision %.4f, recall %.4f of %lld spots on at most 70, %.4f of all %lld\n",
-                  name[kind], precision, recall, (long long)s.known,
-                  (double)s.right / (double)count, (long long)count);
+    const double recall = (double)s.found / (double)count;
+    print_message("%s: precision %.4f, recall %.4f of %lld spots\n", name[kind], precision, recall,
+                  (long long)count);
     if (precision < 0.99 || recall < 0.99) fail_msg("%s", name[kind]);
     answer_release(&a);
   }

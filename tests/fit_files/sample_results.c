@@ -23,6 +23,7 @@ static void fill(compute_fit_results *r, int32_t parameters, int64_t i, int64_t 
   r->ratio[i] = bad ? NAN : -(float)roi / 4;
   r->p_raw[i] = bad ? NAN : 1 / (float)(roi + 2);
   r->p_value[i] = bad ? NAN : 1e-3f / (float)(roi + 1);
+  r->significance[i] = bad ? NAN : (float)(roi % 50);
   r->iterations[i] = (int32_t)(roi % 7);
   r->status[i] = (uint8_t)(bad ? COMPUTE_FIT_BAD_DATA : 1 + roi % 3);
 }
@@ -37,6 +38,7 @@ void sample_results_make(compute_fit_model model, int64_t first, int64_t count,
       .ratio = room(count, 4),
       .p_raw = room(count, 4),
       .p_value = room(count, 4),
+      .significance = room(count, 4),
       .iterations = room(count, 4),
       .status = room(count, 1),
   };
@@ -56,6 +58,7 @@ void sample_results_release(sample_results *sample) {
   free(sample->results.ratio);
   free(sample->results.p_raw);
   free(sample->results.p_value);
+  free(sample->results.significance);
   free(sample->results.iterations);
   free(sample->results.status);
   free(sample->corners);

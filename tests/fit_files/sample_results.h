@@ -14,8 +14,9 @@ typedef struct sample_results {
 
 /* ROI i belongs to frame i / 3; its corner is at row i % 100, column 2 (i % 50). Parameter k is
  * k + 1 + (i % 1000) / 1000, its standard deviation a tenth of that; the covariance of (a, b) is
- * i + 10 a + b; L = −i / 4; p_raw = 1 / (i + 2), p_value = 1e-3 / (i + 1); i % 7 iterations; the
- * status is 1 + i % 3, but for every eleventh, which is BAD_DATA with NaN everywhere. */
+ * i + 10 a + b; L = −i / 4; p_raw = 1 / (i + 2), p_value = 1e-3 / (i + 1), significance = i % 50; i
+ * % 7 iterations; the status is 1 + i % 3, but for every eleventh, which is BAD_DATA with NaN
+ * everywhere. */
 void sample_results_make(compute_fit_model model, int64_t first, int64_t count,
                          sample_results *sample);
 void sample_results_release(sample_results *sample);

@@ -3,13 +3,13 @@
  *
  *   ranks calls                    collective calls, their values, and a difference between ranks
  *   ranks gradients                collectives in a graph, and the gradient of all ranks' losses
- *   ranks gpus WORDS               collective calls on a GPU for each rank, carried by what has
- * WORDS ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one
- * process ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process ranks
- * divide DATA CHECKPOINT   digits with the optimizer's state divided, against without ranks stop
- * FILE                rank 1 stops; the others must end with an error, which rank 0 ranks die FILE
- * writes to FILE; and the same if rank 1 is killed ranks late FILE                rank 1 of 2 does
- * not open a second group; the same for rank 0
+ *   ranks gpus WORDS               calls on a GPU for each rank; WORDS: of what carries them
+ *   ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one process
+ *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
+ *   ranks divide DATA CHECKPOINT   digits with the optimizer's state divided, against without
+ *   ranks stop FILE                rank 1 stops; the others must end with an error, which rank 0
+ *   ranks die FILE                 writes to FILE; and the same if rank 1 is killed
+ *   ranks late FILE                rank 1 of 2 does not open a second group; the same for rank 0
  *
  * Status 0: as expected. Failed checks are printed. */
 #include <compute/compute.h>

@@ -21,7 +21,7 @@ typedef struct spots_kernel {
   int64_t frames;
   int64_t bands, band; /* of a frame; rows of one */
   uint64_t workspace;  /* bytes, for one thread */
-  float *weights;      /* both filters' */
+  float *weights;      /* both filters', then those of the edges */
 } spots_kernel;
 
 /* ---- A launch ------------------------------------------------------------------------------- */
@@ -115,14 +115,77 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
 }
 
 /* exp(−i²/2σ²) over the sum of all, or 1 for a box. */
-static void make_weights(bool boxes, double sigma, int32_t radius, float *weight) {
-  double total = 1;
-  for (int32_t i = 1; i <= radius; i++) total += 2 * exp(-0.5 * i * i / (sigma * sigma));
-  for (int32_t i = 0; i <= radius; i++)
-    weight[i] = boxes ? 1 : (float)(exp(-0.5 * i * i / (sigma * sigma)) / total);
+static double weight_of(bool boxes, double sigma, int32_t at) {
+  return boxes ? 1 : exp(-0.5 * at * at / (sigma * sigma));
 }
 
-static void read_descriptor(const compute_kernel_descriptor *descriptor, spots_kernel *kernel) {
+static double total_of(bool boxes, double sigma, int32_t radius) {
+  double total = 1;
+  for (int32_t i = 1; i <= radius; i++) total += 2 * weight_of(boxes, sigma, i);
+  return total;
+}
+
+static void make_weights(bool boxes, double sigma, int32_t radius, float *weight) {
+  const double total = boxes ? 1 : total_of(boxes, sigma, radius);
+  for (int32_t i = 0; i <= radius; i++) weight[i] = (float)(weight_of(boxes, sigma, i) / total);
+}
+
+static int32_t reach_of(const compute_spots_attributes *o) {
+  return o->filter == 1 ? o->wide_radius : o->radius + o->wide_radius;
+}
+
+/* Both parts of the filter along an axis, as compute_spots_edges wants them. */
+static void make_parts(const compute_spots_attributes *o, double *a, double *b) {
+  const bool boxes = o->filter == 1;
+  const int32_t reach = reach_of(o), radius = o->radius, wide = o->wide_radius;
+  const double total = total_of(boxes, o->sigma, radius);
+  const double wide_total = total_of(boxes, o->wide_sigma, wide);
+  for (int32_t i = 0; i <= 2 * reach; i++) a[i] = b[i] = 0;
+  for (int32_t i = -radius; i <= radius; i++) a[reach + i] = weight_of(boxes, o->sigma, i) / total;
+  for (int32_t k = -wide; k <= wide; k++) {
+    const double weight = weight_of(boxes, o->wide_sigma, k) / wide_total;
+    if (boxes) b[reach + k] = weight;
+    for (int32_t i = -radius; !boxes && i <= radius; i++) b[reach + i + k] += a[reach + i] * weight;
+  }
+}
+
+/* compute_spots_edges of an axis over `unit`, sum by sum. Of a longer axis only the ends and one
+ * pixel between them are computed. */
+static void make_edges(const double *a, const double *b, int32_t reach, int64_t pixels, double unit,
+                       double *sums, float *edge) {
+  const int64_t whole = 2 * (int64_t)reach + 1, rows = pixels < whole ? pixels : whole;
+  compute_spots_edges(a, b, reach, rows, sums);
+  for (int64_t i = 0; i < pixels; i++) {
+    const int64_t behind = i - (pixels - 1 - reach);
+    const int64_t at = pixels == rows ? i : cpu_min(i, reach) + cpu_max(behind, 0);
+    for (int k = 0; k < 3; k++) edge[k * pixels + i] = (float)(sums[3 * at + k] / unit);
+  }
+}
+
+static compute_status read_edges(spots_kernel *kernel, float *edges) {
+  cpu_device *device = kernel->head.device;
+  cpu_spots_job *job = &kernel->job;
+  const int32_t reach = reach_of(&job->search);
+  const int64_t whole = 2 * (int64_t)reach + 1;
+  const uint64_t bytes = 5 * (uint64_t)whole * sizeof(double);
+  double *a = cpu_allocate(device, bytes), *b = a + whole, *sums = b + whole;
+  if (!a) return cpu_out_of_memory(device, bytes);
+  make_parts(&job->search, a, b);
+  compute_spots_edges(a, b, reach, whole, sums);
+  const double *middle = sums + 3 * (int64_t)reach;
+  const double square = middle[0] * middle[0] - 2 * middle[1] * middle[1] + middle[2] * middle[2];
+  const double unit = square > 0 ? sqrt(square) : 1;
+  make_edges(a, b, reach, job->height, unit, sums, edges);
+  make_edges(a, b, reach, job->width, unit, sums, edges + 3 * job->height);
+  cpu_release(device, a);
+  job->reach = reach;
+  job->edge_down = edges;
+  job->edge_along = edges + 3 * job->height;
+  return COMPUTE_OK;
+}
+
+static compute_status read_descriptor(const compute_kernel_descriptor *descriptor,
+                                      spots_kernel *kernel) {
   cpu_spots_job *job = &kernel->job;
   const compute_operand *in = &descriptor->inputs[0], *out = &descriptor->outputs[0];
   const compute_spots_attributes *o = compute_spots_of(descriptor);
@@ -143,6 +206,7 @@ static void read_descriptor(const compute_kernel_descriptor *descriptor, spots_k
   job->down = compute_spots_tiles_of(job->height, o->step, o->tile);
   job->along = compute_spots_tiles_of(job->width, 1, o->tile);
   kernel->frames = descriptor->size[0];
+  return read_edges(kernel, wide + o->wide_radius + 1);
 }
 
 /* Bands recompute the rows around them, so whole frames are preferred. */
@@ -161,13 +225,15 @@ static void choose_bands(spots_kernel *kernel) {
 
 static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
   const compute_spots_attributes *o = compute_spots_of(descriptor);
-  const uint64_t weights = (uint64_t)o->radius + (uint64_t)o->wide_radius + 2;
+  const uint64_t axes = (uint64_t)descriptor->size[1] + (uint64_t)descriptor->size[2];
+  const uint64_t weights = (uint64_t)o->radius + (uint64_t)o->wide_radius + 2 + 3 * axes;
   cpu_device *device = head->device;
   spots_kernel *kernel = (spots_kernel *)head;
   kernel->weights = cpu_allocate(device, weights * sizeof(float));
   if (!kernel->weights) return cpu_out_of_memory(device, weights * sizeof(float));
   kernel->loops = CPU_PICK(device->isa, cpu_spots);
-  read_descriptor(descriptor, kernel);
+  const compute_status status = read_descriptor(descriptor, kernel);
+  if (status) return status;
   choose_bands(kernel);
   const int64_t workspace = kernel->loops->workspace_bytes(&kernel->job);
   if (workspace > INT64_MAX / 8192) return cpu_out_of_memory(device, (uint64_t)workspace);

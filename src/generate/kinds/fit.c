@@ -265,15 +265,20 @@ static void define_outputs(generation *g, const fit_task *task) {
   static const struct {
     const char *name;
     uint32_t output;
-  } columns[] = {
-      {"COLUMN_PARAMETERS", COMPUTE_FIT_PARAMETERS}, {"COLUMN_STD", COMPUTE_FIT_STD},
-      {"COLUMN_COVARIANCE", COMPUTE_FIT_COVARIANCE}, {"COLUMN_RATIO", COMPUTE_FIT_RATIO},
-      {"COLUMN_P_RAW", COMPUTE_FIT_P_RAW},           {"COLUMN_P_VALUE", COMPUTE_FIT_P_VALUE},
-      {"COLUMN_ITERATIONS", COMPUTE_FIT_ITERATIONS}, {"COLUMN_STATUS", COMPUTE_FIT_STATUS}};
+  } columns[] = {{"COLUMN_PARAMETERS", COMPUTE_FIT_PARAMETERS},
+                 {"COLUMN_STD", COMPUTE_FIT_STD},
+                 {"COLUMN_COVARIANCE", COMPUTE_FIT_COVARIANCE},
+                 {"COLUMN_RATIO", COMPUTE_FIT_RATIO},
+                 {"COLUMN_P_RAW", COMPUTE_FIT_P_RAW},
+                 {"COLUMN_P_VALUE", COMPUTE_FIT_P_VALUE},
+                 {"COLUMN_ITERATIONS", COMPUTE_FIT_ITERATIONS},
+                 {"COLUMN_STATUS", COMPUTE_FIT_STATUS},
+                 {"COLUMN_SIGNIFICANCE", COMPUTE_FIT_SIGNIFICANCE}};
   const compute_fit_problem *p = task->problem;
   for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
     emit_constant(g, columns[i].name, compute_fit_column(p->model, p->outputs, columns[i].output));
   const uint32_t tests = COMPUTE_FIT_P_RAW | COMPUTE_FIT_P_VALUE;
+  emit_constant(g, "WANT_SIGNIFICANCE", (p->outputs & COMPUTE_FIT_SIGNIFICANCE) != 0);
   emit_constant(g, "WANT_MOMENTS", (p->outputs & COMPUTE_FIT_P_VALUE) != 0);
   emit_constant(g, "WANT_SURVIVAL", (p->outputs & tests) != 0);
   emit_constant(g, "WANT_RATIO",
@@ -334,8 +339,8 @@ static void define(generation *g, const fit_task *task, const fit_cut *cut) {
                                    task->spline ? "fit_spline" : "fit_shares",
                                    "fit_total",
                                    task->spline ? "fit_spline_sums" : "fit_sums",
-                                   "fit_quality",
                                    "fit_start",
+                                   "fit_quality",
                                    "fit_solve",
                                    "fit_kernel"};
   for (size_t i = 0; i < sizeof templates / sizeof *templates; i++)

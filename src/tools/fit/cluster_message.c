@@ -6,7 +6,7 @@
 
 #include "tools/fit/cluster_private.h"
 
-enum { ARRAYS = 9, WORDS = 1024 };
+enum { ARRAYS = 10, WORDS = 1024 };
 
 /* ---- Division ------------------------------------------------------------------------------ */
 
@@ -34,6 +34,7 @@ static void list_arrays(cluster_rois *rois, int32_t parameters, array list[ARRAY
                              {&r->ratio, number},
                              {&r->p_raw, number},
                              {&r->p_value, number},
+                             {&r->significance, number},
                              {&r->iterations, sizeof(int32_t)},
                              {&rois->corners, 3 * sizeof(int32_t)},
                              {&r->status, 1}};

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "tools/fit/number_text.h"
-#include "tools/fit/significance.h"
 
 /* ---- Adding columns ------------------------------------------------------------------------ */
 
@@ -268,10 +267,6 @@ void columns_make(const results_options *options, column_set *set) {
   *set = (column_set){.problem = *options->problem,
                       .corners = options->corners,
                       .stack = options->stack,
-                      .variance = options->variance,
-                      .mask = options->mask,
-                      .mask_rows = options->mask_rows,
-                      .mask_columns = options->mask_columns,
                       .saturation = options->saturation};
   memcpy(set->origin, options->origin, sizeof set->origin);
   if (set->problem.outputs == 0) set->problem.outputs = COMPUTE_FIT_USUAL_OUTPUTS;
@@ -377,29 +372,6 @@ static void take_background_std(const column_set *set, const column_rows *rows, 
   for (int32_t i = 0; i < rows->count; i++) values[i] = sqrt(factor * values[i] + readout);
 }
 
-/* Where the ROI begins in a map of that shape: at its corner, or the map is of one ROI. */
-static int64_t place_in_map(const column_set *set, const int32_t *corner, int64_t map_rows,
-                            int64_t map_columns) {
-  const bool of_roi = map_rows == set->problem.rows && map_columns == set->problem.columns;
-  return !corner || of_roi ? 0 : corner[1] * map_columns + corner[2];
-}
-
-static void take_significance(const column_set *set, const column_rows *rows, double *values) {
-  const compute_fit_map *variance = &set->variance;
-  significance_maps maps = {.variance_stride = variance->columns, .mask_stride = set->mask_columns};
-  for (int32_t i = 0; i < rows->count; i++) {
-    const int64_t at = rows->index[i];
-    const int32_t *corner = rows->corners ? rows->corners + 3 * at : NULL;
-    if (variance->values)
-      maps.variance =
-          variance->values + place_in_map(set, corner, variance->rows, variance->columns);
-    if (set->mask)
-      maps.mask = set->mask + place_in_map(set, corner, set->mask_rows, set->mask_columns);
-    values[i] =
-        significance_of_fit(&set->problem, rows->results->parameters + at * set->parameters, &maps);
-  }
-}
-
 static void take_saturated(const column_set *set, const column_rows *rows, double *values) {
   for (int32_t i = 0; i < rows->count; i++) {
     const int64_t at = rows->index[i];
@@ -437,7 +409,7 @@ static void take_raw(const column_set *set, const column *c, const column_rows *
   case COLUMN_STATUS:
     for (int32_t i = 0; i < rows->count; i++) values[i] = results->status[rows->index[i]];
     break;
-  case COLUMN_SIGNIFICANCE: take_significance(set, rows, values); break;
+  case COLUMN_SIGNIFICANCE: take_f32(rows, results->significance, 1, 0, values); break;
   case COLUMN_SATURATED: take_saturated(set, rows, values); break;
   case COLUMN_COVARIANCE: break;
   }

@@ -50,9 +50,6 @@ typedef struct column_set {
   int32_t parameters;
   bool corners, stack;
   int64_t origin[3]; /* added to frame, row and column */
-  compute_fit_map variance;
-  const uint8_t *mask;
-  int64_t mask_rows, mask_columns;
   const saturation *saturation;
   bool inside; /* fits at the bound −1/2 are written inside the image */
   size_t record_bytes;

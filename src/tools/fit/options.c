@@ -58,8 +58,8 @@ static const option_row rows[] = {
              "all",
      .more =
          "Parameters and status are always written. The significance is how far the spot stands "
-         "out from an empty ROI, in standard deviations: the root of twice the likelihood ratio "
-         "of spot and flat background, expected at the fit.",
+         "out from an empty ROI, in standard deviations: the root of twice the log-likelihood "
+         "ratio of the fit and a flat background.",
      .choices = outputs},
     {"--roi-stack", OPTION_FLAG, AT(roi_stack), F,
      .help = "the input holds ROIs, [n, rows, columns], not frames"},
@@ -219,19 +219,15 @@ static const option_row rows[] = {
      .help = "finds spots in the frames; the default without --corners and --roi-stack",
      .neutral = true, .section = "Finding spots"},
     {"--threshold", OPTION_NUMBER, AT(threshold), F, .value = "T",
-     .help =
-         "minimum height of a spot, in standard deviations of the filtered background; default 5",
+     .help = "minimum height of a spot, in standard deviations of the filtered background; default "
+             "4.2",
      .least = DBL_MIN, .most = 1e9},
     {"--distance", OPTION_COUNT, AT(distance), F, .value = "PIXELS",
      .help = "a spot is the highest pixel within this distance; default 2 sigma", .least = 1,
      .most = SIDE},
     {"--filter", OPTION_CHOICE, AT(filter), F, .value = "FILTER",
      .help = "the filter: difference of gaussians (default) or of boxes",
-     .more =
-         "In an empty frame of 128 x 128 pixels gaussians find about 0.4 false spots at a "
-         "background of 1 photon, and at most 0.06 at 10 and more. Of spots with 400 photons on "
-         "a background of 100, gaussians find 0.970 and boxes 0.945.",
-     .choices = filters},
+     .more = "Boxes are faster and find fewer spots on bright backgrounds.", .choices = filters},
     {"--limit", OPTION_COUNT, AT(limit), F, .value = "N",
      .help = "maximum number of spots per frame; the brightest are kept", .least = 1, .most = MANY},
     /* Simulation. */

@@ -106,7 +106,9 @@ static compute_status check_results(const results_file *file, const compute_fit_
       (results->p_raw || !(outputs & COMPUTE_FIT_P_RAW)) &&
       (results->p_value || !(outputs & COMPUTE_FIT_P_VALUE)) &&
       (results->iterations || !(outputs & COMPUTE_FIT_ITERATIONS)) &&
-      (results->status || !(outputs & COMPUTE_FIT_STATUS)) && (corners || !file->options.corners))
+      (results->status || !(outputs & COMPUTE_FIT_STATUS)) &&
+      (results->significance || !(outputs & COMPUTE_FIT_SIGNIFICANCE)) &&
+      (corners || !file->options.corners))
     return COMPUTE_OK;
   return failure_set(why, COMPUTE_ERROR_NULL_POINTER, NULL, "some results for %s are missing",
                      file->path);

@@ -50,11 +50,7 @@ typedef struct results_options {
   const char *where; /* a condition on the columns (selection.h); NULL: all rows */
 
   /* Further columns. */
-  bool significance;        /* significance.h */
-  compute_fit_map variance; /* for it: the readout variance of the camera; without values: the
-                             * problem's */
-  const uint8_t *mask;      /* for it: 0 for pixels that the fit ignores; NULL: none */
-  int64_t mask_rows, mask_columns;
+  bool significance;
   const saturation *saturation; /* the number of saturated pixels; NULL: no such column */
 
   const char *generated_by; /* "compute-fit 0.2.0"; copied, as the next two */

@@ -46,7 +46,7 @@ compute_status selection_make(const results_options *options, uint32_t statuses,
                               selection *made, failure *why) {
   results_options named = *options;
   named.format = RESULTS_NPY;
-  named.significance = true; /* costs nothing unless the condition names it */
+  named.significance = (options->problem->outputs & COMPUTE_FIT_SIGNIFICANCE) != 0;
   *made = (selection){.statuses = statuses};
   columns_make(&named, &made->columns);
   if (!where) return COMPUTE_OK;

@@ -114,7 +114,7 @@ static int take_outputs(const char *list, uint32_t *outputs) {
                 {"p-value", COMPUTE_FIT_P_VALUE},
                 {"iterations", COMPUTE_FIT_ITERATIONS},
                 {"status", COMPUTE_FIT_STATUS},
-                {"significance", 0}, /* made of the parameters when they are written */
+                {"significance", COMPUTE_FIT_SIGNIFICANCE},
                 {"usual", COMPUTE_FIT_USUAL_OUTPUTS},
                 {"all", COMPUTE_FIT_ALL_OUTPUTS}};
   /* Parameters and status are always written. */
@@ -209,10 +209,6 @@ static int take_spline(const fit_arguments *a, compute_fit_problem *p) {
     fit_say("SPLINE needs --calibration FILE, which calibrate --model SPLINE writes");
     return EXIT_USAGE;
   }
-  if (a->outputs && strstr(a->outputs, "significance")) {
-    fit_say("--outputs: SPLINE has no significance");
-    return EXIT_USAGE;
-  }
   compute_status status = spline_file_read(a->calibration, &s, &why);
   if (!status) status = spline_values_use(&s, p, &why);
   free(s.values);
@@ -300,6 +296,8 @@ int problem_from_arguments(const fit_arguments *a, compute_fit_problem *problem)
   int result = take_depth(a, problem);
   if (!result) result = take_camera(a, problem);
   if (!result && a->outputs) result = take_outputs(a->outputs, &problem->outputs);
+  if (!result && a->where && strstr(a->where, "significance"))
+    problem->outputs |= COMPUTE_FIT_SIGNIFICANCE | (a->outputs ? 0 : COMPUTE_FIT_USUAL_OUTPUTS);
   if (!result) result = take_list(problem, "--fix", a->fix, "NAME or NAME=NUMBER", take_fix);
   if (!result) result = take_list(problem, "--start", a->start, "NAME=NUMBER", take_start);
   if (!result)

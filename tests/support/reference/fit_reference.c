@@ -349,7 +349,7 @@ static void all_nan(fit_reference_result *result, compute_fit_status status) {
   result->status = status;
   for (int a = 0; a < MOST; a++) result->parameters[a] = result->std[a] = NAN;
   for (int a = 0; a < MOST * MOST; a++) result->covariance[a] = NAN;
-  result->ratio = result->p_raw = result->p_value = NAN;
+  result->ratio = result->p_raw = result->p_value = result->significance = NAN;
 }
 
 static bool fill_bound(const roi *r, const evaluation *at, double *std, double *covariance) {
@@ -395,6 +395,40 @@ static void fill_probabilities(const roi *r, fit_reference_result *result) {
     result->p_value = fit_reference_upper_gamma(degrees / 2, deviance / (2 * scale));
 }
 
+/* The derivative of the likelihood by a flat background. */
+static double flat_slope(const roi *r, double flat) {
+  double slope = 0;
+  for (int32_t i = 0; i < r->problem.rows * r->problem.columns; i++)
+    if (r->uses[i]) slope += r->electrons[i] / (flat + r->extra[i]) - 1;
+  return slope;
+}
+
+/* The likeliest flat background within its bounds, by bisection: the slope falls. */
+static double find_flat(const roi *r, int32_t background, const double *parameters) {
+  double low = r->lower[background], high = fmin(r->upper[background], 1e9);
+  if (!r->is_free[background]) return parameters[background];
+  for (int round = 0; round < 200; round++) {
+    const double middle = 0.5 * (low + high);
+    if (flat_slope(r, middle) > 0)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static double find_significance(const roi *r, const double *parameters) {
+  static double image[FIT_REFERENCE_PIXELS];
+  const double flat = find_flat(r, r->problem.model == COMPUTE_FIT_XYZNB ? 4 : 3, parameters);
+  double sum = 0;
+  fit_reference_image(&r->problem, r->sigma, parameters, image, NULL);
+  for (int32_t i = 0; i < r->problem.rows * r->problem.columns; i++) {
+    const double mean = image[i] + r->extra[i], level = flat + r->extra[i];
+    if (r->uses[i]) sum += r->electrons[i] * log(mean / level) - mean + level;
+  }
+  return sqrt(fmax(2 * sum / r->factor, 0));
+}
+
 static void fill(const roi *r, const double *parameters, compute_fit_status status,
                  fit_reference_result *result) {
   evaluation at;
@@ -404,6 +438,7 @@ static void fill(const roi *r, const double *parameters, compute_fit_status stat
   memcpy(result->parameters, parameters, (size_t)r->count * sizeof *parameters);
   evaluate(r, parameters, false, &at);
   result->ratio = at.objective;
+  result->significance = find_significance(r, parameters);
   if (fill_bound(r, &at, result->std, result->covariance))
     fill_probabilities(r, result);
   else

@@ -32,7 +32,7 @@ typedef struct fit_reference_result {
   double parameters[COMPUTE_FIT_MAX_PARAMETERS];
   double std[COMPUTE_FIT_MAX_PARAMETERS];
   double covariance[COMPUTE_FIT_MAX_PARAMETERS * COMPUTE_FIT_MAX_PARAMETERS]; /* [P, P] */
-  double ratio, p_raw, p_value;
+  double ratio, p_raw, p_value, significance;
 } fit_reference_result;
 
 /* The optimum. `inputs` may be NULL. */

@@ -144,6 +144,49 @@ static double find_variance(const compute_spots_attributes *s, const plane *fram
   return fmin(noise * noise, 1e30);
 }
 
+/* What a pixel of an axis makes of noise: the sums of a², ab and b² over the weights a and b of the
+ * filter's two parts, those of pixels beyond an end added to the end's. */
+typedef struct edge_sums {
+  double aa, ab, bb;
+} edge_sums;
+
+static edge_sums sums_at(const compute_spots_attributes *s, int64_t at, int64_t size) {
+  static double a[8 * COMPUTE_SPOT_MOST_RADIUS], b[8 * COMPUTE_SPOT_MOST_RADIUS];
+  double weight[COMPUTE_SPOT_MOST_RADIUS + 1], wide[COMPUTE_SPOT_MOST_RADIUS + 1];
+  const bool boxes = s->filter == 1;
+  edge_sums sums = {0};
+  memset(a, 0, (size_t)size * sizeof *a);
+  memset(b, 0, (size_t)size * sizeof *b);
+  fill_weights(weight, s->radius, s->sigma, boxes);
+  fill_weights(wide, s->wide_radius, s->wide_sigma, boxes);
+  for (int32_t i = -s->radius; i <= s->radius; i++) a[clamp(at + i, size)] += weight[abs(i)];
+  for (int32_t k = -s->wide_radius; k <= s->wide_radius; k++) {
+    if (boxes) b[clamp(at + k, size)] += wide[abs(k)];
+    for (int32_t i = -s->radius; !boxes && i <= s->radius; i++)
+      b[clamp(at + i + k, size)] += weight[abs(i)] * wide[abs(k)];
+  }
+  for (int64_t i = 0; i < size; i++) {
+    sums.aa += a[i] * a[i];
+    sums.ab += a[i] * b[i];
+    sums.bb += b[i] * b[i];
+  }
+  return sums;
+}
+
+static double noise_by(edge_sums down, edge_sums along) {
+  return down.aa * along.aa - 2 * down.ab * along.ab + down.bb * along.bb;
+}
+
+/* The variance of noise at a pixel relative to what it is far from all edges. */
+static double edge_share(const compute_spots_attributes *s, const plane *frame, int64_t y,
+                         int64_t x) {
+  const int64_t far = 2 * ((int64_t)s->radius + s->wide_radius) + 1;
+  const edge_sums inner = sums_at(s, far / 2, far);
+  const double unit = noise_by(inner, inner);
+  return noise_by(sums_at(s, y, frame->height), sums_at(s, x, frame->width)) /
+         (unit > 0 ? unit : 1);
+}
+
 /* The variance at every pixel. `memory` has room for the tiles. */
 static void find_variances(const compute_spots_attributes *s, const plane *frame, double *tiles,
                            plane *variance) {
@@ -160,7 +203,7 @@ static void find_variances(const compute_spots_attributes *s, const plane *frame
         for (int64_t k = 0; k < along.count; k++)
           sum += fmax(0, 1 - fabs(v - (double)i)) * fmax(0, 1 - fabs(h - (double)k)) *
                  tiles[i * along.count + k];
-      variance->value[y * frame->width + x] = sum;
+      variance->value[y * frame->width + x] = sum * edge_share(s, frame, y, x);
     }
 }
 

@@ -519,6 +519,8 @@ static bool check_bad(const inspection *c) {
     for (int32_t i = 0; asks(c, output) && i < compute_fit_output_columns(p->model, output); i++)
       if (!isnan(column(c, output, i)))
         return wrong(c, "column %d of output %u is a number", (int)i, (unsigned)output);
+  if (asks(c, COMPUTE_FIT_SIGNIFICANCE) && !isnan(column(c, COMPUTE_FIT_SIGNIFICANCE, 0)))
+    return wrong(c, "the significance is a number");
   if (asks(c, COMPUTE_FIT_ITERATIONS) && column(c, COMPUTE_FIT_ITERATIONS, 0) != 0)
     return wrong(c, "steps were taken");
   return true;
@@ -541,7 +543,10 @@ static bool check_rest(const inspection *c, const roi_inputs *r, const double *o
          (!asks(c, COMPUTE_FIT_P_RAW) ||
           near(c, "p_raw", 0, column(c, COMPUTE_FIT_P_RAW, 0), e.p_raw, 2e-4)) &&
          (!asks(c, COMPUTE_FIT_P_VALUE) ||
-          near(c, "p_value", 0, column(c, COMPUTE_FIT_P_VALUE, 0), e.p_value, 3e-3));
+          near(c, "p_value", 0, column(c, COMPUTE_FIT_P_VALUE, 0), e.p_value, 3e-3)) &&
+         (!asks(c, COMPUTE_FIT_SIGNIFICANCE) ||
+          near(c, "significance", 0, column(c, COMPUTE_FIT_SIGNIFICANCE, 0), e.significance,
+               2e-3 + 1e-4 * e.significance));
 }
 
 static bool check_roi(const inspection *c, const roi_inputs *r) {

@@ -173,11 +173,64 @@ FIT_APART void fit_faint(const fit_work *work, vf spread, vf *mean, vf *variance
   *variance = v_fnma(slopes * slopes, spread, *variance);
 }
 
+/* ---- Standing out of the background ---------------------------------------------------------- */
+
+/* The likeliest background without a spot, within its bounds: the mean, with readout noise weighted
+ * by 1 / (background + variance), which a few rounds settle. */
+#define FIT_FLAT_ROUNDS 5
+FIT_APART vf fit_flat(const fit_work *work) {
+  const vf low = work->low[FIT_BG], high = work->high[FIT_BG];
+  vf flat = v_clamp(work->light * v_reciprocal(v_max(work->used, v_set(1))), low, high);
+  for (int round = 0; work->has_extra && round < FIT_FLAT_ROUNDS; round++) {
+    vf weights = v_set(0), light = v_set(0);
+    for (int32_t p = 0; p < work->rows * work->columns; p++) {
+      const vm counted = v_less(v_set(0), work->weight[p]);
+      const vf weight = v_keep(counted, v_reciprocal(flat + work->extra[p]));
+      weights += weight;
+      light = v_fma(weight, work->data[p] - work->extra[p], light);
+    }
+    flat = v_clamp(light * v_reciprocal(v_max(weights, v_set(1e-30f))), low, high);
+  }
+  return v_select(work->held[FIT_BG], work->path.theta[FIT_BG], flat);
+}
+
+/* Σ d ln(m/b) − m + b over the pixels, with the spot's image m and the flat one b. */
+FIT_INLINE vf fit_outweigh_as(const int general, const fit_work *work, vf flat) {
+  const vf n = work->path.theta[FIT_N], bg = work->path.theta[FIT_BG];
+  const vf inverse = v_reciprocal(flat);
+  vf sum = v_set(0);
+  for (int32_t i = 0; i < work->rows; i++) {
+    const vf factor = fit_row_factor(work, n, i);
+    vf line = v_set(0);
+    for (int32_t j = 0; j < work->columns; j++) {
+      const int32_t p = i * work->columns + j;
+      vf m = fit_mean_at(work, factor, bg, i, j), b = flat, per_flat = inverse;
+      if (general) {
+        m += work->extra[p];
+        b += work->extra[p];
+        per_flat = v_reciprocal(b);
+      }
+      const vf term = v_fms(work->data[p], fit_log(m * per_flat), m - b);
+      line += general ? v_keep(v_less(v_set(0), work->weight[p]), term) : term;
+    }
+    sum += line;
+  }
+  return sum;
+}
+
+/* In standard deviations. From the current rows and columns. */
+FIT_APART vf fit_significance(const fit_work *work) {
+  const vf flat = fit_flat(work);
+  const vf ratio = work->plain ? fit_outweigh_as(0, work, flat) : fit_outweigh_as(1, work, flat);
+  const float twice = work->problem->camera == COMPUTE_FIT_EMCCD ? 1 : 2; /* the excess noise */
+  return v_sqrt(v_max(ratio * twice, v_set(0)));
+}
+
 /* ---- Records --------------------------------------------------------------------------------- */
 
 /* The records: every requested output, for all lanes, then lane by lane to memory. */
 
-#define FIT_MOST_COLUMNS (2 * FIT_MOST + FIT_MOST * FIT_MOST + 5)
+#define FIT_MOST_COLUMNS (2 * FIT_MOST + FIT_MOST * FIT_MOST + 6)
 
 typedef struct fit_result {
   fit_factors factors;
@@ -269,6 +322,8 @@ FIT_INLINE int fit_columns(const fit_work *work, const fit_result *result, vf *c
   if (outputs & COMPUTE_FIT_ITERATIONS)
     column[c++] = v_select(work->bad, v_set(0), work->path.steps);
   if (outputs & COMPUTE_FIT_STATUS) column[c++] = result->status;
+  if (outputs & COMPUTE_FIT_SIGNIFICANCE)
+    column[c++] = v_select(work->bad, nan, fit_significance(work));
   return c;
 }
 

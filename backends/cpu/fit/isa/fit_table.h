@@ -52,8 +52,10 @@ typedef struct cpu_spots_job {
   bool response;     /* the output is the filtered frame, not the spots */
   int64_t stride[3]; /* bytes, of frames, rows and columns of the input */
   int64_t result_stride[3];
-  const float *weight, *wide_weight; /* of the middle and of one side */
-  compute_spots_tiles down, along;   /* of the noise */
+  const float *weight, *wide_weight;   /* of the middle and of one side */
+  int32_t reach;                       /* of both filters together */
+  const float *edge_down, *edge_along; /* noise near edges: [3, height], [3, width] */
+  compute_spots_tiles down, along;     /* of the noise */
   const unsigned char *frames;
   unsigned char *result;
 } cpu_spots_job;

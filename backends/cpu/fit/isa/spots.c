@@ -244,7 +244,7 @@ static void filter_row(search *s, int64_t y) {
 
 /* Where a pixel lies among the middles of tiles, from 0 to count − 1. */
 static float place_of(const compute_spots_tiles *t, int64_t pixel) {
-  const float at = ((float)pixel - (float)t->origin) * (float)(1 / t->apart);
+  const float at = ((float)pixel - (float)t->origin) / (float)t->apart;
   const float most = (float)(t->count - 1);
   return at < 0 ? 0 : at < most ? at : most;
 }
@@ -252,6 +252,25 @@ static float place_of(const compute_spots_tiles *t, int64_t pixel) {
 /* The first pixel at or beyond the middle of a tile. */
 static int64_t middle_of(const compute_spots_tiles *t, int64_t tile) {
   return (int64_t)__builtin_ceil(t->origin + (double)tile * t->apart);
+}
+
+/* Multiplies the variances of some pixels of row y by what the frame's edges do to them. */
+static void vary_near_edges(const search *s, int64_t y, int64_t first, int64_t end) {
+  const cpu_spots_job *job = s->job;
+  const float *down = job->edge_down + y, *along = job->edge_along;
+  const float aa = down[0], ab = 2 * down[job->height], bb = down[2 * job->height];
+  const float *const a = along, *const b = a + job->width, *const c = b + job->width;
+  for (int64_t x = first; x < end; x++) s->variance[x] *= aa * a[x] - ab * b[x] + bb * c[x];
+}
+
+static void vary_edges(const search *s, int64_t y) {
+  const int64_t reach = s->job->reach, width = s->job->width;
+  if (y < reach || y >= s->job->height - reach || width <= 2 * reach) {
+    vary_near_edges(s, y, 0, width);
+    return;
+  }
+  vary_near_edges(s, y, 0, reach);
+  vary_near_edges(s, y, width - reach, width);
 }
 
 /* s->variance for row y. */
@@ -277,6 +296,7 @@ static void vary_row(const search *s, int64_t y) {
     }
   }
   for (; x < width; x++) variance[x] = last;
+  vary_edges(s, y);
 }
 
 /* ---- Maxima -------------------------------------------------------------------------------- */
