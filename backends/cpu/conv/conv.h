@@ -120,6 +120,7 @@ typedef struct conv_rows {
  * rows of results. */
 typedef struct conv_depthwise {
   cpu_depthwise_loop run; /* NULL: not taken */
+  bool finishes;          /* the loop begins the epilogue */
   int64_t block;          /* channels */
   int64_t chunk, tasks;
   uint64_t worker_bytes, packed_bytes;

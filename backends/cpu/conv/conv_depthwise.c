@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "conv.h"
+#include "program/finish.h"
 
 typedef struct launch {
   const cpu_conv *conv;
@@ -13,7 +14,7 @@ typedef struct launch {
   unsigned char *workers;
 } launch;
 
-enum { SUMS_BYTES = 48 << 10, LEAST_BLOCK = 64, TASKS_PER_THREAD = 4 };
+enum { SUMS_BYTES = 48 << 10, LEAST_BLOCK = 64, TASKS_PER_THREAD = 8 };
 
 /* ---- The filter ------------------------------------------------------------------------------ */
 
@@ -63,14 +64,50 @@ uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
+/* Whether the epilogue begins with adding a bias for each channel, and limits, which the loop
+ * does. */
+static bool can_finish(const cpu_conv *conv) {
+  const cpu_finish *f = cpu_finish_of(conv->epilogue);
+  if (!f || f->input[0] <= 0 || f->input[1] > 0 || f->input[2] > 0) return false;
+  const int64_t *stride = conv->extra[f->input[0] - 1].stride;
+  return stride[0] == 0 && stride[1] == 1 && stride[2] == 0 && stride[3] == 0;
+}
+
+/* How the loop finishes sums of the channels from `channel` on. */
+static cpu_depthwise_finish place_finish(const launch *l, int64_t channel) {
+  const cpu_finish *f = cpu_finish_of(l->conv->epilogue);
+  const float *bias = l->pointers[2 + f->input[0] - 1];
+  return (cpu_depthwise_finish){bias + channel, f->low, f->zero, f->high};
+}
+
+/* Runs the epilogue, or what the loop has left of it, over a row's channels from `channel` on. */
+static void end_row(const launch *l, const cpu_depthwise_line *line, int64_t image, int64_t row,
+                    int64_t channel) {
+  const cpu_conv *conv = l->conv;
+  if (line->finish) {
+    if (conv->epilogue->rest)
+      cpu_finish_run_rest(conv->epilogue, line->sums, line->sums_pixel, line->count,
+                          line->channels);
+    return;
+  }
+  const conv_box box = {.first = {image, channel, row, 0},
+                        .count = {1, line->channels, 1, line->count},
+                        .step = {1, 1, 1, 1},
+                        .sum_stride = {0, 1, 0, line->sums_pixel},
+                        .sums = line->sums};
+  conv_epilogue_run(conv, l->pointers, &box);
+}
+
 /* Row `row` of the results of one image, block by block of channels. */
 static void make_row(const launch *l, int64_t image, int64_t row, unsigned char *sums) {
   const cpu_conv *conv = l->conv;
   const compute_conv_attributes *c = &conv->shape;
   const conv_depthwise *s = &conv->depthwise;
-  const conv_operand *x = &conv->input[0];
+  const conv_operand *x = &conv->input[0], *y = &conv->output[0];
   const int64_t *stride = x->stride, size = x->size;
   const unsigned char *data = (const unsigned char *)l->pointers[0] + image * stride[0] * size;
+  float *results = l->pointers[2 + conv->extra_count]; /* where the loop finishes */
+  cpu_depthwise_finish finish;
   cpu_depthwise_line line = {.filter_rows = c->filter_size[0],
                              .filter_columns = c->filter_size[1],
                              .stride = c->stride[1],
@@ -81,7 +118,8 @@ static void make_row(const launch *l, int64_t image, int64_t row, unsigned char 
                              .weights_tap = c->data_channels,
                              .count = c->result_size[1],
                              .sums = sums,
-                             .sums_pixel = s->block};
+                             .sums_pixel = s->finishes ? y->stride[3] : s->block,
+                             .finish = s->finishes ? &finish : NULL};
   for (int64_t channel = 0; channel < c->data_channels; channel += s->block) {
     line.channels = cpu_min(s->block, c->data_channels - channel);
     line.weights = l->weights + channel * conv->element;
@@ -90,13 +128,12 @@ static void make_row(const launch *l, int64_t image, int64_t row, unsigned char 
       line.rows[r] =
           at < 0 || at >= c->data_size[0] ? NULL : data + (at * stride[2] + channel) * size;
     }
+    if (s->finishes) {
+      finish = place_finish(l, channel);
+      line.sums = results + image * y->stride[0] + row * y->stride[2] + channel;
+    }
     s->run(&line);
-    const conv_box box = {.first = {image, channel, row, 0},
-                          .count = {1, line.channels, 1, c->result_size[1]},
-                          .step = {1, 1, 1, 1},
-                          .sum_stride = {0, 1, 0, s->block},
-                          .sums = sums};
-    conv_epilogue_run(conv, l->pointers, &box);
+    end_row(l, &line, image, row, channel);
   }
 }
 
@@ -178,6 +215,7 @@ compute_status conv_depthwise_accept(cpu_kernel *kernel,
   conv_depthwise *s = &conv->depthwise;
   if (!suits(conv, lanes, reason)) return COMPUTE_OK;
   s->run = loop_of(conv);
+  s->finishes = can_finish(conv);
   s->block = choose_block(conv, lanes);
   s->worker_bytes = cpu_whole_lines((uint64_t)(s->block * c->result_size[1]) * conv->element);
   s->packed_bytes = cpu_whole_lines((uint64_t)(tap_count(conv) * c->data_channels) * conv->element);

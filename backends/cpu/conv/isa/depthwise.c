@@ -2,12 +2,14 @@
 /* Depthwise convolution with channels last; core/isa.h says how this file is compiled,
  * depthwise_table.h what the loop does.
  *
- * A vector holds channels of one pixel. The sums of some neighbouring pixels stay in registers
- * while the taps run, so that each weight is loaded once for them.
+ * A vector holds channels of one pixel. The sums of some neighbouring pixels, two vectors of each,
+ * stay in registers while the taps run, so that each weight is loaded once for them. All channels
+ * of these pixels come next: lines of the data are read one after the other, and each of them once.
  *
  * Bytes are widened to the low halves of words of 32 bits, as weights are, and multiplied as pairs
  * of 16 bits, which is faster than whole words. */
 #include "depthwise_table.h"
+#include "program/isa/limits.h"
 
 #if defined(__AVX512BW__)
 #include <immintrin.h>
@@ -57,7 +59,15 @@ typedef int32_t words_at __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
 typedef uint8_t bytes_at __attribute__((vector_size(LANES), aligned(1)));
 typedef int8_t signed_bytes_at __attribute__((vector_size(LANES), aligned(1)));
 
-enum { MOST_PIXELS = 8 };
+enum { MOST_PIXELS = 6, MOST_VECTORS = 2 };
+
+/* Sums of the channels from c on, finished. */
+INLINE floats finish_floats(const cpu_depthwise_finish *f, int64_t c, floats x) {
+  const floats none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
+  x += *(const floats_at *)(f->bias + c);
+  x = (floats)CPU_AT_LEAST(low, x) + zero;
+  return (floats)CPU_AT_MOST(high, x);
+}
 
 #define DATA                  float
 #define SUM                   float
@@ -65,6 +75,7 @@ enum { MOST_PIXELS = 8 };
 #define SUMS_AT               floats_at
 #define LOAD(from)            (*(const floats_at *)(from))
 #define MULTIPLY_ADD(a, b, c) ADD_FLOATS(a, b, c)
+#define FINISH(f, c, x)       finish_floats(f, c, x)
 #define NAME(x)               x##_f32
 #include "depthwise_line.h"
 
@@ -74,6 +85,7 @@ enum { MOST_PIXELS = 8 };
 #define SUMS_AT               words_at
 #define LOAD(from)            WIDEN_U8(from)
 #define MULTIPLY_ADD(a, b, c) (MULTIPLY_LOW(a, b) + (c))
+#define FINISH(f, c, x)       (x)
 #define NAME(x)               x##_u8
 #include "depthwise_line.h"
 
@@ -83,6 +95,7 @@ enum { MOST_PIXELS = 8 };
 #define SUMS_AT               words_at
 #define LOAD(from)            WIDEN_I8(from)
 #define MULTIPLY_ADD(a, b, c) (MULTIPLY_LOW(a, b) + (c))
+#define FINISH(f, c, x)       (x)
 #define NAME(x)               x##_i8
 #include "depthwise_line.h"
 

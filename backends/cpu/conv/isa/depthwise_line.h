@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* The loop of depthwise convolution for one type of data. Who includes this defines DATA, its type;
  * SUM, that of weights and sums; SUMS and SUMS_AT, vectors of these; LOAD(from), data as such a
- * vector; MULTIPLY_ADD(weight, data, sum); and NAME(x), its own name for x. */
+ * vector; MULTIPLY_ADD(weight, data, sum); FINISH(finish, c, sums), what sums of the channels from
+ * c on become; and NAME(x), its own name for x. */
 
-/* `pixels` results from number q on, a constant, for the channels from c on: taps first … end − 1
- * of each filter row. */
-INLINE void NAME(tile)(const int pixels, const cpu_depthwise_line *l, int64_t q, int64_t c,
-                       int64_t first, int64_t end) {
-  SUMS sum[MOST_PIXELS];
+/* `pixels` results from number q on, for `vectors` vectors of the channels from c on; both are
+ * constants. Taps first … end − 1 of each filter row. */
+INLINE void NAME(tile)(const int pixels, const int vectors, const cpu_depthwise_line *l, int64_t q,
+                       int64_t c, int64_t first, int64_t end) {
+  SUMS sum[MOST_PIXELS][MOST_VECTORS];
   const int64_t step = l->stride * l->pixel;
   UNROLL
-  for (int i = 0; i < pixels; i++) sum[i] = (SUMS){0};
+  for (int i = 0; i < pixels; i++) {
+    UNROLL
+    for (int v = 0; v < vectors; v++) sum[i][v] = (SUMS){0};
+  }
   for (int64_t r = 0; r < l->filter_rows; r++) {
     if (!l->rows[r]) continue;
     const SUM *weights =
@@ -18,46 +22,62 @@ INLINE void NAME(tile)(const int pixels, const cpu_depthwise_line *l, int64_t q,
     const DATA *from = (const DATA *)l->rows[r] +
                        (q * l->stride + first * l->dilation - l->padding) * l->pixel + c;
     for (int64_t s = first; s < end; s++) {
-      const SUMS weight = *(const SUMS_AT *)weights;
       UNROLL
-      for (int i = 0; i < pixels; i++) sum[i] = MULTIPLY_ADD(weight, LOAD(from + i * step), sum[i]);
+      for (int v = 0; v < vectors; v++) {
+        const SUMS weight = *(const SUMS_AT *)(weights + v * LANES);
+        UNROLL
+        for (int i = 0; i < pixels; i++)
+          sum[i][v] = MULTIPLY_ADD(weight, LOAD(from + i * step + v * LANES), sum[i][v]);
+      }
       weights += l->weights_tap;
       from += l->dilation * l->pixel;
     }
   }
+  SUM *to = (SUM *)l->sums + q * l->sums_pixel + c;
   UNROLL
-  for (int i = 0; i < pixels; i++)
-    *(SUMS_AT *)((SUM *)l->sums + (q + i) * l->sums_pixel + c) = sum[i];
+  for (int i = 0; i < pixels; i++) {
+    UNROLL
+    for (int v = 0; v < vectors; v++)
+      *(SUMS_AT *)(to + i * l->sums_pixel + v * LANES) =
+          l->finish ? FINISH(l->finish, c + v * LANES, sum[i][v]) : sum[i][v];
+  }
+}
+
+/* The same for all channels. */
+INLINE void NAME(channels)(const int pixels, const cpu_depthwise_line *l, int64_t q, int64_t first,
+                           int64_t end) {
+  int64_t c = 0;
+  for (; c + MOST_VECTORS * LANES <= l->channels; c += MOST_VECTORS * LANES)
+    NAME(tile)(pixels, MOST_VECTORS, l, q, c, first, end);
+  for (; c < l->channels; c += LANES) { /* in the last vector perhaps some of them again */
+    const int64_t last = l->channels - LANES;
+    NAME(tile)(pixels, 1, l, q, c < last ? c : last, first, end);
+  }
 }
 
 /* A result at an edge of the row: the taps that lie in it. */
-static void NAME(edge)(const cpu_depthwise_line *l, int64_t q, int64_t c) {
+static void NAME(edge)(const cpu_depthwise_line *l, int64_t q) {
   const int64_t at = q * l->stride - l->padding;
   const int64_t first = at < 0 ? (-at + l->dilation - 1) / l->dilation : 0;
   const int64_t left = l->width - 1 - at;
   int64_t end = left < 0 ? 0 : left / l->dilation + 1;
   if (end > l->filter_columns) end = l->filter_columns;
-  NAME(tile)(1, l, q, c, first, end < first ? first : end);
+  NAME(channels)(1, l, q, first, end < first ? first : end);
 }
 
-/* Results low … high − 1 have all taps in the row. */
-static void NAME(run_channels)(const cpu_depthwise_line *l, int64_t low, int64_t high, int64_t c) {
+static void NAME(inner)(const cpu_depthwise_line *l, int64_t q, int64_t pixels) {
   const int64_t taps = l->filter_columns;
-  int64_t q = 0;
-  for (; q < low; q++) NAME(edge)(l, q, c);
-  for (; q + 8 <= high; q += 8) NAME(tile)(8, l, q, c, 0, taps);
-  if (q + 4 <= high) {
-    NAME(tile)(4, l, q, c, 0, taps);
-    q += 4;
+  switch (pixels) {
+  case 1: NAME(channels)(1, l, q, 0, taps); break;
+  case 2: NAME(channels)(2, l, q, 0, taps); break;
+  case 3: NAME(channels)(3, l, q, 0, taps); break;
+  case 4: NAME(channels)(4, l, q, 0, taps); break;
+  case 5: NAME(channels)(5, l, q, 0, taps); break;
+  default: NAME(channels)(6, l, q, 0, taps); break;
   }
-  if (q + 2 <= high) {
-    NAME(tile)(2, l, q, c, 0, taps);
-    q += 2;
-  }
-  if (q < high) NAME(tile)(1, l, q++, c, 0, taps);
-  for (; q < l->count; q++) NAME(edge)(l, q, c);
 }
 
+/* Results low … high − 1 have all taps in the row: tiles of nearly equal width. */
 static void NAME(run)(const cpu_depthwise_line *l) {
   const int64_t reach = (l->filter_columns - 1) * l->dilation;
   int64_t low = (l->padding + l->stride - 1) / l->stride;
@@ -66,10 +86,15 @@ static void NAME(run)(const cpu_depthwise_line *l) {
   if (high > l->count) high = l->count;
   if (low > l->count) low = l->count;
   if (high < low) high = low;
-  int64_t c = 0;
-  for (; c + LANES <= l->channels; c += LANES) NAME(run_channels)(l, low, high, c);
-  if (c < l->channels)
-    NAME(run_channels)(l, low, high, l->channels - LANES); /* some of them again */
+  const int64_t tiles = (high - low + MOST_PIXELS - 1) / MOST_PIXELS;
+  int64_t q = 0;
+  for (; q < low; q++) NAME(edge)(l, q);
+  for (int64_t t = 0; t < tiles; t++) {
+    const int64_t pixels = (high - low) / tiles + (t < (high - low) % tiles);
+    NAME(inner)(l, q, pixels);
+    q += pixels;
+  }
+  for (; q < l->count; q++) NAME(edge)(l, q);
 }
 
 #undef DATA
@@ -78,4 +103,5 @@ static void NAME(run)(const cpu_depthwise_line *l) {
 #undef SUMS_AT
 #undef LOAD
 #undef MULTIPLY_ADD
+#undef FINISH
 #undef NAME

@@ -9,6 +9,13 @@
 
 enum { CPU_DEPTHWISE_MOST_ROWS = 16 }; /* of a filter */
 
+/* What sums x in f32 become: min(max(x + bias, low) + zero, high), as in finish_table.h, with a
+ * bias for each channel. */
+typedef struct cpu_depthwise_finish {
+  const float *bias;
+  float low, zero, high;
+} cpu_depthwise_finish;
+
 /* One row of results: sums[q][c] = the sum over filter rows r and columns s, in this order, of
  * weights[r][s][c] · rows[r][q · stride + s · dilation − padding][c], without the taps outside a
  * row. Channels lie side by side; there are at least as many as a vector has lanes. */
@@ -22,6 +29,7 @@ typedef struct cpu_depthwise_line {
   int64_t count, channels;
   void *sums; /* f32 or i32 */
   int64_t sums_pixel;
+  const cpu_depthwise_finish *finish; /* of sums in f32, before they are stored; or NULL */
 } cpu_depthwise_line;
 
 typedef void (*cpu_depthwise_loop)(const cpu_depthwise_line *line);

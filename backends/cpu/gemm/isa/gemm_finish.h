@@ -5,20 +5,7 @@
 #define CPU_GEMM_FINISH_H
 
 #ifdef GEMM_FINISHES
-/* low > x ? low : x in each lane, and high < x ? high : x. */
-#if defined(__AVX512F__)
-#define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm512_max_ps(low, x))
-#define GEMM_AT_MOST(high, x) ((gemm_vector)_mm512_min_ps(high, x))
-#elif defined(__AVX2__)
-#define GEMM_AT_LEAST(low, x) ((gemm_vector)_mm256_max_ps(low, x))
-#define GEMM_AT_MOST(high, x) ((gemm_vector)_mm256_min_ps(high, x))
-#else
-typedef int32_t gemm_mask __attribute__((vector_size(GEMM_VECTOR_BYTES)));
-#define GEMM_CHOOSE(mask, a, b)                                                                    \
-  ((gemm_vector)(((gemm_mask)(a) & (mask)) | ((gemm_mask)(b) & ~(mask))))
-#define GEMM_AT_LEAST(low, x) GEMM_CHOOSE((gemm_mask)((low) > (x)), low, x)
-#define GEMM_AT_MOST(high, x) GEMM_CHOOSE((gemm_mask)((high) < (x)), high, x)
-#endif
+#include "program/isa/limits.h"
 
 GEMM_INLINE float gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
   if (f->a) x += f->a[i * f->a_row + (f->a_repeats ? 0 : j)];
@@ -45,8 +32,8 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
         sum += *(const gemm_vector_at *)(b + j) + *(const gemm_vector_at *)(c + j);
       else if (has_b)
         sum += *(const gemm_vector_at *)(b + j);
-      sum = GEMM_AT_LEAST(low, sum) + zero;
-      *(gemm_vector_at *)(y + j) = GEMM_AT_MOST(high, sum);
+      sum = (gemm_vector)CPU_AT_LEAST(low, sum) + zero;
+      *(gemm_vector_at *)(y + j) = (gemm_vector)CPU_AT_MOST(high, sum);
     }
     for (int64_t j = columns / GEMM_LANES * GEMM_LANES; j < columns; j++)
       f->y[(row + i) * f->y_row + column + j] = gemm_finished(f, row + i, column + j, x[j]);
@@ -75,8 +62,8 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
     for (int v = 0; v < vectors; v++) {
       gemm_vector x = sum[i][v] + a[v];
       if (has_b) x += *(const gemm_vector_at *)(b + v * GEMM_LANES);
-      x = GEMM_AT_LEAST(low, x) + zero;
-      *(gemm_vector_at *)(y + v * GEMM_LANES) = GEMM_AT_MOST(high, x);
+      x = (gemm_vector)CPU_AT_LEAST(low, x) + zero;
+      *(gemm_vector_at *)(y + v * GEMM_LANES) = (gemm_vector)CPU_AT_MOST(high, x);
     }
     if (has_b) b += f->b_row;
     y += f->y_row;
