@@ -30,7 +30,7 @@ enum {
 #define THREAD_PRODUCTS (64.0 * 64.0 * 64.0)
 
 /* Of one unit's time, what the thread that finishes last costs on average. */
-#define LATE_SHARE 0.02
+#define LATE_SHARE 0.08
 
 /* The length of blocks of k that come from cutting it into equal parts of at most `most`. */
 static int64_t equal_blocks(int64_t k, int64_t most) {
