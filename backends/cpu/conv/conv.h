@@ -100,18 +100,20 @@ typedef struct conv_winograd {
 /* How FORWARD with channels last cuts its work (conv_rows.c). Steps are in elements, those of the
  * copy where nothing else is said. */
 typedef struct conv_rows {
-  int64_t channels, results; /* data channels and result channels of one group */
-  int64_t size;              /* bytes of an element of the copy */
-  int64_t pixel, line;       /* from pixel to pixel, and from row to row */
-  int64_t step[2];           /* pixels and rows from one result's window to the next */
-  int64_t run, runs;         /* elements of a window that lie side by side; of one window */
-  int64_t taps;              /* of a run */
-  int64_t panels, lines;     /* of the filter, for one group; of a panel, for one run */
-  bool sparse;               /* the copy has only the pixels that filters of one element meet */
-  bool finishes;             /* the micro-kernel computes the epilogue */
-  bool even;                 /* from the last window of a row to the next row's it is one step */
-  int64_t band, bands;       /* rows of results */
-  int64_t block, blocks;     /* panels */
+  int64_t channels, results;  /* data channels and result channels of one group */
+  int64_t size;               /* bytes of an element of the copy */
+  int64_t pixel, line;        /* from pixel to pixel, and from row to row */
+  int64_t step[2];            /* pixels and rows from one result's window to the next */
+  int64_t run, runs;          /* elements of a window that lie side by side; of one window */
+  int64_t taps;               /* of a run */
+  int64_t row_runs, together; /* runs at one distance `apart`; so many are multiplied at a time */
+  int64_t apart;
+  int64_t panels, lines; /* of the filter, for one group; of a panel, for one run */
+  bool sparse;           /* the copy has only the pixels that filters of one element meet */
+  bool finishes;         /* the micro-kernel computes the epilogue */
+  bool even;             /* from the last window of a row to the next row's it is one step */
+  int64_t band, bands;   /* rows of results */
+  int64_t block, blocks; /* panels */
   int64_t units;
   uint64_t copy_bytes, worker_bytes, packed_bytes;
 } conv_rows;

@@ -174,8 +174,8 @@ static cpu_gemm_requantize place_requantize(const launch *l, const rows_unit *un
   return makes;
 }
 
-/* One panel: all runs of the windows, and of each run all rows of results. With the last run the
- * sums may be finished, in one of two ways. */
+/* One panel: all runs of the windows, some together, and of each run all rows of results. With the
+ * last run the sums may be finished, in one of two ways. */
 static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel,
                            const unsigned char *copy, const rows_sums *sums,
                            const cpu_gemm_finish *finish, const cpu_gemm_requantize *makes) {
@@ -192,17 +192,19 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
                           .n = cpu_min(columns, s->results - column),
                           .k = s->run / conv->type->group,
                           .a_row = s->step[1] * s->pixel / conv->type->group,
+                          .a_run = s->apart / conv->type->group,
                           .a_k = 1,
                           .b_k = columns,
                           .b_column = columns * s->lines, /* there is one */
                           .c_row = sums->pixel,
                           .column = column};
-  for (int64_t run = 0; run < s->runs; run++) {
+  for (int64_t run = 0; run < s->runs; run += block.runs) {
     const int64_t first =
         run / across * c->dilation[0] * s->line + run % across * c->dilation[1] * s->pixel;
     block.b = filter + run * run_bytes;
+    block.runs = cpu_min(s->together, s->row_runs - run % s->row_runs);
     block.accumulate = run > 0;
-    if (run + 1 == s->runs) {
+    if (run + block.runs == s->runs) {
       block.finish = finish;
       block.requantize = makes;
     }
@@ -310,7 +312,7 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-enum { LEAST_RESULTS = 8, UNITS_PER_THREAD = 4, CLOSE_SETS = 2048 };
+enum { LEAST_RESULTS = 8, UNITS_PER_THREAD = 4, CLOSE_SETS = 2048, CLOSE_PANEL = 16 << 10 };
 
 /* The form of the copy. Where windows would lie so far apart that they compete for the same places
  * in a cache, pixels are a line of the cache longer; the runs are then single pixels. */
@@ -328,6 +330,18 @@ static void choose_copy(const cpu_conv *conv, conv_rows *s) {
   s->line = s->pixel *
             ((c->result_size[1] - 1) * s->step[1] + (c->filter_size[1] - 1) * c->dilation[1] + 1);
   s->even = s->step[0] * s->line == c->result_size[1] * s->step[1] * s->pixel;
+}
+
+/* Runs whose part of a panel stays in a close cache are multiplied in one go, so that their sums
+ * stay in registers. */
+static void choose_runs(const cpu_conv *conv, conv_rows *s) {
+  const compute_conv_attributes *c = &conv->shape;
+  const int64_t across = c->filter_size[1] / s->taps;
+  const int64_t bytes = s->lines * conv->type->columns * (int64_t)conv->element;
+  s->row_runs = across > 1 ? across : s->runs;
+  s->apart = across > 1 ? c->dilation[1] * s->pixel : c->dilation[0] * s->line;
+  const int64_t parts = cpu_divide_up(s->row_runs, cpu_max(CLOSE_PANEL / bytes, 1));
+  s->together = cpu_divide_up(s->row_runs, parts);
 }
 
 static int64_t copy_bytes(const cpu_conv *conv, const conv_rows *s, int64_t rows) {
@@ -371,6 +385,7 @@ static void make_schedule(cpu_conv *conv) {
   s->panels = cpu_divide_up(s->results, columns);
   choose_copy(conv, s);
   s->lines = s->run / conv->type->group + conv->type->terms;
+  choose_runs(conv, s);
   choose_units(conv, s);
   s->units = c->batch * c->groups * s->bands * s->blocks;
   s->copy_bytes = cpu_whole_lines((uint64_t)copy_bytes(conv, s, s->band));

@@ -36,7 +36,9 @@ typedef struct cpu_gemm_block {
   int64_t m, n, k;
   const void *a;
   int64_t a_row, a_k;
-  bool slivers; /* multiply: A was packed by pack_slivers; a_row and a_k are not looked at */
+  int64_t runs, a_run; /* multiply of one panel: so many runs of k elements, A's rows `a_run` from
+                        * one to the next, B's lines packed one after the other; 0 as 1 */
+  bool slivers;        /* multiply: A was packed by pack_slivers; a_row and a_k are not looked at */
   const void *b;
   int64_t b_k;      /* multiply, stream: from one k to the next; columns lie side by side */
   int64_t b_column; /* multiply: from one panel of columns to the next; dot: between columns */

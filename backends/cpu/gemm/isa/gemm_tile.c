@@ -229,9 +229,15 @@ GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
 #include "gemm_finish.h"
 
 /* How A and B lie: with any strides; B's rows where block->b_rows says; A along k (a_k = 1) and B
- * in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants; or B in several packed
- * panels, which are read side by side. */
-typedef enum gemm_layout { GEMM_STRIDED, GEMM_LISTED, GEMM_DENSE, GEMM_ABREAST } gemm_layout;
+ * in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants; the same in several runs;
+ * or B in several packed panels, which are read side by side. */
+typedef enum gemm_layout {
+  GEMM_STRIDED,
+  GEMM_LISTED,
+  GEMM_DENSE,
+  GEMM_RUNS,
+  GEMM_ABREAST
+} gemm_layout;
 
 /* Where vector v of a row of B begins. */
 GEMM_INLINE int64_t gemm_vector_place(const gemm_layout layout, const cpu_gemm_block *block,
@@ -246,10 +252,10 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
                            const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                            const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
                            GEMM_ELEMENT *copy) {
-  const bool listed = layout == GEMM_LISTED,
-             packed = layout == GEMM_DENSE || layout == GEMM_ABREAST;
+  const bool listed = layout == GEMM_LISTED, in_runs = layout == GEMM_RUNS,
+             packed = layout == GEMM_DENSE || in_runs || layout == GEMM_ABREAST;
   const int64_t a_row = block->a_row, c_row = block->c_row;
-  const int64_t a_k = layout == GEMM_DENSE ? 1 : block->a_k;
+  const int64_t a_k = layout == GEMM_DENSE || in_runs ? 1 : block->a_k;
   const int64_t b_step = packed ? GEMM_COLUMNS : b_k;
   const GEMM_ELEMENT *written = c;
   int64_t written_row = c_row;
@@ -277,42 +283,50 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
   }
   const int64_t *place = block->b_rows;
-  GEMM_STEPS
-  for (int64_t p = block->k; p > 0; p--) {
-    gemm_vector right[GEMM_MAX_VECTORS];
-    const GEMM_ELEMENT *from = listed ? b + *place++ : b;
-    GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) {
-      right[v] = *(const gemm_vector_at *)(from + gemm_vector_place(layout, block, v));
-      if (rows <= GEMM_FEW && !listed && layout != GEMM_ABREAST)
-        __builtin_prefetch(from + GEMM_FAR + v * GEMM_LANES);
-    }
-    if (copy) {
-      GEMM_UNROLL
-      for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(copy + v * GEMM_LANES) = right[v];
-      copy += GEMM_COLUMNS;
-    }
-    GEMM_UNROLL
-    for (int i = 0; i < rows; i++) {
-      /* The element in every lane. */
-      const gemm_vector left = left_rows[i / 3][i % 3 * a_row] - (gemm_vector){0};
-      GEMM_UNROLL
-      for (int v = 0; v < vectors; v++) sum[i][v] = GEMM_MULTIPLY_ADD(left, right[v], sum[i][v]);
-    }
-    GEMM_UNROLL
-    for (int g = 0; 3 * g < rows; g++) left_rows[g] += a_k;
-    b += b_step;
-  }
-  if (GEMM_TERMS) {
-    GEMM_UNROLL
-    for (int i = 0; i < rows; i++) {
+  int64_t runs = in_runs ? block->runs : 1;
+  do {
+    GEMM_STEPS
+    for (int64_t p = block->k; p > 0; p--) {
+      gemm_vector right[GEMM_MAX_VECTORS];
+      const GEMM_ELEMENT *from = listed ? b + *place++ : b;
       GEMM_UNROLL
       for (int v = 0; v < vectors; v++) {
-        sum[i][v] += *(const gemm_vector_at *)(b + gemm_vector_place(layout, block, v));
-        if (block->slivers) sum[i][v] += left_rows[i / 3][i % 3 * a_row];
+        right[v] = *(const gemm_vector_at *)(from + gemm_vector_place(layout, block, v));
+        if (rows <= GEMM_FEW && !listed && layout != GEMM_ABREAST)
+          __builtin_prefetch(from + GEMM_FAR + v * GEMM_LANES);
+      }
+      if (copy) {
+        GEMM_UNROLL
+        for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(copy + v * GEMM_LANES) = right[v];
+        copy += GEMM_COLUMNS;
+      }
+      GEMM_UNROLL
+      for (int i = 0; i < rows; i++) {
+        /* The element in every lane. */
+        const gemm_vector left = left_rows[i / 3][i % 3 * a_row] - (gemm_vector){0};
+        GEMM_UNROLL
+        for (int v = 0; v < vectors; v++) sum[i][v] = GEMM_MULTIPLY_ADD(left, right[v], sum[i][v]);
+      }
+      GEMM_UNROLL
+      for (int g = 0; 3 * g < rows; g++) left_rows[g] += a_k;
+      b += b_step;
+    }
+    if (GEMM_TERMS) {
+      GEMM_UNROLL
+      for (int i = 0; i < rows; i++) {
+        GEMM_UNROLL
+        for (int v = 0; v < vectors; v++) {
+          sum[i][v] += *(const gemm_vector_at *)(b + gemm_vector_place(layout, block, v));
+          if (block->slivers) sum[i][v] += left_rows[i / 3][i % 3 * a_row];
+        }
       }
     }
-  }
+    if (in_runs) {
+      GEMM_UNROLL
+      for (int g = 0; 3 * g < rows; g++) left_rows[g] += block->a_run - block->k;
+      b += GEMM_TERMS * GEMM_COLUMNS;
+    }
+  } while (--runs > 0);
 #ifdef GEMM_FINISHES
   if (finish && finish->a && finish->a_row == 0 && !finish->a_repeats && !finish->c &&
       columns == vectors * GEMM_LANES) {
@@ -417,6 +431,8 @@ GEMM_TILES(gemm_tile_dense, 2, GEMM_DENSE, false)
 #define gemm_tile_dense gemm_tile_full
 #endif
 GEMM_TILES(gemm_tile_copying, 2, GEMM_STRIDED, true)
+GEMM_TILES(gemm_runs_narrow, 1, GEMM_RUNS, false)
+GEMM_TILES(gemm_runs_full, 2, GEMM_RUNS, false)
 GEMM_TILES(gemm_tile_wide, 4, GEMM_STRIDED, false)
 GEMM_TILES(gemm_tile_pair, 4, GEMM_ABREAST, false)
 GEMM_TILES(gemm_tile_four, 8, GEMM_ABREAST, false)
@@ -474,7 +490,8 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
 
 /* How many packed panels of B are read side by side. */
 GEMM_INLINE int64_t gemm_abreast(const cpu_gemm_block *block) {
-  const bool packed = block->b_k == GEMM_COLUMNS && !block->b_rows && !block->copy;
+  const bool packed =
+      block->b_k == GEMM_COLUMNS && !block->b_rows && !block->copy && block->runs <= 1;
   return packed && block->m <= 2 ? GEMM_MOST_ABREAST / block->m : 1;
 }
 
@@ -510,7 +527,8 @@ GEMM_INLINE void gemm_strips(const gemm_tiles *tiles, const cpu_gemm_block *bloc
 static void gemm_multiply(const cpu_gemm_block *block) {
   static const gemm_tiles tiles = {gemm_tile_narrow, gemm_tile_full, gemm_tile_copying,
                                    gemm_tile_wide};
-  gemm_strips(&tiles, block, block->b_column);
+  static const gemm_tiles in_runs = {gemm_runs_narrow, gemm_runs_full, NULL, NULL};
+  gemm_strips(block->runs > 1 ? &in_runs : &tiles, block, block->b_column);
 }
 
 #ifndef GEMM_GROUP
