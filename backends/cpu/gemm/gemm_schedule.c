@@ -152,9 +152,10 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
   if (schedule->pack_b != GEMM_PACK_NONE && schedule->pack_b != GEMM_PACKED)
     cost += n * k * 4 / copied * (as_it_lies ? 1 : gemm->filled ? 4 : 2);
   if (schedule->pack_a) cost += m * k * 8 / copied;
-  /* Operands that do not fit the level-2 cache come from farther away once per unit. */
-  const double bytes = (m + n) * k * (double)problem->size;
-  if (bytes > (double)gemm->head.device->l2_bytes) cost += bytes / 16;
+  /* What does not fit the level-2 cache comes from farther away once per unit. */
+  const double l2 = (double)gemm->head.device->l2_bytes, line = k * (double)problem->size;
+  if ((double)problem->m * line > l2) cost += m * line / 16;
+  if ((double)problem->n * line > l2) cost += n * line / 16;
   cost += m * n * 4 / columns; /* C itself, and the epilogue */
   return cost + run_cost(gemm, tile_m, tile_n) + UNIT_OPERATIONS;
 }
