@@ -406,11 +406,12 @@ static void check_images(const sample_kernel *s, void *user) {
 
 static void channels_last_do_not_depend_on_threads_or_batch(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof pixel_shapes / sizeof *pixel_shapes; i++) {
-    sample_convolution s = pixels(i, ENDING_PLAIN);
-    s.shape.n = 3;
-    sample_convolution_visit(&s, check_images, &s);
-  }
+  for (size_t i = 0; i < sizeof pixel_shapes / sizeof *pixel_shapes; i++)
+    for (int end = ENDING_PLAIN; end <= ENDING_BIAS; end++) {
+      sample_convolution s = pixels(i, (sample_ending)end);
+      s.shape.n = 3;
+      sample_convolution_visit(&s, check_images, &s);
+    }
 }
 
 /* ---- Promises of a kernel ------------------------------------------------------------------ */

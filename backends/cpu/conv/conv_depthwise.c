@@ -73,10 +73,11 @@ static bool can_finish(const cpu_conv *conv) {
   return stride[0] == 0 && stride[1] == 1 && stride[2] == 0 && stride[3] == 0;
 }
 
-/* How the loop finishes sums; the bias is that of the first channel. */
-static cpu_depthwise_finish place_finish(const launch *l) {
+/* How the loop finishes sums of the channels from `channel` on. */
+static cpu_depthwise_finish place_finish(const launch *l, int64_t channel) {
   const cpu_finish *f = cpu_finish_of(l->conv->epilogue);
-  return (cpu_depthwise_finish){l->pointers[2 + f->input[0] - 1], f->low, f->zero, f->high};
+  const float *bias = l->pointers[2 + f->input[0] - 1];
+  return (cpu_depthwise_finish){bias + channel, f->low, f->zero, f->high};
 }
 
 /* Runs the epilogue, or what the loop has left of it, over a row's channels from `channel` on. */
@@ -107,7 +108,6 @@ static void make_row(const launch *l, int64_t image, int64_t row, unsigned char 
   const unsigned char *data = (const unsigned char *)l->pointers[0] + image * stride[0] * size;
   float *results = l->pointers[2 + conv->extra_count]; /* where the loop finishes */
   cpu_depthwise_finish finish;
-  if (s->finishes) finish = place_finish(l);
   cpu_depthwise_line line = {.filter_rows = c->filter_size[0],
                              .filter_columns = c->filter_size[1],
                              .stride = c->stride[1],
@@ -128,10 +128,12 @@ static void make_row(const launch *l, int64_t image, int64_t row, unsigned char 
       line.rows[r] =
           at < 0 || at >= c->data_size[0] ? NULL : data + (at * stride[2] + channel) * size;
     }
-    if (s->finishes) line.sums = results + image * y->stride[0] + row * y->stride[2] + channel;
+    if (s->finishes) {
+      finish = place_finish(l, channel);
+      line.sums = results + image * y->stride[0] + row * y->stride[2] + channel;
+    }
     s->run(&line);
     end_row(l, &line, image, row, channel);
-    if (s->finishes) finish.bias += s->block;
   }
 }
 
