@@ -78,7 +78,7 @@ foreach(name cuda_libraries cuda_library_plans cuda_group)
 endforeach()
 
 set(variant_labels default full)
-set_tests_properties(cuda_group PROPERTIES LABELS "default;full;threads") # it waits for time limits
+set_tests_properties(cuda_group PROPERTIES LABELS "default;full") # it waits for time limits
 compute_add_variant(cuda_group without_nccl "${cuda_environment}")
 compute_add_variant(group_collectives cuda "COMPUTE_TEST_DEVICE=cuda:0;${cuda_environment}")
 
