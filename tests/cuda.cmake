@@ -39,7 +39,10 @@ set_target_properties(cuda_stand_in_cublaslt PROPERTIES OUTPUT_NAME cublasLt SOV
 add_library(cuda_stand_in_cudnn SHARED cuda_driver/libraries/cudnn.c
   cuda_driver/libraries/cudnn_convolution.c cuda_driver/libraries/library.c)
 set_target_properties(cuda_stand_in_cudnn PROPERTIES OUTPUT_NAME cudnn SOVERSION 9)
-foreach(target cuda_stand_in_cublaslt cuda_stand_in_cudnn)
+add_library(cuda_stand_in_nccl SHARED cuda_driver/libraries/nccl.c
+  cuda_driver/libraries/library.c)
+set_target_properties(cuda_stand_in_nccl PROPERTIES OUTPUT_NAME nccl SOVERSION 2)
+foreach(target cuda_stand_in_cublaslt cuda_stand_in_cudnn cuda_stand_in_nccl)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(${target} PRIVATE compute_flags Threads::Threads ${CMAKE_DL_LIBS} m)
@@ -69,14 +72,19 @@ endforeach()
 
 set(cuda_with_libraries ${cuda_environment} LD_LIBRARY_PATH=${cuda_libraries}:${cuda_stand_in}
   COMPUTE_CUDA_LIBRARIES=cublas,cudnn)
-foreach(name cuda_libraries cuda_library_plans)
-  add_dependencies(${name} cuda_stand_in_cublaslt cuda_stand_in_cudnn)
+foreach(name cuda_libraries cuda_library_plans cuda_group)
+  add_dependencies(${name} cuda_stand_in_cublaslt cuda_stand_in_cudnn cuda_stand_in_nccl)
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${cuda_with_libraries})
 endforeach()
 
+set(variant_labels default full)
+set_tests_properties(cuda_group PROPERTIES LABELS "default;full") # it waits for time limits
+compute_add_variant(cuda_group without_nccl "${cuda_environment}")
+compute_add_variant(group_collectives cuda "COMPUTE_TEST_DEVICE=cuda:0;${cuda_environment}")
+
 # The vendor's headers, to hold our declarations against them; nothing else needs them.
 foreach(pair cuda.h:HAVE_CUDA_H nvrtc.h:HAVE_NVRTC_H cublasLt.h:HAVE_CUBLASLT_H
-        cudnn_graph.h:HAVE_CUDNN_H)
+        cudnn_graph.h:HAVE_CUDNN_H nccl.h:HAVE_NCCL_H)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 header)
   list(GET pair 1 define)
@@ -98,7 +106,6 @@ endif()
 # The same programs on the device. Nothing may be left to the CPU.
 set(on_device COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=10
   ${cuda_environment})
-set(variant_labels default full)
 foreach(name cast convolution elementwise typed_graphs sources eager)
   compute_add_variant(operations_${name} cuda "${on_device}")
   compute_record_errors(operations_${name}_cuda operations_${name})

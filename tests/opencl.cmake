@@ -39,6 +39,12 @@ foreach(name faults_opencl opencl_recover opencl_fallback opencl_fit_fallback)
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${opencl_environment})
 endforeach()
 
+# Under the name of a GPU, whose memory the host does not see.
+add_dependencies(group_collectives opencl_layer)
+set(variant_labels default full)
+compute_add_variant(group_collectives opencl
+  "COMPUTE_TEST_DEVICE=opencl:0;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1;${opencl_environment}")
+
 # On the CPU they run anyway; here their driver fails.
 foreach(name faults_long_run train_faults batch_misuse)
   add_dependencies(${name} opencl_layer)

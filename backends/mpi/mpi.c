@@ -6,6 +6,7 @@
  * the launcher, which notices, ends the other processes. */
 #include <mpi.h>
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +207,17 @@ static int mpi_test(void *instance, int *done) {
   return MPI_Comm_set_errhandler(g->communicator, MPI_ERRORS_RETURN);
 }
 
+/* The library says it, if it knows the question: it may be another build of this MPI than the one
+ * that the module was compiled for. */
+static int mpi_reaches(void *instance, int32_t device_type) {
+  enum { CUDA = 2 };
+  int (*ask)(void) = NULL;
+  void *address = device_type == CUDA ? dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support") : NULL;
+  (void)instance;
+  memcpy(&ask, &address, sizeof address); /* ISO C has no cast between these */
+  return ask != NULL && ask() == 1;
+}
+
 static const compute_transport transport = {.struct_size = sizeof transport,
                                             .abi_major = COMPUTE_TRANSPORT_ABI_MAJOR,
                                             .abi_minor = COMPUTE_TRANSPORT_ABI_MINOR,
@@ -219,7 +231,8 @@ static const compute_transport transport = {.struct_size = sizeof transport,
                                             .broadcast = mpi_broadcast,
                                             .send = mpi_send,
                                             .receive = mpi_receive,
-                                            .test = mpi_test};
+                                            .test = mpi_test,
+                                            .reaches = mpi_reaches};
 
 const compute_transport *compute_transport_entry(void) {
   return &transport;

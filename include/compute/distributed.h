@@ -20,7 +20,10 @@
  * failure at once. A broken group can only be closed.
  *
  * Sums are in the order of the ranks: the same bits for a given number of ranks, whatever the
- * timing, and the same on every rank.
+ * timing, and the same on every rank. The exception: sums and means of tensors on the ranks' own
+ * devices, where these are connected without the host (NCCL, docs/guide/cluster.md). Their order is
+ * the library's, and f16 and bf16 are rounded after each addition, unless a call asks for
+ * `fixed_order` or for `accumulate`.
  *
  * Calls are carried out by a thread of the group, in sequence. A group may be used from
  * several threads, but then they must agree on the order of the calls as all ranks must. In a
@@ -46,7 +49,9 @@ typedef struct compute_group_options {
   double timeout;         /**< seconds that a call waits for other ranks; 0: COMPUTE_GROUP_TIMEOUT,
                            * or else 600 */
   compute_device *device; /**< of this rank; NULL: by its local rank */
-  uint64_t reserved[8];   /**< must be zero */
+  bool host_only;         /**< elements of devices always pass through host memory; false: as
+                           * COMPUTE_GROUP_HOST_ONLY says */
+  uint64_t reserved[7];   /**< must be zero */
 } compute_group_options;
 
 /** Collective: every process of the launcher opens its group, `options` may be NULL. A process
@@ -95,6 +100,13 @@ typedef struct compute_group_member {
 COMPUTE_API compute_status compute_group_member_at(const compute_process_group *group, int32_t rank,
                                                    compute_group_member *member);
 
+/** In words, what carries the elements of tensors on `device`, NULL for those in host memory:
+ * "NCCL 2.27.3", or "pinned host memory, openmpi: Open MPI v5.0.3; rank 1: …" with the reason. Cut
+ * to text_bytes. Some calls pass through the host all the same, as with `fixed_order`. */
+COMPUTE_API compute_status compute_group_route(const compute_process_group *group,
+                                               const compute_device *device, char *text,
+                                               size_t text_bytes);
+
 /* ---- Requests ------------------------------------------------------------------------------ */
 
 /** A call in progress. Functions with a parameter `request` return at once if it is not NULL, with
@@ -130,6 +142,8 @@ typedef enum compute_group_reduction {
 typedef struct compute_group_call_options {
   compute_dtype accumulate; /**< of sums and means: COMPUTE_F64, rounded once at the end. 0: f64
                              * for f64, integers of 64 bits for integers, f32 for other floats */
+  bool fixed_order;         /**< sums and means in the order of the ranks on devices as well; they
+                             * pass through host memory if any rank asks for it */
   compute_event *after;     /**< recorded after what writes the input, kept until the call has
                              * ended; or NULL */
   uint64_t reserved[4];     /**< must be zero */

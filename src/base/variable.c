@@ -146,12 +146,12 @@ static const variable_row table[] = {
      .kind = VARIABLE_NUMBER,
      .high = 64},
     {.shown =
-         {"COMPUTE_CUDA_LIBRARIES", "none, or cublas, cudnn with ',' between them",
-          "Which of NVIDIA's libraries the CUDA backend may use for products and convolutions; by "
-          "default all that are found."},
+         {"COMPUTE_CUDA_LIBRARIES", "none, or cublas, cudnn, nccl with ',' between them",
+          "Which of NVIDIA's libraries the CUDA backend may use for products, convolutions and "
+          "groups of processes; by default all that are found."},
      .trusted_only = false,
      .kind = VARIABLE_WORDS,
-     .words = "none cublas cudnn"},
+     .words = "none cublas cudnn nccl"},
     {.shown = {"COMPUTE_TRANSPORT", "openmpi, mpich, none, or a module's name",
                "What connects the processes of a group (compute_group_open); by default it follows "
                "from the launcher's variables. With none every process is a group of one."},
@@ -163,6 +163,12 @@ static const variable_row table[] = {
      .kind = VARIABLE_NUMBER,
      .low = 1,
      .high = INT32_MAX},
+    {.shown = {"COMPUTE_GROUP_HOST_ONLY", "0 or 1",
+               "With 1 groups exchange the elements of devices only through host memory, without "
+               "NCCL and without MPI reading the memory of GPUs; by default 0."},
+     .trusted_only = false,
+     .kind = VARIABLE_NUMBER,
+     .high = 1},
     {.shown = {"OMPI_COMM_WORLD_SIZE", "number of processes",
                "Set by Open MPI's mpirun; with it a group uses Open MPI."},
      .trusted_only = false},

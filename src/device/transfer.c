@@ -88,6 +88,12 @@ compute_status queue_download(compute_queue *queue, void *destination,
   return bytes > 0 ? submit(queue, &m, 0, bytes) : COMPUTE_OK;
 }
 
+compute_status queue_copy(compute_queue *queue, const compute_argument *destination,
+                          const compute_argument *source, uint64_t bytes, const char *detail) {
+  const move m = {.kind = MOVE_WITHIN, .to = *destination, .from = *source, .detail = detail};
+  return bytes > 0 ? submit(queue, &m, 0, bytes) : COMPUTE_OK;
+}
+
 /* ---- Done on return, in pieces if need be ---------------------------------------------------- */
 
 /* Each retry divides pieces by four, at most this many times. */

@@ -16,6 +16,9 @@ compute_status queue_upload(compute_queue *queue, const compute_argument *destin
 compute_status queue_download(compute_queue *queue, void *destination,
                               const compute_argument *source, uint64_t bytes, const char *detail);
 
+compute_status queue_copy(compute_queue *queue, const compute_argument *destination,
+                          const compute_argument *source, uint64_t bytes, const char *detail);
+
 /* ---- Done on return -------------------------------------------------------------------------
  *
  * These go through the device's internal queue and take its internal_mutex, so the caller must not

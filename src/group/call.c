@@ -31,6 +31,7 @@ static compute_status check_options(const compute_process_group *group,
     return error_set(group->context, COMPUTE_ERROR_DTYPE, draft->operation,
                      "accumulate is %s; it must be f64 or none", compute_dtype_name(o->accumulate));
   draft->call.accumulate = (int32_t)o->accumulate;
+  draft->fixed_order = o->fixed_order;
   draft->after = o->after;
   return COMPUTE_OK;
 }

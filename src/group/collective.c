@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "device/transfer.h"
 #include "group/group.h"
 #include "tensor/tensor.h"
 
@@ -19,31 +18,6 @@ typedef compute_group_request request;
 
 /* ---- Pieces of tensors ---------------------------------------------------------------------- */
 
-/* Copies `count` elements from number `first` on between a dense tensor and host memory. */
-static compute_status move(compute_tensor *tensor, int64_t first, int64_t count, void *memory,
-                           bool load) {
-  const uint64_t size = compute_dtype_size(tensor->dtype), bytes = (uint64_t)count * size;
-  compute_device *device = compute_tensor_device(tensor);
-  char *data = compute_tensor_data(tensor);
-  if (data && load) memcpy(memory, data + (uint64_t)first * size, (size_t)bytes);
-  if (data && !load) memcpy(data + (uint64_t)first * size, memory, (size_t)bytes);
-  if (data) return COMPUTE_OK;
-  compute_argument place = tensor_argument(tensor);
-  place.offset += (uint64_t)first * size;
-  return load ? transfer_download(device, memory, &place, bytes)
-              : transfer_upload(device, &place, memory, bytes);
-}
-
-static compute_status load(const request *r, int64_t first, int64_t count, void *memory) {
-  const compute_status status = move(r->input, first, count, memory, true);
-  return status ? group_break(r->group, status) : COMPUTE_OK;
-}
-
-static compute_status store(const request *r, int64_t first, int64_t count, void *memory) {
-  const compute_status status = move(r->output, first, count, memory, false);
-  return status ? group_break(r->group, status) : COMPUTE_OK;
-}
-
 static size_t element_bytes(const request *r) {
   return compute_dtype_size((compute_dtype)r->call.dtype);
 }
@@ -54,8 +28,11 @@ static int64_t piece_elements(const request *r, int32_t parts) {
   return most > 0 ? most : 1;
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
+/* Sets what each rank has of an operation: the same of all. */
+static size_t set_parts(const request *r, int64_t count) {
+  const size_t bytes = (size_t)count * element_bytes(r);
+  for (int32_t k = 0; k < r->group->size; k++) r->group->part_bytes[k] = (int32_t)bytes;
+  return bytes;
 }
 
 /* ---- The same call on all ranks ------------------------------------------------------------- */
@@ -104,12 +81,24 @@ static int32_t find_closing(const compute_process_group *group) {
   return -1;
 }
 
+/* Whether all ranks could leave the call to their devices. Nothing else may differ, so what they
+ * said is erased. */
+static int16_t all_direct(compute_process_group *group) {
+  int16_t direct = 1;
+  for (int32_t k = 0; k < group->size; k++) {
+    direct &= group->calls[k].direct;
+    group->calls[k].direct = 0;
+  }
+  return direct;
+}
+
 /* A rank that closes makes no further call, so nothing can follow a difference from it. */
-static compute_status compare(const request *r) {
+static compute_status compare(request *r) {
   compute_process_group *group = r->group;
   compute_status status =
       group_gather_now(group, r->operation, &r->call, (int32_t)sizeof r->call, group->calls);
   if (status) return status;
+  r->call.direct = all_direct(group);
   int32_t other = 1;
   while (other < group->size &&
          memcmp(&group->calls[other], &group->calls[0], sizeof *group->calls) == 0)
@@ -123,114 +112,99 @@ static compute_status compare(const request *r) {
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-static compute_status reduce_small(const request *r, int64_t count) {
+static compute_status carry_small(const request *r, int64_t count, void *outgoing, void *incoming) {
   compute_process_group *group = r->group;
-  const size_t bytes = (size_t)count * element_bytes(r);
-  compute_status status = load(r, 0, count, group->outgoing);
-  for (int32_t k = 0; k < group->size; k++) group->part_bytes[k] = (int32_t)bytes;
-  if (!status)
-    status = group_finish(group, r->operation,
-                          group->transport->gather(group->instance, group->outgoing,
-                                                   group->incoming, group->part_bytes));
+  set_parts(r, count);
+  const compute_status status = group_finish(
+      group, r->operation,
+      group->transport->gather(group->instance, outgoing, incoming, group->part_bytes));
   if (status) return status;
-  group_reduce(&r->call, group->size, group->incoming, (size_t)count, group->outgoing);
-  return store(r, 0, count, group->outgoing);
+  group_reduce(&r->call, group->size, incoming, (size_t)count, incoming);
+  return COMPUTE_OK;
 }
 
 /* A piece of which every rank reduces a part, and then has all of it again. */
-static compute_status reduce_piece(const request *r, int64_t first, int64_t count) {
+static compute_status carry_shares(const request *r, int64_t count, void *outgoing,
+                                   void *incoming) {
   compute_process_group *group = r->group;
   const size_t size = element_bytes(r);
   const int64_t share = count / group->size, more = count % group->size;
   for (int32_t k = 0; k < group->size; k++)
     group->part_bytes[k] = (int32_t)((size_t)(share + (k < more)) * size);
   const int64_t own = share + (group->rank < more);
-  compute_status status = load(r, first, count, group->outgoing);
-  if (!status)
-    status =
-        group_finish(group, r->operation,
-                     group->transport->exchange(group->instance, group->outgoing, group->part_bytes,
-                                                group->incoming, group->part_bytes[group->rank]));
+  const compute_status status =
+      group_finish(group, r->operation,
+                   group->transport->exchange(group->instance, outgoing, group->part_bytes,
+                                              incoming, group->part_bytes[group->rank]));
   if (status) return status;
-  group_reduce(&r->call, group->size, group->incoming, (size_t)own, group->outgoing);
-  status = group_finish(group, r->operation,
-                        group->transport->gather(group->instance, group->outgoing, group->incoming,
-                                                 group->part_bytes));
-  return status ? status : store(r, first, count, group->incoming);
+  group_reduce(&r->call, group->size, incoming, (size_t)own, outgoing);
+  return group_finish(
+      group, r->operation,
+      group->transport->gather(group->instance, outgoing, incoming, group->part_bytes));
 }
 
 static compute_status all_reduce(const request *r) {
-  const int64_t count = r->call.count, most = piece_elements(r, 1);
+  const int64_t count = r->call.count;
   const uint64_t all = (uint64_t)count * element_bytes(r) * (uint64_t)r->group->size;
-  if (all <= SMALL_BYTES) return reduce_small(r, count);
-  compute_status status = COMPUTE_OK;
-  for (int64_t first = 0; !status && first < count; first += most)
-    status = reduce_piece(r, first, smaller(most, count - first));
-  return status;
+  const group_flow flow = {.elements = count,
+                           .most = piece_elements(r, 1),
+                           .loads = 1,
+                           .stores = 1,
+                           .carry = all <= SMALL_BYTES ? carry_small : carry_shares};
+  return group_pass(r, &flow);
+}
+
+static compute_status carry_blocks(const request *r, int64_t count, void *outgoing,
+                                   void *incoming) {
+  compute_process_group *group = r->group;
+  const size_t bytes = set_parts(r, count);
+  const compute_status status =
+      group_finish(group, r->operation,
+                   group->transport->exchange(group->instance, outgoing, group->part_bytes,
+                                              incoming, (int32_t)bytes));
+  if (status) return status;
+  group_reduce(&r->call, group->size, incoming, (size_t)count, incoming);
+  return COMPUTE_OK;
 }
 
 static compute_status reduce_scatter(const request *r) {
-  compute_process_group *group = r->group;
-  const size_t size = element_bytes(r);
-  const int64_t block = r->call.count / group->size, most = piece_elements(r, group->size);
-  compute_status status = COMPUTE_OK;
-  for (int64_t first = 0; !status && first < block; first += most) {
-    const int64_t count = smaller(most, block - first);
-    const size_t bytes = (size_t)count * size;
-    for (int32_t k = 0; !status && k < group->size; k++) {
-      group->part_bytes[k] = (int32_t)bytes;
-      status = load(r, k * block + first, count, group->outgoing + (size_t)k * bytes);
-    }
-    if (!status)
-      status = group_finish(group, r->operation,
-                            group->transport->exchange(group->instance, group->outgoing,
-                                                       group->part_bytes, group->incoming,
-                                                       (int32_t)bytes));
-    if (status) return status;
-    group_reduce(&r->call, group->size, group->incoming, (size_t)count, group->outgoing);
-    status = store(r, first, count, group->outgoing);
-  }
-  return status;
+  const group_flow flow = {.elements = r->call.count / r->group->size,
+                           .most = piece_elements(r, r->group->size),
+                           .loads = r->group->size,
+                           .stores = 1,
+                           .carry = carry_blocks};
+  return group_pass(r, &flow);
 }
 
 /* ---- Moving elements --------------------------------------------------------------------------
  */
 
-static compute_status all_gather(const request *r) {
+static compute_status carry_to_all(const request *r, int64_t count, void *outgoing,
+                                   void *incoming) {
   compute_process_group *group = r->group;
-  const int64_t block = r->call.count, most = piece_elements(r, group->size);
-  compute_status status = COMPUTE_OK;
-  for (int64_t first = 0; !status && first < block; first += most) {
-    const int64_t count = smaller(most, block - first);
-    const size_t bytes = (size_t)count * element_bytes(r);
-    for (int32_t k = 0; k < group->size; k++) group->part_bytes[k] = (int32_t)bytes;
-    status = load(r, first, count, group->outgoing);
-    if (!status)
-      status = group_finish(group, r->operation,
-                            group->transport->gather(group->instance, group->outgoing,
-                                                     group->incoming, group->part_bytes));
-    for (int32_t k = 0; !status && k < group->size; k++)
-      status = store(r, k * block + first, count, group->incoming + (size_t)k * bytes);
-  }
-  return status;
+  set_parts(r, count);
+  return group_finish(
+      group, r->operation,
+      group->transport->gather(group->instance, outgoing, incoming, group->part_bytes));
 }
 
-static compute_status broadcast(const request *r) {
+static compute_status all_gather(const request *r) {
+  const group_flow flow = {.elements = r->call.count,
+                           .most = piece_elements(r, r->group->size),
+                           .loads = 1,
+                           .stores = r->group->size,
+                           .moved = true,
+                           .carry = carry_to_all};
+  return group_pass(r, &flow);
+}
+
+static compute_status carry_from_root(const request *r, int64_t count, void *outgoing,
+                                      void *incoming) {
   compute_process_group *group = r->group;
-  const bool root = r->input != NULL;
-  const int64_t most = piece_elements(r, 1);
-  compute_status status = COMPUTE_OK;
-  for (int64_t first = 0; !status && first < r->call.count; first += most) {
-    const int64_t count = smaller(most, r->call.count - first);
-    const int32_t bytes = (int32_t)((size_t)count * element_bytes(r));
-    if (root) status = load(r, first, count, group->outgoing);
-    if (!status)
-      status = group_finish(
-          group, r->operation,
-          group->transport->broadcast(group->instance, group->outgoing, bytes, r->call.root));
-    if (!status && !root) status = store(r, first, count, group->outgoing);
-  }
-  return status;
+  const int32_t bytes = (int32_t)((size_t)count * element_bytes(r));
+  return group_finish(group, r->operation,
+                      group->transport->broadcast(group->instance, r->input ? outgoing : incoming,
+                                                  bytes, r->call.root));
 }
 
 /* One message of `bytes` bytes at `memory`. */
@@ -242,8 +216,26 @@ static compute_status pass(const request *r, bool sends, void *memory, int32_t b
                             : t->receive(group->instance, memory, bytes, r->peer));
 }
 
+static compute_status carry_to_one(const request *r, int64_t count, void *outgoing,
+                                   void *incoming) {
+  return pass(r, r->call.sends, r->call.sends ? outgoing : incoming,
+              (int32_t)((size_t)count * element_bytes(r)));
+}
+
+/* A broadcast or a message: this rank has an input or an output. */
+static compute_status give_or_take(const request *r) {
+  const group_flow flow = {.elements = r->call.count,
+                           .most = piece_elements(r, 1),
+                           .loads = r->input != NULL,
+                           .stores = r->output != NULL,
+                           .moved = true,
+                           .carry =
+                               r->call.kind == GROUP_BROADCAST ? carry_from_root : carry_to_one};
+  return group_pass(r, &flow);
+}
+
 /* Both sides tell what they call, the lower rank first, whichever sends. */
-static compute_status compare_with_peer(const request *r) {
+static compute_status compare_with_peer(request *r) {
   compute_process_group *group = r->group;
   compute_status status = COMPUTE_OK;
   for (int turn = 0; !status && turn < 2; turn++) {
@@ -256,27 +248,13 @@ static compute_status compare_with_peer(const request *r) {
   group_call theirs, wanted = r->call;
   memcpy(&theirs, group->incoming, sizeof theirs);
   wanted.sends = !wanted.sends;
+  r->call.direct &= theirs.direct;
+  wanted.direct = theirs.direct;
   if (memcmp(&theirs, &wanted, sizeof theirs) == 0) return COMPUTE_OK;
   if (theirs.sends != r->call.sends) return differ(r, &r->call, group->rank, &theirs, r->peer);
   return error_set(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, r->operation,
                    "both ranks %s: rank %d and rank %d", r->call.sends ? "send" : "receive",
                    (int)group->rank, (int)r->peer);
-}
-
-static compute_status send_or_receive(const request *r) {
-  compute_process_group *group = r->group;
-  const bool sends = r->call.sends;
-  compute_status status = compare_with_peer(r);
-  if (status) return status;
-  const int64_t most = piece_elements(r, 1);
-  for (int64_t first = 0; !status && first < r->call.count; first += most) {
-    const int64_t count = smaller(most, r->call.count - first);
-    const int32_t bytes = (int32_t)((size_t)count * element_bytes(r));
-    if (sends) status = load(r, first, count, group->outgoing);
-    if (!status) status = pass(r, sends, group->outgoing, bytes);
-    if (!status && !sends) status = store(r, first, count, group->outgoing);
-  }
-  return status;
 }
 
 /* ---- Requests ---------------------------------------------------------------------------------
@@ -301,30 +279,35 @@ static compute_status gather_bytes(const request *r) {
   return status;
 }
 
+static compute_status perform(request *r) {
+  if (r->call.direct) return group_direct_perform(r);
+  if (r->after) {
+    const compute_status status = compute_event_wait(r->after);
+    if (status) return group_break(r->group, status);
+  }
+  switch ((group_kind)r->call.kind) {
+  case GROUP_BYTES: return gather_bytes(r);
+  case GROUP_ALL_REDUCE: return all_reduce(r);
+  case GROUP_REDUCE_SCATTER: return reduce_scatter(r);
+  case GROUP_ALL_GATHER: return all_gather(r);
+  case GROUP_BROADCAST:
+  case GROUP_SEND_RECEIVE: return give_or_take(r);
+  case GROUP_BARRIER:
+  case GROUP_CLOSE:
+  case GROUP_KINDS: break;
+  }
+  return COMPUTE_OK;
+}
+
 compute_status group_perform(request *r) {
   compute_process_group *group = r->group;
   if (group->broken) {
     error_restore(group->context, &group->reason);
     return group->broken;
   }
-  if (r->after) {
-    const compute_status status = compute_event_wait(r->after);
-    if (status) return group_break(group, status);
-  }
-  if (r->call.kind == GROUP_SEND_RECEIVE) return send_or_receive(r);
-  const compute_status status = compare(r);
+  r->call.direct = group_direct_suits(r);
+  const compute_status status =
+      r->call.kind == GROUP_SEND_RECEIVE ? compare_with_peer(r) : compare(r);
   group->all_close = !status && r->call.kind == GROUP_CLOSE;
-  if (status || r->call.count == 0) return status;
-  switch ((group_kind)r->call.kind) {
-  case GROUP_BYTES: return gather_bytes(r);
-  case GROUP_ALL_REDUCE: return all_reduce(r);
-  case GROUP_REDUCE_SCATTER: return reduce_scatter(r);
-  case GROUP_ALL_GATHER: return all_gather(r);
-  case GROUP_BROADCAST: return broadcast(r);
-  case GROUP_BARRIER:
-  case GROUP_SEND_RECEIVE:
-  case GROUP_CLOSE:
-  case GROUP_KINDS: break;
-  }
-  return COMPUTE_OK;
+  return status || r->call.count == 0 ? status : perform(r);
 }

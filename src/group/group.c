@@ -146,7 +146,9 @@ compute_status group_join(compute_process_group *group) {
   compute_status status = group_finish(group, HERE, 0);
   if (!status && group->transport != &group_alone) status = group_check_size(group->context, size);
   if (!status) status = create_memory(group);
-  return status ? status : meet(group);
+  if (!status) status = meet(group);
+  if (!status) group_stage_join(group);
+  return status ? status : group_direct_join(group);
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -164,31 +166,17 @@ static compute_status check_options(compute_context *context, compute_group_opti
                      "the device belongs to another context");
   if (o->timeout == 0)
     o->timeout = (double)variable_integer("COMPUTE_GROUP_TIMEOUT", 1, INT32_MAX, LIMIT);
+  o->host_only |= variable_integer("COMPUTE_GROUP_HOST_ONLY", 0, 1, 0) != 0;
   return COMPUTE_OK;
-}
-
-/* Memory of groups that have failed, to which their transport may still write. It is never freed;
- * the list shows that it is not forgotten. */
-typedef struct abandoned {
-  struct abandoned *next;
-  void *memory[2];
-} abandoned;
-
-static abandoned *_Atomic abandoned_first;
-
-static void abandon(void *outgoing, void *incoming) {
-  abandoned *entry = base_allocate(1, sizeof *entry);
-  if (!entry) return;
-  *entry = (abandoned){.next = abandoned_first, .memory = {outgoing, incoming}};
-  while (!atomic_compare_exchange_weak(&abandoned_first, &entry->next, entry)) continue;
 }
 
 void group_unreference(compute_process_group *group) {
   if (__atomic_sub_fetch(&group->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_context *context = group->context;
   context_object_leaves(context, group);
-  if (group->broken && group->outgoing) {
-    abandon(group->outgoing, group->incoming);
+  if (group->broken) {
+    group_abandon(group->outgoing);
+    group_abandon(group->incoming);
   } else {
     base_release(group->outgoing);
     base_release(group->incoming);
@@ -220,6 +208,7 @@ compute_status group_open_with(compute_context *context, const compute_transport
   made->argument = argument;
   made->timeout = options->timeout;
   made->device = options->device;
+  made->host_only = options->host_only;
   made->process = getpid();
   pthread_mutex_init(&made->mutex, NULL);
   pthread_cond_init(&made->work, NULL);
@@ -298,6 +287,27 @@ compute_status compute_group_query(const compute_process_group *group, compute_g
   memcpy(info->host, group->members[group->rank].host, sizeof info->host);
   memcpy(info->transport, group->about, sizeof info->transport);
   info->broken = __atomic_load_n(&group->broken, __ATOMIC_ACQUIRE) != COMPUTE_OK;
+  return COMPUTE_OK;
+}
+
+compute_status compute_group_route(const compute_process_group *group, const compute_device *device,
+                                   char *text, size_t text_bytes) {
+  static const char operation[] = "compute_group_route";
+  const compute_status status = error_if_null(NULL, operation, group, text);
+  if (status) return status;
+  if (device && device->context != group->context)
+    return error_set(group->context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
+                     "the device belongs to another context");
+  if (!device || device == group->context->cpu)
+    snprintf(text, text_bytes, "%s", group->about);
+  else if (device == group->device && group->connected)
+    snprintf(text, text_bytes, "%s", group->direct_name);
+  else
+    snprintf(text, text_bytes, "%s%s, %s; %s",
+             group_stage_reaches(group, device) ? "device memory where nothing is added, else "
+                                                : "",
+             device->backend->host_register ? "pinned host memory" : "host memory", group->about,
+             device == group->device ? group->not_direct : "not the group's device");
   return COMPUTE_OK;
 }
 

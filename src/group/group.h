@@ -4,9 +4,11 @@
  * Calls become requests in a list; the group's thread carries them out, one after the other. It is
  * the only one that calls the transport, so MPI needs no locks, and every wait of it has a limit.
  *
- * Elements pass through memory of the group, in pieces. So tensors of all devices take one path,
- * and after a failure, when the transport may still write to where an operation was to end, the
- * caller's memory is not affected; the group's is then never freed. */
+ * Elements pass through memory of the group, in pieces (stage.c). So tensors of all devices take
+ * one path, and after a failure, when the transport may still write to where an operation was to
+ * end, the caller's memory is not affected; the group's is then never freed. Only where the devices
+ * of all ranks reach each other without the transport (direct.c), elements go from tensor to
+ * tensor. */
 #ifndef GROUP_GROUP_H
 #define GROUP_GROUP_H
 
@@ -32,9 +34,13 @@ typedef enum group_kind {
 /* What ranks must agree on; compared byte by byte, so there is no padding. */
 typedef struct group_call {
   int32_t kind, reduction, dtype, accumulate, root;
-  int32_t sends; /* of GROUP_SEND_RECEIVE, 0 or 1: here alone the two must differ */
-  int64_t count; /* elements of the input; bytes of GROUP_BYTES */
+  int16_t sends;  /* of GROUP_SEND_RECEIVE, 0 or 1: here alone the two must differ */
+  int16_t direct; /* 0 or 1: the rank could let its device's communicator do it; may differ */
+  int64_t count;  /* elements of the input; bytes of GROUP_BYTES */
 } group_call;
+
+typedef struct group_stage group_stage;   /* stage.c */
+typedef struct group_direct group_direct; /* direct.c */
 
 struct compute_group_request {
   compute_process_group *group;
@@ -45,6 +51,7 @@ struct compute_group_request {
   const void *bytes;              /* of GROUP_BYTES */
   void *all_bytes;
   int32_t peer; /* of GROUP_SEND_RECEIVE */
+  bool fixed_order;
   compute_event *after;
   struct compute_group_request *next;
   bool done; /* under the group's lock, like the outcome */
@@ -69,6 +76,7 @@ struct compute_process_group {
   char about[128];
   double timeout;
   bool only; /* it is the one group over a module that a process can have open */
+  bool host_only;
   compute_device *device;
   int32_t rank, size, local_rank, local_size, hosts;
   group_record *members;
@@ -76,9 +84,14 @@ struct compute_process_group {
   /* Of the thread alone. */
   char *outgoing, *incoming; /* piece_bytes each, and a little more */
   size_t piece_bytes;
-  int32_t *part_bytes; /* of each rank, for the operation under way */
-  group_call *calls;   /* of each rank */
-  bool all_close;      /* GROUP_CLOSE has succeeded */
+  int32_t *part_bytes;  /* of each rank, for the operation under way */
+  group_call *calls;    /* of each rank */
+  group_stage *stages;  /* of devices whose tensors have passed */
+  group_direct *direct; /* NULL: the devices are not connected, and why */
+  bool connected;       /* they were when the group opened */
+  char not_direct[256], direct_name[32];
+  int32_t reached_type; /* of devices whose memory the transport reaches, in DLPack's terms; or 0 */
+  bool all_close;       /* GROUP_CLOSE has succeeded */
   /* Shared. */
   pid_t process; /* the one that has the thread */
   pthread_t thread;
@@ -138,6 +151,10 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
 
 /* ---- transfer.c, on the group's thread ------------------------------------------------------ */
 
+/* Polls until `ask` fails, finds that what was waited for is done, or `limit` seconds are over. */
+compute_status group_await(compute_process_group *group, const char *operation, double limit,
+                           compute_status (*ask)(void *what, bool *done), void *what);
+
 /* Waits for the operation that a function of the transport, which returned `code`, has started. Any
  * failure breaks the group. */
 compute_status group_finish(compute_process_group *group, const char *operation, int code);
@@ -145,6 +162,9 @@ compute_status group_finish(compute_process_group *group, const char *operation,
 /* Breaks the group, unless it is broken already; returns the status. The error is the calling
  * thread's. */
 compute_status group_break(compute_process_group *group, compute_status status);
+
+/* Memory of a group that has failed, to which its transport may still write, is never freed. */
+void group_abandon(void *memory);
 
 /* Every rank's bytes, in the order of the ranks. */
 compute_status group_gather_now(compute_process_group *group, const char *operation,
@@ -155,9 +175,53 @@ compute_status group_gather_now(compute_process_group *group, const char *operat
 /* Carries out a request, on the group's thread. */
 compute_status group_perform(compute_group_request *request);
 
+/* ---- stage.c, on the group's thread --------------------------------------------------------- */
+
+/* How a call's elements pass through the group's memory: in pieces of up to `most` of `elements`.
+ * The input consists of `loads` blocks of so many elements (0: this rank has none), of which a
+ * piece has the same part each, side by side; and the output of `stores` blocks. `carry` sends a
+ * piece of `count` elements of each block from `outgoing`, which it may change, and leaves one in
+ * `incoming`. */
+typedef struct group_flow {
+  int64_t elements, most;
+  int32_t loads, stores;
+  bool moved; /* the transport may use the devices' memory, where it reaches that */
+  compute_status (*carry)(const compute_group_request *request, int64_t count, void *outgoing,
+                          void *incoming);
+} group_flow;
+
+/* While a piece is carried, the next is on its way from the input's device and the one before on
+ * its way to the output's. */
+compute_status group_pass(const compute_group_request *request, const group_flow *flow);
+
+/* A queue for a device's tensors, kept by the group. */
+compute_status group_stage_queue(compute_process_group *group, compute_device *device,
+                                 compute_queue **queue);
+
+/* Asks the transport whether it reaches memory of the group's device; and whether it does that of
+ * another. */
+void group_stage_join(compute_process_group *group);
+bool group_stage_reaches(const compute_process_group *group, const compute_device *device);
+
+void group_stages_release(compute_process_group *group);
+
+/* ---- direct.c, on the group's thread --------------------------------------------------------- */
+
+/* Connects the ranks' devices if all of them can be; otherwise says why not. */
+compute_status group_direct_join(compute_process_group *group);
+
+/* Whether this rank's part of a call could be left to its device. */
+bool group_direct_suits(const compute_group_request *request);
+
+/* Carries out a call for which that is so on all ranks that take part. */
+compute_status group_direct_perform(const compute_group_request *request);
+
+/* `orderly`: every rank closes. */
+void group_direct_close(compute_process_group *group, bool orderly);
+
 /* ---- reduce.c ------------------------------------------------------------------------------ */
 
-/* result[i] = the reduction over r of parts[r * count + i], in the order of r. */
+/* result[i] = the reduction over r of parts[r * count + i], in the order of r; may be `parts`. */
 void group_reduce(const group_call *call, int32_t parts_count, const void *parts, size_t count,
                   void *result);
 

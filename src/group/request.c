@@ -58,6 +58,8 @@ static void *work(void *argument) {
     }
   }
   pthread_mutex_unlock(&group->mutex);
+  group_direct_close(group, group->all_close);
+  group_stages_release(group);
   if (group->size > 0) group->transport->close(group->instance, group->all_close);
   return NULL;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for the transport, and the end of a group that has failed. */
+/* Waiting for other ranks, and the end of a group that has failed. */
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "group/group.h"
@@ -18,13 +20,27 @@ compute_status group_break(compute_process_group *group, compute_status status) 
   return status;
 }
 
+/* The list shows that it is not forgotten. */
+typedef struct abandoned {
+  struct abandoned *next;
+  void *memory;
+} abandoned;
+
+static abandoned *_Atomic abandoned_first;
+
+void group_abandon(void *memory) {
+  abandoned *entry = memory ? base_allocate(1, sizeof *entry) : NULL;
+  if (!entry) return;
+  *entry = (abandoned){.next = abandoned_first, .memory = memory};
+  while (!atomic_compare_exchange_weak(&abandoned_first, &entry->next, entry)) continue;
+}
+
 static compute_status transport_failed(compute_process_group *group, const char *operation,
                                        int code) {
   char text[256];
   group->transport->error_text(group->instance, code, text, sizeof text);
-  return group_break(group, error_set_native(group->context, COMPUTE_ERROR_TRANSFER, code,
-                                             operation, NULL, "rank %d: %s: %s", (int)group->rank,
-                                             group->transport->name, text));
+  return error_set_native(group->context, COMPUTE_ERROR_TRANSFER, code, operation, NULL,
+                          "rank %d: %s: %s", (int)group->rank, group->transport->name, text);
 }
 
 /* Other ranks are usually a little late: at first only the processor is offered to others, so that
@@ -40,24 +56,43 @@ static void pause_after(int64_t waited) {
   nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 }
 
-compute_status group_finish(compute_process_group *group, const char *operation, int code) {
+compute_status group_await(compute_process_group *group, const char *operation, double limit,
+                           compute_status (*ask)(void *what, bool *done), void *what) {
   const int64_t began = clock_now();
   for (;;) {
-    int done = 0;
-    if (code == 0) code = group->transport->test(group->instance, &done);
-    if (code != 0) return transport_failed(group, operation, code);
-    if (done) return COMPUTE_OK;
+    bool done = false;
+    const compute_status status = ask(what, &done);
+    if (status || done) return status;
     const int64_t waited = clock_now() - began;
-    if (1e-9 * (double)waited > group->timeout)
-      return group_break(
-          group,
-          error_set_native(group->context, COMPUTE_ERROR_TIMEOUT, 0, operation,
-                           "see whether a process has ended or hangs; a longer limit is set by "
-                           "COMPUTE_GROUP_TIMEOUT or the group's options",
-                           "rank %d of %d waited %g s for other ranks, which is the limit",
-                           (int)group->rank, (int)group->size, group->timeout));
+    if (1e-9 * (double)waited > limit)
+      return error_set_native(group->context, COMPUTE_ERROR_TIMEOUT, 0, operation,
+                              "see whether a process has ended or hangs; a longer limit is set by "
+                              "COMPUTE_GROUP_TIMEOUT or the group's options",
+                              "rank %d of %d waited %g s for other ranks, which is the limit",
+                              (int)group->rank, (int)group->size, limit);
     pause_after(waited);
   }
+}
+
+/* An operation of the transport. */
+typedef struct transport_operation {
+  compute_process_group *group;
+  const char *name;
+} transport_operation;
+
+static compute_status ask_transport(void *what, bool *done) {
+  const transport_operation *o = what;
+  int ended = 0;
+  const int code = o->group->transport->test(o->group->instance, &ended);
+  *done = ended != 0;
+  return code == 0 ? COMPUTE_OK : transport_failed(o->group, o->name, code);
+}
+
+compute_status group_finish(compute_process_group *group, const char *name, int code) {
+  const compute_status status = code ? transport_failed(group, name, code)
+                                     : group_await(group, name, group->timeout, ask_transport,
+                                                   &(transport_operation){group, name});
+  return status ? group_break(group, status) : COMPUTE_OK;
 }
 
 compute_status group_gather_now(compute_process_group *group, const char *operation,

@@ -105,7 +105,8 @@ class Info(unittest.TestCase):
                 ("COMPUTE_OPENCL_SUBDEVICES", "65", "a whole number from 0 to 64"),
                 ("COMPUTE_TRANSPORT", "Open MPI", "a module's name"),
                 ("COMPUTE_GROUP_TIMEOUT", "0", "a whole number from 1 to 2147483647"),
-                ("COMPUTE_CUDA_LIBRARIES", "cublas,cudn", "none, or cublas, cudnn")):
+                ("COMPUTE_GROUP_HOST_ONLY", "yes", "a whole number from 0 to 1"),
+                ("COMPUTE_CUDA_LIBRARIES", "cublas,cudn", "none, or cublas, cudnn, nccl")):
             report = self.report(1, **{name: value})
             message = report["error"]["message"]
             self.assertIn(name, message)

@@ -29,6 +29,16 @@ says() {
   grep -q -- "$1" "$scratch/output" || { echo "the output lacks '$1':"; cat "$scratch/output"; failed=1; }
 }
 
+# gpus LAUNCHER WORDS VARIABLE=VALUE…: two ranks with a simulated GPU each, and NCCL's stand-in.
+gpus() {
+  local launcher=$1 words=$2 libraries=$build/tests/cuda_stand_in_libraries:$build/tests/cuda_stand_in
+  shift 2
+  [[ -e $build/tests/cuda_stand_in_libraries/libnccl.so.2 ]] || return
+  run 120 0 "$launcher" -n 2 env LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    COMPUTE_CUDA_LIBRARIES=nccl COMPUTE_TEST_CUDA=device_count=2 "$@" "$ranks" gpus "$words"
+  says "gpus: 2 ranks"
+}
+
 # check NAME LAUNCHER [OPTION…]: `options` let the other ranks live when one dies.
 check() {
   local name=$1 launcher=$2
@@ -51,6 +61,10 @@ check() {
     says "2 on 1 host"
     says "rank 1: .* local rank 1"
   fi
+  gpus "$launcher" NCCL
+  gpus "$launcher" 'pinned host memory' COMPUTE_GROUP_HOST_ONLY=1
+  gpus "$launcher" 'device memory where nothing is added' COMPUTE_CUDA_LIBRARIES=none \
+    LD_PRELOAD="$build/tests/bin/cuda_aware_mpi.so"
   rm -f "$scratch/error"
   run 120 any "$launcher" -n 2 "$ranks" late "$scratch/error"
   for text in 'rank 0 of 2 waited 1 s for other ranks' 'an earlier group of this process has failed'; do

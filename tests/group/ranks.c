@@ -2,11 +2,12 @@
 /* One rank of the tests over MPI (mpi.sh), linked to the real library, as a user's program is.
  *
  *   ranks calls                    collective calls, their values, and a difference between ranks
- *   ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one process
- *   ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process
- *   ranks stop FILE                rank 1 stops; the others must end with an error, which rank 0
- *   ranks die FILE                 writes to FILE; and the same if rank 1 is killed
- *   ranks late FILE                rank 1 of 2 does not open a second group; the same for rank 0
+ *   ranks gpus WORDS               collective calls on a GPU for each rank, carried by what has
+ * WORDS ranks train DATA CHECKPOINT    digits: a dense network and a residual one, against one
+ * process ranks resume DATA CHECKPOINT   trains on from a checkpoint, against one process ranks
+ * stop FILE                rank 1 stops; the others must end with an error, which rank 0 ranks die
+ * FILE                 writes to FILE; and the same if rank 1 is killed ranks late FILE rank 1 of 2
+ * does not open a second group; the same for rank 0
  *
  * Status 0: as expected. Failed checks are printed. */
 #include <compute/compute.h>
@@ -125,6 +126,57 @@ static compute_node scale(void *user, compute_graph *g, compute_node x, bool tra
   (void)training;
   (void)seed;
   return compute_mul(g, x, compute_scalar(g, COMPUTE_F32, 1.0 / 16));
+}
+
+/* ---- GPUs ---------------------------------------------------------------------------------------
+ */
+
+enum { GPU_COUNT = 1500001 };
+
+static void check_values(const compute_tensor *tensor, int64_t count, float first, float more) {
+  float *values = malloc((size_t)count * sizeof *values);
+  CHECK(values && !compute_tensor_read(tensor, values, (size_t)count * sizeof *values));
+  for (int64_t i = 0; values && i < count; i++)
+    if (values[i] != first + more * (float)(i / GPU_COUNT)) {
+      CHECK(!"the values");
+      break;
+    }
+  free(values);
+}
+
+/* Each rank's tensor holds its number plus one. */
+static void exchange_on_gpus(const char *words) {
+  compute_tensor *x = NULL, *all = NULL;
+  char route[512] = "";
+  CHECK(!compute_group_route(group, info.device, route, sizeof route));
+  CHECK(strstr(route, words) != NULL);
+  if (!strstr(route, words)) printf("rank %d: %s\n", info.rank, route);
+  const float sum = (float)(info.size * (info.size + 1) / 2);
+  CHECK(
+      !compute_tensor_full(info.device, COMPUTE_F32, COMPUTE_SHAPE(GPU_COUNT), info.rank + 1, &x));
+  CHECK(!compute_tensor_full(info.device, COMPUTE_F32,
+                             COMPUTE_SHAPE((int64_t)GPU_COUNT * info.size), 0, &all));
+  CHECK(!compute_group_all_gather(group, x, all, NULL, NULL));
+  check_values(all, (int64_t)GPU_COUNT * info.size, 1, 1);
+  CHECK(!compute_group_all_reduce(group, COMPUTE_GROUP_SUM, all, all, NULL, NULL));
+  check_values(all, (int64_t)GPU_COUNT * info.size, (float)info.size, (float)info.size);
+  CHECK(!compute_group_reduce_scatter(group, COMPUTE_GROUP_MEAN, all, x, NULL, NULL));
+  check_values(x, GPU_COUNT, (float)(info.size * (info.rank + 1)), 0);
+  compute_tensor_release(x);
+  x = NULL;
+  CHECK(
+      !compute_tensor_full(info.device, COMPUTE_F32, COMPUTE_SHAPE(GPU_COUNT), info.rank + 1, &x));
+  if (info.rank < 2)
+    CHECK(!(info.rank ? compute_group_receive(group, x, 0, NULL, NULL)
+                      : compute_group_send(group, x, 1, NULL, NULL)));
+  if (info.rank == 1) check_values(x, GPU_COUNT, 1, 0);
+  CHECK(!compute_group_all_reduce(group, COMPUTE_GROUP_SUM, x, x,
+                                  &(compute_group_call_options){.fixed_order = true}, NULL));
+  check_values(x, GPU_COUNT, sum - 1, 0);
+  CHECK(!compute_group_broadcast(group, x, info.size - 1, NULL, NULL));
+  check_values(x, GPU_COUNT, sum - 1, 0);
+  compute_tensor_release(x);
+  compute_tensor_release(all);
 }
 
 /* Trains a network with the group, or alone for NULL, from `load` and to `save`. */
@@ -251,13 +303,15 @@ static void open_alone(const char *path) {
 
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "calls";
-  const compute_open_options options = {.device = "cpu", .threads = 1};
+  const bool gpus = strcmp(what, "gpus") == 0;
+  const compute_open_options options = {.device = gpus ? "cuda" : "cpu", .threads = 1};
   if (compute_open(&context, &options) || compute_group_open(context, NULL, &group)) {
     check(0, "open", __LINE__);
     return 1;
   }
   CHECK(!compute_group_query(group, &info));
   if (strcmp(what, "calls") == 0) call_everything();
+  if (gpus && argc > 2) exchange_on_gpus(argv[2]);
   if (argc > 3) train_digits(argv[2], argv[3], strcmp(what, "resume") == 0);
   if (argc > 2 && strcmp(what, "stop") == 0) lose_a_rank(SIGSTOP, argv[2]);
   if (argc > 2 && strcmp(what, "die") == 0) lose_a_rank(SIGKILL, argv[2]);

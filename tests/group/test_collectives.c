@@ -3,6 +3,7 @@
  * plain double arithmetic, the same bits whatever the timing, and differences between the ranks'
  * calls. tests/group/test_mpi.c runs what matters there over MPI. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,14 +273,14 @@ static void requests_are_carried_out_in_order(void **state) {
 
 /* Memory that the host does not see, in several pieces, and after an event of its queue. */
 static void reduce_on_a_device(loopback_rank *self) {
-  enum { COUNT = 1500001 };
+  enum { COUNT = 2500001 }; /* three pieces */
   compute_device *device = NULL;
   compute_queue *queue = NULL;
   compute_event *event = NULL;
   compute_tensor *x = NULL;
   float *values = malloc(COUNT * sizeof *values);
   for (int i = 0; i < COUNT; i++) values[i] = (float)(i % 1000 + self->rank);
-  RANK_CHECK(self, compute_device_by_name(self->context, "null", &device) == COMPUTE_OK);
+  RANK_CHECK(self, compute_device_by_name(self->context, self->user, &device) == COMPUTE_OK);
   RANK_CHECK(self, compute_tensor_from_host(device, COMPUTE_F32, COMPUTE_SHAPE(COUNT), values,
                                             &x) == COMPUTE_OK);
   RANK_CHECK(self, compute_tensor_data(x) == NULL);
@@ -291,6 +292,20 @@ static void reduce_on_a_device(loopback_rank *self) {
   RANK_CHECK(self, compute_group_broadcast(self->group, x, 1, NULL, NULL) == COMPUTE_OK);
   RANK_CHECK(self, compute_tensor_read(x, values, COUNT * sizeof *values) == COMPUTE_OK);
   for (int i = 0; i < COUNT; i++) RANK_CHECK(self, values[i] == (float)(i % 1000 + self->size - 1));
+  /* From one device to another, and back. */
+  compute_tensor *host = NULL;
+  RANK_CHECK(self, compute_tensor_full(compute_default_device(self->context), COMPUTE_F32,
+                                       COMPUTE_SHAPE(COUNT), 0, &host) == COMPUTE_OK);
+  RANK_CHECK(self, compute_group_all_reduce(self->group, COMPUTE_GROUP_MAX, x, host, NULL, NULL) ==
+                       COMPUTE_OK);
+  const float *data = compute_tensor_data(host);
+  RANK_CHECK(self, memcmp(data, values, COUNT * sizeof *values) == 0);
+  RANK_CHECK(self, compute_group_all_reduce(self->group, COMPUTE_GROUP_MAX, host, x, NULL, NULL) ==
+                       COMPUTE_OK);
+  memset(values, 0, COUNT * sizeof *values);
+  RANK_CHECK(self, compute_tensor_read(x, values, COUNT * sizeof *values) == COMPUTE_OK);
+  RANK_CHECK(self, memcmp(data, values, COUNT * sizeof *values) == 0);
+  compute_tensor_release(host);
   compute_event_release(event);
   compute_queue_release(queue);
   compute_tensor_release(x);
@@ -299,7 +314,13 @@ static void reduce_on_a_device(loopback_rank *self) {
 
 static void tensors_of_devices_pass_through_the_host(void **state) {
   (void)state;
-  loopback_run(3, reduce_on_a_device, NULL, (loopback_rank[LOOPBACK_MOST]){{0}});
+  loopback_rank ranks[LOOPBACK_MOST] = {{0}};
+  char device[64] = "null", backends[64];
+  const char *wanted = getenv("COMPUTE_TEST_DEVICE");
+  if (wanted) snprintf(device, sizeof device, "%s", wanted);
+  snprintf(backends, sizeof backends, "cpu,%.*s", (int)strcspn(device, ":"), device);
+  for (int r = 0; r < 3; r++) ranks[r].backends = backends;
+  loopback_run(3, reduce_on_a_device, device, ranks);
 }
 
 /* ---- Differences -------------------------------------------------------------------------------

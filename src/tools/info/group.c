@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -42,12 +43,24 @@ static compute_status measure(compute_process_group *group, const compute_group_
   return status;
 }
 
+/* What carries the elements of the group's device, and, where it is another way, the host's. */
+static void print_routes(const compute_process_group *group, const compute_group_info *info) {
+  char host[512] = "", device[512] = "";
+  if (compute_group_route(group, NULL, host, sizeof host) ||
+      compute_group_route(group, info->device, device, sizeof device))
+    return;
+  compute_device_info about;
+  printf("    %-16s %s\n", "host memory", host);
+  if (strcmp(host, device) != 0 && compute_device_describe(info->device, &about) == COMPUTE_OK)
+    printf("    %-16s %s\n", about.name, device);
+}
+
 static void print_ranks(const compute_process_group *group, const compute_group_info *info) {
   compute_group_member m;
   printf("Group\n    %-16s %d on %d host%s\n", "ranks", info->size, info->hosts,
          info->hosts == 1 ? "" : "s");
-  printf("    %-16s %s\n    %-16s %g s\n", "transport", info->transport, "time limit",
-         info->timeout);
+  printf("    %-16s %g s\n", "time limit", info->timeout);
+  print_routes(group, info);
   for (int32_t r = 0; r < info->size; r++) {
     if (compute_group_member_at(group, r, &m)) continue;
     printf("  rank %d: %s, local rank %d, process %" PRId64 ", device %s\n", r, m.host,

@@ -185,6 +185,11 @@ static int loopback_test(void *made, int *done) {
   return 0;
 }
 
+static int loopback_reaches(void *made, int32_t device_type) {
+  const instance *in = made;
+  return in->self->reaches == device_type;
+}
+
 static const compute_transport transport = {.struct_size = sizeof transport,
                                             .abi_major = COMPUTE_TRANSPORT_ABI_MAJOR,
                                             .abi_minor = COMPUTE_TRANSPORT_ABI_MINOR,
@@ -198,7 +203,8 @@ static const compute_transport transport = {.struct_size = sizeof transport,
                                             .broadcast = loopback_broadcast,
                                             .send = loopback_send,
                                             .receive = loopback_receive,
-                                            .test = loopback_test};
+                                            .test = loopback_test,
+                                            .reaches = loopback_reaches};
 
 /* ---- Ranks as threads -------------------------------------------------------------------------
  */
@@ -226,10 +232,13 @@ typedef struct start {
 static void *run(void *argument) {
   const start *s = argument;
   loopback_rank *self = s->rank;
-  const compute_open_options open = {.backends = "cpu,null", .device = "cpu", .threads = 1};
+  const compute_open_options open = {.backends = self->backends ? self->backends : "cpu,null",
+                                     .device = self->device ? self->device : "cpu",
+                                     .threads = 1};
   RANK_CHECK(self, compute_open(&self->context, &open) == COMPUTE_OK);
   if (!self->context) return NULL;
-  const compute_group_options o = {.timeout = self->timeout > 0 ? self->timeout : 60};
+  const compute_group_options o = {.timeout = self->timeout > 0 ? self->timeout : 60,
+                                   .host_only = self->host_only};
   self->opened = group_open_with(self->context, &transport, self, &o, &self->group);
   s->function(self);
   compute_group_close(self->group);

@@ -20,7 +20,11 @@ typedef struct loopback_rank {
   compute_process_group *group; /* NULL if it did not open: then `opened` says why */
   compute_status opened;
   char failure[400]; /* "" if everything is right */
-  /* Faults, set before the ranks start. */
+  /* Set before the ranks start. */
+  const char *backends, *device; /* opened, and the default device; NULL: "cpu,null", the CPU */
+  int32_t reaches;               /* a type of devices, by DLPack, whose memory messages may be in */
+  bool host_only;                /* of the group's options */
+  /* Faults, likewise. */
   double timeout;    /* of the group */
   uint64_t delays;   /* a seed of random delays; 0: none */
   int64_t fail_at;   /* the call of the transport that fails, from 1; 0: none */
