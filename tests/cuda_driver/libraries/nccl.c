@@ -35,8 +35,9 @@ typedef struct shared {
 
 struct ncclComm {
   shared *shared;
-  int32_t rank, size, device;
-  int asked; /* of a call in progress */
+  int32_t rank, size;
+  nccl_id id; /* the file's name, until all have joined */
+  int asked;  /* of a call in progress */
   bool joining, finalized;
   atomic_bool aborted;
   atomic_int users; /* operations that are not over */
@@ -277,6 +278,7 @@ nccl_result ncclCommInitRankConfig(nccl_handle *handle, int32_t size, nccl_id id
     return NCCL_SYSTEM_ERROR;
   }
   made->shared = memory;
+  made->id = id;
   made->rank = rank;
   made->size = size;
   made->joining = true;
@@ -314,6 +316,7 @@ nccl_result ncclCommFinalize(nccl_handle c) {
 static nccl_result end(nccl_handle c) {
   atomic_store(&c->aborted, true);
   while (atomic_load(&c->users)) pause_a_little();
+  if (c->joining) shm_unlink(c->id.bytes);
   munmap(c->shared, sizeof *c->shared);
   library_object(-1);
   free(c);
