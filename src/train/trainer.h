@@ -99,8 +99,8 @@ struct compute_trainer {
   size_t bucket_count, buckets_begun;
   train_piece *pieces; /* those of this rank, if the ranks divide the optimizer's state */
   size_t piece_count;
-  train_plan measure, pack, unpack;
-  compute_tensor *clip_factor, *overflows;
+  train_plan measure, pack, unpack;        /* likewise */
+  compute_tensor *clip_factor, *overflows; /* of all ranks' gradients, for the update */
   compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */
   /* Of gradients, of weight_count, for batches before an update; of this process alone, as they

@@ -53,6 +53,11 @@ check() {
     says "2 on 1 host"
     says "rank 1: .* local rank 1"
   fi
+  if [[ -x $build/bin/compute-bench ]]; then
+    run 120 0 "$launcher" -n 2 "$build/bin/compute-bench" --suite group --threads 1 --quick --filter '*_4B'
+    says "group: 2 ranks on 1 host, 1 thread each, over $name"
+    says "send_4B"
+  fi
   rm -f "$scratch/error"
   run 120 any "$launcher" -n 2 "$ranks" late "$scratch/error"
   for text in 'rank 0 of 2 waited 1 s for other ranks' 'an earlier group of this process has failed'; do
