@@ -139,8 +139,8 @@ static void print_group(const bench_group *g, double ms) {
     return;
   }
   snprintf(items, sizeof items, "%.0f items", (double)g->items);
-  printf("    %s%4d rank%s, %12s: %10s (%2.0f %%); after it %10s (%2.0f %%); none %10s\n",
-         g->simulated ? "simulated " : "", (int)g->ranks, g->ranks > 1 ? "s" : " ", items,
+  printf("    %sranks %4d, %12s: %10s (%2.0f %%); after it %10s (%2.0f %%); none %10s\n",
+         g->simulated ? "simulated " : "", (int)g->ranks, items,
          time_text(ms, overlapped, sizeof overlapped), 100 * communication(ms, g->alone_ms),
          time_text(g->afterwards_ms, afterwards, sizeof afterwards),
          100 * communication(g->afterwards_ms, g->alone_ms),
