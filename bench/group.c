@@ -24,8 +24,9 @@ compute_status bench_group_open(bench_session *session) {
     bench_note(session, "group: a group of one, as no launcher has started other processes; try "
                         "mpirun -n 2 compute-bench --suite group --threads 1");
   else
-    bench_note(session, "group: %d ranks on %d hosts, %d threads each, over %s%s", (int)info->size,
-               (int)info->hosts, session->threads, info->transport,
+    bench_note(session, "group: %d ranks on %d host%s, %d thread%s each, over %s%s",
+               (int)info->size, (int)info->hosts, info->hosts > 1 ? "s" : "", session->threads,
+               session->threads > 1 ? "s" : "", info->transport,
                info->local_size * session->threads > sysconf(_SC_NPROCESSORS_ONLN)
                    ? "; oversubscribed: more threads than processors"
                    : "");

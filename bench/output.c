@@ -135,11 +135,11 @@ static double communication(double ms, double alone_ms) {
 static void print_group(const bench_group *g, double ms) {
   char items[32], overlapped[32], afterwards[32], alone[32];
   if (g->alone_ms == 0) {
-    printf("    %d ranks, %.0f bytes\n", (int)g->ranks, (double)g->bytes);
+    printf("    %d rank%s, %.0f bytes\n", (int)g->ranks, g->ranks > 1 ? "s" : "", (double)g->bytes);
     return;
   }
   snprintf(items, sizeof items, "%.0f items", (double)g->items);
-  printf("    %s%4d ranks, %12s: %10s (%2.0f %%); after it %10s (%2.0f %%); none %10s\n",
+  printf("    %sranks %4d, %12s: %10s (%2.0f %%); after it %10s (%2.0f %%); none %10s\n",
          g->simulated ? "simulated " : "", (int)g->ranks, items,
          time_text(ms, overlapped, sizeof overlapped), 100 * communication(ms, g->alone_ms),
          time_text(g->afterwards_ms, afterwards, sizeof afterwards),

@@ -5,74 +5,15 @@
  * copies, which are updated at the beginning of a step, so that the caller's changes between two
  * steps apply as well. With several devices the first one has copies of the running statistics,
  * too, so that a step that fails elsewhere does not change the model's. */
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
 #include "device/buffer.h"
-#include "type/dtype.h"
 #include "tensor/tensor.h"
 #include "train/trainer.h"
 
 #define HERE "compute_trainer_create"
-
-/* ---- Tensors ------------------------------------------------------------------------------- */
-
-compute_status train_tensor(compute_device *device, compute_dtype dtype, compute_shape shape,
-                            double value, compute_tensor **tensor) {
-  compute_status status = tensor_create_private(device, dtype, shape, tensor);
-  if (status) return status;
-  const size_t size = compute_dtype_size(dtype), count = (size_t)compute_tensor_count(*tensor);
-  uint8_t *elements = base_allocate(count, size);
-  if (!elements) {
-    status = error_set(compute_device_context(device), COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                       "not enough memory for a tensor of %zu elements", count);
-  } else {
-    for (size_t i = 0; value != 0 && i < count; i++) dtype_store(dtype, elements + i * size, value);
-    status = compute_tensor_write(*tensor, elements, count * size);
-  }
-  base_release(elements);
-  if (status) {
-    compute_tensor_release(*tensor);
-    *tensor = NULL;
-  }
-  return status;
-}
-
-compute_status train_view(compute_tensor *tensor, int64_t first, int64_t count,
-                          compute_tensor **view) {
-  compute_tensor *flat = NULL;
-  compute_status status = compute_tensor_reshape_view(tensor, COMPUTE_SHAPE(-1), &flat);
-  if (!status) status = compute_tensor_slice_view(flat, 0, first, count, 1, view);
-  if (!status) scope_forget(*view);
-  compute_tensor_release(flat);
-  return status;
-}
-
-compute_status train_keep(compute_trainer *trainer, const char *prefix, const char *name,
-                          compute_tensor *tensor) {
-  const size_t bytes = strlen(prefix) + strlen(name) + 1;
-  char *text = base_allocate(bytes, 1);
-  void *states = trainer->states;
-  const int grown = base_grow(&states, &trainer->state_capacity, trainer->state_count + 1,
-                              sizeof *trainer->states);
-  trainer->states = states;
-  if (!text || grown != 0) {
-    base_release(text);
-    return error_set(trainer->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     "not enough memory for the list of tensors");
-  }
-  strcat(strcpy(text, prefix), name);
-  trainer->states[trainer->state_count++] =
-      (train_state){.name = text, .tensor = compute_tensor_retain(tensor)};
-  return COMPUTE_OK;
-}
-
-compute_tensor *train_model_tensor(const compute_trainer *trainer, size_t index) {
-  compute_layer_parameter p;
-  return compute_layer_parameter_at(trainer->options.model, index, &p) ? NULL : p.tensor;
-}
 
 /* ---- Making -------------------------------------------------------------------------------- */
 

@@ -120,7 +120,8 @@ void train_record_pieces(train_record *record) {
   train_record_scale(record);
 }
 
-/* The sum of the squares of this rank's gradients, and how many are not finite. */
+/* The sum of the squares of this rank's gradients, and how many are not finite: what the factor and
+ * the count for the update are made from, in the same two tensors. */
 static size_t record_measures(train_record *record, compute_node *outputs) {
   compute_graph *graph = record->graph;
   train_record_pieces(record);

@@ -16,20 +16,8 @@
 
 #define HERE "compute_trainer_step"
 
-/* ---- Small tensors ------------------------------------------------------------------------- */
-
-compute_status train_read_number(const compute_tensor *tensor, double *value) {
-  double element = 0; /* aligned for every dtype */
-  const compute_dtype dtype = compute_tensor_dtype(tensor);
-  const compute_status status = compute_tensor_read(tensor, &element, compute_dtype_size(dtype));
-  *value = status ? 0 : dtype_load(dtype, &element);
-  return status;
-}
-
-compute_status train_read_integer(const compute_tensor *tensor, int64_t *value) {
-  *value = 0;
-  return compute_tensor_read(tensor, value, sizeof *value);
-}
+/* ---- Numbers ----------------------------------------------------------------------------------
+ */
 
 /* Two numbers well mixed (the finishing steps of SplitMix64; Steele et al. 2014). */
 static uint64_t mix(uint64_t a, uint64_t b) {

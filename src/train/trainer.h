@@ -99,9 +99,9 @@ struct compute_trainer {
   size_t bucket_count, buckets_begun;
   train_piece *pieces; /* those of this rank, if the ranks divide the optimizer's state */
   size_t piece_count;
-  train_plan measure, pack, unpack;
-  compute_tensor *clip_factor, *overflows;
-  bool synchronizes;      /* batch norm uses the statistics of the group's batch */
+  train_plan measure, pack, unpack;        /* likewise */
+  compute_tensor *clip_factor, *overflows; /* of all ranks' gradients, for the update */
+  bool synchronizes;                       /* batch norm uses the statistics of the group's batch */
   compute_status pending; /* of a group: what failed here since the last batch; for all to know */
   train_plan add, update; /* a batch whose gradients are kept, and one with an update */
   /* Of gradients, of weight_count, for batches before an update; of this process alone, as they
@@ -130,6 +130,26 @@ compute_status train_check_options(compute_context *context, compute_trainer_opt
 /* The learning rate of update number `update`, from 0. `period` stands for a period of 0. */
 double train_rate(const compute_schedule *schedule, double rate, int64_t update, int64_t period);
 
+/* ---- tensors.c ----------------------------------------------------------------------------- */
+
+/* The model's tensor at an index of a replica's. */
+compute_tensor *train_model_tensor(const compute_trainer *trainer, size_t index);
+
+/* A tensor of zeros (or `value`) outside all memory scopes. */
+compute_status train_tensor(compute_device *device, compute_dtype dtype, compute_shape shape,
+                            double value, compute_tensor **tensor);
+
+/* A dense tensor's elements from number `first` on, in their order, outside all memory scopes. */
+compute_status train_view(compute_tensor *tensor, int64_t first, int64_t count,
+                          compute_tensor **view);
+
+/* Lists a tensor for checkpoints; it is retained. */
+compute_status train_keep(compute_trainer *trainer, const char *prefix, const char *name,
+                          compute_tensor *tensor);
+
+compute_status train_read_number(const compute_tensor *tensor, double *value);
+compute_status train_read_integer(const compute_tensor *tensor, int64_t *value);
+
 /* ---- replicas.c ---------------------------------------------------------------------------- */
 
 compute_status train_replicas_create(compute_trainer *trainer, compute_device *const *devices);
@@ -139,23 +159,7 @@ void train_replicas_release(compute_trainer *trainer);
 compute_status train_spread(const compute_trainer *trainer);
 compute_status train_collect(const compute_trainer *trainer);
 
-/* The model's tensor at an index of a replica's. */
-compute_tensor *train_model_tensor(const compute_trainer *trainer, size_t index);
-
-/* A tensor of zeros (or `value`) outside all memory scopes. */
-compute_status train_tensor(compute_device *device, compute_dtype dtype, compute_shape shape,
-                            double value, compute_tensor **tensor);
-
-/* Elements first … first + count − 1 of a dense tensor in their order, outside all memory scopes.
- */
-compute_status train_view(compute_tensor *tensor, int64_t first, int64_t count,
-                          compute_tensor **view);
-
-/* Lists a tensor for checkpoints; it is retained. */
-compute_status train_keep(compute_trainer *trainer, const char *prefix, const char *name,
-                          compute_tensor *tensor);
-
-/* ---- step.c -------------------------------------------------------------------------------- */
+/* ---- record.c ------------------------------------------------------------------------------ */
 
 /* Nodes of the forward pass, except `result`, that are not kept for the backward pass. */
 typedef struct train_segment {
@@ -180,11 +184,9 @@ typedef struct train_record {
   bool apart; /* this process alone, whatever the trainer's group */
 } train_record;
 
-/* The forward pass for `items` items: result, and with `targets` loss and correct. Builder errors
- * stay in the graph. */
+/* Builder errors stay in the graph. */
 compute_status train_record_start(train_record *record, compute_trainer *trainer,
                                   const train_replica *replica);
-void train_record_forward(train_record *record, int64_t items, bool training, bool targets);
 void train_record_release(train_record *record);
 
 /* Inputs for so many flat vectors; their sum, in this order. */
@@ -202,10 +204,15 @@ void train_record_localise(train_record *record);
 /* Compiles `outputs` and stores the plan with the record's nodes in *plan. */
 compute_status train_record_compile(train_record *record, const compute_node *outputs, size_t count,
                                     const char *name, train_plan *plan);
+void train_plan_release(train_plan *plan);
+
+/* ---- step.c -------------------------------------------------------------------------------- */
+
+/* The forward pass for `items` items: result, and with `targets` loss and correct. */
+void train_record_forward(train_record *record, int64_t items, bool training, bool targets);
 
 /* All plans of training. */
 compute_status train_plans_create(compute_trainer *trainer);
-void train_plan_release(train_plan *plan);
 
 /* A plan for inference of `items` items; it belongs to the trainer. */
 compute_status train_inference(compute_trainer *trainer, int64_t items, bool targets,
@@ -263,9 +270,6 @@ bool train_has_copies(const compute_trainer *trainer);
 
 /* A slot's own tensors for a whole batch: on the device that works, or on the host for several. */
 compute_status train_slot_tensors(compute_trainer *trainer, size_t slot);
-
-compute_status train_read_number(const compute_tensor *tensor, double *value);
-compute_status train_read_integer(const compute_tensor *tensor, int64_t *value);
 
 /* ---- evaluate.c, checkpoint.c -------------------------------------------------------------- */
 

@@ -83,6 +83,11 @@ check() {
   gpus "$launcher" 'pinned host memory' COMPUTE_GROUP_HOST_ONLY=1
   gpus "$launcher" 'device memory where nothing is added' COMPUTE_CUDA_LIBRARIES=none \
     LD_PRELOAD="$build/tests/bin/cuda_aware_mpi.so"
+  if [[ -x $build/bin/compute-bench ]]; then
+    run 120 0 "$launcher" -n 2 "$build/bin/compute-bench" --suite group --threads 1 --quick --filter '*_4B'
+    says "group: 2 ranks on 1 host, 1 thread each, over $name"
+    says "send_4B"
+  fi
   rm -f "$scratch/error"
   run 120 any "$launcher" -n 2 "$ranks" late "$scratch/error"
   for text in 'rank 0 of 2 waited 1 s for other ranks' 'an earlier group of this process has failed'; do
