@@ -105,8 +105,9 @@ static void check_alone(launch *l) {
     for (uint32_t i = 0; i < l->host.count; i++) {
       const compute_operand *o = sample_kernel_operand(s, i);
       moved[i] = l->argument[i];
-      if (i > 0 || !frames)
-        moved[i].offset += (uint64_t)(roi * o->stride[0]) * compute_dtype_size(o->dtype);
+      const bool shared = (i == 0 && frames) || ((p->inputs & COMPUTE_FIT_WITH_SPLINE) &&
+                                                 i == s->descriptor.input_count - 1);
+      if (!shared) moved[i].offset += (uint64_t)(roi * o->stride[0]) * compute_dtype_size(o->dtype);
     }
     launch_upload(l);
     EXPECT_OK(l->r, l->r->backend->enqueue(l->queue, kernel, moved, l->host.count));
