@@ -217,6 +217,7 @@ static bool translate(const compute_group_request *r, compute_collective *c) {
     return true;
   case GROUP_BARRIER:
   case GROUP_BYTES:
+  case GROUP_FAILED:
   case GROUP_CLOSE:
   case GROUP_KINDS: break;
   }
