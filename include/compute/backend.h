@@ -422,7 +422,7 @@ typedef struct compute_call_attributes {
  *         3); maps and the mask over (ROI, row, column), the first usually 0; sigma, start and
  *         bounds over (ROI, parameter); the spline dense. outputs[0] is F32 with strides over (ROI,
  *         column of the record). An ROI that would reach outside frames × rows × columns is
- * BAD_DATA. No programs. An ROI's record depends only on its own inputs, bit for bit.
+ *         BAD_DATA. No programs. An ROI's record depends only on its own inputs, bit for bit.
  *
  * WINDOW  The space has rank 4: (n, channel, p, q), or with by_data (n, channel, height, width).
  *         inputs[0] is the data (n, channel, height, width); with by_data, MAX has the data and

@@ -160,10 +160,12 @@ enum {
  * COMPUTE_FIT_LEAST_PHOTONS. compute_fit_spline_make computes coefficients from values. */
 #define COMPUTE_FIT_SPLINE_COEFFICIENTS 64
 #define COMPUTE_FIT_MAX_PLANES          4096 /**< cells in z */
+#define COMPUTE_FIT_MAX_CELLS           256  /**< cells in x, and in y */
 
 /* ---- The problem ---------------------------------------------------------------------------
  *
- * Zero means the default for every field but model, rows, columns and sigma. */
+ * Zero means the default for every field but model, rows, columns and sigma, XYZNB's depth, and
+ * what describes a spline. */
 typedef struct compute_fit_problem {
   compute_fit_model model;
   compute_fit_profile profile;

@@ -50,8 +50,8 @@ static compute_status check_parameters(const compute_context *context, const cha
       return refuse(context, operation, compute_fit_parameter_name(p->model, i), value);
     if (p->model != COMPUTE_FIT_SPLINE || i > 2) continue;
     double lower, upper;
-    fit_problem_bounds(p, i, &lower, &upper);
-    if (value < lower || value > upper)
+    fit_problem_usual_bounds(p, i, &lower, &upper);
+    if ((float)value < (float)lower || (float)value > (float)upper) /* a fit at its bound is f32 */
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "parameter %s is %g; the spline covers the ROI from %g to %g",
                        compute_fit_parameter_name(p->model, i), value, lower, upper);

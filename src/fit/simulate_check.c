@@ -34,7 +34,7 @@ static compute_status check_ranges(const simulation *s, const char *operation) {
     status = check_range(s, &g->z, -far, far, "z", operation);
   if (!status && g->problem.model == COMPUTE_FIT_SPLINE) {
     double low, high;
-    fit_problem_bounds(&g->problem, 2, &low, &high);
+    fit_problem_usual_bounds(&g->problem, 2, &low, &high);
     status = check_range(s, &g->z, low, high, "z", operation);
   }
   if (!status && (g->sigma.low != 0 || g->sigma.high != 0))

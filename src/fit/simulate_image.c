@@ -114,6 +114,7 @@ static void add_measured_spot(const simulation *s, const simulation_spot *spot, 
   spline_reach(p, 1, spot->y, &row_begin, &row_end);
   spline_reach(p, 0, spot->x, &column_begin, &column_end);
   const double position[3] = {spot->x - (double)column_begin, spot->y - (double)row_begin, spot->z};
+  if (row_begin >= row_end || column_begin >= column_end) return;
   spline_put(p, s->spline, position, row_end - row_begin, column_end - column_begin, &place);
   for (int64_t row = row_begin; row < row_end; row++)
     for (int64_t column = column_begin; column < column_end; column++) {

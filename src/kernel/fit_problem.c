@@ -13,7 +13,6 @@
 #define DEFAULT_ITERATIONS 40
 #define NEWTON_ITERATIONS  20
 #define DEFAULT_EPSILON    0.01
-#define MOST_CELLS         256 /* of a spline, in x and y */
 #define SPLINE_Z_STARTS    3
 
 enum { MAPS = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN | COMPUTE_FIT_WITH_VARIANCE };
@@ -167,9 +166,9 @@ static bool check_spline(const compute_fit_problem *p, const explanation *why) {
   if (cells[0] < 1 || cells[0] > COMPUTE_FIT_MAX_PLANES || cells[3] != 0)
     return refuse(why, "cells: %d planes; must be 1 to %d, and cells[3] 0", (int)cells[0],
                   COMPUTE_FIT_MAX_PLANES);
-  if (cells[1] > MOST_CELLS || cells[2] > MOST_CELLS)
+  if (cells[1] > COMPUTE_FIT_MAX_CELLS || cells[2] > COMPUTE_FIT_MAX_CELLS)
     return refuse(why, "cells: %d × %d rows and columns; at most %d", (int)cells[1], (int)cells[2],
-                  MOST_CELLS);
+                  COMPUTE_FIT_MAX_CELLS);
   if (cells[1] < p->rows || cells[2] < p->columns)
     return refuse(why, "cells: a spline of %d × %d cells does not cover an ROI of %d × %d",
                   (int)cells[1], (int)cells[2], (int)p->rows, (int)p->columns);
@@ -198,8 +197,8 @@ static void cover_bounds(const compute_fit_problem *p, int32_t parameter, double
 }
 
 /* The bounds that always apply. */
-static void usual_bounds(const compute_fit_problem *p, int32_t parameter, double *lower,
-                         double *upper) {
+void fit_problem_usual_bounds(const compute_fit_problem *p, int32_t parameter, double *lower,
+                              double *upper) {
   const bool has_z = compute_fit_has_z(p->model), spline = p->model == COMPUTE_FIT_SPLINE;
   const int32_t light = has_z ? 3 : 2; /* N, then bg */
   *upper = (double)INFINITY;
@@ -223,7 +222,7 @@ static void usual_bounds(const compute_fit_problem *p, int32_t parameter, double
 
 void fit_problem_bounds(const compute_fit_problem *p, int32_t parameter, double *lower,
                         double *upper) {
-  usual_bounds(p, parameter, lower, upper);
+  fit_problem_usual_bounds(p, parameter, lower, upper);
   if ((p->lower_set >> parameter & 1) && p->lower[parameter] > *lower) *lower = p->lower[parameter];
   if ((p->upper_set >> parameter & 1) && p->upper[parameter] < *upper) *upper = p->upper[parameter];
 }

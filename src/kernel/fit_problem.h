@@ -21,7 +21,9 @@ compute_fit_problem fit_problem_normalize(const compute_fit_problem *problem);
 /* Whether a problem is as fit_problem_normalize leaves it, as far as backends rely on it. */
 bool fit_problem_is_normal(const compute_fit_problem *problem, char *reason, size_t reason_bytes);
 
-/* A parameter's range: the narrower of the default bounds and the problem's. */
+/* A parameter's range by default; and the narrower of that and the problem's. */
+void fit_problem_usual_bounds(const compute_fit_problem *problem, int32_t parameter, double *lower,
+                              double *upper);
 void fit_problem_bounds(const compute_fit_problem *problem, int32_t parameter, double *lower,
                         double *upper);
 

@@ -455,7 +455,8 @@ class Movie(Base):
         self.assertTrue(root.tag.endswith("svg"))
         self.assertGreater(len(list(root.iter())), 30)
         self.check_scales(root)
-        self.refused("p.svg --force", "m.npy", "-o", "again.npy", "--picture", "p.svg")
+        error = self.fit("fit", "m.npy", "-o", "again.npy", "--picture", "p.svg", expected=1)
+        self.assertIn("p.svg exists; use --force", error)
         self.fit("simulate", "--movie", "--frames", "1", "--spots", "1e-9", "--quiet",
                  "-o", "e.npy")
         self.fit("fit", "e.npy", "-o", "e.csv", "--picture", "e.svg", "--quiet")

@@ -211,7 +211,7 @@ FIXTURE_INLINE void fit_check_outputs(const char *what, int64_t roi, const compu
   fit_expect(what, roi, 101, (double)fit_output(p, record, COMPUTE_FIT_P_RAW, 0), at.p_raw, 3e-4);
   /* The moments' own error, of which more is left where their sum is little more than what the
    * parameters take. */
-  const double background = own[p->model == COMPUTE_FIT_XYZNB ? 4 : 3];
+  const double background = own[compute_fit_has_z(p->model) ? 4 : 3];
   fit_expect(what, roi, 102, (double)fit_output(p, record, COMPUTE_FIT_P_VALUE, 0), at.p_value,
              (background < 0.1 ? 4e-2 : 1e-3) + 2e-4 * sqrt(p->rows * p->columns));
   fit_expect(what, roi, 103, (double)fit_output(p, record, COMPUTE_FIT_SIGNIFICANCE, 0),

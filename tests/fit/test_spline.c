@@ -278,6 +278,54 @@ static void fits_attain_their_bounds_with_every_camera(void **state) {
   free_study(&s);
 }
 
+/* At the fits' own parameters; also on a fixed background, and where the spline is negative. */
+static void the_significance_is_the_reference_s(void **state) {
+  enum { MANY = 200 };
+  static float significance[MANY];
+  static double pixels[PIXELS];
+  (void)state;
+  study s = make_study();
+  for (int kind = 0; kind < 9; kind++) {
+    compute_fit_problem p = make_problem(SIDE, SIDE);
+    p.camera = (compute_fit_camera)(kind % 3);
+    if (p.camera != COMPUTE_FIT_IDEAL) p.offset = 100, p.gain = 0.5;
+    if (p.camera == COMPUTE_FIT_SCMOS) p.variance = 4;
+    compute_simulation spots = spots_at(&p, -0.3, 0.3);
+    if (kind / 3 == 1) p.fixed = p.start_set = 1u << 4, p.start[4] = 17;
+    if (kind / 3 == 2) {
+      float *c = (float *)(uintptr_t)p.spline;
+      for (int64_t n = 0; n < sample_spline_size(&p); n += 64) c[n] -= 1e-3f;
+      spots.background = (compute_range){0.5, 0.5};
+    }
+    p.outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STATUS | COMPUTE_FIT_SIGNIFICANCE;
+    assert_ok(compute_simulate_rois(test_context, &spots, 0, MANY, s.pixels, s.truth));
+    compute_fit *fit;
+    assert_ok(compute_fit_create(test_context, &(compute_fit_options){.problem = p}, &fit));
+    assert_ok(compute_fit_run(
+        fit,
+        &(compute_fit_run_options){
+            .pixels = {.array = s.pixels},
+            .count = MANY,
+            .results = {.parameters = s.fitted, .status = s.status, .significance = significance}},
+        NULL));
+    compute_fit_release(fit);
+    compute_fit_problem n = fit_problem_normalize(&p);
+    n.spline = p.spline;
+    for (int i = 0; i < MANY; i++) {
+      double own[P];
+      fit_reference_result e;
+      if (s.status[i] == COMPUTE_FIT_BAD_DATA) continue;
+      for (int k = 0; k < PIXELS; k++) pixels[k] = (double)s.pixels[i * PIXELS + k];
+      for (int a = 0; a < P; a++) own[a] = (double)s.fitted[i * P + a];
+      fit_reference_at(&n, pixels, NULL, own, &e);
+      if (!(fabs((double)significance[i] - e.significance) < 2e-3 + 1e-4 * e.significance))
+        fail_msg("kind %d, ROI %d: %g, not %g", kind, i, (double)significance[i], e.significance);
+    }
+    release(&p);
+  }
+  free_study(&s);
+}
+
 static void batches_do_not_change_a_bit(void **state) {
   (void)state;
   compute_fit_problem p = make_problem(SIDE, SIDE);
@@ -343,6 +391,7 @@ int main(void) {
       cmocka_unit_test(bounds_are_the_reference_s),
       cmocka_unit_test(fits_attain_their_bounds_at_any_height),
       cmocka_unit_test(fits_attain_their_bounds_with_every_camera),
+      cmocka_unit_test(the_significance_is_the_reference_s),
       cmocka_unit_test(batches_do_not_change_a_bit),
       cmocka_unit_test(what_a_spline_cannot_do_is_refused),
   };

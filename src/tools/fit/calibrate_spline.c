@@ -205,8 +205,9 @@ static void finish(spline_job *job) {
   for (int64_t i = 0; i < job->stack.count; i++)
     farthest = fmax(farthest, fabs(job->stack.beads[i].shift[2]));
   const int64_t lost = (int64_t)ceil(farthest - 0.01);
-  const int64_t thin = step < NODE_STEP ? (int64_t)(NODE_STEP / step) : 1;
   const int64_t first = lost < job->stack.frames / 4 ? lost : job->stack.frames / 4;
+  const double most = (double)(job->stack.frames - 1 - 2 * first); /* two nodes at least */
+  const int64_t thin = step < NODE_STEP ? (int64_t)fmin(NODE_STEP / step, most) : 1;
   const int64_t planes = (job->stack.frames - 1 - 2 * first) / thin + 1;
   const int64_t middle = (int64_t)(job->zero + 0.5);
   for (int64_t p = 0; p < plane; p++) sum += (double)s->values[middle * plane + p];

@@ -76,7 +76,7 @@ static void add_fit_quality(column_set *set, const results_options *options, con
   if (has(set, COMPUTE_FIT_STATUS)) {
     add(set, (column){.name = "status", .source = COLUMN_STATUS, .type = TYPE_U8});
   }
-  if (options->significance) {
+  if (options->significance && has(set, COMPUTE_FIT_SIGNIFICANCE)) {
     add(set, (column){.name = "significance",
                       .source = COLUMN_SIGNIFICANCE,
                       .type = TYPE_F32,

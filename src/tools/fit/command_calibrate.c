@@ -126,7 +126,7 @@ static int make_spline(calibrate_job *job) {
   int result = has_widths(&job->table) ? take_samples(job) : EXIT_GOOD;
   if (!result && job->count > 0 && width_curves_fit(job->samples, job->count, true, &job->curves))
     zero = job->curves.zero / a->z_step;
-  if (!(zero >= 0 && zero < (double)job->spots.frames)) zero = NAN;
+  if (!(zero >= 0 && zero <= (double)(job->spots.frames - 1))) zero = NAN;
   return result ? result : calibrate_spline(a, &job->spots, zero);
 }
 

@@ -83,7 +83,11 @@ static void collect(file_list *list, const fit_arguments *a) {
   add_side_car(list, "the input's side-car", false, a->line.operand, NULL);
   add_whole(list, "--corners", false, a->corners);
   add_whole(list, "--start-file", false, a->start_file);
-  add_whole(list, "--astigmatism", false, a->astigmatism);
+  if (a->calibration)
+    add_whole(list, "--calibration", false, a->calibration);
+  else
+    add_whole(list, "--astigmatism", false, a->astigmatism);
+  add_whole(list, "--images", false, a->images);
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) add_whole(list, "a map", false, maps[i]);
   add_whole(list, "--truth", simulate, a->truth);
   add_whole(list, "--output", true, a->output);

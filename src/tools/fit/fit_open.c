@@ -332,8 +332,9 @@ static uint64_t hash_file(uint64_t hash, const char *path) {
 static int make_output(fit_job *job) {
   const fit_arguments *a = job->a;
   char generator[64], fingerprint[256];
-  const char *const file[] = {a->corners,   a->start_file,    a->astigmatism,   a->mask,
-                              a->gain.file, a->gain_adu.file, a->variance.file, a->offset.file};
+  const char *const file[] = {a->corners,       a->start_file,    a->astigmatism,
+                              a->calibration,   a->mask,          a->gain.file,
+                              a->gain_adu.file, a->variance.file, a->offset.file};
   uint64_t files = 0xcbf29ce484222325u;
   for (size_t i = 0; i < sizeof file / sizeof *file; i++) files = hash_file(files, file[i]);
   snprintf(generator, sizeof generator, "compute-fit %s", compute_version_text());

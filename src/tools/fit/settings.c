@@ -220,6 +220,11 @@ static int take_depth(const fit_arguments *a, compute_fit_problem *p) {
   static const char *const option[] = {"--astigmatism", "--depth", "--gamma",
                                        "--a",           "--b",     "--z-start"};
   if (p->model == COMPUTE_FIT_SPLINE) {
+    for (size_t i = 0; i < 5; i++) /* all but --z-start */
+      if (option_given(&a->line, option[i]) && strcmp(option[i], "--astigmatism")) {
+        fit_say("%s is for --model XYZNB, not for SPLINE", option[i]);
+        return EXIT_USAGE;
+      }
     p->z_start_count = a->z_start.count;
     memcpy(p->z_start, a->z_start.value, sizeof p->z_start);
     return take_spline(a, p);

@@ -70,7 +70,8 @@ static compute_status read_head(reader *r, spline_values *s) {
   if (!line || found != (1u << 7) - 1)
     return bad_line(r, "a key or the values are missing: is the file whole?");
   for (int i = 0; i < 3; i++)
-    if (!(number[i] >= 2 && number[i] <= MOST_NODES)) return bad_line(r, "invalid number of nodes");
+    if (!(number[i] >= 2 && number[i] <= MOST_NODES && number[i] == floor(number[i])))
+      return bad_line(r, "invalid number of nodes");
   if (!(number[6] > 0)) return bad_line(r, "z_step must be positive");
   *s = (spline_values){(int32_t)number[0],
                        (int32_t)number[1],

@@ -419,7 +419,7 @@ static double find_flat(const roi *r, int32_t background, const double *paramete
 
 static double find_significance(const roi *r, const double *parameters) {
   static double image[FIT_REFERENCE_PIXELS];
-  const double flat = find_flat(r, r->problem.model == COMPUTE_FIT_XYZNB ? 4 : 3, parameters);
+  const double flat = find_flat(r, compute_fit_has_z(r->problem.model) ? 4 : 3, parameters);
   double sum = 0;
   fit_reference_image(&r->problem, r->sigma, parameters, image, NULL);
   for (int32_t i = 0; i < r->problem.rows * r->problem.columns; i++) {

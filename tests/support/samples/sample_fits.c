@@ -177,7 +177,8 @@ void sample_fits(sample_visitor visit, void *user) {
         .columns = 10,
         .z_start_count = 2,
         .z_start = {-0.3, 0.3},
-        .inputs = MAPS | MASK}},
+        .inputs = MAPS | MASK,
+        .outputs = COMPUTE_FIT_ALL_OUTPUTS}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     compute_fit_problem p = cases[i].problem;
