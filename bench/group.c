@@ -67,7 +67,7 @@ compute_status bench_group_measure(bench_session *session, bench_runner *runners
   for (int i = 0; i < count && !s; i++) {
     time_calls(&runners[i], 1); /* compiles, pages in */
     s = compute_group_barrier(session->group);
-    const double t = time_calls(&runners[i], 3), most = seconds / t;
+    const double t = fmax(time_calls(&runners[i], 3), 1e-9), most = seconds / t;
     if (most < (double)plan[0]) plan[0] = most > LEAST_SAMPLES ? (int64_t)most : LEAST_SAMPLES;
     plan[i + 1] = 1 + (int64_t)(most / MOST_SAMPLES);
   }

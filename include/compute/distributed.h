@@ -23,7 +23,7 @@
  * timing, and the same on every rank. The exception: sums and means of tensors on the ranks' own
  * devices, where these are connected without the host (NCCL, docs/guide/cluster.md). Their order is
  * the library's, and f16 and bf16 are rounded after each addition, unless a call asks for
- * `fixed_order` or for `accumulate`.
+ * `fixed_order` or, with narrower dtypes than f64, for `accumulate`.
  *
  * Calls are carried out by a thread of the group, in sequence. A group may be used from
  * several threads, but then they must agree on the order of the calls as all ranks must. In a

@@ -18,13 +18,13 @@
  *
  * If a run fails on one rank, its remaining collectives fail on the others with its status and
  * message, "rank 1: …"; the group stays usable. A failure after a rank's last collective concerns
- * that rank alone (compute_group_check), and for a job that is cancelled before it begins the
- * others wait until their limit. Errors of the group itself fail the run. A run whose collectives
- * have begun is not repeated on the CPU.
+ * that rank alone (compute_group_check), and for a job that is refused, or cancelled before it
+ * begins, the others wait until their limit. Errors of the group itself fail the run. A run whose
+ * collectives have begun is not repeated on the CPU.
  *
- * In a group of one, every operation here gives its input, and nothing is sent. The group must be
- * of the graph's context; the graph and its plans keep what they need of it, but runs after
- * compute_group_close are COMPUTE_ERROR_INVALID_STATE.
+ * In a group of one, every operation here but batch norm gives its input, and nothing is sent. The
+ * group must be of the graph's context; the graph and its plans keep what they need of it, but runs
+ * after compute_group_close are COMPUTE_ERROR_INVALID_STATE.
  *
  * Errors of all: COMPUTE_ERROR_NULL_POINTER, _WRONG_CONTEXT, _WRONG_GRAPH, _DTYPE, _SHAPE,
  * _OVERFLOW and _INVALID_ARGUMENT while the graph is built; nothing is sent then. Whether ranks

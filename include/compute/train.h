@@ -21,7 +21,8 @@
  * same way, and its devices divide that; there, batch norm can use the statistics of the whole
  * batch (COMPUTE_TRAIN_SYNCHRONIZE). Creating, stepping, running, evaluating, saving and loading
  * are then collective calls: all ranks make them alike, and what fails on one of them fails on all,
- * with its rank in the message; a device that fails in the update itself, with the next call. */
+ * with its rank in the message; a device that fails in the update itself, with the next
+ * step or at the end of the run's epoch. */
 #ifndef COMPUTE_TRAIN_H
 #define COMPUTE_TRAIN_H
 
@@ -119,8 +120,9 @@ enum {
    * For comparisons; it is slower. */
   COMPUTE_TRAIN_NO_OVERLAP = 1 << 8,
   /** In a group: each rank keeps the optimizer's state of a part of the weights, updates them, and
-   * all ranks gather the weights (ZeRO stage 1). The result is the same bits, except for the norm
-   * that clips gradients, which is summed in another order. Checkpoints are the same. */
+   * all ranks gather the weights (ZeRO stage 1). The result is the same bits where sums are in
+   * the order of the ranks (not by NCCL), except for the norm that clips gradients, which is summed
+   * in another order. Checkpoints are the same. */
   COMPUTE_TRAIN_DIVIDE_STATE = 1 << 9
 };
 

@@ -77,7 +77,8 @@ typedef struct compute_transport {
   /* ---- Optional ---- */
 
   /** Whether the memory given to gather, broadcast, send and receive may be that of a device of
-   * this type, in DLPack's numbers (2 CUDA, 10 ROCm); the module's thread has its context. */
+   * this type, in DLPack's numbers (2 CUDA, 10 ROCm); the thread that makes these calls has the
+   * device's context. */
   int (*reaches)(void *instance, int32_t device_type);
 } compute_transport;
 

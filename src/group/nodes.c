@@ -145,7 +145,10 @@ static void skip_begin(void *user) {
   compute_group_request draft = {.operation = "compute_run", .call = {.kind = GROUP_FAILED}};
   compute_group_request *request = NULL;
   compute_error_get(c->group->context, &draft.error);
-  if (draft.error.status == COMPUTE_OK) draft.error.status = COMPUTE_ERROR_CANCELLED;
+  if (draft.error.status == COMPUTE_OK) {
+    draft.error.status = COMPUTE_ERROR_CANCELLED;
+    snprintf(draft.error.message, sizeof draft.error.message, "the run did not take place");
+  }
   (void)group_submit(c->group, &draft, &request); /* a broken group fails on the others anyway */
   compute_group_request_release(request);
 }

@@ -25,6 +25,7 @@ enum { TURNS = 2 };
 struct group_stage {
   struct group_stage *next;
   compute_device *device;
+  uint32_t generation;      /* of the device; a recovered one needs other queues */
   compute_queue *queues[2]; /* from the device, and to it: the bus does both at once */
   char *memory; /* of the host: TURNS pieces out, as many in; NULL until they are needed */
   bool locked;
@@ -60,11 +61,13 @@ static void stage_release(group_stage *stage) {
 
 static compute_status stage_of(compute_process_group *group, compute_device *device,
                                group_stage **stage) {
+  const uint32_t generation = device_generation(device);
   for (*stage = group->stages; *stage; *stage = (*stage)->next)
-    if ((*stage)->device == device) return COMPUTE_OK;
+    if ((*stage)->device == device && (*stage)->generation == generation) return COMPUTE_OK;
   group_stage *made = base_allocate(1, sizeof *made);
   if (!made) return no_memory(group);
   made->device = device;
+  made->generation = generation;
   compute_status status = queue_create_internal(device, &made->queues[0]);
   if (!status) status = queue_create_internal(device, &made->queues[1]);
   if (status) {

@@ -193,7 +193,7 @@ static compute_status check_data(const compute_context *context, const char *ope
 static compute_status measure_bytes(const compute_context *context, const char *operation,
                                     const tensor_layout *layout, const int64_t *strides,
                                     uint64_t offset, int64_t *bytes) {
-  int64_t elements;
+  int64_t elements = 0;
   compute_status status = measure_strides(context, operation, layout->shape, strides, &elements);
   if (status) return status;
   *bytes = 0;

@@ -149,8 +149,10 @@ static compute_status write_all(const checkpoint *c, const char *path) {
 compute_status compute_trainer_save(compute_trainer *trainer, const char *path) {
   static const char operation[] = "compute_trainer_save";
   compute_status status = check_call(trainer, path, operation);
+  if (!trainer) return status;
   if (!status) status = train_drain(trainer);
-  if (status) return trainer ? train_group_check(trainer, operation, status) : status;
+  status = train_group_check(trainer, operation, status); /* before the ranks exchange anything */
+  if (status) return status;
   const int64_t counters[COUNTERS] = {[COUNTER_LAYOUT] = LAYOUT,
                                       [COUNTER_UPDATES] = trainer->updates,
                                       [COUNTER_BATCHES] = trainer->batches,

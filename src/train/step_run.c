@@ -273,8 +273,12 @@ static compute_status step_together(compute_trainer *trainer, bool update, compu
   const compute_status reduced = update ? train_buckets_wait(trainer) : COMPUTE_OK;
   if (!status) status = reduced;
   /* The others have updated, or will: they learn of a failure here with the next batch. */
-  if (!status) trainer->pending = run_sum(trainer, update);
-  return status;
+  if (status) return status;
+  trainer->pending = run_sum(trainer, update);
+  compute_group_info info;
+  const bool broken =
+      trainer->pending && !compute_group_query(trainer->group, &info) && info.broken;
+  return broken ? trainer->pending : COMPUTE_OK; /* nothing has to agree any more */
 }
 
 /* ---- Either -------------------------------------------------------------------------------- */

@@ -227,8 +227,6 @@ double train_rate(const compute_schedule *schedule, double rate, int64_t update,
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
-#define HERE "compute_trainer_create"
-
 #define refuse(context, status, ...) error_set((context), (status), HERE, "" __VA_ARGS__)
 
 /* The range of an option, besides being representable in the dtype of the weights. */

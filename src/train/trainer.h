@@ -120,12 +120,12 @@ struct compute_trainer {
   train_outcome outcome; /* of the last batch of several replicas */
 };
 
-/* ---- check.c ------------------------------------------------------------------------------- */
+/* ---- trainer.c: checks --------------------------------------------------------------------- */
 
 /* Checks the options and fills in defaults. */
 compute_status train_check_options(compute_context *context, compute_trainer_options *options);
 
-/* ---- schedule.c ---------------------------------------------------------------------------- */
+/* ---- trainer.c: schedules ------------------------------------------------------------------ */
 
 /* The learning rate of update number `update`, from 0. `period` stands for a period of 0. */
 double train_rate(const compute_schedule *schedule, double rate, int64_t update, int64_t period);

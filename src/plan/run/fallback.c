@@ -246,10 +246,16 @@ static compute_status check_options(const compute_plan *plan, const compute_run_
   return COMPUTE_OK;
 }
 
+/* Others may wait for the calls of a run that is refused. */
+static compute_status refuse(const compute_plan *plan, compute_status s) {
+  if (plan) plan_skip_calls(plan, 0);
+  return s;
+}
+
 compute_status compute_run(const compute_plan *plan, const compute_binding *bindings, size_t count,
                            compute_queue *queue) {
   compute_status s = check_call(plan, bindings, count, queue);
-  if (s != COMPUTE_OK) return s;
+  if (s != COMPUTE_OK) return refuse(plan, s);
   return run_with_fallback(plan, bindings, count, &(run_request){.queue = queue}, NULL);
 }
 
@@ -261,7 +267,7 @@ compute_status compute_run_with(const compute_plan *plan, const compute_binding 
   if (!options) options = &defaults;
   compute_status s = check_call(plan, bindings, count, options->queue);
   if (s == COMPUTE_OK) s = check_options(plan, options);
-  if (s != COMPUTE_OK) return s;
+  if (s != COMPUTE_OK) return refuse(plan, s);
   const run_request request = {
       .queue = options->queue, .fallback = options->fallback, .time_limit = options->time_limit};
   return run_with_fallback(plan, bindings, count, &request, report);

@@ -50,7 +50,8 @@ bool cluster_leads(const fit_job *job) {
 int cluster_open(fit_job *job) {
   compute_process_group *group = NULL;
   compute_group_info info;
-  compute_status status = compute_group_open(job->session.context, NULL, &group);
+  compute_status status =
+      compute_group_open(job->session.context, &(compute_group_options){.host_only = true}, &group);
   if (!status) status = compute_group_query(group, &info);
   if (status) return fit_say_error(NULL, job->session.context);
   if (info.size == 1) {
