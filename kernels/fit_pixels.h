@@ -2,9 +2,10 @@
 /* The pixels of an ROI: where they come from, as photo-electrons.
  *
  * MASKED, OFFSET_MAP, GAIN_MAP, VARIANCE_MAP: inputs that there are. CAMERA: 0 ideal, 1 EMCCD, 2
- * sCMOS. HELD: 0: read and converted whenever they are needed; 1: from local memory, converted
- * once; 2: from local memory as they were in global memory, converted when needed. In local memory
- * the pixels of one ROI are HELD_STEP apart, so that neighbouring items use neighbouring addresses.
+ * sCMOS, 3 readout. HELD: 0: read and converted whenever they are needed; 1: from local memory,
+ * converted once; 2: from local memory as they were in global memory, converted when needed. In
+ * local memory the pixels of one ROI are HELD_STEP apart, so that neighbouring items use
+ * neighbouring addresses.
  */
 //@ fit_pixels
 
@@ -53,14 +54,32 @@ DEVICE f32 fit_electrons(f32 value, f32 offset, f32 gain, f32 variance) {
   const f32 electrons = value;
 #elif CAMERA == 1
   const f32 electrons = (value - offset) * gain;
+#elif CAMERA == 3
+  const f32 electrons = (value - offset) * gain;
+  return electrons; /* below 0 as good as above */
 #else
   const f32 electrons = MAD_f32(value - offset, gain, variance);
 #endif
   return electrons < 0.0f ? 0.0f : electrons;
 }
 
-/* A pixel's photo-electrons (sCMOS: and its variance on top), -1 if it is masked, NaN if it or what
- * the maps say of it is not a number. `extra` is what the model gets on top. */
+/* Masked pixels. Of CAMERA 3 photo-electrons may be negative. */
+#if CAMERA == 3
+#define FIT_MASKED            (-INFINITY_f32)
+#define FIT_COUNTS(electrons) ((electrons) > -INFINITY_f32)
+#else
+#define FIT_MASKED            (-1.0f)
+#define FIT_COUNTS(electrons) ((electrons) >= 0.0f)
+#endif
+/* What the model gets on top, of `extra`. */
+#if CAMERA == 3
+#define FIT_ON_TOP(extra) 0.0f
+#else
+#define FIT_ON_TOP(extra) (extra)
+#endif
+
+/* A pixel's photo-electrons (sCMOS: and its variance on top), FIT_MASKED if it is masked, NaN if it
+ * or what the maps say of it is not a number. `extra` is its readout variance. */
 DEVICE f32 fit_read(const fit_input *from, int row, int column, f32 *extra) {
 #if VARIANCE_MAP
   const f32 variance = FIT_AT(from, variances, row, column);
@@ -88,11 +107,15 @@ DEVICE f32 fit_read(const fit_input *from, int row, int column, f32 *extra) {
 #if VARIANCE_MAP
   electrons = variance >= 0.0f && variance < INFINITY_f32 ? electrons : NAN_f32;
 #endif
+#if CAMERA == 3
+  electrons = BUILTIN_f32(fabs)(electrons) < INFINITY_f32 ? electrons : NAN_f32;
+#else
   electrons = electrons < INFINITY_f32 ? electrons : NAN_f32;
+#endif
 #if MASKED
   if (FIT_AT(from, mask, row, column) == 0) {
     *extra = 0.0f;
-    return -1.0f;
+    return FIT_MASKED;
   }
 #endif
   return electrons;

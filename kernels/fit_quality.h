@@ -35,6 +35,17 @@ DEVICE f32 fit_ratio_of(f32 electrons, f32 mean) {
   return none ? -mean : electrons * rest;
 }
 
+/* A pixel's part of the log-likelihood; of CAMERA 3 up to what depends on the pixel alone. */
+DEVICE f32 fit_chance_of(f32 electrons, f32 mean, f32 extra) {
+#if CAMERA == 3
+  f32 counts;
+  const f32 rest = fit_chance_rest(electrons, mean, extra, &counts);
+  return fit_ratio_of(counts, mean) + rest;
+#else
+  return fit_ratio_of(electrons, mean);
+#endif
+}
+
 /* Fills, in this order: the ratio; with `moments` the sums of the pixels' deviances' means and
  * variances; what Levenberg–Marquardt wants to be large; and with `moments`, where the background
  * is faint, the means' slope and curvature by it (fit_moments). */
@@ -50,9 +61,9 @@ DEVICE void fit_compare(const fit_source *source, const f32 *p, const fit_widths
   FOR_COLUMNS {
     f32 extra;
     const f32 electrons = fit_take(source, row, column, &extra);
-    const f32 mean = PIXEL_MEAN(widths, level, row, column) + extra;
-    const f32 one = fit_ratio_of(electrons, mean);
-    const boolean used = MASKED ? electrons >= 0.0f : 1;
+    const f32 mean = PIXEL_MEAN(widths, level, row, column) + FIT_ON_TOP(extra);
+    const f32 one = fit_chance_of(electrons, mean, extra);
+    const boolean used = MASKED ? FIT_COUNTS(electrons) : 1;
     ratio += used ? one : 0.0f;
 #if SOLVER == 3
     squares = MAD_f32(used ? electrons - mean : 0.0f, electrons - mean, squares);
@@ -92,20 +103,22 @@ DEVICE void fit_compare(const fit_source *source, const f32 *p, const fit_widths
 
 #if WANT_SIGNIFICANCE
 /* The likeliest background without a spot, within its bounds: the mean, with readout noise weighted
- * by 1 / (background + variance), which a few rounds settle. */
+ * by 1 / (background + variance), or by the information, which a few rounds settle. */
 DEVICE f32 fit_flat(const fit_source *source, const fit_setup *setup, const f32 *p) {
   if (setup->fixed >> 3 & 1u) return p[3];
   f32 flat = fit_between(setup->typical, setup->lower[3], setup->upper[3]);
-#if CAMERA == 2
+#if CAMERA >= 2
   for (int round = 0; round < 5; round++) {
     f32 sums[2] = {0.0f, 0.0f};
     FOR_PIXELS {
       const int row = pixel / COLUMNS, column = pixel - row * COLUMNS;
       f32 extra;
       const f32 electrons = fit_take(source, row, column, &extra);
-      const f32 weight = electrons >= 0.0f ? FAST_RECIPROCAL(flat + extra) : 0.0f;
-      sums[0] += weight;
-      sums[1] = MAD_f32(weight, electrons - extra, sums[1]);
+      f32 weight;
+      const f32 mean = flat + FIT_ON_TOP(extra);
+      const f32 score = fit_score_of(electrons, mean, extra, &weight);
+      sums[0] += FIT_COUNTS(electrons) ? weight : 0.0f;
+      sums[1] += FIT_COUNTS(electrons) ? MAD_f32(weight, flat, score) : 0.0f;
     }
     fit_total(source, sums, 2);
     flat = fit_between(sums[1] / sums[0], setup->lower[3], setup->upper[3]);
@@ -127,9 +140,13 @@ DEVICE f32 fit_significance(const fit_source *source, const fit_setup *setup, co
     f32 extra;
     const f32 electrons = fit_take(source, row, column, &extra);
     const f32 mean = PIXEL_MEAN(&spot, level, row, column);
+#if CAMERA == 3
+    const f32 term = fit_chance_of(electrons, mean, extra) - fit_chance_of(electrons, flat, extra);
+#else
     const f32 ratio = (mean + extra) * FAST_RECIPROCAL(flat + extra);
     const f32 term = MAD_f32(electrons, log_f32(ratio), flat - mean);
-    line += MASKED && electrons < 0.0f ? 0.0f : term;
+#endif
+    line += MASKED && !FIT_COUNTS(electrons) ? 0.0f : term;
   }
   sum[0] += line;
   END_LINES

@@ -370,7 +370,9 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
 #if WANT_RATIO
   widths = fit_widths_of(setup, p);
   fit_compare(source, p, &widths, 1, result->totals);
+#if CAMERA != 3
   result->totals[0] = result->totals[0] < 0.0f ? result->totals[0] : 0.0f;
+#endif
 #endif
 }
 

@@ -108,16 +108,15 @@ DEVICE void fit_evaluate(const fit_source *source, const f32 *p, const fit_width
     f32 extra;
     const f32 electrons = fit_take(source, row, column, &extra);
     const fit_voxel voxel = fit_voxel_at(widths, row, column);
-    const f32 mean = fit_lit(light, voxel.share, background) + extra;
-    const f32 inverse = FAST_RECIPROCAL(mean);
-    f32 score = MAD_f32(electrons, inverse, -1.0f), weight = inverse;
+    const f32 mean = fit_lit(light, voxel.share, background) + FIT_ON_TOP(extra);
+    f32 weight, score = fit_score_of(electrons, mean, extra, &weight);
 #if SOLVER == 3
     score = last ? score : electrons - mean;
     weight = last ? weight : 1.0f;
 #endif
 #if MASKED
-    score = electrons < 0.0f ? 0.0f : score;
-    weight = electrons < 0.0f ? 0.0f : weight;
+    score = FIT_COUNTS(electrons) ? score : 0.0f;
+    weight = FIT_COUNTS(electrons) ? weight : 0.0f;
 #endif
     const f32 slope[PARAMETERS] = {light * voxel.by_x, light * voxel.by_y, voxel.share, 1.0f,
                                    light * voxel.by_z};

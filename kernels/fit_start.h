@@ -26,8 +26,8 @@ DEVICE boolean fit_begin(const fit_source *source, fit_setup *setup, int free_pa
     const int row = pixel / COLUMNS, column = pixel - row * COLUMNS;
     f32 extra;
     const f32 electrons = fit_take(source, row, column, &extra);
-    const boolean bad = electrons != electrons, used = electrons >= 0.0f;
-    const f32 value = used ? electrons - extra : 0.0f, one = used ? 1.0f : 0.0f;
+    const boolean bad = electrons != electrons, used = FIT_COUNTS(electrons);
+    const f32 value = used ? electrons - FIT_ON_TOP(extra) : 0.0f, one = used ? 1.0f : 0.0f;
     sums[USED] += one;
     sums[LIGHT] += value;
     sums[BAD] += bad ? 1.0f : 0.0f;
@@ -66,8 +66,8 @@ DEVICE boolean fit_begin(const fit_source *source, fit_setup *setup, int free_pa
     const int row = pixel / COLUMNS, column = pixel - row * COLUMNS;
     f32 extra;
     const f32 electrons = fit_take(source, row, column, &extra);
-    const f32 above = electrons - extra - background;
-    const f32 weight = electrons >= 0.0f && above > 0.0f ? above : 0.0f;
+    const f32 above = electrons - FIT_ON_TOP(extra) - background;
+    const f32 weight = FIT_COUNTS(electrons) && above > 0.0f ? above : 0.0f;
     mass[0] += weight;
     mass[1] = MAD_f32(weight, (f32)column, mass[1]);
     mass[2] = MAD_f32(weight, (f32)row, mass[2]);

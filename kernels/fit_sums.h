@@ -221,17 +221,16 @@ DEVICE void fit_evaluate(const fit_source *source, const f32 *p, const fit_width
 #else
     const f32 mean = MAD_f32(level, share, background);
 #endif
-    const f32 inverse = FAST_RECIPROCAL(mean);
-    f32 score = MAD_f32(electrons, inverse, -1.0f), weight = inverse;
+    f32 weight, score = fit_score_of(electrons, mean, extra, &weight);
 #if SOLVER == 1
-    weight = last ? weight : electrons * inverse * inverse;
+    weight = last ? weight : electrons * weight * weight;
 #elif SOLVER == 3
     score = last ? score : electrons - mean;
     weight = last ? weight : 1.0f;
 #endif
 #if MASKED
-    score = electrons < 0.0f ? 0.0f : score;
-    weight = electrons < 0.0f ? 0.0f : weight;
+    score = FIT_COUNTS(electrons) ? score : 0.0f;
+    weight = FIT_COUNTS(electrons) ? weight : 0.0f;
 #endif
     const f32 of_share = weight * share, of_centre = weight * centre;
     q += score;

@@ -75,7 +75,7 @@ typedef enum compute_fit_solver {
 } compute_fit_solver;
 
 /** How pixel values become photo-electrons d, and what noise they carry. gain is in electrons per
- * count (ADU). Offset and gain, and for sCMOS the variance, may be maps. */
+ * count (ADU). Offset and gain, and for sCMOS and readout the variance, may be maps. */
 typedef enum compute_fit_camera {
   COMPUTE_FIT_IDEAL = 0, /**< d = value; Poisson */
   /** d = (value − offset) · gain / em_gain. The excess noise factor 2 multiplies variances (so
@@ -83,7 +83,14 @@ typedef enum compute_fit_camera {
   COMPUTE_FIT_EMCCD = 1,
   /** d = (value − offset) · gain, and readout noise of `variance` electrons²: d + variance is
    * treated as Poisson with mean mu + variance. */
-  COMPUTE_FIT_SCMOS = 2
+  COMPUTE_FIT_SCMOS = 2,
+  /** The same, with the likelihood of what it is: the sum of a Poisson number of mean mu and of
+   * Gaussian noise. For readout variances near the light or above it (qCMOS), where the
+   * approximation is biased; several times as slow. Variances below 0.05 count as 0.05. There is no
+   * log-likelihood ratio and no p-value, whose distribution is not known: name the outputs without
+   * COMPUTE_FIT_RATIO, _P_RAW and _P_VALUE. The default has none of them either, unlike that of
+   * compute_fit_column. Not for COMPUTE_FIT_NEWTON. */
+  COMPUTE_FIT_READOUT = 3
 } compute_fit_camera;
 
 /** The outcome for one ROI. */
@@ -236,8 +243,7 @@ enum { COMPUTE_FIT_STACK = 1 << 0 };
 #define COMPUTE_FIT_LEAST_PHOTONS 1e-3
 #define COMPUTE_FIT_LEAST_SIGMA   0.1
 
-/** The number of columns of an output in the record. `outputs` as in compute_fit_problem, 0 for the
- * default. */
+/** The number of columns of an output in the record. */
 static inline int32_t compute_fit_output_columns(compute_fit_model model, uint32_t output) {
   int32_t p = compute_fit_parameter_count(model);
   switch (output) {
@@ -249,7 +255,8 @@ static inline int32_t compute_fit_output_columns(compute_fit_model model, uint32
 }
 
 /** Where an output (one bit) begins in the record, or −1 if it is not among `outputs`. With
- * `output` 0 the length of the record. */
+ * `output` 0 the length of the record. `outputs` as in compute_fit_problem, 0 for the default of
+ * the other cameras than COMPUTE_FIT_READOUT. */
 static inline int32_t compute_fit_column(compute_fit_model model, uint32_t outputs,
                                          uint32_t output) {
   int32_t column = 0;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compute/fit.h"
 #include "fit/model.h"
+#include "fit/readout.h"
 #include "kernel/fit_problem.h"
 
 /* ---- Names --------------------------------------------------------------------------------- */
@@ -107,11 +108,13 @@ static bool information(const compute_fit_problem *p, const float *spline, const
     for (int32_t j = 0; j < p->columns; j++) {
       fit_spot_pixel(&spot, i, j, &pixel);
       const double extra = variance ? variance[i * p->columns + j] : p->variance;
-      const double mean = pixel.light + extra;
-      if (!(mean > 0) || isinf(mean)) return false;
+      const double weight = p->camera == COMPUTE_FIT_READOUT
+                                ? fit_readout_information(pixel.light, extra)
+                                : 1 / (pixel.light + extra);
+      if (!(weight > 0) || isinf(weight)) return false;
       for (int32_t a = 0; a < count; a++)
         for (int32_t b = 0; b <= a; b++)
-          matrix[a][b] += pixel.slope[free[a]] * pixel.slope[free[b]] / mean;
+          matrix[a][b] += pixel.slope[free[a]] * pixel.slope[free[b]] * weight;
     }
   }
   return true;
@@ -153,9 +156,9 @@ static bool invert(double matrix[MOST][MOST], int32_t n, double inverse[MOST][MO
 static compute_status check_variance(const compute_context *context, const char *operation,
                                      const compute_fit_problem *p, const double *variance) {
   if (!variance) return COMPUTE_OK;
-  if (p->camera != COMPUTE_FIT_SCMOS)
+  if (p->camera != COMPUTE_FIT_SCMOS && p->camera != COMPUTE_FIT_READOUT)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                     "a map of variances is given, but the camera is not sCMOS");
+                     "a map of variances is given, but the camera is neither sCMOS nor readout");
   for (int32_t i = 0; i < p->rows * p->columns; i++)
     if (!(variance[i] >= 0) || isinf(variance[i]))
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,

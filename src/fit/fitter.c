@@ -95,7 +95,6 @@ static compute_status take_maps(compute_fit *fit, const compute_fit_options *o) 
 /* The problem as it will be computed. */
 static compute_status take_problem(compute_fit *fit, const compute_fit_options *o) {
   compute_fit_problem problem = o->problem;
-  fit->wanted = problem.outputs != 0 ? problem.outputs : COMPUTE_FIT_USUAL_OUTPUTS;
   if (o->offset.values) problem.inputs |= COMPUTE_FIT_WITH_OFFSET;
   if (o->gain.values) problem.inputs |= COMPUTE_FIT_WITH_GAIN;
   if (o->variance.values) problem.inputs |= COMPUTE_FIT_WITH_VARIANCE;
@@ -103,6 +102,7 @@ static compute_status take_problem(compute_fit *fit, const compute_fit_options *
   if (!fit->frames) problem.flags |= COMPUTE_FIT_STACK & o->problem.flags;
   const compute_status status = fit_problem_take(fit->context, HERE, &problem, &fit->problem);
   if (status) return status;
+  fit->wanted = fit->problem.outputs;
   fit->problem.flags = problem.flags; /* used as soon as there are corners */
   fit->problem.outputs |= FIT_COUNTED;
   fit->corners_in_maps =

@@ -51,10 +51,11 @@ static compute_status check_maps(const simulation *s, const char *operation) {
   } maps[] = {{s->given.offset, "offset", -INFINITY, false},
               {s->given.gain, "gain", 0, true},
               {s->given.variance, "variance", 0, false}};
+  const compute_fit_camera camera = s->given.problem.camera;
+  const bool reads = camera == COMPUTE_FIT_SCMOS || camera == COMPUTE_FIT_READOUT;
   for (size_t m = 0; m < sizeof maps / sizeof *maps; m++) {
     if (!maps[m].values) continue;
-    if (s->given.problem.camera == COMPUTE_FIT_IDEAL ||
-        (m == 2 && s->given.problem.camera != COMPUTE_FIT_SCMOS))
+    if (camera == COMPUTE_FIT_IDEAL || (m == 2 && !reads))
       return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "%s: this camera has no such map", maps[m].name);
     for (int64_t i = 0; i < s->rows * s->columns; i++) {

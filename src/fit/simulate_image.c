@@ -163,7 +163,7 @@ static void add_noise(const simulation *s, const noise_source *source, uint32_t 
     const uint32_t place = pixel + (uint32_t)i;
     if (problem->camera == COMPUTE_FIT_EMCCD)
       electrons[i] = noise_gamma(source, NOISE_MULTIPLIER, place, electrons[i]);
-    if (problem->camera == COMPUTE_FIT_SCMOS) {
+    if (problem->camera == COMPUTE_FIT_SCMOS || problem->camera == COMPUTE_FIT_READOUT) {
       const double variance =
           s->given.variance ? (double)s->given.variance[place] : problem->variance;
       if (variance > 0) electrons[i] += sqrt(variance) * noise_normal(source, NOISE_READOUT, place);

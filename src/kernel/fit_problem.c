@@ -15,6 +15,9 @@
 #define DEFAULT_EPSILON    0.01
 #define SPLINE_Z_STARTS    3
 
+/* Outputs that COMPUTE_FIT_READOUT has not. */
+enum { TESTS = COMPUTE_FIT_RATIO | COMPUTE_FIT_P_RAW | COMPUTE_FIT_P_VALUE };
+
 enum { MAPS = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN | COMPUTE_FIT_WITH_VARIANCE };
 
 /* ---- Names --------------------------------------------------------------------------------- */
@@ -31,8 +34,8 @@ const char *fit_solver_name(compute_fit_solver solver) {
 }
 
 const char *fit_camera_name(compute_fit_camera camera) {
-  static const char *const names[] = {"ideal", "EMCCD", "sCMOS"};
-  return (unsigned)camera <= COMPUTE_FIT_SCMOS ? names[camera] : NULL;
+  static const char *const names[] = {"ideal", "EMCCD", "sCMOS", "readout"};
+  return (unsigned)camera <= COMPUTE_FIT_READOUT ? names[camera] : NULL;
 }
 
 const char *fit_input_name(int32_t number) {
@@ -119,11 +122,22 @@ static bool check_camera(const compute_fit_problem *p, const explanation *why) {
   if (p->camera == COMPUTE_FIT_IDEAL &&
       (maps != 0 || p->offset != 0 || (p->gain != 0 && p->gain != 1)))
     return refuse(why,
-                  "camera: an ideal camera has neither offset nor gain; choose EMCCD or sCMOS");
+                  "camera: an ideal camera has neither offset nor gain; choose EMCCD, sCMOS or "
+                  "readout");
   if (p->camera != COMPUTE_FIT_EMCCD && p->em_gain != 0 && p->em_gain != 1)
     return refuse(why, "em_gain: only an EMCCD has one");
-  if (p->camera != COMPUTE_FIT_SCMOS && (p->variance != 0 || maps & COMPUTE_FIT_WITH_VARIANCE))
-    return refuse(why, "variance: only an sCMOS camera has one");
+  const bool reads = p->camera == COMPUTE_FIT_SCMOS || p->camera == COMPUTE_FIT_READOUT;
+  if (!reads && (p->variance != 0 || maps & COMPUTE_FIT_WITH_VARIANCE))
+    return refuse(why, "variance: only the cameras sCMOS and readout have one");
+  if (p->camera != COMPUTE_FIT_READOUT) return true;
+  if (p->solver == COMPUTE_FIT_NEWTON)
+    return refuse(why,
+                  "solver: %s is not for the camera readout, which has Fisher scoring, "
+                  "Levenberg-Marquardt and least squares",
+                  fit_solver_name(p->solver));
+  if ((p->outputs & TESTS) != 0)
+    return refuse(why, "outputs: the camera readout has neither log-likelihood ratio nor p-values, "
+                       "whose distribution is not known for it; sCMOS has them");
   return true;
 }
 
@@ -279,7 +293,9 @@ compute_fit_problem fit_problem_normalize(const compute_fit_problem *p) {
   compute_fit_problem n = *p;
   if (n.iterations == 0)
     n.iterations = n.solver == COMPUTE_FIT_NEWTON ? NEWTON_ITERATIONS : DEFAULT_ITERATIONS;
-  if (n.outputs == 0) n.outputs = COMPUTE_FIT_USUAL_OUTPUTS;
+  if (n.outputs == 0)
+    n.outputs = n.camera == COMPUTE_FIT_READOUT ? COMPUTE_FIT_USUAL_OUTPUTS & ~TESTS
+                                                : COMPUTE_FIT_USUAL_OUTPUTS;
   if (!(n.epsilon > 0)) n.epsilon = DEFAULT_EPSILON;
   if ((n.inputs & COMPUTE_FIT_WITH_CORNERS) == 0) n.flags &= ~(uint32_t)COMPUTE_FIT_STACK;
   keep_set(p->start, p->start_set, n.start);

@@ -154,6 +154,7 @@ class Usage(Base):
                 "fit s.npy -o r.csv --camera scmos --gain 0": "--gain above 0",
                 "fit s.npy -o r.csv --gain 2": "--gain emccd scmos ideal",
                 "fit s.npy -o r.csv --camera scmos --em-gain 2": "--em-gain emccd",
+                "fit s.npy -o r.csv --camera readout --em-gain 2": "--em-gain emccd",
                 "fit s.npy -o r.csv --camera scmos --gain 1 --gain-adu-per-electron 1": "one of",
                 "fit s.npy -o r.csv --iterations 0": "--iterations 1",
                 "fit s.npy -o r.csv --epsilon x": "--epsilon above 0",

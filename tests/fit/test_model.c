@@ -257,7 +257,7 @@ static void problems_are_checked_field_by_field(void **state) {
   BAD(p.model = (compute_fit_model)COMPUTE_FIT_MODEL_COUNT, "model");
   BAD(p.profile = (compute_fit_profile)2, "profile");
   BAD(p.solver = (compute_fit_solver)-1, "solver");
-  BAD(p.camera = (compute_fit_camera)3, "camera");
+  BAD(p.camera = (compute_fit_camera)4, "camera");
   BAD(p.rows = 0, "rows");
   BAD(p.columns = 65, "columns");
   BAD(p.iterations = -1, "iterations");

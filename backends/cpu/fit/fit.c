@@ -105,9 +105,11 @@ static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor
   if (!problem) return "the descriptor has no problem";
   if (compute_fit_parameter_count(problem->model) == 0) return "unknown model";
   if ((unsigned)problem->solver > COMPUTE_FIT_LEAST_SQUARES ||
-      (unsigned)problem->camera > COMPUTE_FIT_SCMOS ||
+      (unsigned)problem->camera > COMPUTE_FIT_READOUT ||
       (unsigned)problem->profile > COMPUTE_FIT_SAMPLED)
     return "unknown solver, camera or profile";
+  if (problem->camera == COMPUTE_FIT_READOUT && problem->solver == COMPUTE_FIT_NEWTON)
+    return "Newton's method is for cameras with Poisson's noise";
   if (problem->rows < 1 || problem->rows > COMPUTE_FIT_MAX_SIDE || problem->columns < 1 ||
       problem->columns > COMPUTE_FIT_MAX_SIDE)
     return "regions have 1 to 64 rows and columns";

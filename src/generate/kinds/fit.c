@@ -99,7 +99,7 @@ static void read_camera(fit_task *task) {
   const bool map = (p->inputs & COMPUTE_FIT_WITH_GAIN) != 0;
   task->offset = rounded(p->offset);
   task->gain = rounded(p->gain / p->em_gain);
-  task->variance = p->camera == COMPUTE_FIT_SCMOS ? rounded(p->variance) : 0;
+  task->variance = rounded(p->variance); /* 0 of cameras that have none */
   task->multiplied = map ? rounded(1 / p->em_gain) : 1;
 }
 
@@ -331,6 +331,7 @@ static void define(generation *g, const fit_task *task, const fit_cut *cut) {
   define_inputs(g, task);
   define_outputs(g, task);
   define_cut(g, task, cut);
+  if (p->camera == COMPUTE_FIT_READOUT) emit_template(g, &g->definitions, "fit_readout");
   if ((p->outputs & COMPUTE_FIT_P_VALUE) != 0) emit_template(g, &g->definitions, "fit_moments");
   const char *const templates[] = {"fit_profile",
                                    "fit_pixels",
@@ -338,6 +339,7 @@ static void define(generation *g, const fit_task *task, const fit_cut *cut) {
                                    "fit_setup",
                                    task->spline ? "fit_spline" : "fit_shares",
                                    "fit_total",
+                                   "fit_posterior",
                                    task->spline ? "fit_spline_sums" : "fit_sums",
                                    "fit_start",
                                    "fit_quality",

@@ -367,7 +367,7 @@ static void take_std_xy(const column_set *set, const column_rows *rows, double *
 static void take_background_std(const column_set *set, const column_rows *rows, double *values) {
   const compute_fit_problem *p = &set->problem;
   double factor = p->camera == COMPUTE_FIT_EMCCD ? 2 : 1; /* the excess noise */
-  double readout = p->camera == COMPUTE_FIT_SCMOS ? p->variance : 0;
+  double readout = p->variance;
   take_parameter(set, rows, compute_fit_has_z(p->model) ? 4 : 3, values);
   for (int32_t i = 0; i < rows->count; i++) values[i] = sqrt(factor * values[i] + readout);
 }

@@ -27,7 +27,7 @@ enum {
 
 static const char *const models[] = {"XYNB", "XYNBS", "XYNBSXSY", "XYZNB", "SPLINE", NULL};
 static const char *const profiles[] = {"integrated", "sampled", NULL};
-static const char *const cameras[] = {"ideal", "emccd", "scmos", NULL};
+static const char *const cameras[] = {"ideal", "emccd", "scmos", "readout", NULL};
 static const char *const solvers[] = {"fisher", "newton", "levenberg-marquardt", "least-squares",
                                       NULL};
 static const char *const filters[] = {"gaussians", "boxes", NULL};
@@ -183,9 +183,12 @@ static const option_row rows[] = {
              "within the ROI's longer side, and z within 2 depth + |gamma| of 0."},
     /* Camera. */
     {"--camera", OPTION_CHOICE, AT(camera), ALL, .value = "CAMERA",
-     .help = "kind of camera: ideal (default; pixels are photons), emccd or scmos",
-     .more = "The photons of a pixel are (value - offset) gain / em-gain with the excess noise "
-             "factor 2 for emccd, and (value - offset) gain with readout noise for scmos.",
+     .help = "kind of camera: ideal (default; pixels are photons), emccd, scmos or readout",
+     .more =
+         "The photons of a pixel are (value - offset) gain / em-gain with the excess noise "
+         "factor 2 for emccd, and (value - offset) gain with readout noise for scmos and readout: "
+         "scmos is fast, readout exact where the noise is near the light or above it, without "
+         "p-values.",
      .choices = cameras,
      .section = "Camera (a number, or a map of the frame's or the ROI's size as .npy or .tif)"},
     {"--offset", OPTION_MAP, AT(offset), F | S | V, .value = "ADU",
@@ -197,7 +200,7 @@ static const option_row rows[] = {
     {"--em-gain", OPTION_NUMBER, AT(em_gain), F | S | V, .value = "G",
      .help = "electron-multiplying gain of an emccd; default 1", .least = DBL_MIN, .most = 1e9},
     {"--variance", OPTION_MAP, AT(variance), F | S | C | V, .value = "E2",
-     .help = "readout variance of an scmos in electrons squared; default 0", .least = 0,
+     .help = "readout variance (scmos, readout) in electrons squared; default 0", .least = 0,
      .most = 1e12},
     {"--mask", OPTION_FILE, AT(mask), F, .value = "FILE",
      .help = "map of the pixels to use (nonzero)"},

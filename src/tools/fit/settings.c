@@ -102,8 +102,14 @@ static int take_list(compute_fit_problem *problem, const char *option, const cha
 
 /* ---- Outputs ------------------------------------------------------------------------------- */
 
-static int take_outputs(const char *list, uint32_t *outputs) {
-  static const struct {
+/* Those of the camera: readout has no test of the fit. */
+static uint32_t usual_outputs(compute_fit_camera camera) {
+  const uint32_t tests = COMPUTE_FIT_RATIO | COMPUTE_FIT_P_RAW | COMPUTE_FIT_P_VALUE;
+  return COMPUTE_FIT_USUAL_OUTPUTS & ~(camera == COMPUTE_FIT_READOUT ? tests : 0);
+}
+
+static int take_outputs(const char *list, compute_fit_camera camera, uint32_t *outputs) {
+  const struct {
     const char *name;
     uint32_t bits;
   } output[] = {{"parameters", COMPUTE_FIT_PARAMETERS},
@@ -115,7 +121,7 @@ static int take_outputs(const char *list, uint32_t *outputs) {
                 {"iterations", COMPUTE_FIT_ITERATIONS},
                 {"status", COMPUTE_FIT_STATUS},
                 {"significance", COMPUTE_FIT_SIGNIFICANCE},
-                {"usual", COMPUTE_FIT_USUAL_OUTPUTS},
+                {"usual", usual_outputs(camera)},
                 {"all", COMPUTE_FIT_ALL_OUTPUTS}};
   /* Parameters and status are always written. */
   *outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STATUS;
@@ -262,15 +268,15 @@ static int take_depth(const fit_arguments *a, compute_fit_problem *p) {
 static int take_camera(const fit_arguments *a, compute_fit_problem *p) {
   static const struct {
     const char *option, *allowed;
-    bool ideal, emccd, scmos;
-  } rule[] = {{"--offset", "emccd and scmos", false, true, true},
-              {"--gain", "emccd and scmos", false, true, true},
-              {"--gain-adu-per-electron", "emccd and scmos", false, true, true},
-              {"--em-gain", "emccd", false, true, false},
-              {"--variance", "scmos", false, false, true}};
-  static const char *const name[] = {"ideal", "emccd", "scmos"};
+    bool emccd, readout;
+  } rule[] = {{"--offset", "emccd, scmos and readout", true, true},
+              {"--gain", "emccd, scmos and readout", true, true},
+              {"--gain-adu-per-electron", "emccd, scmos and readout", true, true},
+              {"--em-gain", "emccd", true, false},
+              {"--variance", "scmos and readout", false, true}};
+  static const char *const name[] = {"ideal", "emccd", "scmos", "readout"};
   for (size_t i = 0; i < sizeof rule / sizeof *rule; i++) {
-    const bool allowed[] = {rule[i].ideal, rule[i].emccd, rule[i].scmos};
+    const bool allowed[] = {false, rule[i].emccd, rule[i].readout, rule[i].readout};
     if (!option_given(&a->line, rule[i].option) || allowed[a->camera]) continue;
     fit_say("%s is for the cameras %s; the camera here is %s (--camera)", rule[i].option,
             rule[i].allowed, name[a->camera]);
@@ -300,9 +306,10 @@ int problem_from_arguments(const fit_arguments *a, compute_fit_problem *problem)
                                    .sigma = {a->sigma.value[0], second(&a->sigma)}};
   int result = take_depth(a, problem);
   if (!result) result = take_camera(a, problem);
-  if (!result && a->outputs) result = take_outputs(a->outputs, &problem->outputs);
+  problem->outputs = usual_outputs(problem->camera);
+  if (!result && a->outputs) result = take_outputs(a->outputs, problem->camera, &problem->outputs);
   if (!result && a->where && strstr(a->where, "significance"))
-    problem->outputs |= COMPUTE_FIT_SIGNIFICANCE | (a->outputs ? 0 : COMPUTE_FIT_USUAL_OUTPUTS);
+    problem->outputs |= COMPUTE_FIT_SIGNIFICANCE;
   if (!result) result = take_list(problem, "--fix", a->fix, "NAME or NAME=NUMBER", take_fix);
   if (!result) result = take_list(problem, "--start", a->start, "NAME=NUMBER", take_start);
   if (!result)

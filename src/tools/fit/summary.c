@@ -7,7 +7,7 @@
 #include <string.h>
 
 const char *json_camera_name(compute_fit_camera camera) {
-  static const char *const name[] = {"ideal", "emccd", "scmos"};
+  static const char *const name[] = {"ideal", "emccd", "scmos", "readout"};
   return name[camera];
 }
 

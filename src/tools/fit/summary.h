@@ -11,7 +11,7 @@
  * without "model" and "roi" for a subcommand that covers several models. */
 json_t *json_begin(const fit_arguments *a, const compute_fit_problem *problem);
 
-/* "ideal", "emccd", "scmos"; "fisher", …. */
+/* "ideal", "emccd", "scmos", "readout"; "fisher", …. */
 const char *json_camera_name(compute_fit_camera camera);
 const char *json_solver_name(compute_fit_solver solver);
 

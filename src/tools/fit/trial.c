@@ -81,12 +81,13 @@ static int fit(session *s, int64_t batch, trial *t, buffers *b) {
                                        .device_count = s->device_count,
                                        .batch = batch,
                                        .name = "compute-fit"};
+  const bool tested = t->simulation.problem.camera != COMPUTE_FIT_READOUT; /* it has no tests */
   const compute_fit_results results = {
       .parameters = b->parameters,
       .std = b->std,
-      .ratio = b->ratio,
+      .ratio = tested ? b->ratio : NULL,
       .p_raw = t->simulation.problem.outputs & COMPUTE_FIT_P_RAW ? b->p_raw : NULL,
-      .p_value = b->p_value,
+      .p_value = tested ? b->p_value : NULL,
       .iterations = b->iterations,
       .status = b->status};
   const compute_fit_run_options run = {

@@ -115,9 +115,52 @@ FIT_INLINE void fit_judge_as(const int general, const int moments, const int gam
   }
 }
 
+/* ---- With readout noise of its own ---------------------------------------------------------- */
+
+/* k ln k − k − ln k! of an integer: by Stirling's series from 2 on. */
+FIT_INLINE vf fit_count_term(vf k) {
+  const vf safe = v_max(k, v_set(2)), inverse = v_reciprocal(safe), square = inverse * inverse;
+  const vf p =
+      v_fma(v_fma(square, v_set(-1.0f / 1260), v_set(1.0f / 360)), square, v_set(-1.0f / 12));
+  const vf many = v_fma(p, inverse, v_fma(fit_log(safe), v_set(-0.5f), v_set(-0.91893853f)));
+  return v_select(v_less(k, v_set(1.5f)), v_select(v_less(k, v_set(0.5f)), v_set(0), v_set(-1)),
+                  many);
+}
+
+/* ln p(d | m) of COMPUTE_FIT_READOUT up to what depends on d and v alone. */
+FIT_INLINE vf fit_chance(vf d, vf m, vf v) {
+  const fit_posterior of = fit_infer(d, m, v);
+  const vf k = of.peak, off = d - k;
+  const vf term = fit_large_term(k, m, fit_term(k, m, v_reciprocal(m)));
+  const vf per = v_reciprocal(k + v), b = k * per;
+  const vf correction = per * b * v_fma(v * per, v_set(3.0f / 24), b * (-2.0f / 24));
+  const vf smooth = v_fma(fit_log(k + v), v_set(-0.5f), correction);
+  const vf rest =
+      v_select(v_less(v, v_set(FIT_READOUT_SMOOTH)), fit_count_term(k) + fit_log(of.sum), smooth);
+  return v_fnma(off * off * 0.5f, v_reciprocal(v), term + rest);
+}
+
+FIT_APART void fit_judge_convolved(const fit_work *work, vf n, vf bg, fit_quality *quality) {
+  const vf none = v_set(0);
+  *quality = (fit_quality){none, none, none};
+  for (int32_t i = 0; i < work->rows; i++) {
+    const vf factor = fit_row_factor(work, n, i);
+    vf line = none;
+    for (int32_t j = 0; j < work->columns; j++) {
+      const int32_t p = i * work->columns + j;
+      const vf m = fit_mean_at(work, factor, bg, i, j);
+      const vf chance = fit_chance(work->data[p], m, work->readout[p]);
+      line += v_keep(v_less(none, work->weight[p]), chance);
+    }
+    quality->ratio += line;
+  }
+}
+
 /* From the current rows and columns. */
 FIT_APART void fit_judge(const fit_work *work, vf n, vf bg, bool moments, fit_quality *quality) {
-  if (!moments)
+  if (work->convolved)
+    fit_judge_convolved(work, n, bg, quality);
+  else if (!moments)
     fit_judge_as(1, 0, 0, work, n, bg, quality);
   else if (work->problem->camera == COMPUTE_FIT_EMCCD)
     fit_judge_as(1, 1, 1, work, n, bg, quality);
@@ -176,26 +219,35 @@ FIT_APART void fit_faint(const fit_work *work, vf spread, vf *mean, vf *variance
 /* ---- Standing out of the background ---------------------------------------------------------- */
 
 /* The likeliest background without a spot, within its bounds: the mean, with readout noise weighted
- * by 1 / (background + variance), which a few rounds settle. */
+ * by 1 / (background + variance), or by the information, which a few rounds settle. */
 #define FIT_FLAT_ROUNDS 5
 FIT_APART vf fit_flat(const fit_work *work) {
   const vf low = work->low[FIT_BG], high = work->high[FIT_BG];
   vf flat = v_clamp(work->light * v_reciprocal(v_max(work->used, v_set(1))), low, high);
-  for (int round = 0; work->has_extra && round < FIT_FLAT_ROUNDS; round++) {
+  const bool noisy = work->has_extra || work->convolved;
+  for (int round = 0; noisy && round < FIT_FLAT_ROUNDS; round++) {
     vf weights = v_set(0), light = v_set(0);
     for (int32_t p = 0; p < work->rows * work->columns; p++) {
       const vm counted = v_less(v_set(0), work->weight[p]);
-      const vf weight = v_keep(counted, v_reciprocal(flat + work->extra[p]));
-      weights += weight;
-      light = v_fma(weight, work->data[p] - work->extra[p], light);
+      vf weight = v_reciprocal(flat + work->extra[p]);
+      vf weighted = weight * (work->data[p] - work->extra[p]);
+      if (work->convolved) {
+        const vf k = fit_infer(work->data[p], flat, work->readout[p]).mean;
+        weight = fit_readout_weight(flat, work->readout[p]);
+        weighted = v_fma(weight, flat, v_fms(k, v_reciprocal(flat), v_set(1)));
+      }
+      weights += v_keep(counted, weight);
+      light += v_keep(counted, weighted);
     }
     flat = v_clamp(light * v_reciprocal(v_max(weights, v_set(1e-30f))), low, high);
   }
   return v_select(work->held[FIT_BG], work->path.theta[FIT_BG], flat);
 }
 
-/* Σ d ln(m/b) − m + b over the pixels, with the spot's image m and the flat one b. */
-FIT_INLINE vf fit_outweigh_as(const int general, const fit_work *work, vf flat) {
+/* Σ d ln(m/b) − m + b over the pixels, with the spot's image m and the flat one b; `convolved`:
+ * the difference of their ln p. */
+FIT_INLINE vf fit_outweigh_as(const int general, const int convolved, const fit_work *work,
+                              vf flat) {
   const vf n = work->path.theta[FIT_N], bg = work->path.theta[FIT_BG];
   const vf inverse = v_reciprocal(flat);
   vf sum = v_set(0);
@@ -210,7 +262,9 @@ FIT_INLINE vf fit_outweigh_as(const int general, const fit_work *work, vf flat) 
         b += work->extra[p];
         per_flat = v_reciprocal(b);
       }
-      const vf term = v_fms(work->data[p], fit_log(m * per_flat), m - b);
+      const vf d = work->data[p], v = work->readout[p];
+      const vf term = convolved ? fit_chance(d, m, v) - fit_chance(d, b, v)
+                                : v_fms(d, fit_log(m * per_flat), m - b);
       line += general ? v_keep(v_less(v_set(0), work->weight[p]), term) : term;
     }
     sum += line;
@@ -221,7 +275,9 @@ FIT_INLINE vf fit_outweigh_as(const int general, const fit_work *work, vf flat) 
 /* In standard deviations. From the current rows and columns. */
 FIT_APART vf fit_significance(const fit_work *work) {
   const vf flat = fit_flat(work);
-  const vf ratio = work->plain ? fit_outweigh_as(0, work, flat) : fit_outweigh_as(1, work, flat);
+  const vf ratio = work->convolved ? fit_outweigh_as(1, 1, work, flat)
+                   : work->plain   ? fit_outweigh_as(0, 0, work, flat)
+                                   : fit_outweigh_as(1, 0, work, flat);
   const float twice = work->problem->camera == COMPUTE_FIT_EMCCD ? 1 : 2; /* the excess noise */
   return v_sqrt(v_max(ratio * twice, v_set(0)));
 }

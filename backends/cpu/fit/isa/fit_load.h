@@ -3,6 +3,7 @@
 #ifndef CPU_FIT_FIT_LOAD_H
 #define CPU_FIT_FIT_LOAD_H
 
+#include "fit_readout.h"
 #include "fit_vector.h"
 #include "fit_work.h"
 
@@ -274,7 +275,7 @@ FIT_APART vf fit_convert(fit_work *work, const fit_place *place) {
   const cpu_fit_job *job = work->job;
   const compute_fit_problem *problem = work->problem;
   const int32_t pixels = work->rows * work->columns;
-  const bool noisy = problem->camera == COMPUTE_FIT_SCMOS;
+  const bool noisy = problem->camera == COMPUTE_FIT_SCMOS || work->convolved;
   const bool counts = problem->camera != COMPUTE_FIT_IDEAL;
   const vf zero = v_set(0), one = v_set(1);
   const float em = problem->camera == COMPUTE_FIT_EMCCD ? (float)(1 / problem->em_gain) : 1;
@@ -296,7 +297,12 @@ FIT_APART vf fit_convert(fit_work *work, const fit_place *place) {
       }
       value = v_fma(gain, zero, electrons) + extra;
     }
-    const vf d = v_keep(counted, v_max(value, zero));
+    if (work->convolved) { /* values below 0 are as good as others, and the model gets nothing */
+      work->readout[p] = v_max(v_select(counted, extra, one), v_set(FIT_READOUT_LEAST));
+      value -= extra;
+      extra = zero;
+    }
+    const vf d = v_keep(counted, work->convolved ? value : v_max(value, zero));
     extra = v_select(counted, extra, one);
     work->data[p] = d;
     work->extra[p] = extra;

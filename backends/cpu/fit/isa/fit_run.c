@@ -47,7 +47,7 @@ FIT_INLINE void fit_begin(const cpu_fit_job *job, fit_work *work) {
   const compute_fit_problem *problem = job->problem;
   const int64_t pixels = (int64_t)problem->rows * problem->columns;
   vf *planes = (vf *)(work + 1);
-  vf **const plane[FIT_PLANES] = {&work->data,   &work->extra, &work->weight,
+  vf **const plane[FIT_PLANES] = {&work->data,   &work->extra, &work->weight,  &work->readout,
                                   &work->offset, &work->gain,  &work->variance};
   for (int i = 0; i < FIT_PLANES; i++) *plane[i] = planes + i * pixels;
   work->job = job;
@@ -57,6 +57,7 @@ FIT_INLINE void fit_begin(const cpu_fit_job *job, fit_work *work) {
   work->sampled = problem->profile == COMPUTE_FIT_SAMPLED;
   work->plain = problem->camera == COMPUTE_FIT_IDEAL && !job->mask.data;
   work->has_extra = problem->camera == COMPUTE_FIT_SCMOS;
+  work->convolved = problem->camera == COMPUTE_FIT_READOUT;
   work->has_weight = job->mask.data || problem->solver != COMPUTE_FIT_FISHER;
   work->any_held = problem->fixed != 0;
   work->maps_move = fit_maps_move(job);
@@ -75,6 +76,7 @@ FIT_INLINE void fit_begin(const cpu_fit_job *job, fit_work *work) {
     work->data[p] = v_set(1);
     work->extra[p] = v_set(0);
     work->weight[p] = v_set(1);
+    work->readout[p] = v_set(1);
   }
   if (work->maps_move) return;
   fit_place place;

@@ -9,6 +9,7 @@
 #ifndef CPU_FIT_FIT_SPLINE_H
 #define CPU_FIT_FIT_SPLINE_H
 
+#include "fit_readout.h"
 #include "fit_work.h"
 
 #define FIT_PARTS (16 / FIT_LANES) /* vectors for a power of z */
@@ -173,8 +174,8 @@ FIT_INLINE void fit_add_voxel(const fit_voxel *v, vf r, vf w, fit_sums *sums) {
   }
 }
 
-FIT_INLINE void fit_sum_voxels(const int weight, const int squares, const fit_work *work, vf n,
-                               vf bg, fit_sums *result) {
+FIT_INLINE void fit_sum_voxels(const int weight, const int mode, const fit_work *work, vf n, vf bg,
+                               fit_sums *result) {
   fit_sums sums;
   memset(&sums, 0, sizeof sums);
   for (int32_t i = 0; i < work->rows; i++)
@@ -182,8 +183,14 @@ FIT_INLINE void fit_sum_voxels(const int weight, const int squares, const fit_wo
       const int32_t p = i * work->columns + j;
       const vf m = fit_mean_at(work, n, bg, i, j) + work->extra[p];
       const vf one = weight ? work->weight[p] : v_set(1);
-      const vf w = squares ? one : one * v_reciprocal(m);
-      const vf r = squares ? one * (work->data[p] - m) : v_fms(work->data[p], w, one);
+      vf w = one * v_reciprocal(m), r = v_fms(work->data[p], w, one);
+      if (mode == FIT_SQUARES) {
+        w = one;
+        r = one * (work->data[p] - m);
+      } else if (mode == FIT_CONVOLVED) {
+        r = v_fms(fit_infer(work->data[p], m, work->readout[p]).mean, w, one);
+        w = one * fit_readout_weight(m, work->readout[p]);
+      }
       fit_add_voxel(&work->voxel[p], r, w, &sums);
     }
   *result = sums;

@@ -11,8 +11,6 @@
 #include "fit_spline.h"
 #include "fit_work.h"
 
-typedef enum fit_mode { FIT_LIKELIHOOD, FIT_SQUARES } fit_mode;
-
 /* Over the columns of one row. */
 typedef struct fit_row {
   vf r, re, rx, rs;                               /* residuals, times E, X, S */
@@ -25,6 +23,7 @@ FIT_INLINE void fit_row_sums(const int widths, const int extra, const int weight
   const vf *data = work->data + (int64_t)i * columns;
   const vf *extras = work->extra + (int64_t)i * columns;
   const vf *weights = work->weight + (int64_t)i * columns;
+  const vf *readout = work->readout + (int64_t)i * columns;
   const vf factor = n * work->row[i].e, none = v_set(0);
   vf r0 = none, re = none, rx = none, rs = none;
   vf w0 = none, we = none, wx = none, wee = none, wex = none, wxx = none;
@@ -36,6 +35,9 @@ FIT_INLINE void fit_row_sums(const int widths, const int extra, const int weight
     if (mode == FIT_SQUARES) {
       w = weight ? weights[j] : v_set(1);
       r = w * (data[j] - m);
+    } else if (mode == FIT_CONVOLVED) {
+      w = weights[j] * fit_readout_weight(m, readout[j]);
+      r = weights[j] * v_fms(fit_infer(data[j], m, readout[j]).mean, v_reciprocal(m), v_set(1));
     } else {
       w = v_reciprocal(m);
       if (weight) w *= weights[j];
@@ -117,7 +119,7 @@ FIT_INLINE void fit_scale(const int count, vf n, fit_sums *sums) {
 FIT_INLINE void fit_sum_as(const int widths, const int extra, const int weight, const int mode,
                            const fit_work *work, vf n, vf bg, fit_sums *result) {
   if (FIT_MODEL == COMPUTE_FIT_SPLINE) {
-    fit_sum_voxels(weight, mode == FIT_SQUARES, work, n, bg, result);
+    fit_sum_voxels(weight, mode, work, n, bg, result);
     fit_scale(FIT_COUNT, n, result);
     return;
   }
@@ -151,9 +153,15 @@ FIT_APART void fit_sum_squares(const fit_work *work, vf n, vf bg, fit_sums *sums
   fit_sum_as(FIT_WIDTHS, 1, 1, FIT_SQUARES, work, n, bg, sums);
 }
 
+FIT_APART void fit_sum_convolved(const fit_work *work, vf n, vf bg, fit_sums *sums) {
+  fit_sum_as(FIT_WIDTHS, 0, 1, FIT_CONVOLVED, work, n, bg, sums);
+}
+
 FIT_INLINE void fit_sum(fit_mode mode, const fit_work *work, vf n, vf bg, fit_sums *sums) {
   if (mode == FIT_SQUARES)
     fit_sum_squares(work, n, bg, sums);
+  else if (work->convolved)
+    fit_sum_convolved(work, n, bg, sums);
   else if (work->has_weight)
     fit_sum_masked(work, n, bg, sums);
   else if (work->has_extra)

@@ -114,6 +114,10 @@ FIT_INLINE void fit_products(int32_t count, const int widths, fit_pixel *pixels)
   }
 }
 
+/* What a step makes larger: the likelihood; minus the sum of squares; the likelihood of
+ * COMPUTE_FIT_READOUT, for sums over pixels only, which find that by the camera. */
+typedef enum fit_mode { FIT_LIKELIHOOD, FIT_SQUARES, FIT_CONVOLVED } fit_mode;
+
 /* ---- The state of a group -------------------------------------------------------------------- */
 
 /* The state of a group's fit: FIT_LANES ROIs in parallel. */
@@ -177,6 +181,7 @@ typedef struct fit_work {
   bool sampled;
   bool plain;                 /* ideal camera without a mask: data are pixels */
   bool has_extra, has_weight; /* options of the sums over pixels */
+  bool convolved;             /* COMPUTE_FIT_READOUT */
   bool maps_move;             /* maps differ from ROI to ROI */
   vm held[FIT_MOST];          /* parameters that stay at their start */
 
@@ -185,6 +190,7 @@ typedef struct fit_work {
   vm alive;                     /* lanes with an ROI that can be fitted */
   vm bad;                       /* lanes with an ROI that cannot */
   vf *data, *extra, *weight;    /* [pixel]: electrons; variance added to them; 1 or 0 */
+  vf *readout;                  /* [pixel]: variance of COMPUTE_FIT_READOUT */
   vf *offset, *gain, *variance; /* maps */
   vf used;                      /* pixels that count */
   vf light;                     /* sum of their electrons without the extra variance */
@@ -211,8 +217,9 @@ typedef struct fit_work {
   vf *parts;        /* [column][4][lane], for drawing it */
 } fit_work;
 
-/* The planes after it: data, extra, weight, and three maps; then voxels and their parts. */
-enum { FIT_PLANES = 6 };
+/* The planes after it: data, extra, weight, readout, and three maps; then voxels and their parts.
+ */
+enum { FIT_PLANES = 7 };
 
 static inline uint64_t fit_workspace_bytes(const compute_fit_problem *problem) {
   const uint64_t pixels = (uint64_t)problem->rows * (uint64_t)problem->columns;
