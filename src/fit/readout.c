@@ -7,7 +7,7 @@
 #include <math.h>
 
 #define LEAST  0.05 /* variance */
-#define BRIGHT 2000 /* from this mean on 1 / (m + v) is as good */
+#define BRIGHT 1000 /* from this mean on 1 / (m + v) is as good */
 #define REACH  9.0  /* standard deviations that count */
 #define SMALL  1e-18
 
@@ -49,7 +49,7 @@ double fit_readout_information(double m, double variance) {
   const double v = variance > LEAST ? variance : LEAST, readout = sqrt(v), noise = sqrt(m + v);
   if (!(m > 0)) return expm1(1 / v); /* the limit */
   if (m > BRIGHT) return 1 / (m + v);
-  const double step = fmin(readout / 6, noise / 12);
+  const double step = fmin(readout / 3, noise / 6);
   const double low = fmax(m - REACH * sqrt(m) - 12, 0) - REACH * readout;
   const double high = m + REACH * sqrt(m) + 25 + REACH * readout;
   double sum = 0;
