@@ -11,7 +11,7 @@ Usage: tests/run.sh [--full] [--upgrade] [--build DIR] [--help] [-- CTEST-ARGUME
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix and runs the tests: every room
 of the sources, and every backend that works here. That takes five minutes on two idle cores after
-the build; --full takes about 25 minutes. Nothing that is installed is removed, switched or upgraded;
+the build; --full takes less than an hour. Nothing that is installed is removed, switched or upgraded;
 packages that would need it are left out, and their tests skipped, where possible. The exit status is
 0 if every test passed; otherwise the last line names what failed. A time that misses its goal is
 printed and fails nothing.
@@ -24,7 +24,7 @@ printed and fails nothing.
 Where tests have many samples, a run takes half of them, on devices that compile a twelfth, and with
 --full the days share what needs a build or a compiler of its own. COMPUTE_TEST_SEED draws them and
 is printed; by default it is made from the date. COMPUTE_TEST_SEED=0 takes everything, which is for
-releases: --full then needs an hour more. COMPUTE_TEST_DEVICE names the device under test (default: cpu).
+releases: --full then takes much longer. COMPUTE_TEST_DEVICE names the device under test (default: cpu).
 TEXT
 }
 

@@ -105,13 +105,18 @@ def rounds(workers, record, options):
             time.sleep(PAUSE)
             answer = worker.ask(f"run {options.seconds}")
             if "error" in answer:
-                record["left_out"][engine] = answer["error"]
+                record["left_out"][engine] = short(answer["error"])
                 del workers[engine], record["engines"][engine], medians[engine]
             else:
                 medians[engine].append(1e3 * statistics.median(answer["times"]))
     for engine, values in medians.items():
         record["engines"][engine]["ms"] = float(f"{statistics.median(values):.4g}")
         record["engines"][engine]["rounds"] = [float(f"{value:.4g}") for value in values]
+
+
+def short(reason):
+    """The first sentence: some engines list all that they know, with the paths of their files."""
+    return reason.split("\n")[0].split(". ")[0][:200]
 
 
 def new_record(row):
@@ -147,7 +152,7 @@ def start_engine(record, worker, engine, path, folder):
     for command in (f"load {path}", f"bind {folder}/inputs.npz", f"save {folder}/{engine}.npy"):
         answer = worker.ask(command)
         if "error" in answer:
-            record["left_out"][engine] = answer["error"]
+            record["left_out"][engine] = short(answer["error"])
             return None
         answers.update(answer)
     import numpy as np
@@ -219,7 +224,7 @@ def measure_training(row, options, results):
             worker = start_training(row, engine, options, folder)
             answer = {"error": worker.reason} if worker.reason else worker.ask("losses 3")
             if "error" in answer:
-                record["left_out"][engine] = answer["error"]
+                record["left_out"][engine] = short(answer["error"])
                 continue
             workers[engine], losses[engine] = worker, answer["losses"]
             record["engines"][engine] = {}
