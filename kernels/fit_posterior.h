@@ -101,3 +101,20 @@ DEVICE f32 fit_score_of(f32 electrons, f32 mean, f32 extra, f32 *weight) {
   return MAD_f32(electrons, inverse, -1.0f);
 #endif
 }
+
+/* The same in a step: of least squares all pixels weigh alike, of Newton's method the weight is the
+ * second derivative; in the `last` pass both are as above. Masked pixels add nothing. */
+DEVICE f32 fit_step_score(f32 electrons, f32 mean, f32 extra, boolean last, f32 *weight) {
+  f32 score = fit_score_of(electrons, mean, extra, weight);
+#if SOLVER == 1
+  *weight = last ? *weight : electrons * *weight * *weight;
+#elif SOLVER == 3
+  score = last ? score : electrons - mean;
+  *weight = last ? *weight : 1.0f;
+#endif
+#if MASKED
+  score = FIT_COUNTS(electrons) ? score : 0.0f;
+  *weight = FIT_COUNTS(electrons) ? *weight : 0.0f;
+#endif
+  return score;
+}

@@ -109,15 +109,8 @@ DEVICE void fit_evaluate(const fit_source *source, const f32 *p, const fit_width
     const f32 electrons = fit_take(source, row, column, &extra);
     const fit_voxel voxel = fit_voxel_at(widths, row, column);
     const f32 mean = fit_lit(light, voxel.share, background) + FIT_ON_TOP(extra);
-    f32 weight, score = fit_score_of(electrons, mean, extra, &weight);
-#if SOLVER == 3
-    score = last ? score : electrons - mean;
-    weight = last ? weight : 1.0f;
-#endif
-#if MASKED
-    score = FIT_COUNTS(electrons) ? score : 0.0f;
-    weight = FIT_COUNTS(electrons) ? weight : 0.0f;
-#endif
+    f32 weight;
+    const f32 score = fit_step_score(electrons, mean, extra, last, &weight);
     const f32 slope[PARAMETERS] = {light * voxel.by_x, light * voxel.by_y, voxel.share, 1.0f,
                                    light * voxel.by_z};
     UNROLL for (int a = 0; a < PARAMETERS; a++) {

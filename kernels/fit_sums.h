@@ -221,17 +221,8 @@ DEVICE void fit_evaluate(const fit_source *source, const f32 *p, const fit_width
 #else
     const f32 mean = MAD_f32(level, share, background);
 #endif
-    f32 weight, score = fit_score_of(electrons, mean, extra, &weight);
-#if SOLVER == 1
-    weight = last ? weight : electrons * weight * weight;
-#elif SOLVER == 3
-    score = last ? score : electrons - mean;
-    weight = last ? weight : 1.0f;
-#endif
-#if MASKED
-    score = FIT_COUNTS(electrons) ? score : 0.0f;
-    weight = FIT_COUNTS(electrons) ? weight : 0.0f;
-#endif
+    f32 weight;
+    const f32 score = fit_step_score(electrons, mean, extra, last, &weight);
     const f32 of_share = weight * share, of_centre = weight * centre;
     q += score;
     q_share = MAD_f32(score, share, q_share);

@@ -122,7 +122,7 @@ compute_status cuda_communicator_finish(void *handle) {
 void cuda_communicator_close(void *handle, bool orderly) {
   communicator *c = handle;
   if (c->handle && cuda_enter_to_release(c->device))
-    (void)(orderly ? c->nccl->destroy(c->handle) : c->nccl->abort(c->handle));
+    (void)(orderly ? c->nccl->comm_destroy(c->handle) : c->nccl->comm_abort(c->handle));
   builder_free(&c->device->builder, c);
 }
 

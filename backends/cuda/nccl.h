@@ -60,8 +60,8 @@ enum {
     (nccl_handle * handle, int32_t size, nccl_id id, int32_t rank, nccl_config * config))          \
   X(async_error, ncclCommGetAsyncError, nccl_result, (nccl_handle handle, nccl_result * state))    \
   X(finalize, ncclCommFinalize, nccl_result, (nccl_handle handle))                                 \
-  X(destroy, ncclCommDestroy, nccl_result, (nccl_handle handle))                                   \
-  X(abort, ncclCommAbort, nccl_result, (nccl_handle handle))                                       \
+  X(comm_destroy, ncclCommDestroy, nccl_result, (nccl_handle handle))                              \
+  X(comm_abort, ncclCommAbort, nccl_result, (nccl_handle handle))                                  \
   X(all_reduce, ncclAllReduce, nccl_result,                                                        \
     (const void *input, void *output, size_t count, int32_t type, int32_t reduction,               \
      nccl_handle handle, cuda_stream stream))                                                      \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /** @file
  * libcompute: tensors and graphs on the fastest device of the machine. Includes all of the public
- * interface except backend.h, which is for authors of backends. */
+ * interface except backend.h and what it includes, which is for authors of backends. */
 #ifndef COMPUTE_COMPUTE_H
 #define COMPUTE_COMPUTE_H
 

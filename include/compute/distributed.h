@@ -158,8 +158,8 @@ COMPUTE_API compute_status compute_group_all_reduce(compute_process_group *group
                                                     const compute_group_call_options *options,
                                                     compute_group_request **request);
 
-/** input [size · n, …] → output [n, …]: this rank's block of the reduction. The output may be a view
- * of that block of the input. */
+/** input [size · n, …] → output [n, …]: this rank's block of the reduction. The output may be a
+ * view of that block of the input. */
 COMPUTE_API compute_status compute_group_reduce_scatter(compute_process_group *group,
                                                         compute_group_reduction reduction,
                                                         const compute_tensor *input,
@@ -167,8 +167,8 @@ COMPUTE_API compute_status compute_group_reduce_scatter(compute_process_group *g
                                                         const compute_group_call_options *options,
                                                         compute_group_request **request);
 
-/** input [n, …] → output [size · n, …]: all ranks' inputs in their order. The input may be a view of
- * this rank's block of the output. */
+/** input [n, …] → output [size · n, …]: all ranks' inputs in their order. The input may be a view
+ * of this rank's block of the output. */
 COMPUTE_API compute_status compute_group_all_gather(compute_process_group *group,
                                                     const compute_tensor *input,
                                                     compute_tensor *output,

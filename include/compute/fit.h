@@ -192,10 +192,10 @@ COMPUTE_API compute_status compute_fit_times_get(compute_fit *fit, compute_fit_t
 /* ---- Splines ------------------------------------------------------------------------------- */
 
 /** The coefficients of COMPUTE_FIT_SPLINE (fit_model.h) from the spot's values at nodes: `values`
- * [planes, rows, columns], of which each size is 2 … 4097 (a fit takes at most COMPUTE_FIT_MAX_CELLS + 1
- * rows and columns); `coefficients` has room for [planes − 1,
- * rows − 1, columns − 1, 64]. The spline goes through the values, and its second derivative is 0 at
- * the outer nodes. `context` only gets the error and may be NULL. COMPUTE_ERROR_NULL_POINTER,
+ * [planes, rows, columns], of which each size is 2 … 4097 (a fit takes at most
+ * COMPUTE_FIT_MAX_CELLS + 1 rows and columns); `coefficients` has room for [planes − 1, rows − 1,
+ * columns − 1, 64]. The spline goes through the values, and its second derivative is 0 at the outer
+ * nodes. `context` only gets the error and may be NULL. COMPUTE_ERROR_NULL_POINTER,
  * _INVALID_ARGUMENT (sizes, values that are not finite), _OUT_OF_MEMORY. Thread-safe. */
 COMPUTE_API compute_status compute_fit_spline_make(compute_context *context, const float *values,
                                                    int32_t planes, int32_t rows, int32_t columns,

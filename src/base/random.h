@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011), laid out as COMPUTE_I_RANDOM of compute/backend.h. */
+ * SC 2011), laid out as COMPUTE_I_RANDOM of compute/kernel_descriptor.h. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

@@ -2,7 +2,8 @@
 /* Internals of a group of processes.
  *
  * Calls become requests in a list; the group's thread carries them out, one after the other. It is
- * the only one that calls the transport, so MPI needs no locks, and every wait for other ranks has a limit.
+ * the only one that calls the transport, so MPI needs no locks, and every wait for other ranks has
+ * a limit.
  *
  * Elements pass through memory of the group, in pieces (stage.c). So tensors of all devices take
  * one path, and after a failure, when the transport may still write to where an operation was to

@@ -30,8 +30,8 @@ static inline void *kernel_attributes_in(kernel_attributes *storage, compute_ker
 
 /* ---- Checks -------------------------------------------------------------------------------- */
 
-/* Checks any descriptor against the contract in compute/backend.h, so that no backend has to. If it
- * is malformed, `reason` says why. */
+/* Checks any descriptor against the contract in compute/kernel_descriptor.h, so that no backend has
+ * to. If it is malformed, `reason` says why. */
 bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes);
 
 /* ---- Names --------------------------------------------------------------------------------- */

@@ -212,7 +212,7 @@ export_value export_attention(exporter *to, const export_call *call) {
 
 /* ---- Recurrent layers ------------------------------------------------------------------------ */
 
-/* One input of the node in compute/backend.h's order, and the next. */
+/* One input of the node in compute/kernel_descriptor.h's order, and the next. */
 static export_value next_input(const export_call *call, bool there, uint32_t *next) {
   return there ? call->inputs[(*next)++] : 0;
 }
