@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Models that are run: plans are kept by the sizes of inputs, values that decide about shapes are
  * waited for, several threads may run one model, and what is wrong is named. */
-#include <math.h>
 #include <pthread.h>
 
 #include "compute/compute.h"
@@ -65,180 +64,6 @@ static void a_model_runs(void **state) {
   compute_tensor_release(y);
   compute_tensor_release(x);
   compute_model_release(model);
-}
-
-/* Also with the factors in the other order; but x · sigmoid(y) is a product. */
-static void a_product_with_its_sigmoid_is_silu(void **state) {
-  (void)state;
-  static const char *const factors[] = {"x,s", "s,x", "t,s"};
-  for (int i = 0; i < 3; i++) {
-    proto graph = graph_message("x", "y");
-    add_node(&graph, "Sigmoid", "x", "s");
-    add_node(&graph, "Neg", "x", "t");
-    add_node(&graph, "Mul", factors[i], "y");
-    compute_model *model = load(graph, NULL);
-    compute_tensor *x = numbers(3, (float[]){0, 1, -2}), *y = run(model, x);
-    char *text = NULL;
-    assert_ok(compute_model_explain(model, &text));
-    assert_int_equal(strstr(text, "silu") != NULL, i < 2);
-    compute_text_free(text);
-    const float sign = i < 2 ? 1 : -1;
-    assert_values(y, (float[]){0, sign * 0.7310586f, sign * -0.2384058f}, 3);
-    compute_tensor_release(y);
-    compute_tensor_release(x);
-    compute_model_release(model);
-  }
-}
-
-/* Numbers that formulas are made of. */
-static proto formula_graph(void) {
-  static const struct {
-    const char *name;
-    float value;
-  } numbers_of_formulas[] = {{"half", 0.5f},         {"one", 1},           {"two", 2},
-                             {"root2", 1.41421356f}, {"inv", 0.70710678f}, {"k", 0.79788456f},
-                             {"c", 0.044715f},       {"third", 3},         {"eps", 1e-5f}};
-  proto graph = graph_message("x", "y");
-  for (size_t i = 0; i < sizeof numbers_of_formulas / sizeof *numbers_of_formulas; i++)
-    put_message(&graph, GRAPH_INITIALIZER,
-                vector_message(numbers_of_formulas[i].name, &numbers_of_formulas[i].value, 1));
-  return graph;
-}
-
-/* Nodes as "Type inputs output", separated by "; ". */
-static void add_nodes(proto *graph, const char *text) {
-  char type[32], inputs[32], output[32];
-  for (int length; sscanf(text, " %31s %31s %31[^; ]%n", type, inputs, output, &length) == 3;) {
-    add_node(graph, type, inputs, output);
-    text += length;
-    if (*text == ';') text++;
-  }
-}
-
-static void assert_formula(const char *nodes, const char *operation, compute_tensor *x,
-                           const float *expected) {
-  proto graph = formula_graph();
-  add_nodes(&graph, nodes);
-  compute_model *model = load(graph, NULL);
-  compute_tensor *y = run(model, x);
-  char *text = NULL;
-  assert_ok(compute_model_explain(model, &text));
-  if (operation) assert_non_null(strstr(text, operation));
-  if (!operation) assert_null(strstr(text, "gelu"));
-  compute_text_free(text);
-  if (expected) assert_values(y, expected, 3);
-  compute_tensor_release(y);
-  compute_model_release(model);
-}
-
-static void gelu_is_found_however_it_is_written(void **state) {
-  (void)state;
-  static const float by_erf[] = {0, 0.8413447f, -0.0455003f};
-  static const float by_tanh[] = {0, 0.8411920f, -0.0454023f};
-  static const char *const erf[] = {
-      "Div x,root2 u; Erf u e; Add e,one s; Mul x,s p; Mul p,half y",
-      "Mul inv,x u; Erf u e; Add one,e s; Mul half,x h; Mul h,s y",
-      "Mul x,inv u; Erf u e; Add e,one s; Mul s,half p; Mul p,x y",
-      "Div x,root2 u; Erf u e; Add e,one s; Div x,two h; Mul s,h y",
-  };
-  static const char *const tanh[] = {
-      "Mul x,x a; Mul a,x b; Mul c,b d; Add x,d e; Mul k,e u; Tanh u t; Add t,one s; Mul x,half h; "
-      "Mul h,s y",
-      "Pow x,third b; Mul b,c d; Add x,d e; Mul e,k u; Tanh u t; Add one,t s; Mul x,s p; "
-      "Mul half,p y",
-      "Mul x,k a; Mul x,x b; Mul b,c d; Add d,one e; Mul a,e u; Tanh u t; Add t,one s; Mul half,s "
-      "p; "
-      "Mul x,p y",
-  };
-  static const char *const others[] = {
-      "Div x,two u; Erf u e; Add e,one s; Mul x,s p; Mul p,half y",
-      "Div x,root2 u; Erf u e; Add e,two s; Mul x,s p; Mul p,half y",
-      "Div x,root2 u; Erf u e; Add e,one s; Mul x,s p; Mul p,two y",
-      "Div x,root2 u; Erf u e; Add e,one s; Neg x n; Mul n,s p; Mul p,half y",
-      "Mul x,inv u; Erf u e; Add e,one s; Mul s,s q; Mul q,half p; Mul p,x y",
-      "Mul x,k u; Tanh u t; Add t,one s; Mul x,half h; Mul h,s y",
-  };
-  compute_tensor *x = numbers(3, (float[]){0, 1, -2});
-  for (size_t i = 0; i < sizeof erf / sizeof *erf; i++) assert_formula(erf[i], "gelu", x, by_erf);
-  for (size_t i = 0; i < sizeof tanh / sizeof *tanh; i++)
-    assert_formula(tanh[i], "gelu_tanh", x, by_tanh);
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    assert_formula(others[i], NULL, x, NULL);
-  compute_tensor_release(x);
-}
-
-/* Along the last axis, as opsets before 17 spell it. */
-static void a_layer_norm_of_parts_is_one_operation(void **state) {
-  (void)state;
-  static const char nodes[] = "ReduceMean x m; Sub x,m d; Pow d,two q; ReduceMean q v; "
-                              "Add v,eps w; Sqrt w r; Div d,r y";
-  compute_tensor *x = numbers(3, (float[]){1, 2, 3});
-  assert_formula(nodes, "normalize", x, (float[]){-1.2247357f, 0, 1.2247357f});
-  compute_tensor_release(x);
-}
-
-/* softmax(scale x xᵀ + bias) x, in double precision. */
-static void attend_itself(const float *x, double scale, const float *bias, float *y) {
-  for (int i = 0; i < 3; i++) {
-    double weight[3], sum = 0, part[2] = {0, 0};
-    for (int k = 0; k < 3; k++) {
-      const double product = (double)x[2 * i] * x[2 * k] + (double)x[2 * i + 1] * x[2 * k + 1];
-      sum += weight[k] = exp(scale * product + bias[k]);
-    }
-    for (int k = 0; k < 3; k++)
-      for (int e = 0; e < 2; e++) part[e] += weight[k] / sum * x[2 * k + e];
-    for (int e = 0; e < 2; e++) y[2 * i + e] = (float)part[e];
-  }
-}
-
-static void attention_of_parts_is_one_operation(void **state) {
-  (void)state;
-  static const struct {
-    const char *nodes;
-    double scale;
-    bool biased, found;
-  } files[] = {
-      {"Transpose x t; MatMul x,t s; Softmax s p; MatMul p,x y", 1, false, true},
-      {"Transpose x t; MatMul x,t s; Div s,two q; Softmax q p; MatMul p,x y", 0.5, false, true},
-      {"Transpose x t; MatMul x,t s; Mul half,s q; Add q,b w; Softmax w p; MatMul p,x y", 0.5, true,
-       true},
-      {"Transpose x t; MatMul x,t s; Add b,s w; Softmax w p; MatMul p,x y", 1, true, true},
-      /* The weights are needed, before or after; the bias is scaled, too. */
-      {"Transpose x t; MatMul x,t s; Softmax s p; Neg p r; MatMul p,x z; ReduceSum r u; Sub u,u n; "
-       "Add z,n y",
-       1, false, false},
-      {"Transpose x t; MatMul x,t s; Softmax s p; MatMul p,x z; ReduceSum p u; Sub u,u n; Add z,n "
-       "y",
-       1, false, false},
-      {"Transpose x t; MatMul x,t s; Mul b,two a; Div s,two q; Add q,a w; Mul w,one v; Softmax v "
-       "p; "
-       "MatMul p,x y",
-       0.5, true, false},
-  };
-  static const float values[6] = {1, 2, -1, 0.5f, 3, -2}, bias[3] = {0.5f, -1, 2},
-                     none[3] = {0, 0, 0}, twice[3] = {1, -2, 4};
-  compute_tensor *x = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(3, 2), values);
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    proto graph = formula_graph();
-    put_message(&graph, GRAPH_INITIALIZER, vector_message("b", bias, 3));
-    add_nodes(&graph, files[i].nodes);
-    compute_model *model = load(graph, NULL);
-    compute_tensor *y = run(model, x);
-    char *text = NULL;
-    float expected[6];
-    assert_ok(compute_model_explain(model, &text));
-    assert_true((strstr(text, "attention") != NULL) == files[i].found);
-    compute_text_free(text);
-    attend_itself(values, files[i].scale,
-                  !files[i].biased                      ? none
-                  : strstr(files[i].nodes, "Mul b,two") ? twice
-                                                        : bias,
-                  expected);
-    assert_values(y, expected, 6);
-    compute_tensor_release(y);
-    compute_model_release(model);
-  }
-  compute_tensor_release(x);
 }
 
 /* A file aligns nothing: whatever the address of a weight, it is used, and trained, once. */
@@ -664,10 +489,6 @@ int main(void) {
       cmocka_unit_test(weights_can_be_trained_and_written),
       cmocka_unit_test(single_numbers_can_be_trained),
       cmocka_unit_test(parts_need_their_inputs),
-      cmocka_unit_test(a_product_with_its_sigmoid_is_silu),
-      cmocka_unit_test(gelu_is_found_however_it_is_written),
-      cmocka_unit_test(a_layer_norm_of_parts_is_one_operation),
-      cmocka_unit_test(attention_of_parts_is_one_operation),
       cmocka_unit_test(metadata_can_be_read),
   };
   const int failures = cmocka_run_group_tests(tests, test_group_open, test_group_close);

@@ -173,9 +173,23 @@ compute_node formula_product(model_call *call, compute_node a, compute_node b) {
 /* ---- (x − mean) / √(mean (x − mean)² + ε) -----------------------------------------------------
  */
 
+static bool is_half(compute_dtype dtype) {
+  return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
+}
+
+/* Means of 16-bit numbers are taken of their f32 and rounded: the node without such a cast. */
+static uint32_t before_cast(const model_call *call, uint32_t node) {
+  const graph_node *n = node_at(call, node);
+  if (n->op != OP_cast) return node;
+  const compute_dtype from = node_at(call, n->inputs[0])->dtype;
+  const bool widens = is_half(from) && n->dtype == COMPUTE_F32,
+             narrows = from == COMPUTE_F32 && is_half(n->dtype);
+  return widens || narrows ? n->inputs[0] : node;
+}
+
 /* The operand of a mean along the last axis, which stays with size 1. */
 static bool is_mean(const model_call *call, uint32_t node, uint32_t *operand) {
-  const graph_node *n = node_at(call, node);
+  const graph_node *n = node_at(call, before_cast(call, node));
   if (n->op != OP_mean || !n->attributes.keep_axes || n->shape.rank < 1) return false;
   *operand = n->inputs[0];
   return n->attributes.axes_mask == 1u << (n->shape.rank - 1);
@@ -184,7 +198,10 @@ static bool is_mean(const model_call *call, uint32_t node, uint32_t *operand) {
 /* x of x − mean(x). */
 static bool is_centred(const model_call *call, uint32_t node, uint32_t *x) {
   const graph_node *n = node_at(call, node);
-  return n->op == OP_sub && is_mean(call, n->inputs[1], x) && *x == n->inputs[0];
+  uint32_t averaged;
+  if (n->op != OP_sub || !is_mean(call, n->inputs[1], &averaged)) return false;
+  *x = n->inputs[0];
+  return averaged == *x || before_cast(call, averaged) == *x;
 }
 
 static bool is_deviation(const model_call *call, uint32_t node, uint32_t x, double *epsilon) {
@@ -195,7 +212,7 @@ static bool is_deviation(const model_call *call, uint32_t node, uint32_t x, doub
   if (sum->op != OP_add || !is_number(node_at(call, sum->inputs[1]), epsilon) ||
       !is_mean(call, sum->inputs[0], &squared))
     return false;
-  square = node_at(call, squared);
+  square = node_at(call, before_cast(call, squared));
   return (square->op == OP_square ||
           (square->op == OP_mul && square->inputs[0] == square->inputs[1])) &&
          is_centred(call, square->inputs[0], &own) && own == x && *epsilon > 0 && *epsilon < 1;
