@@ -39,12 +39,13 @@ typedef struct compute_simulation {
   int64_t frame_rows, frame_columns;
   double spots; /**< expected number in one frame; Poisson */
 
-  /** Spots come from this many emitters, each at a place of its own in all frames, so that the same
-   * one is seen again; up to 10^6, and not fewer than `spots`. 0: anywhere, in each frame. */
+  /** Spots come from this many emitters, each at a place (and z) of its own in all frames, so that
+   * the same one is seen again; up to 10^6, and not fewer than `spots`. 0: anywhere, in each frame.
+   */
   int64_t emitters;
   int64_t blink;        /**< frames for which an emitter is on at a time; 0: 1 */
-  double drift[2];      /**< of all emitters, x and y, pixels per frame */
-  uint64_t reserved[4]; /**< must be zero */
+  double drift[3];      /**< of all emitters per frame: x and y in pixels, z in its unit */
+  uint64_t reserved[3]; /**< must be zero */
 } compute_simulation;
 
 /** ROIs number first … first + count − 1: `pixels` [count, rows, columns] and `truth`, f32

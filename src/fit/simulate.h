@@ -40,6 +40,9 @@ float simulation_background(const simulation *s, const noise_source *source);
 void simulation_draw_spot(const simulation *s, const noise_source *source, uint32_t number,
                           float background, simulation_spot *spot);
 
+/* Place and widths of a spot from its truth. */
+void simulation_place_spot(const simulation *s, simulation_spot *spot);
+
 /* With emitters: how many are on in a frame, and the place of the next one from number *next on,
  * which becomes the one after it. */
 int64_t simulation_emitters_on(const simulation *s, int64_t frame);

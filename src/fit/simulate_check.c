@@ -94,12 +94,14 @@ static compute_status check_emitters(const simulation *s, const char *operation)
   if (g->blink < 0)
     return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "blink: %" PRId64 " frames; must not be negative", g->blink);
-  if (isfinite(g->drift[0]) && isfinite(g->drift[1]) && fabs(g->drift[0]) < 1e6 &&
-      fabs(g->drift[1]) < 1e6)
-    return COMPUTE_OK;
-  return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                   "drift: %g, %g; must be below a million pixels per frame", g->drift[0],
-                   g->drift[1]);
+  if (!(fabs(g->drift[0]) < 1e6 && fabs(g->drift[1]) < 1e6 && fabs(g->drift[2]) < 1e6))
+    return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "drift: %g, %g, %g; must be below a million pixels (or units of z) per frame",
+                     g->drift[0], g->drift[1], g->drift[2]);
+  if (g->drift[2] != 0 && !compute_fit_has_z(g->problem.model))
+    return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "drift: %g along z; the model has no z", g->drift[2]);
+  return COMPUTE_OK;
 }
 
 compute_status simulation_check(compute_context *context, const compute_simulation *given,

@@ -6,7 +6,7 @@
 #include "fit/simulate.h"
 
 /* The emitter's place, and where its first blink begins; draws of a source of its own. */
-enum { PLACE_X, PLACE_Y, PLACE_PHASE };
+enum { PLACE_X, PLACE_Y, PLACE_PHASE, PLACE_Z };
 
 static double draw(const simulation *s, uint32_t emitter, uint32_t place) {
   const noise_source source = {s->given.seed, emitter};
@@ -37,7 +37,10 @@ void simulation_move_to_emitter(const simulation *s, int64_t frame, uint32_t *ne
                y = draw(s, *next, PLACE_Y) * (double)s->rows - 0.5;
   spot->truth[0] = (float)(x + g->drift[0] * (double)frame);
   spot->truth[1] = (float)(y + g->drift[1] * (double)frame);
-  spot->x = (double)spot->truth[0];
-  spot->y = (double)spot->truth[1];
+  if (compute_fit_has_z(g->problem.model)) {
+    const double z = g->z.low + draw(s, *next, PLACE_Z) * (g->z.high - g->z.low);
+    spot->truth[2] = (float)(z + g->drift[2] * (double)frame);
+  }
+  simulation_place_spot(s, spot);
   ++*next;
 }

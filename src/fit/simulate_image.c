@@ -40,6 +40,25 @@ static double astigmatic(const compute_fit_problem *problem, int axis, double z)
   return problem->sigma[axis] * sqrt(max_f64(alpha, LEAST_ALPHA));
 }
 
+void simulation_place_spot(const simulation *s, simulation_spot *spot) {
+  const compute_simulation *g = &s->given;
+  const float *truth = spot->truth;
+  spot->x = (double)truth[0];
+  spot->y = (double)truth[1];
+  spot->z = (double)truth[2]; /* where the model has one */
+  for (int axis = 0; axis < 2; axis++) {
+    switch (g->problem.model) {
+    case COMPUTE_FIT_XYNB: spot->sigma[axis] = g->problem.sigma[axis]; break;
+    case COMPUTE_FIT_XYNBS: spot->sigma[axis] = (double)truth[4]; break;
+    case COMPUTE_FIT_XYNBSXSY: spot->sigma[axis] = (double)truth[4 + axis]; break;
+    case COMPUTE_FIT_XYZNB:
+      spot->sigma[axis] = astigmatic(&g->problem, axis, (double)truth[2]);
+      break;
+    case COMPUTE_FIT_SPLINE: spot->sigma[axis] = 0; break;
+    }
+  }
+}
+
 void simulation_draw_spot(const simulation *s, const noise_source *source, uint32_t number,
                           float background, simulation_spot *spot) {
   const compute_simulation *g = &s->given;
@@ -59,21 +78,7 @@ void simulation_draw_spot(const simulation *s, const noise_source *source, uint3
                                 g->sigma.low, g->sigma.high)
                       : (float)g->problem.sigma[i - next];
   }
-
-  spot->x = (double)truth[0];
-  spot->y = (double)truth[1];
-  spot->z = (double)truth[2]; /* where the model has one */
-  for (int axis = 0; axis < 2; axis++) {
-    switch (g->problem.model) {
-    case COMPUTE_FIT_XYNB: spot->sigma[axis] = g->problem.sigma[axis]; break;
-    case COMPUTE_FIT_XYNBS: spot->sigma[axis] = (double)truth[4]; break;
-    case COMPUTE_FIT_XYNBSXSY: spot->sigma[axis] = (double)truth[4 + axis]; break;
-    case COMPUTE_FIT_XYZNB:
-      spot->sigma[axis] = astigmatic(&g->problem, axis, (double)truth[2]);
-      break;
-    case COMPUTE_FIT_SPLINE: spot->sigma[axis] = 0; break;
-    }
-  }
+  simulation_place_spot(s, spot);
 }
 
 void simulation_profile(const simulation *s, double position, double sigma, int64_t first,

@@ -19,17 +19,18 @@ from test_fit import ROOT, Base, png_rows, read_npy, written  # noqa: E402 pylin
 FIELDS = (("roi", "<i8", "q"), ("frame", "<i8", "q"), ("x", "<f8", "d"), ("y", "<f8", "d"),
           ("photons", "<f4", "f"), ("background", "<f4", "f"), ("x_std", "<f4", "f"),
           ("y_std", "<f4", "f"), ("status", "|u1", "B"), ("unknown", "<f4", "f"))
+HEIGHTS = (("z", "<f8", "d"), ("z_std", "<f4", "f"))
 
 
-def write_table(path, rows):
+def write_table(path, rows, fields=FIELDS):
     """A .npy of records as compute-fit fit writes them, and a column that nothing knows."""
-    descr = [(name, code) for name, code, _ in FIELDS]
+    descr = [(name, code) for name, code, _ in fields]
     head = f"{{'descr': {descr}, 'fortran_order': False, 'shape': ({len(rows)},), }}"
     head += " " * (-(len(head) + 11) % 64) + "\n"
-    record = struct.Struct("<" + "".join(code for _, _, code in FIELDS))
+    record = struct.Struct("<" + "".join(code for _, _, code in fields))
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
-        file.writelines(record.pack(*(row[name] for name, _, _ in FIELDS)) for row in rows)
+        file.writelines(record.pack(*(row[name] for name, _, _ in fields)) for row in rows)
 
 
 def blinks(frames, emitters, seed=1, starts=2.0, size=60, drift=lambda f: (0, 0), apart=0):
@@ -146,12 +147,28 @@ def curve(f, frames):
     return (1.2 * t + 0.3 * math.sin(5 * t), -0.9 * t * t + 0.2 * (math.cos(7 * t) - 1))
 
 
+def with_heights(rows, drift, seed=3):
+    """Heights in micrometres: each emitter's, and the drift."""
+    r = random.Random(seed)
+    heights = {}
+    for row in rows:
+        height = heights.setdefault(row["event"][0], r.uniform(-0.4, 0.4))
+        row["z_std"] = r.uniform(0.01, 0.03)
+        row["z"] = height + drift(row["frame"]) + r.gauss(0, row["z_std"])
+    return rows
+
+
+def height_curve(f, frames):
+    t = f / frames
+    return 0.35 * t + 0.08 * (math.cos(6 * t) - 1)
+
+
 class Drift(Base):
     FRAMES = 2000
 
-    def drift_table(self):
+    def drift_table(self, more=""):
         with open(self.path("d.csv"), encoding="utf-8") as file:
-            self.assertEqual(file.readline(), '"frame","x [px]","y [px]"\n')
+            self.assertEqual(file.readline(), f'"frame","x [px]","y [px]"{more}\n')
             return [tuple(map(float, line.split(","))) for line in file]
 
     def assert_curve(self, drift):
@@ -179,6 +196,43 @@ class Drift(Base):
             self.assertEqual((made["frame"], made["unknown"]), (row["frame"], 7))
         picture = xml.etree.ElementTree.parse(self.path("d.svg"))
         self.assertEqual(len(picture.findall(".//{*}circle")), 40)
+
+    def test_heights_drift_too(self):
+        rows = with_heights(
+            blinks(self.FRAMES, 150, drift=lambda f: curve(f, self.FRAMES), starts=2.5),
+            lambda f: height_curve(f, self.FRAMES))
+        rows[7]["z"] = math.nan
+        write_table(self.path("t.npy"), rows, FIELDS + HEIGHTS)
+        report = self.json("drift", "t.npy", "-o", "c.npy", "--table", "d.csv", "--picture", "d.svg",
+                           "--window", "100")
+        self.assertEqual((report["shifts_measured"], report["shifts_measured_z"]), (190, 190))
+        drift = self.drift_table(',"z [nm]"')
+        self.assertEqual(drift[0][1:], (0, 0, 0))
+        self.assert_curve(drift)
+        errors = [d[3] - 1000 * (height_curve(d[0], self.FRAMES) - height_curve(0, self.FRAMES))
+                  for d in drift]
+        mean = sum(errors) / len(errors)
+        self.assertLess(math.sqrt(sum((e - mean) ** 2 for e in errors) / len(errors)), 2)
+        self.assertLess(max(abs(e - mean) for e in errors), 8)
+        self.assertAlmostEqual(report["extent_z"], max(d[3] for d in drift) - min(d[3] for d in drift),
+                               delta=20)
+        for i, (row, made) in enumerate(zip(rows, read_npy(self.path("c.npy"))[1])):
+            if i != 7:
+                self.assertAlmostEqual(row["z"] - made["z"], drift[row["frame"]][3] / 1000, delta=1e-6)
+        picture = xml.etree.ElementTree.parse(self.path("d.svg"))
+        self.assertEqual(len(picture.findall(".//{*}circle")), 60)
+
+    def test_heights_without_a_common_place_stay(self):
+        r = random.Random(4)
+        rows = with_heights(blinks(self.FRAMES, 150, starts=2.5), lambda f: 0)
+        for row in rows:
+            row["z"] = r.uniform(-50, 50)
+        write_table(self.path("t.npy"), rows, FIELDS + HEIGHTS)
+        report = self.json("drift", "t.npy", "-o", "c.npy", "--table", "d.csv", "--window", "100")
+        self.assertNotIn("extent_z", report)
+        self.drift_table()
+        made = read_npy(self.path("c.npy"))[1]
+        self.assertTrue(all(abs(a["z"] - b["z"]) < 1e-5 for a, b in zip(rows, made)))
 
     def test_a_part_of_the_movie_has_windows_of_its_own(self):
         rows = blinks(self.FRAMES, 150, drift=lambda f: curve(f, self.FRAMES), starts=2.5)
@@ -546,9 +600,10 @@ class Walk(Base):
         with open(self.path("drift.csv"), encoding="utf-8") as file:
             drift = [tuple(map(float, line.split(","))) for line in file.readlines()[1:]]
         self.assertGreaterEqual(len(drift), 1990)
-        for frame, x, y in drift:
+        for frame, x, y, z in drift:
             self.assertAlmostEqual(x, 1.5 * frame / 1999, delta=0.03)
             self.assertAlmostEqual(y, -frame / 1999, delta=0.03)
+            self.assertAlmostEqual(z, 100 * frame / 1999, delta=10)
         self.assertEqual(struct.unpack(">2I", self.bytes_of("picture.png")[16:24]), (640, 640))
         emitters, localisations = map(int, re.search(
             r"linked.hdf5: (\d+) emitters in (\d+) local", result.stdout).groups())

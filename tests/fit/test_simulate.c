@@ -303,6 +303,45 @@ static void the_number_of_spots_is_poisson(void **state) {
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
+/* So do their heights, and the widths follow from these: both are in the truth and in the image. */
+static void emitters_stay_at_their_height(void **state) {
+  (void)state;
+  enum { FRAMES = 500, EMITTERS = 6, P = 5, PIXELS = 40 * 60 };
+  static float pixels[PIXELS], truth[EMITTERS * (1 + P)], alone[PIXELS];
+  double place[EMITTERS][3];
+  int known = 0;
+  compute_simulation s = sample(COMPUTE_FIT_XYZNB, COMPUTE_FIT_IDEAL);
+  s.emitters = EMITTERS;
+  s.spots = 2;
+  s.drift[0] = 0.01;
+  s.drift[2] = 0.0005;
+  s.noise_free = true;
+  for (int frame = 0; frame < FRAMES; frame++) {
+    int64_t spots;
+    assert_ok(compute_simulate_spot_count(test_context, &s, frame, 1, &spots));
+    assert_ok(compute_simulate_movie(test_context, &s, frame, 1, pixels, truth));
+    for (int64_t k = 0; k < spots; k++) {
+      const double x = (double)truth[k * (1 + P) + 1] - 0.01 * frame,
+                   y = (double)truth[k * (1 + P) + 2], z = (double)truth[k * (1 + P) + 3];
+      int m = 0;
+      while (m < known && hypot(place[m][0] - x, place[m][1] - y) > 1e-3) m++;
+      assert_true(m < EMITTERS);
+      if (m == known)
+        place[known][0] = x, place[known][1] = y, place[known++][2] = z - 0.0005 * frame;
+      assert_true(fabs(z - 0.0005 * frame - place[m][2]) < 1e-6);
+    }
+  }
+  assert_int_equal(known, EMITTERS);
+  double least = place[0][2], most = place[0][2];
+  for (int m = 1; m < EMITTERS; m++)
+    least = fmin(least, place[m][2]), most = fmax(most, place[m][2]);
+  assert_true(most - least > 0.1 * (s.z.high - s.z.low));
+  /* Another height, another image. */
+  s.drift[2] = 0;
+  assert_ok(compute_simulate_movie(test_context, &s, FRAMES - 1, 1, alone, NULL));
+  assert_memory_not_equal(alone, pixels, sizeof pixels);
+}
+
 /* Each emitter's place and times are recovered from the truth of single frames, in any order. */
 static void emitters_stay_where_they_are_and_blink(void **state) {
   (void)state;
@@ -376,12 +415,13 @@ static void nonsense_is_refused_with_its_field(void **state) {
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "row 1, column 4", s.gain = map);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "variance", s.variance = (map[13] = -1, map));
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "offset", s.offset = (map[13] = (float)NAN, map));
-  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "reserved", s.reserved[3] = 1);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "reserved", s.reserved[2] = 1);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "emitters", s.emitters = -1);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "emitters", s.emitters = 6);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "emitters", s.emitters = 1000001);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "blink", s.blink = -1);
   REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "drift", s.drift[1] = (double)NAN);
+  REFUSED(COMPUTE_ERROR_INVALID_ARGUMENT, "has no z", s.drift[2] = 0.1);
   REFUSED(COMPUTE_ERROR_DTYPE, "u16", s.dtype = COMPUTE_F64);
 
   compute_simulation s = good;
@@ -476,6 +516,7 @@ int main(void) {
       cmocka_unit_test(movies_show_their_truth),
       cmocka_unit_test(the_number_of_spots_is_poisson),
       cmocka_unit_test(emitters_stay_where_they_are_and_blink),
+      cmocka_unit_test(emitters_stay_at_their_height),
       cmocka_unit_test(nonsense_is_refused_with_its_field),
       cmocka_unit_test(a_lack_of_memory_is_an_error_that_leaves_nothing),
       cmocka_unit_test(images_never_change),

@@ -57,10 +57,11 @@ static int write_corrected(drift_job *job) {
   failure why = {0};
   spots *s = &job->spots;
   for (int64_t i = 0; i < s->count; i++) {
-    double x, y;
-    drift_at(&job->drift, (double)s->frame[i], &x, &y);
-    s->x[i] -= x;
-    s->y[i] -= y;
+    double drift[3];
+    drift_at(&job->drift, (double)s->frame[i], drift);
+    s->x[i] -= drift[0];
+    s->y[i] -= drift[1];
+    if (s->z) s->z[i] -= drift[2];
   }
   spots_put(s, &job->table);
   return table_write(&job->table, job->a->output, job->a->force, "drift", &why)
@@ -75,11 +76,14 @@ static int write_table(const drift_job *job) {
   failure why = {0};
   if (!job->a->table) return EXIT_GOOD;
   if (whole_file_open(&file, job->a->table, &why)) return fit_say_failure(&why);
-  fprintf(file.stream, "\"frame\",\"x [px]\",\"y [px]\"\n");
+  const bool heights = job->drift.axes > 2;
+  fprintf(file.stream, "\"frame\",\"x [px]\",\"y [px]\"%s\n", heights ? ",\"z [nm]\"" : "");
   for (int64_t frame = job->drift.first; frame <= job->drift.last; frame++) {
-    double x, y;
-    drift_at(&job->drift, (double)frame, &x, &y);
-    fprintf(file.stream, "%" PRId64 ",%.6f,%.6f\n", frame, x, y);
+    double drift[3];
+    drift_at(&job->drift, (double)frame, drift);
+    fprintf(file.stream, "%" PRId64 ",%.6f,%.6f", frame, drift[0], drift[1]);
+    if (heights) fprintf(file.stream, ",%.4f", drift[2]);
+    fputc('\n', file.stream);
   }
   return whole_file_close(&file, COMPUTE_OK, &why) ? fit_say_failure(&why) : EXIT_GOOD;
 }
@@ -95,31 +99,53 @@ static int write_plot(const drift_job *job) {
 }
 
 /* The extent of the drift along an axis. */
-static double extent(const double *values, int64_t count) {
+static double extent(const drift_result *d, int axis) {
+  const double *values = d->axis[axis].value;
   double least = values[0], most = values[0];
-  for (int64_t i = 1; i < count; i++) {
+  for (int64_t i = 1; i < d->windows; i++) {
     least = fmin(least, values[i]);
     most = fmax(most, values[i]);
   }
   return most - least;
 }
 
+/* Of the lateral shifts, root mean square. */
+static double lateral_residual(const drift_result *d) {
+  return hypot(d->axis[0].residual, d->axis[1].residual) / sqrt(2);
+}
+
+static void summarize_heights(const drift_job *job) {
+  const drift_result *d = &job->drift;
+  if (d->axes > 2)
+    printf("  z: drift of %.3g nm; %" PRId64 " shifts measured, residual %.2g nm\n", extent(d, 2),
+           d->axis[2].fitted, d->axis[2].residual);
+  else if (job->spots.z)
+    printf("  z is as it was: the windows have too few localisations in common at one place\n");
+}
+
 static int summarize(const drift_job *job) {
   const fit_arguments *a = job->a;
   const drift_result *d = &job->drift;
-  const double x = extent(d->x, d->windows), y = extent(d->y, d->windows);
-  if (wants_text(a))
+  if (wants_text(a)) {
     printf("%s: drift of %.3g pixels in x and %.3g in y, from %" PRId64 " windows of %" PRId64
            " frames\n  %" PRId64 " of %" PRId64
            " shifts between windows measured, residual %.2g pixels; %.3g s\n",
-           a->output, x, y, d->windows, d->window, d->fitted, d->pairs, d->residual, job->seconds);
-  return json_end_table(a,
-                        json_pack("{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "localisations",
-                                  (json_int_t)job->spots.count, "windows", (json_int_t)d->windows,
-                                  "window", (json_int_t)d->window, "shifts", (json_int_t)d->pairs,
-                                  "shifts_measured", (json_int_t)d->fitted, "residual",
-                                  json_number(d->residual), "extent_x", json_number(x), "extent_y",
-                                  json_number(y), "seconds", json_number(job->seconds)));
+           a->output, extent(d, 0), extent(d, 1), d->windows, d->window, d->axis[0].fitted,
+           d->pairs, lateral_residual(d), job->seconds);
+    summarize_heights(job);
+  }
+  json_t *object = json_pack(
+      "{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "localisations", (json_int_t)job->spots.count,
+      "windows", (json_int_t)d->windows, "window", (json_int_t)d->window, "shifts",
+      (json_int_t)d->pairs, "shifts_measured", (json_int_t)d->axis[0].fitted, "residual",
+      json_number(lateral_residual(d)), "extent_x", json_number(extent(d, 0)), "extent_y",
+      json_number(extent(d, 1)), "seconds", json_number(job->seconds));
+  if (d->axes > 2) {
+    json_object_set_new(object, "shifts_measured_z", json_integer(d->axis[2].fitted));
+    json_object_set_new(object, "residual_z", json_number(d->axis[2].residual));
+    json_object_set_new(object, "extent_z", json_number(extent(d, 2)));
+  }
+  return json_end_table(a, object);
 }
 
 int command_drift(const fit_arguments *a) {

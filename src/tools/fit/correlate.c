@@ -40,9 +40,10 @@ bool cell_grid_make(const double *x, const double *y, int64_t count, double cell
   choose_cells(x, y, count, g);
   const size_t cells = (size_t)(g->rows * g->columns);
   g->begin = calloc(cells + 2, sizeof *g->begin);
+  g->number = malloc((size_t)(count + 1) * sizeof *g->number);
   g->x = malloc((size_t)(count + 1) * sizeof *g->x);
   g->y = malloc((size_t)(count + 1) * sizeof *g->y);
-  if (!g->begin || !g->x || !g->y) {
+  if (!g->begin || !g->number || !g->x || !g->y) {
     cell_grid_release(g);
     return false;
   }
@@ -51,6 +52,7 @@ bool cell_grid_make(const double *x, const double *y, int64_t count, double cell
   for (size_t c = 1; c < cells + 1; c++) g->begin[c + 1] += g->begin[c];
   for (int64_t i = 0; i < count; i++) {
     const int64_t to = g->begin[cell_at(g, x[i], y[i]) + 1]++;
+    g->number[to] = i;
     g->x[to] = x[i];
     g->y[to] = y[i];
   }
@@ -59,6 +61,7 @@ bool cell_grid_make(const double *x, const double *y, int64_t count, double cell
 
 void cell_grid_release(cell_grid *g) {
   free(g->begin);
+  free(g->number);
   free(g->x);
   free(g->y);
   *g = (cell_grid){0};
@@ -66,6 +69,24 @@ void cell_grid_release(cell_grid *g) {
 
 static int64_t limited(double place, int64_t count) {
   return place < 0 ? 0 : place >= (double)count ? count - 1 : (int64_t)place;
+}
+
+/* The cells that a rectangle touches; false: none. */
+typedef struct cell_range {
+  int64_t first, last, row, last_row; /* columns, rows */
+} cell_range;
+
+static bool cells_within(const cell_grid *g, double left, double top, double width,
+                         cell_range *range) {
+  const double right = left + width, bottom = top + width;
+  if (right < g->left || bottom < g->top || left > g->left + (double)g->columns * g->cell ||
+      top > g->top + (double)g->rows * g->cell)
+    return false;
+  range->first = limited((left - g->left) / g->cell, g->columns);
+  range->last = limited((right - g->left) / g->cell, g->columns);
+  range->row = limited((top - g->top) / g->cell, g->rows);
+  range->last_row = limited((bottom - g->top) / g->cell, g->rows);
+  return true;
 }
 
 int64_t correlate(const cell_grid *a, const cell_grid *b, double dx, double dy, double bin,
@@ -76,16 +97,11 @@ int64_t correlate(const cell_grid *a, const cell_grid *b, double dx, double dy, 
   for (int64_t i = 0; i < count; i++) {
     /* The corner of the histogram, as a position of b. */
     const double left = a->x[i] + dx - reach, top = a->y[i] + dy - reach;
-    const double right = left + 2 * reach, bottom = top + 2 * reach;
-    if (right < b->left || bottom < b->top || left > b->left + (double)b->columns * b->cell ||
-        top > b->top + (double)b->rows * b->cell)
-      continue;
-    const int64_t first = limited((left - b->left) / b->cell, b->columns),
-                  last = limited((right - b->left) / b->cell, b->columns),
-                  end_row = limited((bottom - b->top) / b->cell, b->rows);
-    for (int64_t row = limited((top - b->top) / b->cell, b->rows); row <= end_row; row++) {
-      const int64_t end = b->begin[row * b->columns + last + 1];
-      for (int64_t k = b->begin[row * b->columns + first]; k < end; k++) {
+    cell_range range;
+    if (!cells_within(b, left, top, 2 * reach, &range)) continue;
+    for (int64_t row = range.row; row <= range.last_row; row++) {
+      const int64_t end = b->begin[row * b->columns + range.last + 1];
+      for (int64_t k = b->begin[row * b->columns + range.first]; k < end; k++) {
         const double across = (b->x[k] - left) / bin, down = (b->y[k] - top) / bin;
         if (!(across >= 0 && down >= 0 && across < side && down < side)) continue;
         histogram[(int32_t)down * side + (int32_t)across]++;
@@ -94,6 +110,25 @@ int64_t correlate(const cell_grid *a, const cell_grid *b, double dx, double dy, 
     }
   }
   return pairs;
+}
+
+void correlate_third(const cell_grid *a, const cell_grid *b, const double *a_third,
+                     const double *b_third, double reach, double bin, int32_t bins,
+                     double *histogram) {
+  const int64_t count = a->begin[a->rows * a->columns];
+  for (int64_t i = 0; i < count; i++) {
+    const double x = a->x[i], y = a->y[i], lowest = a_third[a->number[i]] - bin * bins / 2;
+    cell_range range;
+    if (!cells_within(b, x - reach, y - reach, 2 * reach, &range)) continue;
+    for (int64_t row = range.row; row <= range.last_row; row++) {
+      const int64_t end = b->begin[row * b->columns + range.last + 1];
+      for (int64_t k = b->begin[row * b->columns + range.first]; k < end; k++) {
+        if (!(fabs(b->x[k] - x) <= reach && fabs(b->y[k] - y) <= reach)) continue;
+        const double place = (b_third[b->number[k]] - lowest) / bin;
+        if (place >= 0 && place < bins) histogram[(int32_t)place]++;
+      }
+    }
+  }
 }
 
 void correlation_peak(const float *histogram, int32_t side, int32_t *row, int32_t *column) {

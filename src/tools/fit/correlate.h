@@ -13,7 +13,8 @@
 typedef struct cell_grid {
   double cell, left, top;
   int64_t rows, columns;
-  int64_t *begin; /* [rows · columns + 1] of each cell's positions */
+  int64_t *begin;  /* [rows · columns + 1] of each cell's positions */
+  int64_t *number; /* of a position among those given */
   double *x, *y;
 } cell_grid;
 
@@ -26,6 +27,13 @@ void cell_grid_release(cell_grid *grid);
  * pairs. */
 int64_t correlate(const cell_grid *a, const cell_grid *b, double dx, double dy, double bin,
                   int32_t side, float *histogram);
+
+/* Adds to histogram[bins] the differences of a third coordinate, b's − a's, of all pairs that are
+ * at most `reach` apart along x and along y; the middle of the histogram is 0. `a_third`,
+ * `b_third`: in the order in which the positions were given; pairs with a NaN are left out. */
+void correlate_third(const cell_grid *a, const cell_grid *b, const double *a_third,
+                     const double *b_third, double reach, double bin, int32_t bins,
+                     double *histogram);
 
 /* The bin with the highest sum under a 5 × 5 binomial. */
 void correlation_peak(const float *histogram, int32_t side, int32_t *row, int32_t *column);

@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/fit/correlate.h"
-#include "tools/fit/drift_curve.h"
+#include "tools/fit/drift_private.h"
 
 enum {
   PEAK_SIDE = 15,
@@ -26,16 +25,8 @@ enum {
   MOST_WINDOWS = 500,
   PARAMETERS = 5
 };
-enum { LEAST_OF_WINDOW = 400, ROUNDS = 2, NEIGHBOURS = 2 };
+enum { LEAST_OF_WINDOW = 400 };
 #define USUAL_STD 0.1 /* of a localisation, pixels, if the table has none */
-
-typedef struct window_set {
-  int64_t count;
-  int64_t *begin; /* [count + 1] in the order below */
-  int64_t *order; /* spots by frame */
-  double *x, *y;  /* [spots] in that order */
-  cell_grid *grid;
-} window_set;
 
 typedef struct estimate {
   compute_context *context;
@@ -52,16 +43,24 @@ typedef struct estimate {
 
 void drift_release(drift_result *d) {
   free(d->time);
-  free(d->x);
-  free(d->y);
-  free(d->slope_x);
-  free(d->slope_y);
+  for (int axis = 0; axis < 3; axis++) {
+    free(d->axis[axis].value);
+    free(d->axis[axis].slope);
+  }
   *d = (drift_result){0};
 }
 
-void drift_at(const drift_result *d, double frame, double *x, double *y) {
-  *x = spline_at(d->time, d->x, d->slope_x, d->windows, frame);
-  *y = spline_at(d->time, d->y, d->slope_y, d->windows, frame);
+void drift_at(const drift_result *d, double frame, double at[3]) {
+  for (int axis = 0; axis < 3; axis++) {
+    const drift_axis *a = &d->axis[axis];
+    at[axis] = axis < d->axes ? spline_at(d->time, a->value, a->slope, d->windows, frame) : 0;
+  }
+}
+
+bool drift_move(drift_result *d, int axis, const double *more) {
+  drift_axis *a = &d->axis[axis];
+  for (int64_t i = 0; i < d->windows; i++) a->value[i] += more[i];
+  return spline_slopes(d->time, a->value, d->windows, a->slope);
 }
 
 /* ---- Windows ------------------------------------------------------------------------------- */
@@ -111,13 +110,14 @@ static compute_status cut_windows(estimate *e, int64_t wanted, failure *why) {
   w->y = malloc((size_t)(s->count + 1) * sizeof *w->y);
   w->grid = calloc((size_t)most, sizeof *w->grid);
   double *const time = e->d->time = calloc((size_t)most, sizeof *time);
-  e->d->x = calloc((size_t)most, sizeof *e->d->x);
-  e->d->y = calloc((size_t)most, sizeof *e->d->y);
-  e->d->slope_x = calloc((size_t)most, sizeof *e->d->slope_x);
-  e->d->slope_y = calloc((size_t)most, sizeof *e->d->slope_y);
-  if (!w->order || !w->begin || !w->x || !w->y || !w->grid || !time || !e->d->x || !e->d->y ||
-      !e->d->slope_x || !e->d->slope_y || !sort_spots(s, zero, frames, w->order))
-    return no_memory(why);
+  bool good = w->order && w->begin && w->x && w->y && w->grid && time;
+  for (int axis = 0; axis < 3; axis++) {
+    drift_axis *const a = &e->d->axis[axis];
+    a->value = calloc((size_t)most, sizeof *a->value);
+    a->slope = calloc((size_t)most, sizeof *a->slope);
+    good = good && a->value && a->slope;
+  }
+  if (!good || !sort_spots(s, zero, frames, w->order)) return no_memory(why);
   for (int64_t first = 0, end = 0; first < s->count; first = end) {
     const int64_t number = (s->frame[w->order[first]] - zero) / window;
     double sum = 0;
@@ -143,10 +143,10 @@ static compute_status cut_windows(estimate *e, int64_t wanted, failure *why) {
 static compute_status place_windows(estimate *e, double cell, failure *why) {
   window_set *w = &e->w;
   for (int64_t k = 0; k < e->s->count; k++) {
-    double x, y;
-    drift_at(e->d, (double)e->s->frame[w->order[k]], &x, &y);
-    w->x[k] = e->s->x[w->order[k]] - x;
-    w->y[k] = e->s->y[w->order[k]] - y;
+    double drift[3];
+    drift_at(e->d, (double)e->s->frame[w->order[k]], drift);
+    w->x[k] = e->s->x[w->order[k]] - drift[0];
+    w->y[k] = e->s->y[w->order[k]] - drift[1];
   }
   for (int64_t i = 0; i < w->count; i++) {
     const int64_t first = w->begin[i];
@@ -205,8 +205,7 @@ static compute_status fit_peaks(estimate *e, int64_t pairs, failure *why) {
 
 /* Peaks become shifts with weights; those that are none have weight 0. */
 static void take_shifts(estimate *e, int64_t pairs) {
-  e->d->pairs = pairs;
-  e->d->fitted = 0;
+  int64_t fitted = 0;
   for (int64_t i = 0; i < pairs; i++) {
     const float *p = e->fits + i * PARAMETERS, *std = e->stds + i * PARAMETERS;
     const uint8_t status = e->statuses[i];
@@ -218,8 +217,10 @@ static void take_shifts(estimate *e, int64_t pairs) {
     e->y[i].value = good ? e->places[2 * i + 1] + (double)p[1] * e->bin : 0;
     e->x[i].weight = good ? 1 / (double)(std[0] * std[0]) : 0;
     e->y[i].weight = good ? 1 / (double)(std[1] * std[1]) : 0;
-    e->d->fitted += good;
+    fitted += good;
   }
+  e->d->pairs = pairs;
+  e->d->axis[0].fitted = e->d->axis[1].fitted = fitted;
 }
 
 static compute_status measure(estimate *e, int64_t pairs, int32_t side, failure *why) {
@@ -240,35 +241,16 @@ static compute_status improve(estimate *e, int64_t pairs, failure *why) {
   const int32_t windows = (int32_t)e->w.count;
   double *more = malloc(2 * (size_t)windows * sizeof *more);
   if (!more) return no_memory(why);
-  const double x = drift_solve(e->x, pairs, windows, more),
-               y = drift_solve(e->y, pairs, windows, more + windows);
-  const bool good = x >= 0 && y >= 0;
-  for (int32_t i = 0; good && i < windows; i++) {
-    d->x[i] += more[i];
-    d->y[i] += more[windows + i];
-  }
+  d->axis[0].residual = drift_solve(e->x, pairs, windows, more);
+  d->axis[1].residual = drift_solve(e->y, pairs, windows, more + windows);
+  const bool solved = d->axis[0].residual >= 0 && d->axis[1].residual >= 0;
+  const bool good = solved && drift_move(d, 0, more) && drift_move(d, 1, more + windows);
   free(more);
-  if (!good)
-    return failure_set(
-        why, COMPUTE_ERROR_INVALID_ARGUMENT, "try a longer --window, or a larger --max-shift",
-        "the windows have too little in common: %" PRId64 " of %" PRId64 " pairs have a peak",
-        d->fitted, d->pairs);
-  d->residual = sqrt((x * x + y * y) / 2);
-  if (!spline_slopes(d->time, d->x, windows, d->slope_x) ||
-      !spline_slopes(d->time, d->y, windows, d->slope_y))
-    return no_memory(why);
-  return COMPUTE_OK;
-}
-
-/* The pairs of windows that are at most so far apart. */
-static int64_t list_pairs(estimate *e, int64_t apart) {
-  int64_t count = 0;
-  for (int32_t a = 0; a < (int32_t)e->w.count; a++)
-    for (int32_t b = a + 1; b < (int32_t)e->w.count && b - a <= apart; b++) {
-      e->x[count] = e->y[count] = (shift){.a = a, .b = b};
-      count++;
-    }
-  return count;
+  if (solved) return good ? COMPUTE_OK : no_memory(why);
+  return failure_set(
+      why, COMPUTE_ERROR_INVALID_ARGUMENT, "try a longer --window, or a larger --max-shift",
+      "the windows have too little in common: %" PRId64 " of %" PRId64 " pairs have a peak",
+      d->axis[0].fitted, d->pairs);
 }
 
 static compute_status allocate_pairs(estimate *e, failure *why) {
@@ -286,15 +268,22 @@ static compute_status allocate_pairs(estimate *e, failure *why) {
 
 /* Relative to the first frame that is there. */
 static void begin_at_zero(drift_result *d) {
-  double x, y;
-  drift_at(d, (double)d->first, &x, &y);
-  for (int64_t i = 0; i < d->windows; i++) {
-    d->x[i] -= x;
-    d->y[i] -= y;
-  }
+  double at[3];
+  drift_at(d, (double)d->first, at);
+  for (int axis = 0; axis < d->axes; axis++)
+    for (int64_t i = 0; i < d->windows; i++) d->axis[axis].value[i] -= at[axis];
+}
+
+/* Along z, between localisations that x and y say may be of one emitter. */
+static compute_status run_heights(estimate *e, double reach, failure *why) {
+  if (!e->s->z) return COMPUTE_OK;
+  const compute_status status = place_windows(e, reach, why);
+  if (status) return status;
+  return drift_add_heights(&e->w, e->s, reach, e->x, e->d) ? COMPUTE_OK : no_memory(why);
 }
 
 static compute_status run(estimate *e, failure *why) {
+  e->d->axes = 2;
   compute_status status = cut_windows(e, e->options->window, why);
   if (!status) status = allocate_pairs(e, why);
   if (status) return status;
@@ -302,15 +291,18 @@ static compute_status run(estimate *e, failure *why) {
   const double wanted = 2 * ceil(e->options->range / fine + PEAK_SIDE / 2) + 1,
                side = fmin(wanted, MOST_SIDE);
   e->bin = fine * wanted / side; /* coarse if the range is large */
-  int64_t pairs = list_pairs(e, NEIGHBOURS);
+  int64_t pairs = drift_pairs(e->w.count, DRIFT_NEIGHBOURS, e->x);
+  memcpy(e->y, e->x, (size_t)pairs * sizeof *e->y);
   status = measure(e, pairs, (int32_t)side, why);
   if (!status) status = improve(e, pairs, why);
   e->bin = fine;
-  for (int round = 0; round < ROUNDS && !status; round++) {
-    pairs = list_pairs(e, e->w.count);
+  for (int round = 0; round < DRIFT_ROUNDS && !status; round++) {
+    pairs = drift_pairs(e->w.count, e->w.count, e->x);
+    memcpy(e->y, e->x, (size_t)pairs * sizeof *e->y);
     status = measure(e, pairs, SEARCH_SIDE, why);
     if (!status) status = improve(e, pairs, why);
   }
+  if (!status) status = run_heights(e, 2 * fine, why);
   if (!status) begin_at_zero(e->d);
   return status;
 }

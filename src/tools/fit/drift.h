@@ -15,23 +15,29 @@ typedef struct drift_options {
   size_t device_count;
 } drift_options;
 
+typedef struct drift_axis {
+  double *value, *slope; /* [windows] of the curve there, relative to the first frame */
+  int64_t fitted;        /* shifts between windows that have a peak */
+  double residual;       /* of these shifts, root mean square */
+} drift_axis;
+
 typedef struct drift_result {
-  int64_t first, last;       /* frames with localisations */
-  int64_t windows, window;   /* those with localisations; frames of one */
-  double *time, *x, *y;      /* [windows] frame in the middle, drift in pixels */
-  double *slope_x, *slope_y; /* of the curve there */
-  int64_t pairs, fitted;     /* shifts that were measured, and that have a peak */
-  double residual;           /* of the shifts, root mean square of x and y, in pixels */
+  int64_t first, last;     /* frames with localisations */
+  int64_t windows, window; /* those with localisations; frames of one */
+  double *time;            /* [windows] frame in the middle */
+  int axes;                /* 2: x and y, in pixels; 3: z as well, in nm */
+  drift_axis axis[3];
+  int64_t pairs; /* of windows that were compared */
 } drift_result;
 
-/* `context` is for fitting the peaks. Drift is relative to the first frame with
- * localisations. Release with drift_release in any case. */
+/* `context` is for fitting the peaks. z is left alone where too few shifts along it can be
+ * measured. Release with drift_release in any case. */
 compute_status drift_estimate(compute_context *context, const spots *s,
                               const drift_options *options, drift_result *d, failure *why);
 void drift_release(drift_result *d);
 
-/* The drift at a frame, in pixels. */
-void drift_at(const drift_result *d, double frame, double *x, double *y);
+/* The drift at a frame, in pixels, and in nm along z; 0 along z where it is not known. */
+void drift_at(const drift_result *d, double frame, double at[3]);
 
 /* Draws the curve and the windows as SVG. `unit_nm`: 0 for pixels. */
 compute_status drift_plot(const drift_result *d, double unit_nm, const char *name, const char *path,

@@ -10,6 +10,14 @@ enum { ROUNDS = 12 };
 
 /* ---- Values from shifts -------------------------------------------------------------------- */
 
+int64_t drift_pairs(int64_t values, int64_t apart, shift *shifts) {
+  int64_t count = 0;
+  for (int32_t a = 0; a < values; a++)
+    for (int32_t b = a + 1; b < values && b - a <= apart; b++)
+      shifts[count++] = (shift){.a = a, .b = b};
+  return count;
+}
+
 /* Solves matrix · value = right by Cholesky, in place; false if it is not positive definite. */
 static bool solve(double *matrix, double *right, int32_t n) {
   for (int32_t j = 0; j < n; j++) {

@@ -13,6 +13,10 @@ typedef struct shift {
   double value, weight;
 } shift;
 
+/* Lists the pairs of `values` values of which the second comes at most `apart` after the first,
+ * with weight 0. */
+int64_t drift_pairs(int64_t values, int64_t apart, shift *shifts);
+
 /* The values that fit the shifts best in the sense of least squares, value[0] = 0. Shifts far off,
  * as measured by the others, lose their weight. Returns the root mean square of the residuals, by
  * weight; negative when out of memory, or if the shifts do not connect all values. */

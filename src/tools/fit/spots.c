@@ -11,6 +11,8 @@ void spots_release(spots *s) {
   free(s->y);
   free(s->std_x);
   free(s->std_y);
+  free(s->z);
+  free(s->std_z);
   *s = (spots){0};
 }
 
@@ -27,6 +29,11 @@ static double position_offset(const table *t) {
 
 static double unit_of(const spots *s, const table *t) {
   return table_in_nm(t) ? s->pixel_size : 1;
+}
+
+/* Heights are in the micrometres of the calibration in a .npy, in nm elsewhere. */
+static double height_unit(const table *t) {
+  return t->format == RESULTS_NPY ? 1e-3 : 1;
 }
 
 /* The first of the names that the table has. */
@@ -56,6 +63,16 @@ static compute_status take_frames(const table *t, const table_column *c, spots *
   return COMPUTE_OK;
 }
 
+/* Heights, if the table has them. */
+static bool take_heights(const table *t, spots *s) {
+  static const char *const stds[] = {"z_std", "lpz", "uncertainty_z", NULL};
+  const table_column *z = table_find(t, "z"), *std = find_any(t, stds);
+  if (!z) return true;
+  s->z = take_column(t, z, height_unit(t), 0);
+  if (std) s->std_z = take_column(t, std, height_unit(t), 0);
+  return s->z && (!std || s->std_z);
+}
+
 compute_status spots_take(const table *t, double pixel_size, spots *s, failure *why) {
   static const char *const stds_x[] = {"x_std", "lpx", "uncertainty_x", "uncertainty_xy", NULL};
   static const char *const stds_y[] = {"y_std", "lpy", "uncertainty_y", "uncertainty_xy", NULL};
@@ -79,19 +96,23 @@ compute_status spots_take(const table *t, double pixel_size, spots *s, failure *
   s->y = take_column(t, y, unit, position_offset(t));
   if (std_x && std_y) s->std_x = take_column(t, std_x, unit, 0);
   if (std_x && std_y) s->std_y = take_column(t, std_y, unit, 0);
-  if (!status && (!s->frame || !s->x || !s->y || (std_x && std_y && (!s->std_x || !s->std_y))))
+  const bool heights = take_heights(t, s);
+  if (!status &&
+      (!heights || !s->frame || !s->x || !s->y || (std_x && std_y && (!s->std_x || !s->std_y))))
     status = failure_set(why, COMPUTE_ERROR_OUT_OF_MEMORY, NULL, "out of memory for the table");
   return status;
 }
 
 void spots_put(const spots *s, table *t) {
-  const table_column *x = table_find(t, "x"), *y = table_find(t, "y");
+  const table_column *x = table_find(t, "x"), *y = table_find(t, "y"), *z = table_find(t, "z");
   const double unit = unit_of(s, t), offset = position_offset(t);
   table_make_real(&t->columns[x - t->columns]);
   table_make_real(&t->columns[y - t->columns]);
+  if (z) table_make_real(&t->columns[z - t->columns]);
   for (int64_t i = 0; i < t->rows; i++) {
     t->values[i * t->stride + x->first] = (s->x[i] + offset) * unit;
     t->values[i * t->stride + y->first] = (s->y[i] + offset) * unit;
+    if (z) t->values[i * t->stride + z->first] = s->z[i] * height_unit(t);
   }
 }
 
@@ -100,15 +121,24 @@ static int compare_doubles(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-double spots_median_std(const spots *s) {
-  double *all = s->std_x ? malloc((size_t)(2 * s->count + 1) * sizeof *all) : NULL;
+/* Of the positive ones of up to two columns. */
+static double median_of(const double *first, const double *second, int64_t rows) {
+  double *all = first ? malloc((size_t)(2 * rows + 1) * sizeof *all) : NULL;
   int64_t count = 0;
-  for (int64_t i = 0; all && i < s->count; i++) {
-    if (s->std_x[i] > 0) all[count++] = s->std_x[i];
-    if (s->std_y[i] > 0) all[count++] = s->std_y[i];
+  for (int64_t i = 0; all && i < rows; i++) {
+    if (first[i] > 0) all[count++] = first[i];
+    if (second && second[i] > 0) all[count++] = second[i];
   }
   if (count > 0) qsort(all, (size_t)count, sizeof *all, compare_doubles);
   const double median = count > 0 ? all[count / 2] : 0;
   free(all);
   return median;
+}
+
+double spots_median_std(const spots *s) {
+  return median_of(s->std_x, s->std_y, s->count);
+}
+
+double spots_median_std_z(const spots *s) {
+  return median_of(s->std_z, NULL, s->count);
 }

@@ -73,12 +73,13 @@ compute_status table_allocate(table *t, const char *path, int64_t rows, failure 
 
 /* ---- Localisations ------------------------------------------------------------------------- */
 
-/* Positions in pixels from the centre of the first pixel, frames from 0. */
+/* Positions in pixels from the centre of the first pixel, heights in nm, frames from 0. */
 typedef struct spots {
   int64_t count, frames; /* frames: the largest + 1 */
   int64_t *frame;
   double *x, *y;
   double *std_x, *std_y; /* NULL: the table has none */
+  double *z, *std_z;     /* NULL: the table has none */
   double pixel_size;     /* nm; 0: unknown */
 } spots;
 
@@ -89,8 +90,10 @@ void spots_release(spots *s);
 /* Writes the positions back. */
 void spots_put(const spots *s, table *t);
 
-/* The median of all uncertainties, in pixels; 0: there are none. */
+/* The median of all uncertainties of x and y, in pixels, and of those of z, in nm; 0: there are
+ * none. */
 double spots_median_std(const spots *s);
+double spots_median_std_z(const spots *s);
 
 /* Reads the operand of a command and keeps what --where, --region and --frames select. Prints
  * errors, and returns an exit status. Release both in any case. */
