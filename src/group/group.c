@@ -47,11 +47,13 @@ static compute_status create_memory(compute_process_group *group) {
   return complete ? COMPUTE_OK : no_memory(group);
 }
 
-/* The device with this local rank's number, of the default device's backend. */
+/* The device with this local rank's number, of the default device's backend. Only where others
+ * share the host, and not for the CPU, are all devices asked for, which may open libraries. */
 static compute_device *choose_device(const compute_process_group *group) {
   compute_device *usual = compute_default_device(group->context), *device;
   compute_device *same[64];
   int32_t count = 0;
+  if (group->local_size == 1 || usual == group->context->cpu) return usual;
   for (size_t i = 0; count < 64 && (device = compute_device_at(group->context, i)) != NULL; i++)
     if (usual && device->backend == usual->backend) same[count++] = device;
   return count > 0 ? same[group->local_rank % count] : usual;
