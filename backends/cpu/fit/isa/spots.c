@@ -3,9 +3,11 @@
  *
  * A pipeline of ring buffers of rows: pixels as f32; their first blur; the filtered rows, of which
  * the middle one is searched. So a pixel is read and converted once, and nothing of a frame's size
- * is written but the result. Sums are in the order that compute/backend.h specifies, without
- * contraction, so that all instruction sets, and divisions of a frame into bands, give the same
- * bits. Only the sums for the noise estimate may differ, and depend only on the instruction set.
+ * is written but the result. Rows are summed for a few rows of results at a time, as the rows of
+ * the wide filter together are larger than the level-1 cache. Sums are in the order that
+ * compute/backend.h specifies, without contraction, so that all instruction sets, and divisions of
+ * a frame into bands, give the same bits. Only the sums for the noise estimate may differ, and
+ * depend only on the instruction set.
  *
  * The noise comes first, from rows of tiles; then each row of the frame has a row of variances, so
  * that a pixel is compared without a root or a division. */
@@ -14,9 +16,10 @@
 #include "fit_vector.h"
 
 #define L             FIT_LANES
-#define TOGETHER      4  /* vectors: enough independent sums to hide their latency */
-#define EXTRA         80 /* floats of padding at a row's end for blocks of vectors, and a margin */
+#define TOGETHER      8  /* vectors: enough independent sums to hide their latency */
+#define GROUP         4  /* rows of results that are made at a time */
 #define FRONT         16 /* floats before a filtered row, of which the last is its left neighbour */
+#define EXTRA         (TOGETHER * L + FRONT) /* at a row's end, for blocks of vectors that begin in it */
 #define MOST_VARIANCE 1e30f
 
 /* The last `size` rows of some kind. The table has each of them twice, so that consecutive rows are
@@ -26,6 +29,12 @@ typedef struct ring {
   const float **table;
 } ring;
 
+/* Sums of rows, for a group; along[g] are pointers to row g from element 0, 1, 2 … on. */
+typedef struct row_sums {
+  float *row[GROUP];
+  const float **along[GROUP];
+} row_sums;
+
 typedef struct search {
   const cpu_spots_job *job;
   const unsigned char *frame;
@@ -33,12 +42,13 @@ typedef struct search {
   int64_t margin; /* padding of rows on both sides */
   int32_t reach;  /* of the first filter */
   ring pixels, blurred, filtered;
-  float *column, *wide;                     /* sums of rows */
-  const float **along_column, **along_wide; /* these from element 0, 1, 2 … on */
-  const float **rows;                       /* room for the rows of a filter */
-  const float *tiles;                       /* variances of the frame */
-  float *between, *variance;                /* of a row: in its tiles, and of its pixels */
-  int64_t next_pixels, next_blurred;        /* first row that is not available yet */
+  row_sums column, wide;
+  const float **rows;        /* room for the rows of a group */
+  const float *tiles;        /* variances of the frame */
+  float *between, *variance; /* of a row: in its tiles, and of its pixels */
+  float *part;               /* of the way from one tile's middle to the next, of a row's pixels */
+  int64_t *tile_end;         /* pixels of a row up to the middle of each tile but the first */
+  int64_t next_pixels, next_blurred; /* first row that is not available yet */
 } search;
 
 FIT_INLINE vf load(const float *from) {
@@ -70,12 +80,15 @@ static void take_ring(unsigned char *memory, int64_t *used, int64_t pitch, int64
   for (int64_t i = 0; memory && i < 2 * size; i++) g->table[i] = rows + i % size * pitch;
 }
 
-static float *take_sums(unsigned char *memory, int64_t *used, int64_t pitch, int64_t terms,
-                        const float ***along) {
-  float *row = take(memory, used, pitch * (int64_t)sizeof *row);
-  *along = take(memory, used, terms * (int64_t)sizeof **along);
-  for (int64_t i = 0; memory && i < terms; i++) (*along)[i] = row + i;
-  return row;
+static void take_sums(unsigned char *memory, int64_t *used, int64_t pitch, int64_t terms,
+                      row_sums *sums) {
+  for (int g = 0; g < GROUP; g++) {
+    float *const row = take(memory, used, pitch * (int64_t)sizeof *row);
+    const float **const along = take(memory, used, terms * (int64_t)sizeof *along);
+    for (int64_t i = 0; memory && i < terms; i++) along[i] = row + i;
+    sums->row[g] = row;
+    sums->along[g] = along;
+  }
 }
 
 /* Lays out a search in memory; returns its bytes. */
@@ -88,20 +101,23 @@ static int64_t lay_out(const cpu_spots_job *job, unsigned char *memory, search *
                 .margin = boxes ? o->wide_radius : (int64_t)o->radius + o->wide_radius,
                 .reach = boxes ? o->wide_radius : o->radius};
   s->pitch = (job->width + 2 * s->margin + EXTRA + 15) / 16 * 16;
-  take_ring(memory, &used, s->pitch, 2 * (int64_t)s->reach + 1, &s->pixels);
-  take_ring(memory, &used, s->pitch, boxes ? 1 : terms, &s->blurred);
-  take_ring(memory, &used, s->pitch, 2 * (int64_t)o->distance + 1, &s->filtered);
-  s->column = take_sums(memory, &used, s->pitch, terms, &s->along_column);
-  s->wide = take_sums(memory, &used, s->pitch, terms, &s->along_wide);
-  s->rows = take(memory, &used, terms * (int64_t)sizeof *s->rows);
+  take_ring(memory, &used, s->pitch, 2 * (int64_t)s->reach + GROUP, &s->pixels);
+  take_ring(memory, &used, s->pitch, boxes ? 1 : terms - 1 + GROUP, &s->blurred);
+  take_ring(memory, &used, s->pitch, 2 * (int64_t)o->distance + GROUP, &s->filtered);
+  take_sums(memory, &used, s->pitch, terms, &s->column);
+  take_sums(memory, &used, s->pitch, terms, &s->wide);
+  s->rows = take(memory, &used, (terms - 1 + GROUP) * (int64_t)sizeof *s->rows);
   s->between = take(memory, &used, job->along.count * (int64_t)sizeof *s->between);
+  s->tile_end = take(memory, &used, job->along.count * (int64_t)sizeof *s->tile_end);
+  s->part = take(memory, &used, s->pitch * (int64_t)sizeof *s->part);
   s->variance = take(memory, &used, s->pitch * (int64_t)sizeof *s->variance);
   return used;
 }
 
 static int64_t workspace_bytes(const cpu_spots_job *job) {
   const compute_spots_attributes *o = &job->search;
-  const int64_t rows = 4 * (int64_t)o->wide_radius + 4 * (int64_t)o->radius + 2 * o->distance + 18;
+  const int64_t rows =
+      4 * (int64_t)o->wide_radius + 4 * (int64_t)o->radius + 2 * o->distance + 18 + 7 * GROUP;
   int64_t most, sample;
   search s;
   if (__builtin_mul_overflow(job->width + 4 * (int64_t)o->wide_radius + 2 * EXTRA,
@@ -150,11 +166,13 @@ FIT_INLINE void weigh_block(const float *const *rows, int32_t radius, const floa
   for (int i = 0; i < count; i++) store(to + x + i * L, sum[i]);
 }
 
+/* `results` sums, each of rows one further down than the one before it. */
 static void weigh(const float *const *rows, int32_t radius, const float *weight, int64_t count,
-                  float *to) {
+                  float *const *to, int results) {
   int64_t x = 0;
-  for (; count - x > L; x += TOGETHER * L) weigh_block(rows, radius, weight, x, TOGETHER, to);
-  if (x < count) weigh_block(rows, radius, weight, x, 1, to);
+  for (; count - x > L; x += TOGETHER * L)
+    for (int g = 0; g < results; g++) weigh_block(rows + g, radius, weight, x, TOGETHER, to[g]);
+  for (int g = 0; x < count && g < results; g++) weigh_block(rows + g, radius, weight, x, 1, to[g]);
 }
 
 /* Pointers to row y and those that follow; y may lie before the frame, but not by `size` rows. */
@@ -175,55 +193,74 @@ static void continue_row(const search *s, float *row) {
   memset(end + s->margin, 0, (size_t)(row + s->pitch - end - s->margin) * sizeof *row);
 }
 
-/* Sums of the pixels of 2 radius + 1 rows about row y, which may lie outside the frame. */
-static void weigh_pixels(search *s, int64_t y, int32_t radius, const float *weight, float *to) {
+/* Sums of the pixels of 2 radius + 1 rows about row y and those that follow, `results` of them,
+ * which may lie outside the frame. */
+static void weigh_pixels(search *s, int64_t y, int results, int32_t radius, const float *weight,
+                         row_sums *sums) {
   const cpu_spots_job *job = s->job;
-  const int64_t last = within(y + s->reach, job->height);
+  const int64_t last = within(y + results - 1 + s->reach, job->height);
   if (s->next_pixels < y - s->reach) s->next_pixels = y - s->reach;
   for (; s->next_pixels <= last; s->next_pixels++) {
     float *row = row_at(&s->pixels, s->next_pixels);
     read_row(job, s->frame, s->next_pixels, row);
     memset(row + job->width, 0, (size_t)(s->pitch - job->width) * sizeof *row);
   }
-  const float *const *rows = s->rows;
-  if (y >= radius && y + radius < job->height)
-    rows = rows_from(&s->pixels, y - radius);
-  else
-    for (int32_t k = -radius; k <= radius; k++)
-      s->rows[radius + k] = row_at(&s->pixels, within(y + k, job->height));
-  weigh(rows, radius, weight, job->width, to + s->margin);
-  continue_row(s, to);
+  for (int64_t k = 0; k < 2 * radius + results; k++)
+    s->rows[k] = row_at(&s->pixels, within(y - radius + k, job->height));
+  float *to[GROUP];
+  for (int g = 0; g < GROUP; g++) to[g] = sums->row[g] + s->margin;
+  weigh(s->rows, radius, weight, job->width, to, results);
+  for (int g = 0; g < results; g++) continue_row(s, sums->row[g]);
 }
 
 /* ---- Filters ------------------------------------------------------------------------------- */
 
-static void filter_gaussians(search *s, int64_t y, float *to) {
+/* The first blur, up to row `last`. */
+static void blur(search *s, int64_t last) {
   const cpu_spots_job *job = s->job;
-  const int32_t radius = job->search.radius, wide = job->search.wide_radius;
-  const int64_t width = job->width, widened = width + 2 * (int64_t)wide;
-  if (s->next_blurred < y - wide) s->next_blurred = y - wide;
-  for (; s->next_blurred <= y + wide; s->next_blurred++) {
-    weigh_pixels(s, s->next_blurred, radius, job->weight, s->column);
-    weigh(s->along_column, radius, job->weight, widened, row_at(&s->blurred, s->next_blurred));
+  const int32_t radius = job->search.radius;
+  const int64_t widened = job->width + 2 * (int64_t)job->search.wide_radius;
+  while (s->next_blurred <= last) {
+    const int64_t left = last + 1 - s->next_blurred;
+    const int results = left < GROUP ? (int)left : GROUP;
+    weigh_pixels(s, s->next_blurred, results, radius, job->weight, &s->column);
+    for (int g = 0; g < results; g++)
+      weigh(s->column.along[g], radius, job->weight, widened,
+            &(float *){row_at(&s->blurred, s->next_blurred + g)}, 1);
+    s->next_blurred += results;
   }
-  const float *const *rows = rows_from(&s->blurred, y - wide);
-  weigh(rows, wide, job->wide_weight, widened, s->wide);
-  weigh(s->along_wide, wide, job->wide_weight, width, to);
-  const float *blurred = rows[wide] + wide;
-  for (int64_t i = 0; i < width; i += L) store(to + i, load(blurred + i) - load(to + i));
 }
 
-static void filter_boxes(search *s, int64_t y, float *to) {
+/* Rows y, y + 1 … of the result. */
+static void filter_gaussians(search *s, int64_t y, int results, float *const *to) {
+  const cpu_spots_job *job = s->job;
+  const int32_t wide = job->search.wide_radius;
+  const int64_t width = job->width, widened = width + 2 * (int64_t)wide;
+  if (s->next_blurred < y - wide) s->next_blurred = y - wide;
+  blur(s, y + results - 1 + wide);
+  const float *const *rows = rows_from(&s->blurred, y - wide);
+  weigh(rows, wide, job->wide_weight, widened, s->wide.row, results);
+  for (int g = 0; g < results; g++) {
+    const float *blurred = rows[g + wide] + wide;
+    weigh(s->wide.along[g], wide, job->wide_weight, width, &to[g], 1);
+    for (int64_t i = 0; i < width; i += L) store(to[g] + i, load(blurred + i) - load(to[g] + i));
+  }
+}
+
+static void filter_boxes(search *s, int64_t y, int results, float *const *to) {
   const cpu_spots_job *job = s->job;
   const int32_t radius = job->search.radius, wide = job->search.wide_radius;
   const double side = 2.0 * radius + 1, wide_side = 2.0 * wide + 1;
   const float share = (float)(1 / (side * side)), wide_share = (float)(1 / (wide_side * wide_side));
-  weigh_pixels(s, y, wide, job->wide_weight, s->wide);
-  weigh_pixels(s, y, radius, job->weight, s->column);
-  weigh(s->along_wide, wide, job->wide_weight, job->width, to);
-  weigh(s->along_column + wide - radius, radius, job->weight, job->width, s->wide);
-  for (int64_t i = 0; i < job->width; i += L)
-    store(to + i, load(s->wide + i) * v_set(share) - load(to + i) * v_set(wide_share));
+  weigh_pixels(s, y, results, wide, job->wide_weight, &s->wide);
+  weigh_pixels(s, y, results, radius, job->weight, &s->column);
+  for (int g = 0; g < results; g++) {
+    float *const narrow = s->wide.row[g];
+    weigh(s->wide.along[g], wide, job->wide_weight, job->width, &to[g], 1);
+    weigh(s->column.along[g] + wide - radius, radius, job->weight, job->width, &narrow, 1);
+    for (int64_t i = 0; i < job->width; i += L)
+      store(to[g] + i, load(narrow + i) * v_set(share) - load(to[g] + i) * v_set(wide_share));
+  }
 }
 
 static float *filtered_row(const search *s, int64_t y) {
@@ -231,13 +268,14 @@ static float *filtered_row(const search *s, int64_t y) {
 }
 
 /* Beside a row there is 0, as everywhere outside the frame. */
-static void filter_row(search *s, int64_t y) {
-  float *row = filtered_row(s, y);
+static void filter_rows(search *s, int64_t y, int results) {
+  float *rows[GROUP];
+  for (int g = 0; g < results; g++) rows[g] = filtered_row(s, y + g);
   if (s->job->search.filter == 1)
-    filter_boxes(s, y, row);
+    filter_boxes(s, y, results, rows);
   else
-    filter_gaussians(s, y, row);
-  row[-1] = row[s->job->width] = 0;
+    filter_gaussians(s, y, results, rows);
+  for (int g = 0; g < results; g++) rows[g][-1] = rows[g][s->job->width] = 0;
 }
 
 /* ---- Variances ----------------------------------------------------------------------------- */
@@ -273,6 +311,22 @@ static void vary_edges(const search *s, int64_t y) {
   vary_near_edges(s, y, width - reach, width);
 }
 
+/* Where the pixels of a row lie between the middles of tiles. */
+static void place_row(search *s) {
+  const compute_spots_tiles *along = &s->job->along;
+  const int64_t width = s->job->width;
+  const float origin = (float)along->origin, share = (float)(1 / along->apart);
+  int64_t x = 0;
+  for (int64_t i = 0; i + 1 < along->count; i++) {
+    const int64_t middle = middle_of(along, i + 1), end = middle < width ? middle : width;
+    for (; x < end; x++) {
+      const float at = ((float)(int32_t)x - origin) * share - (float)i;
+      s->part[x] = at < 0 ? 0 : at < 1 ? at : 1;
+    }
+    s->tile_end[i] = x;
+  }
+}
+
 /* s->variance for row y. */
 static void vary_row(const search *s, int64_t y) {
   const compute_spots_tiles *down = &s->job->down, *along = &s->job->along;
@@ -287,13 +341,8 @@ static void vary_row(const search *s, int64_t y) {
   const float last = between[count - 1];
   int64_t x = 0;
   for (int64_t i = 0; i + 1 < count; i++) {
-    const int64_t middle = middle_of(along, i + 1), end = middle < width ? middle : width;
     const float left = between[i], step = between[i + 1] - left;
-    const float origin = (float)along->origin, share = (float)(1 / along->apart);
-    for (; x < end; x++) {
-      const float at = ((float)(int32_t)x - origin) * share - (float)i;
-      variance[x] = left + step * (at < 0 ? 0 : at < 1 ? at : 1);
-    }
+    for (; x < s->tile_end[i]; x++) variance[x] = left + step * s->part[x];
   }
   for (; x < width; x++) variance[x] = last;
   vary_edges(s, y);
@@ -384,10 +433,14 @@ static void find(const cpu_spots_job *job, int64_t frame, const float *variance,
   s.next_blurred = -(int64_t)job->search.wide_radius;
   unsigned char *result = job->result + frame * job->result_stride[0];
   const int64_t d = job->response ? 0 : job->search.distance, height = job->height;
+  const int64_t last = end + d < height ? end + d : height; /* rows to be filtered */
+  place_row(&s);
   int64_t ready = first;
-  for (int64_t y = first - d > 0 ? first - d : 0; ready < end; y++) {
-    filter_row(&s, y);
-    for (; ready < end && (ready + d <= y || y == height - 1); ready++) {
+  for (int64_t y = first - d > 0 ? first - d : 0; y < last;) {
+    const int results = last - y < GROUP ? (int)(last - y) : GROUP;
+    filter_rows(&s, y, results);
+    y += results;
+    for (; ready < end && (ready + d < y || y == height); ready++) {
       unsigned char *to = result + ready * job->result_stride[1];
       vary_row(&s, ready);
       if (job->response)
