@@ -79,8 +79,8 @@ typedef struct compute_group_info {
   int32_t hosts;                  /**< with different names */
   char host[64];
   char transport[128];    /**< "none", or the module's name and its library's version */
-  compute_device *device; /**< as chosen; of the devices of the default device's backend, number
-                           * local_rank, in a circle */
+  compute_device *device; /**< as chosen; alone on its host, the default device, else of the devices
+                           * of its backend number local_rank, in a circle */
   double timeout;
   bool broken;
   uint64_t reserved[8];
