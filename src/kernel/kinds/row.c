@@ -29,6 +29,10 @@ static uint32_t own(const compute_kernel_descriptor *d) {
   return d->prologue_inputs;
 }
 
+static bool splits(const compute_kernel_descriptor *d) {
+  return d->rank > 1;
+}
+
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const uint64_t own = compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? 6 : 12;
   return (uint64_t)kernel_elements(d, 0, d->rank) *
@@ -65,6 +69,7 @@ const kernel_kind kernel_kind_row = {
     .has_prologue = true,
     .has_accumulate = true,
     .own = own,
+    .splits = splits,
     .work = work,
     .print_class = print_class,
     .operation = operation,

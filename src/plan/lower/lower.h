@@ -16,6 +16,7 @@ typedef struct storage {
   uint64_t offset, bytes;
   uint32_t first, last; /* steps that write and read it, in running order */
   uint32_t home;        /* another storage whose memory it takes over; itself if none */
+  uint32_t node;        /* the parameter or constant whose elements it holds, or IR_NONE */
 } storage;
 
 typedef struct step_operand {
@@ -29,6 +30,10 @@ typedef struct build_step {
   step_operand operand[COMPUTE_MAX_OPERANDS];
   uint64_t bytes; /* of a transfer */
   compute_kernel_kind kind;
+  uint32_t constant_inputs; /* as in the kernel's descriptor */
+  uint32_t slice, slices;   /* which of how many slices of a batch; slices 1: all of it */
+  int64_t first_item, items, of_items; /* of a slice: its items, among all */
+  uint32_t twin; /* an earlier step, of another slice, that has the same kernel and constants */
   uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they have exactly the layout of the first output */
   bool plain_copy; /* with the same layout: nothing to do if input and output are the same */
@@ -85,6 +90,12 @@ void lower_abandon(lowering *l);
 /* A new storage; IR_NONE when out of memory. With `slot` IR_NONE it is placed in an arena. */
 uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes);
 
+/* Extends its lifetime to that step. Steps come in order. */
+void storage_touch(lowering *l, uint32_t id, uint32_t step);
+
+/* Fills text, shape, flops, bytes and work of a step with this kernel; false when out of memory. */
+bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *s);
+
 /* One cluster (or copy, or fill) as a descriptor and its operands. */
 typedef struct kernel_draft {
   compute_kernel_descriptor descriptor;
@@ -111,6 +122,18 @@ void draft_copy(const lowering *l, uint32_t node, kernel_draft *draft);
 
 /* A store of a uniform constant to every element of `node`. */
 void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *draft);
+
+/* slices.c: steps that exceed the caches become steps for a slice of the batch each. */
+compute_status slices_cut(lowering *l);
+
+/* ---- pack.c: constants in the form that a kernel prefers ------------------------------------- */
+
+/* Which inputs of a step with this kernel never change and can be packed: bits. */
+uint32_t pack_find_constants(const lowering *l, const compute_kernel_descriptor *k,
+                             const build_step *s);
+
+/* Packs those that the steps' kernels want packed. */
+compute_status pack_constants(lowering *l);
 
 /* arena.c: offsets for all storages without a slot, and in-place reuse. */
 compute_status arena_place(lowering *l);
