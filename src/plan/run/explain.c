@@ -95,23 +95,20 @@ static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number
   if (s->placement != NULL) text_add(t, "      not where asked, because %s\n", s->placement);
 }
 
-/* The steps of all slices but the first, which are like those of the first. Prints what begins with
- * step `number`, and returns how many further steps it stands for. */
+/* The steps of a first slice, which stand for those of all. Returns how many steps these are. */
 static uint32_t print_slices(const compute_plan *plan, text_buffer *t, uint32_t number,
                              const device_costs *costs) {
   const plan_step *s = &plan->steps[number];
-  uint32_t steps = 1;
-  while (number + steps < plan->step_count && plan->steps[number + steps].slices == s->slices &&
-         plan->steps[number + steps].slice == 0)
-    steps++;
-  text_add(t, "      steps %u to %u in %u slices of ", number + 1, number + steps * s->slices,
-           s->slices);
-  text_add(t, "%lld of %lld items at most:\n",
-           (long long)((s->of_items + s->slices - 1) / s->slices), (long long)s->of_items);
-  for (uint32_t i = 0; i < steps; i++) print_step(plan, t, number + i, costs);
-  text_add(t, "      steps %u to %u: the same for the other slices\n", number + steps + 1,
-           number + steps * s->slices);
-  return steps * s->slices - 1;
+  uint32_t first = number + 1, end; /* of the other slices */
+  while (first < plan->step_count && plan->steps[first].slices == s->slices &&
+         plan->steps[first].slice == 0)
+    first++;
+  for (end = first; end < plan->step_count && plan->steps[end].slice > 0;) end++;
+  text_add(t, "      steps %u to %u run in %u slices of the %lld items; the first slice:\n",
+           number + 1, end, s->slices, (long long)s->of_items);
+  for (uint32_t i = number; i < first; i++) print_step(plan, t, i, costs);
+  text_add(t, "      steps %u to %u repeat these for the other slices\n", first + 1, end);
+  return end - number;
 }
 
 static void print_ports(const compute_plan *plan, text_buffer *t) {
@@ -158,11 +155,11 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   text_add(&t, "\n\n");
   print_ports(plan, &t);
   text_add(&t, "\nsteps (inputs -> outputs; @n is an offset in the arena)\n");
-  for (uint32_t i = 0; i < plan->step_count; i++)
+  for (uint32_t i = 0; i < plan->step_count;)
     if (plan->steps[i].slices > 1)
       i += print_slices(plan, &t, i, costs);
     else
-      print_step(plan, &t, i, costs);
+      print_step(plan, &t, i++, costs);
   if (t.failed) {
     text_release(&t);
     return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_explain",
