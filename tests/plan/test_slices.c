@@ -130,9 +130,9 @@ static void build_layers(network *n, int64_t batch) {
   const compute_node pixels =
       compute_reshape(g, compute_transpose(g, last, (compute_axes){4, {0, 2, 3, 1}}),
                       COMPUTE_SHAPE(batch * SIDE * SIDE, 8));
-  const compute_node product = compute_matmul(g, pixels, weights(n, COMPUTE_SHAPE(8, 20)));
-  const compute_node rows = compute_layer_norm(g, product, weights(n, COMPUTE_SHAPE(20)),
-                                               weights(n, COMPUTE_SHAPE(20)), 1e-5);
+  const compute_node product = compute_matmul(g, pixels, weights(n, COMPUTE_SHAPE(8, 72)));
+  const compute_node rows = compute_layer_norm(g, product, weights(n, COMPUTE_SHAPE(72)),
+                                               weights(n, COMPUTE_SHAPE(72)), 1e-5);
   n->output[n->outputs++] = sum;
   n->output[n->outputs++] = compute_softmax(g, rows, 1);
   n->output[n->outputs++] = compute_mean(g, last, (compute_axes){2, {2, 3}}, false);

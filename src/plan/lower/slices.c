@@ -24,7 +24,7 @@ enum {
   LARGE = 2,         /* a step is large if its operands are so many times as much */
   REREAD_SHARE = 32, /* what each slice reads as a whole is at most this part: it stays there */
   MOST_FLOPS = 16,   /* for each byte: with more, computing hides that memory is slow */
-  MOST_STEPS = 4096  /* of all slices together */
+  MOST_STEPS = 4096  /* of a segment, all slices together */
 };
 
 /* A step as it can be divided. */
@@ -71,8 +71,8 @@ static uint64_t cache_bytes(const lowering *l, const build_step *s) {
 
 static uint64_t slice_bytes(const lowering *l, const build_step *s) {
   const uint64_t threads = l->plan->device[s->device]->info.compute_units;
-  const uint64_t share = cache_bytes(l, s) / SLICE_SHARE,
-                 least = threads * (uint64_t)(SLICE_KIB << 10);
+  const uint64_t share = cache_bytes(l, s) / SLICE_SHARE;
+  const uint64_t least = threads * (uint64_t)(SLICE_KIB << 10);
   return share > least ? share : least;
 }
 
@@ -194,8 +194,7 @@ static bool pays(const slicer *z, const segment *g) {
   return flops / MOST_FLOPS <= bytes && is_large(z->l, &z->l->steps[g->first], kept_bytes(z, g));
 }
 
-/* So many slices that the operands of each step for one of them fit, unless that makes too many
- * steps. */
+/* Enough that the operands of a step for one slice fit, unless that makes too many steps. */
 static uint32_t count_slices(const slicer *z, const segment *g) {
   const uint64_t room = slice_bytes(z->l, &z->l->steps[g->first]);
   uint64_t most = 0;
