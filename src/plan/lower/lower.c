@@ -22,25 +22,6 @@ static compute_status short_of_memory(const lowering *l) {
                    "not enough memory for the steps of the plan");
 }
 
-uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes) {
-  if (l->storage_count == l->storage_capacity) {
-    uint32_t capacity = l->storage_capacity ? l->storage_capacity * 2 : 64;
-    storage *grown = scratch_take(l->memory, capacity, sizeof *grown);
-    if (!grown) return IR_NONE;
-    if (l->storage_count) memcpy(grown, l->storages, sizeof *grown * l->storage_count);
-    l->storages = grown;
-    l->storage_capacity = capacity;
-  }
-  uint32_t id = l->storage_count++;
-  l->storages[id] = (storage){.slot = slot,
-                              .device = device,
-                              .bytes = bytes,
-                              .first = IR_NONE,
-                              .home = id,
-                              .node = IR_NONE};
-  return id;
-}
-
 static build_step *step_add(lowering *l) {
   if (l->step_count == l->step_capacity) {
     uint32_t capacity = l->step_capacity ? l->step_capacity * 2 : 32;
@@ -57,12 +38,6 @@ static build_step *step_add(lowering *l) {
 
 static uint64_t node_bytes(const ir_node *n) {
   return (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
-}
-
-void storage_touch(lowering *l, uint32_t id, uint32_t step) {
-  storage *s = &l->storages[id];
-  if (s->first == IR_NONE) s->first = step;
-  s->last = step;
 }
 
 /* Extends a storage's lifetime to the last step. */
