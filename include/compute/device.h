@@ -120,7 +120,7 @@ typedef struct compute_device_info {
   uint64_t memory_total;          /**< bytes */
   uint64_t memory_free;           /**< bytes */
   uint64_t memory_max_allocation; /**< bytes */
-  uint64_t cache_bytes;           /**< last-level cache */
+  uint64_t cache_bytes;           /**< last-level cache; on a CPU what its threads can use of it */
   char notes[512];                /**< warnings, one per line, such as a slow BLAS; "" if none */
   uint64_t reserved[8];           /**< zero */
 } compute_device_info;

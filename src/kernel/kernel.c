@@ -79,6 +79,33 @@ uint32_t kernel_first_in_place(const compute_kernel_descriptor *d) {
   return kinds[d->kind]->in_place ? kernel_operands_own(d) : d->input_count;
 }
 
+/* ---- Slices -------------------------------------------------------------------------------- */
+
+/* Whether a program knows where in the space it is. */
+static bool is_positional(const compute_program *program) {
+  for (uint32_t i = 0; i < program->count; i++)
+    if (program->instructions[i].code == COMPUTE_I_COORDINATE ||
+        program->instructions[i].code == COMPUTE_I_POSITION)
+      return true;
+  return false;
+}
+
+bool kernel_splits(const compute_kernel_descriptor *d) {
+  const kernel_kind *kind = kinds[d->kind];
+  return kind->splits && kind->splits(d) && !is_positional(&d->prologue) &&
+         !is_positional(&d->epilogue);
+}
+
+bool kernel_input_splits(const compute_kernel_descriptor *d, uint32_t input) {
+  const kernel_kind *kind = kinds[d->kind];
+  return !kind->unsplit || (kind->unsplit(d) >> input & 1) == 0;
+}
+
+void kernel_resize(compute_kernel_descriptor *d, int64_t count, kernel_attributes *attributes) {
+  d->size[0] = count;
+  if (kinds[d->kind]->resize) kinds[d->kind]->resize(d, attributes->bytes);
+}
+
 /* ---- Prices -------------------------------------------------------------------------------- */
 
 /* The cost of an operand is its distinct elements: those that stride 0 does not repeat. */

@@ -75,6 +75,19 @@ uint32_t kernel_packable_inputs(const compute_kernel_descriptor *d);
 /* The first input that an output may overwrite element by element; input_count if none. */
 uint32_t kernel_first_in_place(const compute_kernel_descriptor *d);
 
+/* ---- Slices -------------------------------------------------------------------------------- */
+
+/* Whether a kernel may run for some positions of its space's first dimension at a time, with the
+ * same bits: each is computed without the others. */
+bool kernel_splits(const compute_kernel_descriptor *d);
+
+/* Of a kernel that does: whether the first stride of an input is along that dimension. Other inputs
+ * are read whole for each position. */
+bool kernel_input_splits(const compute_kernel_descriptor *d, uint32_t input);
+
+/* Makes it a kernel for `count` positions. `attributes` holds those of the descriptor. */
+void kernel_resize(compute_kernel_descriptor *d, int64_t count, kernel_attributes *attributes);
+
 /* ---- Prices -------------------------------------------------------------------------------- */
 
 typedef struct kernel_cost {

@@ -36,7 +36,13 @@ typedef struct kernel_kind {
   /* Changes `size` for an input of the kind itself; NULL: these have the space's. */
   void (*sizes)(const compute_kernel_descriptor *d, uint32_t input, int64_t *size);
   int32_t (*output_rank)(const compute_kernel_descriptor *d); /* NULL: the space's */
-  bool in_place;     /* outputs may overwrite the epilogue's inputs */
+  bool in_place; /* outputs may overwrite the epilogue's inputs */
+  /* Whether each position of the space's first dimension is computed without the others; NULL: no.
+   * Then the inputs (bits) that are read whole for each, and what else has that dimension's size.
+   */
+  bool (*splits)(const compute_kernel_descriptor *d);
+  uint32_t (*unsplit)(const compute_kernel_descriptor *d);
+  void (*resize)(const compute_kernel_descriptor *d, void *attributes);
   uint32_t packable; /* number of leading inputs that a device may keep in a layout of its own */
 
   /* Bytes read of an input and written to an output; NULL: distinct elements by strides. */

@@ -68,6 +68,9 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .fallback = from->fallback,
                     .plain_copy = from->plain_copy,
                     .work = from->work,
+                    .slice = from->slice,
+                    .slices = from->slices,
+                    .of_items = from->of_items,
                     .operations = from->operations,
                     .flops = from->flops,
                     .bytes_read = from->bytes_read,
@@ -94,7 +97,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
 
 static void count_step(compute_plan *plan, const plan_step *s) {
   plan->info.steps += s->kernel != NULL;
-  plan->info.operations += s->operations;
+  plan->info.operations += s->slice == 0 ? s->operations : 0;
   plan->info.fallbacks += s->kernel != NULL && s->fallback;
   plan->info.flops += s->flops;
   plan->info.bytes_read += s->bytes_read;

@@ -42,6 +42,8 @@ typedef struct plan_step {
   bool fallback;            /* on the CPU because the plan's device refused it */
   bool plain_copy;          /* nothing to do if its input and its output are the same memory */
   uint32_t in_place; /* bit i: input i may be overwritten by the first output, element by element */
+  uint32_t slice, slices; /* which of how many slices of a batch it computes; slices 1: all of it */
+  int64_t of_items;       /* of a slice: the items of all slices together */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
   kernel_work work;       /* of a kernel: the input of its predicted time */

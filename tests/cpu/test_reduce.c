@@ -543,6 +543,47 @@ static void the_same_input_gives_the_same_bits(void **state) {
   fixture_close(&f);
 }
 
+/* The sums of the first `items` × channels lines of `input`, with that number of threads. */
+static void sum_lines(int32_t threads, const sample *whole, int64_t items, block *input,
+                      float *sums) {
+  fixture f;
+  sample s = *whole;
+  s.size[0] = items;
+  assert_true(fixture_open(&f, threads, NULL));
+  block output = block_create(COMPUTE_F32, 2, s.size, (int64_t[]){s.size[1], 1});
+  compute_operand in = operand_of(input, 3), out = operand_of(&output, 3);
+  const compute_kernel_descriptor k = describe(&s, &in, &out);
+  assert_int_equal(run_kernel(&f, &cpu_reduce_kind, &k, (block *[]){input, &output}), COMPUTE_OK);
+  memcpy(sums, block_data(&output), (size_t)(items * s.size[1]) * sizeof *sums);
+  block_release(&output);
+  fixture_close(&f);
+}
+
+/* Planes of images, and pixels with their channels side by side. */
+static void neither_threads_nor_the_batch_change_bits(void **state) {
+  (void)state;
+  enum { MOST_LINES = 400 };
+  static const int64_t sizes[][3] = {
+      {8, 50, 3136}, {8, 33, 12544}, {5, 3, 50177}, {2, 1, 1000003}, {3, 130, 1999}};
+  test_random random = {.state = 37};
+  for (size_t n = 0; n < 2 * sizeof sizes / sizeof *sizes; n++) {
+    const int64_t *size = sizes[n / 2], c = size[1], p = size[2];
+    const int64_t planes[] = {c * p, p, 1}, pixels[] = {c * p, 1, c};
+    sample s = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_COMBINE_SUM, 2, 3, {0}};
+    memcpy(s.size, size, 3 * sizeof *size);
+    block input = block_create(COMPUTE_F32, 3, s.size, n % 2 ? pixels : planes);
+    float expected[MOST_LINES], sums[MOST_LINES];
+    block_fill(&input, -1, 1, &random);
+    sum_lines(1, &s, s.size[0], &input, expected);
+    for (int32_t threads = 1; threads <= 5; threads++)
+      for (int64_t items = 1; items <= s.size[0]; items++) {
+        sum_lines(threads, &s, items, &input, sums);
+        assert_memory_equal(sums, expected, (size_t)(items * c) * sizeof *sums);
+      }
+    block_release(&input);
+  }
+}
+
 static void failures_are_reported_and_leave_nothing(void **state) {
   (void)state;
   test_random random = {.state = 31};
@@ -579,6 +620,7 @@ int main(void) {
       cmocka_unit_test(programs_see_operands_positions_and_coordinates),
       cmocka_unit_test(squares_agree_where_lines_follow_each_other),
       cmocka_unit_test(the_same_input_gives_the_same_bits),
+      cmocka_unit_test(neither_threads_nor_the_batch_change_bits),
       cmocka_unit_test(failures_are_reported_and_leave_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

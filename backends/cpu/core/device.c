@@ -237,7 +237,7 @@ compute_status cpu_device_describe(cpu_device *device, compute_device_info *info
   info->vector_width = device->isa->vector_bytes / 4;
   cpu_memory_query(&info->memory_total, &info->memory_free);
   info->memory_max_allocation = info->memory_total;
-  info->cache_bytes = device->l3_bytes;
+  info->cache_bytes = device->share_bytes;
   describe_blas(device, info);
   const cpu_isa *best = cpu_isa_select(NULL, NULL);
   if (best != device->isa)

@@ -15,8 +15,9 @@
  * otherwise the prologue first writes a panel that fits the L1 cache.
  *
  * Threads share the tiles. If there are too few, the chunks of a tile are split as well, and a
- * second pass combines the splits in order. All of this depends only on sizes and the number of
- * threads: the same input gives the same bits. */
+ * second pass combines the splits. Each but the last has a power of two of chunks, so that the
+ * partial results are combined pairwise as they are without splits: the number of threads, and how
+ * many tiles there are, does not change a bit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ typedef struct reduce_kernel {
   int64_t kept_count, reduced_count; /* 0 if any size is */
   int64_t width, tiles_per_line, tiles;
   int64_t length, chunks_per_line, chunks;
-  int64_t splits, tasks;
+  int64_t splits, chunks_per_split, tasks;
   int64_t slots; /* of `width` values, for one worker */
 } reduce_kernel;
 
@@ -241,8 +242,8 @@ static void reduce_task(void *argument, int64_t task, int32_t worker) {
   if (kernel->splits > 1) {
     const int64_t tile = task / kernel->splits, split = task % kernel->splits;
     start_tile(&j, tile);
-    fold_tile(&j, split * kernel->chunks / kernel->splits,
-              (split + 1) * kernel->chunks / kernel->splits);
+    const int64_t first = split * kernel->chunks_per_split;
+    fold_tile(&j, first, cpu_min(first + kernel->chunks_per_split, kernel->chunks));
     memcpy(slot_at(kernel, l->partials, task).values, slot_at(kernel, j.slots, 0).values,
            slot_bytes(kernel));
     return;
@@ -439,13 +440,19 @@ static void choose_tasks(reduce_kernel *kernel, int32_t threads) {
     count_pieces(kernel);
   }
   kernel->splits = 1;
-  if (kernel->tiles < wanted)
-    kernel->splits = cpu_max(1, cpu_min(cpu_divide_up(wanted, kernel->tiles), kernel->chunks));
+  kernel->chunks_per_split = cpu_max(1, kernel->chunks);
+  if (kernel->tiles < wanted && kernel->chunks > 1) {
+    const int64_t most_splits = cpu_divide_up(wanted, kernel->tiles);
+    kernel->chunks_per_split = 1;
+    while (cpu_divide_up(kernel->chunks, kernel->chunks_per_split) > most_splits)
+      kernel->chunks_per_split *= 2;
+    kernel->splits = cpu_divide_up(kernel->chunks, kernel->chunks_per_split);
+  }
   kernel->tasks =
       kernel->splits > 1 ? kernel->tiles * kernel->splits : cpu_min(kernel->tiles, wanted);
 
   kernel->slots = 2;
-  for (int64_t n = cpu_divide_up(kernel->chunks, kernel->splits); n > 0; n >>= 1) kernel->slots++;
+  for (int64_t n = kernel->chunks_per_split; n > 0; n >>= 1) kernel->slots++;
 }
 
 static void describe(reduce_kernel *kernel, compute_combine combine) {

@@ -52,6 +52,11 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   if (input == 3) own[1] = a->keys;
 }
 
+/* Along batch dimensions. */
+static bool splits(const compute_kernel_descriptor *d) {
+  return d->rank > 2;
+}
+
 /* Two products, and an exponential for each score. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const compute_attention_attributes *a = compute_attention_of(d);
@@ -93,6 +98,7 @@ const kernel_kind kernel_kind_attention = {
     .normalize = normalize,
     .has_accumulate = true,
     .sizes = sizes,
+    .splits = splits,
     .work = work,
     .print_class = print_class,
     .operation = operation,

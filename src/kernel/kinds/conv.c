@@ -94,6 +94,20 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   size[3] = plane[1];
 }
 
+/* The gradients are left as they are. */
+static bool splits(const compute_kernel_descriptor *d) {
+  return compute_conv_of(d)->direction == COMPUTE_CONVOLUTION_FORWARD;
+}
+
+static uint32_t unsplit(const compute_kernel_descriptor *d) {
+  (void)d;
+  return 1 << 1; /* the filter */
+}
+
+static void resize(const compute_kernel_descriptor *d, void *attributes) {
+  ((compute_conv_attributes *)attributes)->batch = d->size[0];
+}
+
 /* Whatever its direction, a convolution multiplies as often as the forward one. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
@@ -148,6 +162,9 @@ const kernel_kind kernel_kind_conv = {
     .own = own,
     .sizes = sizes,
     .in_place = true,
+    .splits = splits,
+    .unsplit = unsplit,
+    .resize = resize,
     .packable = 2,
     .work = work,
     .print_class = print_class,

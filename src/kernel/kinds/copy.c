@@ -16,6 +16,10 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
          descriptor_check_no_programs(d, why) && descriptor_check_outputs_distinct(d, d->rank, why);
 }
 
+static bool splits(const compute_kernel_descriptor *d) {
+  return d->rank > 0;
+}
+
 static uint64_t flops(const compute_kernel_descriptor *d) {
   (void)d;
   return 0;
@@ -40,6 +44,7 @@ const kernel_kind kernel_kind_copy = {
     .title = "copy",
     .check = check,
     .flops = flops,
+    .splits = splits,
     .work = work,
     .print_class = print_class,
 };

@@ -27,6 +27,16 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   size[d->rank - (input == 0 ? 1 : 2)] = compute_gemm_of(d)->k;
 }
 
+static bool splits(const compute_kernel_descriptor *d) {
+  (void)d;
+  return true;
+}
+
+/* Without batch dimensions the first one is the rows of A. */
+static uint32_t unsplit(const compute_kernel_descriptor *d) {
+  return d->rank == 2 ? 1 << 1 : 0;
+}
+
 static uint64_t flops(const compute_kernel_descriptor *d) {
   return (uint64_t)kernel_elements(d, 0, d->rank) * 2 * (uint64_t)compute_gemm_of(d)->k +
          kernel_epilogue_flops(d);
@@ -80,6 +90,8 @@ const kernel_kind kernel_kind_gemm = {
     .own = own,
     .sizes = sizes,
     .in_place = true,
+    .splits = splits,
+    .unsplit = unsplit,
     .packable = 2,
     .work = work,
     .print_class = print_class,

@@ -13,6 +13,10 @@ static uint32_t own(const compute_kernel_descriptor *d) {
   return 0;
 }
 
+static bool splits(const compute_kernel_descriptor *d) {
+  return d->rank > 0;
+}
+
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   (void)cost;
   if (!work_streams(d)) work->moved = WORK_COPY;
@@ -33,6 +37,7 @@ const kernel_kind kernel_kind_map = {
     .flops = kernel_epilogue_flops,
     .own = own,
     .in_place = true,
+    .splits = splits,
     .work = work,
     .print_class = print_class,
 };

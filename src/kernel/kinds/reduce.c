@@ -48,6 +48,10 @@ static int32_t output_rank(const compute_kernel_descriptor *d) {
   return compute_reduce_of(d)->kept_rank;
 }
 
+static bool splits(const compute_kernel_descriptor *d) {
+  return output_rank(d) > 0;
+}
+
 static uint32_t own(const compute_kernel_descriptor *d) {
   return d->prologue_inputs;
 }
@@ -95,6 +99,7 @@ const kernel_kind kernel_kind_reduce = {
     .own = own,
     .output_rank = output_rank,
     .in_place = true,
+    .splits = splits,
     .work = work,
     .print_class = print_class,
     .operation = operation,

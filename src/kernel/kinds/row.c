@@ -29,6 +29,12 @@ static uint32_t own(const compute_kernel_descriptor *d) {
   return d->prologue_inputs;
 }
 
+/* How a backend walks very short rows, and divides very long ones, may depend on their number. */
+static bool splits(const compute_kernel_descriptor *d) {
+  enum { SHORT = 64, LONG = 8192 };
+  return d->rank > 1 && d->size[d->rank - 1] >= SHORT && d->size[d->rank - 1] <= LONG;
+}
+
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const uint64_t own = compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? 6 : 12;
   return (uint64_t)kernel_elements(d, 0, d->rank) *
@@ -65,6 +71,7 @@ const kernel_kind kernel_kind_row = {
     .has_prologue = true,
     .has_accumulate = true,
     .own = own,
+    .splits = splits,
     .work = work,
     .print_class = print_class,
     .operation = operation,

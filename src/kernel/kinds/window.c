@@ -87,6 +87,12 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   }
 }
 
+/* Places are counted over all of the data; the gradients are left as they are. */
+static bool splits(const compute_kernel_descriptor *d) {
+  const compute_window_attributes *w = compute_window_of(d);
+  return !w->by_data && w->operation != COMPUTE_WINDOW_ARGMAX;
+}
+
 static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *size) {
   const compute_window_attributes *w = compute_window_of(d);
   const bool data = input == 0 && !(w->by_data && w->operation == COMPUTE_WINDOW_AVERAGE);
@@ -140,6 +146,7 @@ const kernel_kind kernel_kind_window = {
     .has_accumulate = true,
     .own = own,
     .sizes = sizes,
+    .splits = splits,
     .work = work,
     .print_class = print_class,
     .operation = operation,

@@ -12,7 +12,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/collector.h"
-#include "device/packed.h"
 #include "device/transfer.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -21,21 +20,6 @@
 static compute_status short_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                    "not enough memory for the steps of the plan");
-}
-
-uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes) {
-  if (l->storage_count == l->storage_capacity) {
-    uint32_t capacity = l->storage_capacity ? l->storage_capacity * 2 : 64;
-    storage *grown = scratch_take(l->memory, capacity, sizeof *grown);
-    if (!grown) return IR_NONE;
-    if (l->storage_count) memcpy(grown, l->storages, sizeof *grown * l->storage_count);
-    l->storages = grown;
-    l->storage_capacity = capacity;
-  }
-  uint32_t id = l->storage_count++;
-  l->storages[id] =
-      (storage){.slot = slot, .device = device, .bytes = bytes, .first = IR_NONE, .home = id};
-  return id;
 }
 
 static build_step *step_add(lowering *l) {
@@ -48,7 +32,7 @@ static build_step *step_add(lowering *l) {
     l->step_capacity = capacity;
   }
   build_step *s = &l->steps[l->step_count++];
-  *s = (build_step){.checked = IR_NONE};
+  *s = (build_step){.checked = IR_NONE, .twin = IR_NONE, .slices = 1};
   return s;
 }
 
@@ -58,10 +42,7 @@ static uint64_t node_bytes(const ir_node *n) {
 
 /* Extends a storage's lifetime to the last step. */
 static void touch(lowering *l, uint32_t id) {
-  storage *s = &l->storages[id];
-  uint32_t now = l->step_count - 1;
-  if (s->first == IR_NONE) s->first = now;
-  s->last = now;
+  storage_touch(l, id, l->step_count - 1);
 }
 
 static compute_status add_transfer(lowering *l, uint32_t from, uint32_t to) {
@@ -94,7 +75,9 @@ static uint32_t constant_storage(lowering *l, const ir_node *n, uint32_t device)
   l->constant_bytes[device] += (piece->bytes + 63) / 64 * 64;
   l->constant_pieces = piece;
   uint32_t id = storage_add(l, l->plan->constant_slot[device], device, piece->bytes);
-  if (id != IR_NONE) l->storages[id].offset = piece->offset;
+  if (id == IR_NONE) return id;
+  l->storages[id].offset = piece->offset;
+  l->storages[id].node = (uint32_t)(n - l->r->nodes);
   return id;
 }
 
@@ -135,9 +118,7 @@ static const char *keep(lowering *l, const char *text) {
   return copy;
 }
 
-/* Fills text, shape, flops and bytes of the step; false when out of memory. */
-static bool step_describe(lowering *l, const kernel_draft *draft, build_step *s) {
-  const compute_kernel_descriptor *k = &draft->descriptor;
+bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *s) {
   text_buffer text = {0};
   kernel_describe(k, &text);
   char shape[160];
@@ -148,8 +129,8 @@ static bool step_describe(lowering *l, const kernel_draft *draft, build_step *s)
   text_release(&text);
   kernel_cost cost = kernel_cost_of(k);
   s->flops = cost.flops;
-  s->bytes_read += cost.bytes_read;
-  s->bytes_written += cost.bytes_written;
+  s->bytes_read = cost.bytes_read;
+  s->bytes_written = cost.bytes_written;
   s->work = kernel_work_of(k);
   return s->text != NULL && s->shape != NULL;
 }
@@ -167,81 +148,6 @@ typedef struct decision {
   const char *placement, *reason; /* as in build_step */
   bool fallback;
 } decision;
-
-/* ---- Packed operands ------------------------------------------------------------------------ */
-
-/* The frozen tensor that input i is (a view of), if the device has it; or NULL. */
-static const compute_tensor *frozen_input(const lowering *l, const kernel_draft *d, uint32_t i,
-                                          uint32_t device) {
-  const ir_node *base = &l->r->nodes[d->input_node[i]];
-  if (base->op != OP_parameter || !buffer_is_frozen(base->tensor->buffer) ||
-      base->tensor->buffer->device != l->plan->device[device])
-    return NULL;
-  return base->tensor;
-}
-
-/* The constant that input i is (a view of), or NULL. */
-static const ir_node *constant_input(const lowering *l, const kernel_draft *d, uint32_t i) {
-  const ir_node *base = &l->r->nodes[d->input_node[i]];
-  return base->op == OP_constant && !base->uniform && node_bytes(base) > 0 ? base : NULL;
-}
-
-static uint32_t constant_inputs(const lowering *l, const kernel_draft *d, uint32_t device) {
-  uint32_t constant = 0;
-  if (!l->plan->device[device]->backend->kernel_packed_bytes) return 0;
-  for (uint32_t i = 0; i < kernel_packable_inputs(&d->descriptor); i++)
-    if (frozen_input(l, d, i, device) || constant_input(l, d, i)) constant |= UINT32_C(1) << i;
-  return constant;
-}
-
-/* Packs a constant, whose memory is not filled before the plan is complete, from a copy. */
-static compute_status pack_constant(const lowering *l, const ir_node *n, uint32_t device,
-                                    const packed_operand *operand, memory_buffer **packed) {
-  compute_device *where = l->plan->device[device];
-  memory_buffer *copy = NULL;
-  *packed = NULL;
-  compute_status status = buffer_create(where, node_bytes(n), &copy);
-  if (!status)
-    status =
-        transfer_upload(where, &(compute_argument){&copy->memory, 0}, n->constant, node_bytes(n));
-  if (!status) status = packed_get(copy, operand, packed);
-  buffer_release(copy);
-  return status;
-}
-
-/* Input i of the step as packed memory, if the kernel wants it so. */
-static compute_status pack_input(lowering *l, const kernel_draft *d, uint32_t i, build_step *s) {
-  compute_plan *plan = l->plan;
-  const compute_tensor *tensor = frozen_input(l, d, i, s->device);
-  const step_operand source = s->operand[i];
-  const uint64_t offset = tensor ? (uint64_t)tensor->offset : 0;
-  const packed_operand operand = {s->kernel->kernel, i, offset + source.offset};
-  memory_buffer *packed;
-  const compute_status status =
-      tensor ? packed_get(tensor->buffer, &operand, &packed)
-             : pack_constant(l, constant_input(l, d, i), s->device, &operand, &packed);
-  if (status != COMPUTE_OK || !packed) return status;
-  if (!tensor) l->packed_constant_bytes += packed->memory.bytes;
-  if (base_grow((void **)&plan->packed, &plan->packed_capacity, plan->packed_count + 1,
-                sizeof *plan->packed)) {
-    buffer_release(packed);
-    return short_of_memory(l);
-  }
-  const storage *lies = &l->storages[source.storage];
-  plan->packed[plan->packed_count++] =
-      (plan_packed){packed, {lies->slot, lies->offset + source.offset}};
-  s->operand[i].storage = storage_add(l, plan->slot_count++, s->device, packed->memory.bytes);
-  s->operand[i].offset = 0;
-  return s->operand[i].storage == IR_NONE ? short_of_memory(l) : COMPUTE_OK;
-}
-
-static compute_status pack_inputs(lowering *l, const kernel_draft *d, uint32_t constant,
-                                  build_step *s) {
-  compute_status status = COMPUTE_OK;
-  for (uint32_t i = 0; status == COMPUTE_OK && constant >> i != 0; i++)
-    if (constant >> i & 1) status = pack_input(l, d, i, s);
-  return status;
-}
 
 /* `source` replaces the storage of input 0 unless it is IR_NONE. */
 static compute_status add_kernel(lowering *l, const kernel_draft *d, const decision *where,
@@ -281,15 +187,13 @@ static compute_status add_kernel(lowering *l, const kernel_draft *d, const decis
   s->first_in_place = s->plain_copy ? 0 : kernel_first_in_place(k);
   for (uint32_t i = 0; i < s->operand_count; i++) touch(l, s->operand[i].storage);
   compute_kernel_descriptor wanted = *k;
-  wanted.constant_inputs = source == IR_NONE ? constant_inputs(l, d, device) : 0;
+  wanted.constant_inputs = s->constant_inputs = pack_find_constants(l, k, s);
   compute_status status = kernel_cache_get(l->plan->device[device]->kernels, &wanted, &s->kernel);
   if (status != COMPUTE_OK) {
     l->step_count--;
     return status;
   }
-  status = pack_inputs(l, d, wanted.constant_inputs, s);
-  if (status != COMPUTE_OK) return status;
-  return step_describe(l, d, s) ? COMPUTE_OK : short_of_memory(l);
+  return step_describe(l, k, s) ? COMPUTE_OK : short_of_memory(l);
 }
 
 /* Refusals for which the CPU can step in. */
@@ -523,6 +427,8 @@ compute_status lower_all(lowering *l, const port_plan *ports) {
   for (uint32_t i = 0; s == COMPUTE_OK && i < l->f->cluster_count; i++)
     s = lower_cluster(l, ports->order[i], draft);
   if (s == COMPUTE_OK) s = store_results(l, ports, draft);
+  if (s == COMPUTE_OK) s = slices_cut(l);
+  if (s == COMPUTE_OK) s = pack_constants(l);
   return s == COMPUTE_OK ? arena_place(l) : s;
 }
 

@@ -16,6 +16,7 @@ typedef struct storage {
   uint64_t offset, bytes;
   uint32_t first, last; /* steps that write and read it, in running order */
   uint32_t home;        /* another storage whose memory it takes over; itself if none */
+  uint32_t node;        /* the parameter or constant whose elements it holds, or IR_NONE */
 } storage;
 
 typedef struct step_operand {
@@ -29,6 +30,10 @@ typedef struct build_step {
   step_operand operand[COMPUTE_MAX_OPERANDS];
   uint64_t bytes; /* of a transfer */
   compute_kernel_kind kind;
+  uint32_t constant_inputs; /* as in the kernel's descriptor */
+  uint32_t slice, slices;   /* which of how many slices of a batch; slices 1: all of it */
+  int64_t first_item, items, of_items; /* of a slice: its items, among all */
+  uint32_t twin; /* an earlier step, of another slice, that has the same kernel and constants */
   uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they have exactly the layout of the first output */
   bool plain_copy; /* with the same layout: nothing to do if input and output are the same */
@@ -82,8 +87,15 @@ typedef struct lowering {
 /* Releases the kernels of a lowering that does not become a plan. */
 void lower_abandon(lowering *l);
 
+/* ---- storage.c ------------------------------------------------------------------------------- */
+
 /* A new storage; IR_NONE when out of memory. With `slot` IR_NONE it is placed in an arena. */
 uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes);
+
+/* Extends its lifetime to that step. Steps come in order. */
+void storage_touch(lowering *l, uint32_t id, uint32_t step);
+
+/* ---- Drafts ---------------------------------------------------------------------------------- */
 
 /* One cluster (or copy, or fill) as a descriptor and its operands. */
 typedef struct kernel_draft {
@@ -112,8 +124,20 @@ void draft_copy(const lowering *l, uint32_t node, kernel_draft *draft);
 /* A store of a uniform constant to every element of `node`. */
 void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *draft);
 
+/* ---- Passes over the steps, in this order ---------------------------------------------------- */
+
+/* slices.c: steps that exceed the caches become steps for a slice of the batch each. */
+compute_status slices_cut(lowering *l);
+
+/* pack.c: packs the constants that the steps' kernels want packed. */
+compute_status pack_constants(lowering *l);
+
 /* arena.c: offsets for all storages without a slot, and in-place reuse. */
 compute_status arena_place(lowering *l);
+
+/* pack.c: which inputs of a step with this kernel never change and can be packed: bits. */
+uint32_t pack_find_constants(const lowering *l, const compute_kernel_descriptor *k,
+                             const build_step *s);
 
 /* ---- ports.c --------------------------------------------------------------------------------- */
 
@@ -156,6 +180,9 @@ bool ports_is_whole(const lowering *l, uint32_t node);
 compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late);
 
 /* ---- lower.c --------------------------------------------------------------------------------- */
+
+/* Fills text, shape, flops, bytes and work of a step with this kernel; false when out of memory. */
+bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *s);
 
 /* All steps, with their storages placed. */
 compute_status lower_all(lowering *l, const port_plan *ports);

@@ -121,6 +121,7 @@ static compute_status make_storages(lowering *l, port_plan *p) {
     if (s != COMPUTE_OK) return s;
     l->home[p->parameters[i]] = storage_add(l, slot++, device, extent_bytes(n->tensor));
     if (l->home[p->parameters[i]] == IR_NONE) return short_of_memory(l);
+    l->storages[l->home[p->parameters[i]]].node = p->parameters[i];
   }
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->constant_slot[d] = slot++;
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) plan->arena_slot[d] = slot++;

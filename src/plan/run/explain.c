@@ -95,6 +95,22 @@ static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number
   if (s->placement != NULL) text_add(t, "      not where asked, because %s\n", s->placement);
 }
 
+/* The steps of a first slice, which stand for those of all. Returns how many steps these are. */
+static uint32_t print_slices(const compute_plan *plan, text_buffer *t, uint32_t number,
+                             const device_costs *costs) {
+  const plan_step *s = &plan->steps[number];
+  uint32_t first = number + 1, end; /* of the other slices */
+  while (first < plan->step_count && plan->steps[first].slices == s->slices &&
+         plan->steps[first].slice == 0)
+    first++;
+  for (end = first; end < plan->step_count && plan->steps[end].slice > 0;) end++;
+  text_add(t, "      steps %u to %u run in %u slices of the %lld items; the first slice:\n",
+           number + 1, end, s->slices, (long long)s->of_items);
+  for (uint32_t i = number; i < first; i++) print_step(plan, t, i, costs);
+  text_add(t, "      steps %u to %u repeat these for the other slices\n", first + 1, end);
+  return end - number;
+}
+
 static void print_ports(const compute_plan *plan, text_buffer *t) {
   char shape[96];
   for (uint32_t i = 0; i < plan_port_count(plan); i++) {
@@ -139,7 +155,11 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   text_add(&t, "\n\n");
   print_ports(plan, &t);
   text_add(&t, "\nsteps (inputs -> outputs; @n is an offset in the arena)\n");
-  for (uint32_t i = 0; i < plan->step_count; i++) print_step(plan, &t, i, costs);
+  for (uint32_t i = 0; i < plan->step_count;)
+    if (plan->steps[i].slices > 1)
+      i += print_slices(plan, &t, i, costs);
+    else
+      print_step(plan, &t, i++, costs);
   if (t.failed) {
     text_release(&t);
     return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_explain",

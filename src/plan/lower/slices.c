@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* Slices: a large batch runs a few items at a time through the steps whose values exceed the
+ * caches.
+ *
+ * A layer of a network on images writes more than the caches hold when the batch is large, and the
+ * next layer reads it back from memory. So a run of steps that compute each item without the others
+ * becomes the same steps for one slice of the items after the other. A value that only they use
+ * then needs memory for one slice, which the arena places where the one before was, in the caches.
+ * The steps of a slice are steps like any other: nothing after this pass treats them differently.
+ *
+ * An item is a position in the first dimension of the steps' spaces, or several where that of one
+ * step is a multiple of another's, such as the rows of a matrix product. */
+#include <string.h>
+
+#include "base/error.h"
+#include "device/device.h"
+#include "kernel/kernel_key.h"
+#include "plan/lower/lower.h"
+#include "type/dtype.h"
+
+enum {
+  SLICE_SHARE = 4,   /* the operands of a slice's steps fill this part of the caches */
+  SLICE_KIB = 256,   /* but are not less for each thread, which would not pay */
+  LARGE = 2,         /* a step is large if its operands are so many times as much */
+  REREAD_SHARE = 32, /* what each slice reads as a whole is at most this part: it stays there */
+  MOST_FLOPS = 16,   /* for each byte: with more, computing hides that memory is slow */
+  MOST_STEPS = 4096  /* of a segment, all slices together */
+};
+
+/* A step as it can be divided. */
+typedef struct division {
+  int64_t rows;    /* positions in the first dimension of its space; 0: it cannot be divided */
+  uint32_t moving; /* operands (bits) of which each position has a part of its own, … */
+  uint32_t apart;  /* … and those of them where position i's lies in the i-th of equal ranges */
+  int64_t stride[COMPUTE_MAX_OPERANDS]; /* of moving operands: bytes from position to position */
+  uint64_t divided, whole;              /* bytes of moving operands, and of the others */
+} division;
+
+/* Steps first … last that run slice by slice. */
+typedef struct segment {
+  uint32_t first, last, slices;
+  int64_t items;
+} segment;
+
+/* What the steps of one run do to a storage. */
+enum { WRITTEN = 1, NOT_APART = 2 };
+
+typedef struct slicer {
+  lowering *l;
+  division *steps;
+  uint32_t *run_of; /* by storage: the run that `uses` is about */
+  unsigned char *uses;
+  uint32_t run;
+  segment *segments;
+  uint32_t count;
+  uint32_t *local;       /* by storage: its part for the current slice, or IR_NONE … */
+  unsigned char *inside; /* … if all that use it are steps of the segment */
+  descriptor_copy *copy;
+} slicer;
+
+static compute_status short_of_memory(const lowering *l) {
+  return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "not enough memory for the slices of the plan");
+}
+
+/* Of the step's device, if it runs one kernel after the other in the host's memory; otherwise 0. */
+static uint64_t cache_bytes(const lowering *l, const build_step *s) {
+  const compute_device_info *device = &l->plan->device[s->device]->info;
+  return (device->capabilities & COMPUTE_CAPABILITY_HOST) != 0 ? device->cache_bytes : 0;
+}
+
+static uint64_t slice_bytes(const lowering *l, const build_step *s) {
+  const uint64_t threads = l->plan->device[s->device]->info.compute_units;
+  const uint64_t share = cache_bytes(l, s) / SLICE_SHARE;
+  const uint64_t least = threads * (uint64_t)(SLICE_KIB << 10);
+  return share > least ? share : least;
+}
+
+static bool is_large(const lowering *l, const build_step *s, uint64_t bytes) {
+  return cache_bytes(l, s) > 0 && bytes > LARGE * slice_bytes(l, s);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* Whether the elements that an operand has for one position lie between the first and where that of
+ * the next position is, and those of all positions fill the storage. */
+static bool lies_apart(const compute_kernel_descriptor *d, uint32_t operand, uint64_t offset,
+                       uint64_t bytes) {
+  const compute_operand *o =
+      operand < d->input_count ? &d->inputs[operand] : &d->outputs[operand - d->input_count];
+  const int64_t size = (int64_t)compute_dtype_size(o->dtype);
+  int64_t sizes[COMPUTE_MAX_RANK], end = 1;
+  if (o->stride[0] <= 0 || (uint64_t)(o->stride[0] * d->size[0] * size) != bytes) return false;
+  kernel_operand_sizes(d, operand, sizes);
+  for (int32_t i = 1; i < d->rank; i++) {
+    if (o->stride[i] < 0) return false;
+    end += (sizes[i] - 1) * o->stride[i];
+  }
+  return offset <= bytes && (int64_t)offset + end * size <= o->stride[0] * size;
+}
+
+static void divide_operand(const lowering *l, const build_step *s,
+                           const compute_kernel_descriptor *d, uint32_t k, division *how) {
+  const bool input = k < d->input_count;
+  const compute_operand *o = input ? &d->inputs[k] : &d->outputs[k - d->input_count];
+  const uint64_t bytes = l->storages[s->operand[k].storage].bytes;
+  if (o->stride[0] == 0 || (input && !kernel_input_splits(d, k))) {
+    how->whole += bytes;
+    return;
+  }
+  how->moving |= UINT32_C(1) << k;
+  how->divided += bytes;
+  how->stride[k] = o->stride[0] * (int64_t)compute_dtype_size(o->dtype);
+  if (lies_apart(d, k, s->operand[k].offset, bytes)) how->apart |= UINT32_C(1) << k;
+}
+
+/* Steps that write parameters stay whole: they run all or not at all. */
+static bool writes_parameter(const lowering *l, const build_step *s) {
+  for (uint32_t k = s->input_count; k < s->operand_count; k++)
+    if (l->storages[s->operand[k].storage].node != IR_NONE) return true;
+  return false;
+}
+
+static void divide_step(const slicer *z, const build_step *s, division *how) {
+  const lowering *l = z->l;
+  const compute_kernel_descriptor *d = &z->copy->descriptor;
+  if (!s->kernel || cache_bytes(l, s) == 0 || s->checked != IR_NONE || writes_parameter(l, s))
+    return;
+  kernel_key_read(s->kernel->key, z->copy);
+  if (!kernel_splits(d) || d->size[0] < 2) return;
+  for (uint32_t k = 0; k < s->operand_count; k++) divide_operand(l, s, d, k, how);
+  how->rows = d->size[0];
+}
+
+/* ---- Runs of steps --------------------------------------------------------------------------- */
+
+/* Whether step i can follow in the run: what one of its steps writes, all use apart, so that no
+ * slice sees another one's. */
+static bool joins(slicer *z, uint32_t i) {
+  const build_step *s = &z->l->steps[i];
+  const division *how = &z->steps[i];
+  for (uint32_t k = 0; k < s->operand_count; k++) {
+    const uint32_t id = s->operand[k].storage;
+    if (z->run_of[id] != z->run) z->uses[id] = 0;
+    z->run_of[id] = z->run;
+    if (k >= s->input_count) z->uses[id] |= WRITTEN;
+    if ((how->apart >> k & 1) == 0) z->uses[id] |= NOT_APART;
+    if (z->uses[id] == (WRITTEN | NOT_APART)) return false;
+  }
+  return true;
+}
+
+/* The step after the longest run from `first` on, and the number of its items. */
+static uint32_t find_run(slicer *z, uint32_t first, int64_t *items) {
+  uint32_t i = first;
+  z->run++;
+  *items = 0;
+  for (; i < z->l->step_count; i++) {
+    const int64_t rows = z->steps[i].rows;
+    if (rows == 0 || z->l->steps[i].device != z->l->steps[first].device) break;
+    const bool fewer = *items == 0 || *items % rows == 0;
+    if (!fewer && rows % *items != 0) break;
+    if (!joins(z, i)) break;
+    if (fewer) *items = rows;
+  }
+  return i;
+}
+
+static bool rereads_much(const slicer *z, uint32_t i) {
+  return z->steps[i].whole > cache_bytes(z->l, &z->l->steps[i]) / REREAD_SHARE;
+}
+
+/* Bytes that stay in the caches: values that only steps of the segment use. */
+static uint64_t kept_bytes(const slicer *z, const segment *g) {
+  const lowering *l = z->l;
+  uint64_t bytes = 0;
+  for (uint32_t i = g->first; i <= g->last; i++) {
+    const build_step *s = &l->steps[i];
+    for (uint32_t k = s->input_count; k < s->operand_count; k++) {
+      const storage *to = &l->storages[s->operand[k].storage];
+      if (to->slot == IR_NONE && to->first == i && to->last <= g->last) bytes += to->bytes;
+    }
+  }
+  return bytes;
+}
+
+/* Whether the steps wait for memory, and for values that would stay in the caches. */
+static bool pays(const slicer *z, const segment *g) {
+  uint64_t flops = 0, bytes = 0;
+  for (uint32_t i = g->first; i <= g->last; i++) {
+    flops += z->l->steps[i].flops;
+    bytes += z->steps[i].divided;
+  }
+  return flops / MOST_FLOPS <= bytes && is_large(z->l, &z->l->steps[g->first], kept_bytes(z, g));
+}
+
+/* Enough that the operands of a step for one slice fit, unless that makes too many steps. */
+static uint32_t count_slices(const slicer *z, const segment *g) {
+  const uint64_t room = slice_bytes(z->l, &z->l->steps[g->first]);
+  uint64_t most = 0;
+  for (uint32_t i = g->first; i <= g->last; i++)
+    if (z->steps[i].divided > most) most = z->steps[i].divided;
+  const uint64_t item = most / (uint64_t)g->items;
+  const uint64_t items = item > 0 && item < room ? room / item : 1;
+  const uint64_t slices = ((uint64_t)g->items + items - 1) / items;
+  const uint64_t limit = MOST_STEPS / (g->last - g->first + 1);
+  return (uint32_t)(slices < limit ? slices : limit);
+}
+
+/* Segments of a run: from a large step to the last one before a step that rereads much. */
+static void choose(slicer *z, uint32_t first, uint32_t end, int64_t items) {
+  for (uint32_t i = first; i < end; i++) {
+    segment g = {.first = IR_NONE, .items = items};
+    for (; i < end && !rereads_much(z, i); i++) {
+      if (!is_large(z->l, &z->l->steps[i], z->steps[i].divided)) continue;
+      if (g.first == IR_NONE) g.first = i;
+      g.last = i;
+    }
+    if (g.first == IR_NONE || !pays(z, &g)) continue;
+    g.slices = count_slices(z, &g);
+    if (g.slices > 1) z->segments[z->count++] = g;
+  }
+}
+
+static void find_segments(slicer *z) {
+  for (uint32_t i = 0; i < z->l->step_count; i++) divide_step(z, &z->l->steps[i], &z->steps[i]);
+  for (uint32_t first = 0; first < z->l->step_count;) {
+    int64_t items;
+    const uint32_t end = find_run(z, first, &items);
+    choose(z, first, end, items);
+    first = end > first ? end : first + 1;
+  }
+}
+
+/* ---- Cutting --------------------------------------------------------------------------------- */
+
+/* Marks the storages that only the segment's steps use. */
+static void mark_inside(slicer *z, const segment *g, const build_step *steps) {
+  for (uint32_t i = g->first; i <= g->last; i++)
+    for (uint32_t k = 0; k < steps[i].operand_count; k++) {
+      const storage *s = &z->l->storages[steps[i].operand[k].storage];
+      z->inside[steps[i].operand[k].storage] =
+          s->slot == IR_NONE && s->first >= g->first && s->last <= g->last;
+    }
+}
+
+/* The operands of a slice: of storages inside, its own part; of others, its range. */
+static bool cut_operands(slicer *z, const segment *g, const division *how, build_step *s) {
+  lowering *l = z->l;
+  for (uint32_t k = 0; k < s->operand_count; k++) {
+    const uint32_t id = s->operand[k].storage;
+    if ((how->moving >> k & 1) == 0) continue;
+    if (!z->inside[id]) {
+      s->operand[k].offset += (uint64_t)(how->stride[k] * (how->rows / g->items) * s->first_item);
+      continue;
+    }
+    if (z->local[id] == IR_NONE) {
+      const uint64_t bytes = l->storages[id].bytes / (uint64_t)g->items * (uint64_t)s->items;
+      const uint32_t made = storage_add(l, IR_NONE, s->device, bytes);
+      if (made == IR_NONE) return false;
+      z->local[id] = made;
+    }
+    s->operand[k].storage = z->local[id];
+  }
+  return true;
+}
+
+/* The kernel for a slice's items. */
+static compute_status cut_kernel(slicer *z, const segment *g, const division *how, build_step *s) {
+  lowering *l = z->l;
+  compute_kernel_descriptor *d = &z->copy->descriptor;
+  kernel_key_read(s->kernel->key, z->copy);
+  kernel_resize(d, how->rows / g->items * s->items, &z->copy->attributes);
+  s->kernel = NULL; /* belongs to the step that is divided */
+  const compute_status status =
+      kernel_cache_get(l->plan->device[s->device]->kernels, d, &s->kernel);
+  if (status != COMPUTE_OK) return status;
+  return step_describe(l, d, s) ? COMPUTE_OK : short_of_memory(l);
+}
+
+/* Appends the steps of a slice. Its twin is an earlier one of as many items, IR_NONE if there is
+ * none: the number of its first step. */
+static compute_status cut_slice(slicer *z, const segment *g, const build_step *steps,
+                                uint32_t slice, uint32_t twin) {
+  lowering *l = z->l;
+  const int64_t begin = g->items * slice / g->slices, end = g->items * (slice + 1) / g->slices;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = g->first; status == COMPUTE_OK && i <= g->last; i++) {
+    const division *how = &z->steps[i];
+    build_step *s = &l->steps[l->step_count];
+    *s = steps[i];
+    s->slice = slice;
+    s->slices = g->slices;
+    s->first_item = begin;
+    s->items = end - begin;
+    s->of_items = g->items;
+    if (twin != IR_NONE && (s->constant_inputs & how->moving) == 0) s->twin = twin + i - g->first;
+    status = cut_kernel(z, g, how, s);
+    if (s->kernel) l->step_count++;
+    if (status == COMPUTE_OK && !cut_operands(z, g, how, s)) status = short_of_memory(l);
+  }
+  for (uint32_t i = g->first; i <= g->last; i++)
+    for (uint32_t k = 0; k < steps[i].operand_count; k++)
+      z->local[steps[i].operand[k].storage] = IR_NONE;
+  return status;
+}
+
+static compute_status cut_segment(slicer *z, const segment *g, const build_step *steps) {
+  lowering *l = z->l;
+  uint32_t twins[2] = {IR_NONE, IR_NONE}; /* of the smaller and the larger slices */
+  compute_status status = COMPUTE_OK;
+  mark_inside(z, g, steps);
+  for (uint32_t k = 0; status == COMPUTE_OK && k < g->slices; k++) {
+    const int64_t items = g->items * (k + 1) / g->slices - g->items * k / g->slices;
+    uint32_t *twin = &twins[items > g->items / g->slices];
+    const uint32_t first = l->step_count;
+    status = cut_slice(z, g, steps, k, *twin);
+    if (*twin == IR_NONE) *twin = first;
+  }
+  for (uint32_t i = g->first; i <= g->last; i++)
+    kernel_cache_return(l->plan->device[steps[i].device]->kernels, steps[i].kernel);
+  return status;
+}
+
+/* Replaces the steps of all segments. Whatever happens, each kernel belongs to one step. */
+static compute_status cut_all(slicer *z) {
+  lowering *l = z->l;
+  const build_step *steps = l->steps;
+  const uint32_t count = l->step_count;
+  uint32_t total = count;
+  for (uint32_t i = 0; i < z->count; i++)
+    total += (z->segments[i].last - z->segments[i].first + 1) * z->segments[i].slices;
+  build_step *made = scratch_take(l->memory, total, sizeof *made);
+  if (!made) return short_of_memory(l);
+  l->steps = made;
+  l->step_capacity = total;
+  l->step_count = 0;
+  compute_status status = COMPUTE_OK;
+  const segment *next = z->segments, *end = z->segments + z->count;
+  for (uint32_t i = 0; i < count; i++) {
+    if (status == COMPUTE_OK && next < end && next->first == i) {
+      status = cut_segment(z, next, steps);
+      i = next++->last;
+    } else {
+      l->steps[l->step_count++] = steps[i];
+    }
+  }
+  return status;
+}
+
+static void find_lifetimes(lowering *l) {
+  for (uint32_t i = 0; i < l->storage_count; i++) l->storages[i].first = IR_NONE;
+  for (uint32_t i = 0; i < l->step_count; i++)
+    for (uint32_t k = 0; k < l->steps[i].operand_count; k++)
+      storage_touch(l, l->steps[i].operand[k].storage, i);
+}
+
+compute_status slices_cut(lowering *l) {
+  bool any = false;
+  for (uint32_t i = 0; i < l->step_count && !any; i++)
+    any = is_large(l, &l->steps[i], l->steps[i].bytes_read + l->steps[i].bytes_written);
+  if (!any) return COMPUTE_OK;
+  slicer z = {.l = l};
+  z.steps = scratch_take(l->memory, l->step_count, sizeof *z.steps);
+  z.segments = scratch_take(l->memory, l->step_count, sizeof *z.segments);
+  z.run_of = scratch_take(l->memory, l->storage_count, sizeof *z.run_of);
+  z.uses = scratch_take(l->memory, l->storage_count, 1);
+  z.inside = scratch_take(l->memory, l->storage_count, 1);
+  z.local = scratch_take(l->memory, l->storage_count, sizeof *z.local);
+  z.copy = scratch_take(l->memory, 1, sizeof *z.copy);
+  if (!z.steps || !z.segments || !z.run_of || !z.uses || !z.inside || !z.local || !z.copy)
+    return short_of_memory(l);
+  memset(z.local, 0xff, sizeof *z.local * l->storage_count);
+  find_segments(&z);
+  if (z.count == 0) return COMPUTE_OK;
+  const compute_status status = cut_all(&z);
+  find_lifetimes(l);
+  return status;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* A batch whose values exceed the caches runs in slices: with the bits of a plan without them, for
+ * any number of threads, and in less memory. The size of the caches is what the test says. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "support/harness/failing_allocator.h"
+#include "support/harness/test.h"
+#include "support/harness/values.h"
+
+#define UNLIMITED (UINT64_C(1) << 40)
+
+enum { SIDE = 24, CHANNELS = 16, MOST_OUTPUTS = 8, MOST_TENSORS = 16 };
+
+/* A graph with its parameters, all in one context. */
+typedef struct network {
+  compute_context *context;
+  compute_graph *graph;
+  compute_tensor *tensor[MOST_TENSORS], *image;
+  size_t tensors, outputs, updates; /* after the outputs: of parameters, without values */
+  compute_node x, output[MOST_OUTPUTS];
+  compute_tensor *result[MOST_OUTPUTS];
+} network;
+
+typedef void builder(network *n, int64_t batch);
+
+static compute_context *open_with(int32_t threads, uint64_t cache_bytes) {
+  compute_context *context = NULL;
+  const compute_open_options options = {.backends = "cpu", .device = "cpu", .threads = threads};
+  assert_ok(compute_open(&context, &options));
+  compute_device_info *info = &compute_device_at(context, 0)->info;
+  info->cache_bytes = cache_bytes;
+  info->compute_units = 0; /* nothing is too small for the threads */
+  return context;
+}
+
+/* Equal seeds give tensors of which one begins with the elements of the other. */
+static compute_tensor *random_tensor(compute_context *context, compute_shape shape, uint64_t seed) {
+  test_values values = test_values_create(COMPUTE_F32, shape);
+  test_values_fill(&values, FILL_RANGE, -1, 1, seed);
+  compute_tensor *tensor = test_tensor(context, COMPUTE_F32, shape, values.data);
+  test_values_release(&values);
+  return tensor;
+}
+
+static compute_node weights(network *n, compute_shape shape) {
+  assert_true(n->tensors < MOST_TENSORS);
+  compute_tensor *tensor = random_tensor(n->context, shape, 10 + n->tensors);
+  if (n->tensors % 2 == 0) compute_tensor_freeze(tensor);
+  n->tensor[n->tensors++] = tensor;
+  return compute_parameter(n->graph, tensor);
+}
+
+static compute_node conv(network *n, compute_node x, int64_t from, int64_t to, int64_t side,
+                         int32_t groups) {
+  const compute_conv2d_options options = {
+      .stride = {1, 1}, .padding = {side / 2, side / 2}, .groups = groups};
+  return compute_conv2d(n->graph, x, weights(n, COMPUTE_SHAPE(to, from / groups, side, side)),
+                        (compute_node){0}, &options);
+}
+
+static network network_create(compute_context *context, int64_t batch, builder *build) {
+  network n = {.context = context, .graph = compute_graph_create(context)};
+  const compute_shape shape = COMPUTE_SHAPE(batch, 3, SIDE, SIDE);
+  n.image = random_tensor(context, shape, 99);
+  n.x = compute_input(n.graph, COMPUTE_F32, shape);
+  build(&n, batch);
+  assert_ok(compute_graph_status(n.graph));
+  for (size_t i = 0; i < n.outputs; i++)
+    n.result[i] = test_tensor(context, compute_node_dtype(n.graph, n.output[i]),
+                              compute_node_shape(n.graph, n.output[i]), NULL);
+  return n;
+}
+
+static compute_plan_info network_run(network *n, int times) {
+  compute_plan *plan = test_compile(n->graph, n->output, n->outputs + n->updates, 0);
+  compute_binding bindings[1 + MOST_OUTPUTS] = {{n->x, n->image}};
+  for (size_t i = 0; i < n->outputs; i++)
+    bindings[1 + i] = (compute_binding){n->output[i], n->result[i]};
+  for (int i = 0; i < times; i++) assert_ok(compute_run(plan, bindings, 1 + n->outputs, NULL));
+  compute_plan_info info;
+  assert_ok(compute_plan_describe(plan, &info));
+  compute_plan_release(plan);
+  return info;
+}
+
+static void network_release(network *n) {
+  for (size_t i = 0; i < n->tensors; i++) compute_tensor_release(n->tensor[i]);
+  for (size_t i = 0; i < n->outputs; i++) compute_tensor_release(n->result[i]);
+  compute_tensor_release(n->image);
+  compute_graph_release(n->graph);
+}
+
+static size_t bytes_of(const compute_tensor *t) {
+  return (size_t)compute_tensor_count(t) * compute_dtype_size(compute_tensor_dtype(t));
+}
+
+/* The first elements are equal, as many as the shorter tensor has. */
+static void assert_same_start(const compute_tensor *a, const compute_tensor *b) {
+  const size_t x = bytes_of(a), y = bytes_of(b), bytes = x < y ? x : y;
+  unsigned char *first = malloc(x), *second = malloc(y);
+  assert_true(first && second);
+  assert_ok(compute_tensor_read(a, first, x));
+  assert_ok(compute_tensor_read(b, second, y));
+  assert_memory_equal(first, second, bytes);
+  free(first);
+  free(second);
+}
+
+/* ---- Networks ------------------------------------------------------------------------------ */
+
+/* What stands between convolutions: pooling, a residual that enters and leaves, a gate, values for
+ * each channel and for each item, a result on the way, a concatenation, rows, a product of pixels.
+ */
+static void build_layers(network *n, int64_t batch) {
+  compute_graph *g = n->graph;
+  const compute_node stem = compute_relu(g, conv(n, n->x, 3, CHANNELS, 3, 1));
+  const compute_pool2d_options pool = {.size = {3, 3}, .stride = {1, 1}, .padding = {1, 1}};
+  const compute_node deep = compute_relu(g, conv(n, stem, CHANNELS, CHANNELS, 3, CHANNELS));
+  const compute_node sum = compute_add(g, compute_max_pool2d(g, stem, &pool), deep);
+  const compute_node mean = compute_mean(g, sum, (compute_axes){2, {2, 3}}, true);
+  const compute_node gate = compute_sigmoid(g, conv(n, mean, CHANNELS, CHANNELS, 1, 1));
+  const compute_node gated =
+      compute_mul(g, compute_mul(g, sum, gate), weights(n, COMPUTE_SHAPE(batch, CHANNELS, 1, 1)));
+  const compute_node narrow = compute_add(g, conv(n, gated, CHANNELS, CHANNELS, 1, 1), stem);
+  const compute_node joined =
+      compute_concat(g, (const compute_node[]){narrow, compute_sigmoid(g, gated)}, 2, 1);
+  const compute_node last = conv(n, joined, 2 * CHANNELS, 8, 1, 1);
+  const compute_node pixels =
+      compute_reshape(g, compute_transpose(g, last, (compute_axes){4, {0, 2, 3, 1}}),
+                      COMPUTE_SHAPE(batch * SIDE * SIDE, 8));
+  const compute_node product = compute_matmul(g, pixels, weights(n, COMPUTE_SHAPE(8, 72)));
+  const compute_node rows = compute_layer_norm(g, product, weights(n, COMPUTE_SHAPE(72)),
+                                               weights(n, COMPUTE_SHAPE(72)), 1e-5);
+  n->output[n->outputs++] = sum;
+  n->output[n->outputs++] = compute_softmax(g, rows, 1);
+  n->output[n->outputs++] = compute_mean(g, last, (compute_axes){2, {2, 3}}, false);
+}
+
+/* What keeps a step whole, or ends a run of steps: positions, the batch as another dimension, all
+ * items at once. */
+static void build_obstacles(network *n, int64_t batch) {
+  compute_graph *g = n->graph;
+  const compute_shape shape = COMPUTE_SHAPE(batch, CHANNELS, SIDE, SIDE);
+  const compute_node stem = compute_relu(g, conv(n, n->x, 3, CHANNELS, 3, 1));
+  const compute_node noise =
+      compute_random_uniform(g, COMPUTE_F32, shape, compute_scalar_i64(g, COMPUTE_I64, 5), 1);
+  const compute_node noisy = conv(n, compute_add(g, stem, noise), CHANNELS, CHANNELS, 1, 1);
+  const compute_node index = compute_index(g, COMPUTE_F32, shape, 0);
+  const compute_node numbered = compute_exp(g, compute_neg(g, compute_add(g, index, noisy)));
+  const compute_node turned = compute_transpose(g, numbered, (compute_axes){4, {1, 0, 2, 3}});
+  const compute_node scaled =
+      compute_mul(g, compute_tanh(g, turned), weights(n, COMPUTE_SHAPE(CHANNELS, batch, 1, 1)));
+  const compute_node back = compute_transpose(g, scaled, (compute_axes){4, {1, 0, 2, 3}});
+  const compute_node all = compute_mean(g, back, (compute_axes){1, {0}}, true);
+  const compute_node centred = conv(n, compute_sub(g, back, all), CHANNELS, CHANNELS, 1, 1);
+  const compute_node reversed = compute_concat(
+      g,
+      (const compute_node[]){compute_slice(g, centred, 0, batch / 2, batch - batch / 2, 1),
+                             compute_slice(g, centred, 0, 0, batch / 2, 1)},
+      2, 0);
+  n->output[n->outputs++] =
+      compute_mul(g, compute_relu(g, conv(n, reversed, CHANNELS, CHANNELS, 3, CHANNELS)), centred);
+  n->output[n->outputs++] = compute_sum(g, turned, (compute_axes){2, {2, 3}}, false);
+  n->output[n->outputs++] =
+      compute_cumulative_sum(g, conv(n, stem, CHANNELS, CHANNELS, 1, 1), 0, false, false);
+}
+
+/* A parameter that the run changes, with the batch as its first dimension. */
+static void build_state(network *n, int64_t batch) {
+  compute_graph *g = n->graph;
+  const compute_shape shape = COMPUTE_SHAPE(batch, CHANNELS, SIDE, SIDE);
+  compute_tensor *state = random_tensor(n->context, shape, 50);
+  n->tensor[n->tensors++] = state;
+  const compute_node old = compute_parameter(g, state);
+  const compute_node stem = compute_relu(g, conv(n, n->x, 3, CHANNELS, 3, 1));
+  const compute_node mixed = conv(n, compute_add(g, stem, old), CHANNELS, CHANNELS, 1, 1);
+  const compute_node new = compute_tanh(g, conv(n, mixed, CHANNELS, CHANNELS, 3, CHANNELS));
+  n->output[n->outputs++] = compute_sub(g, mixed, old);
+  n->output[n->outputs + n->updates++] = compute_assign(g, old, new);
+}
+
+/* ---- Promises ------------------------------------------------------------------------------ */
+
+static void compare(builder *build, int64_t batch, bool items) {
+  compute_context *context = open_with(1, UNLIMITED);
+  network whole = network_create(context, batch, build);
+  const compute_plan_info unsliced = network_run(&whole, 2);
+  for (int32_t threads = 1; threads <= 3; threads++)
+    for (uint64_t cache = 256 << 10; cache <= 4 << 20; cache *= 4) {
+      compute_context *other = open_with(threads, cache);
+      network sliced = network_create(other, batch, build);
+      const compute_plan_info info = network_run(&sliced, 2);
+      assert_true(batch < 5 || cache > 256 << 10 || info.steps > unsliced.steps);
+      assert_int_equal(info.operations, unsliced.operations);
+      for (size_t i = 0; i < sliced.outputs; i++)
+        assert_same_start(sliced.result[i], whole.result[i]);
+      for (size_t i = 0; i < sliced.tensors; i++)
+        assert_same_start(sliced.tensor[i], whole.tensor[i]);
+      network_release(&sliced);
+      test_close(other);
+    }
+  network one = network_create(context, 1, build);
+  network_run(&one, 2);
+  for (size_t i = 0; items && i < one.outputs; i++)
+    assert_same_start(one.result[i], whole.result[i]);
+  network_release(&one);
+  network_release(&whole);
+  test_close(context);
+}
+
+static void slices_change_no_bit(void **state) {
+  (void)state;
+  static const int64_t batches[] = {8, 5, 7, 2};
+  for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+    compare(build_layers, batches[i], true);
+    compare(build_obstacles, batches[i], false);
+    compare(build_state, batches[i], true);
+  }
+}
+
+/* What only the steps of a slice use takes memory for one slice. */
+static void a_slice_takes_little_memory(void **state) {
+  (void)state;
+  compute_plan_info info[2];
+  for (int i = 0; i < 2; i++) {
+    compute_context *context = open_with(2, i == 0 ? UNLIMITED : 256 << 10);
+    network n = network_create(context, 32, build_layers);
+    info[i] = network_run(&n, 1);
+    network_release(&n);
+    test_close(context);
+  }
+  assert_true(info[1].arena_bytes < info[0].arena_bytes / 2);
+}
+
+/* Steps of one slice stand for all. */
+static void explain_names_the_slices(void **state) {
+  (void)state;
+  compute_context *context = open_with(2, 256 << 10);
+  network n = network_create(context, 7, build_layers);
+  compute_plan *plan = test_compile(n.graph, n.output, n.outputs, 0);
+  compute_plan_info info;
+  char *text;
+  assert_ok(compute_explain(plan, &text));
+  assert_ok(compute_plan_describe(plan, &info));
+  assert_non_null(strstr(text, "in 7 slices of the 7 items"));
+  size_t predictions = 0;
+  for (const char *at = text; (at = strstr(at, "predicted")) != NULL; at++) predictions++;
+  assert_true(predictions < info.steps);
+  compute_text_free(text);
+  compute_plan_release(plan);
+  network_release(&n);
+  test_close(context);
+}
+
+/* Whatever allocation fails, compiling says so, or does without. */
+static void failing_to_slice_leaves_nothing(void **state) {
+  (void)state;
+  failing_allocator_install();
+  compute_context *context = open_with(1, 256 << 10);
+  network n = network_create(context, 4, build_layers);
+  bool failed = true;
+  for (int64_t nth = 1; failed; nth++) {
+    compute_plan *plan = NULL;
+    failing_allocator_arm(nth, false);
+    const compute_status status = compute_compile(n.graph, n.output, n.outputs, NULL, &plan);
+    failed = failing_allocator_failures() > 0;
+    failing_allocator_arm(0, false);
+    assert_true(status == COMPUTE_OK || (failed && status == COMPUTE_ERROR_OUT_OF_MEMORY));
+    compute_plan_release(plan);
+  }
+  network_release(&n);
+  test_close(context);
+  assert_int_equal(failing_allocator_remove(), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(slices_change_no_bit),
+      cmocka_unit_test(a_slice_takes_little_memory),
+      cmocka_unit_test(explain_names_the_slices),
+      cmocka_unit_test(failing_to_slice_leaves_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
