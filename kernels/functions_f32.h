@@ -23,11 +23,14 @@
 //@ exp_shifted_f32
 #define exp_shifted_f32(x) MAD_f32(x, 0x1.715476p+0f, EXP_SHIFT)
 
-//@ exp_rest_f32
+//@ exp_remainder_f32
 /* r of x = n ln 2 + r. The first product is exact. */
+#define exp_remainder_f32(x, n) MAD_f32(n, 0x1.bd0106p-13f, MAD_f32(n, -0x1.63p-1f, x))
+
+//@ exp_rest_f32
 DEVICE f32 exp_rest_f32(f32 x, f32 shifted) {
   const f32 n = shifted - EXP_SHIFT;
-  return MAD_f32(n, 0x1.bd0106p-13f, MAD_f32(n, -0x1.63p-1f, x));
+  return exp_remainder_f32(x, n);
 }
 
 //@ expm1_small_f32
@@ -50,8 +53,9 @@ DEVICE f32 exp_core_f32(f32 x) {
 //@ exp_scaled_f32
 /* exp(x) 2^64 for -110 <= x <= 0: precise also where exp(x) is no longer a normal number. */
 DEVICE f32 exp_scaled_f32(f32 x) {
-  const f32 shifted = exp_shifted_f32(x);
-  return (1.0f + expm1_small_f32(exp_rest_f32(x, shifted))) * exp_power_f32(shifted, 64);
+  const f32 shifted = MAD_f32(x, 0x1.715476p+0f, EXP_SHIFT + 64.0f);
+  const f32 n = shifted - (EXP_SHIFT + 64.0f), power = exp_power_f32(shifted, 0);
+  return MAD_f32(power, expm1_small_f32(exp_remainder_f32(x, n)), power);
 }
 
 //@ unscale_f32
