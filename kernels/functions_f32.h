@@ -168,23 +168,24 @@ DEVICE f32 silu_f32(f32 x) {
   return x == -INFINITY_f32 ? NAN_f32 : result;
 }
 
-//@ tanh_core_f32
-/* t / (t + 2) with t = exp(2|x|) - 1, for |x| <= 43. ln 2 as one rounded number serves here: it
- * changes 2|x| by 2e-9 n, of which tanh keeps little where n is large. */
-DEVICE f32 tanh_core_f32(f32 x) {
-  const f32 magnitude = as_f32(as_u32(x) & 0x7fffffffu), y = magnitude + magnitude;
+//@ tanh_growth_f32
+/* exp(2|x|) - 1, up to where tanh is 1 to f32. ln 2 as one rounded number serves here: it changes
+ * 2|x| by 2e-9 n, of which tanh keeps little where n is large. */
+DEVICE f32 tanh_growth_f32(f32 x) {
+  f32 y = 2.0f * BUILTIN_f32(fabs)(x);
+  y = y > 18.2f ? 18.2f : y;
   const f32 shifted = exp_shifted_f32(y), power = exp_power_f32(shifted, 0);
   const f32 r = MAD_f32(shifted - EXP_SHIFT, -0x1.62e430p-1f, y);
-  const f32 t = MAD_f32(power, expm1_small_f32(r), power - 1.0f);
-  return as_f32(as_u32(t / (t + 2.0f)) | (as_u32(x) & 0x80000000u));
+  return MAD_f32(power, expm1_small_f32(r), power - 1.0f);
+}
+
+//@ tanh_quotient_f32
+DEVICE f32 tanh_quotient_f32(f32 x, f32 growth) {
+  return as_f32(as_u32(growth / (growth + 2.0f)) | (as_u32(x) & 0x80000000u));
 }
 
 //@ tanh_f32
-/* 1 from 9.1 on. */
-DEVICE f32 tanh_f32(f32 x) {
-  const f32 low = x < -9.1f ? -9.1f : x;
-  return tanh_core_f32(low > 9.1f ? 9.1f : low);
-}
+#define tanh_f32(x) tanh_quotient_f32(x, tanh_growth_f32(x))
 
 //@ softplus_f32
 /* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)). The logarithm's argument lies in 1 ... 2: from

@@ -130,7 +130,6 @@ CPU_INLINE uint32_t key_bits(float x) {
 /* Keys of the largest supported magnitude, of the lowest supported number, and of the largest
  * normal number. */
 #define LIMIT_EXP      0x42ae0000u /* 87 */
-#define LIMIT_TANH     0x422c0000u /* 43 */
 #define LIMIT_TRIG     0x49800000u /* TRIG_LIMIT */
 #define LIMIT_GELU     0xc1500000u /* −13 */
 #define LIMIT_POSITIVE 0x7effffffu
@@ -157,22 +156,29 @@ CPU_INLINE uint32_t key_bits(float x) {
 #define RANGED_LOOP(name, whole, core, key, limit)                                                 \
   TWO_FORMS(name, key(x) <= limit ? core : whole, core, key, limit)
 
-/* Their whole forms give what the short ones do, wherever those serve. */
+/* Its whole form gives what the short one does, wherever that serves. */
 TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), key_magnitude, LIMIT_EXP)
-TWO_FORMS(tanh, tanh_f32(x), tanh_core_f32(x), key_magnitude, LIMIT_TANH)
 
 RANGED_LOOP(log, log_f32(x), log_core_f32(x), key_positive, LIMIT_POSITIVE)
 RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), key_magnitude, LIMIT_TRIG)
 RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), key_magnitude, LIMIT_EXP)
 RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), key_magnitude, LIMIT_EXP)
 
-/* Angles that the vector code cannot reduce are rare: a tile that has one uses the C library, which
+/* Angles that the vector code cannot reduce are rare: a part that has one uses the C library, which
  * reduces with as many digits of 2/π as necessary. */
 RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), key_magnitude, LIMIT_TRIG)
 RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), key_magnitude, LIMIT_TRIG)
 
-/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
- * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
+/* tanh, erf and gelu take several passes over parts of the tile. A single pass would need more
+ * constants than AVX2 has registers, and longer dependency chains than the processor can overlap.
+ */
+static void tanh_part(int64_t count, float *r, const float *x) {
+  float growth[PART];
+  for (int64_t i = 0; i < count; i++) growth[i] = tanh_growth_f32(x[i]);
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) r[i] = tanh_quotient_f32(x[i], growth[i]);
+}
+
 static void erf_part(int64_t count, float *r, const float *x) {
   float between[PART];
   for (int64_t i = 0; i < count; i++) between[i] = erf_exponent_f32(x[i]);
@@ -197,6 +203,7 @@ static void gelu_part(int64_t count, float *r, const float *x) {
   }
 }
 
+PARTS_LOOP(tanh, tanh_part)
 PARTS_LOOP(erf, erf_part)
 PARTS_LOOP(gelu, gelu_part)
 
