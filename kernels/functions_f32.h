@@ -23,11 +23,14 @@
 //@ exp_shifted_f32
 #define exp_shifted_f32(x) MAD_f32(x, 0x1.715476p+0f, EXP_SHIFT)
 
-//@ exp_rest_f32
+//@ exp_remainder_f32
 /* r of x = n ln 2 + r. The first product is exact. */
+#define exp_remainder_f32(x, n) MAD_f32(n, 0x1.bd0106p-13f, MAD_f32(n, -0x1.63p-1f, x))
+
+//@ exp_rest_f32
 DEVICE f32 exp_rest_f32(f32 x, f32 shifted) {
   const f32 n = shifted - EXP_SHIFT;
-  return MAD_f32(n, 0x1.bd0106p-13f, MAD_f32(n, -0x1.63p-1f, x));
+  return exp_remainder_f32(x, n);
 }
 
 //@ expm1_small_f32
@@ -41,18 +44,18 @@ DEVICE f32 expm1_small_f32(f32 r) {
 }
 
 //@ exp_core_f32
-/* For |x| <= 87, where the result is a normal number: adding to its exponent's bits is a
- * multiplication that does not occupy the multipliers. */
+/* For |x| <= 87, where the result is a normal number. */
 DEVICE f32 exp_core_f32(f32 x) {
-  const f32 shifted = exp_shifted_f32(x), y = 1.0f + expm1_small_f32(exp_rest_f32(x, shifted));
-  return as_f32(as_u32(y) + ((as_u32(shifted) - 127u) << 23));
+  const f32 shifted = exp_shifted_f32(x), power = exp_power_f32(shifted, 0);
+  return MAD_f32(power, expm1_small_f32(exp_rest_f32(x, shifted)), power);
 }
 
 //@ exp_scaled_f32
 /* exp(x) 2^64 for -110 <= x <= 0: precise also where exp(x) is no longer a normal number. */
 DEVICE f32 exp_scaled_f32(f32 x) {
-  const f32 shifted = exp_shifted_f32(x);
-  return (1.0f + expm1_small_f32(exp_rest_f32(x, shifted))) * exp_power_f32(shifted, 64);
+  const f32 shifted = MAD_f32(x, 0x1.715476p+0f, EXP_SHIFT + 64.0f);
+  const f32 n = shifted - (EXP_SHIFT + 64.0f), power = exp_power_f32(shifted, 0);
+  return MAD_f32(power, expm1_small_f32(exp_remainder_f32(x, n)), power);
 }
 
 //@ unscale_f32
@@ -165,19 +168,24 @@ DEVICE f32 silu_f32(f32 x) {
   return x == -INFINITY_f32 ? NAN_f32 : result;
 }
 
-//@ tanh_f32
-/* With t = exp(2|x|) - 1: t / (t + 2), or, where t is large, 1 - 2 / (t + 2), which is more exact.
- */
-DEVICE f32 tanh_f32(f32 x) {
-  f32 magnitude = BUILTIN_f32(fabs)(x);
-  magnitude = magnitude > 9.1f ? 9.1f : magnitude;
-  const f32 y = magnitude + magnitude, shifted = exp_shifted_f32(y);
-  const f32 p = expm1_small_f32(exp_rest_f32(y, shifted)), power = exp_power_f32(shifted, 0);
-  const f32 t = MAD_f32(power, p, power - 1.0f);
-  const f32 quotient = (magnitude > 0.55f ? 2.0f : t) / MAD_f32(power, p, power + 1.0f);
-  const f32 result = magnitude > 0.55f ? 1.0f - quotient : quotient;
-  return as_f32(as_u32(result) | (as_u32(x) & 0x80000000u));
+//@ tanh_growth_f32
+/* exp(2|x|) - 1, up to where tanh is 1 to f32. ln 2 as one rounded number serves here: it changes
+ * 2|x| by 2e-9 n, of which tanh keeps little where n is large. */
+DEVICE f32 tanh_growth_f32(f32 x) {
+  f32 y = 2.0f * BUILTIN_f32(fabs)(x);
+  y = y > 18.2f ? 18.2f : y;
+  const f32 shifted = exp_shifted_f32(y), power = exp_power_f32(shifted, 0);
+  const f32 r = MAD_f32(shifted - EXP_SHIFT, -0x1.62e430p-1f, y);
+  return MAD_f32(power, expm1_small_f32(r), power - 1.0f);
 }
+
+//@ tanh_quotient_f32
+DEVICE f32 tanh_quotient_f32(f32 x, f32 growth) {
+  return as_f32(as_u32(growth / (growth + 2.0f)) | (as_u32(x) & 0x80000000u));
+}
+
+//@ tanh_f32
+#define tanh_f32(x) tanh_quotient_f32(x, tanh_growth_f32(x))
 
 //@ softplus_f32
 /* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)). The logarithm's argument lies in 1 ... 2: from

@@ -24,12 +24,16 @@ CPU_INLINE float log_core_f32(float x) {
   return log_sum_f32((float)k, log_fraction_f32(bits, k));
 }
 
-/* 1 / (1 + exp(−x)) and x / (1 + exp(−x)), where exp_core_f32 serves. */
+/* 1 + exp(−x), where exp_core_f32 serves. */
+CPU_INLINE float sigmoid_divisor_f32(float x) {
+  const float shifted = exp_shifted_f32(-x), power = exp_power_f32(shifted, 0);
+  return math_madd_f32(power, expm1_small_f32(exp_rest_f32(-x, shifted)), power + 1);
+}
 CPU_INLINE float sigmoid_core_f32(float x) {
-  return 1 / (1 + exp_core_f32(-x));
+  return 1 / sigmoid_divisor_f32(x);
 }
 CPU_INLINE float silu_core_f32(float x) {
-  return x / (1 + exp_core_f32(-x));
+  return x / sigmoid_divisor_f32(x);
 }
 
 /* The remainder is exact, which takes a loop of unknown length per element: the C library's. */
@@ -69,8 +73,9 @@ CPU_INLINE float gelu_tanh_wide_f32(float x) {
 
 #define TRIG_LIMIT 0x1p20f
 
+/* An angle out of reach counts as 0: its quadrant might not be an int32_t. */
 CPU_INLINE reduced_angle reduce_angle_wide_f32(float x) {
-  const double wide = (double)x;
+  const double wide = (double)(math_fabs_f32(x) <= TRIG_LIMIT ? x : 0);
   const double n = (wide * 0x1.45f306dc9c883p-1 + MATH_SHIFT_F64) - MATH_SHIFT_F64;
   double d = wide - n * 0x1.921fb54400000p+0;
   d = d - n * 0x1.0b4611a600000p-34;

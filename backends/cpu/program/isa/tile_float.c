@@ -77,7 +77,6 @@ UNARY_LOOP(cosh, real, real, REAL(cosh)(x))
 UNARY_LOOP(asinh, real, real, REAL(asinh)(x))
 UNARY_LOOP(acosh, real, real, REAL(acosh)(x))
 UNARY_LOOP(atanh, real, real, REAL(atanh)(x))
-UNARY_LOOP(tanh, real, real, REAL(tanh)(x))
 UNARY_LOOP(softplus, real, real, REAL(softplus)(x))
 UNARY_LOOP(elu, real, real, REAL(elu)(x, PARAMETER))
 BINARY_LOOP(pow, real, real, REAL(pow)(x, y))
@@ -94,19 +93,29 @@ UNARY_LOOP(sin, double, double, sin_f64(x))
 UNARY_LOOP(cos, double, double, cos_f64(x))
 UNARY_LOOP(tan, double, double, tan_f64(x))
 UNARY_LOOP(sigmoid, double, double, sigmoid_f64(x))
+UNARY_LOOP(tanh, double, double, tanh_f64(x))
 UNARY_LOOP(erf, double, double, erf_f64(x))
 UNARY_LOOP(gelu, double, double, gelu_f64(x))
 UNARY_LOOP(gelu_tanh, double, double, gelu_tanh_f64(x))
 UNARY_LOOP(silu, double, double, silu_f64(x))
 
-#else                              /* F32 */
+#else /* F32 */
 
-/* Several functions have a short form for ordinary arguments. A tile is scanned first, at the cost
- * of one maximum per element, and uses the short form if that is valid for all of it. Otherwise it
- * is chosen for each element: a result does not depend on its neighbours. */
+/* Several functions have a short form for ordinary arguments. A part of a tile is computed with it,
+ * and again with the whole form if an argument was not ordinary. The whole form then chooses for
+ * each element: a result does not depend on its neighbours. */
+enum { PART = 256 };
 
-/* The key of the scan: an unsigned number that is large for arguments that the short form does not
- * support. NaN is always large. */
+#define PARTS_LOOP(name, part)                                                                     \
+  static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
+                          const void *c, cpu_immediate immediate) {                                \
+    (void)b, (void)c, (void)immediate;                                                             \
+    for (int64_t i = 0; i < count; i += PART)                                                      \
+      part(count - i < PART ? count - i : PART, (float *)result + i, (const float *)a + i);        \
+  }
+
+/* The key of an argument: an unsigned number that is large for arguments that the short form does
+ * not support. NaN is always large. */
 CPU_INLINE uint32_t key_magnitude(float x) {
   return (uint32_t)math_bits_f32(x) & INT32_MAX;
 }
@@ -125,56 +134,50 @@ CPU_INLINE uint32_t key_bits(float x) {
 #define LIMIT_GELU     0xc1500000u /* −13 */
 #define LIMIT_POSITIVE 0x7effffffu
 
-#define LARGEST_KEY(name, key)                                                                     \
-  static uint32_t name(int64_t count, const float *x) {                                            \
+#define TWO_FORMS(name, whole, core, key, limit)                                                   \
+  static void name##_part(int64_t count, float *r, const float *as) {                              \
+    float kept[PART];                                                                              \
     uint32_t largest = 0;                                                                          \
-    for (int64_t i = 0; i < count; i++) largest = key(x[i]) > largest ? key(x[i]) : largest;       \
-    return largest;                                                                                \
-  }
-
-LARGEST_KEY(largest_magnitude, key_magnitude)
-LARGEST_KEY(largest_positive, key_positive)
-LARGEST_KEY(largest_bits, key_bits)
-
-#define TWO_FORMS(name, whole, core, range, limit)                                                 \
-  static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
-                          const void *c, cpu_immediate immediate) {                                \
-    const float *as = a;                                                                           \
-    float *r = result;                                                                             \
-    (void)b, (void)c, (void)immediate;                                                             \
-    if (largest_##range(count, as) <= limit) {                                                     \
-      CPU_INDEPENDENT                                                                              \
-      for (int64_t i = 0; i < count; i++) {                                                        \
-        const float x = as[i];                                                                     \
-        r[i] = core;                                                                               \
-      }                                                                                            \
-    } else {                                                                                       \
-      CPU_INDEPENDENT                                                                              \
-      for (int64_t i = 0; i < count; i++) {                                                        \
-        const float x = as[i];                                                                     \
-        r[i] = whole;                                                                              \
-      }                                                                                            \
+    if (r == as) as = memcpy(kept, as, (size_t)count * sizeof *as);                                \
+    CPU_INDEPENDENT                                                                                \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const float x = as[i];                                                                       \
+      largest = key(x) > largest ? key(x) : largest;                                               \
+      r[i] = core;                                                                                 \
     }                                                                                              \
-  }
-#define RANGED_LOOP(name, whole, core, range, limit)                                               \
-  TWO_FORMS(name, key_##range(x) <= limit ? core : whole, core, range, limit)
+    if (largest <= limit) return;                                                                  \
+    CPU_INDEPENDENT                                                                                \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const float x = as[i];                                                                       \
+      r[i] = whole;                                                                                \
+    }                                                                                              \
+  }                                                                                                \
+  PARTS_LOOP(name, name##_part)
+#define RANGED_LOOP(name, whole, core, key, limit)                                                 \
+  TWO_FORMS(name, key(x) <= limit ? core : whole, core, key, limit)
 
-/* Their whole forms give what the short ones do, wherever those serve. */
-TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), magnitude, LIMIT_EXP)
+/* Its whole form gives what the short one does, wherever that serves. */
+TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), key_magnitude, LIMIT_EXP)
 
-RANGED_LOOP(log, log_f32(x), log_core_f32(x), positive, LIMIT_POSITIVE)
-RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), magnitude, LIMIT_TRIG)
-RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), magnitude, LIMIT_EXP)
-RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), magnitude, LIMIT_EXP)
+RANGED_LOOP(log, log_f32(x), log_core_f32(x), key_positive, LIMIT_POSITIVE)
+RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), key_magnitude, LIMIT_TRIG)
+RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), key_magnitude, LIMIT_EXP)
+RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), key_magnitude, LIMIT_EXP)
 
-/* Angles that the vector code cannot reduce are rare: a tile that has one uses the C library, which
+/* Angles that the vector code cannot reduce are rare: a part that has one uses the C library, which
  * reduces with as many digits of 2/π as necessary. */
-RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), magnitude, LIMIT_TRIG)
-RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), magnitude, LIMIT_TRIG)
+RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), key_magnitude, LIMIT_TRIG)
+RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), key_magnitude, LIMIT_TRIG)
 
-/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
- * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
-enum { PART = 256 };
+/* tanh, erf and gelu take several passes over parts of the tile. A single pass would need more
+ * constants than AVX2 has registers, and longer dependency chains than the processor can overlap.
+ */
+static void tanh_part(int64_t count, float *r, const float *x) {
+  float growth[PART];
+  for (int64_t i = 0; i < count; i++) growth[i] = tanh_growth_f32(x[i]);
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) r[i] = tanh_quotient_f32(x[i], growth[i]);
+}
 
 static void erf_part(int64_t count, float *r, const float *x) {
   float between[PART];
@@ -186,9 +189,12 @@ static void erf_part(int64_t count, float *r, const float *x) {
 
 static void gelu_part(int64_t count, float *r, const float *x) {
   float bend[PART];
-  CPU_INDEPENDENT
-  for (int64_t i = 0; i < count; i++) bend[i] = gelu_bend_f32(x[i]);
-  if (largest_bits(count, x) <= LIMIT_GELU) {
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < count; i++) {
+    largest = key_bits(x[i]) > largest ? key_bits(x[i]) : largest;
+    bend[i] = gelu_bend_f32(x[i]);
+  }
+  if (largest <= LIMIT_GELU) {
     CPU_INDEPENDENT
     for (int64_t i = 0; i < count; i++) r[i] = gelu_core_f32(x[i], bend[i]);
   } else {
@@ -197,14 +203,7 @@ static void gelu_part(int64_t count, float *r, const float *x) {
   }
 }
 
-#define PARTS_LOOP(name, part)                                                                     \
-  static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
-                          const void *c, cpu_immediate immediate) {                                \
-    (void)b, (void)c, (void)immediate;                                                             \
-    for (int64_t i = 0; i < count; i += PART)                                                      \
-      part(count - i < PART ? count - i : PART, (float *)result + i, (const float *)a + i);        \
-  }
-
+PARTS_LOOP(tanh, tanh_part)
 PARTS_LOOP(erf, erf_part)
 PARTS_LOOP(gelu, gelu_part)
 

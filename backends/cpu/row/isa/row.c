@@ -9,29 +9,36 @@
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "program/isa/element.h"
+#include "program/isa/limits.h"
 #include "program/isa/math_f32.h"
 #include "program/isa/math_f64.h"
 #include "row_table.h"
 
-/* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches. */
+/* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches; of a pack of such,
+ * EXP_IN_REACH(p) are numbers for EXP_REACHED. */
 #if defined(CPU_VARIANT_F32)
 /* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor,
  * which avoids subnormal results. exp(−110) divided by the sum becomes 0. */
 CPU_INLINE float exp_scaled(float x) {
   return exp_scaled_f32(x < -110.0f ? -110.0f : x);
 }
-#define EXP(x)        exp_scaled(x)
-#define EXP_SCALE     0x1p64
-#define LOWEST_FINITE (-FLT_MAX)
+#define EXP(x)          exp_scaled(x)
+#define EXP_IN_REACH(p) CPU_AT_LEAST(pack_all(-110.0f), p)
+#define EXP_REACHED(x)  exp_scaled_f32(x)
+#define EXP_SCALE       0x1p64
+#define LOWEST_FINITE   (-FLT_MAX)
 #else
-#define EXP(x)        exp_f64(x)
-#define EXP_SCALE     1.0
-#define LOWEST_FINITE (-DBL_MAX)
+#define EXP(x)          exp_f64(x)
+#define EXP_IN_REACH(p) (p)
+#define EXP_REACHED(x)  exp_f64(x)
+#define EXP_SCALE       1.0
+#define LOWEST_FINITE   (-DBL_MAX)
 #endif
 
-enum { lanes = 4 * pack_lanes, block = 32 * lanes };
+enum { lanes = 4 * pack_lanes, block = 32 * lanes, pack_block = 64 * pack_lanes };
 
 static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
   return b > a ? b : a;
@@ -63,11 +70,11 @@ ALWAYS_INLINE ELEMENT pack_highest(pack p) {
 
 /* ---- Along each row ------------------------------------------------------------------------ */
 
-/* Asks for `lanes` elements of the panel that is read next; what lies outside an array is not
+/* Asks for `count` elements of the panel that is read next; what lies outside an array is not
  * fetched. */
-ALWAYS_INLINE void fetch_ahead(const ELEMENT *x, int64_t ahead) {
+ALWAYS_INLINE void fetch_ahead(const ELEMENT *x, int64_t ahead, int count) {
   const uintptr_t first = (uintptr_t)x + (uintptr_t)ahead * sizeof(ELEMENT);
-  for (uintptr_t byte = 0; byte < lanes * sizeof(ELEMENT); byte += 64)
+  for (uintptr_t byte = 0; byte < (uintptr_t)count * sizeof(ELEMENT); byte += 64)
     __builtin_prefetch((const void *)(first + byte));
 }
 
@@ -91,39 +98,37 @@ static void single_maximum(const cpu_row_panel *panel, double *peak) {
     peak[w] = (double)maximum_line(x + w * panel->source_step, panel->length);
 }
 
-/* `count` exponentials, a multiple of the vector and best a constant. */
-ALWAYS_INLINE void exponentials_run(const ELEMENT *x, ELEMENT *y, int64_t count, ELEMENT shift) {
-  CPU_INDEPENDENT
-  for (int64_t j = 0; j < count; j++) y[j] = EXP(x[j] - shift);
+/* The exponentials of a pack, at `y`. */
+ALWAYS_INLINE pack pack_exponentials(pack x, pack shift, ELEMENT *y) {
+  const pack reach = EXP_IN_REACH(x - shift);
+  ELEMENT reached[pack_lanes];
+  memcpy(reached, &reach, sizeof reach);
+  for (int j = 0; j < pack_lanes; j++) y[j] = EXP_REACHED(reached[j]);
+  return pack_load(y);
 }
 
 ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t length, ELEMENT shift,
                                        int64_t ahead, int store) {
+  const pack shifts = pack_all(shift);
   double total = 0;
-  for (int64_t start = 0; start < length; start += block) {
-    const int64_t end = length - start < block ? length : start + block;
-    pack lane[4];
-    ELEMENT room[lanes];
+  for (int64_t start = 0; start < length; start += pack_block) {
+    const int64_t end = length - start < pack_block ? length : start + pack_block;
+    pack lane = pack_all(0);
+    ELEMENT room[pack_lanes];
     int64_t i = start;
-    for (int k = 0; k < 4; k++) lane[k] = pack_all(0);
-    for (; i + lanes <= end; i += lanes) {
-      ELEMENT *target = store ? y + i : room;
-      fetch_ahead(x + i, ahead);
-      exponentials_run(x + i, target, lanes, shift);
-      for (int k = 0; k < 4; k++) lane[k] = pack_add(lane[k], pack_load(target + k * pack_lanes));
+    for (; i + pack_lanes <= end; i += pack_lanes) {
+      fetch_ahead(x + i, ahead, pack_lanes);
+      lane = pack_add(lane, pack_exponentials(pack_load(x + i), shifts, store ? y + i : room));
     }
     if (i < end) {
       /* Padded, since a single exponential costs as much as a vector of them. */
-      const int64_t rest = end - i, padded = (rest + pack_lanes - 1) / pack_lanes * pack_lanes;
-      ELEMENT pad[lanes];
-      for (int64_t j = rest / pack_lanes * pack_lanes; j < padded; j++) pad[j] = -INFINITY;
-      for (int64_t j = 0; j < rest; j++) pad[j] = x[i + j];
-      exponentials_run(pad, pad, padded, shift);
-      for (int64_t j = 0; j < padded; j += pack_lanes)
-        lane[0] = pack_add(lane[0], pack_load(pad + j));
-      for (int64_t j = 0; j < rest && store; j++) y[i + j] = pad[j];
+      const int64_t rest = end - i;
+      for (int64_t j = 0; j < pack_lanes; j++) room[j] = -INFINITY;
+      for (int64_t j = 0; j < rest; j++) room[j] = x[i + j];
+      lane = pack_add(lane, pack_exponentials(pack_load(room), shifts, room));
+      for (int64_t j = 0; j < rest && store; j++) y[i + j] = room[j];
     }
-    total += (double)pack_sum(pack_add(pack_add(lane[0], lane[1]), pack_add(lane[2], lane[3])));
+    total += (double)pack_sum(lane);
   }
   return total / EXP_SCALE;
 }
@@ -209,7 +214,7 @@ static void single_scale(const cpu_row_panel *panel, const double *shift, const 
     const ELEMENT s = (ELEMENT)shift[w], f = (ELEMENT)factor[w], o = (ELEMENT)offset[w];
     int64_t i = 0;
     for (; i + lanes <= panel->length; i += lanes) {
-      fetch_ahead(x + i, panel->ahead);
+      fetch_ahead(x + i, panel->ahead, lanes);
       CPU_INDEPENDENT
       for (int64_t j = i; j < i + lanes; j++) y[j] = (x[j] - s) * f + o;
     }
