@@ -73,6 +73,8 @@ DEVICE f32 fit_inverse(const f32 *factor, int a, int b) {
  * step's equations, so that the others get steps of their own. Fisher scoring whose matrix has no
  * inverse tries again with its diagonal raised by 1/1000, then by 1/10. */
 //@ fit_solve
+#define CLIMBS            (SOLVER == 0 || SOLVER == 2)
+#define SCORING           12 /* steps; then those of the climb */
 #define STATUS_CONVERGED  1
 #define STATUS_ITERATIONS 2
 #define STATUS_AT_BOUND   3
@@ -133,10 +135,13 @@ DEVICE boolean fit_small(const f32 *factor, const f32 *step, u32 still, f32 epsi
 }
 
 #if SOLVER != 1
-/* Solves for a step; false if that cannot be done. `still` gets what was left out. */
+/* Solves for a step; false if that cannot be done. What stands at a bound that the step would leave
+ * is left out, which `still` says: parameters that the gradient keeps there; where there are none,
+ * others, and then `pulled` is set: the gradient wants to have them back. */
 DEVICE boolean fit_solve(const fit_setup *setup, const f32 *p, const f32 *values, f32 damping,
-                         f32 *factor, f32 *step, u32 *still) {
+                         f32 *factor, f32 *step, u32 *still, boolean *pulled) {
   *still = setup->fixed;
+  *pulled = 0;
   for (int attempt = 0; attempt <= PARAMETERS; attempt++) {
     const boolean sound = fit_factor(values + PARAMETERS, *still, damping, factor);
     fit_apply(factor, *still, values, step);
@@ -146,8 +151,10 @@ DEVICE boolean fit_solve(const fit_setup *setup, const f32 *p, const f32 *values
     }
     if (!sound || !finite) return 0;
     const u32 outward = fit_bounded(setup, p, step) & ~*still;
+    const u32 kept = outward & fit_bounded(setup, p, values);
     if (outward == 0) return 1;
-    *still |= outward;
+    *pulled |= kept == 0;
+    *still |= kept == 0 ? outward : kept;
   }
   return 0;
 }
@@ -162,13 +169,14 @@ DEVICE boolean fit_solve(const fit_setup *setup, const f32 *p, const f32 *values
  * Steps longer than a standard deviation are not trusted so far. `stretch` is the last step's, 0 if
  * it was cut short. */
 DEVICE f32 fit_stretch(const f32 *move, const f32 *gradient_before, const f32 *gradient,
-                       const f32 *step, f32 stretch) {
+                       const f32 *step, f32 stretch, f32 *length) {
   f32 before = 0.0f, gained = 0.0f, square = 0.0f;
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
     before = MAD_f32(move[a], gradient_before[a], before);
     gained = MAD_f32(move[a], gradient_before[a] - gradient[a], gained);
     square = MAD_f32(step[a], gradient[a], square);
   }
+  *length = square;
   before *= stretch;
   if (!(before > 0.0f)) return 1.0f;
   f32 factor = gained > before * 0.05f ? before * FAST_RECIPROCAL(gained) : 20.0f;
@@ -177,64 +185,156 @@ DEVICE f32 fit_stretch(const f32 *move, const f32 *gradient_before, const f32 *g
 }
 #endif
 
-#if SOLVER == 0 || SOLVER == 2
-#define SCORING 12 /* steps; then Newton's */
-/* On a ridge too flat for the curvature to be told from rounding, a fit has arrived when the step by
- * the information is this part of what is small. */
-#define SETTLED 0.3f
+#if CLIMBS
+/* SMALL_SHIFT, LONGEST: in standard deviations. A step is shortened to a quarter, up to TRIALS
+ * lengths, until the likelihood rises by LEAST_RISE of what its slope promises. */
+#define SMALL_SHIFT 0.05f
+#define LONGEST     2.0f
+#define TRIALS      5
+#define LEAST_RISE  0.1f
+#define MULTIPLES   7
 
-/* With few photons the likelihood's curvature has little to do with the information: in some
+/* ---- The climb --------------------------------------------------------------------------------
+ *
+ * With few photons the likelihood's curvature has little to do with the information: in some
  * directions it is a tenth of it, and steps are too short, in others several times as much, and they
- * go to and fro. Fits that hesitate therefore get a step by the actual curvature, the change of the
- * gradient over a twentieth of a standard deviation in each parameter. Where it is not positive
- * definite, multiples of the information are added, and the likelihood is no maximum, however short
- * the step. It is no longer than a standard deviation. The result is the number of multiples tried: 0
- * at what may be a maximum, 5 and no step where nothing helps. */
-DEVICE int fit_newton(const fit_source *source, const fit_setup *setup, const f32 *p,
-                          const f32 *values, const f32 *factor, f32 *step, u32 *still) {
-  f32 column[PARAMETERS * PARAMETERS], bent[VALUES], other[PACKED], tried[PARAMETERS];
-  for (int a = 0; a < PARAMETERS; a++) {
-    f32 inverse = 0.0f;
-    UNROLL for (int b = 0; b < PARAMETERS; b++) {
-      const f32 most = 0.2f * fit_reach(setup, p, b);
-      f32 shift = 0.05f * sqrt_f32(fit_inverse(factor, b, b));
-      shift = shift < most ? shift : most;
-      tried[b] = p[b] + (a == b ? (shift > 1e-5f ? shift : 1e-5f) : 0.0f);
-      if (a == b) inverse = FAST_RECIPROCAL(tried[b] - p[b]);
+ * go to and fro. Fits that hesitate therefore get steps by the actual curvature, of which none makes
+ * the likelihood smaller.
+ *
+ * All of it is done along axes in which the information is the identity: axis k is row k of the
+ * inverse Cholesky factor, and parameter a's part of it is axes[AT(k, a)]. Where spots are lost the
+ * information says nothing; the limits of a step, as if they were standard deviations known before,
+ * add to it what is missing. */
+
+DEVICE boolean fit_axes_of(const fit_setup *setup, const f32 *p, const f32 *values, u32 still,
+                           f32 *axes) {
+  f32 metric[PACKED];
+  UNROLL for (int a = 0; a < PARAMETERS; a++) {
+    const f32 reach = fit_reach(setup, p, a);
+    UNROLL for (int b = 0; b <= a; b++) metric[AT(a, b)] = INFORMATION(a, b);
+    if (a != 2 && a != 3) metric[AT(a, a)] += FAST_RECIPROCAL(reach * reach);
+  }
+  return fit_factor(metric, still, 0.0f, axes);
+}
+
+/* A gradient's part along an axis. */
+DEVICE f32 fit_along(const f32 *axes, const f32 *gradient, int k) {
+  f32 sum = 0.0f;
+  UNROLL for (int a = 0; a < PARAMETERS; a++) {
+    if (a <= k) sum = MAD_f32(axes[AT(k, a)], gradient[a], sum);
+  }
+  return sum;
+}
+
+/* The curvature: the change of the gradient over a small distance along each axis. */
+DEVICE void fit_curvature(const fit_source *source, const fit_setup *setup, const f32 *p,
+                          const f32 *values, const f32 *axes, u32 still, f32 *curvature) {
+  f32 columns[PARAMETERS * PARAMETERS], shifted[VALUES], place[PARAMETERS];
+  for (int k = 0; k < PARAMETERS; k++) {
+    f32 shift = SMALL_SHIFT;
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      const f32 part = a <= k ? axes[AT(k, a)] : 0.0f;
+      const f32 away = a < 2 || (HAS_Z && a == 4) ? BUILTIN_f32(fabs)(part) : -part;
+      const f32 most = 0.2f * fit_reach(setup, p, a);
+      shift = away * shift > most ? most / away : shift;
     }
-    const fit_widths widths = fit_widths_of(setup, tried);
-    fit_evaluate(source, tried, &widths, 0, bent);
-    UNROLL for (int b = 0; b < PARAMETERS; b++) {
-      column[a * PARAMETERS + b] = (values[b] - bent[b]) * inverse;
+    shift = still >> k & 1u ? 0.0f : shift;
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      place[a] = a <= k ? MAD_f32(axes[AT(k, a)], shift, p[a]) : p[a];
+    }
+    const fit_widths widths = fit_widths_of(setup, place);
+    fit_evaluate(source, place, &widths, 0, shifted);
+    const f32 inverse = shift > 0.0f ? 1.0f / shift : 0.0f;
+    UNROLL for (int a = 0; a < PARAMETERS; a++) place[a] = (values[a] - shifted[a]) * inverse;
+    UNROLL for (int j = 0; j < PARAMETERS; j++) {
+      columns[k * PARAMETERS + j] = fit_along(axes, place, j);
     }
   }
-  for (int attempt = 0; attempt < 5; attempt++) {
-    const f32 multiple = attempt == 0   ? 0.0f
-                         : attempt == 1 ? 0.25f
-                         : attempt == 2 ? 1.0f
-                         : attempt == 3 ? 4.0f
-                                        : 16.0f;
-    UNROLL for (int a = 0; a < PARAMETERS; a++) {
-      bent[a] = values[a];
-      UNROLL for (int b = 0; b <= a; b++) {
-        const f32 curvature =
-            0.5f * (column[a * PARAMETERS + b] + column[b * PARAMETERS + a]);
-        bent[PARAMETERS + AT(a, b)] = MAD_f32(multiple, INFORMATION(a, b), curvature);
-      }
+  UNROLL for (int k = 0; k < PARAMETERS; k++) {
+    UNROLL for (int j = 0; j <= k; j++) {
+      curvature[AT(k, j)] =
+          0.5f * (columns[k * PARAMETERS + j] + columns[j * PARAMETERS + k]);
     }
-    if (!fit_solve(setup, p, bent, 0.0f, other, tried, still)) continue;
-    f32 square = 0.0f;
-    UNROLL for (int a = 0; a < PARAMETERS; a++) {
-      UNROLL for (int b = 0; b < PARAMETERS; b++) {
-        square = MAD_f32(tried[a] * tried[b], a > b ? INFORMATION(a, b) : INFORMATION(b, a), square);
-      }
-    }
-    if (!(square < 1e30f)) continue;
-    const f32 length = square > 1.0f ? FAST_RSQRT(square) : 1.0f;
-    UNROLL for (int a = 0; a < PARAMETERS; a++) step[a] = tried[a] * length;
-    return attempt;
   }
-  return 5;
+}
+
+/* Newton's step. Where the curvature is not positive definite, multiples of the information are
+ * added to it; no maximum is near, and the step is as long as it may be. `rise` is what the slope
+ * promises. Whether the fit has arrived: at a maximum, or where the gradient is next to nothing, with
+ * a step that gains no more than a distance of epsilon is worth. */
+DEVICE boolean fit_newton(const fit_setup *setup, const f32 *values, const f32 *axes, u32 still,
+                          const f32 *curvature, f32 *step, f32 *rise) {
+  const f32 multiples[MULTIPLES] = {0.0f, 0.01f, 0.05f, 0.25f, 1.0f, 5.0f, 25.0f};
+  const f32 enough = setup->epsilon * setup->epsilon;
+  f32 score[PARAMETERS], along[PARAMETERS], matrix[PACKED], inverse[PACKED];
+  f32 rest = 0.0f, gain = 0.0f, square = 0.0f;
+  boolean sound = 0, near = 0;
+  UNROLL for (int k = 0; k < PARAMETERS; k++) {
+    score[k] = still >> k & 1u ? 0.0f : fit_along(axes, values, k);
+    along[k] = score[k];
+    rest = MAD_f32(score[k], score[k], rest);
+  }
+  for (int attempt = 0; attempt < MULTIPLES && !sound; attempt++) {
+    UNROLL for (int i = 0; i < PACKED; i++) matrix[i] = curvature[i];
+    UNROLL for (int k = 0; k < PARAMETERS; k++) matrix[AT(k, k)] += multiples[attempt];
+    sound = fit_factor(matrix, still, 0.0f, inverse);
+    near |= sound && attempt == 0;
+    if (sound) fit_apply(inverse, still, score, along);
+  }
+  UNROLL for (int k = 0; k < PARAMETERS; k++) {
+    gain = MAD_f32(along[k], score[k], gain);
+    square = MAD_f32(along[k], along[k], square);
+  }
+  const boolean settled = rest < 0.01f * enough, close = near || settled;
+  const boolean far = square > LONGEST * LONGEST || (!close && square > 0.0f);
+  const f32 factor = far ? LONGEST / sqrt_f32(square) : 1.0f;
+  *rise = gain * factor;
+  UNROLL for (int a = 0; a < PARAMETERS; a++) {
+    step[a] = 0.0f;
+    UNROLL for (int k = a; k < PARAMETERS; k++) {
+      const f32 part = still >> k & 1u ? 0.0f : axes[AT(k, a)];
+      step[a] = MAD_f32(part, along[k] * factor, step[a]);
+    }
+  }
+  return close && gain < enough;
+}
+
+DEVICE f32 fit_merit(const fit_source *source, const fit_setup *setup, const f32 *p) {
+  f32 totals[COMPARED];
+  const fit_widths widths = fit_widths_of(setup, p);
+  fit_compare(source, p, &widths, 0, totals);
+  return totals[3];
+}
+
+/* One step from p, of which `values` are. The result is a status, ITERATIONS when there is more to
+ * be done. */
+DEVICE int fit_climb(const fit_source *source, const fit_setup *setup, const f32 *values, f32 *p) {
+  f32 axes[PACKED], curvature[PACKED], step[PARAMETERS], tried[PARAMETERS];
+  const u32 still = setup->fixed | fit_bounded(setup, p, values);
+  if (!fit_axes_of(setup, p, values, still, axes)) return STATUS_SINGULAR;
+  fit_curvature(source, setup, p, values, axes, still, curvature);
+  f32 rise, share = 1.0f;
+  const boolean done = fit_newton(setup, values, axes, still, curvature, step, &rise);
+  const f32 before = fit_merit(source, setup, p), light = setup->typical * setup->used;
+  const f32 noise = 1e-6f * (1.0f + BUILTIN_f32(fabs)(before)) + 3e-8f * light;
+  boolean taken = 0;
+  for (int trial = 0; trial < TRIALS && !taken; trial++) {
+    UNROLL for (int a = 0; a < PARAMETERS; a++) {
+      tried[a] = fit_between(MAD_f32(step[a], share, p[a]), setup->lower[a], setup->upper[a]);
+      tried[a] = setup->fixed >> a & 1u ? p[a] : tried[a];
+    }
+    taken = fit_merit(source, setup, tried) > MAD_f32(LEAST_RISE * share, rise, before - noise);
+    share *= 0.25f;
+  }
+  UNROLL for (int a = 0; a < PARAMETERS; a++) p[a] = taken ? tried[a] : p[a];
+  return done ? STATUS_CONVERGED : STATUS_ITERATIONS;
+}
+
+/* Where a fit's start is better than where its steps have led, the climb begins there. */
+DEVICE void fit_return(const fit_source *source, const fit_setup *setup, const f32 *start,
+                       f32 *p) {
+  const boolean lost = fit_merit(source, setup, p) < fit_merit(source, setup, start);
+  UNROLL for (int a = 0; a < PARAMETERS; a++) p[a] = lost ? start[a] : p[a];
 }
 #endif
 
@@ -245,6 +345,7 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
   boolean last = 0;
   int steps = 0, status = STATUS_ITERATIONS;
 #if SOLVER >= 2
+  const int damped = CLIMBS && setup->iterations > SCORING ? SCORING : setup->iterations;
   f32 damping = 0.01f;
   widths = fit_widths_of(setup, p);
   fit_compare(source, p, &widths, 0, result->totals);
@@ -253,40 +354,53 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
   f32 move[PARAMETERS], gradient[PARAMETERS], stretch = 1.0f;
   UNROLL for (int a = 0; a < PARAMETERS; a++) move[a] = gradient[a] = 0.0f;
 #endif
+#if CLIMBS
+  f32 start[PARAMETERS];
+  UNROLL for (int a = 0; a < PARAMETERS; a++) start[a] = p[a];
+#endif
   UNROLL for (int a = 0; a < PARAMETERS; a++) step[a] = 0.0f;
   for (;;) {
+#if CLIMBS
+    if (steps == SCORING && !last) {
+      if (HAS_Z) start[4] = p[4];
+      fit_return(source, setup, start, p);
+    }
+#endif
     widths = fit_widths_of(setup, p);
     fit_evaluate(source, p, &widths, last, values);
     if (last) break;
+#if CLIMBS
+    if (steps >= SCORING) {
+      status = fit_climb(source, setup, values, p);
+      if (status == STATUS_SINGULAR) break;
+      steps++;
+      last = status == STATUS_CONVERGED || steps >= setup->iterations;
+      continue;
+    }
+#endif
 #if SOLVER == 0
     u32 still;
     f32 damping = 0.0f;
-    boolean solved = 0;
+    boolean solved = 0, pulled = 0;
     for (int attempt = 0; attempt < 3 && !solved; attempt++) {
       damping = attempt == 0 ? 0.0f : attempt == 1 ? 0.001f : 0.1f;
-      solved = fit_solve(setup, p, values, damping, factor, step, &still);
+      solved = fit_solve(setup, p, values, damping, factor, step, &still, &pulled);
     }
     if (!solved) {
       status = STATUS_SINGULAR;
       break;
     }
-    stretch = fit_stretch(move, gradient, values, step, stretch);
-    int multiples = 0;
-    boolean settled = 0;
-    if (steps >= SCORING) {
-      settled = fit_small(factor, step, still, setup->epsilon * SETTLED);
-      multiples = fit_newton(source, setup, p, values, factor, step, &still);
-      stretch = multiples < 5 ? 1.0f : stretch;
-    }
+    f32 square;
+    stretch = fit_stretch(move, gradient, values, step, stretch, &square);
     UNROLL for (int a = 0; a < PARAMETERS; a++) {
       step[a] *= stretch;
       gradient[a] = values[a];
     }
     /* Where the gradient does not change as expected, more than the last step may be left. */
     const f32 strictness = BUILTIN_f32(fabs)(stretch - 1.0f) > 0.3f ? 0.31622777f : 1.0f;
-    const boolean done =
-        damping == 0.0f && (settled || ((multiples == 0 || multiples == 5) &&
-                                        fit_small(factor, step, still, setup->epsilon * strictness)));
+    const boolean done = damping == 0.0f && !pulled &&
+                         square < 16.0f * setup->epsilon * setup->epsilon &&
+                         fit_small(factor, step, still, setup->epsilon * strictness);
 #elif SOLVER == 1
     UNROLL for (int a = 0; a < PARAMETERS; a++) {
       const f32 first = INFORMATION(a, a), curvature = first - SECOND(a);
@@ -297,17 +411,18 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
 #else
     /* Until the merit grows: the equations stay the same, the damping rises. */
     u32 still;
-    boolean done = 0, better = 0, solved = 0;
+    boolean done = 0, better = 0, solved = 0, pulled = 0;
     f32 tried[PARAMETERS], totals[COMPARED];
-    while (!better && !done && steps < setup->iterations && damping < 1e9f) {
-      solved = fit_solve(setup, p, values, damping, factor, step, &still);
+    while (!better && !done && steps < damped && damping < 1e9f) {
+      solved = fit_solve(setup, p, values, damping, factor, step, &still, &pulled);
       if (!solved) {
         damping *= 10.0f;
         continue;
       }
       steps++;
       const f32 scale = SOLVER == 3 ? setup->typical : 1.0f;
-      done = damping <= 0.1f && fit_small(factor, step, still, setup->epsilon * sqrt_f32(scale));
+      done = damping <= 0.1f && !pulled &&
+             fit_small(factor, step, still, setup->epsilon * sqrt_f32(scale));
       UNROLL for (int a = 0; a < PARAMETERS; a++) tried[a] = fit_stepped(setup, p, step, a);
       if (done) break;
       widths = fit_widths_of(setup, tried);
@@ -326,7 +441,8 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
     }
     damping = damping > 1e-7f ? damping : 1e-7f;
     status = done ? STATUS_CONVERGED : status;
-    last = done || !better || steps >= setup->iterations;
+    steps = better || done ? steps : damped;
+    last = done || steps >= setup->iterations;
 #endif
 #if SOLVER < 2
     UNROLL for (int a = 0; a < PARAMETERS; a++) {
@@ -346,18 +462,6 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
     last = done || steps >= setup->iterations;
 #endif
   }
-#if SOLVER == 2
-  /* Damping may have hidden that the fit is where it should be. */
-  u32 left_out;
-  if (status == STATUS_ITERATIONS && fit_solve(setup, p, values, 0.0f, factor, step, &left_out)) {
-    const boolean settled = fit_small(factor, step, left_out, setup->epsilon * SETTLED);
-    const int multiples = fit_newton(source, setup, p, values, factor, step, &left_out);
-    if (settled || ((multiples == 0 || multiples == 5) &&
-                    fit_small(factor, step, left_out, setup->epsilon))) {
-      status = STATUS_CONVERGED;
-    }
-  }
-#endif
   const boolean sound = fit_factor(values + PARAMETERS, setup->fixed, 0.0f, factor);
 #if SOLVER == 1
   /* The last steps as they were taken, against what the data allow. */

@@ -18,7 +18,7 @@
 #endif
 
 #include "fit_load.h"
-#include "fit_step.h"
+#include "fit_solve.h"
 #include "fit_finish.h"
 
 /* Processors take hundreds of cycles for subnormal numbers, of which the Gaussian's tails are full:
