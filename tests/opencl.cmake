@@ -81,6 +81,7 @@ compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPR
 compute_add_variant(operations_eager opencl "${on_device};COMPUTE_TEST_SAMPLES=4")
 compute_record_errors(operations_eager_opencl operations_eager)
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
+set(variant_labels default full even) # cuda.cmake has them on the other days
 foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch fit_spots fit_run

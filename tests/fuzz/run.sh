@@ -8,6 +8,7 @@
 # another seed each time, are for whoever changes a reader. Models are small: loops of the CPU backend,
 # which clang takes minutes to check and optimise, are only checked.
 set -euo pipefail
+source "$1/tests/support/harness/share.sh"
 tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-}} seed=0 runs=-1
 
 command -v clang >/dev/null || { echo "skipped: clang is not installed"; exit 77; }
