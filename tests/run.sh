@@ -24,10 +24,10 @@ printed and fails nothing.
 Where tests have many samples, a run takes a third of them, on devices that compile fewer; whole
 programs run on OpenCL one day and on CUDA's stand-in the next. With --full they run on both, and
 the days take turns with builds: AddressSanitizer, then clang, then ThreadSanitizer and the fuzzers;
-and libcompute.a, then musl, then aarch64, then Debian packages. COMPUTE_TEST_SEED draws samples and
-turns, and is printed; by default it is made from the date. COMPUTE_TEST_SEED=0 takes everything,
-which is for releases: --full then takes much longer. COMPUTE_TEST_DEVICE names the device under
-test (default: cpu).
+and libcompute.a, then musl, then aarch64, then Debian packages, then the README in a minimal
+Debian. COMPUTE_TEST_SEED draws samples and turns, and is printed; by default it is made from the
+date. COMPUTE_TEST_SEED=0 takes everything, which is for releases: --full then takes much longer.
+COMPUTE_TEST_DEVICE names the device under test (default: cpu).
 TEXT
 }
 
