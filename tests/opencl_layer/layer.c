@@ -295,7 +295,7 @@ static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, c
                                                            const char **texts,
                                                            const size_t *lengths, cl_int *error) {
   if (set_status(error, enter(CALL_clCreateProgramWithSource))) return NULL;
-  const char **all = malloc((count + 1) * sizeof *all);
+  const char **all = calloc(count + 1, sizeof *all);
   size_t *bytes = calloc(count + 1, sizeof *bytes); /* 0: up to the end of the string */
   cl_program program = NULL;
   if (all && bytes) {
