@@ -118,7 +118,8 @@ endforeach()
 compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_volume cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
-foreach(name plan_run plan_call plan_bindings plan_index_errors plan_training job_job eager_eager graph_gradients
+set(variant_labels default full odd) # opencl.cmake has them on the other days
+foreach(name plan_run plan_call plan_bindings plan_index_errors graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch fit_spots fit_run
         fit_frames fit_graph nn_initialise nn_layers nn_networks nn_weights train_dataset
@@ -131,7 +132,10 @@ foreach(name train_trainer train_replicas train_faults)
 endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")
-set(variant_labels full) # what follows takes long
+set(variant_labels full) # what follows shows the same in another light, or takes long
+foreach(name eager_eager job_job plan_training)
+  compute_add_variant(${name} cuda "${on_device}")
+endforeach()
 compute_add_variant(operations_random_graphs cuda "${on_device}")
 compute_add_variant(operations_network cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 foreach(name random_graphs network)

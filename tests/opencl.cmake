@@ -16,15 +16,19 @@ if(NOT TARGET compute-opencl OR NOT COMPUTE_OPENCL_LAYER_INCLUDE OR NOT COMPUTE_
 endif()
 
 # PoCL compiles at a kernel's first launch and keeps what it has compiled: one folder for all tests.
-# Not optimised they are there in half of the time; the conformance suites run optimised ones.
+# Kernels are there in a fraction of the time with the layer's declarations in the place of all of
+# OpenCL's, and without an optimiser; conformance_opencl and conformance_opencl_gpu run optimised ones.
+set(opencl_layer ${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_layer.so)
+set(opencl_builtins "-D_OPENCL_H_ -DLAYER_BUILTINS")
 set(opencl_environment
   OCL_ICD_VENDORS=${COMPUTE_POCL_ICD}
-  POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
+  OPENCL_LAYERS=${opencl_layer}
+  "POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable ${opencl_builtins}"
   COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_opencl
   COMPUTE_TUNING_FILE=none)
 
-set(opencl_layer ${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_layer.so)
-add_library(opencl_layer MODULE opencl_layer/layer.c opencl_layer/hooks.c)
+add_library(opencl_layer MODULE opencl_layer/layer.c opencl_layer/builtins.c opencl_layer/hooks.c)
+add_dependencies(test_support opencl_layer) # any test may run with it
 target_include_directories(opencl_layer PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_include_directories(opencl_layer SYSTEM PRIVATE ${COMPUTE_OPENCL_LAYER_INCLUDE})
 target_link_libraries(opencl_layer PRIVATE compute_flags)
@@ -32,22 +36,21 @@ set_target_properties(opencl_layer PROPERTIES PREFIX ""
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 
 set_property(TEST model_placement APPEND PROPERTY ENVIRONMENT ${opencl_environment})
+set_property(TEST generate_opencl_compile APPEND PROPERTY ENVIRONMENT
+  OPENCL_LAYERS=${opencl_layer} "POCL_EXTRA_BUILD_FLAGS=${opencl_builtins}")
 
 foreach(name faults_opencl opencl_recover opencl_fallback opencl_fit_fallback)
-  add_dependencies(${name} opencl_layer)
   target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${opencl_environment})
 endforeach()
 
 # Under the name of a GPU, whose memory the host does not see.
-add_dependencies(group_collectives opencl_layer)
 set(variant_labels default full)
 compute_add_variant(group_collectives opencl
-  "COMPUTE_TEST_DEVICE=opencl:0;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1;${opencl_environment}")
+  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_LAYER=gpu=1;${opencl_environment}")
 
 # On the CPU they run anyway; here their driver fails.
 foreach(name faults_long_run train_faults batch_misuse)
-  add_dependencies(${name} opencl_layer)
   target_compile_definitions(${name} PRIVATE TEST_OPENCL_LAYER="${opencl_layer}")
 endforeach()
 
@@ -78,6 +81,7 @@ compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPR
 compute_add_variant(operations_eager opencl "${on_device};COMPUTE_TEST_SAMPLES=4")
 compute_record_errors(operations_eager_opencl operations_eager)
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
+set(variant_labels default full even) # cuda.cmake has them on the other days
 foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch fit_spots fit_run
@@ -105,7 +109,7 @@ compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUT
 foreach(name operations_indexed operations_matmul operations_network operations_recurrent
         operations_reduction operations_row plan_index_errors)
   compute_add_variant(${name} opencl_gpu
-    "${on_device_sampled};COMPUTE_TEST_SAMPLES=48;OPENCL_LAYERS=${opencl_layer};COMPUTE_TEST_LAYER=gpu=1")
+    "${on_device_sampled};COMPUTE_TEST_SAMPLES=48;COMPUTE_TEST_LAYER=gpu=1")
 endforeach()
 
 if(NOT COMPUTE_OCLGRIND_ICD)
@@ -114,7 +118,7 @@ if(NOT COMPUTE_OCLGRIND_ICD)
 endif()
 add_executable(opencl_small_kernels opencl/small_kernels.c)
 target_link_libraries(opencl_small_kernels PRIVATE test_support test_core)
-add_dependencies(opencl_small_kernels compute-cpu compute-opencl opencl_layer)
+add_dependencies(opencl_small_kernels compute-cpu compute-opencl)
 set_target_properties(opencl_small_kernels PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
 set(oclgrind ${COMPUTE_OCLGRIND_ICD} ${opencl_layer})

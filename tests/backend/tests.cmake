@@ -30,14 +30,15 @@ foreach(set ${instruction_sets})
 endforeach()
 
 if(TARGET opencl_layer)
-  set(on_layer ${opencl_environment} OPENCL_LAYERS=${opencl_layer})
-  set(optimised POCL_EXTRA_BUILD_FLAGS=)
   compute_add_conformance(opencl opencl:0 opencl "default;full"
-    ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${on_layer} ${optimised})
+    ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${opencl_environment}
+    "POCL_EXTRA_BUILD_FLAGS=${opencl_builtins}")
+  # With all of PoCL's own declarations.
   compute_add_conformance(opencl_gpu opencl:0 opencl_gpu "full"
-    ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${on_layer} ${optimised} COMPUTE_TEST_LAYER=gpu=1)
+    ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${opencl_environment} COMPUTE_TEST_LAYER=gpu=1
+    POCL_EXTRA_BUILD_FLAGS=)
   compute_add_conformance(opencl_full opencl:0 opencl "full"
-    ARGUMENTS --hooks ${opencl_layer} --full ENVIRONMENT ${on_layer} COMPUTE_TEST_SPREAD=4)
+    ARGUMENTS --hooks ${opencl_layer} --full ENVIRONMENT ${opencl_environment} COMPUTE_TEST_SPREAD=4)
 endif()
 
 if(TARGET cuda_stand_in_driver)

@@ -43,7 +43,7 @@ static const char *const flags[] = {"-std=gnu11",
                                     "-O1",
                                     "-fPIC",
                                     "-shared",
-                                    "-nostartfiles",
+                                    "-nostdlib",
                                     "-fvisibility=hidden",
                                     "-ffp-contract=off",
                                     "-fno-math-errno",
@@ -278,6 +278,7 @@ bool object_make(const char *source, const char *const *options, int option_coun
   arguments[count++] = (char *)(uintptr_t) "-o";
   arguments[count++] = made;
   arguments[count++] = (char *)(uintptr_t) "-lm";
+  arguments[count++] = (char *)(uintptr_t) "-lgcc";
   arguments[count] = NULL;
   const bool good = run_compiler(arguments, words) == 0 && rename(made, path) == 0;
   if (!good) read_log(words, log, log_bytes);

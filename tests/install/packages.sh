@@ -4,6 +4,7 @@
 # starts this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where something is missing.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3 folder=$2/packages
+source "$tree/tests/support/harness/share.sh"
 fail() { echo "$1"; exit 1; }
 skip() { echo "skipped: $1"; exit 77; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { tail -50 "$scratch/log"; fail "failed: $*"; }; }

@@ -5,6 +5,7 @@
 set -euo pipefail
 tree=$1 folder=$2/static scratch=$3
 example=$tree/docs/examples/hello.c
+source "$tree/tests/support/harness/share.sh"
 fail() { echo "$1"; exit 1; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { tail -50 "$scratch/log"; fail "failed: $*"; }; }
 rm -rf "$scratch"

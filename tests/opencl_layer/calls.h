@@ -62,9 +62,6 @@ CALL(CREATE, clCreateContext, cl_context, CONTEXTS,
 CALL(CREATE, clCreateSubBuffer, cl_mem, BUFFERS,
      (cl_mem a, cl_mem_flags b, cl_buffer_create_type c, const void *d, cl_int *status),
      (a, b, c, d, status))
-CALL(CREATE, clCreateProgramWithSource, cl_program, PROGRAMS,
-     (cl_context a, cl_uint b, const char **c, const size_t *d, cl_int *status),
-     (a, b, c, d, status))
 CALL(CREATE, clCreateProgramWithBinary, cl_program, PROGRAMS,
      (cl_context a, cl_uint b, const cl_device_id *c, const size_t *d, const unsigned char **e,
       cl_int *f, cl_int *status),
@@ -108,6 +105,7 @@ CALL(RELEASE, clReleaseProgram, cl_program, PROGRAMS)
 CALL(RELEASE, clReleaseKernel, cl_kernel, KERNELS)
 CALL(RELEASE, clReleaseEvent, cl_event, EVENTS)
 
+CALL(OWN, clCreateProgramWithSource, )
 CALL(OWN, clGetDeviceIDs, )
 CALL(OWN, clGetDeviceInfo, )
 CALL(OWN, clCreateSubDevices, )

@@ -291,6 +291,27 @@ static cl_mem CL_API_CALL my_clCreateBuffer(cl_context context, cl_mem_flags fla
   return buffer;
 }
 
+static cl_program CL_API_CALL my_clCreateProgramWithSource(cl_context context, cl_uint count,
+                                                           const char **texts,
+                                                           const size_t *lengths, cl_int *error) {
+  if (set_status(error, enter(CALL_clCreateProgramWithSource))) return NULL;
+  const char **all = calloc(count + 1, sizeof *all);
+  size_t *bytes = calloc(count + 1, sizeof *bytes); /* 0: up to the end of the string */
+  cl_program program = NULL;
+  if (all && bytes) {
+    all[0] = layer_builtins;
+    if (texts) memcpy(all + 1, texts, count * sizeof *all);
+    if (lengths) memcpy(bytes + 1, lengths, count * sizeof *bytes);
+    program = target->clCreateProgramWithSource(context, count + 1, all, bytes, error);
+  } else {
+    set_status(error, CL_OUT_OF_HOST_MEMORY);
+  }
+  free(all);
+  free(bytes);
+  if (program) atomic_fetch_add(&live[PROGRAMS], 1);
+  return program;
+}
+
 /* Whether the program's source speaks of double precision. */
 static bool uses_f64(cl_program program) {
   size_t bytes = 0;

@@ -52,6 +52,9 @@ typedef int64_t layer_live_function(char *text, uint64_t text_bytes);
 
 typedef void layer_lie_function(const layer_limits *limits);
 
+/* The layer puts this before the source of every program; builtins.c. */
+extern const char layer_builtins[];
+
 #define LAYER_ARM      "layer_arm"
 #define LAYER_FAILURES "layer_failures"
 #define LAYER_COUNT    "layer_count"

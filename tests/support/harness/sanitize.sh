@@ -14,7 +14,8 @@ source "$tree/tests/support/harness/share.sh"
 mkdir -p "$build"
 cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 \
   -DCOMPUTE_SANITIZE="$sanitizers" -DCOMPUTE_TESTS=ON -DCOMPUTE_BENCH=OFF \
-  -DCOMPUTE_CPU_VECTORS="$(share_vectors)" -DCOMPUTE_TEST_POCL_CACHE="$pocl_cache" \
+  -DCOMPUTE_CPU_VECTORS="$(share_vectors)" -DCOMPUTE_CPU_OPTIMISATION=-O1 \
+  -DCOMPUTE_TEST_POCL_CACHE="$pocl_cache" \
   -DCMAKE_C_COMPILER="$CC" "$@" >"$build.log" ||
   { cat "$build.log"; exit 1; }
 # A test is called as the target that makes its program.

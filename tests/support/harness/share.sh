@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 # Long tests do a share of their work each day: COMPUTE_TEST_SAMPLE_SEED, which tests/run.sh --full
-# sets to COMPUTE_TEST_SEED, the date unless that is given, says which. Without it, or with COMPUTE_TEST_LONG, they do all.
-# Source this file.
+# sets to COMPUTE_TEST_SEED, the date unless that is given, says which. Without it, or with
+# COMPUTE_TEST_LONG, they do all.
+# Source this file. Where COMPUTE_TEST_TURN is NUMBER/COUNT, a script runs on that one of each COUNT days
+# only, and leaves with 77 on the others; its shares then change from one of its days to the next.
 #
 #   share_lines COUNT   of the lines on stdin today's of COUNT shares
-#   share_is_today NUMBER COUNT   whether today's of COUNT shares is this one
 #   share_vectors       for COMPUTE_CPU_VECTORS: one of the instruction sets that this machine has;
 #                       in time each of them meets every share of lines
 
@@ -16,8 +17,11 @@ share_lines() {
   fi
 }
 
-share_is_today() {
-  seq "$2" | share_lines "$2" | grep -x "$1" >/dev/null
+share_turn() { # NUMBER/COUNT
+  local number=${1%/*} count=${1#*/}
+  seq "$count" | share_lines "$count" | grep -x "$number" >/dev/null ||
+    { echo "skipped: turn $1 is another day's; COMPUTE_TEST_SEED=0 takes all"; exit 77; }
+  COMPUTE_TEST_SAMPLE_SEED=${COMPUTE_TEST_SAMPLE_SEED:+$((COMPUTE_TEST_SAMPLE_SEED / count))}
 }
 
 share_vectors() {
@@ -26,3 +30,6 @@ share_vectors() {
   sets=$(share_lines "$(wc -l <<<"$sets")" <<<"$sets")
   [[ $sets == *$'\n'* ]] && echo ON || echo "$sets"
 }
+
+if [[ -n ${COMPUTE_TEST_TURN-} ]]; then share_turn "$COMPUTE_TEST_TURN"; fi
+unset COMPUTE_TEST_TURN # not that of tests within this one

@@ -93,7 +93,7 @@ uint64_t test_seed(void) {
 static size_t seed_step(void) {
   if (!test_seed()) return 1;
   if (step_of("COMPUTE_TEST_SAMPLES") > 1) return 4;
-  return step_of("COMPUTE_TEST_SPREAD") > 1 ? 12 : 2;
+  return step_of("COMPUTE_TEST_SPREAD") > 1 ? 24 : 3;
 }
 
 size_t test_spread(void) {

@@ -42,7 +42,7 @@ extern compute_context *test_context;
 int test_group_open(void **state);
 int test_group_close(void **state);
 
-/* COMPUTE_TEST_SEED: of many samples take half, on devices that compile a quarter or less; others
+/* COMPUTE_TEST_SEED: of many samples take a third, on devices that compile a quarter or less; others
  * for another number. tests/run.sh gives the day's, so that short runs see everything in time. 0
  * without it.
  *
