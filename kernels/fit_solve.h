@@ -362,7 +362,9 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
   for (;;) {
 #if CLIMBS
     if (steps == SCORING && !last) {
-      if (HAS_Z) start[4] = p[4];
+#if HAS_Z
+      start[4] = p[4];
+#endif
       fit_return(source, setup, start, p);
     }
 #endif
