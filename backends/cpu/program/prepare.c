@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/chain.h"
 #include "program/finish.h"
 #include "program/formulas.h"
 #include "program/requantize.h"
@@ -280,6 +281,7 @@ static void place_registers(preparation *p) {
   if (chunk > LARGEST_TILE) chunk = LARGEST_TILE;
   if (chunk < SMALLEST_TILE) chunk = SMALLEST_TILE;
   while (chunk * bytes > CPU_SCRATCH_BYTES) chunk /= 2;
+  if (chunk > result->block) chunk -= chunk % result->block;
   result->chunk = chunk;
   result->tile_elements = chunk < SMALLEST_TILE ? SMALLEST_TILE : chunk;
   result->stage_offset = (uint32_t)(8 * chunk * p->slots[1]);
@@ -310,14 +312,32 @@ static uint32_t find_places(const cpu_program *program) {
   return places;
 }
 
+/* Behind the steps, as many as there were to begin with. */
+static cpu_chain_entry *chain_entries(cpu_program *program) {
+  return (cpu_chain_entry *)(void *)&program->step[program->step_count];
+}
+
+/* Loops over a tile. */
+static uint32_t count_passes(const cpu_program *program) {
+  uint32_t passes = program->step_count, moves = 0;
+  for (uint32_t i = 0; i < program->step_count; i++) {
+    const cpu_step *step = &program->step[i];
+    if (step->chain.count > 0) passes -= step->chain.count - 1u;
+    moves += step->kind == CPU_STEP_CONSTANT || (step->kind == CPU_STEP_LOAD && step->in_place);
+  }
+  return passes - moves == 1 ? 1 : passes;
+}
+
 static compute_status prepare(preparation *p) {
   cpu_program *result = p->result;
   mark_needed(p);
   const compute_status status = add_steps(p);
   if (status) return status;
+  cpu_chain_find(p->device->isa, p->program, p->type, result);
   find_lifetimes(p);
   assign_slots(p);
   place_registers(p);
+  cpu_chain_write(p->program, p->last_use, result, chain_entries(result));
   for (uint32_t i = 0; i < p->program->count; i++)
     if (p->needed[i]) result->cost += instruction_cost(&p->program->instructions[i]);
   result->places = find_places(result);
@@ -337,7 +357,7 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
   cpu_requantize_read(device->isa, program, inputs, output_count, outputs, &prepared->requantize);
   cpu_formula_read(device->isa, program, inputs, output_count, outputs, &prepared->formula);
-  prepared->passes = prepared->formula.loop ? 1 : prepared->step_count;
+  prepared->passes = prepared->formula.loop ? 1 : count_passes(prepared);
   if (prepared->finish.loops || prepared->formula.loop) return COMPUTE_OK;
   cpu_finish_divide(device->isa, program, inputs, output_count, outputs, &prepared->first, &rest);
   if (!prepared->first.loops) return COMPUTE_OK;
@@ -360,7 +380,8 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
     program = &through;
   }
 
-  const uint64_t bytes = sizeof(cpu_program) + sizeof(cpu_step) * (program->count + output_count);
+  const uint64_t step_bytes = sizeof(cpu_step) + CPU_CHAIN_STEP_ENTRIES * sizeof(cpu_chain_entry);
+  const uint64_t bytes = sizeof(cpu_program) + step_bytes * (program->count + output_count);
   cpu_program *prepared = cpu_allocate(device, bytes);
   preparation *p = cpu_allocate(device, sizeof *p);
   compute_status status = COMPUTE_OK;

@@ -10,6 +10,7 @@
 
 #include "core/cpu.h"
 #include "core/nest.h"
+#include "program/isa/chain_table.h"
 #include "program/isa/finish_table.h"
 #include "program/isa/formulas_table.h"
 #include "program/isa/requantize_table.h"
@@ -121,6 +122,32 @@ typedef enum cpu_step_kind {
   CPU_STEP_SELECT
 } cpu_step_kind;
 
+/* An entry of a chain's code before it is known where operands are (chain.h). */
+typedef enum cpu_chain_kind {
+  CPU_CHAIN_LOAD,
+  CPU_CHAIN_UNARY,
+  CPU_CHAIN_BINARY, /* also a select with its second operand */
+  CPU_CHAIN_THIRD,  /* operand of the select before it */
+  CPU_CHAIN_STORE
+} cpu_chain_kind;
+
+typedef struct cpu_chain_entry {
+  const cpu_chain_handler *handler; /* by variant */
+  uint8_t kind;
+  bool reversed;  /* a binary one: its second operand is in registers */
+  bool outside;   /* the operand is not made by the chain */
+  uint16_t value; /* the operand, or what is stored */
+  uint16_t step;  /* that makes it; of a unary one: itself */
+} cpu_chain_entry;
+
+/* Steps that run as a chain; count 0: none. */
+typedef struct cpu_chain {
+  const cpu_chain_table *table;
+  const cpu_chain_entry *entry;
+  uint16_t count, entries;
+  uint16_t kept; /* results that never leave the registers */
+} cpu_chain;
+
 typedef struct cpu_step {
   uint8_t kind;
   uint8_t result_bytes; /* of one element */
@@ -135,6 +162,7 @@ typedef struct cpu_step {
   cpu_convert_loop convert;   /* also what copies a value of the result's type */
   cpu_load_loop load;
   _Alignas(8) unsigned char constant[8]; /* one element */
+  cpu_chain chain;                       /* that begins with this step */
 } cpu_step;
 
 typedef struct cpu_program_output {
@@ -183,8 +211,9 @@ struct cpu_program {
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */
   uint32_t input_count, output_count, step_count;
-  uint32_t passes; /* loops over a tile: one for a formula, else the steps */
+  uint32_t passes; /* loops over a tile: one for a formula or a chain, else the steps */
   int64_t chunk;   /* elements that the registers have room for */
+  int64_t block;   /* elements that chains compute at once; 1 without chains */
   int64_t tile_elements;
   uint32_t stage_offset; /* room for one more value, while outputs are stored */
   bool identity;

@@ -8,12 +8,16 @@
  * step reads what is overwritten. */
 #include <string.h>
 
+#include "program/chain.h"
 #include "program/formulas.h"
 #include "program.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+/* Elements of results kept in registers that make up for writing a chain's code. */
+enum { WORTH_CODE = 448 };
 
 /* Where the values of the running chunk are. */
 typedef struct views {
@@ -127,6 +131,70 @@ static void run_step(const chunk *c, const cpu_step *step, views *v) {
   }
 }
 
+/* ---- Chains ---------------------------------------------------------------------------------- */
+
+/* Elements that repeat are copied: their register may get a result of the first block. */
+static void write_code(const chunk *c, const cpu_chain *chain, const cpu_chain_entry *e, views *v,
+                       cpu_chain_code *code) {
+  const cpu_step *step = &c->program->step[e->step];
+  if (e->kind == CPU_CHAIN_UNARY) {
+    code->handler = e->handler[0];
+    code->immediate = step->immediate.f64;
+  } else if (e->kind == CPU_CHAIN_STORE) {
+    code->handler = e->handler[0];
+    code->to = result_place(c, step);
+    set_view(v, step, code->to, false);
+  } else if (v->uniform[e->value]) {
+    code->handler = e->handler[CPU_CHAIN_REPEATED | (e->reversed ? CPU_CHAIN_REVERSED : 0)];
+    memcpy(code->repeated, v->data[e->value], chain->table->element_bytes);
+  } else {
+    code->handler = e->handler[e->reversed ? CPU_CHAIN_REVERSED : 0];
+    code->from = v->data[e->value];
+  }
+}
+
+static bool has_dense_operand(const cpu_chain *chain, const views *v) {
+  for (const cpu_chain_entry *e = chain->entry; e < chain->entry + chain->entries; e++)
+    if (e->outside && !v->uniform[e->value]) return true;
+  return false;
+}
+
+/* Whether a result takes the place of an operand. */
+static bool overwrites_operand(const chunk *c, const cpu_chain *chain, const views *v) {
+  const cpu_chain_entry *const end = chain->entry + chain->entries;
+  for (const cpu_chain_entry *e = chain->entry; e < end; e++) {
+    if (e->kind != CPU_CHAIN_STORE) continue;
+    const void *place = result_place(c, &c->program->step[e->step]);
+    for (const cpu_chain_entry *o = chain->entry; o < end; o++)
+      if (o->outside && !v->uniform[o->value] && v->data[o->value] == place) return true;
+  }
+  return false;
+}
+
+/* Where all operands are one element each, so are the results: that takes the interpreter, as do
+ * chains that keep too little in registers. A rest is part of a block that computes some elements
+ * again. */
+static bool may_chain(const chunk *c, const cpu_chain *chain, const views *v) {
+  const int64_t block = chain->table->block;
+  return c->count >= block && chain->kept * c->count >= WORTH_CODE && has_dense_operand(chain, v) &&
+         (c->count % block == 0 || !overwrites_operand(c, chain, v));
+}
+
+static void run_chain(const chunk *c, const cpu_chain *chain, views *v) {
+  cpu_chain_code code[CPU_CHAIN_CODE];
+  for (uint32_t i = 0; i < chain->entries; i++) {
+    const cpu_chain_entry *e = &chain->entry[i];
+    write_code(c, chain, e, v, &code[i]);
+    if (e->kind == CPU_CHAIN_THIRD)
+      code[i - 1].handler = e->handler[(v->uniform[e[-1].value] ? CPU_CHAIN_REPEATED : 0) |
+                                       (v->uniform[e->value] ? CPU_CHAIN_THIRD_REPEATED : 0)];
+  }
+  code[chain->entries].handler = chain->table->end;
+  chain->table->run(code, c->count);
+}
+
+/* ---- Outputs --------------------------------------------------------------------------------- */
+
 static void store_output(const chunk *c, uint32_t index, const views *v) {
   const cpu_program_output *output = &c->program->output[index];
   const cpu_tile_table *table = c->program->table;
@@ -192,9 +260,16 @@ static void run_formula(const chunk *c, views *v) {
 }
 
 static void run_steps(const chunk *c, views *v) {
-  for (uint32_t i = 0; i < c->program->step_count; i++) {
-    if (c->stream) prefetch_share(c, i);
-    run_step(c, &c->program->step[i], v);
+  for (uint32_t i = 0; i < c->program->step_count;) {
+    const cpu_step *step = &c->program->step[i];
+    if (step->chain.count > 0 && may_chain(c, &step->chain, v)) {
+      run_chain(c, &step->chain, v);
+      i += step->chain.count;
+    } else {
+      if (c->stream) prefetch_share(c, i);
+      run_step(c, step, v);
+      i++;
+    }
   }
 }
 

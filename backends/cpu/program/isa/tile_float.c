@@ -2,67 +2,24 @@
 /* Instructions on F64 and on F32 values: compiled for each (core/isa.h). */
 #include <math.h>
 
-#include "element.h"
-#include "math_base.h"
+#include "arithmetic.h"
 #include "math_f32.h"
 #include "math_f64.h"
 #include "../../../../kernels/functions_random.h"
 #include "tile_loops.h"
 
-typedef ELEMENT real;
-#define REAL(name) CPU_PASTE(name, CPU_VARIANT)
-#define REAL_MAX   (sizeof(real) == 4 ? 0x1.fffffep127f : 0x1.fffffffffffffp1023)
-
 /* ---- Arithmetic ---------------------------------------------------------------------------- */
-
-CPU_INLINE real floor_of(real x) {
-  const real r = REAL(math_rint)(x);
-  return REAL(math_copysign)(r > x ? r - 1 : r, x);
-}
-CPU_INLINE real ceil_of(real x) {
-  const real r = REAL(math_rint)(x);
-  return REAL(math_copysign)(r < x ? r + 1 : r, x);
-}
-CPU_INLINE real trunc_of(real x) {
-  const real magnitude = REAL(math_fabs)(x), r = REAL(math_rint)(magnitude);
-  return REAL(math_copysign)(r > magnitude ? r - 1 : r, x);
-}
-
-/* The processor's minimum and maximum return the second operand if one is NaN, so only a NaN in the
- * first needs care. */
-CPU_INLINE real least(real a, real b) {
-  const real m = a < b ? a : b;
-  return a != a ? a : m;
-}
-CPU_INLINE real largest(real a, real b) {
-  const real m = a > b ? a : b;
-  return a != a ? a : m;
-}
 
 #define PARAMETER ((real)immediate.f64)
 
-UNARY_LOOP(neg, real, real, -x)
-UNARY_LOOP(abs, real, real, REAL(math_fabs)(x))
-UNARY_LOOP(sign, real, real, x > 0 ? 1 : x < 0 ? -1 : x)
-UNARY_LOOP(square, real, real, (x * x))
-UNARY_LOOP(sqrt, real, real, REAL(math_sqrt)(x))
-UNARY_LOOP(rsqrt, real, real, 1 / REAL(math_sqrt)(x))
-UNARY_LOOP(reciprocal, real, real, 1 / x)
-UNARY_LOOP(relu, real, real, 0 > x ? 0 : x) /* in this order NaN stays */
-UNARY_LOOP(leaky_relu, real, real, x > 0 ? x : PARAMETER * x)
-UNARY_LOOP(round, real, real, REAL(math_rint)(x))
-UNARY_LOOP(floor, real, real, floor_of(x))
-UNARY_LOOP(ceil, real, real, ceil_of(x))
-UNARY_LOOP(trunc, real, real, trunc_of(x))
-UNARY_LOOP(is_nan, int32_t, real, -(x != x))
-UNARY_LOOP(is_finite, int32_t, real, -(REAL(math_fabs)(x) <= REAL_MAX))
-BINARY_LOOP(add, real, real, x + y)
-BINARY_LOOP(sub, real, real, x - y)
-BINARY_LOOP(mul, real, real, (x * y))
-BINARY_LOOP(div, real, real, x / y)
-BINARY_LOOP(min, real, real, least(x, y))
-BINARY_LOOP(max, real, real, largest(x, y))
-COMPARISON_LOOPS(real)
+#define UNARY(CODE, name, value)      UNARY_LOOP(name, real, real, value)
+#define BINARY(CODE, name, value)     BINARY_LOOP(name, real, real, value)
+#define QUESTION(CODE, name, value)   UNARY_LOOP(name, int32_t, real, -(value))
+#define COMPARISON(CODE, name, value) BINARY_LOOP(name, int32_t, real, -(value))
+ARITHMETIC_UNARY(UNARY)
+ARITHMETIC_BINARY(BINARY)
+ARITHMETIC_QUESTION(QUESTION)
+COMPARISONS(COMPARISON)
 SELECT_LOOP(select, real)
 
 /* ---- Functions ----------------------------------------------------------------------------- */
@@ -214,14 +171,14 @@ UNARY_LOOP(round_bf16, float, float, convert_bf16_to_f32(convert_f32_to_bf16(x))
 #endif
 
 const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
+    /* clang-format off */
+    ARITHMETIC_UNARY(UNARY_ROW_OF)
+    ARITHMETIC_BINARY(BINARY_ROW_OF)
+    ARITHMETIC_QUESTION(UNARY_ROW_OF)
+    COMPARISONS(BINARY_ROW_OF)
+            /* clang-format on */
+            [COMPUTE_I_SELECT] = SELECT_ROW(select),
     [COMPUTE_I_RANDOM] = BINARY_ROW(random),
-    [COMPUTE_I_NEG] = UNARY_ROW(neg),
-    [COMPUTE_I_ABS] = UNARY_ROW(abs),
-    [COMPUTE_I_SIGN] = UNARY_ROW(sign),
-    [COMPUTE_I_SQUARE] = UNARY_ROW(square),
-    [COMPUTE_I_SQRT] = UNARY_ROW(sqrt),
-    [COMPUTE_I_RSQRT] = UNARY_ROW(rsqrt),
-    [COMPUTE_I_RECIPROCAL] = UNARY_ROW(reciprocal),
     [COMPUTE_I_EXP] = UNARY_ROW(exp),
     [COMPUTE_I_EXPM1] = UNARY_ROW(expm1),
     [COMPUTE_I_LOG] = UNARY_ROW(log),
@@ -239,29 +196,14 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_ATANH] = UNARY_ROW(atanh),
     [COMPUTE_I_TANH] = UNARY_ROW(tanh),
     [COMPUTE_I_ERF] = UNARY_ROW(erf),
-    [COMPUTE_I_FLOOR] = UNARY_ROW(floor),
-    [COMPUTE_I_CEIL] = UNARY_ROW(ceil),
-    [COMPUTE_I_ROUND] = UNARY_ROW(round),
-    [COMPUTE_I_TRUNC] = UNARY_ROW(trunc),
-    [COMPUTE_I_RELU] = UNARY_ROW(relu),
     [COMPUTE_I_SIGMOID] = UNARY_ROW(sigmoid),
     [COMPUTE_I_GELU] = UNARY_ROW(gelu),
     [COMPUTE_I_GELU_TANH] = UNARY_ROW(gelu_tanh),
     [COMPUTE_I_SILU] = UNARY_ROW(silu),
     [COMPUTE_I_SOFTPLUS] = UNARY_ROW(softplus),
-    [COMPUTE_I_LEAKY_RELU] = UNARY_ROW(leaky_relu),
     [COMPUTE_I_ELU] = UNARY_ROW(elu),
-    [COMPUTE_I_IS_NAN] = UNARY_ROW(is_nan),
-    [COMPUTE_I_IS_FINITE] = UNARY_ROW(is_finite),
-    [COMPUTE_I_ADD] = BINARY_ROW(add),
-    [COMPUTE_I_SUB] = BINARY_ROW(sub),
-    [COMPUTE_I_MUL] = BINARY_ROW(mul),
-    [COMPUTE_I_DIV] = BINARY_ROW(div),
     [COMPUTE_I_MOD] = BINARY_ROW(mod),
     [COMPUTE_I_POW] = BINARY_ROW(pow),
-    [COMPUTE_I_MIN] = BINARY_ROW(min),
-    [COMPUTE_I_MAX] = BINARY_ROW(max),
-    COMPARISON_ROWS,
 #if defined(CPU_VARIANT_F32)
     [COMPUTE_I_ROUND_F16] = UNARY_ROW(round_f16),
     [COMPUTE_I_ROUND_BF16] = UNARY_ROW(round_bf16),

@@ -61,7 +61,8 @@ BINARY_LOOP(bit_or, integer, integer, x | y)
 BINARY_LOOP(bit_xor, integer, integer, x ^ y)
 BINARY_LOOP(shift_left, integer, integer, shifted_left(x, y))
 BINARY_LOOP(shift_right, integer, integer, shifted_right(x, y))
-COMPARISON_LOOPS(integer)
+#define COMPARISON(CODE, name, value) BINARY_LOOP(name, int32_t, integer, -(value))
+COMPARISONS(COMPARISON)
 SELECT_LOOP(select, integer)
 
 /* No processor has vector integer division, so no vectorisation hint here. */
@@ -85,7 +86,10 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_POW] = BINARY_ROW(pow),
     [COMPUTE_I_MIN] = BINARY_ROW(min),
     [COMPUTE_I_MAX] = BINARY_ROW(max),
-    COMPARISON_ROWS,
+    /* clang-format off */
+    COMPARISONS(BINARY_ROW_OF)
+        /* clang-format on */
+        [COMPUTE_I_SELECT] = SELECT_ROW(select),
     [COMPUTE_I_BIT_NOT] = UNARY_ROW(bit_not),
     [COMPUTE_I_BIT_AND] = BINARY_ROW(bit_and),
     [COMPUTE_I_BIT_OR] = BINARY_ROW(bit_or),

@@ -74,14 +74,16 @@
     }                                                                                              \
   }
 
-/* The comparisons of every type. */
-#define COMPARISON_LOOPS(type)                                                                     \
-  BINARY_LOOP(eq, int32_t, type, -(x == y))                                                        \
-  BINARY_LOOP(ne, int32_t, type, -(x != y))                                                        \
-  BINARY_LOOP(lt, int32_t, type, -(x < y))                                                         \
-  BINARY_LOOP(le, int32_t, type, -(x <= y))                                                        \
-  BINARY_LOOP(gt, int32_t, type, -(x > y))                                                         \
-  BINARY_LOOP(ge, int32_t, type, -(x >= y))
+/* The comparisons of every type: row(CODE, name, value). */
+/* clang-format off */
+#define COMPARISONS(row)  \
+  row(EQ, eq, x == y)     \
+  row(NE, ne, x != y)     \
+  row(LT, lt, x < y)      \
+  row(LE, le, x <= y)     \
+  row(GT, gt, x > y)      \
+  row(GE, ge, x >= y)
+/* clang-format on */
 
 /* result = mask ? b : c; _left has one b, _right one c, _both one of each. */
 #define SELECT_LOOP(name, type)                                                                    \
@@ -138,10 +140,7 @@
   { name##_loop, name##_left, name##_right }
 #define SELECT_ROW(name)                                                                           \
   { name##_loop, name##_left, name##_right, name##_both }
-#define COMPARISON_ROWS                                                                            \
-  [COMPUTE_I_EQ] = BINARY_ROW(eq), [COMPUTE_I_NE] = BINARY_ROW(ne),                                \
-  [COMPUTE_I_LT] = BINARY_ROW(lt), [COMPUTE_I_LE] = BINARY_ROW(le),                                \
-  [COMPUTE_I_GT] = BINARY_ROW(gt), [COMPUTE_I_GE] = BINARY_ROW(ge),                                \
-  [COMPUTE_I_SELECT] = SELECT_ROW(select)
+#define UNARY_ROW_OF(CODE, name, value)  [COMPUTE_I_##CODE] = UNARY_ROW(name),
+#define BINARY_ROW_OF(CODE, name, value) [COMPUTE_I_##CODE] = BINARY_ROW(name),
 
 #endif
