@@ -103,7 +103,8 @@ typedef struct bench_session {
   bool colours; /* of failures */
 } bench_session;
 
-enum { BENCH_QUICK = 1, BENCH_FULL = 2, BENCH_ALWAYS = 3 };
+/* BENCH_GPU: in a full run on a device that is not the CPU, for which the case would be long. */
+enum { BENCH_QUICK = 1, BENCH_FULL = 2, BENCH_ALWAYS = 3, BENCH_GPU = 4 };
 
 /* A case. `run` measures it and adds its records, or notes why it cannot. */
 typedef struct bench_case bench_case;
@@ -112,7 +113,7 @@ struct bench_case {
   const char *operation; /* row of bench_operations for bench_run_operation */
   compute_dtype dtype;
   int64_t size[BENCH_SIZES];
-  uint32_t when;  /* BENCH_QUICK, BENCH_FULL or both */
+  uint32_t when;  /* BENCH_QUICK, … */
   uint32_t flags; /* of the plan: COMPUTE_PLAN_… */
   void (*run)(bench_session *session, const char *suite, const bench_case *c);
 };

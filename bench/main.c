@@ -49,9 +49,16 @@ static bool is_selected(const bench_options *options, const bench_suite *suite,
                         const bench_case *c) {
   char path[256];
   snprintf(path, sizeof path, "%s/%s", suite->name, c->name);
-  if (!(c->when & (options->quick ? BENCH_QUICK : BENCH_FULL))) return false;
+  if (!(c->when & (options->quick ? BENCH_QUICK : BENCH_FULL | BENCH_GPU))) return false;
   return !options->filter || !fnmatch(options->filter, c->name, 0) ||
          !fnmatch(options->filter, path, 0);
+}
+
+/* Whether a selected case is one for this device. */
+static bool is_measured(const bench_session *session, const bench_suite *suite,
+                        const bench_case *c) {
+  if (c->when == BENCH_GPU && session->info.type == COMPUTE_DEVICE_CPU) return false;
+  return is_selected(session->options, suite, c);
 }
 
 static void list_cases(const bench_options *options, const bool *selected) {
@@ -146,7 +153,7 @@ static void run_cases(bench_session *session, const bool *selected) {
   size_t total = 0, done = 0;
   for (int i = 0; i < SUITES; i++)
     for (size_t j = 0; selected[i] && j < suites[i]->case_count; j++)
-      total += is_selected(session->options, suites[i], &suites[i]->cases[j]);
+      total += is_measured(session, suites[i], &suites[i]->cases[j]);
   for (int i = 0; i < SUITES; i++) {
     bool heading = false;
     if (!selected[i]) continue;
@@ -157,7 +164,7 @@ static void run_cases(bench_session *session, const bool *selected) {
     }
     for (size_t j = 0; j < suites[i]->case_count; j++) {
       const bench_case *c = &suites[i]->cases[j];
-      if (!is_selected(session->options, suites[i], c)) continue;
+      if (!is_measured(session, suites[i], c)) continue;
       progress_hide(&session->progress);
       if (!heading) output_heading(session, suites[i]);
       heading = true;

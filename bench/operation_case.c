@@ -126,18 +126,15 @@ static compute_status own_build(bench_own *own, const bench_case *c,
                          &own->plan);
 }
 
-/* A tensor that wraps an array, or, if the device cannot do that, one with a copy. */
+/* A tensor that wraps an array, or, on a device whose own memory is faster, one with a copy. */
 static compute_status own_tensor(bench_own *own, compute_node node, void *array,
                                  compute_tensor **tensor) {
   compute_device *device = own->session->device;
   compute_dtype dtype = compute_node_dtype(own->graph, node);
   compute_shape shape = compute_node_shape(own->graph, node);
-  compute_status status =
-      compute_tensor_wrap(device, dtype, shape, NULL, array, NULL, NULL, tensor);
-  own->wrapped = !status;
-  if (status == COMPUTE_ERROR_UNSUPPORTED)
-    status = compute_tensor_from_host(device, dtype, shape, array, tensor);
-  return status;
+  own->wrapped = own->session->info.type == COMPUTE_DEVICE_CPU;
+  if (!own->wrapped) return compute_tensor_from_host(device, dtype, shape, array, tensor);
+  return compute_tensor_wrap(device, dtype, shape, NULL, array, NULL, NULL, tensor);
 }
 
 static compute_status own_bind(bench_own *own, const bench_arena *arena) {
@@ -260,9 +257,10 @@ static void add_records(bench_session *session, const char *suite, const bench_c
   }
 }
 
-/* Winograd's transforms round some ten times as much. */
+/* Winograd's transforms round some ten times as much, and TF32 has 13 bits of mantissa less. */
 static double bound_of(const bench_problem *problem) {
   const double bound = problem->operation->bound;
+  if (problem->c->flags & COMPUTE_PLAN_ALLOW_TF32) return 8192 * bound;
   return problem->c->flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? 12 * bound : bound;
 }
 

@@ -8,13 +8,16 @@
 #include "bench.h"
 
 #define CASE(name_, operation_, dtype_, when_, ...)                                                \
+  CASE_WITH(name_, operation_, dtype_, when_, 0, __VA_ARGS__)
+#define CASE_WITH(name_, operation_, dtype_, when_, flags_, ...)                                   \
   {                                                                                                \
     .name = name_, .operation = operation_, .dtype = COMPUTE_##dtype_, .when = BENCH_##when_,      \
-    .run = bench_run_operation, .size = {                                                          \
+    .flags = flags_, .run = bench_run_operation, .size = {                                         \
       __VA_ARGS__                                                                                  \
     }                                                                                              \
   }
-#define MI *1000000
+#define TF32 COMPUTE_PLAN_ALLOW_TF32
+#define MI   *1000000
 
 /* clang-format off */
 static const bench_case elementwise[] = {
@@ -24,9 +27,11 @@ static const bench_case elementwise[] = {
     CASE("add_10M_f64",   "add",       F64,  FULL,   10 MI),
     CASE("add_10M_bf16",  "add",       BF16, FULL,   10 MI),
     CASE("add_10M_i32",   "add",       I32,  FULL,   10 MI),
+    CASE("add_100M_bf16", "add",       BF16, GPU,    100 MI),
     CASE("add_row_4096",  "add_row",   F32,  FULL,   4096, 4096),
     CASE("chain_1M",      "chain",     F32,  ALWAYS, 1 MI),
     CASE("chain_10M",     "chain",     F32,  ALWAYS, 10 MI),
+    CASE("chain_100M",    "chain",     F32,  GPU,    100 MI),
     CASE("relu_1M",       "relu",      F32,  ALWAYS, 1 MI),
     CASE("exp_1M",        "exp",       F32,  ALWAYS, 1 MI),
     CASE("log_1M",        "log",       F32,  ALWAYS, 1 MI),
@@ -36,6 +41,7 @@ static const bench_case elementwise[] = {
     CASE("silu_1M",       "silu",      F32,  FULL,   1 MI),
     CASE("gelu_1M",       "gelu",      F32,  ALWAYS, 1 MI),
     CASE("gelu_tanh_1M",  "gelu_tanh", F32,  ALWAYS, 1 MI),
+    CASE("gelu_100M",     "gelu",      F32,  GPU,    100 MI),
     CASE("exp_1M_f64",    "exp",       F64,  FULL,   1 MI),
     CASE("gelu_1M_bf16",  "gelu",      BF16, FULL,   1 MI),
 };
@@ -48,10 +54,16 @@ static const bench_case matmul[] = {
     CASE("matmul_1024",            "matmul",           F32,  ALWAYS, 1024, 1024, 1024),
     CASE("matmul_2048",            "matmul",           F32,  ALWAYS, 2048, 2048, 2048),
     CASE("matmul_4096",            "matmul",           F32,  FULL,   4096, 4096, 4096),
+    CASE("matmul_8192",            "matmul",           F32,  GPU,    8192, 8192, 8192),
+    CASE_WITH("matmul_2048_tf32",  "matmul",           F32,  GPU,    TF32, 2048, 2048, 2048),
+    CASE_WITH("matmul_8192_tf32",  "matmul",           F32,  GPU,    TF32, 8192, 8192, 8192),
     CASE("matmul_256_f64",         "matmul",           F64,  FULL,   256, 256, 256),
     CASE("matmul_1024_f64",        "matmul",           F64,  ALWAYS, 1024, 1024, 1024),
     CASE("matmul_2048_f64",        "matmul",           F64,  FULL,   2048, 2048, 2048),
     CASE("matmul_1024_bf16",       "matmul",           BF16, ALWAYS, 1024, 1024, 1024),
+    CASE("matmul_2048_bf16",       "matmul",           BF16, GPU,    2048, 2048, 2048),
+    CASE("matmul_4096_bf16",       "matmul",           BF16, GPU,    4096, 4096, 4096),
+    CASE("matmul_8192_bf16",       "matmul",           BF16, GPU,    8192, 8192, 8192),
     CASE("matmul_nt_1024",         "matmul_nt",        F32,  FULL,   1024, 1024, 1024),
     CASE("matmul_32x128",          "matmul",           F32,  FULL,   128, 128, 128, 32),
     CASE("matmul_128x512x784",     "matmul",           F32,  ALWAYS, 128, 512, 784),
@@ -59,6 +71,7 @@ static const bench_case matmul[] = {
     CASE("matmul_bias_gelu_1024",  "matmul_bias_gelu", F32,  ALWAYS, 1024, 1024, 1024),
     CASE("matmul_bias_gelu_2048",  "matmul_bias_gelu", F32,  ALWAYS, 2048, 2048, 2048),
     CASE("matmul_bias_gelu_4096",  "matmul_bias_gelu", F32,  FULL,   4096, 4096, 4096),
+    CASE("bias_gelu_4096_bf16",    "matmul_bias_gelu", BF16, GPU,    4096, 4096, 4096),
 };
 
 static const bench_case reduce[] = {
@@ -74,6 +87,12 @@ static const bench_case reduce[] = {
     CASE("log_softmax_1000x1000",  "log_softmax", F32, FULL,   1000, 1000),
     CASE("layer_norm_1024",        "layer_norm",  F32, QUICK,  1024, 1024),
     CASE("layer_norm_4096",        "layer_norm",  F32, ALWAYS, 4096, 4096),
+    CASE("sum_all_16384",          "sum_all",     F32, GPU,    16384, 16384),
+    CASE("sum_rows_16384",         "sum_rows",    F32, GPU,    16384, 16384),
+    CASE("sum_columns_16384",      "sum_columns", F32, GPU,    16384, 16384),
+    CASE("softmax_64Kx1024",       "softmax",     F32, GPU,    65536, 1024),
+    CASE("softmax_1x64M",          "softmax",     F32, GPU,    1, 64 MI),
+    CASE("layer_norm_64Kx1024",    "layer_norm",  F32, GPU,    65536, 1024),
 };
 /* clang-format on */
 

@@ -8,8 +8,10 @@
 #include "bench.h"
 
 #define CASE(name_, operation_, when_, flags_, ...)                                                \
+  CASE_OF(F32, name_, operation_, when_, flags_, __VA_ARGS__)
+#define CASE_OF(dtype_, name_, operation_, when_, flags_, ...)                                     \
   {                                                                                                \
-    .name = name_, .operation = operation_, .dtype = COMPUTE_F32, .when = BENCH_##when_,           \
+    .name = name_, .operation = operation_, .dtype = COMPUTE_##dtype_, .when = BENCH_##when_,      \
     .run = bench_run_operation, .flags = flags_, .size = {                                         \
       __VA_ARGS__                                                                                  \
     }                                                                                              \
@@ -34,6 +36,9 @@ static const bench_case conv[] = {
     CASE("conv3x3_128_by_data",    "conv_by_data",   FULL,   0, CONV_128),
     CASE("conv3x3_128_by_data_wino", "conv_by_data", FULL,   WINOGRAD, CONV_128),
     CASE("conv3x3_128_by_filter",  "conv_by_filter", FULL,   0, CONV_128),
+    CASE("conv3x3_128_tf32",       "conv",           GPU,    COMPUTE_PLAN_ALLOW_TF32, CONV_128),
+    CASE_OF(BF16, "conv3x3_128_bf16", "conv",        GPU,    0, CONV_128),
+    CASE_OF(BF16, "conv1x1_56_bf16", "conv",         GPU,    0, POINT_56),
     CASE("conv3x3_56",             "conv",           ALWAYS, 0, CONV_56),
     CASE("conv3x3_56_wino",        "conv",           FULL, WINOGRAD, CONV_56),
     CASE("conv3x3_56_bn_relu",     "conv_bn_relu",   FULL, 0, CONV_56),

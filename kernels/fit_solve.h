@@ -74,6 +74,7 @@ DEVICE f32 fit_inverse(const f32 *factor, int a, int b) {
  * inverse tries again with its diagonal raised by 1/1000, then by 1/10. */
 //@ fit_solve
 #define CLIMBS            (SOLVER == 0 || SOLVER == 2)
+#define HEIGHT            (HAS_Z ? 4 : -1) /* the parameter that is z, if there is one */
 #define SCORING           12 /* steps; then those of the climb */
 #define STATUS_CONVERGED  1
 #define STATUS_ITERATIONS 2
@@ -234,7 +235,7 @@ DEVICE void fit_curvature(const fit_source *source, const fit_setup *setup, cons
     f32 shift = SMALL_SHIFT;
     UNROLL for (int a = 0; a < PARAMETERS; a++) {
       const f32 part = a <= k ? axes[AT(k, a)] : 0.0f;
-      const f32 away = a < 2 || (HAS_Z && a == 4) ? BUILTIN_f32(fabs)(part) : -part;
+      const f32 away = a < 2 || a == HEIGHT ? BUILTIN_f32(fabs)(part) : -part;
       const f32 most = 0.2f * fit_reach(setup, p, a);
       shift = away * shift > most ? most / away : shift;
     }
