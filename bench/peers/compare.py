@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Beside today's peers: single operations, whole networks and training steps of libcompute and of what PyPI has.
 
-    compare.py [--suite operation,network,train] [--rows 'conv*,resnet50_b1'] [--isa avx2] [--json FILE] [--list]
+    compare.py [--suite operation,network,train] [--rows 'conv*,resnet50_b1'] [--isa avx2] [--device cuda:0]
+               [--json FILE] [--list]
 
 Every engine is a process of its own on the same data. They take turns, in rounds, so that a slow phase of the machine
 affects all of them, and the median of the rounds counts. Results are compared before anything is timed: those of single
@@ -36,6 +37,7 @@ TRAIN_ROWS = [("mlp", 128), ("cnn", 128), ("resnet18", 32), ("transformer", 16)]
 QUICK = ("sgemm_1024", "linear_8x4096x4096", "exp_1M", "softmax_1000x1000", "layer_norm_4096x768", "chain_1M",
          "conv3x3_8x64x56x56_64", "max_pool3x3s2*", "resnet50_b1", "mobilenetv2_b1", "bert_b1", "train_mlp*")
 MODEL_PEERS = ("onnxruntime", "openvino", "torch", "torch_cl", "torch_compile", "onednn")
+GPU_PEERS = ("torch", "torch_cl", "torch_compile")
 PEERS = {"operation": (*MODEL_PEERS, "openblas", "mkl"), "network": MODEL_PEERS,
          "train": ("torch", "torch_cl", "torch_compile")}
 # The largest difference, relative to the largest value, with which results still are the same.
@@ -212,7 +214,8 @@ def start_training(row, engine, options, folder):
         command = [os.path.join(options.build, "bin", "compute-train-steps"), row.name, str(row.batch), folder]
     else:
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "training.py")
-        command = [sys.executable, script, engine, row.name, folder, str(options.threads)]
+        command = [sys.executable, script, engine, row.name, folder, str(options.threads),
+                   options.device]
     return engines.Worker(engine, options, command)
 
 
@@ -265,6 +268,8 @@ class Results:
         self.data = {"environment": {"cpu": processor(), "threads": options.threads, "commit": options.commit or commit(),
                                      "COMPUTE_CPU_ISA": options.isa or "", "system": platform.platform()},
                      "isa": "", "versions": {}, "dates": [], "rows": []}
+        if options.device != "cpu":
+            self.data["environment"]["device"] = options.device
         if self.path and os.path.exists(self.path):
             with open(self.path, encoding="utf-8") as file:
                 earlier = json.load(file)
@@ -322,6 +327,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="a dozen rows")
     parser.add_argument("--engines", type=words, default=list(engines.ENGINES), help=", ".join(engines.ENGINES))
     parser.add_argument("--isa", help="COMPUTE_CPU_ISA of libcompute; the peers choose themselves")
+    parser.add_argument("--device", default="cpu", help="cuda:0: libcompute and torch on a GPU, data in its memory")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.06, help="of each engine in each round, or one run")
@@ -333,6 +339,8 @@ def parse():
     options = parser.parse_args()
     options.models = options.models or os.path.join(options.build, "peers", "models")
     options.library = os.path.join(options.build, "lib", "libcompute.so")
+    if options.device != "cpu":
+        options.engines = [engine for engine in options.engines if engine in ("libcompute", *GPU_PEERS)]
     if options.quick:
         options.rows = QUICK
     for names, known in ((options.suite, SUITES), (options.engines, engines.ENGINES)):

@@ -174,17 +174,22 @@ class Torch:
         self.torch, self.twins, self.form = torch, torch_twins, options.engine
         torch.set_num_threads(options.threads)
         torch.set_grad_enabled(False)
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, False
+        self.device = "cpu" if options.device == "cpu" else "cuda"
+        if self.device == "cuda" and self.form == "onednn":
+            raise ValueError("not for GPUs")
         self.version = torch.__version__
         if self.form == "onednn":
             self.version = re.search(r"(?:oneDNN|MKL-DNN) v([0-9.]+)", torch.__config__.show())[1]
-        if self.form == "torch_compile":
+        if self.form == "torch_compile" and self.device == "cpu":
             require_compiler()
 
     def load(self, path):
         import twins
         kind = {"torch_cl": self.twins.ChannelsLast, "onednn": self.twins.OneDnn}.get(self.form, self.twins.Torch)
         self.model = None
-        self.model = self.twins.Module(twins.make(os.path.splitext(os.path.basename(path))[0], kind)).eval()
+        twin = twins.make(os.path.splitext(os.path.basename(path))[0], kind)
+        self.model = self.twins.Module(twin).eval().to(self.device)
         if self.form == "torch_compile":
             import torch._inductor.config
             self.torch._dynamo.reset()
@@ -192,7 +197,7 @@ class Torch:
             self.model = self.torch.compile(self.model)
 
     def bind(self, inputs):
-        self.inputs = [self.twins.tensor(array) for array in inputs.values()]
+        self.inputs = [self.twins.tensor(array).to(self.device) for array in inputs.values()]
         if self.form == "onednn":
             self.inputs = [x.to_mkldnn() for x in self.inputs]
         if self.form == "torch_cl":
@@ -201,10 +206,12 @@ class Torch:
 
     def run(self):
         self.results = self.model(*self.inputs)
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
 
     def result(self):
         last = self.results[-1]
-        last = last.to_dense() if last.is_mkldnn else last
+        last = last.to_dense() if last.is_mkldnn else last.cpu()
         return (last.float() if last.dtype == self.torch.bfloat16 else last).numpy()
 
 
@@ -342,8 +349,9 @@ def serve(make):
 
 
 def surroundings(options, engine):
-    """The environment of an engine's process: a number of threads for each runtime, threads that sleep soon after their
-    work, and memory that is kept, so that results of the size of megabytes are not fetched from the system in every run."""
+    """The environment of an engine's process: its device, a number of threads for each runtime, threads that sleep soon
+    after their work, and memory that is kept, so that results of the size of megabytes are not fetched from the system in
+    every run."""
     environment = {**os.environ, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "KMP_BLOCKTIME": "10"}
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "COMPUTE_CPU_ISA"):
         environment.pop(name, None)
@@ -351,6 +359,8 @@ def surroundings(options, engine):
         environment[f"{name}_{'THREADS' if name == 'COMPUTE' else 'NUM_THREADS'}"] = str(options.threads)
     if engine == "libcompute" and options.isa:
         environment["COMPUTE_CPU_ISA"] = options.isa
+    if engine == "libcompute":
+        environment["COMPUTE_DEVICE"] = options.device
     return environment
 
 
@@ -358,7 +368,8 @@ class Worker:
     """A process that obeys; `reason` says why there is none (any more)."""
 
     def __init__(self, engine, options, command=None):
-        command = command or [sys.executable, os.path.abspath(__file__), engine, options.library, str(options.threads)]
+        command = command or [sys.executable, os.path.abspath(__file__), engine, options.library, str(options.threads),
+                              options.device]
         self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                                         text=True, env=surroundings(options, engine))
@@ -394,7 +405,7 @@ class Worker:
 
 def main():
     class Options:
-        engine, library, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+        engine, library, threads, device = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 
     serve(lambda: Models(Options))
 

@@ -84,6 +84,7 @@ def main():
     parser.add_argument("models", nargs="+", metavar="MODEL.onnx")
     parser.add_argument("--library", default=os.path.join(engines.ROOT, "build", "lib", "libcompute.so"))
     parser.add_argument("--isa", help="COMPUTE_CPU_ISA of libcompute")
+    parser.add_argument("--device", default="cpu", help="cuda:0: libcompute and torch on a GPU, data in its memory")
     parser.add_argument("--engines", type=lambda text: text.split(","), default=list(ENGINES))
     parser.add_argument("--batch", type=lambda text: [int(b) for b in text.split(",")], default=[1, 8])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))

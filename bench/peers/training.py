@@ -2,7 +2,7 @@
 """Training steps in torch, eager, with channels last or compiled, for compare.py's suite "train": the networks of
 bench/train_steps.c, from the weights and the batch that it has written.
 
-    training.py ENGINE NETWORK FOLDER THREADS
+    training.py ENGINE NETWORK FOLDER THREADS DEVICE
 
 obeys the same commands on stdin as compute-train-steps: "losses N" and "run SECONDS".
 """
@@ -80,16 +80,18 @@ def networks():
 
 
 class Training:
-    def __init__(self, engine, network, folder, threads):
+    def __init__(self, engine, network, folder, threads, device):
         import torch
         from torch.nn.functional import cross_entropy
         torch.set_num_threads(threads)
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, False
+        self.torch, self.device = torch, "cpu" if device == "cpu" else "cuda"
         build, optimizer = networks()[network]
         self.version = torch.__version__
-        self.model = build()
+        self.model = build().to(self.device)
         self.read_weights(os.path.join(folder, "weights.npz"))
         with np.load(os.path.join(folder, "batch.npz")) as batch:
-            self.x, self.labels = torch.from_numpy(batch["x"]), torch.from_numpy(batch["labels"])
+            self.x, self.labels = (torch.from_numpy(batch[name]).to(self.device) for name in ("x", "labels"))
         if engine == "torch_cl":
             if not any(isinstance(part, torch.nn.Conv2d) for part in self.model.modules()):
                 raise ValueError("nothing here has channels")
@@ -101,7 +103,8 @@ class Training:
             return cross_entropy(self.model(x), labels)
         if engine == "torch_compile":
             import engines
-            engines.require_compiler()
+            if self.device == "cpu":
+                engines.require_compiler()
             loss = torch.compile(loss)
         self.loss = loss
 
@@ -122,16 +125,18 @@ class Training:
         loss = self.loss(self.x, self.labels)
         loss.backward()
         self.optimizer.step()
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
         return loss.detach()
 
 
 def main():
     import engines
-    engine, network, folder, threads = sys.argv[1:]
+    engine, network, folder, threads, device = sys.argv[1:]
 
     class Steps:
         def __init__(self):
-            self.training = Training(engine, network, folder, int(threads))
+            self.training = Training(engine, network, folder, int(threads), device)
             self.version = self.training.version
 
         def obey(self, command, argument):
