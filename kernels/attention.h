@@ -2,7 +2,8 @@
 /* Configured by
  *
  *   VALUE                        type of scores and sums
- *   ATTENTION_EXP(x)
+ *   ATTENTION_EXP(x)             the exponential of scores in units of 1 / ATTENTION_UNIT, which
+ *                                shape.scale contains
  *   ATTENTION_MAD(a, b, c)
  *   ATTENTION_LOWEST             minus infinity
  *   ATTENTION_CAUSAL             whether queries see no keys after their own
@@ -42,7 +43,7 @@ for (INDEX first = 0; first < seen; first += ATTENTION_KEYS) {
     for (INDEX w = 0; w < shape.width; w++)
       product = ATTENTION_MAD(ATTENTION_QUERY(query, w), ATTENTION_KEY(first + n, w), product);
 #if ATTENTION_BIASED
-    score[n] = product * shape.scale + ATTENTION_BIAS(query, first + n);
+    score[n] = product * shape.scale + ATTENTION_BIAS(query, first + n) * ATTENTION_UNIT;
 #else
     score[n] = product * shape.scale;
 #endif
@@ -79,135 +80,188 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
 /* TILE_QUERIES queries from `query` on and TILE_COLUMNS columns of V from `column` on, by a group
  * of TILE_DOWN × TILE_ACROSS items. An item holds the scores of queries down + i · TILE_DOWN for
  * the keys across + j · TILE_ACROSS of a block of TILE_KEYS, and sums for the same queries and
- * columns across + j · TILE_ACROSS. Q and K pass in slices TILE_WIDTH wide. Configured as
- * attention.
+ * every TILE_ACROSS-th quad of columns. Q and K pass in slices TILE_WIDTH wide; where one slice is
+ * all, Q stays. Lines of local memory end with four values more, which keep neighbouring lines on
+ * different banks and quads whole. Configured as attention, and by ATTENTION_SHUFFLE, how the items of a query
+ * exchange values, if they can.
  *
  * All items of a query know its largest score; each has a total of its own, for its keys. */
 //@ attention_tile
-#define TILE_GROUP  (TILE_DOWN * TILE_ACROSS)
-#define ITEM_ROWS   (TILE_QUERIES / TILE_DOWN)
-#define ITEM_KEYS   (TILE_KEYS / TILE_ACROSS)
-#define ITEM_SUMS   (TILE_COLUMNS / TILE_ACROSS)
-#define SLICE_PITCH (TILE_WIDTH + 1)
-LOCAL_ARRAY(VALUE, queries, TILE_QUERIES *SLICE_PITCH);
-LOCAL_ARRAY(VALUE, keys, TILE_KEYS *SLICE_PITCH);
-LOCAL_ARRAY(VALUE, weights, TILE_QUERIES *(TILE_KEYS + 1));
-LOCAL_ARRAY(VALUE, values, TILE_KEYS *TILE_COLUMNS);
-LOCAL_ARRAY(VALUE, peaks, TILE_QUERIES *(TILE_ACROSS + 1));
+#define TILE_GROUP     (TILE_DOWN * TILE_ACROSS)
+#define ITEM_ROWS      (TILE_QUERIES / TILE_DOWN)
+#define ITEM_KEYS      (TILE_KEYS / TILE_ACROSS)
+#define ITEM_QUADS     (TILE_COLUMNS / TILE_ACROSS / 4)
+#define SLICE_PITCH    (TILE_WIDTH + 4)
+#define WEIGHT_PITCH   (TILE_KEYS + 8)
+#define PEAK_PITCH     (TILE_ACROSS + 1)
+#define QUERY_VALUES   (TILE_QUERIES * SLICE_PITCH)
+#define KEY_VALUES     (TILE_KEYS * SLICE_PITCH)
+#define WEIGHT_VALUES  (TILE_QUERIES * WEIGHT_PITCH)
+#if defined(__OPENCL_VERSION__)
+typedef VECTOR_PASTE(VALUE, x4) QUAD;
+#define QUAD_LOAD(array, pointer) vstore4(vload4(0, pointer), 0, array)
+#elif defined(__CUDACC__)
+typedef vector_of<VALUE, 4> QUAD;
+#define QUAD_LOAD(array, pointer) VLOAD(4, VALUE, array, pointer)
+#else
+typedef struct __attribute__((aligned(4 * sizeof(VALUE)))) QUAD {
+  VALUE element[4];
+} QUAD;
+#define QUAD_LOAD(array, pointer) VLOAD(4, VALUE, array, pointer)
+#endif
+LOCAL_ARRAY(QUAD, room,
+            (QUERY_VALUES + KEY_VALUES + WEIGHT_VALUES + TILE_KEYS * TILE_COLUMNS) / 4);
+LOCAL VALUE *const queries = (LOCAL VALUE *)room;
+LOCAL VALUE *const keys = queries + QUERY_VALUES;
+LOCAL VALUE *const weights = keys + KEY_VALUES;
+LOCAL VALUE *const values = weights + WEIGHT_VALUES;
+#ifndef ATTENTION_SHUFFLE
+LOCAL_ARRAY(VALUE, peaks, TILE_QUERIES *PEAK_PITCH);
+#endif
 const int lane = (int)LOCAL_ID_X, down = lane / TILE_ACROSS, across = lane % TILE_ACROSS;
 const INDEX last =
     shape.queries - query < TILE_QUERIES ? shape.queries - 1 : query + TILE_QUERIES - 1;
 const INDEX end = ATTENTION_SEEN(last);
-VALUE sum[ITEM_ROWS][ITEM_SUMS], peak[ITEM_ROWS], total[ITEM_ROWS];
+VALUE sum[ITEM_ROWS][ITEM_QUADS * 4], peak[ITEM_ROWS], total[ITEM_ROWS];
 INDEX seen[ITEM_ROWS];
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   const INDEX row = query + down + i * TILE_DOWN;
   seen[i] = row < shape.queries ? ATTENTION_SEEN(row) : 0;
   peak[i] = ATTENTION_LOWEST;
   total[i] = 0;
-  UNROLL for (int j = 0; j < ITEM_SUMS; j++) sum[i][j] = 0;
+  UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) sum[i][j] = 0;
 }
+/* What lies outside is 0; it is read from inside all the same, so that loads have no condition. */
+#define ATTENTION_FETCH(LINE, to, pitch, lines, width, first_line, end_line, first_place, end_place) \
+  UNROLL for (int slot = lane; slot < (lines) * (width); slot += TILE_GROUP) {                     \
+    const int down_ = slot / (width), over_ = slot % (width);                                      \
+    const boolean inside = (first_line) + down_ < (end_line) && (first_place) + over_ < (end_place); \
+    const VALUE value_ = LINE(inside ? (first_line) + down_ : (first_line),                        \
+                              inside ? (first_place) + over_ : (first_place));                     \
+    (to)[down_ * (pitch) + over_] = inside ? value_ : 0;                                           \
+  }
 for (INDEX first = 0; first < end; first += TILE_KEYS) {
   VALUE score[ITEM_ROWS][ITEM_KEYS];
   UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
     UNROLL for (int j = 0; j < ITEM_KEYS; j++) score[i][j] = 0;
   }
-  for (int slot = lane; slot < TILE_KEYS * TILE_COLUMNS; slot += TILE_GROUP) {
-    const int n = slot / TILE_COLUMNS, c = slot % TILE_COLUMNS;
-    VALUE value = 0;
-    if (first + n < end && column + c < shape.columns)
-      value = ATTENTION_VALUE(first + n, column + c);
-    values[slot] = value;
-  }
+  ATTENTION_FETCH(ATTENTION_VALUE, values, TILE_COLUMNS, TILE_KEYS, TILE_COLUMNS, first, end,
+                  column, shape.columns)
   for (INDEX slice = 0; slice < shape.width; slice += TILE_WIDTH) {
-    for (int slot = lane; slot < TILE_QUERIES * TILE_WIDTH; slot += TILE_GROUP) {
-      const int m = slot / TILE_WIDTH, w = slot % TILE_WIDTH;
-      VALUE value = 0;
-      if (query + m < shape.queries && slice + w < shape.width)
-        value = ATTENTION_QUERY(query + m, slice + w);
-      queries[m * SLICE_PITCH + w] = value;
+    if (first == 0 || shape.width > TILE_WIDTH) {
+      ATTENTION_FETCH(ATTENTION_QUERY, queries, SLICE_PITCH, TILE_QUERIES, TILE_WIDTH, query,
+                      shape.queries, slice, shape.width)
     }
-    for (int slot = lane; slot < TILE_KEYS * TILE_WIDTH; slot += TILE_GROUP) {
-      const int n = slot / TILE_WIDTH, w = slot % TILE_WIDTH;
-      VALUE value = 0;
-      if (first + n < end && slice + w < shape.width) value = ATTENTION_KEY(first + n, slice + w);
-      keys[n * SLICE_PITCH + w] = value;
-    }
+    ATTENTION_FETCH(ATTENTION_KEY, keys, SLICE_PITCH, TILE_KEYS, TILE_WIDTH, first, end, slice,
+                    shape.width)
     BARRIER();
-    UNROLL for (int w = 0; w < TILE_WIDTH; w++) {
-      VALUE of_key[ITEM_KEYS];
-      UNROLL for (int j = 0; j < ITEM_KEYS; j++) of_key[j] =
-          keys[(across + j * TILE_ACROSS) * SLICE_PITCH + w];
-      UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-        const VALUE of_query = queries[(down + i * TILE_DOWN) * SLICE_PITCH + w];
-        UNROLL for (int j = 0; j < ITEM_KEYS; j++) score[i][j] =
-            ATTENTION_MAD(of_query, of_key[j], score[i][j]);
+    UNROLL for (int w = 0; w < TILE_WIDTH; w += 4) {
+      VALUE of_query[ITEM_ROWS][4];
+      UNROLL for (int i = 0; i < ITEM_ROWS; i++)
+          QUAD_LOAD(of_query[i], queries + (down + i * TILE_DOWN) * SLICE_PITCH + w);
+      UNROLL for (int j = 0; j < ITEM_KEYS; j++) {
+        VALUE of_key[4];
+        QUAD_LOAD(of_key, keys + (across + j * TILE_ACROSS) * SLICE_PITCH + w);
+        UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+          UNROLL for (int v = 0; v < 4; v++) score[i][j] =
+              ATTENTION_MAD(of_query[i][v], of_key[v], score[i][j]);
+        }
       }
     }
-    BARRIER();
+    if (slice + TILE_WIDTH < shape.width) BARRIER();
   }
+  VALUE largest[ITEM_ROWS];
   UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-    VALUE largest = ATTENTION_LOWEST;
+    largest[i] = peak[i];
     UNROLL for (int j = 0; j < ITEM_KEYS; j++) {
       const INDEX key = first + across + j * TILE_ACROSS;
       VALUE value = ATTENTION_LOWEST;
       if (key < seen[i]) {
         value = score[i][j] * shape.scale;
 #if ATTENTION_BIASED
-        value += ATTENTION_BIAS(query + down + i * TILE_DOWN, key);
+        value += ATTENTION_BIAS(query + down + i * TILE_DOWN, key) * ATTENTION_UNIT;
 #endif
       }
       score[i][j] = value;
-      largest = ATTENTION_LARGER(value, largest);
+      largest[i] = ATTENTION_LARGER(value, largest[i]);
     }
-    peaks[(down + i * TILE_DOWN) * (TILE_ACROSS + 1) + across] = largest;
   }
+#ifdef ATTENTION_SHUFFLE
+  UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+    UNROLL for (int step = TILE_ACROSS / 2; step > 0; step /= 2) {
+      const VALUE other = ATTENTION_SHUFFLE(largest[i], step);
+      largest[i] = ATTENTION_LARGER(other, largest[i]);
+    }
+  }
+#else
+  UNROLL for (int i = 0; i < ITEM_ROWS; i++)
+      peaks[(down + i * TILE_DOWN) * PEAK_PITCH + across] = largest[i];
   BARRIER();
   UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-    const int m = down + i * TILE_DOWN;
-    VALUE largest = peak[i], part = 0;
     for (int j = 0; j < TILE_ACROSS; j++) {
-      const VALUE other = peaks[m * (TILE_ACROSS + 1) + j];
-      largest = ATTENTION_LARGER(other, largest);
+      const VALUE other = peaks[(down + i * TILE_DOWN) * PEAK_PITCH + j];
+      largest[i] = ATTENTION_LARGER(other, largest[i]);
     }
-    const VALUE shift = ATTENTION_SHIFT(largest), shrink = ATTENTION_SHRINK(peak[i], largest);
+  }
+#endif
+  UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+    const VALUE shift = ATTENTION_SHIFT(largest[i]);
+    const VALUE shrink = ATTENTION_SHRINK(peak[i], largest[i]);
+    VALUE part = 0;
     UNROLL for (int j = 0; j < ITEM_KEYS; j++) {
       const VALUE weight = ATTENTION_EXP(score[i][j] - shift);
-      weights[m * (TILE_KEYS + 1) + across + j * TILE_ACROSS] = weight;
+      weights[(down + i * TILE_DOWN) * WEIGHT_PITCH + across + j * TILE_ACROSS] = weight;
       part += weight;
     }
-    peak[i] = largest;
+    peak[i] = largest[i];
     total[i] = total[i] * shrink + part;
-    UNROLL for (int j = 0; j < ITEM_SUMS; j++) sum[i][j] *= shrink;
+    UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) sum[i][j] *= shrink;
   }
   BARRIER();
-  for (int n = 0; n < TILE_KEYS; n++) {
-    VALUE value[ITEM_SUMS];
-    UNROLL for (int j = 0; j < ITEM_SUMS; j++) value[j] =
-        values[n * TILE_COLUMNS + across + j * TILE_ACROSS];
-    UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-      const VALUE weight = weights[(down + i * TILE_DOWN) * (TILE_KEYS + 1) + n];
+  UNROLL for (int n = 0; n < TILE_KEYS; n += 4) {
+    VALUE weight[ITEM_ROWS][4];
+    UNROLL for (int i = 0; i < ITEM_ROWS; i++)
+        QUAD_LOAD(weight[i], weights + (down + i * TILE_DOWN) * WEIGHT_PITCH + n);
+    UNROLL for (int v = 0; v < 4; v++) {
+      UNROLL for (int quad = 0; quad < ITEM_QUADS; quad++) {
+        VALUE value[4];
+        QUAD_LOAD(value,
+                  values + (n + v) * TILE_COLUMNS + (across + quad * TILE_ACROSS) * 4);
+        UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
 #if ATTENTION_CAUSAL
-      if (first + n >= seen[i]) continue; /* whatever V holds there */
+          if (first + n + v >= seen[i]) continue; /* whatever V holds there */
 #endif
-      UNROLL for (int j = 0; j < ITEM_SUMS; j++) sum[i][j] =
-          ATTENTION_MAD(weight, value[j], sum[i][j]);
+          UNROLL for (int c = 0; c < 4; c++) sum[i][quad * 4 + c] =
+              ATTENTION_MAD(weight[i][v], value[c], sum[i][quad * 4 + c]);
+        }
+      }
     }
   }
   BARRIER();
 }
+#ifdef ATTENTION_SHUFFLE
+UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+  UNROLL for (int step = TILE_ACROSS / 2; step > 0; step /= 2) {
+    const VALUE other = ATTENTION_SHUFFLE(total[i], step);
+    total[i] += other;
+  }
+}
+#else
 UNROLL for (int i = 0; i < ITEM_ROWS; i++)
-    peaks[(down + i * TILE_DOWN) * (TILE_ACROSS + 1) + across] = total[i];
+    peaks[(down + i * TILE_DOWN) * PEAK_PITCH + across] = total[i];
 BARRIER();
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-  const INDEX row = query + down + i * TILE_DOWN;
-  VALUE all = 0;
+  total[i] = 0;
   for (int j = 0; j < TILE_ACROSS; j++)
-    all += peaks[(down + i * TILE_DOWN) * (TILE_ACROSS + 1) + j];
-  UNROLL for (int j = 0; j < ITEM_SUMS; j++) {
-    const INDEX c = column + across + j * TILE_ACROSS;
+    total[i] += peaks[(down + i * TILE_DOWN) * PEAK_PITCH + j];
+}
+#endif
+UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+  const INDEX row = query + down + i * TILE_DOWN;
+  UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) {
+    const INDEX c = column + (across + j / 4 * TILE_ACROSS) * 4 + j % 4;
     if (row < shape.queries && c < shape.columns) {
-      const VALUE result = all == 0 ? (VALUE)0 : sum[i][j] / all;
+      const VALUE result = total[i] == 0 ? (VALUE)0 : sum[i][j] / total[i];
       ATTENTION_STORE(row, c, result)
     }
   }

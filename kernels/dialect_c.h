@@ -152,6 +152,20 @@ DIALECT_REINTERPRET(f64, u64)
     for (int lane_ = 0; lane_ < (n); lane_++) to_[lane_] = (array)[lane_];                         \
   } while (0)
 
+/* Warps: 32 items in a row. */
+#define DIALECT_SHUFFLE(type)                                                                      \
+  DEVICE type SHUFFLE_XOR_##type(type x, int step) {                                               \
+    static _Thread_local type held[1024];                                                          \
+    const u32 item = LOCAL_ID_X;                                                                   \
+    held[item] = x;                                                                                \
+    BARRIER();                                                                                     \
+    const type other = held[item ^ (u32)step];                                                     \
+    BARRIER();                                                                                     \
+    return other;                                                                                  \
+  }
+DIALECT_SHUFFLE(f32)
+DIALECT_SHUFFLE(f64)
+
 /* Matrix units: the items of a warp (32 in a row) show each other what they hold, and each works
  * its four sums out of that. */
 DEVICE u32 LOAD_WORD(const void *pointer) {

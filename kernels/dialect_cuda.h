@@ -116,6 +116,9 @@ template <typename type, int n> struct __align__(VECTOR_LIMIT(n * sizeof(type)))
     *(vector_of<type, n> *)(pointer) = vector_;                                                    \
   } while (0)
 
+#define SHUFFLE_XOR_f32(x, step) __shfl_xor_sync(0xffffffffu, x, step)
+#define SHUFFLE_XOR_f64(x, step) __shfl_xor_sync(0xffffffffu, x, step)
+
 /* Matrix units (sm_80 and later): what README.md says of them. */
 #define LOAD_WORD(pointer) (*(const u32 *)(pointer))
 DEVICE u32 F32_TO_TF32(f32 x) {

@@ -6,8 +6,14 @@
  *   ROW_EXP, ROW_LOG, ROW_ROOT
  *   ROW_INFINITY, ROW_NAN
  *
- * and for groups of items by ROW_LANES, the items that share a row, and ROW_PITCH, how far apart
- * they are.
+ * and for groups of items by
+ *
+ *   ROW_LANES           items that share a row
+ *   ROW_PITCH           how far apart they are
+ *   ROW_SHUFFLE         how the items of a warp exchange values, if they can and their pitch is 1
+ *   ROW_ITEMS           elements that an item holds at once
+ *   ROW_VECTOR          those that one load takes
+ *   ROW_ALIGNED         whether buffers and sizes allow this
  *
  * A row has two or three statistics: softmax and log-softmax its peak and the sum of exp(x − peak);
  * normalize a shift near its mean, the sum of x − shift, and that of its squares, from which mean
@@ -54,25 +60,105 @@ DEVICE VALUE row_total(VALUE peak, VALUE total) {
 #endif
 
 #ifdef ROW_LANES
-#define ROW_TREE(name, combination)                                                                \
-  DEVICE VALUE name(LOCAL VALUE *room, u32 item, u32 lane, VALUE mine) {                           \
-    BARRIER();                                                                                     \
-    room[item] = mine;                                                                             \
-    for (u32 step = ROW_LANES / 2; step > 0; step /= 2) {                                          \
+/* What the items of a row combine: up to two values each, which `combine` adds to `mine` from
+ * `other`. Warps that hold a whole row, or a whole number of them to a row, shuffle; elsewhere a tree in
+ * local memory does it. Both give every item of a row the same bits. */
+#ifdef ROW_SHUFFLE
+#define ROW_WARP  (ROW_LANES < 32 ? ROW_LANES : 32)
+#define ROW_WARPS (ROW_LANES / ROW_WARP)
+#define ROW_ROOM  (2 * (ROW_GROUP / 32))
+/* Two rooms take turns, so that nobody writes where others still read. */
+#define ROW_TREE(name, count, combine)                                                             \
+  DEVICE void name(LOCAL VALUE *room, u32 *turn, u32 item, u32 lane, VALUE *mine) {                \
+    VALUE other[2];                                                                                \
+    UNROLL for (int step = ROW_WARP / 2; step > 0; step /= 2) {                                    \
+      UNROLL for (int i = 0; i < count; i++) other[i] = ROW_SHUFFLE(mine[i], step);                \
+      combine                                                                                      \
+    }                                                                                              \
+    if (ROW_WARPS > 1) {                                                                           \
+      LOCAL VALUE *here = room + *turn;                                                            \
+      *turn = ROW_ROOM - *turn;                                                                    \
+      if (lane % 32 == 0) {                                                                        \
+        UNROLL for (int i = 0; i < count; i++) here[item / 32 * 2 + i] = mine[i];                  \
+      }                                                                                            \
       BARRIER();                                                                                   \
-      if (lane < step) {                                                                           \
-        const VALUE other = room[item + step * ROW_PITCH];                                         \
-        mine = combination;                                                                        \
-        room[item] = mine;                                                                         \
+      here += (item - lane) / 32 * 2;                                                              \
+      UNROLL for (int i = 0; i < count; i++) mine[i] = here[i];                                    \
+      UNROLL for (int warp = 1; warp < ROW_WARPS; warp++) {                                        \
+        UNROLL for (int i = 0; i < count; i++) other[i] = here[warp * 2 + i];                      \
+        combine                                                                                    \
       }                                                                                            \
     }                                                                                              \
-    BARRIER();                                                                                     \
-    return room[item - lane * ROW_PITCH];                                                          \
   }
-ROW_TREE(row_tree_sum, mine + other)
-#if ROW_OPERATION != ROW_IS_NORMALIZE
-ROW_TREE(row_tree_peak, row_higher(mine, other))
+#else
+#define ROW_ROOM ROW_GROUP
+#define ROW_TREE(name, count, combine)                                                             \
+  DEVICE void name(LOCAL VALUE *room, u32 *turn, u32 item, u32 lane, VALUE *mine) {                \
+    VALUE other[2];                                                                                \
+    for (u32 step = ROW_LANES / 2; step > 0; step /= 2) {                                          \
+      BARRIER();                                                                                   \
+      UNROLL for (int i = 0; i < count; i++) room[i * ROW_ROOM + item] = mine[i];                  \
+      BARRIER();                                                                                   \
+      UNROLL for (int i = 0; i < count; i++) other[i] =                                            \
+          room[i * ROW_ROOM + item + ((lane & step) ? -(int)step : (int)step) * ROW_PITCH];        \
+      combine                                                                                      \
+    }                                                                                              \
+  }
 #endif
-#define ROW_SUM(mine)  row_tree_sum(room, item, lane, mine)
-#define ROW_PEAK(mine) row_tree_peak(room, item, lane, mine)
+ROW_TREE(row_tree_sum, 1, mine[0] += other[0];)
+#if ROW_OPERATION == ROW_IS_NORMALIZE
+ROW_TREE(row_tree_sums, 2, mine[0] += other[0]; mine[1] += other[1];)
+#define ROW_SUMS(mine) row_tree_sums(room, &turn, item, lane, mine)
+#else
+ROW_TREE(row_tree_peak, 1, mine[0] = row_higher(mine[0], other[0]);)
+#define ROW_PEAK(mine) row_tree_peak(room, &turn, item, lane, &(mine))
+#endif
+#define ROW_SUM(mine) row_tree_sum(room, &turn, item, lane, &(mine))
+
+/* ROW_ITEMS elements at once: those at start + lane, ROW_LANES apart; or, where `whole`, vectors of
+ * ROW_VECTOR neighbours. ROW_HOLD says how many of them there are when `left` follow `start`; they
+ * come first. Loads
+ * have no condition, so that all are under way before the first is needed. */
+#define ROW_COUNT(left, near)                                                                      \
+  ((left) <= (INDEX)lane * (near)                                                                  \
+       ? 0                                                                                         \
+       : ((left) - (INDEX)lane * (near)-1) / (ROW_LANES * (near)) * (near) + (near))
+#define ROW_HOLD(left) (whole ? ROW_COUNT(left, ROW_VECTOR) : ROW_COUNT(left, 1))
+#define ROW_READ_APART(start, none)                                                                \
+  UNROLL for (int u = 0; u < ROW_ITEMS; u++) {                                                     \
+    const INDEX from = u < held ? (start) + (INDEX)lane + u * ROW_LANES : 0;                       \
+    const VALUE element = ELEMENT(from);                                                           \
+    value[u] = u < held ? element : (none);                                                        \
+  }
+#define ROW_WRITE_APART(start)                                                                     \
+  UNROLL for (int u = 0; u < ROW_ITEMS; u++) {                                                     \
+    const INDEX to = (start) + (INDEX)lane + u * ROW_LANES;                                        \
+    if (u < held) {                                                                                \
+      FINISH(to, value[u])                                                                         \
+    }                                                                                              \
+  }
+#if ROW_VECTOR > 1
+#define ROW_READ(start, none)                                                                      \
+  if (whole) {                                                                                     \
+    UNROLL for (int u = 0; u < ROW_ITEMS; u += ROW_VECTOR) {                                       \
+      const INDEX from = u < held ? (start) + (INDEX)lane * ROW_VECTOR + u * ROW_LANES : 0;        \
+      VECTOR_ELEMENTS(from, value + u)                                                             \
+      UNROLL for (int v = u; v < u + ROW_VECTOR; v++) value[v] = u < held ? value[v] : (none);     \
+    }                                                                                              \
+  } else {                                                                                         \
+    ROW_READ_APART(start, none)                                                                    \
+  }
+#define ROW_WRITE(start)                                                                           \
+  if (whole) {                                                                                     \
+    UNROLL for (int u = 0; u < ROW_ITEMS; u += ROW_VECTOR) {                                       \
+      const INDEX to = u < held ? (start) + (INDEX)lane * ROW_VECTOR + u * ROW_LANES : 0;          \
+      VECTOR_FINISH(to, u < held, value + u)                                                       \
+    }                                                                                              \
+  } else {                                                                                         \
+    ROW_WRITE_APART(start)                                                                         \
+  }
+#else
+#define ROW_READ  ROW_READ_APART
+#define ROW_WRITE ROW_WRITE_APART
+#endif
 #endif

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Rows that a group of items can hold: the body of a kernel. ROW_LANES items share a row, each
- * keeps ROW_ITEMS of its elements, ROW_LANES apart. Each element is read once.
+ * keeps ROW_ITEMS of its elements. Each element is read once.
  *
  * Around it stand the macros ROW_STEPS, ROW_OFFSETS(row), ELEMENT(position) and FINISH(position,
- * value). */
+ * value), and for vectors VECTOR_ELEMENTS(position, values) and VECTOR_FINISH(position, inside,
+ * values). */
 //@ row_held
-LOCAL_ARRAY(VALUE, room, ROW_GROUP);
+LOCAL_ARRAY(VALUE, room, 2 * ROW_ROOM);
 const u32 item = LOCAL_ID_X;
+const boolean whole = ROW_ALIGNED;
+u32 turn = 0;
 #if ROW_ACROSS
 const u32 lane = item / ROW_ROWS, slot = item % ROW_ROWS;
 #else
@@ -17,35 +20,30 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   const INDEX row = tile * ROW_ROWS + (INDEX)slot;
   const boolean active = row < shape.rows;
   const INDEX there = active ? row : 0;
+  const INDEX held = ROW_HOLD(active ? shape.length : 0);
   ROW_OFFSETS(there)
   VALUE value[ROW_ITEMS];
 #if ROW_OPERATION == ROW_IS_NORMALIZE
-  VALUE sum = 0, squares = 0;
+  VALUE sum = 0, sums[2] = {0, 0};
+  ROW_READ(0, 0)
+  UNROLL for (int u = 0; u < ROW_ITEMS; u++) sum += value[u];
+  ROW_SUM(sum);
+  const VALUE shift = sum / (VALUE)shape.length;
   UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-    const INDEX at = (INDEX)lane + u * ROW_LANES;
-    value[u] = active && at < shape.length ? ELEMENT(at) : 0;
-    sum += value[u];
+    const VALUE away = u < held ? value[u] - shift : 0;
+    sums[0] += away;
+    sums[1] += away * away;
   }
-  const VALUE shift = ROW_SUM(sum) / (VALUE)shape.length;
-  sum = 0;
-  UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-    const INDEX at = (INDEX)lane + u * ROW_LANES;
-    const VALUE away = active && at < shape.length ? value[u] - shift : 0;
-    sum += away;
-    squares += away * away;
-  }
-  sum = ROW_SUM(sum);
-  squares = ROW_SUM(squares);
-  const VALUE offset = sum / (VALUE)shape.length;
-  const VALUE factor = row_scale(squares - sum * offset, (VALUE)shape.length, (VALUE)shape.epsilon);
+  ROW_SUMS(sums);
+  const VALUE offset = sums[0] / (VALUE)shape.length;
+  const VALUE factor =
+      row_scale(sums[1] - sums[0] * offset, (VALUE)shape.length, (VALUE)shape.epsilon);
 #else
   VALUE peak = -ROW_INFINITY, total = 0;
-  UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-    const INDEX at = (INDEX)lane + u * ROW_LANES;
-    value[u] = active && at < shape.length ? ELEMENT(at) : -ROW_INFINITY;
-    peak = row_higher(peak, value[u]);
-  }
-  const VALUE shift = ROW_PEAK(peak), subtracted = row_finite(shift);
+  ROW_READ(0, -ROW_INFINITY)
+  UNROLL for (int u = 0; u < ROW_ITEMS; u++) peak = row_higher(peak, value[u]);
+  ROW_PEAK(peak);
+  const VALUE shift = peak, subtracted = row_finite(peak);
   UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
     const VALUE power = ROW_EXP(value[u] - subtracted);
 #if ROW_OPERATION == ROW_IS_SOFTMAX
@@ -53,7 +51,8 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
 #endif
     total += power;
   }
-  total = row_total(shift, ROW_SUM(total));
+  ROW_SUM(total);
+  total = row_total(shift, total);
 #if ROW_OPERATION == ROW_IS_SOFTMAX
   const VALUE factor = 1 / total;
 #else
@@ -61,16 +60,13 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
 #endif
 #endif
   UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-    const INDEX at = (INDEX)lane + u * ROW_LANES;
-    if (active && at < shape.length) {
 #if ROW_OPERATION == ROW_IS_SOFTMAX
-      const VALUE finished = value[u] * factor;
+    value[u] *= factor;
 #else
-      const VALUE finished = ROW_FINISHED(value[u]);
+    value[u] = ROW_FINISHED(value[u]);
 #endif
-      FINISH(at, finished)
-    }
   }
+  ROW_WRITE(0)
 }
 
 /* Rows of any length by groups of items: the body of a kernel. Elements are read twice: to measure
@@ -80,8 +76,10 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
  *
  * Macros as in row_held. */
 //@ row_long
-LOCAL_ARRAY(VALUE, room, ROW_GROUP);
+LOCAL_ARRAY(VALUE, room, 2 * ROW_ROOM);
 const u32 item = LOCAL_ID_X;
+const boolean whole = ROW_ALIGNED;
+u32 turn = 0;
 #if ROW_ACROSS
 const u32 lane = item / ROW_ROWS, slot = item % ROW_ROWS;
 #else
@@ -101,28 +99,29 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   const VALUE count = (VALUE)(end - first);
   const INDEX few = end - first < ROW_LANES ? end - first : ROW_LANES;
   shift = active && (INDEX)lane < few ? ELEMENT(first + (INDEX)lane) : 0;
-  shift = ROW_SUM(shift) / (VALUE)few;
+  ROW_SUM(shift);
+  shift /= (VALUE)few;
   boolean near = 0;
   for (int round = 0; round < 2; round++) {
-    VALUE some = 0, some_squares = 0, lost = 0, lost_squares = 0;
+    VALUE some[2] = {0, 0}, lost = 0, lost_squares = 0;
     if (active && !near) {
-      for (INDEX at = first + (INDEX)lane; at < end; at += ROW_ITEMS * ROW_LANES) {
-        VALUE part = 0, part_squares = 0;
+      for (INDEX start = first; start < end; start += ROW_ITEMS * ROW_LANES) {
+        const INDEX held = ROW_HOLD(end - start);
+        VALUE value[ROW_ITEMS], part = 0, part_squares = 0;
+        ROW_READ(start, 0)
         UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-          const INDEX place = at + u * ROW_LANES;
-          const VALUE away = place < end ? ELEMENT(place) - shift : 0;
+          const VALUE away = u < held ? value[u] - shift : 0;
           part += away;
           part_squares += away * away;
         }
-        some = compensated(some, part, &lost);
-        some_squares = compensated(some_squares, part_squares, &lost_squares);
+        some[0] = compensated(some[0], part, &lost);
+        some[1] = compensated(some[1], part_squares, &lost_squares);
       }
     }
-    some = ROW_SUM(some);
-    some_squares = ROW_SUM(some_squares);
+    ROW_SUMS(some);
     if (!near) {
-      sum = some;
-      squares = some_squares;
+      sum = some[0];
+      squares = some[1];
       near = row_is_near(sum, squares, count);
       if (!near && round == 0) shift += sum / count;
     }
@@ -145,7 +144,7 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
     const VALUE count = (VALUE)(after < shape.share ? after : shape.share);
     sum += (shifts[base + part] - shift) * count + sums[base + part];
   }
-  sum = ROW_SUM(sum);
+  ROW_SUM(sum);
   for (INDEX part = (INDEX)lane; part < shape.splits; part += ROW_LANES) {
     const INDEX after = shape.length - part * shape.share;
     const VALUE count = (VALUE)(after < shape.share ? after : shape.share);
@@ -153,7 +152,7 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
     const VALUE away = shifts[base + part] - shift + middle;
     squares += spreads[base + part] - sums[base + part] * middle + count * away * away;
   }
-  squares = ROW_SUM(squares);
+  ROW_SUM(squares);
 #endif
 #if ROW_APPLY
   const VALUE offset = sum / (VALUE)shape.length;
@@ -164,13 +163,11 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
 #if ROW_MEASURE
   VALUE peak = -ROW_INFINITY, lost = 0;
   if (active) {
-    for (INDEX at = first + (INDEX)lane; at < end; at += ROW_ITEMS * ROW_LANES) {
+    for (INDEX start = first; start < end; start += ROW_ITEMS * ROW_LANES) {
+      const INDEX held = ROW_HOLD(end - start);
       VALUE value[ROW_ITEMS], highest = -ROW_INFINITY, part = 0;
-      UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-        const INDEX place = at + u * ROW_LANES;
-        value[u] = place < end ? ELEMENT(place) : -ROW_INFINITY;
-        highest = row_higher(highest, value[u]);
-      }
+      ROW_READ(start, -ROW_INFINITY)
+      UNROLL for (int u = 0; u < ROW_ITEMS; u++) highest = row_higher(highest, value[u]);
       if (highest > peak) {
         const VALUE smaller = ROW_EXP(peak - highest);
         total *= smaller;
@@ -182,8 +179,10 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
       total = compensated(total, part, &lost);
     }
   }
-  shift = ROW_PEAK(peak);
-  total = ROW_SUM(total * row_relative(peak, shift));
+  shift = peak;
+  ROW_PEAK(shift);
+  total *= row_relative(peak, shift);
+  ROW_SUM(total);
 #if !ROW_APPLY
   if (active && lane == 0) {
     const INDEX statistic = row * shape.splits + (INDEX)GROUP_ID_Y;
@@ -195,10 +194,10 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   const INDEX base = there * shape.splits;
   for (INDEX part = (INDEX)lane; part < shape.splits; part += ROW_LANES)
     shift = row_higher(shift, shifts[base + part]);
-  shift = ROW_PEAK(shift);
+  ROW_PEAK(shift);
   for (INDEX part = (INDEX)lane; part < shape.splits; part += ROW_LANES)
     total += sums[base + part] * row_relative(shifts[base + part], shift);
-  total = ROW_SUM(total);
+  ROW_SUM(total);
 #endif
 #if ROW_APPLY
   total = row_total(shift, total);
@@ -211,19 +210,12 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
 #endif
 #if ROW_APPLY
   if (active) {
-    for (INDEX at = first + (INDEX)lane; at < end; at += ROW_ITEMS * ROW_LANES) {
+    for (INDEX start = first; start < end; start += ROW_ITEMS * ROW_LANES) {
+      const INDEX held = ROW_HOLD(end - start);
       VALUE value[ROW_ITEMS];
-      UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-        const INDEX place = at + u * ROW_LANES;
-        value[u] = place < end ? ELEMENT(place) : 0;
-      }
-      UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-        const INDEX place = at + u * ROW_LANES;
-        if (place < end) {
-          const VALUE finished = ROW_FINISHED(value[u]);
-          FINISH(place, finished)
-        }
-      }
+      ROW_READ(start, 0)
+      UNROLL for (int u = 0; u < ROW_ITEMS; u++) value[u] = ROW_FINISHED(value[u]);
+      ROW_WRITE(start)
     }
   }
 #endif

@@ -4,6 +4,7 @@
  *   launch.c   launches: buffers, fields, and how positions are shared out over items
  *   space.c    index spaces: fewest dimensions, and from positions to offsets
  *   program.c  programs of a descriptor as functions
+ *   vector.c   vectors of neighbours
  *   text.c     macros, names of types, and what comes from kernels/
  *   kinds/     the kinds, a file or a folder each
  *
@@ -356,6 +357,28 @@ void emit_convert(text_buffer *text, compute_dtype from, compute_dtype dtype, co
 void emit_define_finish(generation *g, text_buffer *text, const emit_function *epilogue,
                         const char *parameters, const char *before, const char *value,
                         const char *index);
+
+/* ---- Vectors -------------------------------------------------------------------------------- */
+
+/* Neighbours along the last dimension of a space, loaded and stored at once. */
+enum { VECTOR_MOST = 8 };
+/* The most elements that a load takes; 1 where the pattern of strides allows no vectors. */
+uint32_t vector_choose(const generation *g, const emit_space *space);
+/* Whether sizes and strides keep every vector inside a row and, given aligned buffers, aligned. */
+bool vector_fits(const generation *g, const emit_space *space, int64_t vector);
+/* " && ALIGNED(in0, 16)": of the first `inputs` inputs and of all outputs or none, those whose
+ * neighbours the space has. */
+void vector_aligned(const generation *g, text_buffer *text, const emit_space *space,
+                    uint32_t inputs, bool outputs, uint32_t vector);
+
+/* #define VECTOR_ELEMENTS(at_step, to): the function of the elements at the offsets `index` and
+ * after, in an array.
+ * #define VECTOR_FINISH(at_step, inside, from): the function of the values in an array, stored
+ * where `inside`. */
+void vector_define_elements(generation *g, text_buffer *text, const emit_space *space,
+                            const emit_function *f, uint32_t vector, const char *index);
+void vector_define_finish(generation *g, text_buffer *text, const emit_space *space,
+                          const emit_function *f, uint32_t vector, const char *index);
 
 /* ---- Spaces in another order of dimensions -------------------------------------------------- */
 

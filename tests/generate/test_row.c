@@ -126,7 +126,7 @@ static void neighbours_in_memory_are_read_together(void **state) {
 
 static void one_source_serves_many_sizes(void **state) {
   (void)state;
-  static const int64_t sizes[][2] = {{3000, 300}, {3001, 1000}, {70001, 555}};
+  static const int64_t sizes[][2] = {{3000, 600}, {3001, 1000}, {70001, 555}};
   for (int target = 0; target < TARGET_COUNT; target++) {
     const compute_generated *g[3];
     for (int i = 0; i < 3; i++) {

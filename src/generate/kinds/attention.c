@@ -12,7 +12,8 @@
  *        tile_n belong to further groups, which compute the scores again
  *
  * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
- * tile_m (queries; 8 … 64), tile_n (columns of V; 16 … 256) and tile_k (keys of a block; 16 … 64).
+ * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
+ * items (the width of a slice of Q and K; 16 … 64).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,15 +23,16 @@
 enum {
   PLAIN = 1,
   TILED = 2,
-  ACROSS = 16, /* items of a group side by side: columns of tiles */
-  DOWN = 8,    /* below each other: rows */
-  WIDTH = 16,  /* of a slice of Q and K */
+  ACROSS = 8,  /* items of a group side by side: columns of tiles */
+  DOWN = 16,   /* below each other: rows */
+  WARP = 32,
   PLAIN_GROUP = 64,
   PLAIN_COLUMNS = 16,
   CPU_COLUMNS = 64,
   MOST_COLUMNS = 256,
   KEY_BLOCK = 16, /* of PLAIN */
   FEW_QUERIES = 8,
+  GROUPS_PER_UNIT = 2,
   MOST_GROUPS_Y = 65535
 };
 
@@ -44,11 +46,17 @@ typedef struct attention_kernel {
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
+/* Whether the items of a query, neighbours in a warp, exchange values by themselves. */
+static bool shuffles(const generation *g) {
+  return emit_has(g, COMPUTE_TARGET_LOCKSTEP) && g->target->lanes == WARP &&
+         g->target->dialect != COMPUTE_DIALECT_OPENCL;
+}
+
 static uint64_t local_bytes(const attention_kernel *k, const compute_tuning *t) {
-  const uint64_t slices = (uint64_t)(t->tile_m + t->tile_k) * (WIDTH + 1);
-  const uint64_t weights = (uint64_t)t->tile_m * (t->tile_k + 1);
+  const uint64_t slices = (uint64_t)(t->tile_m + t->tile_k) * (t->items + 4);
+  const uint64_t weights = (uint64_t)t->tile_m * (t->tile_k + 8);
   const uint64_t values = (uint64_t)t->tile_k * t->tile_n;
-  const uint64_t peaks = (uint64_t)t->tile_m * (ACROSS + 1);
+  const uint64_t peaks = shuffles(k->g) ? 0 : (uint64_t)t->tile_m * (ACROSS + 1);
   return (slices + weights + values + peaks) * k->bytes;
 }
 
@@ -61,20 +69,31 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
   const bool group = (!target->group_limit || ACROSS * DOWN <= target->group_limit) &&
                      (!target->group_limit_of[0] || ACROSS * DOWN <= target->group_limit_of[0]);
   return group && is_multiple(t->tile_m, DOWN) && t->tile_m <= 8 * DOWN &&
-         is_multiple(t->tile_n, ACROSS) && t->tile_n <= 16 * ACROSS &&
-         is_multiple(t->tile_k, ACROSS) && t->tile_k <= 4 * ACROSS &&
+         is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
+         is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS &&
+         is_multiple(t->items, 4) && t->items <= 64 &&
          local_bytes(k, t) <= target->local_bytes &&
          divide_up(k->columns, t->tile_n) <= MOST_GROUPS_Y &&
          (double)k->batches * (double)divide_up(k->queries, t->tile_m) <= INT32_MAX;
 }
 
+/* Tall tiles read keys less often; where they would leave compute units without work, lower ones
+ * follow. What does not fit into local memory shrinks. */
 static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
-  const bool open[3] = {!t->tile_m, !t->tile_n, !t->tile_k};
-  if (open[0]) t->tile_m = k->queries <= 2 * DOWN ? 2 * DOWN : 4 * DOWN;
+  const bool open[4] = {!t->tile_m, !t->tile_n, !t->tile_k, !t->items};
+  const int64_t width = k->a->width;
+  if (open[0]) t->tile_m = 4 * DOWN;
+  while (open[0] && t->tile_m > DOWN &&
+         (k->queries <= t->tile_m / 2 ||
+          k->batches * divide_up(k->queries, t->tile_m) < GROUPS_PER_UNIT * emit_units(k->g)))
+    t->tile_m /= 2;
   if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
-  if (open[2]) t->tile_k = 32;
+  if (open[2]) t->tile_k = 4 * ACROSS;
+  if (open[3]) t->items = width <= 16 ? 16 : width <= 32 ? 32 : 64;
   while (!tiles_fit(k, t)) {
-    if (open[2] && t->tile_k > ACROSS)
+    if (open[3] && t->items > 32)
+      t->items /= 2;
+    else if (open[2] && t->tile_k > ACROSS)
       t->tile_k /= 2;
     else if (open[1] && t->tile_n > 32)
       t->tile_n /= 2;
@@ -121,13 +140,24 @@ static bool has_operand(const attention_kernel *k, int which) {
   return which != 3 || k->a->biased;
 }
 
+/* Exponents lose nothing that counts: what a power of two is wrong by grows with the exponent, while
+ * the weight falls much faster. */
+static bool powers_of_two(const attention_kernel *k) {
+  return k->g->tuning.variant == TILED && k->g->descriptor->accumulate == COMPUTE_F32;
+}
+
 static void define(attention_kernel *k) {
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
   const bool wide = d->accumulate == COMPUTE_F64;
   text_buffer *definitions = &g->definitions, text = {0};
   emit_define(definitions, "VALUE", emit_type(d->accumulate));
-  emit_define(definitions, "ATTENTION_EXP", wide ? "exp_f64" : "exp_f32");
+  emit_define(definitions, "ATTENTION_EXP", powers_of_two(k) ? "FAST_EXP2"
+                                            : wide           ? "exp_f64"
+                                                             : "exp_f32");
+  emit_define(definitions, "ATTENTION_UNIT", powers_of_two(k) ? "1.44269504f" : "1");
+  if (shuffles(g))
+    emit_define(definitions, "ATTENTION_SHUFFLE", wide ? "SHUFFLE_XOR_f64" : "SHUFFLE_XOR_f32");
   emit_define(definitions, "ATTENTION_MAD", wide ? "MAD_f64" : "MAD_f32");
   emit_define(definitions, "ATTENTION_LOWEST", emit_lowest(d->accumulate));
   emit_define_number(definitions, "ATTENTION_CAUSAL", k->a->causal);
@@ -176,7 +206,8 @@ static void add_fields(attention_kernel *k, emit_launch *launch) {
   if (d->accumulate == COMPUTE_F64)
     emit_field_f64(g, launch, "scale", k->a->scale);
   else
-    emit_field_f32(g, launch, "scale", (float)k->a->scale);
+    emit_field_f32(g, launch, "scale",
+                   (float)(k->a->scale * (powers_of_two(k) ? 1.4426950408889634 : 1)));
   emit_space_fields(g, launch, &k->space, 0, k->space.rank);
 }
 
@@ -224,7 +255,7 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_QUERIES", t->tile_m);
   emit_define_number(text, "TILE_COLUMNS", t->tile_n);
   emit_define_number(text, "TILE_KEYS", t->tile_k);
-  emit_define_number(text, "TILE_WIDTH", WIDTH);
+  emit_define_number(text, "TILE_WIDTH", t->items);
   emit_define_number(text, "TILE_ACROSS", ACROSS);
   emit_define_number(text, "TILE_DOWN", DOWN);
   text_add(text, "const INDEX tile = (INDEX)GROUP_ID_X;\n"
@@ -263,7 +294,7 @@ static compute_status emit(generation *g) {
 static const tuning_grid grids[] = {
     {TUNE_OTHERS,
      {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
-      TUNE(tile_k, 16, 32, 64)}},
+      TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
     {TUNE_OTHERS, {TUNE(variant, 1), TUNE(item_n, 4, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 1), TUNE(item_n, 16, 32, 64, 128)}},
     {.target = TUNE_END},

@@ -59,6 +59,8 @@ typedef struct row_cut {
   uint32_t lanes;                    /* items that share a row */
   uint32_t rows;                     /* of a group */
   uint32_t items;                    /* elements that an item takes at once */
+  uint32_t vector;                   /* those that one load takes */
+  bool shuffle;                      /* the items of a warp exchange values by themselves */
   uint32_t width;                    /* of vectors */
   uint32_t held;                     /* elements that an item of a CPU holds */
   int64_t share, splits;             /* elements of a part; parts of a row */

@@ -8,9 +8,9 @@
  * the same bits.
  *
  * The first half says how rows are cut up. Of the parameters it reads variant (1: along rows, 2:
- * across them) and, for groups, group_x, items (elements that an item holds), tile_k (items for one
- * row) and groups (for each compute unit, before rows are split); for CPUs vector (lanes). The
- * second half writes. */
+ * across them), vector (elements of one load; for CPUs lanes) and, for groups, group_x, items
+ * (elements that an item holds), tile_k (items for one row) and groups (for each compute unit, before
+ * rows are split). The second half writes. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -21,8 +21,13 @@ enum {
   MOST_COLUMNS = 32, /* rows of a group that runs across them: a cache line of f32 */
   LEAST_ACROSS = 16, /* neighbouring rows that are worth a vector */
   SHORT_ROW = 32,    /* does not fill vectors */
-  LONG_ITEMS = 4,
-  MOST_ITEMS = 16,
+  LEAST_ITEMS = 4,
+  SOME_ITEMS = 16,
+  MOST_ITEMS = 32,
+  LEAST_LANES = 8,
+  WARP = 32,
+  MOST_GROUP = 1024,
+  ITEMS_OF_UNIT = 1024, /* that hide the latency of memory */
   GROUPS_PER_UNIT = 4,
   MOST_SPLITS = 1024,
   MOST_GROUPS = 1 << 20, /* then they stride */
@@ -66,18 +71,26 @@ static void set_share(row_cut *cut, const row_problem *p, int64_t splits, int64_
 
 /* ---- By groups ----------------------------------------------------------------------------- */
 
-/* Few classes, so that few sources serve all lengths. */
-static void choose_lanes(const row_problem *p, row_cut *cut) {
-  uint32_t most = cut->group;
-  if (cut->across)
-    most = cut->group / (uint32_t)emit_power_of_two(emit_clamp(p->rows, 1, MOST_COLUMNS));
-  cut->lanes = p->length <= 32 ? 8 : p->length <= 128 ? 32 : GROUP;
-  if (cut->lanes > most) cut->lanes = most > 0 ? most : 1;
+/* How many items share a row. A warp that has a row for itself needs no barrier; where rows are few,
+ * more items share each. Few classes, so that few sources serve all lengths. */
+static uint32_t choose_lanes(const generation *g, const row_problem *p, const row_cut *cut,
+                             uint32_t limit) {
+  const int64_t columns = emit_power_of_two(emit_clamp(p->rows, 1, MOST_COLUMNS));
+  const int64_t most = cut->across ? emit_clamp(limit, 1, GROUP) / columns : limit;
+  int64_t lanes = p->length <= LEAST_LANES * LEAST_ITEMS ? LEAST_LANES : WARP;
+  while (p->length > lanes * (lanes <= WARP ? MOST_ITEMS : SOME_ITEMS)) lanes *= 2;
+  while (lanes < GROUP && lanes * SOME_ITEMS < p->length &&
+         multiply(p->rows, lanes) < (int64_t)emit_units(g) * ITEMS_OF_UNIT)
+    lanes *= 2;
+  return (uint32_t)emit_clamp(lanes, 1, most);
 }
 
 static void choose_items(const row_problem *p, row_cut *cut) {
   const int64_t items = divide_up(p->length, cut->lanes);
-  cut->items = items <= LONG_ITEMS ? LONG_ITEMS : items <= MOST_ITEMS ? MOST_ITEMS : LONG_ITEMS;
+  const uint32_t most = MOST_ITEMS * (uint32_t)sizeof(float) / p->bytes;
+  cut->items = items <= LEAST_ITEMS ? LEAST_ITEMS : items <= SOME_ITEMS ? SOME_ITEMS : most;
+  if (items > most) cut->items = SOME_ITEMS; /* in two passes */
+  if (cut->items < cut->vector) cut->items = cut->vector;
 }
 
 static void split_groups(const generation *g, const row_problem *p, row_cut *cut) {
@@ -88,24 +101,39 @@ static void split_groups(const generation *g, const row_problem *p, row_cut *cut
   set_share(cut, p, emit_clamp(splits, 1, most), round);
 }
 
-static bool plan_groups(generation *g, const row_problem *p, row_cut *cut) {
-  compute_tuning *t = &g->tuning;
+static uint32_t group_limit(const generation *g) {
   uint32_t limit = g->target->group_limit ? g->target->group_limit : GROUP;
   if (g->target->group_limit_of[0] && g->target->group_limit_of[0] < limit)
     limit = g->target->group_limit_of[0];
-  cut->group = t->group_x ? t->group_x : GROUP;
+  return limit < MOST_GROUP ? limit : MOST_GROUP;
+}
+
+static void choose_groups(const generation *g, const row_problem *p, row_cut *cut, uint32_t limit) {
+  const compute_tuning *t = &g->tuning;
+  const bool inner = !cut->across && p->space->rank > p->space->fence;
+  cut->vector = t->vector ? t->vector : inner ? vector_choose(g, p->space) : 1;
+  cut->lanes = t->tile_k ? t->tile_k : choose_lanes(g, p, cut, t->group_x ? t->group_x : limit);
+  cut->group = t->group_x ? t->group_x : cut->lanes > GROUP ? cut->lanes : GROUP;
   while (!t->group_x && cut->group > limit) cut->group /= 2;
-  choose_lanes(p, cut);
-  if (t->tile_k) cut->lanes = t->tile_k;
   choose_items(p, cut);
   if (t->items) cut->items = t->items;
-  if (cut->group > limit || cut->group > 1024 || cut->group & (cut->group - 1) ||
-      cut->lanes > cut->group || cut->lanes & (cut->lanes - 1) || cut->items > 64) {
-    emit_refuse(g, "row: %u elements for each item, %u items for a row, in groups of %u",
-                cut->items, cut->lanes, cut->group);
+  cut->shuffle = emit_has(g, COMPUTE_TARGET_LOCKSTEP) && g->target->lanes == WARP &&
+                 g->target->dialect != COMPUTE_DIALECT_OPENCL && !cut->across &&
+                 cut->group % WARP == 0;
+}
+
+static bool plan_groups(generation *g, const row_problem *p, row_cut *cut) {
+  compute_tuning *t = &g->tuning;
+  const uint32_t limit = group_limit(g);
+  choose_groups(g, p, cut, limit);
+  if (cut->group > limit || !emit_is_power(cut->group) || cut->lanes > cut->group ||
+      !emit_is_power(cut->lanes) || cut->items > 64 || !emit_is_power(cut->vector) ||
+      cut->vector > VECTOR_MOST || cut->items % cut->vector != 0) {
+    emit_refuse(g, "row: %u elements for each item, %u at once, %u items for a row, in groups of %u",
+                cut->items, cut->vector, cut->lanes, cut->group);
     return false;
   }
-  if ((uint64_t)cut->group * p->bytes > g->target->local_bytes) {
+  if ((uint64_t)cut->group * p->bytes * 2 > g->target->local_bytes) {
     emit_refuse(g, "row: a group of %u needs more local memory than the device has", cut->group);
     return false;
   }
@@ -120,6 +148,7 @@ static bool plan_groups(generation *g, const row_problem *p, row_cut *cut) {
   t->group_x = cut->group;
   t->items = cut->items;
   t->tile_k = cut->lanes;
+  t->vector = cut->vector;
   if (!t->groups) t->groups = GROUPS_PER_UNIT;
   return true;
 }
@@ -235,6 +264,9 @@ static void define_row(row_kernel *r) {
     emit_define_number(text, "ROW_ITEMS", cut->items);
     emit_define_number(text, "ROW_ACROSS", cut->across);
     emit_define_number(text, "ROW_PITCH", cut->across ? cut->rows : 1);
+    emit_define_number(text, "ROW_VECTOR", cut->vector);
+    if (cut->shuffle)
+      emit_define(text, "ROW_SHUFFLE", wide ? "SHUFFLE_XOR_f64" : "SHUFFLE_XOR_f32");
   } else {
     emit_define_number(text, "ROW_WIDTH", cut->width);
     emit_define_number(text, "ROW_HELD", cut->held);
@@ -242,6 +274,21 @@ static void define_row(row_kernel *r) {
   if (cut->form != ROW_HELD) emit_template(g, text, "fold_compensated");
   emit_template(g, text, "row");
   if (cut->form == ROW_ITEM) emit_template(g, text, "row_lines");
+}
+
+static void define_vectors(row_kernel *r, text_buffer *body, bool apply) {
+  generation *g = r->g;
+  const compute_kernel_descriptor *d = g->descriptor;
+  const uint32_t vector = r->cut.vector;
+  text_buffer aligned = {0};
+  text_add(&aligned, vector > 1 ? "shape.whole" : "0");
+  if (vector > 1) {
+    vector_aligned(g, &aligned, &r->space, apply ? d->input_count : d->prologue_inputs, apply,
+                   vector);
+    vector_define_elements(g, body, &r->space, &r->prologue, vector, "row_$ + (at_step) * step_$");
+    vector_define_finish(g, body, &r->space, &r->epilogue, vector, "row_$ + (at_step) * step_$");
+  }
+  emit_define_text(body, "ROW_ALIGNED", &aligned);
 }
 
 static void define_body(row_kernel *r, text_buffer *body) {
@@ -282,6 +329,8 @@ static void add_fields(row_kernel *r, emit_launch *launch) {
   emit_field_index(g, launch, "share", cut->share);
   emit_field_index(g, launch, "splits", cut->splits);
   emit_field_index(g, launch, "tiles", cut->tiles);
+  if (cut->vector > 1)
+    emit_field_u32(g, launch, "whole", vector_fits(g, &r->space, cut->vector));
   if (cut->form == ROW_ITEM || cut->form == ROW_ACROSS) {
     emit_field_index(g, launch, "run", cut->run);
     emit_field_index(g, launch, "inner", cut->inner);
@@ -323,6 +372,7 @@ static void add_launch(row_kernel *r, bool measure, bool apply) {
   if (!(measure && apply)) add_statistics(r, launch, measure);
   add_fields(r, launch);
   define_body(r, &launch->body);
+  if (cut->form == ROW_HELD || cut->form == ROW_LONG) define_vectors(r, &launch->body, apply);
   emit_define_number(&launch->body, "ROW_MEASURE", measure);
   emit_define_number(&launch->body, "ROW_APPLY", apply);
   emit_template(g, &launch->body, template_of(cut->form));
@@ -365,7 +415,7 @@ static compute_status emit(generation *g) {
 static const tuning_grid grids[] = {
     {TUNE_OTHERS,
      {TUNE(group_x, 64, 128, 256, 512, 1024), TUNE(tile_k, 8, 32, 64, 128, 256, 512),
-      TUNE(items, 4, 8, 16)}},
+      TUNE(items, 4, 8, 16, 32), TUNE(vector, 1, 2, 4, 8)}},
     {TUNE_CPU, {TUNE(variant, 1, 2), TUNE(vector, 4, 8, 16, 32, 64, 128)}},
     {.target = TUNE_END},
 };
