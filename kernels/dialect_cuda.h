@@ -72,6 +72,11 @@ DEVICE f32 FAST_RECIPROCAL(f32 x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+/* The remainder is exact, so that only the last operation rounds noticeably. */
+DEVICE f32 QUOTIENT_f32(f32 a, f32 b) {
+  const f32 reciprocal = FAST_RECIPROCAL(b), q = a * reciprocal;
+  return __fmaf_rn(__fmaf_rn(-b, q, a), reciprocal, q);
+}
 DEVICE f32 FAST_RSQRT(f32 x) {
   f32 y;
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

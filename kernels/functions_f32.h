@@ -152,7 +152,8 @@ DEVICE f32 sigmoid_f32(f32 x) {
   f32 magnitude = BUILTIN_f32(fabs)(x);
   magnitude = magnitude > 110.0f ? 110.0f : magnitude;
   const f32 scaled = exp_scaled_f32(-magnitude);
-  const f32 quotient = (x < 0.0f ? scaled : 1.0f) / MAD_f32(scaled, 0x1p-64f, 1.0f);
+  const f32 quotient =
+      QUOTIENT_f32(x < 0.0f ? scaled : 1.0f, MAD_f32(scaled, 0x1p-64f, 1.0f));
   return x < 0.0f ? unscale_f32(quotient) : quotient;
 }
 
@@ -181,7 +182,7 @@ DEVICE f32 tanh_growth_f32(f32 x) {
 
 //@ tanh_quotient_f32
 DEVICE f32 tanh_quotient_f32(f32 x, f32 growth) {
-  return as_f32(as_u32(growth / (growth + 2.0f)) | (as_u32(x) & 0x80000000u));
+  return as_f32(as_u32(QUOTIENT_f32(growth, growth + 2.0f)) | (as_u32(x) & 0x80000000u));
 }
 
 //@ tanh_f32
@@ -266,7 +267,7 @@ DEVICE f32 gelu_bend_f32(f32 x) {
   const f32 q1 = MAD_f32(0x1.8c73ea0p-2f, t, 0x1.cf0eec0p-1f);
   const f32 q3 = MAD_f32(0x1.2ff0620p-7f, t, 0x1.6985fe0p-4f);
   const f32 q = MAD_f32(MAD_f32(q3, square, q1), t, 1.0f);
-  return MAD_f32(p2, square, p0) / q;
+  return QUOTIENT_f32(MAD_f32(p2, square, p0), q);
 }
 
 //@ gelu_fall_f32
@@ -280,7 +281,7 @@ DEVICE f32 gelu_fall_f32(f32 x, f32 bend) {
   const f32 slope = 0x1.40d932p+1f - bend, slope_lost = (0x1.40d932p+1f - slope) - bend;
   const f32 divisor = MAD_f32(t, slope, 2.0f);
   const f32 lost = MAD_f32(t, slope_lost, mad_rest_f32(t, slope, 2.0f - divisor));
-  const f32 reciprocal = 1.0f / divisor;
+  const f32 reciprocal = FAST_RECIPROCAL(divisor);
   const f32 more = MAD_f32(-lost, reciprocal, mad_rest_f32(-divisor, reciprocal, 1.0f));
   const f32 square = t * t, error = product_error_f32(t, t, square);
   const f32 shifted = MAD_f32(square, -0.5f * 0x1.715476p+0f, EXP_SHIFT + 64.0f);
