@@ -65,6 +65,7 @@ typedef unsigned int uint;
 #define NAN_f64           __longlong_as_double(0x7ff8000000000000ll)
 #define MAD_f32(a, b, c)  __fmaf_rn(a, b, c)
 #define FUSED_MAD
+#define FAST_SUBNORMALS
 #define MAD_f64(a, b, c) __fma_rn(a, b, c)
 
 DEVICE f32 FAST_RECIPROCAL(f32 x) {
