@@ -123,6 +123,7 @@ DIALECT_REINTERPRET(f64, u64)
 #define MAD_f32(a, b, c)  ((a) * (b) + (c))
 #define MAD_f64(a, b, c)  ((a) * (b) + (c))
 
+#define QUOTIENT_f32(a, b) ((a) / (b))
 #define FAST_RECIPROCAL(x) (1.0f / (x))
 #define FAST_RSQRT(x)      (1.0f / sqrtf(x))
 #define FAST_EXP2(x)       exp2f(x)

@@ -65,12 +65,18 @@ typedef unsigned int uint;
 #define NAN_f64           __longlong_as_double(0x7ff8000000000000ll)
 #define MAD_f32(a, b, c)  __fmaf_rn(a, b, c)
 #define FUSED_MAD
+#define FAST_SUBNORMALS
 #define MAD_f64(a, b, c) __fma_rn(a, b, c)
 
 DEVICE f32 FAST_RECIPROCAL(f32 x) {
   f32 y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+/* The remainder is exact, so that only the last operation rounds noticeably. */
+DEVICE f32 QUOTIENT_f32(f32 a, f32 b) {
+  const f32 reciprocal = FAST_RECIPROCAL(b), q = a * reciprocal;
+  return __fmaf_rn(__fmaf_rn(-b, q, a), reciprocal, q);
 }
 DEVICE f32 FAST_RSQRT(f32 x) {
   f32 y;

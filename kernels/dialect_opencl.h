@@ -78,6 +78,7 @@ typedef int boolean;
 #endif
 #define MAD_f64(a, b, c) fma(a, b, c)
 
+#define QUOTIENT_f32(a, b) ((a) / (b))
 #define FAST_RECIPROCAL(x) (1.0f / (x))
 #define FAST_RSQRT(x)      rsqrt(x)
 #define FAST_EXP2(x)       exp2(x)

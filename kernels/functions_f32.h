@@ -59,13 +59,17 @@ DEVICE f32 exp_scaled_f32(f32 x) {
 }
 
 //@ unscale_f32
-/* q 2^-64 for finite q >= 0, rounded once, in integers, also where it is chosen by a condition:
- * processors take more than a hundred cycles for an operation with a subnormal result. Added to
+/* q 2^-64 for finite q >= 0, rounded once; in integers, also where it is chosen by a condition,
+ * since CPUs take more than a hundred cycles for an operation with a subnormal result. Added to
  * 2^23, the number of units of 2^-149 is rounded to a whole number in the low bits. */
+#ifdef FAST_SUBNORMALS
+#define unscale_f32(q) ((q)*0x1p-64f)
+#else
 DEVICE f32 unscale_f32(f32 q) {
   const u32 units = as_u32(q * 0x1p85f + 0x1p23f) - as_u32(0x1p23f);
   return as_f32(q < 0x1p-62f ? units : as_u32(q) - (64u << 23));
 }
+#endif
 
 //@ exp_f32
 DEVICE f32 exp_f32(f32 x) {
@@ -152,7 +156,8 @@ DEVICE f32 sigmoid_f32(f32 x) {
   f32 magnitude = BUILTIN_f32(fabs)(x);
   magnitude = magnitude > 110.0f ? 110.0f : magnitude;
   const f32 scaled = exp_scaled_f32(-magnitude);
-  const f32 quotient = (x < 0.0f ? scaled : 1.0f) / MAD_f32(scaled, 0x1p-64f, 1.0f);
+  const f32 quotient =
+      QUOTIENT_f32(x < 0.0f ? scaled : 1.0f, MAD_f32(scaled, 0x1p-64f, 1.0f));
   return x < 0.0f ? unscale_f32(quotient) : quotient;
 }
 
@@ -181,7 +186,7 @@ DEVICE f32 tanh_growth_f32(f32 x) {
 
 //@ tanh_quotient_f32
 DEVICE f32 tanh_quotient_f32(f32 x, f32 growth) {
-  return as_f32(as_u32(growth / (growth + 2.0f)) | (as_u32(x) & 0x80000000u));
+  return as_f32(as_u32(QUOTIENT_f32(growth, growth + 2.0f)) | (as_u32(x) & 0x80000000u));
 }
 
 //@ tanh_f32
@@ -266,7 +271,7 @@ DEVICE f32 gelu_bend_f32(f32 x) {
   const f32 q1 = MAD_f32(0x1.8c73ea0p-2f, t, 0x1.cf0eec0p-1f);
   const f32 q3 = MAD_f32(0x1.2ff0620p-7f, t, 0x1.6985fe0p-4f);
   const f32 q = MAD_f32(MAD_f32(q3, square, q1), t, 1.0f);
-  return MAD_f32(p2, square, p0) / q;
+  return MAD_f32(p2, square, p0) * FAST_RECIPROCAL(q);
 }
 
 //@ gelu_fall_f32
@@ -277,10 +282,10 @@ DEVICE f32 gelu_bend_f32(f32 x) {
  * its reciprocal lost by rounding is added to exp(-r / 2) - 1. */
 DEVICE f32 gelu_fall_f32(f32 x, f32 bend) {
   const f32 t = gelu_magnitude_f32(x);
-  const f32 slope = 0x1.40d932p+1f - bend, slope_lost = (0x1.40d932p+1f - slope) - bend;
+  const f32 slope = 0x1.40d932p+1f - bend;
   const f32 divisor = MAD_f32(t, slope, 2.0f);
-  const f32 lost = MAD_f32(t, slope_lost, mad_rest_f32(t, slope, 2.0f - divisor));
-  const f32 reciprocal = 1.0f / divisor;
+  const f32 lost = mad_rest_f32(t, slope, 2.0f - divisor);
+  const f32 reciprocal = FAST_RECIPROCAL(divisor);
   const f32 more = MAD_f32(-lost, reciprocal, mad_rest_f32(-divisor, reciprocal, 1.0f));
   const f32 square = t * t, error = product_error_f32(t, t, square);
   const f32 shifted = MAD_f32(square, -0.5f * 0x1.715476p+0f, EXP_SHIFT + 64.0f);
@@ -303,11 +308,17 @@ DEVICE f32 gelu_fall_f32(f32 x, f32 bend) {
 /* gelu(x) = max(x, 0) - t Phi(-t), t = |x|. No digits cancel, so negative arguments keep their
  * relative precision down to the underflow. Past 14.5 the result is x or 0; -Infinity gives NaN, as
  * its product with 0 does. */
+#ifdef FAST_SUBNORMALS
+DEVICE f32 gelu_whole_f32(f32 x, f32 bend) {
+  return MAD_f32(-gelu_fall_f32(x, bend), 0x1p-64f, x < 0.0f ? x * 0.0f : x);
+}
+#else
 DEVICE f32 gelu_whole_f32(f32 x, f32 bend) {
   const f32 fall = gelu_fall_f32(x, bend);
   const f32 result = x < 0.0f ? -unscale_f32(fall) : MAD_f32(-fall, 0x1p-64f, x);
   return x == -INFINITY_f32 ? NAN_f32 : result;
 }
+#endif
 
 //@ gelu_core_f32
 /* For NaN whose sign is positive and for x >= -13, where the result is a normal number. The smaller

@@ -18,7 +18,8 @@
 enum { ALIGNMENT = 256, LIBRARY = 1 /* compute_tuning.implementation */ };
 
 #define LEAST_OPERATIONS 6.7e7 /* 2 · 320³: below that a launch takes longer than the product */
-#define LEAST_DEPTH      1024  /* of a sum, for an epilogue in a pass of its own */
+#define FEW_ROWS         4 /* whose product takes as long as reading the matrix, in our own way */
+#define LEAST_DEPTH      1024 /* of a sum, for an epilogue in a pass of its own */
 #define LEAST_CONV_DEPTH 128
 #define LARGEST_SUMS     ((uint64_t)512 << 20)
 
@@ -126,11 +127,26 @@ static double work_of(const compute_kernel_descriptor *d, double *depth) {
   return all;
 }
 
+/* Rows of the factor `left` that meet the same other factor, over all batches. */
+static int64_t rows_of(const compute_kernel_descriptor *d, int left, int dimension) {
+  int64_t rows = d->size[dimension];
+  for (int dim = 0; dim < d->rank - 2; dim++)
+    if (d->inputs[1 - left].stride[dim] == 0) rows *= d->size[dim];
+  return rows;
+}
+
+static bool has_few_rows(const compute_kernel_descriptor *d) {
+  return d->kind == COMPUTE_KERNEL_GEMM && d->rank >= 2 &&
+         (rows_of(d, 0, d->rank - 2) <= FEW_ROWS || rows_of(d, 1, d->rank - 1) <= FEW_ROWS);
+}
+
 bool cuda_vendor_is_preferred(const compute_kernel_descriptor *descriptor) {
   const char *reason;
   double depth;
   halves h;
-  if (!vendor_of(descriptor) || work_of(descriptor, &depth) < LEAST_OPERATIONS) return false;
+  if (!vendor_of(descriptor) || work_of(descriptor, &depth) < LEAST_OPERATIONS ||
+      has_few_rows(descriptor))
+    return false;
   const int much = extent(descriptor, &h, &reason);
   const int least = descriptor->kind == COMPUTE_KERNEL_CONV ? LEAST_CONV_DEPTH : LEAST_DEPTH;
   return much == 2 || (much == 1 && depth >= least);

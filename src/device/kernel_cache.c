@@ -131,12 +131,6 @@ static uint64_t programs_failed(const compute_device *device) {
   return statistics.programs_failed;
 }
 
-bool kernel_is_supported(const compute_device *device, const compute_kernel_descriptor *descriptor,
-                         char *reason, size_t reason_bytes) {
-  const compute_backend *backend = device->backend;
-  return backend->supports(device->handle, descriptor, reason, reason_bytes);
-}
-
 /* A new entry with one reference, not yet in the table. */
 static compute_status prepare_entry(const kernel_cache *cache,
                                     const compute_kernel_descriptor *descriptor,
@@ -213,6 +207,15 @@ kernel_entry *kernel_cache_find(kernel_cache *cache, const compute_kernel_descri
   kernel_key key;
   kernel_key_write(&key, descriptor);
   return look_up(cache, &key, hash_bytes(HASH_SEED, key.bytes, key.length));
+}
+
+bool kernel_is_supported(const compute_device *device, const compute_kernel_descriptor *descriptor,
+                         char *reason, size_t reason_bytes) {
+  const compute_backend *backend = device->backend;
+  kernel_entry *prepared = kernel_cache_find(device->kernels, descriptor);
+  if (!prepared) return backend->supports(device->handle, descriptor, reason, reason_bytes);
+  kernel_cache_return(device->kernels, prepared);
+  return true;
 }
 
 compute_status kernel_cache_get(kernel_cache *cache, const compute_kernel_descriptor *descriptor,

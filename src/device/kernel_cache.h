@@ -22,8 +22,8 @@ typedef struct kernel_entry {
 kernel_cache *kernel_cache_create(compute_device *device);
 void kernel_cache_release(kernel_cache *cache); /* every entry must have been returned */
 
-/* Whether the device's backend supports a kernel; `reason` as in its `supports`. Checks fields that
- * the backend may be too old to know. */
+/* Whether the device's backend supports a kernel; `reason` as in its `supports`. A kernel that has
+ * been prepared is not asked about again: a backend that generates source writes it to answer. */
 bool kernel_is_supported(const compute_device *device, const compute_kernel_descriptor *descriptor,
                          char *reason, size_t reason_bytes);
 

@@ -102,16 +102,18 @@ typedef double f64;
 #define UNROLL
 #define FOR_CPU
 #define FOR_CPU_WITH_F64
-#define BUILTIN_f32(name) math_##name##_f32
-#define MAD_f32(a, b, c)  math_madd_f32(a, b, c)
-#define MAD_f64(a, b, c)  math_madd_f64(a, b, c)
-#define INFINITY_f32      __builtin_inff()
-#define NAN_f32           __builtin_nanf("")
-#define as_f32(bits)      math_from_bits_f32((i32)(bits))
-#define as_i32(x)         math_bits_f32(x)
-#define as_u32(x)         ((u32)math_bits_f32(x))
-#define as_f64(bits)      math_from_bits_f64((i64)(bits))
-#define as_u64(x)         ((u64)math_bits_f64(x))
+#define BUILTIN_f32(name)  math_##name##_f32
+#define MAD_f32(a, b, c)   math_madd_f32(a, b, c)
+#define MAD_f64(a, b, c)   math_madd_f64(a, b, c)
+#define FAST_RECIPROCAL(x) (1.0f / (x))
+#define QUOTIENT_f32(a, b) ((a) / (b))
+#define INFINITY_f32       __builtin_inff()
+#define NAN_f32            __builtin_nanf("")
+#define as_f32(bits)       math_from_bits_f32((i32)(bits))
+#define as_i32(x)          math_bits_f32(x)
+#define as_u32(x)          ((u32)math_bits_f32(x))
+#define as_f64(bits)       math_from_bits_f64((i64)(bits))
+#define as_u64(x)          ((u64)math_bits_f64(x))
 
 /* ---- Conversions ---------------------------------------------------------------------------- */
 

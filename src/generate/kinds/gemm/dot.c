@@ -6,15 +6,61 @@
 
 #include "generate/kinds/gemm/gemm.h"
 
+enum {
+  LOADS = 4,            /* of 16 bytes that an item has under way */
+  LINE_BYTES = 128,     /* that neighbours read */
+  ITEMS_OF_UNIT = 1024, /* that keep its share of the memory busy */
+  LONG_SUM = 256
+};
+
 bool gemm_along_k(const gemm_factor *factor) {
   if (factor->outer == 1) return false;
   return factor->k == 1 || factor->k < factor->outer;
 }
 
-/* Each of the columns' sums: stored as a part, or through the epilogue. */
-static void store_columns(generation *g, text_buffer *text, const gemm_problem *problem, bool parts,
-                          const char *sum) {
-  text_add(text, "for (int j = 0; j < COLUMNS; j++) {\nconst INDEX column = j;\n");
+/* ---- Items that share rows ----------------------------------------------------------------- */
+
+/* Elements of one load of A: along k or, where rows lie side by side, the rows of an item. */
+static uint32_t load_of(const generation *g, const gemm_problem *problem) {
+  const bool dense = gemm_along_k(&problem->a) ? problem->a.k == 1 : problem->a.outer == 1;
+  uint32_t vector = dense ? g->tuning.vector : 1;
+  while (vector * compute_dtype_size(problem->a.dtype) > 16) vector /= 2;
+  return vector;
+}
+
+static uint32_t rows_of_item(const generation *g, const gemm_problem *problem) {
+  return gemm_along_k(&problem->a) ? g->tuning.items : load_of(g, problem);
+}
+
+static void define_shared(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  const uint32_t vector = load_of(g, problem);
+  emit_constant(g, "SHARERS", t->group_x);
+  emit_constant(g, "ROWS", t->group_y);
+  emit_constant(g, "GROUP", (int64_t)t->group_x * t->group_y);
+  emit_constant(g, "COLUMNS", problem->n);
+  emit_constant(g, "ITEM_ROWS", rows_of_item(g, problem));
+  emit_constant(g, "STEPS", t->items);
+  emit_constant(g, "A_ALONG_K", gemm_along_k(&problem->a));
+  emit_constant(g, "A_VECTOR", vector);
+  emit_constant(g, "B_VECTOR", problem->b.k == 1 ? vector : 1);
+  text_add(&g->definitions,
+           "#define DECODE_A(array, i) ((SUM)LOAD_%s(array, i))\n"
+           "#define DECODE_B(array, i) ((SUM)LOAD_%s(array, i))\n",
+           compute_dtype_name(problem->a.dtype), compute_dtype_name(problem->b.dtype));
+  emit_template(g, &g->definitions, "gemm_dot_loads");
+}
+
+/* The group's sums, of which neighbouring items take neighbouring rows: stored as a part, or
+ * through the epilogue. */
+static void store_shared(generation *g, text_buffer *text, const gemm_problem *problem,
+                         bool parts) {
+  static const char sum[] = "scratch[(at % ITEM_ROWS * COLUMNS + column) * GROUP + first]";
+  text_add(text, "for (int out = item; out < ROWS * ITEM_ROWS * COLUMNS; out += GROUP) {\n"
+                 "const int at = out %% (ROWS * ITEM_ROWS), column = out / (ROWS * ITEM_ROWS);\n"
+                 "const int first = at / ITEM_ROWS * (A_ALONG_K ? SHARERS : 1);\n"
+                 "const INDEX row = (INDEX)GROUP_ID_X * (ROWS * ITEM_ROWS) + at;\n"
+                 "if (row < shape.m) {\n");
   if (parts)
     text_add(text,
              "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * shape.m + row) * "
@@ -22,35 +68,19 @@ static void store_columns(generation *g, text_buffer *text, const gemm_problem *
              sum);
   else
     gemm_store(g, text, problem, sum);
-  text_add(text, "}\n");
-}
-
-/* ---- Items that share rows ----------------------------------------------------------------- */
-
-static void define_shared(generation *g, const gemm_problem *problem) {
-  const compute_tuning *t = &g->tuning;
-  uint32_t vector = problem->a.k == 1 ? t->vector : 1;
-  while (vector * compute_dtype_size(problem->a.dtype) > 16) vector /= 2;
-  emit_constant(g, "SHARERS", t->group_x);
-  emit_constant(g, "ROWS", t->group_y);
-  emit_constant(g, "GROUP", (int64_t)t->group_x * t->group_y);
-  emit_constant(g, "COLUMNS", problem->n);
-  emit_constant(g, "A_ALONG_K", gemm_along_k(&problem->a));
-  emit_constant(g, "A_VECTOR", vector);
-  text_add(&g->definitions, "#define DECODE_A(array, i) ((SUM)LOAD_%s(array, i))\n",
-           compute_dtype_name(problem->a.dtype));
+  text_add(text, "}\n}\n");
 }
 
 static void emit_shared(generation *g, gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  const uint32_t rows = t->group_y;
+  const uint32_t rows = t->group_y * rows_of_item(g, problem);
   const int64_t whole = (problem->k + 15) / 16; /* parts begin at whole vectors */
   const int64_t part = t->groups > 1 ? (whole + t->groups - 1) / t->groups * 16 : problem->k;
   const int64_t parts = t->groups > 1 ? (problem->k + part - 1) / part : 1;
   gemm_define(g, problem, false);
   define_shared(g, problem);
-  emit_launch *launch =
-      gemm_launch(g, problem, "gemm_dot", t->group_x * rows, (problem->m + rows - 1) / rows, parts);
+  emit_launch *launch = gemm_launch(g, problem, "gemm_dot", t->group_x * t->group_y,
+                                    (problem->m + rows - 1) / rows, parts);
   if (!launch) return;
   gemm_take_factors(g, launch, problem);
   if (parts > 1) {
@@ -61,14 +91,13 @@ static void emit_shared(generation *g, gemm_problem *problem) {
   }
   gemm_fields(g, launch, problem);
   gemm_part_field(g, launch, part);
-  text_add(&launch->body, "LOCAL_ARRAY(SUM, scratch, COLUMNS * GROUP);\n"
+  text_add(&launch->body, "LOCAL_ARRAY(SUM, scratch, ITEM_ROWS * COLUMNS * GROUP);\n"
                           "const int item = (int)LOCAL_ID_X;\n");
   gemm_find_part(&launch->body);
   gemm_begin_batches(g, launch, problem);
   emit_template(g, &launch->body, "gemm_dot");
-  text_add(&launch->body, "if (lane == 0 && row < shape.m) {\n");
-  store_columns(g, &launch->body, problem, parts > 1, "scratch[j * GROUP + item]");
-  text_add(&launch->body, "}\nBARRIER();\n}\n");
+  store_shared(g, &launch->body, problem, parts > 1);
+  text_add(&launch->body, "BARRIER();\n}\n");
   if (parts > 1) gemm_emit_combine(g, problem, parts);
 }
 
@@ -136,8 +165,9 @@ static void emit_alone(generation *g, gemm_problem *problem) {
   add_vectors(g, text, problem);
   text_add(text, "for (int i = 0; i < ITEM_M; i++) {\nconst INDEX row = row0 + i;\n"
                  "if (row >= shape.m) break;\n");
-  store_columns(g, text, problem, false, "block[i * COLUMNS + j]");
-  text_add(text, "}\n}\n");
+  text_add(text, "for (int column = 0; column < COLUMNS; column++) {\n");
+  gemm_store(g, text, problem, "block[i * COLUMNS + column]");
+  text_add(text, "}\n}\n}\n");
 }
 
 static compute_status write(generation *g, void *of) {
@@ -150,8 +180,9 @@ static compute_status write(generation *g, void *of) {
              (unsigned)t->item_m, (unsigned)t->vector);
   } else {
     emit_shared(g, problem);
-    snprintf(g->text, sizeof g->text, "GEMM by dot products, %u items for each of %u rows",
-             (unsigned)t->group_x, (unsigned)t->group_y);
+    snprintf(g->text, sizeof g->text,
+             "GEMM by dot products, %u items for %u rows, %u groups of them", (unsigned)t->group_x,
+             (unsigned)rows_of_item(g, problem), (unsigned)t->group_y);
   }
   return COMPUTE_OK;
 }
@@ -164,6 +195,48 @@ static bool is_dense(const gemm_problem *problem) {
          problem->b.dtype == problem->accumulate;
 }
 
+static uint64_t scratch_bytes(const generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  return (uint64_t)t->group_x * t->group_y * rows_of_item(g, problem) * (uint64_t)problem->n *
+         problem->sum_bytes;
+}
+
+static uint32_t power_up_to(double wanted, uint32_t most) {
+  uint32_t power = 1;
+  while (power * 2 <= most && power * 2 <= wanted) power *= 2;
+  return power;
+}
+
+/* Along k an item should have a few vectors, and rows as its sums allow where there are enough. */
+static void complete_along_k(generation *g, const gemm_problem *problem, uint32_t most) {
+  compute_tuning *t = &g->tuning;
+  const double units = g->target->compute_units ? g->target->compute_units : 1;
+  emit_default(&t->group_x, power_up_to((double)problem->k / 16, min_u32(most, 256)));
+  if (!t->group_y) t->group_y = power_up_to(min_u32(most, 256) / t->group_x, most);
+  if (!t->items)
+    t->items = power_up_to((double)problem->m / t->group_y / (2 * units),
+                           problem->n <= 8 ? LOADS : LOADS / 2);
+  emit_default(&t->groups, gemm_choose_parts(
+                               g, problem, divide_up(problem->m, (int64_t)t->group_y * t->items)));
+}
+
+/* Across rows neighbours read a cache line; along k there are as many items as keep the memory
+ * busy, in groups as large as need be to do without parts. */
+static void complete_across(generation *g, const gemm_problem *problem, uint32_t most) {
+  compute_tuning *t = &g->tuning;
+  const double units = g->target->compute_units ? g->target->compute_units : 1;
+  const uint32_t vector = load_of(g, problem);
+  const double columns = (double)divide_up(problem->m, vector) * (double)problem->batches;
+  double sharers = units * ITEMS_OF_UNIT / columns;
+  emit_default(&t->items, LOADS);
+  emit_default(
+      &t->group_y,
+      power_up_to(LINE_BYTES / (vector * compute_dtype_size(problem->a.dtype)), min_u32(most, 32)));
+  if (sharers > (double)problem->k / (2 * LOADS)) sharers = (double)problem->k / (2 * LOADS);
+  emit_default(&t->group_x, power_up_to(sharers < 8 ? 8 : sharers, most / t->group_y));
+  emit_default(&t->groups, power_up_to(sharers / t->group_x, GEMM_SPLIT_LIMIT));
+}
+
 static void complete_dot(generation *g, const gemm_problem *problem) {
   compute_tuning *t = &g->tuning;
   if (emit_for_cpu(g)) {
@@ -171,26 +244,25 @@ static void complete_dot(generation *g, const gemm_problem *problem) {
     emit_default(&t->vector, gemm_choose_lanes(g, problem));
     return;
   }
-  /* Along k, an item should have a few vectors; across rows, neighbours read a cache line. */
   const bool along_k = gemm_along_k(&problem->a);
-  uint32_t sharers = along_k ? 32 : 8;
-  while (along_k && sharers < 256 && problem->k > 16 * (int64_t)sharers) sharers *= 2;
-  uint32_t items = min_u32(emit_group_limit(g), 256);
-  while (items > 1 && items * (uint64_t)problem->n * problem->sum_bytes > emit_local_limit(g))
-    items /= 2;
-  while (sharers > items || !emit_is_power(sharers)) sharers /= 2;
-  emit_default(&t->group_x, sharers);
-  uint32_t rows = 1;
-  while (rows * 2 * t->group_x <= items) rows *= 2;
-  emit_default(&t->group_y, rows);
   emit_default(&t->vector, gemm_load_vector(problem));
-  emit_default(&t->groups, gemm_choose_parts(g, problem, divide_up(problem->m, t->group_y)));
+  const uint32_t vector = load_of(g, problem);
+  /* Registers and local memory hold so many sums. */
+  const uint32_t sums = (uint32_t)problem->n * (along_k ? LOADS : vector) * problem->sum_bytes / 4;
+  uint32_t most = min_u32(emit_group_limit(g), sums > 32 ? 256 : sums > 16 ? 512 : 1024);
+  while (most > 1 && most * (uint64_t)sums * 4 > emit_local_limit(g)) most /= 2;
+  most = power_up_to(most, most);
+  if (along_k)
+    complete_along_k(g, problem, most);
+  else
+    complete_across(g, problem, most);
 }
 
 static compute_status check_dot(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  if (problem->n > GEMM_DOT_COLUMNS)
-    return emit_refuse(g, "dot products are for at most %d columns", GEMM_DOT_COLUMNS);
+  if (problem->n > gemm_dot_columns(g, problem))
+    return emit_refuse(g, "dot products are for at most %d columns",
+                       (int)gemm_dot_columns(g, problem));
   if (!emit_is_power(t->vector) || t->vector > 16)
     return emit_refuse(g, "loads of %u elements do not exist", (unsigned)t->vector);
   if (emit_for_cpu(g)) {
@@ -203,16 +275,24 @@ static compute_status check_dot(generation *g, const gemm_problem *problem) {
   if (!emit_is_power(t->group_x) || !emit_is_power(t->group_y) || items > emit_group_limit(g))
     return emit_refuse(g, "a group cannot have %ux%u items", (unsigned)t->group_x,
                        (unsigned)t->group_y);
-  if (items * (uint64_t)problem->n * problem->sum_bytes > emit_local_limit(g))
+  if (t->items > 16) return emit_refuse(g, "%u loads at once are too many", (unsigned)t->items);
+  if (scratch_bytes(g, problem) > emit_local_limit(g))
     return emit_refuse(g, "the group needs more local memory than the device has");
   if (t->groups > GEMM_SPLIT_LIMIT || !gemm_parts_fit(problem, t->groups))
     return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
   return COMPUTE_OK;
 }
 
+/* An item multiplies what it has loaded with each column, so that more of them take longer than the
+ * memory: sooner where elements are small. Short sums are not worth it. */
+int64_t gemm_dot_columns(const generation *g, const gemm_problem *problem) {
+  if (emit_for_cpu(g) || problem->k < LONG_SUM) return 4;
+  return compute_dtype_size(problem->a.dtype) < 4 ? 8 : 16;
+}
+
 static bool suits(const generation *g, const void *of) {
   const gemm_problem *problem = of;
-  if (problem->n > GEMM_DOT_COLUMNS) return false;
+  if (problem->n > gemm_dot_columns(g, problem)) return false;
   return emit_for_cpu(g) ? !gemm_is_tiny(problem) && is_dense(problem)
                          : emit_has(g, COMPUTE_TARGET_FAST_LOCAL) && problem->k > 0;
 }

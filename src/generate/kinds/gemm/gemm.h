@@ -23,9 +23,10 @@
  *           their product, the group, is 32 … 256; each item loads whole vectors of A and of B.
  *           For targets with COMPUTE_TARGET_FAST_LOCAL.
  *   SPLIT   as TILED; groups: parts of k, 2 … 64. For small m · n with a large k.
- *   DOT     n ≤ 4 after exchange (problem.c). group_x: items that share a row, group_y: rows of a
- *           group; both powers of two; vector: 1 2 4 8; groups: parts of k, 1 … 64. A CPU takes one
- *           row at a time: item_m rows (1 2 4), vector lanes.
+ *   DOT     n ≤ 4, on a GPU ≤ 16 for long sums, after exchange (problem.c). group_x: items that
+ *           share rows, group_y: how often a group has them; both powers of two; vector: elements
+ *           of a load, 1 2 4 8; items: loads of an item at once, 1 … 16; groups: parts of k,
+ *           1 … 64. A CPU takes one row at a time: item_m rows (1 2 4), vector lanes.
  *   DIRECT  item_m: 1 … 16 rows, item_n columns: 1 … 6 times vector; vector: lanes of one sum
  *           vector, 2 4 8 16. B has the accumulate type and its columns side by side, n ≥ item_n.
  *   PACKED  as DIRECT, any operands: a launch before copies both into panels.
@@ -43,7 +44,6 @@ typedef enum gemm_variant {
 } gemm_variant;
 
 enum {
-  GEMM_DOT_COLUMNS = 4,
   GEMM_TINY = 32768, /* multiplications that are not worth a source of their own */
   GEMM_SPLIT_LIMIT = 64,
   GEMM_GROUP_Z_LIMIT = 65535,
@@ -87,6 +87,9 @@ bool gemm_problem_is_wide(const gemm_problem *problem);
 
 /* Whether neighbouring items should read the factor along k, by its strides. */
 bool gemm_along_k(const gemm_factor *factor);
+
+/* The most columns for DOT. */
+int64_t gemm_dot_columns(const generation *g, const gemm_problem *problem);
 
 bool gemm_is_tiny(const gemm_problem *problem);
 /* Lanes of a vector of sums. */

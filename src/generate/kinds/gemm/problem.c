@@ -115,9 +115,9 @@ void emit_gemm_swap(gemm_problem *problem) {
 }
 
 /* The short side becomes n when it is short enough for dot products; else C's rows become dense. */
-static bool should_swap(const gemm_problem *problem) {
-  if (problem->m <= GEMM_DOT_COLUMNS || problem->n <= GEMM_DOT_COLUMNS)
-    return problem->m < problem->n;
+static bool should_swap(const generation *g, const gemm_problem *problem) {
+  const int64_t few = gemm_dot_columns(g, problem);
+  if (problem->m <= few || problem->n <= few) return problem->m < problem->n;
   const int64_t *c = space_walk(&problem->tile, "out0")->stride;
   return c[1] != 1 && c[0] == 1;
 }
@@ -140,7 +140,7 @@ void gemm_problem_make(generation *g, gemm_problem *problem, emit_space *space, 
   /* The strides of dimensions of size 1 say nothing: make them those of the fewest patterns. */
   if (problem->m == 1) problem->a.outer = problem->k;
   if (problem->n == 1) problem->b.outer = problem->k;
-  if (should_swap(problem)) emit_gemm_swap(problem);
+  if (should_swap(g, problem)) emit_gemm_swap(problem);
 }
 
 void emit_gemm_read(generation *g, gemm_problem *problem) {
