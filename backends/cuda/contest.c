@@ -122,7 +122,7 @@ static float time_one(cuda_device *device, const cuda_contest *contest, const gr
                       uint32_t which, bool *ran) {
   float best = measure(device, contest, g, which, 1, ran);
   if (best >= 0) best = measure(device, contest, g, which, 1, ran);
-  if (best < 0) return -1;
+  if (best < 0 || best > 10 * time_for_round) return best;
   const float turns = best > 0 ? time_for_round / best : MOST_TURNS;
   const int count = turns >= MOST_TURNS ? MOST_TURNS : turns < 1 ? 1 : (int)turns;
   for (int round = 0; round < ROUNDS; round++) {
