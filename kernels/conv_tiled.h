@@ -39,10 +39,15 @@ DEVICE void SLAB_FETCH(SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], GLOBAL const SLA
 }
 #endif
 
-DEVICE void SLAB_PUT(LOCAL SUM *slab, SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], int item) {
+/* Lines of positions (channels) side by side; for matrix units lines along the terms. */
+DEVICE void SLAB_PUT(LOCAL SLAB_ELEMENT *slab, SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], int item) {
   UNROLL for (int i = 0; i < SLAB_TERMS; i++) {
     UNROLL for (int j = 0; j < SLAB_OUTERS; j++) {
+#ifdef MATRIX_TYPE
+      slab[SLAB_OUTER(j) * SLAB_PITCH + SLAB_TERM(i)] = MATRIX_ELEMENT(SLAB_DECODE(held[i], j));
+#else
       slab[SLAB_TERM(i) * SLAB_PITCH + SLAB_OUTER(j)] = SLAB_DECODE(held[i], j);
+#endif
     }
   }
 }
@@ -51,7 +56,7 @@ DEVICE void SLAB_PUT(LOCAL SUM *slab, SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], i
  * epilogue. As gemm_tiled, but for how elements are found: WRITE_TERMS puts what the terms of a
  * slab add to an offset, to h and to v in the data, and to an offset in the weight, into one of two
  * places in local memory, two slabs before they are multiplied. Missing terms lie outside. The loop
- * ends with gemm_products. */
+ * ends with gemm_products or gemm_matrix_products. */
 //@ conv_tiled
 #define WRITE_TERMS(buffer, first)                                                                 \
   for (int term = item; term < TILE_K; term += GROUP) {                                            \

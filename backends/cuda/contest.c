@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Timing what a library proposes: its own order is an estimate, and the first is often not the
- * fastest. Each candidate runs on memory of no interest, on a stream of its own, between two
- * events. Nothing here may fail a kernel: what cannot be timed leaves the library's order. */
+/* Timing ways to compute the same: a library's own order is an estimate, and the first is often not
+ * the fastest. Each candidate runs on memory of no interest, on a stream that nobody else uses,
+ * between two events, a few times in a row, and its best such time counts. Nothing here may fail a
+ * kernel: what cannot be timed leaves the order as it was. */
 #include "cuda.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum {
-  MOST_TURNS = 10,
+  ROUNDS = 3,
+  MOST_TURNS = 20,
   LARGEST_PART = 4, /* of the free memory: one in so many */
   ALIGNMENT = 256,
   PATTERN = 0x3f803f80 /* about 1 in f32 and in bf16, about 1.9 in f16 */
 };
 
 #define LARGEST_SCRATCH ((uint64_t)1 << 30)
-static const float time_for_one = 2.0F; /* milliseconds */
+static const float time_for_round = 1.0F; /* milliseconds */
 
 bool cuda_vendor_type(compute_dtype dtype, int32_t bf16, int32_t *type) {
   switch (dtype) {
@@ -46,7 +51,7 @@ typedef struct ground {
   cuda_stream stream;
   cuda_event first, last;
   cuda_pointer memory;
-  cuda_pointer operands[CUDA_PRODUCT_OPERANDS];
+  cuda_pointer operands[COMPUTE_MAX_OPERANDS];
   cuda_pointer workspace;
 } ground;
 
@@ -54,14 +59,15 @@ static uint64_t padded(uint64_t bytes) {
   return (bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
 }
 
-static void clear(cuda_device *device, ground *g) {
+static void clear(cuda_device *device, const cuda_contest *contest, ground *g) {
   const cuda_driver *driver = device->driver;
   cuda_result code = CUDA_OK;
   if (!cuda_enter_to_release(device)) return;
   if (g->stream) code = driver->stream_wait(g->stream);
   if (g->first && !cuda_is_fatal(code)) code = driver->event_destroy(g->first);
   if (g->last && !cuda_is_fatal(code)) code = driver->event_destroy(g->last);
-  if (g->stream && !cuda_is_fatal(code)) code = driver->stream_destroy(g->stream);
+  if (g->stream && !contest->stream && !cuda_is_fatal(code))
+    code = driver->stream_destroy(g->stream);
   if (g->memory && !cuda_is_fatal(code)) code = driver->memory_free(g->memory);
   cuda_notice(device, code, "releasing the memory of a contest of kernels");
 }
@@ -71,19 +77,21 @@ static bool prepare(cuda_device *device, const cuda_contest *contest, ground *g)
   const cuda_driver *driver = device->driver;
   size_t available = 0, total = 0;
   uint64_t bytes = padded(contest->workspace_bytes);
-  for (int i = 0; i < CUDA_PRODUCT_OPERANDS; i++) bytes += padded(contest->operand_bytes[i]);
+  for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) bytes += padded(contest->operand_bytes[i]);
   cuda_result code = driver->memory_info(&available, &total);
   if (code == CUDA_OK && (bytes > LARGEST_SCRATCH || bytes > available / LARGEST_PART))
     return false;
   if (code == CUDA_OK) code = driver->memory_allocate(&g->memory, bytes + ALIGNMENT);
   if (code != CUDA_OK) g->memory = 0;
-  if (code == CUDA_OK) code = driver->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING);
+  g->stream = contest->stream;
+  if (code == CUDA_OK && !g->stream)
+    code = driver->stream_create(&g->stream, CUDA_STREAM_NON_BLOCKING);
   if (code == CUDA_OK) code = driver->event_create(&g->first, CUDA_EVENT_DEFAULT);
   if (code == CUDA_OK) code = driver->event_create(&g->last, CUDA_EVENT_DEFAULT);
   if (code == CUDA_OK) code = driver->set_words(g->memory, PATTERN, bytes / 4, g->stream);
   cuda_notice(device, code, "timing a library's proposals");
   cuda_pointer at = g->memory;
-  for (int i = 0; i < CUDA_PRODUCT_OPERANDS; i++) {
+  for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) {
     g->operands[i] = contest->operand_bytes[i] ? at : 0;
     at += padded(contest->operand_bytes[i]);
   }
@@ -108,30 +116,99 @@ static float measure(cuda_device *device, const cuda_contest *contest, const gro
   return code == CUDA_OK ? milliseconds : -1;
 }
 
+/* Milliseconds of one run, the best of a few rounds; below 0 when there is no telling. The first
+ * run loads the kernel; the second says how often to run it. `ran`: it can be submitted. */
+static float time_one(cuda_device *device, const cuda_contest *contest, const ground *g,
+                      uint32_t which, bool *ran) {
+  float best = measure(device, contest, g, which, 1, ran);
+  if (best >= 0) best = measure(device, contest, g, which, 1, ran);
+  if (best < 0 || best > 10 * time_for_round) return best;
+  const float turns = best > 0 ? time_for_round / best : MOST_TURNS;
+  const int count = turns >= MOST_TURNS ? MOST_TURNS : turns < 1 ? 1 : (int)turns;
+  for (int round = 0; round < ROUNDS; round++) {
+    const float time = measure(device, contest, g, which, count, ran) / (float)count;
+    if (time < 0) return -1;
+    if (round == 0 || time < best) best = time;
+  }
+  return best;
+}
+
+/* One line for the log: who took part, and the times. */
+typedef struct report {
+  char text[1000];
+  size_t length;
+} report;
+
+static void note(const cuda_contest *contest, uint32_t which, float time, report *r) {
+  const size_t room = sizeof r->text - r->length;
+  char name[160], result[32] = "does not run";
+  if (time >= 0) snprintf(result, sizeof result, "%.1f us", (double)time * 1e3);
+  contest->name(contest->argument, which, name, sizeof name);
+  const int added =
+      snprintf(r->text + r->length, room, "%s%s %s", r->length ? ", " : "", name, result);
+  if (added > 0) r->length += (size_t)added < room ? (size_t)added : room - 1;
+}
+
 int32_t cuda_contest_hold(cuda_device *device, const cuda_contest *contest) {
   ground g = {0};
+  report r = {.length = 0};
   int32_t best = -1, first = -1;
   float best_time = 0;
-  bool ran;
   if (contest->count == 0) return -1;
   if (!prepare(device, contest, &g)) {
-    clear(device, &g);
+    clear(device, contest, &g);
     return 0;
   }
   for (uint32_t i = 0; i < contest->count; i++) {
-    /* The first run loads the kernel; the second says how often to run it. */
-    float once = measure(device, contest, &g, i, 1, &ran);
-    if (!ran) continue;
-    if (first < 0) first = (int32_t)i;
-    if (once >= 0) once = measure(device, contest, &g, i, 1, &ran);
-    if (once < 0) continue;
-    const float turns = once > 0 ? time_for_one / once : MOST_TURNS;
-    const int count = turns >= MOST_TURNS ? MOST_TURNS : turns < 1 ? 1 : (int)turns;
-    const float time = measure(device, contest, &g, i, count, &ran) / (float)count;
+    bool ran;
+    const float time = time_one(device, contest, &g, i, &ran);
+    if (contest->name) note(contest, i, time, &r);
+    if (ran && first < 0) first = (int32_t)i;
     if (time < 0 || (best >= 0 && time >= best_time)) continue;
     best = (int32_t)i;
     best_time = time;
   }
-  clear(device, &g);
+  clear(device, contest, &g);
+  if (contest->name)
+    device->services->log(device->services->host, COMPUTE_LOG_INFO, "cuda",
+                          "cuda:%u: timed for a %s: %s", device->index, contest->what, r.text);
   return best >= 0 ? best : first;
+}
+
+/* ---- What was found out before ------------------------------------------------------------- */
+
+enum { DEVICE_PARTS = 3 };
+
+static uint32_t key_make(const cuda_device *device, const compute_cache_part *key,
+                         uint32_t key_parts, compute_cache_part *parts) {
+  const compute_target *t = &device->target;
+  const char *const texts[DEVICE_PARTS] = {t->model, t->family, t->driver};
+  memcpy(parts, key, key_parts * sizeof *key);
+  for (int i = 0; i < DEVICE_PARTS; i++)
+    parts[key_parts + (uint32_t)i] = (compute_cache_part){texts[i], strlen(texts[i])};
+  return key_parts + DEVICE_PARTS;
+}
+
+int32_t cuda_contest_recall(const cuda_device *device, const compute_cache_part *key,
+                            uint32_t key_parts, int32_t count) {
+  const compute_services *services = device->services;
+  compute_cache_part parts[CUDA_CONTEST_KEY + DEVICE_PARTS];
+  int32_t known[2] = {0, -1};
+  size_t bytes = 0;
+  if (!services->cache_load) return -1;
+  const uint32_t all = key_make(device, key, key_parts, parts);
+  void *stored = services->cache_load(services->host, parts, all, &bytes);
+  if (stored && bytes == sizeof known) memcpy(known, stored, sizeof known);
+  if (stored) services->release(services->host, stored);
+  return known[0] == count && known[1] >= 0 && known[1] < count ? known[1] : -1;
+}
+
+void cuda_contest_remember(const cuda_device *device, const compute_cache_part *key,
+                           uint32_t key_parts, int32_t count, int32_t winner) {
+  const compute_services *services = device->services;
+  compute_cache_part parts[CUDA_CONTEST_KEY + DEVICE_PARTS];
+  const int32_t known[2] = {count, winner};
+  if (!services->cache_store) return;
+  const uint32_t all = key_make(device, key, key_parts, parts);
+  services->cache_store(services->host, parts, all, known, sizeof known);
 }

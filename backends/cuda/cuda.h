@@ -237,6 +237,10 @@ void cuda_kernel_describe(void *device, void *kernel, char *text, size_t text_by
 compute_status cuda_enqueue(void *queue, void *kernel, const compute_argument *arguments,
                             uint32_t count);
 
+/* Puts a kernel that is not only noted on the queue's stream. Records the error. */
+compute_status cuda_kernel_submit(cuda_queue *queue, const cuda_kernel *kernel,
+                                  const cuda_pointer *operands, const cuda_scratch *scratch);
+
 /* The addresses of a launch's buffers; and the driver's list of parameters, which points to them
  * and to the shape. */
 void cuda_bind(const builder_launch *launch, const cuda_pointer *operands,

@@ -13,7 +13,7 @@
 
 #include "cuda.h"
 
-enum { ALIGNED = 16, PROPOSALS = 5 };
+enum { ALIGNED = 16, PROPOSALS = 10 };
 
 #define WORKSPACE_LIMIT ((int64_t)256 << 20)
 
@@ -89,18 +89,19 @@ static bool try_out(void *argument, uint32_t which, const cuda_pointer *operands
          execute(f, library->handle, t->ways[which].plan, operands, workspace) == CUDNN_OK;
 }
 
-static compute_dtype dtype_of(int32_t type) {
-  return type == CUDNN_F64 ? COMPUTE_F64 : type == CUDNN_F32 ? COMPUTE_F32 : COMPUTE_F16;
+static void name(void *argument, uint32_t which, char *text, size_t text_bytes) {
+  const trial *t = argument;
+  snprintf(text, text_bytes, "engine %lld", (long long)t->ways[which].engine);
 }
 
 static int32_t contest(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
                        int32_t count) {
-  const cudnn_problem *p = &product->problem;
   trial t = {product, ways};
-  cuda_contest c = {.count = (uint32_t)count, .submit = try_out, .argument = &t};
-  for (int i = 0; i < 3; i++)
-    c.operand_bytes[i] = cuda_extent_bytes(p->sizes[i], p->strides[i], 4,
-                                           dtype_of(i == 2 ? p->result_type : p->type));
+  char what[160];
+  cuda_contest c = {.count = (uint32_t)count, .submit = try_out, .name = name, .argument = &t};
+  cudnn_describe(&product->problem, what, sizeof what);
+  c.what = what;
+  memcpy(c.operand_bytes, product->shared.operand_bytes, sizeof product->shared.operand_bytes);
   for (int32_t i = 0; i < count; i++)
     if ((uint64_t)ways[i].workspace_bytes > c.workspace_bytes)
       c.workspace_bytes = (uint64_t)ways[i].workspace_bytes;
@@ -111,42 +112,20 @@ static int32_t contest(cuda_device *device, const cudnn_product *product, const 
   return winner;
 }
 
-enum { KEY_PARTS = 6 };
-
-static void key_make(const cuda_device *device, const cudnn_product *product,
-                     compute_cache_part parts[KEY_PARTS]) {
-  static const char what[] = "cudnn plan 1";
-  const compute_target *t = &device->target;
-  parts[0] = (compute_cache_part){what, sizeof what};
-  parts[1] = (compute_cache_part){&product->library->version, sizeof product->library->version};
-  parts[2] = (compute_cache_part){t->model, strlen(t->model)};
-  parts[3] = (compute_cache_part){t->family, strlen(t->family)};
-  parts[4] = (compute_cache_part){t->driver, strlen(t->driver)};
-  parts[5] = (compute_cache_part){&product->problem, sizeof product->problem};
-}
-
-/* Which of `count` plans won before, or -1. */
-static int32_t recall(const cuda_device *device, const cudnn_product *product, int32_t count) {
-  const compute_services *services = device->services;
-  compute_cache_part parts[KEY_PARTS];
-  int32_t known[2] = {0, -1};
-  size_t bytes = 0;
-  if (!services->cache_load) return -1;
-  key_make(device, product, parts);
-  void *stored = services->cache_load(services->host, parts, KEY_PARTS, &bytes);
-  if (stored && bytes == sizeof known) memcpy(known, stored, sizeof known);
-  if (stored) services->release(services->host, stored);
-  return known[0] == count && known[1] >= 0 && known[1] < count ? known[1] : -1;
-}
-
-static void remember(const cuda_device *device, const cudnn_product *product, int32_t count,
-                     int32_t winner) {
-  const compute_services *services = device->services;
-  compute_cache_part parts[KEY_PARTS];
-  const int32_t known[2] = {count, winner};
-  if (!services->cache_store) return;
-  key_make(device, product, parts);
-  services->cache_store(services->host, parts, KEY_PARTS, known, sizeof known);
+/* The fastest of these plans, as it was found out now or before; -1 when none can be run. */
+static int32_t fastest(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
+                       int32_t count) {
+  static const char what[] = "cudnn plan 2";
+  const compute_cache_part key[] = {
+      {what, sizeof what},
+      {&product->library->version, sizeof product->library->version},
+      {&product->problem, sizeof product->problem},
+  };
+  int32_t winner = cuda_contest_recall(device, key, 3, count);
+  if (winner >= 0) return winner;
+  winner = contest(device, product, ways, count);
+  if (winner >= 0) cuda_contest_remember(device, key, 3, count, winner);
+  return winner;
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
@@ -154,6 +133,17 @@ static void remember(const cuda_device *device, const cudnn_product *product, in
 static bool serves(const compute_kernel_descriptor *descriptor, const char **reason) {
   cudnn_problem problem;
   return cudnn_translate(descriptor, &problem, reason);
+}
+
+static compute_dtype dtype_of(int32_t type) {
+  return type == CUDNN_F64 ? COMPUTE_F64 : type == CUDNN_F32 ? COMPUTE_F32 : COMPUTE_F16;
+}
+
+static void measure_operands(cudnn_product *product) {
+  const cudnn_problem *p = &product->problem;
+  for (int i = 0; i < 3; i++)
+    product->shared.operand_bytes[i] = cuda_extent_bytes(
+        p->sizes[i], p->strides[i], 4, dtype_of(i == 2 ? p->result_type : p->type));
 }
 
 static void product_destroy(cuda_device *device, cuda_product *destroyed) {
@@ -178,12 +168,7 @@ static compute_status choose(cuda_device *device, cudnn_product *product, int wh
       cudnn_propose(library, &product->problem, which == 0 ? ALIGNED : element, WORKSPACE_LIMIT,
                     pile, ways, which == 0 ? PROPOSALS : 1, &count);
   if (code != CUDNN_OK) return fail(device, code, "choosing a plan");
-  if (which == 0) {
-    winner = recall(device, product, count);
-    const bool known = winner >= 0;
-    if (!known) winner = contest(device, product, ways, count);
-    if (!known && winner >= 0) remember(device, product, count, winner);
-  }
+  if (which == 0) winner = fastest(device, product, ways, count);
   const compute_status status = cuda_enter(device); /* the contest may have ended the device */
   for (int32_t i = 0; i < count; i++) {
     if (i == winner)
@@ -206,6 +191,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   product->shared.vendor = &cudnn_vendor;
   product->library = cuda_library_open(device, CUDA_CUDNN);
   (void)cudnn_translate(descriptor, &product->problem, &reason);
+  measure_operands(product);
   compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&mutex);
   for (int i = 0; i < CUDNN_WAYS && status == COMPUTE_OK; i++) status = choose(device, product, i);
@@ -214,7 +200,8 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
     product_destroy(device, &product->shared);
     return status;
   }
-  snprintf(product->shared.text, sizeof product->shared.text, "%s", product->library->name);
+  snprintf(product->shared.text, sizeof product->shared.text, "%s, engine %lld",
+           product->library->name, (long long)product->way[0].engine);
   *result = &product->shared;
   return COMPUTE_OK;
 }
@@ -260,4 +247,5 @@ const cuda_vendor cudnn_vendor = {
     .prepare = prepare,
     .destroy = product_destroy,
     .submit = submit,
+    .contested = true,
 };

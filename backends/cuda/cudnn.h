@@ -33,7 +33,9 @@ enum {
   CUDNN_NOTE_REDUCED_REDUCTION = 2,
   CUDNN_NOTE_FFT = 3,
   CUDNN_NOTE_NONDETERMINISTIC = 4,
-  CUDNN_NOTE_WINOGRAD_6 = 7, /* of so many a side */
+  CUDNN_NOTE_WINOGRAD = 5,   /* and, in addition, */
+  CUDNN_NOTE_WINOGRAD_4 = 6, /* of so many a side */
+  CUDNN_NOTE_WINOGRAD_6 = 7,
   CUDNN_NOTE_WINOGRAD_13 = 8,
   CUDNN_NOTES = 16, /* room for more than there are */
 
@@ -87,6 +89,7 @@ enum {
   CUDNN_BINDINGS_NAMES = 1000,
   CUDNN_BINDINGS_POINTERS = 1001,
   CUDNN_BINDINGS_WORKSPACE = 1003,
+  CUDNN_ENGINE_INDEX = 1301,
   CUDNN_ENGINE_NOTES = 1303
 };
 
@@ -120,6 +123,7 @@ typedef struct cudnn_functions {
 typedef struct cudnn_way {
   cudnn_descriptor settings, plan;
   int64_t workspace_bytes;
+  int64_t engine; /* the library's number for it */
 } cudnn_way;
 
 /* Descriptors that those of plans refer to. */
@@ -135,8 +139,9 @@ void cudnn_pile_clear(cudnn_pile *pile);
 /* All bytes of it count: it is part of a key. */
 typedef struct cudnn_problem {
   int32_t operation; /* CUDNN_KIND_FORWARD … */
-  int32_t type, sum_type, result_type, strict;
-  int32_t unused;
+  int32_t type, sum_type, result_type;
+  int32_t strict;                     /* factors must not be rounded */
+  int32_t winograd;                   /* Winograd's minimal filtering is allowed */
   int64_t sizes[3][4], strides[3][4]; /* inputs[0], inputs[1], the output */
   int64_t stride[2], dilation[2], padding[2], padding_after[2];
 } cudnn_problem;
@@ -145,9 +150,12 @@ typedef struct cudnn_problem {
 bool cudnn_translate(const compute_kernel_descriptor *descriptor, cudnn_problem *problem,
                      const char **reason);
 
-/* The plans that the heuristics propose for operands of this alignment, best first, at most `room`
- * of them; they need the pile as long as they live, also when this fails. Returns the library's
- * code. */
+/* In words, for the log: "convolution 8x64x56x56 by 64x64x3x3, f32". */
+void cudnn_describe(const cudnn_problem *problem, char *text, size_t text_bytes);
+
+/* The plans that the heuristics propose for operands of this alignment, those that they rank first,
+ * then what they fall back to, at most `room` of them; they need the pile as long as they live,
+ * also when this fails. Returns the library's code. */
 int32_t cudnn_propose(const cuda_library *library, const cudnn_problem *problem, int64_t alignment,
                       int64_t workspace_limit, cudnn_pile *pile, cudnn_way *ways, int32_t room,
                       int32_t *count);

@@ -3,20 +3,33 @@
  *
  * The operation is described as a graph of one node. The heuristics name engines with settings; an
  * engine says by notes what it does to numbers. Strict f32 takes none that rounds the factors (the
- * tensor cores' formats), and nothing ever takes one whose sums are combined in a narrower type or
- * in an order that changes from run to run. */
+ * tensor cores' formats); Winograd's filtering is taken where it is allowed, in the tiles whose
+ * errors that allowance covers. Nothing ever takes an engine that transforms larger pieces (a large
+ * element would drown small ones far from it), or whose sums are combined in a narrower type or in
+ * an order that changes from run to run. */
 #include "cudnn.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { MOST_SETTINGS = 24 };
+enum { MOST_SETTINGS = 48 };
 
 /* ---- The problem --------------------------------------------------------------------------- */
+
+/* What COMPUTE_PRECISION_WINOGRAD is about: 3 × 3 filters without strides, of f32. */
+static bool may_be_filtered(const compute_kernel_descriptor *d) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  for (int i = 0; i < 2; i++)
+    if (c->filter_size[i] != 3 || c->stride[i] != 1 || c->dilation[i] != 1) return false;
+  return (c->precision & COMPUTE_PRECISION_WINOGRAD) && d->inputs[0].dtype == COMPUTE_F32 &&
+         c->direction != COMPUTE_CONVOLUTION_BY_FILTER;
+}
 
 static bool types_fit(const compute_kernel_descriptor *d, cudnn_problem *p) {
   const compute_dtype dtype = d->inputs[0].dtype, result = d->outputs[0].dtype;
   const compute_dtype sum = dtype == COMPUTE_F64 ? COMPUTE_F64 : COMPUTE_F32;
   p->strict = dtype == COMPUTE_F32 && !(compute_conv_of(d)->precision & COMPUTE_PRECISION_TF32);
+  p->winograd = may_be_filtered(d);
   return d->inputs[1].dtype == dtype && d->accumulate == sum &&
          (result == dtype || result == sum) && cuda_vendor_type(dtype, CUDNN_BF16, &p->type) &&
          cuda_vendor_type(sum, CUDNN_BF16, &p->sum_type) &&
@@ -82,6 +95,26 @@ bool cudnn_translate(const compute_kernel_descriptor *d, cudnn_problem *p, const
   memset(p, 0, sizeof *p); /* padding too: the whole is a key */
   *reason = refusal(d, p);
   return *reason == NULL;
+}
+
+static const char *type_name(const cudnn_problem *p) {
+  switch (p->type) {
+  case CUDNN_F64: return "f64";
+  case CUDNN_F16: return "f16";
+  case CUDNN_BF16: return "bf16";
+  default: return p->strict ? "f32" : "f32 (TF32 allowed)";
+  }
+}
+
+void cudnn_describe(const cudnn_problem *p, char *text, size_t text_bytes) {
+  const char *direction = p->operation == CUDNN_KIND_BY_DATA     ? " by data"
+                          : p->operation == CUDNN_KIND_BY_FILTER ? " by filter"
+                                                                 : "";
+  const int64_t *a = p->sizes[0], *b = p->sizes[1];
+  snprintf(text, text_bytes, "convolution%s of %lldx%lldx%lldx%lld and %lldx%lldx%lldx%lld in %s%s",
+           direction, (long long)a[0], (long long)a[1], (long long)a[2], (long long)a[3],
+           (long long)b[0], (long long)b[1], (long long)b[2], (long long)b[3], type_name(p),
+           p->winograd ? ", Winograd allowed" : "");
 }
 
 /* ---- Descriptors --------------------------------------------------------------------------- */
@@ -199,29 +232,36 @@ static int32_t graph_make(cudnn_pile *pile, void *handle, const cudnn_problem *p
 
 /* ---- Engines ------------------------------------------------------------------------------- */
 
-/* What the engine behind the settings does to numbers; false also when it does not say. */
-static bool is_exact_enough(const cudnn_functions *f, const cudnn_problem *p,
-                            cudnn_descriptor settings) {
+static bool note_fits(const cudnn_problem *p, int32_t note) {
+  switch (note) {
+  case CUDNN_NOTE_REDUCED_REDUCTION:
+  case CUDNN_NOTE_NONDETERMINISTIC:
+  case CUDNN_NOTE_FFT:
+  case CUDNN_NOTE_WINOGRAD_13: return false;
+  case CUDNN_NOTE_WINOGRAD:
+  case CUDNN_NOTE_WINOGRAD_4:
+  case CUDNN_NOTE_WINOGRAD_6: return p->winograd;
+  case CUDNN_NOTE_TENSOR_CORE: return !p->strict;
+  case CUDNN_NOTE_DOWN_CONVERT: return !p->strict && p->type == CUDNN_F32;
+  default: return true;
+  }
+}
+
+/* Whether what the engine behind the settings does to numbers is allowed, and its number; false
+ * also when it does not say. */
+static bool engine_fits(const cudnn_functions *f, const cudnn_problem *p, cudnn_way *way) {
   int32_t notes[CUDNN_NOTES];
-  int64_t count = 0;
+  int64_t count = 0, ones = 0;
   cudnn_descriptor engine = NULL;
   if (f->describe(CUDNN_KIND_ENGINE, &engine) != CUDNN_OK) return false;
   bool good =
-      f->get(settings, CUDNN_SETTINGS_ENGINE, CUDNN_IS_DESCRIPTOR, 1, &count, &engine) ==
+      f->get(way->settings, CUDNN_SETTINGS_ENGINE, CUDNN_IS_DESCRIPTOR, 1, &ones, &engine) ==
           CUDNN_OK &&
       f->get(engine, CUDNN_ENGINE_NOTES, CUDNN_IS_NOTE, CUDNN_NOTES, &count, notes) == CUDNN_OK;
-  for (int64_t i = 0; i < count && i < CUDNN_NOTES && good; i++) {
-    switch (notes[i]) {
-    case CUDNN_NOTE_REDUCED_REDUCTION:
-    case CUDNN_NOTE_NONDETERMINISTIC: good = false; break;
-    case CUDNN_NOTE_TENSOR_CORE:
-    case CUDNN_NOTE_FFT:
-    case CUDNN_NOTE_WINOGRAD_6:
-    case CUDNN_NOTE_WINOGRAD_13: good = !p->strict; break;
-    case CUDNN_NOTE_DOWN_CONVERT: good = !p->strict && p->type == CUDNN_F32; break;
-    default: break;
-    }
-  }
+  for (int64_t i = 0; i < count && i < CUDNN_NOTES && good; i++) good = note_fits(p, notes[i]);
+  if (good &&
+      f->get(engine, CUDNN_ENGINE_INDEX, CUDNN_IS_INT64, 1, &ones, &way->engine) != CUDNN_OK)
+    way->engine = -1;
   f->forget(engine);
   return good;
 }
@@ -243,7 +283,14 @@ static bool plan_make(const cudnn_functions *f, void *handle, int64_t workspace_
          way->workspace_bytes >= 0 && way->workspace_bytes <= workspace_limit;
 }
 
-/* What one kind of heuristics says. */
+static bool is_known(const cudnn_way *ways, int32_t count, int64_t engine) {
+  for (int32_t i = 0; i < count; i++)
+    if (ways[i].engine == engine) return true;
+  return false;
+}
+
+/* What one kind of heuristics says: several settings of an engine, or what to fall back to, where
+ * only engines that are not among those found are of interest. */
 static int32_t propose(const cuda_library *library, const cudnn_problem *p, cudnn_pile *pile,
                        cudnn_descriptor graph, int32_t mode, int64_t workspace_limit,
                        cudnn_way *ways, int32_t room, int32_t *found) {
@@ -265,7 +312,8 @@ static int32_t propose(const cuda_library *library, const cudnn_problem *p, cudn
   if (code != CUDNN_OK) count = 0;
   for (int i = 0; i < MOST_SETTINGS; i++) {
     cudnn_way way = {.settings = settings[i]};
-    if (i < count && *found < room && is_exact_enough(f, p, settings[i]) &&
+    if (i < count && *found < room && engine_fits(f, p, &way) &&
+        (mode == CUDNN_HEURISTICS_A || !is_known(ways, *found, way.engine)) &&
         plan_make(f, library->handle, workspace_limit, &way))
       ways[(*found)++] = way;
     else
@@ -282,7 +330,7 @@ int32_t cudnn_propose(const cuda_library *library, const cudnn_problem *p, int64
   int32_t code = graph_make(pile, library->handle, p, alignment, &graph);
   if (code != CUDNN_OK) return code;
   code = propose(library, p, pile, graph, CUDNN_HEURISTICS_A, workspace_limit, ways, room, found);
-  if (*found == 0)
+  if (*found < room)
     code = propose(library, p, pile, graph, CUDNN_HEURISTICS_FALLBACK, workspace_limit, ways, room,
                    found);
   if (*found > 0) return CUDNN_OK;

@@ -69,10 +69,13 @@ compute_status cuda_kernel_prepare(void *handle, const compute_kernel_descriptor
   compute_status status = begin(device, &kernel);
   if (status != COMPUTE_OK) return status;
   const compute_tuning_source source = builder_tuning(&device->builder, descriptor, &tuning);
-  if (library_serves(device, descriptor, &tuning, source, kernel))
-    return end(device, COMPUTE_OK, kernel, result);
+  const bool by_library = library_serves(device, descriptor, &tuning, source, kernel);
+  if (by_library && tuning.implementation == 0)
+    cuda_rivals_meet(device, descriptor, source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
+                     kernel);
+  status = cuda_enter(device); /* a library may have ended the device */
+  if (by_library) return end(device, status, kernel, result);
   tuning.implementation = 0;
-  status = cuda_enter(device); /* the library may have ended the device */
   if (status == COMPUTE_OK)
     status = builder_kernel_fall_back(&device->builder, descriptor,
                                       source == COMPUTE_TUNING_HEURISTIC ? NULL : &tuning,
@@ -143,6 +146,18 @@ static cuda_result launch_one(cuda_queue *queue, const builder_launch *launch,
                                        queue->stream, parameters, NULL);
 }
 
+compute_status cuda_kernel_submit(cuda_queue *queue, const cuda_kernel *kernel,
+                                  const cuda_pointer *operands, const cuda_scratch *scratch) {
+  compute_status status = COMPUTE_OK;
+  if (kernel->product) status = cuda_vendor_submit(queue, kernel, operands, scratch->workspace);
+  for (uint32_t i = 0; status == COMPUTE_OK && i < kernel->shared.launch_count; i++) {
+    const cuda_result code = launch_one(queue, &kernel->shared.launches[i], operands, scratch);
+    if (code != CUDA_OK)
+      status = cuda_fail(queue->device, code, "launching a kernel (%.80s)", kernel->shared.text);
+  }
+  return status;
+}
+
 compute_status cuda_enqueue(void *handle, void *enqueued, const compute_argument *arguments,
                             uint32_t count) {
   cuda_queue *queue = handle;
@@ -165,12 +180,5 @@ compute_status cuda_enqueue(void *handle, void *enqueued, const compute_argument
     status = cuda_fault_words(queue, &scratch.fault);
   if (status == COMPUTE_OK && kernel->shared.faults)
     scratch.fault += fault_take(&queue->faults, queue->faults.label) * sizeof(int32_t);
-  if (status == COMPUTE_OK && kernel->product)
-    status = cuda_vendor_submit(queue, kernel, operands, scratch.workspace);
-  for (uint32_t i = 0; status == COMPUTE_OK && i < kernel->shared.launch_count; i++) {
-    const cuda_result code = launch_one(queue, &kernel->shared.launches[i], operands, &scratch);
-    if (code != CUDA_OK)
-      status = cuda_fail(device, code, "launching a kernel (%.80s)", kernel->shared.text);
-  }
-  return status;
+  return status == COMPUTE_OK ? cuda_kernel_submit(queue, kernel, operands, &scratch) : status;
 }

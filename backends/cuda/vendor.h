@@ -3,7 +3,8 @@
  *
  *   vendor.c          which library, if any, serves a kernel; the epilogue after a product
  *   library.c         opening them at run time, once for each process and for each device
- *   contest.c         timing a library's proposals, on memory of no interest
+ *   contest.c         timing ways to compute the same, on memory of no interest
+ *   rivals.c          a library's kernel against one of our own
  *   cublas.[ch]       cuBLASLt: its declarations; products
  *   cublas_problem.c  a descriptor in cuBLASLt's terms
  *   cudnn.[ch]        cuDNN 9: its declarations; convolutions
@@ -96,8 +97,9 @@ extern const cuda_library_kind cublas_kind, cudnn_kind, nccl_kind;
 /* What a library computes of a kernel. The library's own struct begins with it. */
 typedef struct cuda_product {
   const struct cuda_vendor *vendor;
-  uint64_t workspace_bytes; /* of the library */
-  char text[96];            /* "cuBLASLt 13.1, bias and gelu (tanh)" */
+  uint64_t workspace_bytes;  /* of the library */
+  uint64_t operand_bytes[3]; /* of what it reads and writes; only with `contested` */
+  char text[96];             /* "cuBLASLt 13.1, bias and gelu (tanh)" */
 } cuda_product;
 
 typedef struct cuda_vendor {
@@ -114,6 +116,8 @@ typedef struct cuda_vendor {
    * then the output. Records the error. */
   compute_status (*submit)(struct cuda_queue *queue, const cuda_product *product,
                            const cuda_pointer *operands, cuda_pointer workspace);
+  /* Kernels of our own are often faster: they are timed against it (rivals.c). */
+  bool contested;
 } cuda_vendor;
 
 extern const cuda_vendor cublas_vendor, cudnn_vendor;
@@ -135,28 +139,42 @@ compute_status cuda_vendor_prepare(struct cuda_device *device,
                                    struct cuda_kernel *kernel);
 void cuda_vendor_destroy(struct cuda_device *device, struct cuda_kernel *kernel);
 
+/* A library's kernel that is prepared becomes a generated one where that is faster, as it was timed
+ * now or before. Only where the vendor's products are contested. */
+void cuda_rivals_meet(struct cuda_device *device, const compute_kernel_descriptor *descriptor,
+                      const compute_tuning *tuning, struct cuda_kernel *kernel);
+
 /* Submits a kernel's product. The workspace is the kernel's whole one. */
 compute_status cuda_vendor_submit(struct cuda_queue *queue, const struct cuda_kernel *kernel,
                                   const cuda_pointer *operands, cuda_pointer workspace);
 
-/* ---- Choosing among what a library proposes ------------------------------------------------ */
-
-#define CUDA_CANDIDATES       8
-#define CUDA_PRODUCT_OPERANDS 4
+/* ---- Choosing by time ---------------------------------------------------------------------- */
 
 typedef struct cuda_contest {
   uint32_t count;
-  uint64_t operand_bytes[CUDA_PRODUCT_OPERANDS]; /* 0: no such operand */
-  uint64_t workspace_bytes;                      /* the largest of all candidates */
+  uint64_t operand_bytes[COMPUTE_MAX_OPERANDS]; /* 0: no such operand */
+  uint64_t workspace_bytes;                     /* the largest of all candidates */
+  cuda_stream stream;                           /* to run on; NULL: one made for it */
   /* Submits candidate `which`; false when it cannot. */
   bool (*submit)(void *argument, uint32_t which, const cuda_pointer *operands,
                  cuda_pointer workspace, cuda_stream stream);
+  /* The candidate's name, and what for, in the log; NULL: nothing is logged. */
+  void (*name)(void *argument, uint32_t which, char *text, size_t text_bytes);
+  const char *what;
   void *argument;
 } cuda_contest;
 
 /* The fastest candidate. Where there is no memory for trying, or timing fails, the first one; -1
  * when none could be submitted. */
 int32_t cuda_contest_hold(struct cuda_device *device, const cuda_contest *contest);
+
+/* The winner of an earlier contest in the disk cache, under this key and for this device and
+ * driver; -1 when there is none among `count`. */
+#define CUDA_CONTEST_KEY 8
+int32_t cuda_contest_recall(const struct cuda_device *device, const compute_cache_part *key,
+                            uint32_t key_parts, int32_t count);
+void cuda_contest_remember(const struct cuda_device *device, const compute_cache_part *key,
+                           uint32_t key_parts, int32_t count, int32_t winner);
 
 /* cudaDataType of cuBLASLt and cudnnDataType_t agree in all but bf16, which is `bf16`; false for
  * other dtypes. */

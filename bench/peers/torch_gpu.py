@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What PyTorch takes on a GPU for the rows of compute-bench.
 
-    torch_gpu.py [--json FILE] [--compile] [--filter GLOB]
+    torch_gpu.py [--json FILE] [--compile] [--channels-last] [--filter GLOB]
 
 Prints a row's name, the median in milliseconds, and TFLOP/s or GB/s. Calls follow each other without waiting, as in
-compute-bench, which this does not start. Factors are rounded to TF32 only in rows that are named so. Elementwise
-rows use several sets of arrays if they are smaller than the GPU's cache together.
+compute-bench, which this does not start. Factors are rounded to TF32 only in rows that are named so; convolutions may
+use Winograd's filtering in all. Elementwise rows use several sets of arrays if they are smaller than the GPU's cache
+together.
 """
 import argparse
 import fnmatch
@@ -85,27 +86,55 @@ def rows():
     yield Row("transpose_4096", lambda x: x.t().contiguous(), (4096, 4096), out=4096**2)
 
 
+# name: n, c, h, w, o, kernel, stride, padding, groups
+CONVOLUTIONS = {
+    "conv3x3_128": (32, 64, 128, 128, 128, 3, 1, 1, 1), "conv3x3_56": (8, 64, 56, 56, 64, 3, 1, 1, 1),
+    "conv3x3_64": (1, 32, 64, 64, 64, 3, 1, 1, 1), "conv1x1_56": (8, 64, 56, 56, 256, 1, 1, 0, 1),
+    "conv7x7_224": (8, 3, 224, 224, 64, 7, 2, 3, 1), "depthwise_56": (8, 128, 56, 56, 128, 3, 1, 1, 128),
+}
+
+
 def convolutions():
-    shapes = {"conv3x3_128": (32, 64, 128, 128, 128, 3, 1, 1), "conv3x3_56": (8, 64, 56, 56, 64, 3, 1, 1),
-              "conv3x3_64": (1, 32, 64, 64, 64, 3, 1, 1), "conv1x1_56": (8, 64, 56, 56, 256, 1, 1, 0),
-              "conv7x7_224": (8, 3, 224, 224, 64, 7, 2, 3), "depthwise_56": (8, 128, 56, 56, 128, 3, 1, 1, 128)}
-    kinds = {name: "" for name in shapes} | {"conv3x3_128_tf32": "tf32", "conv3x3_128_bf16": "bf16",
-                                             "conv1x1_56_bf16": "bf16"}
-    for name, kind in kinds.items():
-        n, c, h, w, o, k, stride, padding, *groups = shapes[name.removesuffix("_" + kind)]
-        groups = groups[0] if groups else 1
-        call = lambda x, f, s=stride, p=padding, g=groups: F.conv2d(x, f, stride=s, padding=p, groups=g)
-        height, width = ((size + 2 * padding - k) // stride + 1 for size in (h, w))
-        yield Row(name, call, (n, c, h, w), (o, c // groups, k, k), out=n * o * height * width,
-                  flops=2 * n * height * width * o * k * k * c // groups, tf32=kind == "tf32",
-                  dtype=torch.bfloat16 if kind == "bf16" else torch.float32)
+    for name in CONVOLUTIONS:
+        for kind in ("", "bn_relu", "by_data", "by_filter"):
+            if kind[:2] != "by" or name not in ("conv1x1_56", "conv7x7_224"):
+                yield convolution(name, kind)
+    yield convolution("conv3x3_128", "tf32", tf32=True)
+    for name in ("conv3x3_128", "conv1x1_56"):
+        yield convolution(name, "bf16", dtype=torch.bfloat16)
 
 
-def measure(row, compiled):
+def convolution(name, kind, **options):
+    n, c, h, w, o, k, stride, padding, groups = CONVOLUTIONS[name]
+    p, q = ((size + 2 * padding - k) // stride + 1 for size in (h, w))
+    data, weight, result = (n, c, h, w), (o, c // groups, k, k), (n, o, p, q)
+    forward = lambda x, f, bias=None: F.conv2d(x, f, bias, stride, padding, 1, groups)
+
+    def bn_relu(x, f, bias, mean, gain, shift):  # the variance is |gain|
+        return F.relu(F.batch_norm(forward(x, f, bias), mean, gain.abs(), gain, shift))
+
+    def backward(x, f, dy, wanted):
+        mask = [wanted == 0, wanted == 1, False]
+        return torch.ops.aten.convolution_backward(dy, x, f, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0],
+                                                   groups, mask)[wanted]
+
+    call, shapes, out = forward, (data, weight), result
+    if kind == "bn_relu":
+        call, shapes = bn_relu, (data, weight) + ((o,),) * 4
+    elif kind in ("by_data", "by_filter"):
+        wanted = int(kind == "by_filter")
+        call, shapes, out = (lambda x, f, dy: backward(x, f, dy, wanted)), (data, weight, result), (data, weight)[wanted]
+    return Row(f"{name}_{kind}".rstrip("_"), call, *shapes, out=elements(out),
+               flops=2 * elements(result) * elements(weight[1:]), **options)
+
+
+def measure(row, compiled, channels_last):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = row.tf32
     sets = 1 if row.flops else min(16, max(1, -(-CACHE_BYTES // max(1, row.bytes()))))
     inputs = [[torch.rand(shape, device="cuda", dtype=torch.float32).mul_(2).sub_(1).to(row.dtype)
                for shape in row.shapes] for _ in range(sets)]
+    if channels_last:
+        inputs = [[x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in of] for of in inputs]
     call = torch.compile(row.call, dynamic=False) if compiled else row.call
 
     def run(times):
@@ -128,6 +157,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--compile", action="store_true", help="through torch.compile")
+    parser.add_argument("--channels-last", action="store_true", help="images with their channels side by side")
     parser.add_argument("--filter", metavar="GLOB", default="*")
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
@@ -136,7 +166,7 @@ def main():
         if not fnmatch.fnmatch(row.name, options.filter):
             continue
         try:
-            ms = measure(row, options.compile)
+            ms = measure(row, options.compile, options.channels_last)
         except RuntimeError as error:
             print(f"{row.name}: {error}", file=sys.stderr)
             continue
@@ -146,7 +176,7 @@ def main():
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "compiled": options.compile,
-                       "rows": found}, file, indent=1)
+                       "channels_last": options.channels_last, "rows": found}, file, indent=1)
 
 
 if __name__ == "__main__":

@@ -301,6 +301,52 @@ static void strict_convolutions_take_no_engine_that_rounds(void **state) {
   assert_true(seen > 0);
 }
 
+/* Whether the library tries an engine that filters, for a convolution of this kind. */
+static bool is_filtered(compute_device *device, const sample_kernel *s, compute_dtype dtype,
+                        compute_precision precision) {
+  const compute_tuning tuning = {.implementation = 1};
+  compute_kernel_descriptor d = s->descriptor;
+  any_attributes attributes = s->attributes;
+  void *kernel = NULL;
+  attributes_bind(&d, &attributes);
+  attributes.conv.precision = precision;
+  if (d.inputs[0].dtype != dtype || !device->backend->implementation_name(device->handle, &d, 1))
+    return false;
+  assert_true(dnn.configure(""));
+  assert_ok(device->backend->kernel_prepare_tuned(device->handle, &d, &tuning, &kernel));
+  device->backend->kernel_destroy(device->handle, kernel);
+  return dnn.count("filtering") > 0;
+}
+
+typedef struct filtered {
+  compute_device *device;
+  int allowed;
+} filtered;
+
+static void filter_if_allowed(const sample_kernel *s, void *user) {
+  filtered *seen = user;
+  const compute_conv_attributes *c = &s->attributes.conv;
+  if (s->large || s->descriptor.kind != COMPUTE_KERNEL_CONV) return;
+  const bool fits = c->direction != COMPUTE_CONVOLUTION_BY_FILTER && c->filter_size[0] == 3 &&
+                    c->filter_size[1] == 3 && c->stride[0] == 1 && c->stride[1] == 1 &&
+                    c->dilation[0] == 1 && c->dilation[1] == 1;
+  assert_false(is_filtered(seen->device, s, COMPUTE_F32, COMPUTE_PRECISION_STRICT));
+  assert_false(is_filtered(seen->device, s, COMPUTE_F32, COMPUTE_PRECISION_TF32));
+  assert_false(is_filtered(seen->device, s, COMPUTE_F16, COMPUTE_PRECISION_WINOGRAD));
+  const bool allowed = is_filtered(seen->device, s, COMPUTE_F32, COMPUTE_PRECISION_WINOGRAD);
+  if (allowed && !fits) fail_msg("%s: Winograd's filtering is not for it", s->name);
+  seen->allowed += allowed;
+}
+
+static void winograd_is_taken_only_where_it_is_allowed(void **state) {
+  (void)state;
+  compute_context *context = cuda_libraries_open("cuda:0");
+  filtered seen = {.device = compute_default_device(context)};
+  sample_convolutions(filter_if_allowed, &seen);
+  cuda_libraries_close(context);
+  assert_true(seen.allowed > 0);
+}
+
 /* ---- Failures ------------------------------------------------------------------------------ */
 
 /* A convolution, prepared while some call fails. */
@@ -389,6 +435,7 @@ int main(void) {
       cmocka_unit_test(convolutions_match_in_every_layout_that_is_served),
       cmocka_unit_test(f32_is_exact_unless_tf32_is_asked_for),
       cmocka_unit_test(strict_convolutions_take_no_engine_that_rounds),
+      cmocka_unit_test(winograd_is_taken_only_where_it_is_allowed),
       cmocka_unit_test(any_call_of_the_library_for_convolutions_may_fail),
       cmocka_unit_test(host_memory_may_be_short_at_any_request),
   };

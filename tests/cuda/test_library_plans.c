@@ -212,6 +212,84 @@ static void large_products_go_to_the_library_and_small_ones_do_not(void **state)
   assert_int_equal(setenv("COMPUTE_TUNING", "gemm:implementation=1", 1), 0);
 }
 
+/* ---- Convolutions -------------------------------------------------------------------------- */
+
+enum { SIDE = 64, CHANNELS = 32 };
+
+static int timed;
+
+static void count_timed(void *user, compute_log_level level, const char *module,
+                        const char *message) {
+  (void)user;
+  (void)level;
+  (void)module;
+  if (strstr(message, "timed for a kernel: cuDNN") && strstr(message, "convolution")) timed++;
+}
+
+/* relu(x * w + b): the library would need a second pass. Returns compute_explain's text. */
+static char *convolve(compute_context *context, float *result) {
+  static float x[CHANNELS * SIDE * SIDE], w[CHANNELS * CHANNELS * 9], b[CHANNELS];
+  for (int i = 0; i < CHANNELS * SIDE * SIDE; i++) x[i] = 0.1F * (float)((i * 37 + 5) % 29 - 14);
+  for (int i = 0; i < CHANNELS * CHANNELS * 9; i++) w[i] = 0.1F * (float)((i * 31 + 7) % 23 - 11);
+  for (int i = 0; i < CHANNELS; i++) b[i] = 0.1F * (float)(i % 7 - 3);
+  const compute_shape of_x = COMPUTE_SHAPE(1, CHANNELS, SIDE, SIDE);
+  const compute_shape of_w = COMPUTE_SHAPE(CHANNELS, CHANNELS, 3, 3);
+  compute_tensor *filter = test_tensor(context, COMPUTE_F32, of_w, w);
+  compute_tensor *bias = test_tensor(context, COMPUTE_F32, COMPUTE_SHAPE(CHANNELS), b);
+  compute_tensor *in = test_tensor(context, COMPUTE_F32, of_x, x), *out = NULL;
+  char *text = NULL;
+  compute_graph *g = compute_graph_create(context);
+  const compute_node data = compute_input(g, COMPUTE_F32, of_x);
+  const compute_node y = compute_relu(
+      g, compute_conv2d(g, data, compute_parameter(g, filter), compute_parameter(g, bias),
+                        &(compute_conv2d_options){.padding = {1, 1}}));
+  compute_plan *plan = test_compile(g, &y, 1, 0);
+  assert_ok(compute_explain(plan, &text));
+  assert_ok(compute_plan_create_tensor(plan, y, &out));
+  assert_ok(compute_run(plan, (compute_binding[]){{data, in}, {y, out}}, 2, NULL));
+  assert_ok(compute_tensor_read(out, result, CHANNELS * SIDE * SIDE * sizeof *result));
+  compute_plan_release(plan);
+  compute_graph_release(g);
+  compute_tensor_release(in);
+  compute_tensor_release(out);
+  compute_tensor_release(filter);
+  compute_tensor_release(bias);
+  return text;
+}
+
+/* Whichever it is: that of the first plan is that of the second, without another trial. */
+static void a_convolution_is_timed_by_the_library_and_without_it(void **state) {
+  (void)state;
+  static float expected[CHANNELS * SIDE * SIDE], actual[CHANNELS * SIDE * SIDE];
+  char folder[] = TEST_SCRATCH_DIR "/cache_XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  compute_context *context = cuda_libraries_open("cpu");
+  compute_text_free(convolve(context, expected));
+  cuda_libraries_close(context);
+  assert_int_equal(unsetenv("COMPUTE_TUNING"), 0);
+  cuda_libraries_cache(folder);
+  compute_log_set(count_timed, NULL, COMPUTE_LOG_INFO);
+  bool by_library[2];
+  for (int round = 0; round < 2; round++) {
+    timed = 0;
+    context = cuda_libraries_open("cuda:0");
+    assert_true(dnn.configure(""));
+    char *text = convolve(context, actual);
+    by_library[round] = strstr(text, "cuDNN") != NULL;
+    compute_text_free(text);
+    assert_int_equal(timed, round == 0);
+    if (round == 1) assert_int_equal(dnn.count("cudnnBackendExecute"), by_library[0]);
+    for (int i = 0; i < CHANNELS * SIDE * SIDE; i++)
+      if (!(fabsf(actual[i] - expected[i]) <= 1e-4F))
+        fail_msg("element %d is %g instead of %g", i, (double)actual[i], (double)expected[i]);
+    cuda_libraries_close(context);
+  }
+  assert_int_equal(by_library[0], by_library[1]);
+  compute_log_set(NULL, NULL, COMPUTE_LOG_OFF);
+  cuda_libraries_cache(NULL);
+  assert_int_equal(setenv("COMPUTE_TUNING", "gemm:implementation=1", 1), 0);
+}
+
 /* ---- Without, and with failures ------------------------------------------------------------ */
 
 static char logged[4000];
@@ -359,6 +437,7 @@ int main(void) {
       cmocka_unit_test(recorded_products_follow_their_bindings_without_allocations_or_waits),
       cmocka_unit_test(the_fastest_of_what_is_proposed_is_kept_and_remembered),
       cmocka_unit_test(large_products_go_to_the_library_and_small_ones_do_not),
+      cmocka_unit_test(a_convolution_is_timed_by_the_library_and_without_it),
       cmocka_unit_test(a_library_that_cannot_be_used_is_logged_once_and_done_without),
       cmocka_unit_test(any_call_of_the_library_may_fail),
       cmocka_unit_test(the_driver_may_fail_while_a_library_is_tried_out),

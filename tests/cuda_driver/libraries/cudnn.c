@@ -2,10 +2,10 @@
 /* A stand-in for libcudnn.so.9: descriptors with attributes, heuristics, plans. The convolution
  * itself is in cudnn_convolution.c.
  *
- * Its heuristics name five engines: one that rounds its factors as tensor cores do (and really
- * does, so that it shows), one whose sums differ from run to run, one whose plan cannot be made,
- * one that wants more workspace than anybody has, and one that is good; asked to fall back, only
- * the last. */
+ * Its heuristics name six engines: one that rounds its factors as tensor cores do (and really
+ * does, so that it shows), one whose sums differ from run to run, one that says it filters as
+ * Winograd, one whose plan cannot be made, one that wants more workspace than anybody has, and one
+ * that is good; asked to fall back, only the last. */
 #include "cuda_driver/libraries/cudnn.h"
 
 #include <stdlib.h>
@@ -13,7 +13,15 @@
 
 enum { VERSION = 91900, MAGIC = 0xcd44, MOST_ATTRIBUTES = 12, MOST_VALUES = 8 };
 
-enum { ENGINE_ROUNDS, ENGINE_RANDOM, ENGINE_BROKEN, ENGINE_GREEDY, ENGINE_GOOD, ENGINES };
+enum {
+  ENGINE_ROUNDS,
+  ENGINE_RANDOM,
+  ENGINE_FILTERS,
+  ENGINE_BROKEN,
+  ENGINE_GREEDY,
+  ENGINE_GOOD,
+  ENGINES
+};
 
 #define CUDNN_PROTOTYPE(member, symbol, type, parameters) EXPORT type symbol parameters;
 CUDNN_FUNCTIONS(CUDNN_PROTOTYPE)
@@ -215,6 +223,10 @@ static int32_t engine_notes(const descriptor *d, int64_t room, int64_t *count, i
     notes[(*count)++] = CUDNN_NOTE_TENSOR_CORE;
     notes[(*count)++] = CUDNN_NOTE_DOWN_CONVERT;
   }
+  if (d->engine == ENGINE_FILTERS && room >= 2) {
+    notes[(*count)++] = CUDNN_NOTE_WINOGRAD;
+    notes[(*count)++] = CUDNN_NOTE_WINOGRAD_4;
+  }
   if (d->engine == ENGINE_RANDOM && room >= 1) notes[(*count)++] = CUDNN_NOTE_NONDETERMINISTIC;
   return CUDNN_OK;
 }
@@ -228,6 +240,12 @@ int32_t cudnnBackendGetAttribute(cudnn_descriptor asked, int32_t name, int32_t t
     return heuristics_answer(d, room, count, values);
   if (name == CUDNN_ENGINE_NOTES && type == CUDNN_IS_NOTE && d->kind == CUDNN_KIND_ENGINE)
     return engine_notes(d, room, count, values);
+  if (name == CUDNN_ENGINE_INDEX && type == CUDNN_IS_INT64 && d->kind == CUDNN_KIND_ENGINE) {
+    const int64_t index = d->engine;
+    memcpy(values, &index, sizeof index);
+    *count = 1;
+    return CUDNN_OK;
+  }
   if (name == CUDNN_SETTINGS_ENGINE && type == CUDNN_IS_DESCRIPTOR) {
     descriptor *engine = *(descriptor **)values;
     if (engine->magic != MAGIC || engine->kind != CUDNN_KIND_ENGINE) return CUDNN_BAD_PARAMETER;
@@ -261,6 +279,8 @@ int32_t cudnnBackendExecute(void *with, cudnn_descriptor plan, cudnn_descriptor 
   const int32_t code = cudnn_read_work(operation, &work);
   if (code != CUDNN_OK) return code;
   work.rounds = settings->engine == ENGINE_ROUNDS && work.type[0] == ELEMENT_F32;
-  library_call(work.rounds ? "rounding" : "exact");
+  library_call(work.rounds                          ? "rounding"
+               : settings->engine == ENGINE_FILTERS ? "filtering"
+                                                    : "exact");
   return cudnn_run(&work, bound, h->stream);
 }

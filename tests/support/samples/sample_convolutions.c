@@ -243,6 +243,20 @@ static void add_cuts(sample_kernel *s) {
   for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) *sample_tuning(s) = cuts[i];
 }
 
+/* Ways to cut up what matrix units take; refused by targets without them. */
+static void add_matrix_cuts(sample_kernel *s) {
+  *sample_tuning(s) = (compute_tuning){.variant = 2};
+  *sample_tuning(s) = (compute_tuning){.variant = 7, .groups = 1};
+  *sample_tuning(s) = (compute_tuning){.variant = 7, .groups = 3};
+  *sample_tuning(s) = (compute_tuning){.variant = 7,
+                                       .tile_m = 64,
+                                       .tile_n = 32,
+                                       .tile_k = 16,
+                                       .item_m = 16,
+                                       .item_n = 32,
+                                       .groups = 1};
+}
+
 static bool is_cut(const sample_convolution_shape *c) {
   return c == &cases[TWO_STRIDES] || c == &cases[CHANNELED] || c == &cases[DEPTHWISE];
 }
@@ -253,6 +267,7 @@ static void visit_sample(const sample_convolution *c, bool cut, sample_visitor v
   s.large = c->shape.n > 10000;
   add_ending(&s, c->layout, c->dtype, c->result, c->ending);
   if (cut) add_cuts(&s);
+  if (c->dtype == COMPUTE_F16 || c->dtype == COMPUTE_BF16) add_matrix_cuts(&s);
   sample_end(&s, visit, user);
 }
 

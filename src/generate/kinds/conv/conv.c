@@ -228,8 +228,8 @@ static const emit_form dot = {CONV_DOT, dot_suits, accept_dot, write_dot};
 
 /* ---- The kind ------------------------------------------------------------------------------ */
 
-static const emit_form *const forms[] = {&conv_packed, &dot,   &direct, &conv_split,
-                                         &conv_tiled,  &plain, NULL};
+static const emit_form *const forms[] = {&conv_packed, &conv_matrix, &dot,   &direct,
+                                         &conv_split,  &conv_tiled,  &plain, NULL};
 
 static compute_status emit(generation *g) {
   conv_problem problem;
@@ -248,6 +248,9 @@ static const tuning_grid grids[] = {
     {TUNE_OTHERS,
      {TUNE(variant, 2), TUNE(tile_m, 32, 64, 128), TUNE(tile_n, 32, 64, 128), TUNE(tile_k, 8, 16),
       TUNE(item_m, 4, 8), TUNE(item_n, 4, 8)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 7), TUNE(tile_m, 64, 128), TUNE(tile_n, 64, 128), TUNE(item_m, 32, 64),
+      TUNE(item_n, 32, 64), TUNE(tile_k, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 4), TUNE(vector, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 5), TUNE(item_m, 16, 32, 64, 128, 256)}},
     {TUNE_CPU,

@@ -34,6 +34,8 @@
  *   DIRECT  item_m: results of an item, side by side; group_x
  *   PACKED  item_m: channels, 1 … 16; item_n: positions, 1 … 8 times vector; vector: lanes;
  *           groups: parts of the terms, 1 … 64
+ *   MATRIX  as GEMM's, without vector; groups: not for phases. tile / group or group / tile is a
+ *           whole number in both directions, and so is group / tile_k.
  *
  * A convolution that is a plain product (1×1, stride 1, or a window over all of the data) is given
  * to GEMM, with GEMM's parameters. */
@@ -43,7 +45,8 @@ typedef enum conv_variant {
   CONV_SPLIT = 3,
   CONV_DOT = 4,
   CONV_DIRECT = 5,
-  CONV_PACKED = 6
+  CONV_PACKED = 6,
+  CONV_MATRIX = 7
 } conv_variant;
 
 /* The normal form. Names are those of kernels/conv_window.h; [0] is for rows, [1] for columns. */
@@ -108,6 +111,6 @@ conv_parts conv_cut(const conv_problem *problem, uint32_t parts, uint32_t multip
 void conv_find_part(generation *g, emit_launch *launch, const conv_parts *parts);
 void conv_emit_combine(generation *g, const conv_problem *problem, const conv_parts *parts);
 
-extern const emit_form conv_tiled, conv_split, conv_packed;
+extern const emit_form conv_tiled, conv_split, conv_matrix, conv_packed;
 
 #endif

@@ -206,6 +206,7 @@ static void read_product(generation *g, conv_problem *p) {
   const gemm_factor data = {.input = 0, .dtype = d->inputs[0].dtype};
   const gemm_factor weight = {.input = 1, .dtype = d->inputs[1].dtype};
   product->accumulate = d->accumulate;
+  product->precision = compute_conv_of(d)->precision;
   product->sum_bytes = (uint32_t)compute_dtype_size(d->accumulate);
   product->a = p->position_columns ? weight : data;
   product->b = p->position_columns ? data : weight;

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Tiles of results through local memory, for GPUs: the text is kernels/conv_tiled.h, which says how
- * it works; the multiplication is GEMM's. With the terms in parts, each part stores its sums to the
- * workspace, and a second launch adds them up. */
+ * it works; the multiplication is GEMM's, by items or on matrix units. With the terms in parts,
+ * each part stores its sums to the workspace, and a second launch adds them up. */
 #include <stdio.h>
 #include <string.h>
 
 #include "generate/kinds/conv/conv.h"
+
+static bool is_matrix(const compute_tuning *t) {
+  return t->variant == CONV_MATRIX;
+}
+
+static const char *slab_type(const compute_tuning *t) {
+  return is_matrix(t) ? "MATRIX_TYPE" : "SUM";
+}
 
 /* One factor's share of an item, its names for kernels/conv_slab.h, the text, and the end of these
  * names. `along_terms`: neighbouring items read neighbouring terms, else neighbouring positions or
@@ -15,7 +23,7 @@ static void define_slab(generation *g, const conv_problem *p, bool data, bool al
   const bool columns = data == p->position_columns;
   const char *name = data ? "DATA" : "WEIGHT";
   const uint32_t side = columns ? t->tile_n : t->tile_m;
-  const uint32_t group = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const uint32_t group = gemm_items(t);
   const uint32_t line = along_terms ? t->tile_k : side < group ? side : group;
   const uint32_t lines = group / line;
   const compute_dtype dtype = g->descriptor->inputs[data ? 0 : 1].dtype;
@@ -40,73 +48,102 @@ static void define_slab(generation *g, const conv_problem *p, bool data, bool al
            data, name, name, name, name, name, columns ? 'B' : 'A');
   text_add(text, "#define SLAB_FETCH fetch_%s\n#define SLAB_PUT put_%s\n", data ? "data" : "weight",
            data ? "data" : "weight");
-  text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
-           compute_dtype_name(dtype));
+  if (is_matrix(t) && gemm_matrix_step(&p->product) == 16)
+    text_add(text, "#define SLAB_DECODE(array, i) ((array)[i])\n");
+  else
+    text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
+             compute_dtype_name(dtype));
+  text_add(text, "#define SLAB_ELEMENT %s\n", slab_type(t));
   emit_template(g, text, "conv_slab");
-  static const char *const names[] = {"IS_DATA", "TYPE",  "OUTERS", "TERMS", "OUTER",
-                                      "TERM",    "PITCH", "FETCH",  "PUT",   "DECODE"};
+  static const char *const names[] = {"IS_DATA", "TYPE",  "OUTERS", "TERMS",  "OUTER",  "TERM",
+                                      "PITCH",   "FETCH", "PUT",    "DECODE", "ELEMENT"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     text_add(text, "#undef SLAB_%s\n", names[i]);
 }
 
-static void begin_tile(text_buffer *text, const conv_problem *p) {
+static void begin_tile(text_buffer *text, const compute_tuning *t, const conv_problem *p) {
   text_add(text, "LOCAL_ARRAY(INDEX, terms_known, 2 * TILE_K * 4);\n");
-  gemm_begin_tile(text);
+  if (is_matrix(t))
+    gemm_matrix_begin(text);
+  else
+    gemm_begin_tile(text);
   text_add(text, "const INDEX position0 = %s0, channel0 = %s0;\n",
            p->position_columns ? "column" : "row", p->position_columns ? "row" : "column");
-  text_add(text, "LOCAL SUM *slab_data = slab_%c, *slab_weight = slab_%c;\n",
+  text_add(text, "LOCAL %s *slab_data = slab_%c, *slab_weight = slab_%c;\n", slab_type(t),
            p->position_columns ? 'b' : 'a', p->position_columns ? 'a' : 'b');
+}
+
+/* Stores the tile's sums, or those of a part of the terms. */
+static void store_sums(generation *g, text_buffer *text, const conv_problem *p, bool parts) {
+  const bool matrix = is_matrix(&g->tuning);
+  if (parts && !matrix) {
+    gemm_store_part(text);
+    return;
+  }
+  if (matrix)
+    gemm_matrix_begin_staged(text);
+  else
+    gemm_begin_staged(text);
+  if (parts)
+    gemm_matrix_store_part(text);
+  else
+    conv_store(g, text, p, matrix ? GEMM_MATRIX_SUM : GEMM_STAGED_SUM);
+  gemm_end_staged(text);
+}
+
+static void describe(generation *g) {
+  const compute_tuning *t = &g->tuning;
+  snprintf(g->text, sizeof g->text, "%s convolution %ux%ux%u, %ux%u per %s",
+           is_matrix(t) ? "matrix units" : "tiled", (unsigned)t->tile_m, (unsigned)t->tile_n,
+           (unsigned)t->tile_k, (unsigned)t->item_m, (unsigned)t->item_n,
+           is_matrix(t) ? "warp" : "item");
 }
 
 static compute_status write(generation *g, void *of) {
   conv_problem *p = of;
   const compute_tuning *t = &g->tuning;
-  const conv_parts parts = conv_cut(p, t->variant == CONV_SPLIT ? t->groups : 1, t->tile_k);
-  const uint32_t group = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
+  const conv_parts parts = conv_cut(p, t->variant == CONV_TILED ? 1 : t->groups, t->tile_k);
+  const bool cut = t->variant == CONV_SPLIT || parts.count > 1;
   const int64_t tiles_m = (p->product.m + t->tile_m - 1) / t->tile_m;
   const int64_t tiles_n = (p->product.n + t->tile_n - 1) / t->tile_n;
   if (tiles_m > INT32_MAX / tiles_n)
     return emit_refuse(g, "the convolution has too many tiles for one launch");
   conv_define(g, p);
-  gemm_define_tile(g, &p->product);
+  if (is_matrix(t))
+    gemm_matrix_define(g, &p->product);
+  else
+    gemm_define_tile(g, &p->product);
   define_slab(g, p, true, conv_term_run(p) > conv_position_run(p));
   define_slab(g, p, false, p->weight_channel != 1);
   emit_launch *launch =
-      gemm_launch(g, &p->product, "conv_tiled", group, tiles_m * tiles_n, parts.count);
+      gemm_launch(g, &p->product, "conv_tiled", gemm_items(t), tiles_m * tiles_n, parts.count);
   if (!launch) return COMPUTE_OK;
   conv_take(g, launch, p);
-  if (t->variant == CONV_SPLIT)
+  if (cut)
     gemm_take_parts(g, launch, &p->product, parts.count);
   else
     conv_take_epilogue(g, launch, p);
   emit_field_index(g, launch, "tiles_m", tiles_m);
   emit_field_divisor(g, launch, "band", GEMM_BAND * tiles_n);
   text_buffer *text = &launch->body;
-  begin_tile(text, p);
+  begin_tile(text, t, p);
   conv_begin_batches(g, launch, p);
   if (p->phased) text_add(text, "if (position0 >= POSITIONS) continue;\n");
   conv_find_part(g, launch, &parts);
   emit_template(g, text, "conv_tiled");
-  emit_template(g, text, "gemm_products");
-  if (t->variant == CONV_SPLIT) {
-    gemm_store_part(text);
-  } else {
-    gemm_begin_staged(text);
-    conv_store(g, text, p, GEMM_STAGED_SUM);
-    gemm_end_staged(text);
-  }
+  emit_template(g, text, is_matrix(t) ? "gemm_matrix_products" : "gemm_products");
+  store_sums(g, text, p, cut);
   text_add(text, "}\n");
-  if (t->variant == CONV_SPLIT) conv_emit_combine(g, p, &parts);
-  snprintf(g->text, sizeof g->text, "tiled convolution %ux%ux%u, %ux%u per item",
-           (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m,
-           (unsigned)t->item_n);
+  if (cut) conv_emit_combine(g, p, &parts);
+  describe(g);
   return COMPUTE_OK;
 }
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-_Static_assert((int)CONV_TILED == GEMM_TILED && (int)CONV_SPLIT == GEMM_SPLIT,
-               "GEMM completes the parameters of both");
+_Static_assert((int)CONV_TILED == GEMM_TILED && (int)CONV_SPLIT == GEMM_SPLIT &&
+                   (int)CONV_MATRIX == GEMM_MATRIX,
+               "GEMM completes the parameters");
 
 static bool divides(uint32_t a, uint32_t b) {
   return a % b == 0 || b % a == 0;
@@ -115,8 +152,10 @@ static bool divides(uint32_t a, uint32_t b) {
 /* What tiles of convolutions must be besides what GEMM's must be. */
 static compute_status check_tile(generation *g, const conv_problem *p) {
   const compute_tuning *t = &g->tuning;
-  const uint32_t items = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
-  const uint64_t local = (uint64_t)gemm_local_sums(t) * p->product.sum_bytes + t->tile_k * 64u;
+  const uint32_t items = gemm_items(t);
+  const uint64_t slabs = is_matrix(t) ? gemm_matrix_local_bytes(g, &p->product)
+                                      : (uint64_t)gemm_local_sums(t) * p->product.sum_bytes;
+  const uint64_t local = slabs + t->tile_k * 64u;
   if (!divides(t->tile_m, items) || !divides(t->tile_n, items) || items % t->tile_k != 0)
     return emit_refuse(g, "%u items cannot share a tile of %ux%ux%u in whole lines",
                        (unsigned)items, (unsigned)t->tile_m, (unsigned)t->tile_n,
@@ -124,14 +163,17 @@ static compute_status check_tile(generation *g, const conv_problem *p) {
   if (local > emit_local_limit(g))
     return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
                        (unsigned long long)local, (unsigned long long)emit_local_limit(g));
-  return t->variant == CONV_SPLIT ? conv_check_parts(g, p) : COMPUTE_OK;
+  return t->variant == CONV_SPLIT || (is_matrix(t) && t->groups > 1) ? conv_check_parts(g, p)
+                                                                     : COMPUTE_OK;
 }
 
 static compute_status accept(generation *g, void *of) {
   conv_problem *p = of;
   if (p->terms == 0) return emit_refuse(g, "there is nothing to multiply");
   g->tuning.vector = 1;
-  const compute_status status = gemm_accept_tiles(g, &p->product);
+  if (is_matrix(&g->tuning) && p->phased) emit_default(&g->tuning.groups, 1);
+  const compute_status status = is_matrix(&g->tuning) ? gemm_accept_matrix(g, &p->product)
+                                                      : gemm_accept_tiles(g, &p->product);
   return status ? status : check_tile(g, p);
 }
 
@@ -149,5 +191,11 @@ static bool tiled_suits(const generation *g, const void *problem) {
   return suits(g, problem, CONV_TILED);
 }
 
+static bool matrix_suits(const generation *g, const void *of) {
+  const conv_problem *p = of;
+  return gemm_matrix_suits(g, &p->product);
+}
+
+const emit_form conv_matrix = {CONV_MATRIX, matrix_suits, accept, write};
 const emit_form conv_split = {CONV_SPLIT, split_suits, accept, write};
 const emit_form conv_tiled = {CONV_TILED, tiled_suits, accept, write};

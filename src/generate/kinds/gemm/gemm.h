@@ -179,6 +179,9 @@ extern const emit_form gemm_tiled, gemm_split, gemm_matrix, gemm_dot, gemm_direc
 /* Sums that a group of a tile has in local memory. */
 uint32_t gemm_local_sums(const compute_tuning *tuning);
 compute_status gemm_emit_tiled(generation *g, void *problem); /* TILED, SPLIT and MATRIX */
+/* Whether matrix units are worth it, with enough of everything; and as gemm_accept_tiles. */
+bool gemm_matrix_suits(const generation *g, const void *problem);
+compute_status gemm_accept_matrix(generation *g, void *problem);
 /* Whether the target's matrix units take the product; what follows is for those that they take:
  * elements of k of one step, and local memory of a group with g->tuning. */
 bool gemm_matrix_serves(const generation *g, const gemm_problem *problem);

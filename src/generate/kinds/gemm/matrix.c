@@ -164,14 +164,14 @@ static compute_status check_matrix(generation *g, const gemm_problem *problem) {
   return COMPUTE_OK;
 }
 
-static bool suits(const generation *g, const void *of) {
+bool gemm_matrix_suits(const generation *g, const void *of) {
   const gemm_problem *problem = of;
   return gemm_matrix_serves(g, problem) && emit_has(g, COMPUTE_TARGET_FAST_LOCAL) &&
          problem->m >= 16 && problem->n >= 8 && problem->k >= 16 && emit_group_limit(g) >= 256 &&
          emit_local_limit(g) >= 32768;
 }
 
-static compute_status accept(generation *g, void *of) {
+compute_status gemm_accept_matrix(generation *g, void *of) {
   const gemm_problem *problem = of;
   if (!gemm_matrix_serves(g, problem))
     return emit_refuse(g, "the device has no matrix units for these factors (f16, bf16, or f32 "
@@ -181,4 +181,4 @@ static compute_status accept(generation *g, void *of) {
   return check_matrix(g, problem);
 }
 
-const emit_form gemm_matrix = {GEMM_MATRIX, suits, accept, gemm_emit_tiled};
+const emit_form gemm_matrix = {GEMM_MATRIX, gemm_matrix_suits, gemm_accept_matrix, gemm_emit_tiled};
