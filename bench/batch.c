@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "batch_copies.h"
 #include "bench.h"
 #include "measure.h"
 
@@ -211,11 +212,20 @@ static void run_batch(bench_session *session, const char *suite, const bench_cas
     }                                                                                              \
   }
 
+#define COPIES(name_, operation_, pinned)                                                          \
+  {                                                                                                \
+    .name = name_, .operation = operation_, .dtype = COMPUTE_F32, .when = BENCH_GPU,               \
+    .run = batch_copies_run, .size = {                                                             \
+      pinned,                                                                                      \
+      256                                                                                          \
+    }                                                                                              \
+  }
+
 static const bench_case cases[] = {
-    CASE("source_bound", 12, 2, 1),
-    CASE("sink_bound", 2, 12, 1),
-    CASE("compute_bound", 1, 1, LAYERS),
-    CASE("balanced", -1, -1, LAYERS),
+    CASE("source_bound", 12, 2, 1),      CASE("sink_bound", 2, 12, 1),
+    CASE("compute_bound", 1, 1, LAYERS), CASE("balanced", -1, -1, LAYERS),
+    COPIES("upload_bound", "upload", 0), COPIES("upload_bound_pinned", "upload", 1),
+    COPIES("both_ways", "both", 0),      COPIES("both_ways_pinned", "both", 1),
 };
 
 const bench_suite bench_suite_batch = {"batch",

@@ -74,11 +74,12 @@ static int64_t roi_count(const bench_session *session, const bench_case *c) {
   return (session->options->quick ? count : 5 * count) / (c->size[1] > 9 ? 2 : 1);
 }
 
-/* size: model and side of the ROI. */
+/* size: model and side of the ROI; 1: in page-locked memory. */
 static void run_stack(bench_session *session, const char *suite, const bench_case *c) {
   fit_stack stack = {0};
   compute_fit_results results = {0};
   fit_side side[2] = {{0}};
+  compute_tensor *lock = NULL;
   const int sides = session->info.type == COMPUTE_DEVICE_CPU && session->threads > 1 ? 2 : 1;
   bench_record record = bench_record_new(session, suite, c);
   compute_status s = fit_stack_create(session->context, (compute_fit_model)c->size[0],
@@ -86,6 +87,14 @@ static void run_stack(bench_session *session, const char *suite, const bench_cas
   if (!s) {
     results = fit_results_create(&stack);
     if (!results.status) s = COMPUTE_ERROR_OUT_OF_MEMORY;
+  }
+  if (!s && c->size[2] != 0)
+    s = compute_tensor_wrap(session->device, COMPUTE_U8,
+                            COMPUTE_SHAPE((int64_t)fit_stack_bytes(&stack)), NULL, stack.pixels,
+                            NULL, NULL, &lock);
+  if (s == COMPUTE_ERROR_UNSUPPORTED) {
+    bench_note(session, "%s/%s skipped: the device does not page-lock memory", suite, c->name);
+    goto end;
   }
   for (int i = 0; i < sides && !s; i++) {
     side_open(session, i == 0 ? (int)session->options->threads : 1, &stack, results, &side[i]);
@@ -101,10 +110,12 @@ static void run_stack(bench_session *session, const char *suite, const bench_cas
     bench_fail(session, suite, c, "does not run");
   else
     add_record(session, &record);
+end:
   for (int i = 0; i < 2; i++) {
     compute_fit_release(side[i].fit);
     bench_close_context(session, suite, c, side[i].context);
   }
+  compute_tensor_release(lock);
   fit_results_release(&results);
   fit_stack_release(&stack);
 }
@@ -200,6 +211,8 @@ static const bench_case cases[] = {
     CASE("XYNBSXSY_7_u16",  U16, FULL,   run_stack, COMPUTE_FIT_XYNBSXSY, 7),
     CASE("XYZNB_11",        F32, ALWAYS, run_stack, COMPUTE_FIT_XYZNB, 11),
     CASE("XYZNB_11_u16",    U16, FULL,   run_stack, COMPUTE_FIT_XYZNB, 11),
+    CASE("XYNB_7_pinned",   F32, GPU,    run_stack, COMPUTE_FIT_XYNB, 7, 1),
+    CASE("XYNB_7_u16_pinned", U16, GPU,  run_stack, COMPUTE_FIT_XYNB, 7, 1),
     CASE("XYNB_7_plan",     F32, ALWAYS, run_plan,  COMPUTE_FIT_XYNB, 7),
     CASE("XYNB_7_tiff",     U16, ALWAYS, fit_run_file, COMPUTE_FIT_XYNB, 7),
     CASE("XYNB_7_10M_u16",  U16, FULL,   fit_run_memory, COMPUTE_FIT_XYNB, 7),

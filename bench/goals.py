@@ -20,7 +20,7 @@ FITS_CPU = {
     **dict.fromkeys(("XYNBSXSY_7", "XYNBSXSY_7_u16"), 2e6),
     **dict.fromkeys(("XYZNB_11", "XYZNB_11_u16"), 1e6),
 }
-FITS_GPU = {"XYNB_7_plan": 500e6, "XYNB_7": 100e6, "XYNB_7_u16": 100e6}
+FITS_GPU = {"XYNB_7_plan": 500e6, "XYNB_7": 100e6, "XYNB_7_u16": 100e6, "XYNB_7_pinned": 100e6}
 
 # Speed-up over the fastest peer whose name begins like this; "": any peer.
 PEERS = {

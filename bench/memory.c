@@ -59,6 +59,7 @@ static void run_pool_miss(bench_session *session, const char *suite, const bench
 
 typedef struct transfer_state {
   compute_tensor *from, *to; /* copy */
+  compute_tensor *lock;      /* page-locks `host` */
   void *host;
   size_t bytes;
 } transfer_state;
@@ -148,7 +149,7 @@ end:
 }
 
 /* A round trip must give the same bytes; then one direction is timed. Each transferred byte counts
- * once. */
+ * once. size[1]: 1 for page-locked memory. */
 static void run_transfer(bench_session *session, const char *suite, const bench_case *c) {
   size_t bytes = (size_t)c->size[0];
   transfer_state t = {.bytes = bytes, .host = host_allocate(bytes)};
@@ -159,8 +160,16 @@ static void run_transfer(bench_session *session, const char *suite, const bench_
   }
   host_fill(COMPUTE_F32, original, (int64_t)(bytes / sizeof(float)), -1, 1, 1);
   memcpy(t.host, original, bytes);
-  compute_status status =
-      compute_tensor_create(session->device, COMPUTE_U8, COMPUTE_SHAPE(c->size[0]), &t.to);
+  compute_status status = COMPUTE_OK;
+  if (c->size[1] != 0)
+    status = compute_tensor_wrap(session->device, COMPUTE_U8, COMPUTE_SHAPE(c->size[0]), NULL,
+                                 t.host, NULL, NULL, &t.lock);
+  if (status == COMPUTE_ERROR_UNSUPPORTED) {
+    bench_note(session, "%s/%s skipped: the device does not page-lock memory", suite, c->name);
+    goto end;
+  }
+  if (!status)
+    status = compute_tensor_create(session->device, COMPUTE_U8, COMPUTE_SHAPE(c->size[0]), &t.to);
   if (!status) status = upload_call(&t);
   memset(t.host, 0, bytes);
   if (!status) status = download_call(&t);
@@ -178,6 +187,7 @@ static void run_transfer(bench_session *session, const char *suite, const bench_
                                    .bytes = (double)bytes});
 end:
   compute_tensor_release(t.to);
+  compute_tensor_release(t.lock);
   host_release(t.host, bytes);
   host_release(original, bytes);
 }
@@ -207,6 +217,24 @@ static const bench_case cases[] = {
      .when = BENCH_ALWAYS,
      .run = run_transfer,
      .size = {64 MIB}},
+    {.name = "upload_64MiB_pinned",
+     .operation = "upload",
+     .dtype = COMPUTE_U8,
+     .when = BENCH_GPU,
+     .run = run_transfer,
+     .size = {64 MIB, 1}},
+    {.name = "download_64MiB_pinned",
+     .operation = "download",
+     .dtype = COMPUTE_U8,
+     .when = BENCH_GPU,
+     .run = run_transfer,
+     .size = {64 MIB, 1}},
+    {.name = "upload_1MiB",
+     .operation = "upload",
+     .dtype = COMPUTE_U8,
+     .when = BENCH_GPU,
+     .run = run_transfer,
+     .size = {1 MIB}},
     {.name = "copy_4096",
      .operation = "copy",
      .dtype = COMPUTE_F32,

@@ -128,7 +128,7 @@ foreach(name plan_run plan_call plan_bindings plan_index_errors graph_gradients
 endforeach()
 foreach(name train_trainer train_replicas train_faults)
   compute_add_variant(${name} cuda
-    "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=10;COMPUTE_TEST_CUDA=device_count=2;${cuda_environment}")
+    "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SPREAD=10;COMPUTE_TEST_DEVICES=2;COMPUTE_TEST_CUDA=device_count=2;${cuda_environment}")
 endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")

@@ -9,35 +9,43 @@ CARRIED=(pkgconf pkgconf-bin libpkgconf3 libjansson4 libjansson-dev libmd0 libmd
   libcmocka0 libcmocka-dev libopenblas0-pthread libgfortran5 ocl-icd-libopencl1 ocl-icd-opencl-dev
   opencl-c-headers opencl-clhpp-headers)
 
-# Tests that take the device from COMPUTE_TEST_DEVICE; and of their programs those that
-# compute-sanitizer watches, which makes them slower by a factor of ten to a hundred.
-TESTS='^(operations_(cast|convolution|network|network_gradients|operand_kinds|elementwise|gradients|indexed|matmul|random_graphs|reduction|row|sources|structural|eager|large)|plan_(run|bindings|training|endurance)|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_tensor(_copy|_fill|_view)?|nn_(layers|networks|weights|edges)|train_(trainer|replicas|faults|checkpoint)|threads_plans|public_use)$'
+# Tests that take the device from COMPUTE_TEST_DEVICE and need no stand-in for its driver; and of their
+# programs those that compute-sanitizer watches, which makes them slower by a factor of ten to a
+# hundred.
+TESTS='^(operations_(cast|convolution|network|network_gradients|operand_kinds|elementwise|gradients|indexed|matmul|random_graphs|reduction|row|sources|structural|eager|large)|plan_(run|bindings|training|endurance)|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_tensor(_copy|_fill|_view)?|nn_(layers|networks|weights|edges)|train_(trainer|replicas|checkpoint)|threads_plans|public_use)$'
 WATCHED=(plan_run operations_matmul operations_reduction operations_row
   operations_indexed)
+TOOLS=(memcheck racecheck initcheck synccheck)
+WATCH_SECONDS=40
 
 usage() {
   cat <<'TEXT'
-Usage: tests/gpu.sh [--build DIR] [--carry DIR] [--results DIR] [--only STEPS] [--quick] [--help]
+Usage: tests/gpu.sh [--build DIR] [--prebuilt] [--carry DIR] [--results DIR] [--only STEPS] [--quick]
+                    [--help]
        tests/gpu.sh --pack DIR
 
 Builds; runs the operation suite and the tests of plans on every GPU backend that works here (cuda:0,
-opencl:0 if it is a GPU); has compute-sanitizer watch some of them on cuda:0; measures; and writes
-bench/results/<gpu>/: one JSON file for each device, what the tests and the sanitizer said, and the
-environment. What cannot be done is left out, and said.
+opencl:0 if it is a GPU); has compute-sanitizer watch some of them on cuda:0; measures, also PyTorch if
+python3 has it; and writes bench/results/<gpu>/: one JSON file for each device and for PyTorch, what
+the tests and the sanitizer said, and the environment, without this machine's paths. What cannot be
+done is left out, and said.
 
   --pack DIR     on a Debian machine: downloads the packages that another machine may lack and unpacks
                  them into DIR, to be carried there
   --carry DIR    uses the packages unpacked in DIR
   --build DIR    build folder (default: build-gpu/ beside tests/)
+  --prebuilt     the build folder was made on another machine, at the same path: neither configures
+                 nor builds
   --results DIR  instead of bench/results/<gpu>
-  --only STEPS   only these of tests,sanitizer,bench, with ',' between them; it builds in any case
+  --only STEPS   only these of tests,sanitizer,bench,peers, with ',' between them; it builds in any
+                 case
   --quick        the quick benchmarks, and fewer samples for each test
 
 The exit status is 0 if there is cuda:0 and every test that ran has passed.
 TEXT
 }
 
-build=$SETUP_ROOT/build-gpu carry= results= size=() spread=5 steps=tests,sanitizer,bench
+build=$SETUP_ROOT/build-gpu carry= results= size=() spread=5 steps=tests,sanitizer,bench,peers prebuilt=
 while (($#)); do
   case $1 in
   --pack | --carry | --build | --results | --only)
@@ -51,6 +59,7 @@ while (($#)); do
     esac
     shift
     ;;
+  --prebuilt) prebuilt=1 ;;
   --quick) size=(--quick) spread=25 ;;
   --help | -h) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
@@ -121,11 +130,35 @@ use_opencl_driver() {
 }
 use_opencl_driver
 
+# PyTorch from a package brings NVIDIA's libraries, in folders that the loader does not know.
+use_torch_libraries() {
+  local folder
+  while read -r folder; do
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+  done < <(python3 -c '
+import glob, importlib.util
+spec = importlib.util.find_spec("nvidia")
+for place in spec.submodule_search_locations if spec else ():
+    print("\n".join(sorted(glob.glob(place + "/*/lib"))))' 2>/dev/null | sed '/^$/d')
+  [[ -z ${LD_LIBRARY_PATH-} ]] || export LD_LIBRARY_PATH
+}
+use_torch_libraries
+
 PATH=$PATH:/usr/local/cuda/bin # compute-sanitizer
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 tests=ON
-pkg-config --exists cmocka || { tests=OFF; leave_out "tests: no cmocka, or no pkg-config"; }
-setup_build "$build" -DCOMPUTE_TESTS=$tests
+if [[ -n $prebuilt ]]; then
+  if ! command -v ctest >/dev/null || [[ ! -d $build/tests/bin ]]; then
+    tests=OFF
+    leave_out "tests: no ctest, or none were built"
+  fi
+  # A carried build may lack empty folders.
+  mkdir -p "$build/tests/scratch/docs_support_matrix"
+  for program in "$build"/tests/bin/*; do mkdir -p "$build/tests/scratch/${program##*/}"; done
+else
+  pkg-config --exists cmocka || { tests=OFF; leave_out "tests: no cmocka, or no pkg-config"; }
+  setup_build "$build" -DCOMPUTE_TESTS=$tests
+fi
 
 export COMPUTE_BACKEND_PATH=$build/lib/compute COMPUTE_TUNING_FILE=none
 info=$("$build/bin/compute-info")
@@ -142,7 +175,8 @@ for device in cuda:0 opencl:0; do
   type=$(fact "$device" type)
   if [[ -n $type && $type != CPU ]]; then devices+=("$device"); else leave_out "$device: see compute-info"; fi
 done
-if [[ " ${devices[*]-} " != *" cuda:0 "* ]]; then
+has_cuda() { [[ " ${devices[*]-} " == *" cuda:0 "* ]]; }
+if ! has_cuda; then
   echo "There is no cuda:0:" >&2
   sed -n '/^Modules/,/^Devices/p' <<<"$info" >&2
   failed=1
@@ -151,57 +185,108 @@ model=$(fact "${devices[0]-}" model)
 slug=$(tr 'A-Z ' 'a-z-' <<<"${model:-no-gpu}" | tr -cd 'a-z0-9-')
 results=${results:-$SETUP_ROOT/bench/results/$slug}
 mkdir -p "$results"
-echo "$info" >"$results/compute-info.txt"
+sed -n '/^libcompute/p;/^Devices/,/^$/p' <<<"$info" >"$results/compute-info.txt"
+cores=$(nproc)
 
 # Nothing may be left to the CPU. Tests that name another device or a stand-in are not of these.
 run_tests() {
   local device=$1 log=$results/tests-${1%:*}.txt
   COMPUTE_TEST_DEVICE=$device COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=$spread \
-    env -C "$build" ctest --parallel 4 --output-on-failure -R "$TESTS" >"$log" 2>&1 || failed=1
-  tail -4 "$log"
-  log=$results/conformance-${device%:*}.txt
-  COMPUTE_TEST_SPREAD=$spread "$build/bin/compute-conformance" "$device" >"$log" 2>&1 || failed=1
-  tail -1 "$log"
+    env -C "$build" ctest --parallel "$(((cores + 1) / 2))" --output-on-failure -R "$TESTS" >"$log" 2>&1
 }
 
-# The programs are run one by one, so that the log says of which a tool speaks.
-run_sanitizer() {
-  local tool name status log
-  command -v compute-sanitizer >/dev/null || { leave_out "compute-sanitizer: not installed"; return 0; }
-  export COMPUTE_CACHE_DIR=$build/cache_sanitizer
-  mkdir -p "$COMPUTE_CACHE_DIR" "$build/scratch_sanitizer"
-  for tool in memcheck racecheck initcheck synccheck; do
-    log=$results/sanitizer-$tool.txt
-    : >"$log"
-    for name in "${WATCHED[@]}"; do
-      echo "== $name" >>"$log"
-      status=0
-      (cd "$build/scratch_sanitizer" && COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_SPREAD=60 \
-        timeout 600 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-        "$build/tests/bin/$name") >>"$log" 2>&1 || status=$?
-      case $status in
-      0 | 77) ;;
-      124) leave_out "compute-sanitizer $tool of $name: longer than 10 minutes" ;;
-      *) failed=1; echo "compute-sanitizer $tool of $name: status $status, see $log" >&2 ;;
-      esac
-    done
-    echo "== compute-conformance" >>"$log"
-    COMPUTE_TEST_SPREAD=60 timeout 600 compute-sanitizer --tool "$tool" --error-exitcode 9 \
-      "$build/bin/compute-conformance" cuda:0 >>"$log" 2>&1 ||
-      { failed=1; echo "compute-sanitizer $tool of compute-conformance: see $log" >&2; }
-    grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$log" | sort | uniq -c || true
+run_conformance() {
+  COMPUTE_TEST_SPREAD=$spread "$build/bin/compute-conformance" "$1" \
+    >"$results/conformance-${1%:*}.txt" 2>&1
+}
+
+# All devices at the same time: nothing is measured.
+run_all_tests() {
+  local device job jobs=()
+  for device in ${devices[@]+"${devices[@]}"}; do
+    run_tests "$device" & jobs+=($!)
+    run_conformance "$device" & jobs+=($!)
+  done
+  for job in ${jobs[@]+"${jobs[@]}"}; do wait "$job" || failed=1; done
+  for device in ${devices[@]+"${devices[@]}"}; do
+    tail -4 "$results/tests-${device%:*}.txt"
+    tail -1 "$results/conformance-${device%:*}.txt"
   done
 }
 
-commit=$(git -C "$SETUP_ROOT" describe --always --dirty 2>/dev/null || true)
-for device in ${devices[@]+"${devices[@]}"}; do
-  if wanted tests && [[ $tests == ON ]]; then run_tests "$device"; fi
-  if wanted bench; then
-    "$build/bin/compute-bench" "${size[@]}" --device "$device" ${commit:+--commit "$commit"} \
-      --json "$results/bench-${device%:*}.json" || failed=1
+# A tool and a program, or the program alone; its log goes to a file of its own. Few samples: a launch
+# costs a tool milliseconds.
+watch() {
+  local tool=$1 name=$2 status=0 command=()
+  [[ $tool == none ]] || command=(compute-sanitizer --tool "$tool" --error-exitcode 9)
+  if [[ $name == compute-conformance ]]; then
+    command+=("$build/bin/$name" cuda:0)
+  else
+    command+=("$build/tests/bin/$name")
   fi
-done
-if wanted sanitizer && [[ $tests == ON && " ${devices[*]-} " == *" cuda:0 "* ]]; then run_sanitizer; fi
+  (cd "$scratch" && COMPUTE_TEST_DEVICE=cuda:0 COMPUTE_TEST_SPREAD=200 timeout "$WATCH_SECONDS" \
+    "${command[@]}") >"$scratch/$tool-$name.txt" 2>&1 || status=$?
+  echo "$status" >"$scratch/$tool-$name.status"
+}
+
+# Programs and tools run beside each other. The kernels are compiled beforehand, once for all tools.
+run_sanitizer() {
+  local tool name status log names=("${WATCHED[@]}" compute-conformance) running=0
+  command -v compute-sanitizer >/dev/null || { leave_out "compute-sanitizer: not installed"; return 0; }
+  scratch=$build/scratch_sanitizer
+  export COMPUTE_CACHE_DIR=$build/cache_sanitizer
+  rm -rf "$scratch"
+  mkdir -p "$COMPUTE_CACHE_DIR" "$scratch"
+  for tool in none "${TOOLS[@]}"; do
+    for name in "${names[@]}"; do
+      if ((running >= cores)); then wait -n || true; else ((++running)); fi
+      watch "$tool" "$name" &
+    done
+    if [[ $tool == none ]]; then wait; running=0; fi
+  done
+  wait
+  unset COMPUTE_CACHE_DIR
+  for tool in "${TOOLS[@]}"; do
+    log=$results/sanitizer-$tool.txt
+    for name in "${names[@]}"; do
+      echo "== $name"
+      cat "$scratch/$tool-$name.txt"
+    done >"$log"
+    for name in "${names[@]}"; do
+      status=$(<"$scratch/$tool-$name.status")
+      case $status in
+      0 | 77) ;;
+      124) leave_out "compute-sanitizer $tool of $name: longer than $WATCH_SECONDS s" ;;
+      *) failed=1; echo "compute-sanitizer $tool of $name: status $status, see $log" >&2 ;;
+      esac
+    done
+    echo "$tool: $(grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$log" | sort | uniq -c || true)"
+  done
+}
+
+run_bench() {
+  "$build/bin/compute-bench" "${size[@]}" --device "$1" ${commit:+--commit "$commit"} \
+    --json "$results/bench-${1%:*}.json" || failed=1
+}
+
+run_peers() {
+  if ! python3 -c 'import torch; torch.zeros(1, device="cuda")' 2>/dev/null; then
+    leave_out "PyTorch: python3 has none with CUDA"
+    return 0
+  fi
+  python3 "$SETUP_ROOT/bench/peers/torch_gpu.py" --json "$results/torch.json" || failed=1
+}
+
+# Results are kept with the sources: where they were made is nobody's business.
+remove_paths() {
+  sed -i "s|$build|build|g; s|$SETUP_ROOT|.|g; s|$HOME/|~/|g" "$results"/*
+}
+
+commit=$(git -C "$SETUP_ROOT" describe --always --dirty 2>/dev/null || true)
+if wanted tests && [[ $tests == ON ]]; then run_all_tests; fi
+if wanted sanitizer && [[ $tests == ON ]] && has_cuda; then run_sanitizer; fi
+if wanted bench; then for device in ${devices[@]+"${devices[@]}"}; do run_bench "$device"; done; fi
+if wanted peers && has_cuda; then run_peers; fi
 
 {
   date -u +%Y-%m-%d
@@ -211,5 +296,6 @@ if wanted sanitizer && [[ $tests == ON && " ${devices[*]-} " == *" cuda:0 "* ]];
   gcc --version | head -1
   printf 'left out: %s\n' "${left_out[@]:-nothing}"
 } >"$results/environment.txt" 2>&1
+remove_paths
 echo "results: $results"
 exit "$failed"

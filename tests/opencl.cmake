@@ -96,7 +96,7 @@ endforeach()
 compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")
 # Two devices, each with half of the cores. What trainers do on one, train_trainer does anyway.
 compute_add_variant(train_replicas opencl
-  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_OPENCL_SUBDEVICES=2;${opencl_environment}")
+  "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_DEVICES=2;COMPUTE_OPENCL_SUBDEVICES=2;${opencl_environment}")
 
 compute_add_variant(batch_misuse opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_SAMPLES=2;${opencl_environment}")

@@ -131,6 +131,15 @@ void cuda_memory_export(void *device, const compute_argument *argument,
 compute_status cuda_memory_adopt(void *device, const compute_foreign_memory *foreign,
                                  uint64_t bytes, compute_memory *memory);
 
+/* What the driver knows of an address: the type 0 of one that it does not know. */
+typedef struct cuda_pointer_facts {
+  uint32_t type; /* CUDA_MEMORY_TYPE_… */
+  int32_t ordinal;
+  cuda_pointer pointer; /* as kernels see it */
+} cuda_pointer_facts;
+
+cuda_pointer_facts cuda_pointer_facts_of(const cuda_device *device, const void *address);
+
 /* The device address of an argument; 0 for no memory. */
 static inline cuda_pointer cuda_address(const compute_argument *argument) {
   const cuda_memory *memory = argument->memory ? argument->memory->handle : NULL;

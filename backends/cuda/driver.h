@@ -173,8 +173,8 @@ enum {
   X(host_unregister, cuMemHostUnregister, 4000, (void *pointer))                                   \
   X(host_device_pointer, cuMemHostGetDevicePointer, 3020,                                          \
     (cuda_pointer * device, void *host, uint32_t flags))                                           \
-  X(pointer_attribute, cuPointerGetAttribute, 4000,                                                \
-    (void *value, int32_t attribute, cuda_pointer pointer))                                        \
+  X(pointer_attributes, cuPointerGetAttributes, 7000,                                              \
+    (uint32_t count, int32_t * attributes, void **values, cuda_pointer pointer))                   \
   X(copy_to_device, cuMemcpyHtoDAsync, 3020,                                                       \
     (cuda_pointer to, const void *from, size_t bytes, cuda_stream stream))                         \
   X(copy_to_host, cuMemcpyDtoHAsync, 3020,                                                         \

@@ -82,27 +82,33 @@ void cuda_memory_release(void *handle, compute_memory *memory) {
 
 /* ---- Memory of others ---------------------------------------------------------------------- */
 
+/* By the call that also answers, with zeroes, for addresses that the driver does not know: tools
+ * report the other one as an error in the program. */
+cuda_pointer_facts cuda_pointer_facts_of(const cuda_device *device, const void *address) {
+  cuda_pointer_facts facts = {.ordinal = -1};
+  int32_t attributes[] = {CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_DEVICE_ORDINAL,
+                          CUDA_POINTER_DEVICE_POINTER};
+  void *values[] = {&facts.type, &facts.ordinal, &facts.pointer};
+  if (device->driver->pointer_attributes(3, attributes, values, (cuda_pointer)(uintptr_t)address) !=
+      CUDA_OK)
+    facts.type = 0;
+  return facts;
+}
+
 /* What the driver knows of an address: device memory of this GPU, pinned host memory, or nothing.
  */
 static compute_status recognise(cuda_device *device, void *data, cuda_memory *memory, bool *known) {
-  const cuda_driver *driver = device->driver;
-  const cuda_pointer address = (cuda_pointer)(uintptr_t)data;
-  uint32_t type = 0;
-  int32_t ordinal = -1;
-  *known = driver->pointer_attribute(&type, CUDA_POINTER_MEMORY_TYPE, address) == CUDA_OK &&
-           (type == CUDA_MEMORY_TYPE_HOST || type == CUDA_MEMORY_TYPE_DEVICE);
+  const cuda_pointer_facts facts = cuda_pointer_facts_of(device, data);
+  *known = facts.type == CUDA_MEMORY_TYPE_HOST || facts.type == CUDA_MEMORY_TYPE_DEVICE;
   if (!*known) return COMPUTE_OK;
-  if (type == CUDA_MEMORY_TYPE_DEVICE &&
-      driver->pointer_attribute(&ordinal, CUDA_POINTER_DEVICE_ORDINAL, address) == CUDA_OK &&
-      ordinal != device->id)
+  if (facts.type == CUDA_MEMORY_TYPE_DEVICE && facts.ordinal != device->id)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0,
                                   "wrap it on the GPU that it belongs to",
-                                  "cuda:%u: the memory belongs to GPU %d", device->index, ordinal);
-  const cuda_result code =
-      driver->pointer_attribute(&memory->pointer, CUDA_POINTER_DEVICE_POINTER, address);
-  if (code != CUDA_OK) return cuda_fail(device, code, "asking for the device address of memory");
+                                  "cuda:%u: the memory belongs to GPU %d", device->index,
+                                  facts.ordinal);
+  memory->pointer = facts.pointer;
   memory->kind = CUDA_MEMORY_FOREIGN;
-  memory->host = type == CUDA_MEMORY_TYPE_HOST ? data : NULL;
+  memory->host = facts.type == CUDA_MEMORY_TYPE_HOST ? data : NULL;
   return COMPUTE_OK;
 }
 

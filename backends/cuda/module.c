@@ -145,6 +145,7 @@ static const compute_backend backend = {
     .communicator_test = cuda_communicator_test,
     .communicator_finish = cuda_communicator_finish,
     .communicator_close = cuda_communicator_close,
+    .flags = COMPUTE_BACKEND_STAGES_COPIES,
     /* No device_recover: what ends a context ends it for the process. */
 };
 

@@ -3,105 +3,231 @@
  *
  * The driver moves pinned memory by itself and at the bus's full speed; pageable memory it first
  * copies, in small pieces and with the caller waiting. So pageable memory goes through pinned
- * staging of our own, two pieces of which are under way while the processor fills or empties a
- * third. The pieces belong to the device; a transfer takes those that are free, at least one. A
- * system that gives no pinned memory gets the driver's own copies. */
+ * staging of our own, in lanes: the context's threads take a lane each, and with it piece after
+ * piece of the copy, of which the device moves one while the thread fills or empties the other. One
+ * thread copies slower than a fast bus. Pieces are small enough to stay in the processor's cache.
+ * Lanes belong to the device; a transfer takes those that are free, at least one. A system that
+ * gives no pinned memory gets the driver's own copies. */
 #include "cuda.h"
 
 #include <string.h>
 
-#define PIECES      4
-#define PIECE_BYTES ((uint64_t)4 << 20)
+#define LANES       8
+#define PIECES      2 /* of a lane */
+#define PIECE_BYTES ((uint64_t)2 << 20)
+#define PIECE_LEAST ((uint64_t)256 << 10)
+#define ROUND_PARTS 4 /* that a thread copies before the threads are asked for again */
 #define SMALL_BYTES ((uint64_t)64 << 10) /* the driver's own way is no slower */
 
-typedef struct piece {
-  unsigned char *data;
-  cuda_event done; /* the copy from or to it */
-  bool busy;       /* some transfer has it */
-} piece;
+typedef struct lane {
+  unsigned char *data;     /* PIECES times PIECE_BYTES; NULL until a copy needs this lane */
+  cuda_event done[PIECES]; /* the last copy from or to the piece */
+  bool busy;               /* some transfer has it */
+} lane;
 
 struct cuda_staging {
-  piece pieces[PIECES];
-  bool none; /* the system gives no pinned memory */
+  lane lanes[LANES];
+  int limit; /* lanes that the system gives pinned memory for, as far as is known */
 };
 
 /* ---- Staging ------------------------------------------------------------------------------- */
 
-/* Fewer pieces than wanted are enough. */
-static cuda_result fill_staging(cuda_device *device, cuda_staging *staging) {
+static void lane_empty(cuda_device *device, lane *l) {
   const cuda_driver *driver = device->driver;
-  cuda_result code = CUDA_OK;
-  for (int i = 0; i < PIECES && code == CUDA_OK; i++) {
-    piece *p = &staging->pieces[i];
-    void *data = NULL;
-    code = driver->host_allocate(&data, PIECE_BYTES, CUDA_HOST_ALLOC_PORTABLE);
-    if (code != CUDA_OK) break;
-    code = driver->event_create(&p->done, CUDA_EVENT_DISABLE_TIMING);
-    if (code == CUDA_OK)
-      p->data = data;
-    else
-      driver->host_free(data);
-  }
-  staging->none = staging->pieces[0].data == NULL;
-  return cuda_is_fatal(code) ? code : CUDA_OK;
+  for (int i = 0; i < PIECES; i++)
+    if (l->done[i]) cuda_notice(device, driver->event_destroy(l->done[i]), "releasing staging");
+  if (l->data) cuda_notice(device, driver->host_free(l->data), "releasing staging");
+  *l = (lane){0};
+}
+
+static cuda_result lane_fill(cuda_device *device, lane *l) {
+  const cuda_driver *driver = device->driver;
+  void *data = NULL;
+  cuda_result code = driver->host_allocate(&data, PIECES * PIECE_BYTES, CUDA_HOST_ALLOC_PORTABLE);
+  if (code == CUDA_OK) l->data = data;
+  for (int i = 0; i < PIECES && code == CUDA_OK; i++)
+    code = driver->event_create(&l->done[i], CUDA_EVENT_DISABLE_TIMING);
+  if (code != CUDA_OK && !cuda_is_fatal(code)) lane_empty(device, l);
+  return code;
 }
 
 void cuda_staging_release(cuda_device *device) {
   cuda_staging *staging = device->staging;
   if (!staging) return;
   device->staging = NULL;
-  if (cuda_enter_to_release(device)) {
-    for (int i = 0; i < PIECES && staging->pieces[i].data; i++) {
-      cuda_notice(device, device->driver->event_destroy(staging->pieces[i].done), "closing");
-      cuda_notice(device, device->driver->host_free(staging->pieces[i].data), "closing");
-    }
-  }
+  if (cuda_enter_to_release(device))
+    for (int i = 0; i < LANES; i++) lane_empty(device, &staging->lanes[i]);
   builder_free(&device->builder, staging);
 }
 
-/* Takes up to `wanted` free pieces; waits for one if need be. Returns how many, 0 on failure and
- * where there are none. */
-static int pieces_take(cuda_device *device, int wanted, piece **taken, compute_status *status) {
-  int count = 0;
-  *status = COMPUTE_OK;
-  pthread_mutex_lock(&device->staging_mutex);
-  if (!device->staging) {
-    cuda_staging *made = builder_allocate(&device->builder, sizeof *made);
-    const cuda_result code = made ? fill_staging(device, made) : CUDA_OK;
-    if (!made)
-      *status = cuda_fail_memory(device->services, "staging");
-    else if (code != CUDA_OK)
-      *status = cuda_fail(device, code, "allocating pinned memory");
-    if (*status == COMPUTE_OK)
-      device->staging = made;
-    else
-      builder_free(&device->builder, made);
-  }
-  while (*status == COMPUTE_OK && !device->staging->none && count == 0) {
-    for (int i = 0; i < PIECES && count < wanted; i++) {
-      piece *p = &device->staging->pieces[i];
-      if (!p->data || p->busy) continue;
-      p->busy = true;
-      taken[count++] = p;
+/* Those of the lanes that are free. Fewer than wanted are enough. Mutex held. */
+static cuda_result take_free(cuda_device *device, int wanted, lane **taken, int *count) {
+  cuda_staging *staging = device->staging;
+  for (int i = 0; i < staging->limit && *count < wanted; i++) {
+    lane *l = &staging->lanes[i];
+    if (l->busy) continue;
+    const cuda_result code = l->data ? CUDA_OK : lane_fill(device, l);
+    if (cuda_is_fatal(code)) return code;
+    if (code != CUDA_OK) {
+      staging->limit = i;
+    } else {
+      l->busy = true;
+      taken[(*count)++] = l;
     }
-    if (count == 0) pthread_cond_wait(&device->staging_returned, &device->staging_mutex);
   }
-  pthread_mutex_unlock(&device->staging_mutex);
-  return count;
+  return CUDA_OK;
 }
 
-static void pieces_return(cuda_device *device, piece **taken, int count) {
+static void lanes_return(cuda_device *device, lane **taken, int count) {
   pthread_mutex_lock(&device->staging_mutex);
   for (int i = 0; i < count; i++) taken[i]->busy = false;
   pthread_cond_broadcast(&device->staging_returned);
   pthread_mutex_unlock(&device->staging_mutex);
 }
 
+/* Takes up to `wanted` free lanes; waits for one if need be. Returns how many, 0 on failure and
+ * where there are none. */
+static int lanes_take(cuda_device *device, int wanted, lane **taken, compute_status *status) {
+  int count = 0;
+  cuda_result code = CUDA_OK;
+  pthread_mutex_lock(&device->staging_mutex);
+  if (!device->staging) {
+    device->staging = builder_allocate(&device->builder, sizeof *device->staging);
+    if (device->staging) device->staging->limit = LANES;
+  }
+  *status = device->staging ? COMPUTE_OK : cuda_fail_memory(device->services, "staging");
+  while (*status == COMPUTE_OK && device->staging->limit > 0 && count == 0) {
+    code = take_free(device, wanted, taken, &count);
+    if (code != CUDA_OK)
+      *status = cuda_fail(device, code, "allocating pinned memory");
+    else if (count == 0 && device->staging->limit > 0)
+      pthread_cond_wait(&device->staging_returned, &device->staging_mutex);
+  }
+  pthread_mutex_unlock(&device->staging_mutex);
+  if (*status == COMPUTE_OK) return count;
+  lanes_return(device, taken, count);
+  return 0;
+}
+
+/* ---- A copy by lanes ----------------------------------------------------------------------- */
+
+typedef enum direction { UPLOAD, DOWNLOAD } direction;
+
+typedef struct transfer {
+  cuda_queue *queue;
+  direction which;
+  cuda_pointer there;
+  unsigned char *here;
+  uint64_t bytes, piece_bytes;
+  uint64_t next; /* atomic: where the part begins that no lane has taken */
+  int32_t code;  /* atomic: the first failure, or 0 */
+  bool caller_served;
+  lane *lanes[LANES];
+} transfer;
+
+typedef struct part {
+  uint64_t start, bytes;
+} part;
+
+/* The next part of the copy; false when there is none, or after a failure. */
+static bool take_part(transfer *t, part *p) {
+  if (__atomic_load_n(&t->code, __ATOMIC_RELAXED) != CUDA_OK) return false;
+  p->start = __atomic_fetch_add(&t->next, t->piece_bytes, __ATOMIC_RELAXED);
+  if (p->start >= t->bytes) return false;
+  const uint64_t left = t->bytes - p->start;
+  p->bytes = left < t->piece_bytes ? left : t->piece_bytes;
+  return true;
+}
+
+static void note(transfer *t, cuda_result code) {
+  int32_t none = CUDA_OK;
+  if (code != CUDA_OK)
+    __atomic_compare_exchange_n(&t->code, &none, code, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+static cuda_result upload_part(const transfer *t, const lane *l, uint64_t number, part p) {
+  const cuda_driver *driver = t->queue->device->driver;
+  const uint64_t slot = number % PIECES;
+  unsigned char *staged = l->data + slot * PIECE_BYTES;
+  cuda_result code = number >= PIECES ? driver->event_wait(l->done[slot]) : CUDA_OK;
+  if (code != CUDA_OK) return code;
+  memcpy(staged, t->here + p.start, p.bytes);
+  code = driver->copy_to_device(t->there + p.start, staged, p.bytes, t->queue->stream);
+  return code == CUDA_OK ? driver->event_record(l->done[slot], t->queue->stream) : code;
+}
+
+/* The lane goes to others only when the device has read it. */
+static void upload_by(transfer *t, const lane *l) {
+  const cuda_driver *driver = t->queue->device->driver;
+  uint64_t count = 0;
+  for (part p; count < ROUND_PARTS && take_part(t, &p); count++)
+    note(t, upload_part(t, l, count, p));
+  for (uint64_t i = count < PIECES ? 0 : count - PIECES; i < count; i++)
+    if (__atomic_load_n(&t->code, __ATOMIC_RELAXED) == CUDA_OK)
+      note(t, driver->event_wait(l->done[i % PIECES]));
+}
+
+static cuda_result ask_part(const transfer *t, const lane *l, uint64_t number, part p) {
+  const cuda_driver *driver = t->queue->device->driver;
+  const uint64_t slot = number % PIECES;
+  const cuda_result code = driver->copy_to_host(l->data + slot * PIECE_BYTES, t->there + p.start,
+                                                p.bytes, t->queue->stream);
+  return code == CUDA_OK ? driver->event_record(l->done[slot], t->queue->stream) : code;
+}
+
+static void download_by(transfer *t, const lane *l) {
+  const cuda_driver *driver = t->queue->device->driver;
+  part parts[PIECES];
+  uint64_t asked = 0, taken = 0;
+  do {
+    for (part p; asked < ROUND_PARTS && asked - taken < PIECES && take_part(t, &p); asked++) {
+      parts[asked % PIECES] = p;
+      note(t, ask_part(t, l, asked, p));
+    }
+    if (taken == asked || __atomic_load_n(&t->code, __ATOMIC_RELAXED) != CUDA_OK) return;
+    const part p = parts[taken % PIECES];
+    const cuda_result code = driver->event_wait(l->done[taken % PIECES]);
+    if (code == CUDA_OK) memcpy(t->here + p.start, l->data + taken % PIECES * PIECE_BYTES, p.bytes);
+    note(t, code);
+    taken++;
+  } while (true);
+}
+
+/* The caller takes one lane only: where it gets all of them, another loop has the threads, and they
+ * may be free again soon. */
+static void run_lane(void *argument, int64_t task, int32_t worker) {
+  transfer *t = argument;
+  if (worker == 0 && t->caller_served) return;
+  if (worker == 0) t->caller_served = true;
+  if (!cuda_enter_to_release(t->queue->device)) return; /* other lanes do its part */
+  if (t->which == UPLOAD)
+    upload_by(t, t->lanes[task]);
+  else
+    download_by(t, t->lanes[task]);
+}
+
+static cuda_result move_by_lanes(transfer *t, int count) {
+  const cuda_device *device = t->queue->device;
+  const cuda_driver *driver = device->driver;
+  const compute_services *services = device->services;
+  uint64_t before = 1;
+  /* The threads of all must not wait for a kernel. */
+  if (count > 1) t->code = driver->stream_wait(t->queue->stream);
+  for (t->next = 0; t->code == CUDA_OK && t->next < t->bytes && t->next != before;) {
+    before = t->next;
+    t->caller_served = false;
+    services->parallel(services->host, count, run_lane, t);
+  }
+  if (t->code == CUDA_OK && t->next < t->bytes) t->code = CUDA_UNKNOWN; /* no thread could enter */
+  if (t->code != CUDA_OK && !cuda_is_fatal(t->code))
+    driver->stream_wait(t->queue->stream); /* copies under way use the lanes */
+  return t->code;
+}
+
+/* ---- Either way ---------------------------------------------------------------------------- */
+
 static bool is_known(const cuda_device *device, const void *host) {
-  uint32_t type = 0;
-  return device->driver->pointer_attribute(&type, CUDA_POINTER_MEMORY_TYPE,
-                                           (cuda_pointer)(uintptr_t)host) == CUDA_OK &&
-         type != 0;
+  return cuda_pointer_facts_of(device, host).type != 0;
 }
 
 /* Whether the driver can move the memory without copying it first: all of it, since somebody may
@@ -110,84 +236,41 @@ static bool is_pinned(const cuda_device *device, const void *host, uint64_t byte
   return is_known(device, host) && is_known(device, (const char *)host + bytes - 1);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b) {
-  return a < b ? a : b;
+/* Parts small enough that copying and moving overlap, large enough that starting them costs
+ * little. */
+static uint64_t part_bytes(uint64_t bytes) {
+  const uint64_t quarter = (bytes / 4 + 4095) & ~(uint64_t)4095;
+  return quarter < PIECE_LEAST ? PIECE_LEAST : quarter < PIECE_BYTES ? quarter : PIECE_BYTES;
 }
 
-/* ---- To the device ------------------------------------------------------------------------- */
-
-static cuda_result upload_pieces(cuda_queue *queue, cuda_pointer to, const unsigned char *from,
-                                 uint64_t bytes, piece **pieces, int count) {
-  const cuda_driver *driver = queue->device->driver;
-  cuda_result code = CUDA_OK;
-  int used = 0;
-  for (uint64_t done = 0, i = 0; done < bytes && code == CUDA_OK; i++) {
-    piece *p = pieces[i % (uint64_t)count];
-    const uint64_t part = smaller(bytes - done, PIECE_BYTES);
-    if (i >= (uint64_t)count) code = driver->event_wait(p->done);
-    if (code != CUDA_OK) break;
-    memcpy(p->data, from + done, part);
-    code = driver->copy_to_device(to + done, p->data, part, queue->stream);
-    if (code == CUDA_OK) code = driver->event_record(p->done, queue->stream);
-    done += part;
-    if (used < count) used++;
-  }
-  /* The pieces go to others only when the device has read them. */
-  for (int i = 0; i < used && !cuda_is_fatal(code); i++) {
-    const cuda_result waited = driver->event_wait(pieces[i]->done);
-    if (code == CUDA_OK) code = waited;
-  }
-  return code;
+static int lanes_wanted(const compute_services *services, const transfer *t) {
+  const uint64_t lanes = t->bytes / (PIECES * t->piece_bytes);
+  const uint64_t threads = (uint64_t)services->thread_count(services->host);
+  const uint64_t most = threads < LANES ? threads : LANES;
+  return lanes < 1 ? 1 : (int)(lanes < most ? lanes : most);
 }
 
-/* ---- To the host --------------------------------------------------------------------------- */
-
-static cuda_result download_pieces(cuda_queue *queue, unsigned char *to, cuda_pointer from,
-                                   uint64_t bytes, piece **pieces, int count) {
-  const cuda_driver *driver = queue->device->driver;
-  cuda_result code = CUDA_OK;
-  uint64_t asked = 0, taken = 0;
-  while (taken < bytes && code == CUDA_OK) {
-    while (asked < bytes && asked - taken < (uint64_t)count * PIECE_BYTES && code == CUDA_OK) {
-      piece *p = pieces[asked / PIECE_BYTES % (uint64_t)count];
-      const uint64_t part = smaller(bytes - asked, PIECE_BYTES);
-      code = driver->copy_to_host(p->data, from + asked, part, queue->stream);
-      if (code == CUDA_OK) code = driver->event_record(p->done, queue->stream);
-      asked += part;
-    }
-    if (code != CUDA_OK) break;
-    piece *p = pieces[taken / PIECE_BYTES % (uint64_t)count];
-    const uint64_t part = smaller(bytes - taken, PIECE_BYTES);
-    code = driver->event_wait(p->done);
-    if (code == CUDA_OK) memcpy(to + taken, p->data, part);
-    taken += part;
-  }
-  if (code != CUDA_OK && !cuda_is_fatal(code))
-    driver->stream_wait(queue->stream); /* copies under way use the pieces */
-  return code;
-}
-
-/* ---- Either way ---------------------------------------------------------------------------- */
-
-typedef enum direction { UPLOAD, DOWNLOAD } direction;
-
-/* At once where the host's memory is pinned or the copy small, else through the pieces. */
-static compute_status transfer(cuda_queue *queue, direction which, cuda_pointer there, void *here,
-                               uint64_t bytes) {
+/* At once where the host's memory is pinned or the copy small, else by lanes. */
+static compute_status move(cuda_queue *queue, direction which, cuda_pointer there, void *here,
+                           uint64_t bytes) {
   cuda_device *device = queue->device;
-  piece *pieces[PIECES];
+  const cuda_driver *driver = device->driver;
+  transfer t = {.queue = queue,
+                .which = which,
+                .there = there,
+                .here = here,
+                .bytes = bytes,
+                .piece_bytes = part_bytes(bytes)};
   int count = 0;
   compute_status status = cuda_enter(device);
   if (status == COMPUTE_OK && bytes > SMALL_BYTES && !is_pinned(device, here, bytes))
-    count = pieces_take(device, PIECES - 1, pieces, &status);
+    count = lanes_take(device, lanes_wanted(device->services, &t), t.lanes, &status);
   if (status != COMPUTE_OK) return status;
-  const cuda_driver *driver = device->driver;
-  const cuda_result code =
-      which == UPLOAD ? (count > 0 ? upload_pieces(queue, there, here, bytes, pieces, count)
-                                   : driver->copy_to_device(there, here, bytes, queue->stream))
-                      : (count > 0 ? download_pieces(queue, here, there, bytes, pieces, count)
-                                   : driver->copy_to_host(here, there, bytes, queue->stream));
-  if (count > 0) pieces_return(device, pieces, count);
+  const cuda_result code = count > 0 ? move_by_lanes(&t, count)
+                           : which == UPLOAD
+                               ? driver->copy_to_device(there, here, bytes, queue->stream)
+                               : driver->copy_to_host(here, there, bytes, queue->stream);
+  if (count > 0) lanes_return(device, t.lanes, count);
   if (code == CUDA_OK) return COMPUTE_OK;
   return cuda_fail(device, code, "%s %llu bytes", which == UPLOAD ? "uploading" : "downloading",
                    (unsigned long long)bytes);
@@ -195,12 +278,12 @@ static compute_status transfer(cuda_queue *queue, direction which, cuda_pointer 
 
 compute_status cuda_upload(void *queue, const compute_argument *destination, const void *source,
                            uint64_t bytes) {
-  return transfer(queue, UPLOAD, cuda_address(destination), (void *)source, bytes);
+  return move(queue, UPLOAD, cuda_address(destination), (void *)source, bytes);
 }
 
 compute_status cuda_download(void *queue, void *destination, const compute_argument *source,
                              uint64_t bytes) {
-  return transfer(queue, DOWNLOAD, cuda_address(source), destination, bytes);
+  return move(queue, DOWNLOAD, cuda_address(source), destination, bytes);
 }
 
 /* ---- On the device and between devices ----------------------------------------------------- */

@@ -404,7 +404,12 @@ enum {
   /** Convolutions and pooling are fastest on data and results with the channels of a pixel side by
    * side (strides over (n, channel, height, width) of which the second is 1): plans store what lies
    * between them so. */
-  COMPUTE_BACKEND_CHANNELS_LAST = 1 << 2
+  COMPUTE_BACKEND_CHANNELS_LAST = 1 << 2,
+
+  /** upload and download take any memory of the host at the full speed of the bus, as far as the
+   * host's threads can read and write it so fast: the core passes them the caller's arrays, instead
+   * of copying these to page-locked memory first. */
+  COMPUTE_BACKEND_STAGES_COPIES = 1 << 3
 };
 
 /** The one exported symbol. Returns the module's vtable, or NULL if it cannot work with a core of

@@ -144,6 +144,8 @@ static compute_status look_at_memory(batch_lane *lane) {
   if (status) return status;
   lane->direct = compute_tensor_data(probe) != NULL;
   lane->processor = lane->work->device == cpu;
+  lane->stages = !lane->direct && !lane->processor &&
+                 (lane->work->device->backend->flags & COMPUTE_BACKEND_STAGES_COPIES) != 0;
   compute_tensor_release(probe);
   return status;
 }

@@ -58,7 +58,8 @@ typedef struct batch_work {
 /* A slot's data for one port. */
 typedef struct batch_buffer {
   compute_tensor *tensor; /* [capacity, item…] on the device, or NULL */
-  void *host; /* where the reader writes and the writer reads: the tensor's memory, or staging */
+  void *host; /* where the reader writes and the writer reads: the tensor's memory, or staging;
+               * NULL while batches are copied from or to the caller's array */
   bool staged, locked;   /* `host` is staging; it is page-locked */
   int64_t capacity;      /* items */
   void *data;            /* of the current batch: `host`, or a place in the caller's array */
@@ -96,6 +97,7 @@ typedef struct batch_lane {
   batch_slot *slots;
   bool direct;      /* the host addresses the device's memory */
   bool processor;   /* the CPU: it computes in the caller's arrays */
+  bool stages;      /* the device's own copies take the caller's arrays */
   atomic_bool lost; /* the device has failed permanently; everything goes to the CPU */
   /* Under the mutex of the flow: */
   int64_t most;  /* maximum items of a batch: as chosen, or fewer after running out of memory */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffers of a slot, in three kinds.
+/* Buffers of a slot, in four kinds.
  *
  * On the CPU a port whose source or sink is an array needs none: the work reads and writes the
  * caller's memory. If the host shares the device's memory, sources fill and sinks read the tensor
- * itself. Otherwise each tensor has a staging buffer in host memory, page-locked if the backend
- * can, so that copies are asynchronous.
+ * itself. If the backend copies any memory fast (COMPUTE_BACKEND_STAGES_COPIES), tensors are copied
+ * from and to the caller's arrays. Otherwise each tensor has a staging buffer in host memory,
+ * page-locked if the backend can, so that copies are asynchronous.
  *
  * Buffers are allocated when a batch first needs them, and kept for later batches and runs. */
 #include "batch/slot.h"
@@ -57,7 +58,7 @@ static compute_status make_staging(const batch_lane *lane, batch_buffer *buffer,
 }
 
 static compute_status buffer_make(const batch_lane *lane, const batch_port *port, int64_t items,
-                                  batch_buffer *buffer) {
+                                  bool with_host, batch_buffer *buffer) {
   const bool lost = atomic_load(&lane->lost);
   compute_status status = COMPUTE_OK;
   if (!lost)
@@ -65,7 +66,8 @@ static compute_status buffer_make(const batch_lane *lane, const batch_port *port
                                    &buffer->tensor);
   /* A device with shared memory may still fail to share this tensor. */
   if (!status && lane->direct && !lost) buffer->host = compute_tensor_data(buffer->tensor);
-  if (!status && !buffer->host) status = make_staging(lane, buffer, port->bytes * (uint64_t)items);
+  if (!status && with_host && !buffer->host)
+    status = make_staging(lane, buffer, port->bytes * (uint64_t)items);
   if (!status)
     buffer->capacity = items;
   else
@@ -73,26 +75,29 @@ static compute_status buffer_make(const batch_lane *lane, const batch_port *port
   return status;
 }
 
-/* The caller's memory for a port's items, or NULL if they need a buffer. */
+/* The caller's memory for a port's items, or NULL if they must be in memory of the slot's. */
 static void *in_place(const batch_lane *lane, const batch_port *port, const void *array,
                       int64_t first) {
-  if (!array || !lane->processor) return NULL;
+  if (!array || (!lane->processor && !lane->stages)) return NULL;
   char *data = (char *)(uintptr_t)array + port->bytes * (uint64_t)first;
-  return (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
+  return lane->stages || (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
 }
 
 static compute_status prepare_port(const batch_slot *slot, const batch_port *port,
                                    const void *array, batch_buffer *buffer) {
+  void *data = in_place(slot->lane, port, array, slot->first);
+  const bool with_host = !data;
   compute_status status = COMPUTE_OK;
-  buffer->data = in_place(slot->lane, port, array, slot->first);
-  if (buffer->data) return COMPUTE_OK;
+  buffer->data = data;
+  if (data && slot->lane->processor) return COMPUTE_OK;
   /* A buffer larger than the lane's current batches would waste scarce memory. */
-  if (buffer->capacity < slot->items || buffer->capacity > slot->most) {
+  if (buffer->capacity < slot->items || buffer->capacity > slot->most ||
+      (with_host && !buffer->host)) {
+    const int64_t items = slot->items > slot->room ? slot->items : slot->room;
     buffer_free(slot->lane, buffer);
-    status =
-        buffer_make(slot->lane, port, slot->items > slot->room ? slot->items : slot->room, buffer);
+    status = buffer_make(slot->lane, port, items, with_host, buffer);
   }
-  buffer->data = buffer->host;
+  buffer->data = data ? data : buffer->host;
   return status;
 }
 
@@ -140,7 +145,7 @@ void slot_close(batch_slot *slot) {
 
 static compute_status bind_port(const batch_slot *slot, const batch_port *port,
                                 batch_buffer *buffer) {
-  if (buffer->data != buffer->host)
+  if (buffer->data != buffer->host && !slot->lane->stages)
     return compute_tensor_wrap(slot->lane->work->device, port->dtype,
                                batch_shape(port->item, slot->items), NULL, buffer->data, NULL, NULL,
                                &buffer->bound);
@@ -198,10 +203,11 @@ compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute
  * host addresses the tensor, or the work is done in the caller's array. */
 static compute_status submit_copy(const batch_slot *slot, const batch_buffer *buffer,
                                   uint64_t bytes, bool up) {
-  if (!buffer->staged || buffer->data != buffer->host || bytes == 0) return COMPUTE_OK;
+  const bool apart = buffer->data == buffer->host ? buffer->staged : slot->lane->stages;
+  if (!apart || bytes == 0) return COMPUTE_OK;
   const compute_argument at = tensor_argument(buffer->tensor);
-  return up ? queue_upload(slot->queue, &at, buffer->host, bytes, "batch")
-            : queue_download(slot->queue, buffer->host, &at, bytes, "batch");
+  return up ? queue_upload(slot->queue, &at, buffer->data, bytes, "batch")
+            : queue_download(slot->queue, buffer->data, &at, bytes, "batch");
 }
 
 compute_status slot_upload(batch_slot *slot) {
@@ -224,6 +230,6 @@ compute_status slot_download(batch_slot *slot) {
 
 bool slot_is_locked(const batch_slot *slot) {
   for (uint32_t i = 0; i < slot->lane->batch->output_count; i++)
-    if (!slot->outputs[i].locked) return false;
+    if (!slot->outputs[i].locked || slot->outputs[i].data != slot->outputs[i].host) return false;
   return true;
 }

@@ -17,6 +17,9 @@ static const char HERE[] = "compute_fit_run";
 
 enum { BLOCK = 256, OUTPUTS = 9, PIECE = 1 << 18 };
 
+/* Records of a task, and of a loop over tasks: other loops get their turn in between. */
+enum { TASK = 8 * BLOCK, LOOP = 64 * TASK };
+
 #define STREAM_COUNT 200000 /* ROIs whose results exceed every cache */
 
 /* ---- Outputs as a table -------------------------------------------------------------------- */
@@ -82,6 +85,17 @@ static void blank_output(const fit_delivery *d, int output, int64_t first) {
                   &b);
 }
 
+/* Whether no device of the run computes with the threads of the context. */
+static bool leaves_threads(const compute_fit *fit) {
+  compute_device *const *devices =
+      fit->device_count > 0 ? fit->devices : &fit->context->default_device;
+  const size_t count = fit->device_count > 0 ? fit->device_count : 1;
+  if (fit->flags & COMPUTE_BATCH_ALL_DEVICES) return false;
+  for (size_t i = 0; i < count; i++)
+    if (devices[i]->info.capabilities & COMPUTE_CAPABILITY_HOST) return false;
+  return true;
+}
+
 /* Statuses are valid from the start. Other outputs of unfitted ROIs are blanked after the run:
  * writing every number twice would cost a fast run several per cent. */
 void delivery_open(fit_delivery *d, compute_fit *fit, const compute_fit_run_options *options) {
@@ -91,6 +105,7 @@ void delivery_open(fit_delivery *d, compute_fit *fit, const compute_fit_run_opti
   for (int i = 0; i < OUTPUTS; i++)
     d->at[i] = compute_fit_column(p->model, p->outputs, UINT32_C(1) << i);
   d->streams = !options->write && options->count >= STREAM_COUNT;
+  d->in_parallel = leaves_threads(fit);
   blank_output(d, STATUS, 0);
 }
 
@@ -129,8 +144,7 @@ static compute_status place_scratch(fit_delivery *d, int64_t count) {
 
 compute_status delivery_begin(fit_delivery *d, int64_t count) {
   d->to = d->options->results;
-  memset(d->of_status, 0, sizeof d->of_status);
-  d->iterations = 0;
+  d->counts = (delivery_counts){0};
   for (int i = 0; i < OUTPUTS; i++) {
     char *array = array_of(&d->to, i);
     if (array) set_array(&d->to, i, array + bytes_of(d->fit, i) * (size_t)d->summary.count);
@@ -177,7 +191,8 @@ static bool stream_columns(float *to, const float *from, int64_t step, int32_t w
 #endif
 
 /* Statuses and iterations are small whole numbers in the record. */
-static void count_block(fit_delivery *d, const float *records, int64_t count) {
+static void count_block(const fit_delivery *d, const float *records, int64_t count,
+                        delivery_counts *counts) {
   const float *status = records + d->at[STATUS], *iterations = records + d->at[ITERATIONS];
   const int64_t step = d->columns;
   int32_t converged = 0, steps = 0;
@@ -185,17 +200,18 @@ static void count_block(fit_delivery *d, const float *records, int64_t count) {
     converged += status[i * step] == (float)COMPUTE_FIT_CONVERGED;
     steps += (int32_t)iterations[i * step];
   }
-  d->iterations += steps;
-  d->of_status[COMPUTE_FIT_CONVERGED] += converged;
+  counts->iterations += steps;
+  counts->of_status[COMPUTE_FIT_CONVERGED] += converged;
   if (converged == count) return;
   for (int64_t i = 0; i < count; i++) {
     const float value = status[i * step];
     const int number = value >= 0 && value < COMPUTE_FIT_STATUS_COUNT ? (int)value : 0;
-    if (number != COMPUTE_FIT_CONVERGED) d->of_status[number]++;
+    if (number != COMPUTE_FIT_CONVERGED) counts->of_status[number]++;
   }
 }
 
-static void take_block(fit_delivery *d, int64_t place, int64_t count, const float *records) {
+static void take_block(const fit_delivery *d, int64_t place, int64_t count, const float *records,
+                       delivery_counts *counts) {
   const int64_t step = d->columns;
   for (int i = 0; i < OUTPUTS; i++) {
     const int32_t width = compute_fit_output_columns(d->fit->problem.model, UINT32_C(1) << i);
@@ -210,17 +226,41 @@ static void take_block(fit_delivery *d, int64_t place, int64_t count, const floa
   if (d->to.status)
     for (int64_t i = 0; i < count; i++)
       d->to.status[place + i] = (uint8_t)records[i * step + d->at[STATUS]];
-  count_block(d, records, count);
+  count_block(d, records, count, counts);
 }
 
-void delivery_take(fit_delivery *d, int64_t place, int64_t count, const float *records) {
-  for (int64_t done = 0; done < count; done += BLOCK) {
-    const int64_t block = count - done < BLOCK ? count - done : BLOCK;
-    take_block(d, place + done, block, records + done * d->columns);
-  }
+typedef struct taking {
+  fit_delivery *delivery;
+  int64_t place, count;
+  const float *records;
+} taking;
+
+static void take_task(void *argument, int64_t task, int32_t worker) {
+  const taking *t = argument;
+  fit_delivery *d = t->delivery;
+  const int64_t end = min_i64(t->count, (task + 1) * TASK);
+  delivery_counts counts = {0};
+  (void)worker;
+  for (int64_t done = task * TASK; done < end; done += BLOCK)
+    take_block(d, t->place + done, min_i64(end - done, BLOCK), t->records + done * d->columns,
+               &counts);
 #ifdef __SSE2__
   if (d->streams) _mm_sfence(); /* before the callback */
 #endif
+  __atomic_fetch_add(&d->counts.iterations, counts.iterations, __ATOMIC_RELAXED);
+  for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++)
+    __atomic_fetch_add(&d->counts.of_status[i], counts.of_status[i], __ATOMIC_RELAXED);
+}
+
+void delivery_take(fit_delivery *d, int64_t place, int64_t count, const float *records) {
+  for (int64_t done = 0; done < count; done += LOOP) {
+    taking t = {d, place + done, min_i64(count - done, LOOP), records + done * d->columns};
+    const int64_t tasks = (t.count + TASK - 1) / TASK;
+    if (d->in_parallel)
+      thread_pool_run(d->fit->context->threads, tasks, take_task, &t);
+    else
+      for (int64_t task = 0; task < tasks; task++) take_task(&t, task, 0);
+  }
 }
 
 compute_status delivery_end(fit_delivery *d, int64_t count, const int32_t *corners,
@@ -235,7 +275,7 @@ compute_status delivery_end(fit_delivery *d, int64_t count, const int32_t *corne
   if (status) return status;
   sum->count += count;
   sum->frames = frames;
-  sum->iterations += d->iterations;
-  for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++) sum->of_status[i] += d->of_status[i];
+  sum->iterations += d->counts.iterations;
+  for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++) sum->of_status[i] += d->counts.of_status[i];
   return COMPUTE_OK;
 }

@@ -112,19 +112,24 @@ compute_status fit_run_batch(compute_fit *fit, compute_batch *batch,
                              const compute_batch_run_options *options,
                              struct fit_delivery *delivery);
 
+typedef struct delivery_counts {
+  int64_t of_status[COMPUTE_FIT_STATUS_COUNT], iterations;
+} delivery_counts;
+
 /* From records to the caller's arrays and function: one run's. All calls come from the thread that
  * runs the fitter. */
 typedef struct fit_delivery {
   compute_fit *fit;
   const compute_fit_run_options *options;
   compute_fit_summary summary;
-  int32_t columns; /* of a record */
-  int32_t at[9];   /* where output i (a bit's number) begins in it, or −1 */
-  bool streams;    /* results go past the caches */
+  int32_t columns;  /* of a record */
+  int32_t at[9];    /* where output i (a bit's number) begins in it, or −1 */
+  bool streams;     /* results go past the caches */
+  bool in_parallel; /* the threads have nothing else to do: the CPU does not fit */
 
   /* Of the batch that is being delivered: */
   compute_fit_results to; /* where its results go; NULL: nowhere */
-  int64_t of_status[COMPUTE_FIT_STATUS_COUNT], iterations;
+  delivery_counts counts;
 
   void *scratch; /* for results that only the caller's function gets */
   size_t scratch_bytes;

@@ -41,7 +41,7 @@ static void the_vtable_is_complete(run *r, const void *user) {
   TOGETHER(r, "host_allocate and host_release", b->host_allocate, b->host_release);
   TOGETHER(r, "host_register and host_unregister", b->host_register, b->host_unregister);
   const uint64_t known = COMPUTE_BACKEND_ENVIRONMENT_SAFE | COMPUTE_BACKEND_PORTABLE_KERNELS |
-                         COMPUTE_BACKEND_CHANNELS_LAST;
+                         COMPUTE_BACKEND_CHANNELS_LAST | COMPUTE_BACKEND_STAGES_COPIES;
   EXPECT(r, !(b->flags & ~known), "flags 0x%llx has unknown bits", (unsigned long long)b->flags);
 }
 

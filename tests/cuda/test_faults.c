@@ -130,7 +130,7 @@ static int likely_code(const char *call) {
       {"cuInit", 999},           {"cuMemAlloc", 2},
       {"cuMemHostAlloc", 2},     {"cuMemAllocFromPoolAsync", 2},
       {"cuModuleLoadData", 209}, {"cuLaunchKernel", 701},
-      {"cuGetErrorName", 1},     {"cuPointerGetAttribute", 1},
+      {"cuGetErrorName", 1},     {"cuPointerGetAttributes", 1},
       {"kernel", 719},
   };
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)

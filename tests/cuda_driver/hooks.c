@@ -32,7 +32,7 @@ static int likely_code(const char *call) {
       {"cuModuleLoadData", 209},
       {"cuLaunchKernel", 701},
       {"cuGetErrorName", 1},
-      {"cuPointerGetAttribute", 1},
+      {"cuPointerGetAttributes", 1},
   };
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
     if (strcmp(codes[i].call, call) == 0) return codes[i].code;

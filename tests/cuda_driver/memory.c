@@ -301,20 +301,28 @@ EXPORT cuda_result cuMemHostGetDevicePointer(cuda_pointer *device, void *host, u
   return CUDA_OK;
 }
 
-EXPORT cuda_result cuPointerGetAttribute(void *value, int32_t attribute, cuda_pointer pointer) {
-  ENTER(cuPointerGetAttribute);
-  const memory *m = memory_at((void *)(uintptr_t)pointer);
-  if (!m) return CUDA_INVALID_VALUE;
-  const bool on_device = m->header.kind == OBJECT_MEMORY;
-  const uint32_t type = on_device ? CUDA_MEMORY_TYPE_DEVICE : CUDA_MEMORY_TYPE_HOST;
+/* Of an address that the driver does not know, every attribute is 0. */
+static cuda_result attribute_of(const memory *m, int32_t attribute, cuda_pointer pointer,
+                                void *value) {
+  const bool on_device = m && m->header.kind == OBJECT_MEMORY;
+  const uint32_t type = !m ? 0 : on_device ? CUDA_MEMORY_TYPE_DEVICE : CUDA_MEMORY_TYPE_HOST;
+  const cuda_pointer known = m ? pointer : 0, host = on_device ? 0 : known;
+  const int32_t ordinal = m ? m->header.device : 0;
   switch (attribute) {
   case CUDA_POINTER_MEMORY_TYPE: memcpy(value, &type, sizeof type); return CUDA_OK;
-  case CUDA_POINTER_DEVICE_POINTER: memcpy(value, &pointer, sizeof pointer); return CUDA_OK;
-  case CUDA_POINTER_DEVICE_ORDINAL: memcpy(value, &m->header.device, sizeof(int)); return CUDA_OK;
-  case CUDA_POINTER_HOST_POINTER:
-    if (on_device) return CUDA_INVALID_VALUE;
-    memcpy(value, &pointer, sizeof pointer);
-    return CUDA_OK;
+  case CUDA_POINTER_DEVICE_POINTER: memcpy(value, &known, sizeof known); return CUDA_OK;
+  case CUDA_POINTER_DEVICE_ORDINAL: memcpy(value, &ordinal, sizeof ordinal); return CUDA_OK;
+  case CUDA_POINTER_HOST_POINTER: memcpy(value, &host, sizeof host); return CUDA_OK;
   default: return CUDA_INVALID_VALUE;
   }
+}
+
+EXPORT cuda_result cuPointerGetAttributes(uint32_t count, int32_t *attributes, void **values,
+                                          cuda_pointer pointer) {
+  ENTER(cuPointerGetAttributes);
+  const memory *m = memory_at((void *)(uintptr_t)pointer);
+  cuda_result code = CUDA_OK;
+  for (uint32_t i = 0; i < count && code == CUDA_OK; i++)
+    code = attribute_of(m, attributes[i], pointer, values[i]);
+  return code;
 }

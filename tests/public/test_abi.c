@@ -75,6 +75,7 @@ AT(compute_backend, device_recover, 400);
 AT(compute_backend, flags, 408);
 VALUE(COMPUTE_BACKEND_ENVIRONMENT_SAFE, 1);
 VALUE(COMPUTE_BACKEND_CHANNELS_LAST, 4);
+VALUE(COMPUTE_BACKEND_STAGES_COPIES, 8);
 AT(compute_backend, queue_label, 416);
 AT(compute_backend, kernel_packed_bytes, 424);
 AT(compute_backend, kernel_pack, 432);

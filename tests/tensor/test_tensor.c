@@ -13,8 +13,17 @@ static void on_every_device(void (*check)(compute_device *device)) {
   for (size_t i = 0; (device = compute_device_at(test_context, i)); i++) check(device);
 }
 
-static bool can_wrap(const compute_device *device) {
-  return device->backend->memory_import != NULL;
+/* A device that shares the host's memory must; one with memory of its own may be able to. */
+static bool can_wrap(compute_device *device) {
+  _Alignas(256) unsigned char byte[256];
+  compute_tensor *t = NULL;
+  if (!device->backend->memory_import) return false;
+  const compute_status status =
+      compute_tensor_wrap(device, COMPUTE_U8, COMPUTE_SHAPE(1), NULL, byte, NULL, NULL, &t);
+  compute_tensor_release(t);
+  const bool shares = (device->info.capabilities & COMPUTE_CAPABILITY_UNIFIED_MEMORY) != 0;
+  if (status != COMPUTE_ERROR_UNSUPPORTED || shares) assert_ok(status);
+  return status == COMPUTE_OK;
 }
 
 static int64_t live(void) {
