@@ -87,7 +87,6 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
  *
  * All items of a query know its largest score; each has a total of its own, for its keys. */
 //@ attention_tile
-#define TILE_GROUP     (TILE_DOWN * TILE_ACROSS)
 #define ITEM_ROWS      (TILE_QUERIES / TILE_DOWN)
 #define ITEM_KEYS      (TILE_KEYS / TILE_ACROSS)
 #define ITEM_QUADS     (TILE_COLUMNS / TILE_ACROSS / 4)
@@ -228,9 +227,6 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
         QUAD_LOAD(value,
                   values + (n + v) * TILE_COLUMNS + (across + quad * TILE_ACROSS) * 4);
         UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-#if ATTENTION_CAUSAL
-          if (first + n + v >= seen[i]) continue; /* whatever V holds there */
-#endif
           UNROLL for (int c = 0; c < 4; c++) sum[i][quad * 4 + c] =
               ATTENTION_MAD(weight[i][v], value[c], sum[i][quad * 4 + c]);
         }

@@ -78,7 +78,8 @@ static uint32_t choose_lanes(const generation *g, const row_problem *p, const ro
   const int64_t columns = emit_power_of_two(emit_clamp(p->rows, 1, MOST_COLUMNS));
   const int64_t most = cut->across ? emit_clamp(limit, 1, GROUP) / columns : limit;
   int64_t lanes = p->length <= LEAST_LANES * LEAST_ITEMS ? LEAST_LANES : WARP;
-  while (p->length > lanes * (lanes <= WARP ? MOST_ITEMS : SOME_ITEMS)) lanes *= 2;
+  while (lanes < most && p->length > lanes * (lanes <= WARP ? MOST_ITEMS : SOME_ITEMS)) lanes *= 2;
+  if (p->length > lanes * SOME_ITEMS && lanes > GROUP) lanes = GROUP; /* read twice anyway */
   while (lanes < GROUP && lanes * SOME_ITEMS < p->length &&
          multiply(p->rows, lanes) < (int64_t)emit_units(g) * ITEMS_OF_UNIT)
     lanes *= 2;
