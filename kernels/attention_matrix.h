@@ -12,16 +12,16 @@
  * left factor: weights never leave their registers. K lies in local memory as it is, V with its
  * columns as lines. */
 //@ attention_matrix
-#define WARP_ROWS    (TILE_QUERIES / (TILE_GROUP / 32))
-#define ROW_BLOCKS   (WARP_ROWS / 16)
-#define KEY_BLOCKS   (TILE_KEYS / 8)
-#define SUM_BLOCKS   (TILE_COLUMNS / 8)
-#define STEPS        (TILE_WIDTH / 16)
-#define WIDTH_PITCH  (TILE_WIDTH + 8)
-#define VALUE_PITCH  (TILE_KEYS + 8)
-#define QUERY_ROOM   (TILE_QUERIES * WIDTH_PITCH)
-#define KEY_ROOM     (TILE_KEYS * WIDTH_PITCH)
-#define BLOCK_ROOM   (KEY_ROOM + TILE_COLUMNS * VALUE_PITCH)
+#define WARP_ROWS   (TILE_QUERIES / (TILE_GROUP / 32))
+#define ROW_BLOCKS  (WARP_ROWS / 16)
+#define KEY_BLOCKS  (TILE_KEYS / 8)
+#define SUM_BLOCKS  (TILE_COLUMNS / 8)
+#define STEPS       (TILE_WIDTH / 16)
+#define WIDTH_PITCH (TILE_WIDTH + 8)
+#define VALUE_PITCH (TILE_KEYS + 8)
+#define QUERY_ROOM  (TILE_QUERIES * WIDTH_PITCH)
+#define KEY_ROOM    (TILE_KEYS * WIDTH_PITCH)
+#define BLOCK_ROOM  (KEY_ROOM + TILE_COLUMNS * VALUE_PITCH)
 #if defined(__CUDACC__)
 typedef vector_of<u16, 8> PIECE;
 #else
@@ -97,8 +97,8 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
                  shape.columns)
     MATRIX_FETCH(odd, ATTENTION_VALUE_AT, value_whole, first + pair + 1, end, column + place,
                  shape.columns)
-    UNROLL for (int e = 0; e < 8; e++)
-        *(LOCAL u32 *)(values + (place + e) * VALUE_PITCH + pair) = even[e] | (u32)odd[e] << 16;
+    UNROLL for (int e = 0; e < 8; e++) * (LOCAL u32 *)(values + (place + e) * VALUE_PITCH + pair) =
+        even[e] | (u32)odd[e] << 16;
   }
   BARRIER();
   f32 score[ROW_BLOCKS][KEY_BLOCKS][4];
@@ -125,8 +125,8 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
           const boolean visible = key < seen[i][half];
 #if ATTENTION_BIASED
           if (visible)
-            value += ATTENTION_BIAS(query + warp_row + 16 * i + 8 * half + line, key) *
-                     ATTENTION_UNIT;
+            value +=
+                ATTENTION_BIAS(query + warp_row + 16 * i + 8 * half + line, key) * ATTENTION_UNIT;
 #endif
           value = visible ? value : ATTENTION_LOWEST;
         }
@@ -166,8 +166,7 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
     UNROLL for (int j = 0; j < SUM_BLOCKS; j++) {
       LOCAL const u16 *at = values + (8 * j + line) * VALUE_PITCH + step * 16 + quad * 2;
       const u32 of_value[2] = {LOAD_WORD(at), LOAD_WORD(at + 8)};
-      UNROLL for (int i = 0; i < ROW_BLOCKS; i++)
-          MATRIX_MULTIPLY(sum[i][j], weight[i], of_value);
+      UNROLL for (int i = 0; i < ROW_BLOCKS; i++) MATRIX_MULTIPLY(sum[i][j], weight[i], of_value);
     }
   }
   BARRIER();
@@ -182,7 +181,8 @@ UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
     UNROLL for (int j = 0; j < SUM_BLOCKS * 2; j++) {
       const INDEX c = column + j / 2 * 8 + quad * 2 + j % 2;
       if (row < shape.queries && c < shape.columns) {
-        const f32 result = total[i][half] == 0 ? 0.0f : sum[i][j / 2][half * 2 + j % 2] / total[i][half];
+        const f32 result =
+            total[i][half] == 0 ? 0.0f : sum[i][j / 2][half * 2 + j % 2] / total[i][half];
         ATTENTION_STORE(row, c, result)
       }
     }

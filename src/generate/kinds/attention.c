@@ -27,15 +27,15 @@ enum {
   PLAIN = 1,
   TILED = 2,
   MATRIX = 3,
-  ACROSS = 8,  /* items of a group side by side: columns of tiles */
-  DOWN = 16,   /* below each other: rows */
+  ACROSS = 8, /* items of a group side by side: columns of tiles */
+  DOWN = 16,  /* below each other: rows */
   WARP = 32,
   PLAIN_GROUP = 64,
   PLAIN_COLUMNS = 16,
   CPU_COLUMNS = 64,
   MOST_COLUMNS = 256,
   MOST_WIDTH = 128, /* of Q and K in the registers of MATRIX */
-  KEY_BLOCK = 16, /* of PLAIN */
+  KEY_BLOCK = 16,   /* of PLAIN */
   FEW_QUERIES = 8,
   MOST_GROUPS_Y = 65535
 };
@@ -68,9 +68,9 @@ static uint64_t local_bytes(const attention_kernel *k, const compute_tuning *t) 
 static const char *unit_of(const attention_kernel *k) {
   const generation *g = k->g;
   const compute_operand *in = g->descriptor->inputs;
-  if (!emit_has(g, COMPUTE_TARGET_MATRIX_CORES) || !shuffles(g) || k->a->width > MOST_WIDTH ||
-      g->descriptor->accumulate != COMPUTE_F32 || in[1].dtype != in[0].dtype ||
-      in[2].dtype != in[0].dtype)
+  if (!emit_has(g, COMPUTE_TARGET_MATRIX_CORES) || !shuffles(g) || k->a->width == 0 ||
+      k->a->width > MOST_WIDTH || g->descriptor->accumulate != COMPUTE_F32 ||
+      in[1].dtype != in[0].dtype || in[2].dtype != in[0].dtype)
     return NULL;
   return in[0].dtype == COMPUTE_F16 ? "f16" : in[0].dtype == COMPUTE_BF16 ? "bf16" : NULL;
 }
@@ -94,9 +94,8 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
                      (!target->group_limit_of[0] || ACROSS * DOWN <= target->group_limit_of[0]);
   return group && is_multiple(t->tile_m, DOWN) && t->tile_m <= 8 * DOWN &&
          is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
-         is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS &&
-         is_multiple(t->items, 4) && t->items <= 64 &&
-         local_bytes(k, t) <= target->local_bytes && grid_fits(k, t);
+         is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS && is_multiple(t->items, 4) &&
+         t->items <= 64 && local_bytes(k, t) <= target->local_bytes && grid_fits(k, t);
 }
 
 /* Tall tiles read keys less often; where they would leave compute units without work, lower ones
@@ -106,8 +105,8 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   const int64_t width = k->a->width;
   if (open[0]) t->tile_m = 4 * DOWN;
   while (open[0] && t->tile_m > DOWN &&
-         (k->queries <= t->tile_m / 2 ||
-          k->batches * divide_up(k->queries, t->tile_m) < t->tile_m / (2 * DOWN) * emit_units(k->g)))
+         (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
+                                             t->tile_m / (2 * DOWN) * emit_units(k->g)))
     t->tile_m /= 2;
   if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
   if (open[2]) t->tile_k = 4 * ACROSS;
@@ -133,8 +132,7 @@ static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
   emit_default(&t->tile_k, width <= 64 && t->tile_n <= 64 ? 64 : 32);
   t->items = width;
   const uint64_t queries = (uint64_t)t->tile_m * (width + 8);
-  const uint64_t block =
-      (uint64_t)t->tile_k * (width + 8) + (uint64_t)t->tile_n * (t->tile_k + 8);
+  const uint64_t block = (uint64_t)t->tile_k * (width + 8) + (uint64_t)t->tile_n * (t->tile_k + 8);
   return is_multiple(t->tile_m, ACROSS * DOWN / WARP * 16) && t->tile_m <= 128 &&
          is_multiple(t->tile_n, 8) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
          t->tile_k <= 64 && (queries > block ? queries : block) * 2 <= k->g->target->local_bytes &&
@@ -184,8 +182,8 @@ static bool has_operand(const attention_kernel *k, int which) {
   return which != 3 || k->a->biased;
 }
 
-/* Exponents lose nothing that counts: what a power of two is wrong by grows with the exponent, while
- * the weight falls much faster. */
+/* Exponents lose nothing that counts: what a power of two is wrong by grows with the exponent,
+ * while the weight falls much faster. */
 static bool powers_of_two(const attention_kernel *k) {
   return k->g->tuning.variant != PLAIN && k->g->descriptor->accumulate == COMPUTE_F32;
 }
@@ -206,14 +204,16 @@ static void define_addresses(attention_kernel *k) {
     emit_define_text(&g->definitions, head, &text);
     snprintf(head, sizeof head, "ATTENTION_%s_WHOLE", heads[i]);
     if (dense)
-      text_add(&text, "(shape.%s_row %% 8 == 0 && shape.%s %% 8 == 0 && ALIGNED(in%d + at_in%d, 16))",
+      text_add(&text,
+               "(shape.%s_row %% 8 == 0 && shape.%s %% 8 == 0 && ALIGNED(in%d + at_in%d, 16))",
                names[i], i < 2 ? "width" : "columns", i, i);
     else
       text_add(&text, "0");
     emit_define_text(&g->definitions, head, &text);
   }
-  text_add(&g->definitions, "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
-                            "#define MATRIX_PACK MATRIX_PACK_%s\n",
+  text_add(&g->definitions,
+           "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
+           "#define MATRIX_PACK MATRIX_PACK_%s\n",
            unit_of(k), unit_of(k));
 }
 
@@ -223,9 +223,10 @@ static void define(attention_kernel *k) {
   const bool wide = d->accumulate == COMPUTE_F64;
   text_buffer *definitions = &g->definitions, text = {0};
   emit_define(definitions, "VALUE", emit_type(d->accumulate));
-  emit_define(definitions, "ATTENTION_EXP", powers_of_two(k) ? "FAST_EXP2"
-                                            : wide           ? "exp_f64"
-                                                             : "exp_f32");
+  emit_define(definitions, "ATTENTION_EXP",
+              powers_of_two(k) ? "FAST_EXP2"
+              : wide           ? "exp_f64"
+                               : "exp_f32");
   emit_define(definitions, "ATTENTION_UNIT", powers_of_two(k) ? "1.44269504f" : "1");
   if (shuffles(g))
     emit_define(definitions, "ATTENTION_SHUFFLE", wide ? "SHUFFLE_XOR_f64" : "SHUFFLE_XOR_f32");
@@ -339,7 +340,8 @@ static void emit_tiles(attention_kernel *k) {
   emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");
   t->group_x = ACROSS * DOWN;
   snprintf(g->text, sizeof g->text, "attention %s of %u queries, %u keys, %u columns",
-           t->variant == MATRIX ? "on matrix units by tiles" : "by tiles", (unsigned)t->tile_m, (unsigned)t->tile_k, (unsigned)t->tile_n);
+           t->variant == MATRIX ? "on matrix units by tiles" : "by tiles", (unsigned)t->tile_m,
+           (unsigned)t->tile_k, (unsigned)t->tile_n);
 }
 
 static compute_status emit(generation *g) {
@@ -369,7 +371,8 @@ static const tuning_grid grids[] = {
      {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
     {TUNE_OTHERS,
-     {TUNE(variant, 3), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128), TUNE(tile_k, 16, 32, 64)}},
+     {TUNE(variant, 3), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
+      TUNE(tile_k, 16, 32, 64)}},
     {TUNE_OTHERS, {TUNE(variant, 1), TUNE(item_n, 4, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 1), TUNE(item_n, 16, 32, 64, 128)}},
     {.target = TUNE_END},
