@@ -227,15 +227,16 @@ static compute_shape attention_shape(const bench_case *c, uint32_t input) {
 
 static compute_node build_attention(compute_graph *graph, const bench_case *c,
                                     const compute_node *in) {
-  (void)c;
-  return compute_scaled_attention(graph, in[0], in[1], in[2], NULL);
+  const compute_attention_options options = {.causal = c->size[4]};
+  return compute_scaled_attention(graph, in[0], in[1], in[2], &options);
 }
 
 /* One query: the mean of the values, weighted. Errors of a score pass through the exponential, so
  * the scale is that of the largest score's terms. */
 static void reference_attention(const bench_problem *p, int64_t first, int64_t count, double *value,
                                 double *scale) {
-  const int64_t keys = p->c->size[2], head = first / count / keys * keys * count;
+  const int64_t length = p->c->size[2], row = first / count, head = row / length * length * count;
+  const int64_t keys = p->c->size[4] ? row % length + 1 : length;
   double *q = room(count), *k = room(count), *weight = room(keys), top = -INFINITY, sum = 0;
   if (!q || !k || !weight) {
     give_up(count, value);
@@ -263,8 +264,8 @@ static void reference_attention(const bench_problem *p, int64_t first, int64_t c
 }
 
 static double flops_attention(const bench_case *c) {
-  return 4.0 * (double)(c->size[0] * c->size[1]) * (double)(c->size[2] * c->size[2]) *
-         (double)c->size[3];
+  const double length = (double)c->size[2], seen = c->size[4] ? (length + 1) / 2 : length;
+  return 4.0 * (double)(c->size[0] * c->size[1]) * length * seen * (double)c->size[3];
 }
 
 /* ---- The table ----------------------------------------------------------------------------- */

@@ -102,6 +102,10 @@ static const bench_case reduce[] = {
     CASE("softmax_64Kx1024",       "softmax",     F32, GPU,    65536, 1024),
     CASE("softmax_1x64M",          "softmax",     F32, GPU,    1, 64 MI),
     CASE("layer_norm_64Kx1024",    "layer_norm",  F32, GPU,    65536, 1024),
+    CASE("softmax_64Kx1021",       "softmax",     F32, GPU,    65536, 1021),
+    CASE("softmax_8Kx8192",        "softmax",     F32, GPU,    8192, 8192),
+    CASE("softmax_64Kx1024_bf16",  "softmax",     BF16, GPU,   65536, 1024),
+    CASE("layer_norm_64Kx1024_bf16", "layer_norm", BF16, GPU,  65536, 1024),
 };
 /* clang-format on */
 

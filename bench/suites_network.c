@@ -27,6 +27,8 @@
 #define DEPTH_1   8, 128, 56, 56, 128, 3, 1, 1, 1, 128
 #define DEPTH_2   8, 128, 56, 56, 128, 3, 2, 1, 1, 128
 
+#define CAUSAL    1 /* after batch, heads, queries and width of attention */
+
 /* clang-format off */
 static const bench_case conv[] = {
     CASE("conv3x3_128",            "conv",           FULL,   0, CONV_128),
@@ -104,6 +106,9 @@ static const bench_case norm[] = {
     CASE("cross_entropy_4096x1000", "cross_entropy",    FULL,   0, 4096, 1000),
     CASE("attention_8x8x128x64",    "attention",        ALWAYS, 0, 8, 8, 128, 64),
     CASE("attention_8x8x512x64",    "attention",        FULL,   0, 8, 8, 512, 64),
+    CASE("attention_causal_1x12x1024x64", "attention", GPU, 0, 1, 12, 1024, 64, CAUSAL),
+    CASE_OF(BF16, "attention_8x8x512x64_bf16", "attention", GPU, 0, 8, 8, 512, 64),
+    CASE_OF(BF16, "attention_causal_1x12x1024x64_bf16", "attention", GPU, 0, 1, 12, 1024, 64, CAUSAL),
 };
 /* clang-format on */
 

@@ -82,21 +82,20 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
  * the keys across + j · TILE_ACROSS of a block of TILE_KEYS, and sums for the same queries and
  * every TILE_ACROSS-th quad of columns. Q and K pass in slices TILE_WIDTH wide; where one slice is
  * all, Q stays. Lines of local memory end with four values more, which keep neighbouring lines on
- * different banks and quads whole. Configured as attention, and by ATTENTION_SHUFFLE, how the items of a query
- * exchange values, if they can.
+ * different banks and quads whole. Configured as attention, and by ATTENTION_SHUFFLE, how the items
+ * of a query exchange values, if they can.
  *
  * All items of a query know its largest score; each has a total of its own, for its keys. */
 //@ attention_tile
-#define TILE_GROUP     (TILE_DOWN * TILE_ACROSS)
-#define ITEM_ROWS      (TILE_QUERIES / TILE_DOWN)
-#define ITEM_KEYS      (TILE_KEYS / TILE_ACROSS)
-#define ITEM_QUADS     (TILE_COLUMNS / TILE_ACROSS / 4)
-#define SLICE_PITCH    (TILE_WIDTH + 4)
-#define WEIGHT_PITCH   (TILE_KEYS + 8)
-#define PEAK_PITCH     (TILE_ACROSS + 1)
-#define QUERY_VALUES   (TILE_QUERIES * SLICE_PITCH)
-#define KEY_VALUES     (TILE_KEYS * SLICE_PITCH)
-#define WEIGHT_VALUES  (TILE_QUERIES * WEIGHT_PITCH)
+#define ITEM_ROWS     (TILE_QUERIES / TILE_DOWN)
+#define ITEM_KEYS     (TILE_KEYS / TILE_ACROSS)
+#define ITEM_QUADS    (TILE_COLUMNS / TILE_ACROSS / 4)
+#define SLICE_PITCH   (TILE_WIDTH + 4)
+#define WEIGHT_PITCH  (TILE_KEYS + 8)
+#define PEAK_PITCH    (TILE_ACROSS + 1)
+#define QUERY_VALUES  (TILE_QUERIES * SLICE_PITCH)
+#define KEY_VALUES    (TILE_KEYS * SLICE_PITCH)
+#define WEIGHT_VALUES (TILE_QUERIES * WEIGHT_PITCH)
 #if defined(__OPENCL_VERSION__)
 typedef VECTOR_PASTE(VALUE, x4) QUAD;
 #define QUAD_LOAD(array, pointer) vstore4(vload4(0, pointer), 0, array)
@@ -109,8 +108,7 @@ typedef struct __attribute__((aligned(4 * sizeof(VALUE)))) QUAD {
 } QUAD;
 #define QUAD_LOAD(array, pointer) VLOAD(4, VALUE, array, pointer)
 #endif
-LOCAL_ARRAY(QUAD, room,
-            (QUERY_VALUES + KEY_VALUES + WEIGHT_VALUES + TILE_KEYS * TILE_COLUMNS) / 4);
+LOCAL_ARRAY(QUAD, room, (QUERY_VALUES + KEY_VALUES + WEIGHT_VALUES + TILE_KEYS * TILE_COLUMNS) / 4);
 LOCAL VALUE *const queries = (LOCAL VALUE *)room;
 LOCAL VALUE *const keys = queries + QUERY_VALUES;
 LOCAL VALUE *const weights = keys + KEY_VALUES;
@@ -132,10 +130,12 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) sum[i][j] = 0;
 }
 /* What lies outside is 0; it is read from inside all the same, so that loads have no condition. */
-#define ATTENTION_FETCH(LINE, to, pitch, lines, width, first_line, end_line, first_place, end_place) \
+#define ATTENTION_FETCH(LINE, to, pitch, lines, width, first_line, end_line, first_place,          \
+                        end_place)                                                                 \
   UNROLL for (int slot = lane; slot < (lines) * (width); slot += TILE_GROUP) {                     \
     const int down_ = slot / (width), over_ = slot % (width);                                      \
-    const boolean inside = (first_line) + down_ < (end_line) && (first_place) + over_ < (end_place); \
+    const boolean inside =                                                                         \
+        (first_line) + down_ < (end_line) && (first_place) + over_ < (end_place);                  \
     const VALUE value_ = LINE(inside ? (first_line) + down_ : (first_line),                        \
                               inside ? (first_place) + over_ : (first_place));                     \
     (to)[down_ * (pitch) + over_] = inside ? value_ : 0;                                           \
@@ -194,8 +194,8 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
     }
   }
 #else
-  UNROLL for (int i = 0; i < ITEM_ROWS; i++)
-      peaks[(down + i * TILE_DOWN) * PEAK_PITCH + across] = largest[i];
+  UNROLL for (int i = 0; i < ITEM_ROWS; i++) peaks[(down + i * TILE_DOWN) * PEAK_PITCH + across] =
+      largest[i];
   BARRIER();
   UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
     for (int j = 0; j < TILE_ACROSS; j++) {
@@ -225,12 +225,8 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
     UNROLL for (int v = 0; v < 4; v++) {
       UNROLL for (int quad = 0; quad < ITEM_QUADS; quad++) {
         VALUE value[4];
-        QUAD_LOAD(value,
-                  values + (n + v) * TILE_COLUMNS + (across + quad * TILE_ACROSS) * 4);
+        QUAD_LOAD(value, values + (n + v) * TILE_COLUMNS + (across + quad * TILE_ACROSS) * 4);
         UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-#if ATTENTION_CAUSAL
-          if (first + n + v >= seen[i]) continue; /* whatever V holds there */
-#endif
           UNROLL for (int c = 0; c < 4; c++) sum[i][quad * 4 + c] =
               ATTENTION_MAD(weight[i][v], value[c], sum[i][quad * 4 + c]);
         }
@@ -247,13 +243,12 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   }
 }
 #else
-UNROLL for (int i = 0; i < ITEM_ROWS; i++)
-    peaks[(down + i * TILE_DOWN) * PEAK_PITCH + across] = total[i];
+UNROLL for (int i = 0; i < ITEM_ROWS; i++) peaks[(down + i * TILE_DOWN) * PEAK_PITCH + across] =
+    total[i];
 BARRIER();
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   total[i] = 0;
-  for (int j = 0; j < TILE_ACROSS; j++)
-    total[i] += peaks[(down + i * TILE_DOWN) * PEAK_PITCH + j];
+  for (int j = 0; j < TILE_ACROSS; j++) total[i] += peaks[(down + i * TILE_DOWN) * PEAK_PITCH + j];
 }
 #endif
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {

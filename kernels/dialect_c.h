@@ -217,3 +217,16 @@ DEVICE void dialect_multiply(f32 *sum, const u32 *a, const u32 *b, f32 (*unit)(u
 #define MATRIX_MULTIPLY_f16(sum, a, b)  dialect_multiply(sum, a, b, dialect_unit_f16)
 #define MATRIX_MULTIPLY_bf16(sum, a, b) dialect_multiply(sum, a, b, dialect_unit_bf16)
 #define MATRIX_MULTIPLY_tf32(sum, a, b) dialect_multiply(sum, a, b, dialect_unit_tf32)
+DEVICE u32 dialect_bits_bf16(f32 x) {
+  const u32 bits = as_u32(x);
+  return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+DEVICE u32 dialect_bits_f16(f32 x) {
+  const u32 bits = as_u32(x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+  if (x != x) return 0x7fff;
+  if (size >= 0x477ff000) return sign | 0x7c00; /* from 65520 on */
+  if (size < 0x38800000) return sign | (as_u32(as_f32(size) + 0.5f) - as_u32(0.5f));
+  return sign | ((size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
+}
+#define MATRIX_PACK_f16(low, high)  (dialect_bits_f16(low) | dialect_bits_f16(high) << 16)
+#define MATRIX_PACK_bf16(low, high) (dialect_bits_bf16(low) | dialect_bits_bf16(high) << 16)

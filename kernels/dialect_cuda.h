@@ -141,3 +141,11 @@ DEVICE u32 F32_TO_TF32(f32 x) {
 MATRIX_UNIT(MATRIX_MULTIPLY_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 MATRIX_UNIT(MATRIX_MULTIPLY_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
 MATRIX_UNIT(MATRIX_MULTIPLY_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
+#define MATRIX_PACKING(name, instruction)                                                          \
+  DEVICE u32 name(f32 low, f32 high) {                                                             \
+    u32 word;                                                                                      \
+    asm(instruction " %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));                            \
+    return word;                                                                                   \
+  }
+MATRIX_PACKING(MATRIX_PACK_f16, "cvt.rn.f16x2.f32")
+MATRIX_PACKING(MATRIX_PACK_bf16, "cvt.rn.bf16x2.f32")

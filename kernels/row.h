@@ -61,8 +61,8 @@ DEVICE VALUE row_total(VALUE peak, VALUE total) {
 
 #ifdef ROW_LANES
 /* What the items of a row combine: up to two values each, which `combine` adds to `mine` from
- * `other`. Warps that hold a whole row, or a whole number of them to a row, shuffle; elsewhere a tree in
- * local memory does it. Both give every item of a row the same bits. */
+ * `other`. Warps that hold a whole row, or a whole number of them to a row, shuffle; elsewhere a
+ * tree in local memory does it. Both give every item of a row the same bits. */
 #ifdef ROW_SHUFFLE
 #define ROW_WARP  (ROW_LANES < 32 ? ROW_LANES : 32)
 #define ROW_WARPS (ROW_LANES / ROW_WARP)

@@ -101,8 +101,8 @@ static void lane_argument(void *user, text_buffer *text, const char *walk, bool 
   text_add(text, ")");
 }
 
-static void vector_load(generation *g, text_buffer *text, const emit_space *space, const emit_function *f,
-                 uint32_t vector, const char *index) {
+static void vector_load(generation *g, text_buffer *text, const emit_space *space,
+                        const emit_function *f, uint32_t vector, const char *index) {
   const uint32_t values = f->first_is_value ? 1 : 0;
   for (uint32_t i = values; i < f->input_count; i++) {
     char name[16];
@@ -117,8 +117,8 @@ static void vector_load(generation *g, text_buffer *text, const emit_space *spac
   }
 }
 
-static void vector_call(generation *g, text_buffer *text, const emit_space *space, const emit_function *f,
-                 const char *value, const char *index) {
+static void vector_call(generation *g, text_buffer *text, const emit_space *space,
+                        const emit_function *f, const char *value, const char *index) {
   lane_user user = {g, space, index};
   emit_call_with(text, f, value, lane_argument, &user);
 }
@@ -133,8 +133,9 @@ void vector_define_finish(generation *g, text_buffer *text, const emit_space *sp
   for (uint32_t k = 0; k < d->output_count; k++)
     text_add(&finish, "%s lanes_out%u[%u]; ", emit_storage(d->outputs[k].dtype), (unsigned)k,
              (unsigned)vector);
-  text_add(&finish, "UNROLL for (int each = 0; each < %u; each++) { const %s stored = ",
-           (unsigned)vector, emit_result_type(f, type, sizeof type));
+  text_add(&finish,
+           "UNROLL for (int each = 0; each < %u; each++) { const %s stored = ", (unsigned)vector,
+           emit_result_type(f, type, sizeof type));
   vector_call(g, &finish, space, f, "(from)[each]", index);
   text_add(&finish, "; ");
   for (uint32_t k = 0; k < d->output_count; k++) {
@@ -159,8 +160,8 @@ void vector_define_elements(generation *g, text_buffer *text, const emit_space *
   text_buffer elements = {0};
   text_add(&elements, "{ ");
   vector_load(g, &elements, space, f, vector, index);
-  text_add(&elements, "UNROLL for (int each = 0; each < %u; each++) (to)[each] = ",
-           (unsigned)vector);
+  text_add(&elements,
+           "UNROLL for (int each = 0; each < %u; each++) (to)[each] = ", (unsigned)vector);
   vector_call(g, &elements, space, f, NULL, index);
   text_add(&elements, "; }");
   emit_define_text(text, "VECTOR_ELEMENTS(at_step, to)", &elements);

@@ -11,9 +11,12 @@
  *        pass through local memory (T. Dao et al., "FlashAttention", 2022). Columns of V beyond
  *        tile_n belong to further groups, which compute the scores again
  *
+ * MATRIX the same on matrix units, for f16 and bf16
+ *
  * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
  * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
- * items (the width of a slice of Q and K; 16 … 64).
+ * items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m (64 or 128), tile_n (8 … 128)
+ * and tile_k (16 … 64).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,16 +26,17 @@
 enum {
   PLAIN = 1,
   TILED = 2,
-  ACROSS = 8,  /* items of a group side by side: columns of tiles */
-  DOWN = 16,   /* below each other: rows */
+  MATRIX = 3,
+  ACROSS = 8, /* items of a group side by side: columns of tiles */
+  DOWN = 16,  /* below each other: rows */
   WARP = 32,
   PLAIN_GROUP = 64,
   PLAIN_COLUMNS = 16,
   CPU_COLUMNS = 64,
   MOST_COLUMNS = 256,
-  KEY_BLOCK = 16, /* of PLAIN */
+  MOST_WIDTH = 128, /* of Q and K in the registers of MATRIX */
+  KEY_BLOCK = 16,   /* of PLAIN */
   FEW_QUERIES = 8,
-  GROUPS_PER_UNIT = 2,
   MOST_GROUPS_Y = 65535
 };
 
@@ -60,8 +64,28 @@ static uint64_t local_bytes(const attention_kernel *k, const compute_tuning *t) 
   return (slices + weights + values + peaks) * k->bytes;
 }
 
+/* What the units of MATRIX multiply, or NULL. */
+static const char *unit_of(const attention_kernel *k) {
+  const generation *g = k->g;
+  const compute_operand *in = g->descriptor->inputs;
+  if (!emit_has(g, COMPUTE_TARGET_MATRIX_CORES) || !shuffles(g) || k->a->width == 0 ||
+      k->a->width > MOST_WIDTH || g->descriptor->accumulate != COMPUTE_F32 ||
+      in[1].dtype != in[0].dtype || in[2].dtype != in[0].dtype)
+    return NULL;
+  return in[0].dtype == COMPUTE_F16 ? "f16" : in[0].dtype == COMPUTE_BF16 ? "bf16" : NULL;
+}
+
+static uint32_t matrix_width(const attention_kernel *k) {
+  return (uint32_t)(divide_up(k->a->width, 16) * 16);
+}
+
 static bool is_multiple(uint32_t n, uint32_t of) {
   return n > 0 && n % of == 0;
+}
+
+static bool grid_fits(const attention_kernel *k, const compute_tuning *t) {
+  return divide_up(k->columns, t->tile_n) <= MOST_GROUPS_Y &&
+         (double)k->batches * (double)divide_up(k->queries, t->tile_m) <= INT32_MAX;
 }
 
 static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
@@ -70,11 +94,8 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
                      (!target->group_limit_of[0] || ACROSS * DOWN <= target->group_limit_of[0]);
   return group && is_multiple(t->tile_m, DOWN) && t->tile_m <= 8 * DOWN &&
          is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
-         is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS &&
-         is_multiple(t->items, 4) && t->items <= 64 &&
-         local_bytes(k, t) <= target->local_bytes &&
-         divide_up(k->columns, t->tile_n) <= MOST_GROUPS_Y &&
-         (double)k->batches * (double)divide_up(k->queries, t->tile_m) <= INT32_MAX;
+         is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS && is_multiple(t->items, 4) &&
+         t->items <= 64 && local_bytes(k, t) <= target->local_bytes && grid_fits(k, t);
 }
 
 /* Tall tiles read keys less often; where they would leave compute units without work, lower ones
@@ -84,8 +105,8 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   const int64_t width = k->a->width;
   if (open[0]) t->tile_m = 4 * DOWN;
   while (open[0] && t->tile_m > DOWN &&
-         (k->queries <= t->tile_m / 2 ||
-          k->batches * divide_up(k->queries, t->tile_m) < GROUPS_PER_UNIT * emit_units(k->g)))
+         (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
+                                             t->tile_m / (2 * DOWN) * emit_units(k->g)))
     t->tile_m /= 2;
   if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
   if (open[2]) t->tile_k = 4 * ACROSS;
@@ -104,27 +125,48 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   }
 }
 
+static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
+  const uint32_t width = matrix_width(k);
+  emit_default(&t->tile_m, ACROSS * DOWN / WARP * 16);
+  emit_default(&t->tile_n, k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128);
+  emit_default(&t->tile_k, width <= 64 && t->tile_n <= 64 ? 64 : 32);
+  t->items = width;
+  const uint64_t queries = (uint64_t)t->tile_m * (width + 8);
+  const uint64_t block = (uint64_t)t->tile_k * (width + 8) + (uint64_t)t->tile_n * (t->tile_k + 8);
+  return is_multiple(t->tile_m, ACROSS * DOWN / WARP * 16) && t->tile_m <= 128 &&
+         is_multiple(t->tile_n, 8) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
+         t->tile_k <= 64 && (queries > block ? queries : block) * 2 <= k->g->target->local_bytes &&
+         grid_fits(k, t);
+}
+
+/* Whether the variant can be; writes down its parameters. */
+static bool complete(const attention_kernel *k, uint32_t variant, compute_tuning *t) {
+  t->variant = variant;
+  if (variant == MATRIX) return unit_of(k) && choose_matrix(k, t);
+  if (variant == TILED) {
+    choose_tiles(k, t);
+    return tiles_fit(k, t);
+  }
+  emit_default(&t->item_n, emit_for_cpu(k->g) ? CPU_COLUMNS : PLAIN_COLUMNS);
+  return t->item_n <= MOST_COLUMNS;
+}
+
 static compute_status choose(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
-  if (t->variant > TILED) return emit_refuse(g, "attention: there is no variant %u", t->variant);
-  if (t->variant != PLAIN) {
-    compute_tuning tiles = *t;
-    choose_tiles(k, &tiles);
-    const bool fit = tiles_fit(k, &tiles);
-    const bool wise = !emit_for_cpu(g) && k->queries >= FEW_QUERIES;
-    if (t->variant == TILED && !fit)
-      return emit_refuse(g, "attention: tiles of %ux%ux%u", tiles.tile_m, tiles.tile_n,
-                         tiles.tile_k);
-    if (t->variant == 0) tiles.variant = fit && wise ? TILED : PLAIN;
-    *t = tiles;
+  if (t->variant > MATRIX) return emit_refuse(g, "attention: there is no variant %u", t->variant);
+  const bool open = t->variant == 0;
+  const bool wise = !emit_for_cpu(g) && k->queries >= FEW_QUERIES;
+  uint32_t variant = !open ? t->variant : wise ? MATRIX : PLAIN;
+  for (;; variant--) {
+    compute_tuning tried = *t;
+    const bool fits = complete(k, variant, &tried);
+    if (!fits && open && variant > PLAIN) continue;
+    *t = tried;
+    if (fits) return COMPUTE_OK;
+    return emit_refuse(g, "attention: variant %u with tiles of %ux%ux%u, %u columns of an item",
+                       t->variant, t->tile_m, t->tile_n, t->tile_k, t->item_n);
   }
-  if (t->variant == PLAIN) {
-    if (!t->item_n) t->item_n = emit_for_cpu(g) ? CPU_COLUMNS : PLAIN_COLUMNS;
-    if (t->item_n > MOST_COLUMNS)
-      return emit_refuse(g, "attention: %u columns of an item", t->item_n);
-  }
-  return COMPUTE_OK;
 }
 
 /* ---- Text ---------------------------------------------------------------------------------- */
@@ -140,10 +182,39 @@ static bool has_operand(const attention_kernel *k, int which) {
   return which != 3 || k->a->biased;
 }
 
-/* Exponents lose nothing that counts: what a power of two is wrong by grows with the exponent, while
- * the weight falls much faster. */
+/* Exponents lose nothing that counts: what a power of two is wrong by grows with the exponent,
+ * while the weight falls much faster. */
 static bool powers_of_two(const attention_kernel *k) {
-  return k->g->tuning.variant == TILED && k->g->descriptor->accumulate == COMPUTE_F32;
+  return k->g->tuning.variant != PLAIN && k->g->descriptor->accumulate == COMPUTE_F32;
+}
+
+/* Addresses for MATRIX, and whether eight elements of a line are one load. */
+static void define_addresses(attention_kernel *k) {
+  static const char *const heads[] = {"QUERY", "KEY", "VALUE"};
+  generation *g = k->g;
+  const compute_kernel_descriptor *d = g->descriptor;
+  for (int i = 0; i < 3; i++) {
+    char head[48];
+    text_buffer text = {0};
+    const bool dense = operand(k, i)->stride[d->rank - 1] == 1;
+    snprintf(head, sizeof head, "ATTENTION_%s_AT(i, j)", heads[i]);
+    text_add(&text, "(in%d + at_in%d + (i) * shape.%s_row + (j)", i, i, names[i]);
+    if (!dense) text_add(&text, " * shape.%s_column", names[i]);
+    text_add(&text, ")");
+    emit_define_text(&g->definitions, head, &text);
+    snprintf(head, sizeof head, "ATTENTION_%s_WHOLE", heads[i]);
+    if (dense)
+      text_add(&text,
+               "(shape.%s_row %% 8 == 0 && shape.%s %% 8 == 0 && ALIGNED(in%d + at_in%d, 16))",
+               names[i], i < 2 ? "width" : "columns", i, i);
+    else
+      text_add(&text, "0");
+    emit_define_text(&g->definitions, head, &text);
+  }
+  text_add(&g->definitions,
+           "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
+           "#define MATRIX_PACK MATRIX_PACK_%s\n",
+           unit_of(k), unit_of(k));
 }
 
 static void define(attention_kernel *k) {
@@ -152,9 +223,10 @@ static void define(attention_kernel *k) {
   const bool wide = d->accumulate == COMPUTE_F64;
   text_buffer *definitions = &g->definitions, text = {0};
   emit_define(definitions, "VALUE", emit_type(d->accumulate));
-  emit_define(definitions, "ATTENTION_EXP", powers_of_two(k) ? "FAST_EXP2"
-                                            : wide           ? "exp_f64"
-                                                             : "exp_f32");
+  emit_define(definitions, "ATTENTION_EXP",
+              powers_of_two(k) ? "FAST_EXP2"
+              : wide           ? "exp_f64"
+                               : "exp_f32");
   emit_define(definitions, "ATTENTION_UNIT", powers_of_two(k) ? "1.44269504f" : "1");
   if (shuffles(g))
     emit_define(definitions, "ATTENTION_SHUFFLE", wide ? "SHUFFLE_XOR_f64" : "SHUFFLE_XOR_f32");
@@ -184,6 +256,7 @@ static void define(attention_kernel *k) {
       emit_load(&text, o->dtype, pointer, index);
     emit_define_text(definitions, head, &text);
   }
+  if (g->tuning.variant == MATRIX) define_addresses(k);
   emit_template(g, definitions, "attention");
 }
 
@@ -258,15 +331,17 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_WIDTH", t->items);
   emit_define_number(text, "TILE_ACROSS", ACROSS);
   emit_define_number(text, "TILE_DOWN", DOWN);
+  emit_define_number(text, "TILE_GROUP", ACROSS * DOWN);
   text_add(text, "const INDEX tile = (INDEX)GROUP_ID_X;\n"
                  "const INDEX batch = DIVIDE(tile, shape.tiles);\n"
                  "const INDEX query = (tile - batch * shape.tiles) * TILE_QUERIES;\n"
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
-  emit_template(g, text, "attention_tile");
+  emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");
   t->group_x = ACROSS * DOWN;
-  snprintf(g->text, sizeof g->text, "attention by tiles of %u queries, %u keys, %u columns",
-           (unsigned)t->tile_m, (unsigned)t->tile_k, (unsigned)t->tile_n);
+  snprintf(g->text, sizeof g->text, "attention %s of %u queries, %u keys, %u columns",
+           t->variant == MATRIX ? "on matrix units by tiles" : "by tiles", (unsigned)t->tile_m,
+           (unsigned)t->tile_k, (unsigned)t->tile_n);
 }
 
 static compute_status emit(generation *g) {
@@ -284,10 +359,10 @@ static compute_status emit(generation *g) {
   const compute_status status = choose(&k);
   if (status) return status;
   define(&k);
-  if (g->tuning.variant == TILED)
-    emit_tiles(&k);
-  else
+  if (g->tuning.variant == PLAIN)
     emit_items(&k);
+  else
+    emit_tiles(&k);
   return COMPUTE_OK;
 }
 
@@ -295,6 +370,9 @@ static const tuning_grid grids[] = {
     {TUNE_OTHERS,
      {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 3), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
+      TUNE(tile_k, 16, 32, 64)}},
     {TUNE_OTHERS, {TUNE(variant, 1), TUNE(item_n, 4, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 1), TUNE(item_n, 16, 32, 64, 128)}},
     {.target = TUNE_END},

@@ -9,8 +9,8 @@
  *
  * The first half says how rows are cut up. Of the parameters it reads variant (1: along rows, 2:
  * across them), vector (elements of one load; for CPUs lanes) and, for groups, group_x, items
- * (elements that an item holds), tile_k (items for one row) and groups (for each compute unit, before
- * rows are split). The second half writes. */
+ * (elements that an item holds), tile_k (items for one row) and groups (for each compute unit,
+ * before rows are split). The second half writes. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -71,14 +71,15 @@ static void set_share(row_cut *cut, const row_problem *p, int64_t splits, int64_
 
 /* ---- By groups ----------------------------------------------------------------------------- */
 
-/* How many items share a row. A warp that has a row for itself needs no barrier; where rows are few,
- * more items share each. Few classes, so that few sources serve all lengths. */
+/* How many items share a row. A warp that has a row for itself needs no barrier; where rows are
+ * few, more items share each. Few classes, so that few sources serve all lengths. */
 static uint32_t choose_lanes(const generation *g, const row_problem *p, const row_cut *cut,
                              uint32_t limit) {
   const int64_t columns = emit_power_of_two(emit_clamp(p->rows, 1, MOST_COLUMNS));
   const int64_t most = cut->across ? emit_clamp(limit, 1, GROUP) / columns : limit;
   int64_t lanes = p->length <= LEAST_LANES * LEAST_ITEMS ? LEAST_LANES : WARP;
-  while (p->length > lanes * (lanes <= WARP ? MOST_ITEMS : SOME_ITEMS)) lanes *= 2;
+  while (lanes < most && p->length > lanes * (lanes <= WARP ? MOST_ITEMS : SOME_ITEMS)) lanes *= 2;
+  if (p->length > lanes * SOME_ITEMS && lanes > GROUP) lanes = GROUP; /* read twice anyway */
   while (lanes < GROUP && lanes * SOME_ITEMS < p->length &&
          multiply(p->rows, lanes) < (int64_t)emit_units(g) * ITEMS_OF_UNIT)
     lanes *= 2;
@@ -129,7 +130,8 @@ static bool plan_groups(generation *g, const row_problem *p, row_cut *cut) {
   if (cut->group > limit || !emit_is_power(cut->group) || cut->lanes > cut->group ||
       !emit_is_power(cut->lanes) || cut->items > 64 || !emit_is_power(cut->vector) ||
       cut->vector > VECTOR_MOST || cut->items % cut->vector != 0) {
-    emit_refuse(g, "row: %u elements for each item, %u at once, %u items for a row, in groups of %u",
+    emit_refuse(g,
+                "row: %u elements for each item, %u at once, %u items for a row, in groups of %u",
                 cut->items, cut->vector, cut->lanes, cut->group);
     return false;
   }
@@ -329,8 +331,7 @@ static void add_fields(row_kernel *r, emit_launch *launch) {
   emit_field_index(g, launch, "share", cut->share);
   emit_field_index(g, launch, "splits", cut->splits);
   emit_field_index(g, launch, "tiles", cut->tiles);
-  if (cut->vector > 1)
-    emit_field_u32(g, launch, "whole", vector_fits(g, &r->space, cut->vector));
+  if (cut->vector > 1) emit_field_u32(g, launch, "whole", vector_fits(g, &r->space, cut->vector));
   if (cut->form == ROW_ITEM || cut->form == ROW_ACROSS) {
     emit_field_index(g, launch, "run", cut->run);
     emit_field_index(g, launch, "inner", cut->inner);

@@ -341,8 +341,9 @@ typedef struct attention_sample {
 
 static void sample_attention(const attention_sample *c, sample_visitor visit, void *user) {
   static const compute_tuning cuts[] = {{.variant = 1, .item_n = 3},
-                                        {.variant = 2, .tile_m = 8, .tile_n = 16, .tile_k = 16},
-                                        {.variant = 2, .tile_m = 32, .tile_n = 64, .tile_k = 32}};
+                                        {.variant = 2, .tile_m = 16, .tile_n = 32, .tile_k = 16},
+                                        {.variant = 2, .tile_m = 64, .tile_n = 64, .tile_k = 32},
+                                        {.variant = 3, .tile_m = 128, .tile_n = 32, .tile_k = 16}};
   sample_kernel s;
   sample_begin(&s, COMPUTE_KERNEL_ATTENTION,
                COMPUTE_SHAPE(c->batch, c->heads, c->queries, c->columns),
@@ -388,6 +389,9 @@ static void sample_attentions(sample_visitor visit, void *user) {
       {1, 2, 20, 21, 18, 33, COMPUTE_F64, true, false, false, false, LIES_DENSE},
       {1, 2, 20, 21, 18, 33, COMPUTE_F16, false, true, false, false, LIES_DENSE},
       {1, 2, 20, 21, 18, 33, COMPUTE_BF16, true, false, false, false, LIES_LAST},
+      {1, 2, 70, 70, 64, 64, COMPUTE_F16, true, false, false, false, LIES_DENSE},
+      {1, 1, 9, 80, 40, 72, COMPUTE_BF16, false, true, true, false, LIES_DENSE},
+      {1, 1, 9, 11, 0, 5, COMPUTE_BF16, false, false, false, false, LIES_DENSE},
       {20011, 16, 1024, 1024, 64, 64, COMPUTE_F32, true, false, false, false, LIES_DENSE},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
