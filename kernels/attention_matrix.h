@@ -4,13 +4,15 @@
  *
  *   MATRIX_MULTIPLY(sum, a, b)
  *   MATRIX_PACK(low, high)              two f32 as elements of a word
+ *   MATRIX_WIDEN(bits)                  one of them as f32
  *   ATTENTION_QUERY_AT(i, j), _KEY_AT, _VALUE_AT      addresses of elements
  *   ATTENTION_QUERY_WHOLE, _KEY_WHOLE, _VALUE_WHOLE   whether eight neighbours are one load
  *
  * Each warp has WARP_ROWS queries. Lane l holds scores and sums of the queries l / 4 and l / 4 + 8
  * of each 16, for columns 2 · (l % 4) and the next of each 8. That is also what the units want of a
- * left factor: weights never leave their registers. K lies in local memory as it is, V with its
- * columns as lines. */
+ * left factor: weights never leave their registers. They are multiplied as the sum of two elements,
+ * of which the second is what rounding took from the first. K lies in local memory as it is, V with
+ * its columns as lines. */
 //@ attention_matrix
 #define WARP_ROWS   (TILE_QUERIES / (TILE_GROUP / 32))
 #define ROW_BLOCKS  (WARP_ROWS / 16)
@@ -156,17 +158,23 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
     }
   }
   UNROLL for (int step = 0; step < TILE_KEYS / 16; step++) {
-    u32 weight[ROW_BLOCKS][4];
+    u32 weight[ROW_BLOCKS][4], rest[ROW_BLOCKS][4];
     UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
       UNROLL for (int part = 0; part < 4; part++) {
         const f32 *const from = score[i][2 * step + part / 2] + part % 2 * 2;
-        weight[i][part] = MATRIX_PACK(from[0], from[1]);
+        const u32 word = MATRIX_PACK(from[0], from[1]);
+        weight[i][part] = word;
+        rest[i][part] = MATRIX_PACK(from[0] - MATRIX_WIDEN((u16)(word & 0xffff)),
+                                    from[1] - MATRIX_WIDEN((u16)(word >> 16)));
       }
     }
     UNROLL for (int j = 0; j < SUM_BLOCKS; j++) {
       LOCAL const u16 *at = values + (8 * j + line) * VALUE_PITCH + step * 16 + quad * 2;
       const u32 of_value[2] = {LOAD_WORD(at), LOAD_WORD(at + 8)};
-      UNROLL for (int i = 0; i < ROW_BLOCKS; i++) MATRIX_MULTIPLY(sum[i][j], weight[i], of_value);
+      UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
+        MATRIX_MULTIPLY(sum[i][j], rest[i], of_value);
+        MATRIX_MULTIPLY(sum[i][j], weight[i], of_value);
+      }
     }
   }
   BARRIER();

@@ -213,8 +213,9 @@ static void define_addresses(attention_kernel *k) {
   }
   text_add(&g->definitions,
            "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
-           "#define MATRIX_PACK MATRIX_PACK_%s\n",
-           unit_of(k), unit_of(k));
+           "#define MATRIX_PACK MATRIX_PACK_%s\n"
+           "#define MATRIX_WIDEN widen_%s\n",
+           unit_of(k), unit_of(k), unit_of(k));
 }
 
 static void define(attention_kernel *k) {
