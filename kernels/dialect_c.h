@@ -169,12 +169,6 @@ DIALECT_SHUFFLE(f64)
 
 /* Matrix units: the items of a warp (32 in a row) show each other what they hold, and each works
  * its four sums out of that. */
-DEVICE u32 LOAD_WORD(const void *pointer) {
-  u32 word;
-  DIALECT_EXPECT((uintptr_t)pointer % 4 == 0);
-  memcpy(&word, pointer, sizeof word);
-  return word;
-}
 DEVICE u32 F32_TO_TF32(f32 x) {
   const u32 bits = as_u32(x);
   return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
@@ -191,6 +185,27 @@ DEVICE f32 dialect_unit_bf16(u32 word, int which) {
 DEVICE f32 dialect_unit_tf32(u32 word, int which) {
   return which == 0 ? as_f32(word & ~0x1fffu) : 0;
 }
+DEVICE void dialect_load_blocks(u32 *to, const void *row, boolean across) {
+  static _Thread_local const unsigned char *rows[1024];
+  const u32 item = LOCAL_ID_X, lane = item % 32;
+  DIALECT_EXPECT((uintptr_t)row % 16 == 0);
+  rows[item] = (const unsigned char *)row;
+  BARRIER();
+  const unsigned char *const *warp = rows + (item - lane);
+  for (u32 block = 0; block < 4; block++) {
+    const unsigned char *const *of = warp + 8 * block;
+    unsigned char *word = (unsigned char *)(to + block);
+    if (across) {
+      memcpy(word, of[lane % 4 * 2] + lane / 4 * 2, 2);
+      memcpy(word + 2, of[lane % 4 * 2 + 1] + lane / 4 * 2, 2);
+    } else {
+      memcpy(word, of[lane / 4] + lane % 4 * 4, 4);
+    }
+  }
+  BARRIER();
+}
+#define LOAD_BLOCKS(to, row)        dialect_load_blocks(to, row, 0)
+#define LOAD_BLOCKS_ACROSS(to, row) dialect_load_blocks(to, row, 1)
 typedef struct dialect_held {
   u32 a[4], b[2];
 } dialect_held;

@@ -126,12 +126,20 @@ template <typename type, int n> struct __align__(VECTOR_LIMIT(n * sizeof(type)))
 #define SHUFFLE_XOR_f64(x, step) __shfl_xor_sync(0xffffffffu, x, step)
 
 /* Matrix units (sm_80 and later): what README.md says of them. */
-#define LOAD_WORD(pointer) (*(const u32 *)(pointer))
 DEVICE u32 F32_TO_TF32(f32 x) {
   u32 bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;
 }
+#define LOADER(name, instruction)                                                                  \
+  DEVICE void name(u32 *to, const void *row) {                                                     \
+    asm volatile(instruction " {%0, %1, %2, %3}, [%4];"                                            \
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])                              \
+                 : "r"((u32)__cvta_generic_to_shared(row))                                         \
+                 : "memory");                                                                      \
+  }
+LOADER(LOAD_BLOCKS, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")
+LOADER(LOAD_BLOCKS_ACROSS, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
 #define MATRIX_UNIT(name, instruction)                                                             \
   DEVICE void name(f32 *sum, const u32 *a, const u32 *b) {                                         \
     asm(instruction " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"             \

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Local memory of the matrix multiplication on matrix units: two slabs, A's with the rows of the
- * tile below each other and B's with its columns, each a line of TILE_K elements along k. Elements
- * are what the units take: f16, bf16, or f32 cut to TF32.
+ * tile and B's with its columns. Elements are what the units take: f16, bf16, or f32 cut to TF32. A
+ * slab's lines go the way in which the operand lies in memory: along k, a line for each row or
+ * column; or along these, a line for each k.
  *
- * Four words at the end of each line keep the 32 lanes of a warp, which read 8 lines times 4 words
- * at once, off each other's banks, and lines at multiples of 16 bytes. */
+ * Four words at the end of each line (eight, of TF32 with a line for each k) keep what the lanes of
+ * a warp read at once on different banks, and lines at multiples of 16 bytes. */
 //@ gemm_matrix
-#define WARPS_N    (TILE_N / WARP_N)
-#define WARPS_M    (TILE_M / WARP_M)
-#define GROUP      (32 * WARPS_M * WARPS_N)
-#define PER_WORD   ((int)(4 / sizeof(MATRIX_TYPE)))
-#define PITCH_A    (TILE_K + 4 * PER_WORD)
-#define PITCH_B    PITCH_A
-#define LINE_WORDS (TILE_K / PER_WORD)
+#define WARPS_N  (TILE_N / WARP_N)
+#define WARPS_M  (TILE_M / WARP_M)
+#define GROUP    (32 * WARPS_M * WARPS_N)
+#define PER_WORD ((int)(4 / sizeof(MATRIX_TYPE)))
 
 /* What an item holds of the warp's WARP_M × WARP_N sums: four of each 16 × 8 block. */
 #define ITEM_M (WARP_M / 16)
@@ -31,27 +29,37 @@ typedef struct __attribute__((aligned(16))) SLAB {
 #define NO_UNROLL
 #endif
 
+/* BLOCK_LOAD reads a block of one operand, 16 lines of the tile and eight words of k, as the units
+ * take them. Lane l holds the words l % 4 (and l % 4 + 4) of the lines l / 4 (and l / 4 + 8); of A
+ * first the two lines of a word, of B first the two words of a line. Pasted once for A and once for
+ * B. */
+//@ gemm_matrix_block
+DEVICE void BLOCK_LOAD(u32 *to, LOCAL const MATRIX_TYPE *slab, int outer, int k, int lane) {
+  const int part = lane / 8, more_outer = BLOCK_IS_A ? part % 2 * 8 : part / 2 * 8;
+  const int more_k = (BLOCK_IS_A ? part / 2 : part % 2) * 4 * PER_WORD;
+#if BLOCK_ALONG_K
+  LOAD_BLOCKS(to, slab + (outer + more_outer + lane % 8) * BLOCK_PITCH + k + more_k);
+#elif MATRIX_HALF
+  LOAD_BLOCKS_ACROSS(to, slab + (k + more_k + lane % 8) * BLOCK_PITCH + outer + more_outer);
+#else
+  LOCAL const MATRIX_TYPE *at = slab + (k + lane % 4) * BLOCK_PITCH + outer + lane / 4;
+  (void)more_outer, (void)more_k;
+  to[0] = at[0];
+  to[BLOCK_IS_A ? 1 : 2] = at[8];
+  to[BLOCK_IS_A ? 2 : 1] = at[4 * BLOCK_PITCH];
+  to[3] = at[4 * BLOCK_PITCH + 8];
+#endif
+}
+
 /* The end of a loop along k: each warp multiplies its WARP_M lines of A with its WARP_N lines of B,
- * eight words of them at a time, in blocks of 16 × 8 as the units take them. Lane l holds, of each
- * block of A, the words l % 4 and l % 4 + 4 of the lines l / 4 and l / 4 + 8; of a block of B, the
- * same words of line l / 4; and of the sums, rows l / 4 and l / 4 + 8, columns 2 · (l % 4) and the
- * next. */
+ * eight words of them at a time, in blocks of 16 × 8. Of the sums lane l holds rows l / 4 and
+ * l / 4 + 8, columns 2 · (l % 4) and the next. */
 //@ gemm_matrix_products
-UNROLL for (int word = 0; word < LINE_WORDS; word += 8) {
+UNROLL for (int k = 0; k < TILE_K; k += 8 * PER_WORD) {
   u32 of_a[ITEM_M][4], of_b[WARP_N / 8][2];
-  UNROLL for (int i = 0; i < ITEM_M; i++) {
-    LOCAL const MATRIX_TYPE *at =
-        slab_a + (warp_row + 16 * i + line) * PITCH_A + (word + quad) * PER_WORD;
-    of_a[i][0] = LOAD_WORD(at);
-    of_a[i][1] = LOAD_WORD(at + 8 * PITCH_A);
-    of_a[i][2] = LOAD_WORD(at + 4 * PER_WORD);
-    of_a[i][3] = LOAD_WORD(at + 8 * PITCH_A + 4 * PER_WORD);
-  }
-  UNROLL for (int j = 0; j < WARP_N / 8; j++) {
-    LOCAL const MATRIX_TYPE *at =
-        slab_b + (warp_column + 8 * j + line) * PITCH_B + (word + quad) * PER_WORD;
-    of_b[j][0] = LOAD_WORD(at);
-    of_b[j][1] = LOAD_WORD(at + 4 * PER_WORD);
+  UNROLL for (int i = 0; i < ITEM_M; i++) block_a(of_a[i], slab_a, warp_row + 16 * i, k, item % 32);
+  UNROLL for (int j = 0; j < WARP_N / 8; j += 2) {
+    block_b(of_b[j], slab_b, warp_column + 8 * j, k, item % 32);
   }
   UNROLL for (int i = 0; i < ITEM_M; i++) {
     UNROLL for (int j = 0; j < WARP_N / 8; j++) {

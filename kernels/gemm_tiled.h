@@ -101,7 +101,6 @@ DEVICE void SLAB_FETCH(SLAB_TYPE held[SLAB_LOADS][SLAB_VECTOR], GLOBAL const SLA
 }
 
 #ifdef MATRIX_TYPE
-/* The lines of this slab go along k, in the elements that matrix units take. */
 DEVICE void SLAB_PUT(LOCAL MATRIX_TYPE *slab, SLAB_TYPE held[SLAB_LOADS][SLAB_VECTOR], int item) {
   UNROLL for (int load = 0; load < SLAB_LOADS; load++) {
     const int place = item + load * GROUP;
@@ -113,9 +112,7 @@ DEVICE void SLAB_PUT(LOCAL MATRIX_TYPE *slab, SLAB_TYPE held[SLAB_LOADS][SLAB_VE
 #if SLAB_ALONG_K
     VSTORE(SLAB_VECTOR, MATRIX_TYPE, slab + outer * SLAB_PITCH + k, value);
 #else
-    UNROLL for (int lane = 0; lane < SLAB_VECTOR; lane++) {
-      slab[(outer + lane) * SLAB_PITCH + k] = value[lane];
-    }
+    VSTORE(SLAB_VECTOR, MATRIX_TYPE, slab + k * SLAB_PITCH + outer, value);
 #endif
   }
 }

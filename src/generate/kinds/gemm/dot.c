@@ -229,9 +229,8 @@ static void complete_across(generation *g, const gemm_problem *problem, uint32_t
   const double columns = (double)divide_up(problem->m, vector) * (double)problem->batches;
   double sharers = units * ITEMS_OF_UNIT / columns;
   emit_default(&t->items, LOADS);
-  emit_default(
-      &t->group_y,
-      power_up_to(LINE_BYTES / (vector * compute_dtype_size(problem->a.dtype)), min_u32(most, 32)));
+  const uint32_t load_bytes = vector * (uint32_t)compute_dtype_size(problem->a.dtype);
+  emit_default(&t->group_y, power_up_to(LINE_BYTES / load_bytes, min_u32(most, 32)));
   if (sharers > (double)problem->k / (2 * LOADS)) sharers = (double)problem->k / (2 * LOADS);
   emit_default(&t->group_x, power_up_to(sharers < 8 ? 8 : sharers, most / t->group_y));
   emit_default(&t->groups, power_up_to(sharers / t->group_x, GEMM_SPLIT_LIMIT));

@@ -32,7 +32,7 @@
  *   PACKED  as DIRECT, any operands: a launch before copies both into panels.
  *   MATRIX  on matrix units: factors both f16 or both bf16, or f32 where TF32 is allowed. tile_m,
  *           tile_n: 32 64 128; tile_k: 16 32 64; item_m, item_n: rows and columns of a warp,
- *           multiples of 16 and 8; vector as TILED; groups: parts of k, 1 … 64. */
+ *           multiples of 16; vector as TILED; groups: parts of k, 1 … 64. */
 typedef enum gemm_variant {
   GEMM_PLAIN = 1,
   GEMM_TILED = 2,
@@ -147,6 +147,8 @@ void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts
 
 /* What tiles are described by: TILE_M, ITEM_M, … and the template gemm_local. */
 uint32_t gemm_items(const compute_tuning *tuning); /* of a group */
+/* Has the compiler leave room for several groups of a tile at once; elements as they are fetched. */
+void gemm_limit_registers(generation *g, const gemm_problem *problem, uint32_t element_bytes);
 /* One operand's names for the template gemm_slab, the text, and the end of these names. */
 void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
                       char letter, uint32_t side);

@@ -34,12 +34,37 @@ static uint32_t element_bytes(const gemm_problem *problem) {
   return is_half(unit_of(problem)) ? 2 : 4;
 }
 
+/* Elements from a line of a slab to the next. */
+static uint32_t pitch_of(const generation *g, const gemm_problem *problem,
+                         const gemm_factor *factor, uint32_t side) {
+  if (gemm_along_k(factor)) return g->tuning.tile_k + 16 / element_bytes(problem);
+  return side + 8;
+}
+
+/* Elements of a slab. */
+static uint32_t slab_of(const generation *g, const gemm_problem *problem, const gemm_factor *factor,
+                        uint32_t side) {
+  const uint32_t lines = gemm_along_k(factor) ? side : g->tuning.tile_k;
+  return lines * pitch_of(g, problem, factor, side);
+}
+
 uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  const uint64_t line = t->tile_k * element_bytes(problem) + 16;
-  const uint64_t slabs = (t->tile_m + t->tile_n) * line;
+  const uint64_t slabs = (slab_of(g, problem, &problem->a, t->tile_m) +
+                          (uint64_t)slab_of(g, problem, &problem->b, t->tile_n)) *
+                         element_bytes(problem);
   const uint64_t staged = (uint64_t)t->tile_m / t->item_m * 16 * t->tile_n * sizeof(float);
   return slabs > staged ? slabs : staged;
+}
+
+static void define_block(generation *g, const gemm_factor *factor, char letter) {
+  text_add(&g->definitions,
+           "#define BLOCK_LOAD block_%c\n#define BLOCK_PITCH PITCH_%c\n#define BLOCK_IS_A %d\n"
+           "#define BLOCK_ALONG_K %d\n",
+           letter + ('a' - 'A'), letter, letter == 'A', gemm_along_k(factor));
+  emit_template(g, &g->definitions, "gemm_matrix_block");
+  text_add(&g->definitions, "#undef BLOCK_LOAD\n#undef BLOCK_PITCH\n#undef BLOCK_IS_A\n"
+                            "#undef BLOCK_ALONG_K\n");
 }
 
 void gemm_matrix_define(generation *g, const gemm_problem *problem) {
@@ -56,13 +81,20 @@ void gemm_matrix_define(generation *g, const gemm_problem *problem) {
            "#define MATRIX_TYPE %s\n#define MATRIX_ELEMENT(x) %s\n"
            "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n",
            is_half(unit) ? "u16" : "u32", is_half(unit) ? "(x)" : "F32_TO_TF32(x)", unit);
+  emit_constant(g, "PITCH_A", pitch_of(g, problem, &problem->a, t->tile_m));
+  emit_constant(g, "PITCH_B", pitch_of(g, problem, &problem->b, t->tile_n));
+  emit_constant(g, "SLAB_OF_A", slab_of(g, problem, &problem->a, t->tile_m));
+  emit_constant(g, "MATRIX_HALF", is_half(unit));
+  gemm_limit_registers(g, problem, element_bytes(problem));
   emit_template(g, &g->definitions, "gemm_matrix");
+  define_block(g, &problem->a, 'A');
+  define_block(g, &problem->b, 'B');
 }
 
 void gemm_matrix_begin(text_buffer *text) {
   text_add(text, "LOCAL_ARRAY(SLAB, slabs, LOCAL_SLABS);\n"
                  "LOCAL MATRIX_TYPE *slab_a = (LOCAL MATRIX_TYPE *)slabs;\n"
-                 "LOCAL MATRIX_TYPE *slab_b = slab_a + TILE_M * PITCH_A;\n"
+                 "LOCAL MATRIX_TYPE *slab_b = slab_a + SLAB_OF_A;\n"
                  "LOCAL SUM *staged = (LOCAL SUM *)slabs;\n"
                  "const int item = (int)LOCAL_ID_X;\n"
                  "const int warp = item / 32, line = item %% 32 / 4, quad = item %% 4;\n"
@@ -143,7 +175,7 @@ static void complete_matrix(generation *g, const gemm_problem *problem) {
 
 static compute_status check_matrix(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || t->item_m % 16 || t->item_n % 8 ||
+  if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || t->item_m % 16 || t->item_n % 16 ||
       t->item_m * t->item_n > 4096 || t->tile_m % t->item_m || t->tile_n % t->item_n ||
       t->tile_k % gemm_matrix_step(problem))
     return emit_refuse(g, "a tile of %ux%ux%u cannot be cut into %ux%u for each warp",

@@ -69,12 +69,12 @@ void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_fac
 /* A CUDA compiler spends registers on scheduling until few groups fill a multiprocessor. Asked for
  * room for 512 items it keeps within 128 registers each, of which the sums take at most half; 384
  * leave 168, for items that fetch more. */
-static void limit_registers(generation *g, const gemm_problem *problem) {
+void gemm_limit_registers(generation *g, const gemm_problem *problem, uint32_t element_bytes) {
   const compute_tuning *t = &g->tuning;
-  const uint32_t items = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
-  const uint32_t fetched = (t->tile_m + t->tile_n) * t->tile_k / items;
+  const uint32_t items = gemm_items(t), sums = t->tile_m * t->tile_n / items;
+  const uint32_t fetched = (t->tile_m + t->tile_n) * t->tile_k * element_bytes / 4 / items;
   if (g->target->dialect != COMPUTE_DIALECT_CUDA || items > 256 || items < 64 ||
-      problem->sum_bytes != 4 || t->item_m * t->item_n > 64)
+      problem->sum_bytes != 4 || sums > 64)
     return;
   text_add(&g->definitions,
            "#undef REQUIRE_GROUP\n"
@@ -93,7 +93,7 @@ void gemm_define_tile(generation *g, const gemm_problem *problem) {
   emit_constant(g, "COLUMN_PIECE", piece_of(problem, t->item_n));
   emit_constant(g, "LOCAL_SUMS", gemm_local_sums(t));
   emit_constant(g, "SLAB_SUMS", 16 / problem->sum_bytes);
-  limit_registers(g, problem);
+  gemm_limit_registers(g, problem, 4);
   emit_constant(g, "BAND", GEMM_BAND);
   emit_template(g, &g->definitions, "gemm_local");
 }
