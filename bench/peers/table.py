@@ -5,7 +5,8 @@
     table.py --page PAGE.md [--check]    makes the tables of a page again, or says that one is not of its file
 
 In a page, a table is what is between <!-- peers: FILE.json --> (relative to the page) and <!-- /peers -->. A ratio is the
-peer's time divided by libcompute's: above 1, libcompute is faster.
+peer's time divided by libcompute's: above 1, libcompute is faster. FILE.json may also be of compute-bench on a GPU; the peer
+is then torch, from a torch.json beside it (torch_gpu.py).
 """
 import argparse
 import json
@@ -86,12 +87,56 @@ def read(path):
         return json.load(file)
 
 
+# ---- compute-bench on a GPU -------------------------------------------------------------------
+
+
+def rate(record):
+    if record.get("fit"):
+        return f"{record['fit']['rois_per_second'] * 1e-6:.0f} M ROIs/s"
+    if record.get("gflops") and record["gflops"] >= record.get("gbytes_s", 0):
+        return f"{record['gflops'] * 1e-3:.3g} TFLOP/s"
+    return f"{record['gbytes_s']:.0f} GB/s" if record.get("gbytes_s") else "–"
+
+
+def time_of(record):
+    ms = record["ms"]
+    return f"{ms:.4g} ms" if ms >= 1 else f"{ms * 1e3:.4g} µs" if ms >= 1e-3 else f"{ms * 1e6:.3g} ns"
+
+
+def gpu_row(record, peers):
+    peer = peers.get(record["case"])
+    error = f"{record['max_rel_err']:.1e}" if record.get("max_rel_err") else "–"
+    ratio = rounded(peer / record["ms"]) if peer else "–"
+    return f"| {record['case']} | {record['dtype']} | {time_of(record)} | {rate(record)} | {error} | {ratio} |"
+
+
+def gpu_markdown(data, torch):
+    environment = data["environment"]
+    peers = {row["name"]: row["ms"] for row in torch["rows"]}
+    records = [record for record in data["records"] if record.get("ms")]
+    lines = [f"{environment['device_model']}, {environment['isa']}, {environment['driver']}, libcompute at "
+             f"{environment['git_commit']}, {environment['date'][:10]}; torch {torch['torch'].split('+')[0]}."]
+    for suite in dict.fromkeys(record["suite"] for record in records):
+        lines += ["", f"**{suite}**", "", "| row | type | ours | rate | largest error | torch's time / ours |",
+                  "|---|---|---|---|---|---|",
+                  *(gpu_row(record, peers) for record in records if record["suite"] == suite)]
+    return "\n".join(lines) + "\n"
+
+
+def table_of(path):
+    data = read(path)
+    if "records" not in data:
+        return markdown(data)
+    beside = os.path.join(os.path.dirname(path), "torch.json")
+    return gpu_markdown(data, read(beside) if os.path.exists(beside) else {"torch": "not measured", "rows": []})
+
+
 def page(path, check):
     """True if the page was, or is now, as its files say."""
     with open(path, encoding="utf-8") as file:
         old = file.read()
     folder = os.path.dirname(os.path.abspath(path))
-    new = BLOCK.sub(lambda block: block[1] + markdown(read(os.path.join(folder, block[2]))) + block[3], old)
+    new = BLOCK.sub(lambda block: block[1] + table_of(os.path.join(folder, block[2])) + block[3], old)
     if new != old and not check:
         with open(path, "w", encoding="utf-8") as file:
             file.write(new)
