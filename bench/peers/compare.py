@@ -28,7 +28,7 @@ import time
 import engines
 import table
 
-PAUSE = 0.05  # seconds, so that threads of the engine that ran last sleep
+PAUSE = 0.1  # seconds, so that threads of the engine that ran last sleep: ONNX Runtime's spin for up to 0.06
 SUITES = ("operation", "network", "train")
 NETWORK_ROWS = [(name, batch) for batch in (1, 8) for name in (
     "resnet50", "mobilenetv2", "efficientnet_b0", "yolov8n", "bert", "gpt2_prefill", "gpt2_decode")]

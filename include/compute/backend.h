@@ -62,7 +62,9 @@ typedef struct compute_services {
   int32_t (*thread_count)(void *host);
 
   /** Runs task(argument, 0 … tasks−1, worker) on the pool and the caller; returns when all are
-   * done. Tasks are handed out in ascending order. When the pool is busy with another caller's loop
+   * done. Each worker begins with an equal part of neighbouring tasks, in ascending order, and then
+   * takes tasks of the other parts: if nearby numbers mean nearby data, a thread finds in its
+   * caches what it wrote there in the loop before. When the pool is busy with another caller's loop
    * or the call is nested, the caller runs all of them itself, as worker 0. */
   void (*parallel)(void *host, int64_t tasks, compute_task task, void *argument);
 

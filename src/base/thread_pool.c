@@ -3,9 +3,15 @@
  *
  * The caller never waits for a worker to arrive. It opens a loop, increments `signal`, works on the
  * loop itself, and closes it when no task is left; a worker that arrives in between enters, takes
- * tasks from the shared counter and leaves; one that arrives too late finds the loop closed. So a
- * loop costs no more than a wake-up if the other CPUs are busy, and the caller only waits for tasks
- * that a worker has already begun.
+ * tasks and leaves; one that arrives too late finds the loop closed. So a loop costs no more than a
+ * wake-up if the other CPUs are busy, and the caller only waits for tasks that a worker has already
+ * begun.
+ *
+ * Tasks are dealt out in shares of neighbours, one for each worker, which begins with its own and
+ * then takes from those of the others. Loops over the same rows thus leave most of them to the same
+ * thread, whose caches have what the loop before wrote there. That matters most where threads run
+ * on groups of cores with a cache each: what another group has written costs several times as much
+ * as what the own one has.
  *
  * `entry` is the gate: the OPEN bit, and the number of workers inside. Entering needs a compare and
  * swap that sees OPEN; the caller clears OPEN and then waits until nobody is inside. Entering
@@ -38,13 +44,19 @@
  * on a virtual machine, and a sleeper may be woken on the CPU that the caller occupies. */
 #define SPIN_NANOSECONDS 200000
 
+/* Without wake-ups for so long, the pool has had a pause. */
+#define PAUSE_NANOSECONDS 10000000
+
 #define WAKE_FAN_OUT 2
 
 #define OPEN    (UINT32_C(1) << 31)
 #define WAITING (UINT32_C(1) << 30) /* the caller sleeps until the last worker has left */
 
+/* A thread, and a share of the open loop's tasks. Number 0 is whoever calls. */
 typedef struct pool_worker {
-  _Alignas(CACHE_LINE) thread_pool *pool;
+  _Alignas(CACHE_LINE) _Atomic int64_t next; /* first task of the share that nobody has taken */
+  int64_t end;
+  thread_pool *pool;
   pthread_t thread;
   int32_t index;
 } pool_worker;
@@ -53,15 +65,15 @@ struct thread_pool {
   /* The open loop. Written by the owner of `busy` while the gate is closed. */
   compute_task task;
   void *argument;
-  int64_t tasks;
+  int32_t shares;  /* of the open loop: at least 1, at most count */
   int32_t count;   /* workers, including the caller */
   int32_t started; /* threads running: at most count − 1 */
   bool start_tried;
   bool spin;
+  int64_t woken; /* when a caller last woke sleepers */
   pid_t process; /* the process with the threads: a forked child has none */
   pool_worker *workers;
 
-  _Alignas(CACHE_LINE) _Atomic int64_t next;
   _Alignas(CACHE_LINE) _Atomic uint32_t entry;
   _Alignas(CACHE_LINE) _Atomic uint32_t signal; /* incremented with each loop; sleepers wait on
                                                  * it */
@@ -122,11 +134,46 @@ static void move_away(const thread_pool *pool) {
     (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
+/* A thread woken on the caller's CPU would wait there for milliseconds before it can move away. So
+ * after a pause the caller gives it its turn at once. Not between the steps of a run: while other
+ * threads keep the CPUs busy, the turn would be theirs. */
+static void give_turn(thread_pool *pool) {
+  const int64_t before = pool->woken;
+  pool->woken = clock_now();
+  if (pool->spin && pool->woken - before > PAUSE_NANOSECONDS) sched_yield();
+}
+
+/* ---- Shares of tasks ----------------------------------------------------------------------- */
+
+/* The share that a worker begins with. */
+static int32_t own_share(const thread_pool *pool, int32_t worker) {
+  return worker % pool->shares;
+}
+
+static bool has_tasks(const pool_worker *share) {
+  return atomic_load_explicit(&share->next, memory_order_relaxed) < share->end;
+}
+
+/* At least one task. */
+static void shares_deal(thread_pool *pool, int64_t tasks) {
+  pool->shares = tasks < pool->count ? (int32_t)tasks : pool->count;
+  const int64_t part = tasks / pool->shares, rest = tasks % pool->shares;
+  int64_t first = 0;
+  for (int32_t i = 0; i < pool->shares; i++) {
+    atomic_store_explicit(&pool->workers[i].next, first, memory_order_relaxed);
+    pool->workers[i].end = first += part + (i < rest);
+  }
+}
+
 static void tasks_run(thread_pool *pool, int32_t worker) {
-  for (;;) {
-    int64_t task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed);
-    if (task >= pool->tasks) return;
-    pool->task(pool->argument, task, worker);
+  int32_t number = own_share(pool, worker);
+  for (int32_t i = 0; i < pool->shares; i++) {
+    pool_worker *share = &pool->workers[number];
+    while (has_tasks(share)) {
+      const int64_t task = atomic_fetch_add_explicit(&share->next, 1, memory_order_relaxed);
+      if (task < share->end) pool->task(pool->argument, task, worker);
+    }
+    if (++number == pool->shares) number = 0;
   }
 }
 
@@ -150,9 +197,7 @@ static void loop_leave(thread_pool *pool) {
 
 static void loop_join(thread_pool *pool, int32_t worker, bool was_asleep) {
   if (!loop_enter(pool)) return;
-  if (was_asleep && atomic_load_explicit(&pool->next, memory_order_relaxed) < pool->tasks) {
-    wake_sleepers(pool);
-  }
+  if (was_asleep && has_tasks(&pool->workers[own_share(pool, worker)])) wake_sleepers(pool);
   tasks_run(pool, worker);
   loop_leave(pool);
 }
@@ -196,7 +241,7 @@ static void threads_start(thread_pool *pool) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int32_t i = 1; i < pool->count; i++) {
-    pool_worker *worker = &pool->workers[i - 1];
+    pool_worker *worker = &pool->workers[i];
     worker->pool = pool;
     worker->index = i;
     if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) break;
@@ -225,13 +270,13 @@ static void loop_run(thread_pool *pool, int64_t tasks, compute_task task, void *
   if (!pool->start_tried) threads_start(pool);
   pool->task = task;
   pool->argument = argument;
-  pool->tasks = tasks;
-  atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+  shares_deal(pool, tasks);
   atomic_store_explicit(&pool->entry, OPEN, memory_order_release);
-  if (atomic_load_explicit(&pool->sleepers, memory_order_relaxed) > 0)
-    atomic_store_explicit(&pool->caller, sched_getcpu(), memory_order_relaxed);
+  const bool asleep = atomic_load_explicit(&pool->sleepers, memory_order_relaxed) > 0;
+  if (asleep) atomic_store_explicit(&pool->caller, sched_getcpu(), memory_order_relaxed);
   atomic_fetch_add(&pool->signal, 1);
   wake_sleepers(pool);
+  if (asleep) give_turn(pool);
   tasks_run(pool, 0);
   loop_close(pool);
 }
@@ -253,8 +298,7 @@ thread_pool *thread_pool_create(int32_t threads) {
   if (!pool) return NULL;
   *pool = (thread_pool){.count = threads, .spin = threads <= thread_pool_available()};
   if (threads > 1) {
-    pool->workers =
-        base_allocate_aligned((size_t)(threads - 1) * sizeof *pool->workers, CACHE_LINE);
+    pool->workers = base_allocate_aligned((size_t)threads * sizeof *pool->workers, CACHE_LINE);
     if (!pool->workers) {
       base_release(pool);
       return NULL;
@@ -269,7 +313,7 @@ void thread_pool_release(thread_pool *pool) {
     atomic_store_explicit(&pool->stopping, true, memory_order_release);
     atomic_fetch_add(&pool->signal, 1);
     futex_wake(&pool->signal, INT32_MAX);
-    for (int32_t i = 0; i < pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+    for (int32_t i = 1; i <= pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
   }
   base_release(pool->workers);
   base_release(pool);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A pool of worker threads that run one parallel loop at a time.
  *
- * The caller is worker 0 and works too. Workers spin for some microseconds after a loop, so that
- * the next one starts fast, then sleep on a futex. When the pool is busy, or the caller is itself
- * one of its tasks, the loop runs only in the caller. */
+ * The caller is worker 0 and works too. Each worker begins with a share of neighbouring tasks,
+ * which is the same in every loop of as many tasks, and then helps the others. Workers spin for
+ * some microseconds after a loop, so that the next one starts fast, then sleep on a futex. When the
+ * pool is busy, or the caller is itself one of its tasks, the loop runs only in the caller. */
 #ifndef BASE_THREAD_POOL_H
 #define BASE_THREAD_POOL_H
 

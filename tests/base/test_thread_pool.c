@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread pool: every task once, in order, by workers that do not mix; and no deadlock whoever
- * calls it. What the address sanitizer and ThreadSanitizer say about it counts as much as the
- * checks here. */
+/* The thread pool: every task once, own shares first, by workers that do not mix; no deadlock
+ * whoever calls it. What the address sanitizer and ThreadSanitizer say about it counts as much as
+ * the checks here. */
 #include "support/harness/test.h"
 
 #include <pthread.h>
@@ -92,25 +92,48 @@ static void a_thousand_small_loops_all_finish(void **state) {
   thread_pool_release(pool);
 }
 
+enum { ORDER_WORKERS = 4, ORDER_TASKS = 500 };
+
 typedef struct order_record {
   _Atomic bool disordered;
-  int64_t last_of[8];
+  int64_t last_of[ORDER_WORKERS]; /* tasks, numbered from the worker's own share on */
 } order_record;
 
 static void note_order(void *argument, int64_t task, int32_t worker) {
   order_record *r = argument;
-  if (task <= r->last_of[worker]) atomic_store(&r->disordered, true);
-  r->last_of[worker] = task;
+  const int64_t own = (int64_t)worker * (ORDER_TASKS / ORDER_WORKERS);
+  const int64_t number = (task - own + ORDER_TASKS) % ORDER_TASKS;
+  if (number <= r->last_of[worker]) atomic_store(&r->disordered, true);
+  r->last_of[worker] = number;
 }
 
-static void each_worker_sees_ascending_tasks(void **state) {
+/* So a worker takes another's task only when its own share is done. */
+static void each_worker_goes_round_from_its_own_share(void **state) {
   (void)state;
-  thread_pool *pool = thread_pool_create(4);
+  thread_pool *pool = thread_pool_create(ORDER_WORKERS);
   for (int round = 0; round < 50; round++) {
     order_record order = {0};
-    for (int i = 0; i < 8; i++) order.last_of[i] = -1;
-    thread_pool_run(pool, 500, note_order, &order);
+    for (int i = 0; i < ORDER_WORKERS; i++) order.last_of[i] = -1;
+    thread_pool_run(pool, ORDER_TASKS, note_order, &order);
     assert_false(atomic_load(&order.disordered));
+  }
+  thread_pool_release(pool);
+}
+
+static void wait_then_note(void *argument, int64_t task, int32_t worker) {
+  if (worker == 0) usleep(100);
+  note(argument, task, worker);
+}
+
+/* The shares of workers that are late, or do not come at all, are not left behind. */
+static void nobody_waits_for_a_share(void **state) {
+  (void)state;
+  thread_pool *pool = thread_pool_create(8);
+  for (int64_t tasks = 2; tasks <= 40; tasks++) {
+    reset(pool);
+    thread_pool_run(pool, tasks, tasks % 2 ? note : wait_then_note, &record);
+    check(tasks);
+    if (tasks % 8 == 0) usleep(2000); /* until they sleep */
   }
   thread_pool_release(pool);
 }
@@ -307,7 +330,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_task_runs_once),
       cmocka_unit_test(a_thousand_small_loops_all_finish),
-      cmocka_unit_test(each_worker_sees_ascending_tasks),
+      cmocka_unit_test(each_worker_goes_round_from_its_own_share),
+      cmocka_unit_test(nobody_waits_for_a_share),
       cmocka_unit_test(a_nested_loop_runs_in_its_caller),
       cmocka_unit_test(several_callers_share_a_pool),
       cmocka_unit_test(threads_start_at_the_first_real_loop),
