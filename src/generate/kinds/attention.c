@@ -15,8 +15,8 @@
  *
  * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
  * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
- * items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m (64 or 128), tile_n (8 … 128)
- * and tile_k (16 … 64).
+ * items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m (64 or 128), tile_n (16 …
+ * 128) and tile_k (16 … 64).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -132,9 +132,9 @@ static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
   emit_default(&t->tile_k, width <= 64 && t->tile_n <= 64 ? 64 : 32);
   t->items = width;
   const uint64_t queries = (uint64_t)t->tile_m * (width + 8);
-  const uint64_t block = (uint64_t)t->tile_k * (width + 8) + (uint64_t)t->tile_n * (t->tile_k + 8);
+  const uint64_t block = (uint64_t)t->tile_k * (width + 8 + t->tile_n + 8);
   return is_multiple(t->tile_m, ACROSS * DOWN / WARP * 16) && t->tile_m <= 128 &&
-         is_multiple(t->tile_n, 8) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
+         is_multiple(t->tile_n, 16) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
          t->tile_k <= 64 && (queries > block ? queries : block) * 2 <= k->g->target->local_bytes &&
          grid_fits(k, t);
 }
