@@ -188,34 +188,41 @@ static bool powers_of_two(const attention_kernel *k) {
   return k->g->tuning.variant != PLAIN && k->g->descriptor->accumulate == COMPUTE_F32;
 }
 
-/* Addresses for MATRIX, and whether eight elements of a line are one load. */
+/* Addresses for tiles, and whether neighbours of a line are one load: eight elements for MATRIX,
+ * four values for TILED. */
 static void define_addresses(attention_kernel *k) {
   static const char *const heads[] = {"QUERY", "KEY", "VALUE"};
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
+  const bool matrix = g->tuning.variant == MATRIX;
+  const int vector = matrix ? 8 : 4;
   for (int i = 0; i < 3; i++) {
     char head[48];
     text_buffer text = {0};
-    const bool dense = operand(k, i)->stride[d->rank - 1] == 1;
+    const compute_operand *o = operand(k, i);
+    const bool dense = o->stride[d->rank - 1] == 1;
     snprintf(head, sizeof head, "ATTENTION_%s_AT(i, j)", heads[i]);
     text_add(&text, "(in%d + at_in%d + (i) * shape.%s_row + (j)", i, i, names[i]);
     if (!dense) text_add(&text, " * shape.%s_column", names[i]);
     text_add(&text, ")");
     emit_define_text(&g->definitions, head, &text);
     snprintf(head, sizeof head, "ATTENTION_%s_WHOLE", heads[i]);
-    if (dense)
+    if (dense && (matrix || o->dtype == d->accumulate))
       text_add(&text,
-               "(shape.%s_row %% 8 == 0 && shape.%s %% 8 == 0 && ALIGNED(in%d + at_in%d, 16))",
-               names[i], i < 2 ? "width" : "columns", i, i);
+               "(shape.%s_row %% %d == 0 && shape.%s %% %d == 0 && "
+               "ALIGNED(in%d + at_in%d, %d))",
+               names[i], vector, i < 2 ? "width" : "columns", vector, i, i,
+               vector * (int)compute_dtype_size(o->dtype));
     else
       text_add(&text, "0");
     emit_define_text(&g->definitions, head, &text);
   }
-  text_add(&g->definitions,
-           "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
-           "#define MATRIX_PACK MATRIX_PACK_%s\n"
-           "#define MATRIX_WIDEN widen_%s\n",
-           unit_of(k), unit_of(k), unit_of(k));
+  if (matrix)
+    text_add(&g->definitions,
+             "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
+             "#define MATRIX_PACK MATRIX_PACK_%s\n"
+             "#define MATRIX_WIDEN widen_%s\n",
+             unit_of(k), unit_of(k), unit_of(k));
 }
 
 static void define(attention_kernel *k) {
@@ -257,7 +264,7 @@ static void define(attention_kernel *k) {
       emit_load(&text, o->dtype, pointer, index);
     emit_define_text(definitions, head, &text);
   }
-  if (g->tuning.variant == MATRIX) define_addresses(k);
+  if (g->tuning.variant != PLAIN) define_addresses(k);
   emit_template(g, definitions, "attention");
 }
 
