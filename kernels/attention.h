@@ -140,27 +140,23 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
 /* What lies outside is 0; it is read from inside all the same, so that loads have no condition. */
 #define ATTENTION_FETCH(LINE, whole, to, pitch, lines, width, first_line, end_line, first_place,   \
                         end_place)                                                                 \
-  if (whole) {                                                                                     \
-    UNROLL for (int slot = lane; slot < (lines) * ((width) / 4); slot += TILE_GROUP) {             \
-      const int down_ = slot / ((width) / 4), over_ = slot % ((width) / 4) * 4;                    \
-      const boolean inside =                                                                       \
-          (first_line) + down_ < (end_line) && (first_place) + over_ < (end_place);                \
-      VALUE quad_[4];                                                                              \
-      VLOAD(4, VALUE, quad_,                                                                       \
-            LINE##_AT(inside ? (first_line) + down_ : (first_line),                                \
-                      inside ? (first_place) + over_ : (first_place)));                            \
-      UNROLL for (int e_ = 0; e_ < 4; e_++) quad_[e_] = inside ? quad_[e_] : 0;                    \
-      QUAD_STORE((to) + down_ * (pitch) + over_, quad_);                                           \
+  UNROLL for (int slot = lane; slot < (lines) * ((width) / 4); slot += TILE_GROUP) {               \
+    const int down_ = slot / ((width) / 4), over_ = slot % ((width) / 4) * 4;                      \
+    const boolean inside = (first_line) + down_ < (end_line);                                      \
+    const INDEX line_ = inside ? (first_line) + down_ : (first_line);                              \
+    VALUE quad_[4];                                                                                \
+    if (whole) {                                                                                   \
+      const boolean there_ = inside && (first_place) + over_ < (end_place);                        \
+      VLOAD(4, VALUE, quad_, LINE##_AT(line_, there_ ? (first_place) + over_ : (first_place)));    \
+      UNROLL for (int e_ = 0; e_ < 4; e_++) quad_[e_] = there_ ? quad_[e_] : 0;                    \
+    } else {                                                                                       \
+      UNROLL for (int e_ = 0; e_ < 4; e_++) {                                                      \
+        const boolean there_ = inside && (first_place) + over_ + e_ < (end_place);                 \
+        const VALUE value_ = LINE(line_, there_ ? (first_place) + over_ + e_ : (first_place));     \
+        quad_[e_] = there_ ? value_ : 0;                                                           \
+      }                                                                                            \
     }                                                                                              \
-  } else {                                                                                         \
-    UNROLL for (int slot = lane; slot < (lines) * (width); slot += TILE_GROUP) {                   \
-      const int down_ = slot / (width), over_ = slot % (width);                                    \
-      const boolean inside =                                                                       \
-          (first_line) + down_ < (end_line) && (first_place) + over_ < (end_place);                \
-      const VALUE value_ = LINE(inside ? (first_line) + down_ : (first_line),                      \
-                                inside ? (first_place) + over_ : (first_place));                   \
-      (to)[down_ * (pitch) + over_] = inside ? value_ : 0;                                         \
-    }                                                                                              \
+    QUAD_STORE((to) + down_ * (pitch) + over_, quad_);                                             \
   }
 for (INDEX first = 0; first < end; first += TILE_KEYS) {
   VALUE score[ITEM_ROWS][ITEM_KEYS];
