@@ -320,6 +320,13 @@ static void emit_items(attention_kernel *k) {
            (unsigned)columns);
 }
 
+/* Later queries see more keys. Groups start in order, so that the short ones fill what the long
+ * ones leave. With many batches there are enough groups, and those of a batch better share its keys
+ * and values in a cache. */
+static bool longest_first(const attention_kernel *k) {
+  return k->a->causal && k->batches <= emit_units(k->g);
+}
+
 static void emit_tiles(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
@@ -333,6 +340,7 @@ static void emit_tiles(attention_kernel *k) {
   emit_output(g, launch, 0);
   add_fields(k, launch);
   emit_field_divisor(g, launch, "tiles", tiles);
+  emit_field_divisor(g, launch, "batches", k->batches);
   emit_define_number(text, "TILE_QUERIES", t->tile_m);
   emit_define_number(text, "TILE_COLUMNS", t->tile_n);
   emit_define_number(text, "TILE_KEYS", t->tile_k);
@@ -340,9 +348,14 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_ACROSS", ACROSS);
   emit_define_number(text, "TILE_DOWN", DOWN);
   emit_define_number(text, "TILE_GROUP", ACROSS * DOWN);
-  text_add(text, "const INDEX tile = (INDEX)GROUP_ID_X;\n"
-                 "const INDEX batch = DIVIDE(tile, shape.tiles);\n"
-                 "const INDEX query = (tile - batch * shape.tiles) * TILE_QUERIES;\n"
+  if (longest_first(k))
+    text_add(text, "const INDEX turn = DIVIDE((INDEX)GROUP_ID_X, shape.batches);\n"
+                   "const INDEX batch = (INDEX)GROUP_ID_X - turn * shape.batches;\n"
+                   "const INDEX tile = shape.tiles - 1 - turn;\n");
+  else
+    text_add(text, "const INDEX batch = DIVIDE((INDEX)GROUP_ID_X, shape.tiles);\n"
+                   "const INDEX tile = (INDEX)GROUP_ID_X - batch * shape.tiles;\n");
+  text_add(text, "const INDEX query = tile * TILE_QUERIES;\n"
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
   emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");
