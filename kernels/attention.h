@@ -82,8 +82,11 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
  * the keys across + j · TILE_ACROSS of a block of TILE_KEYS, and sums for the same queries and
  * every TILE_ACROSS-th quad of columns. Q and K pass in slices TILE_WIDTH wide; where one slice is
  * all, Q stays. Lines of local memory end with four values more, which keep neighbouring lines on
- * different banks and quads whole. Configured as attention, and by ATTENTION_SHUFFLE, how the items
- * of a query exchange values, if they can.
+ * different banks and quads whole. Configured as attention, and by
+ *
+ *   ATTENTION_SHUFFLE            how the items of a query exchange values, if they can
+ *   ATTENTION_QUERY_AT(i, j), _KEY_AT, _VALUE_AT      addresses of elements
+ *   ATTENTION_QUERY_WHOLE, _KEY_WHOLE, _VALUE_WHOLE   whether four neighbours are one load
  *
  * All items of a query know its largest score; each has a total of its own, for its keys. */
 //@ attention_tile
@@ -98,15 +101,18 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
 #define WEIGHT_VALUES (TILE_QUERIES * WEIGHT_PITCH)
 #if defined(__OPENCL_VERSION__)
 typedef VECTOR_PASTE(VALUE, x4) QUAD;
-#define QUAD_LOAD(array, pointer) vstore4(vload4(0, pointer), 0, array)
+#define QUAD_LOAD(array, pointer)  vstore4(vload4(0, pointer), 0, array)
+#define QUAD_STORE(pointer, array) vstore4(vload4(0, array), 0, pointer)
 #elif defined(__CUDACC__)
 typedef vector_of<VALUE, 4> QUAD;
-#define QUAD_LOAD(array, pointer) VLOAD(4, VALUE, array, pointer)
+#define QUAD_LOAD(array, pointer)  VLOAD(4, VALUE, array, pointer)
+#define QUAD_STORE(pointer, array) VSTORE(4, VALUE, pointer, array)
 #else
 typedef struct __attribute__((aligned(4 * sizeof(VALUE)))) QUAD {
   VALUE element[4];
 } QUAD;
-#define QUAD_LOAD(array, pointer) VLOAD(4, VALUE, array, pointer)
+#define QUAD_LOAD(array, pointer)  VLOAD(4, VALUE, array, pointer)
+#define QUAD_STORE(pointer, array) VSTORE(4, VALUE, pointer, array)
 #endif
 LOCAL_ARRAY(QUAD, room, (QUERY_VALUES + KEY_VALUES + WEIGHT_VALUES + TILE_KEYS * TILE_COLUMNS) / 4);
 LOCAL VALUE *const queries = (LOCAL VALUE *)room;
@@ -117,6 +123,8 @@ LOCAL VALUE *const values = weights + WEIGHT_VALUES;
 LOCAL_ARRAY(VALUE, peaks, TILE_QUERIES *PEAK_PITCH);
 #endif
 const int lane = (int)LOCAL_ID_X, down = lane / TILE_ACROSS, across = lane % TILE_ACROSS;
+const boolean query_whole = ATTENTION_QUERY_WHOLE, key_whole = ATTENTION_KEY_WHOLE;
+const boolean value_whole = ATTENTION_VALUE_WHOLE;
 const INDEX last =
     shape.queries - query < TILE_QUERIES ? shape.queries - 1 : query + TILE_QUERIES - 1;
 const INDEX end = ATTENTION_SEEN(last);
@@ -130,30 +138,40 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) sum[i][j] = 0;
 }
 /* What lies outside is 0; it is read from inside all the same, so that loads have no condition. */
-#define ATTENTION_FETCH(LINE, to, pitch, lines, width, first_line, end_line, first_place,          \
+#define ATTENTION_FETCH(LINE, whole, to, pitch, lines, width, first_line, end_line, first_place,   \
                         end_place)                                                                 \
-  UNROLL for (int slot = lane; slot < (lines) * (width); slot += TILE_GROUP) {                     \
-    const int down_ = slot / (width), over_ = slot % (width);                                      \
-    const boolean inside =                                                                         \
-        (first_line) + down_ < (end_line) && (first_place) + over_ < (end_place);                  \
-    const VALUE value_ = LINE(inside ? (first_line) + down_ : (first_line),                        \
-                              inside ? (first_place) + over_ : (first_place));                     \
-    (to)[down_ * (pitch) + over_] = inside ? value_ : 0;                                           \
+  UNROLL for (int slot = lane; slot < (lines) * ((width) / 4); slot += TILE_GROUP) {               \
+    const int down_ = slot / ((width) / 4), over_ = slot % ((width) / 4) * 4;                      \
+    const boolean inside = (first_line) + down_ < (end_line);                                      \
+    const INDEX line_ = inside ? (first_line) + down_ : (first_line);                              \
+    VALUE quad_[4];                                                                                \
+    if (whole) {                                                                                   \
+      const boolean there_ = inside && (first_place) + over_ < (end_place);                        \
+      VLOAD(4, VALUE, quad_, LINE##_AT(line_, there_ ? (first_place) + over_ : (first_place)));    \
+      UNROLL for (int e_ = 0; e_ < 4; e_++) quad_[e_] = there_ ? quad_[e_] : 0;                    \
+    } else {                                                                                       \
+      UNROLL for (int e_ = 0; e_ < 4; e_++) {                                                      \
+        const boolean there_ = inside && (first_place) + over_ + e_ < (end_place);                 \
+        const VALUE value_ = LINE(line_, there_ ? (first_place) + over_ + e_ : (first_place));     \
+        quad_[e_] = there_ ? value_ : 0;                                                           \
+      }                                                                                            \
+    }                                                                                              \
+    QUAD_STORE((to) + down_ * (pitch) + over_, quad_);                                             \
   }
 for (INDEX first = 0; first < end; first += TILE_KEYS) {
   VALUE score[ITEM_ROWS][ITEM_KEYS];
   UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
     UNROLL for (int j = 0; j < ITEM_KEYS; j++) score[i][j] = 0;
   }
-  ATTENTION_FETCH(ATTENTION_VALUE, values, TILE_COLUMNS, TILE_KEYS, TILE_COLUMNS, first, end,
-                  column, shape.columns)
+  ATTENTION_FETCH(ATTENTION_VALUE, value_whole, values, TILE_COLUMNS, TILE_KEYS, TILE_COLUMNS,
+                  first, end, column, shape.columns)
   for (INDEX slice = 0; slice < shape.width; slice += TILE_WIDTH) {
     if (first == 0 || shape.width > TILE_WIDTH) {
-      ATTENTION_FETCH(ATTENTION_QUERY, queries, SLICE_PITCH, TILE_QUERIES, TILE_WIDTH, query,
-                      shape.queries, slice, shape.width)
+      ATTENTION_FETCH(ATTENTION_QUERY, query_whole, queries, SLICE_PITCH, TILE_QUERIES, TILE_WIDTH,
+                      query, shape.queries, slice, shape.width)
     }
-    ATTENTION_FETCH(ATTENTION_KEY, keys, SLICE_PITCH, TILE_KEYS, TILE_WIDTH, first, end, slice,
-                    shape.width)
+    ATTENTION_FETCH(ATTENTION_KEY, key_whole, keys, SLICE_PITCH, TILE_KEYS, TILE_WIDTH, first, end,
+                    slice, shape.width)
     BARRIER();
     UNROLL for (int w = 0; w < TILE_WIDTH; w += 4) {
       VALUE of_query[ITEM_ROWS][4];

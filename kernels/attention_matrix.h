@@ -20,10 +20,10 @@
 #define SUM_BLOCKS  (TILE_COLUMNS / 8)
 #define STEPS       (TILE_WIDTH / 16)
 #define WIDTH_PITCH (TILE_WIDTH + 8)
-#define VALUE_PITCH (TILE_KEYS + 8)
+#define VALUE_PITCH (TILE_COLUMNS + 8)
 #define QUERY_ROOM  (TILE_QUERIES * WIDTH_PITCH)
 #define KEY_ROOM    (TILE_KEYS * WIDTH_PITCH)
-#define BLOCK_ROOM  (KEY_ROOM + TILE_COLUMNS * VALUE_PITCH)
+#define BLOCK_ROOM  (KEY_ROOM + TILE_KEYS * VALUE_PITCH)
 #if defined(__CUDACC__)
 typedef vector_of<u16, 8> PIECE;
 #else
@@ -47,12 +47,13 @@ typedef struct __attribute__((aligned(16))) PIECE {
       }                                                                                            \
     }                                                                                              \
   }
-#define MATRIX_LINES(to, lines, AT, whole, first_line, end_line)                                   \
-  UNROLL for (int slot = lane; slot < (lines) * (TILE_WIDTH / 8); slot += TILE_GROUP) {            \
-    const int line_at = slot / (TILE_WIDTH / 8), place_at = slot % (TILE_WIDTH / 8) * 8;           \
+#define MATRIX_LINES(to, lines, elements, AT, whole, first_line, end_line, first_place, end_place) \
+  UNROLL for (int slot = lane; slot < (lines) * ((elements) / 8); slot += TILE_GROUP) {            \
+    const int line_at = slot / ((elements) / 8), place_at = slot % ((elements) / 8) * 8;           \
     u16 piece[8];                                                                                  \
-    MATRIX_FETCH(piece, AT, whole, (first_line) + line_at, end_line, (INDEX)place_at, shape.width) \
-    VSTORE(8, u16, (to) + line_at * WIDTH_PITCH + place_at, piece);                                \
+    MATRIX_FETCH(piece, AT, whole, (first_line) + line_at, end_line, (first_place) + place_at,     \
+                 end_place)                                                                        \
+    VSTORE(8, u16, (to) + line_at * ((elements) + 8) + place_at, piece);                           \
   }
 LOCAL_ARRAY(PIECE, room, (QUERY_ROOM > BLOCK_ROOM ? QUERY_ROOM : BLOCK_ROOM) / 8);
 LOCAL u16 *const keys = (LOCAL u16 *)room;
@@ -65,15 +66,13 @@ const INDEX last =
     shape.queries - query < TILE_QUERIES ? shape.queries - 1 : query + TILE_QUERIES - 1;
 const INDEX end = ATTENTION_SEEN(last), seen_by_all = ATTENTION_SEEN(query);
 u32 of_query[ROW_BLOCKS][STEPS][4];
-MATRIX_LINES(keys, TILE_QUERIES, ATTENTION_QUERY_AT, query_whole, query, shape.queries)
+MATRIX_LINES(keys, TILE_QUERIES, TILE_WIDTH, ATTENTION_QUERY_AT, query_whole, query, shape.queries,
+             0, shape.width)
 BARRIER();
 UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
   UNROLL for (int step = 0; step < STEPS; step++) {
-    LOCAL const u16 *at = keys + (warp_row + 16 * i + line) * WIDTH_PITCH + step * 16 + quad * 2;
-    of_query[i][step][0] = LOAD_WORD(at);
-    of_query[i][step][1] = LOAD_WORD(at + 8 * WIDTH_PITCH);
-    of_query[i][step][2] = LOAD_WORD(at + 8);
-    of_query[i][step][3] = LOAD_WORD(at + 8 * WIDTH_PITCH + 8);
+    LOAD_BLOCKS(of_query[i][step], keys + (warp_row + 16 * i + lane % 16) * WIDTH_PITCH +
+                                       step * 16 + lane % 32 / 16 * 8);
   }
 }
 BARRIER();
@@ -91,28 +90,23 @@ UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
   }
 }
 for (INDEX first = 0; first < end; first += TILE_KEYS) {
-  MATRIX_LINES(keys, TILE_KEYS, ATTENTION_KEY_AT, key_whole, first, end)
-  UNROLL for (int slot = lane; slot < TILE_KEYS / 2 * (TILE_COLUMNS / 8); slot += TILE_GROUP) {
-    const int pair = slot % (TILE_KEYS / 2) * 2, place = slot / (TILE_KEYS / 2) * 8;
-    u16 even[8], odd[8];
-    MATRIX_FETCH(even, ATTENTION_VALUE_AT, value_whole, first + pair, end, column + place,
-                 shape.columns)
-    MATRIX_FETCH(odd, ATTENTION_VALUE_AT, value_whole, first + pair + 1, end, column + place,
-                 shape.columns)
-    UNROLL for (int e = 0; e < 8; e++) * (LOCAL u32 *)(values + (place + e) * VALUE_PITCH + pair) =
-        even[e] | (u32)odd[e] << 16;
-  }
+  MATRIX_LINES(keys, TILE_KEYS, TILE_WIDTH, ATTENTION_KEY_AT, key_whole, first, end, 0, shape.width)
+  MATRIX_LINES(values, TILE_KEYS, TILE_COLUMNS, ATTENTION_VALUE_AT, value_whole, first, end, column,
+               shape.columns)
   BARRIER();
   f32 score[ROW_BLOCKS][KEY_BLOCKS][4];
-  UNROLL for (int j = 0; j < KEY_BLOCKS; j++) {
+  UNROLL for (int j = 0; j < KEY_BLOCKS; j += 2) {
     UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
-      UNROLL for (int e = 0; e < 4; e++) score[i][j][e] = 0;
+      UNROLL for (int e = 0; e < 4; e++) score[i][j][e] = score[i][j + 1][e] = 0;
     }
     UNROLL for (int step = 0; step < STEPS; step++) {
-      LOCAL const u16 *at = keys + (8 * j + line) * WIDTH_PITCH + step * 16 + quad * 2;
-      const u32 of_key[2] = {LOAD_WORD(at), LOAD_WORD(at + 8)};
-      UNROLL for (int i = 0; i < ROW_BLOCKS; i++)
-          MATRIX_MULTIPLY(score[i][j], of_query[i][step], of_key);
+      u32 of_key[4];
+      LOAD_BLOCKS(of_key, keys + (8 * j + lane % 32 / 16 * 8 + lane % 8) * WIDTH_PITCH + step * 16 +
+                              lane / 8 % 2 * 8);
+      UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
+        MATRIX_MULTIPLY(score[i][j], of_query[i][step], of_key);
+        MATRIX_MULTIPLY(score[i][j + 1], of_query[i][step], of_key + 2);
+      }
     }
   }
   const boolean edge = ATTENTION_BIASED || first + TILE_KEYS > seen_by_all;
@@ -168,12 +162,15 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
                                     from[1] - MATRIX_WIDEN((u16)(word >> 16)));
       }
     }
-    UNROLL for (int j = 0; j < SUM_BLOCKS; j++) {
-      LOCAL const u16 *at = values + (8 * j + line) * VALUE_PITCH + step * 16 + quad * 2;
-      const u32 of_value[2] = {LOAD_WORD(at), LOAD_WORD(at + 8)};
+    UNROLL for (int j = 0; j < SUM_BLOCKS; j += 2) {
+      u32 of_value[4];
+      LOAD_BLOCKS_ACROSS(of_value, values + (step * 16 + lane % 16) * VALUE_PITCH + 8 * j +
+                                       lane % 32 / 16 * 8);
       UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
-        MATRIX_MULTIPLY(sum[i][j], rest[i], of_value);
-        MATRIX_MULTIPLY(sum[i][j], weight[i], of_value);
+        UNROLL for (int n = 0; n < 2; n++) {
+          MATRIX_MULTIPLY(sum[i][j + n], rest[i], of_value + 2 * n);
+          MATRIX_MULTIPLY(sum[i][j + n], weight[i], of_value + 2 * n);
+        }
       }
     }
   }

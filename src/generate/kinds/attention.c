@@ -15,8 +15,8 @@
  *
  * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
  * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
- * items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m (64 or 128), tile_n (8 … 128)
- * and tile_k (16 … 64).
+ * items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m (64 or 128), tile_n (16 …
+ * 128) and tile_k (16 … 64).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -132,9 +132,9 @@ static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
   emit_default(&t->tile_k, width <= 64 && t->tile_n <= 64 ? 64 : 32);
   t->items = width;
   const uint64_t queries = (uint64_t)t->tile_m * (width + 8);
-  const uint64_t block = (uint64_t)t->tile_k * (width + 8) + (uint64_t)t->tile_n * (t->tile_k + 8);
+  const uint64_t block = (uint64_t)t->tile_k * (width + 8 + t->tile_n + 8);
   return is_multiple(t->tile_m, ACROSS * DOWN / WARP * 16) && t->tile_m <= 128 &&
-         is_multiple(t->tile_n, 8) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
+         is_multiple(t->tile_n, 16) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
          t->tile_k <= 64 && (queries > block ? queries : block) * 2 <= k->g->target->local_bytes &&
          grid_fits(k, t);
 }
@@ -188,34 +188,41 @@ static bool powers_of_two(const attention_kernel *k) {
   return k->g->tuning.variant != PLAIN && k->g->descriptor->accumulate == COMPUTE_F32;
 }
 
-/* Addresses for MATRIX, and whether eight elements of a line are one load. */
+/* Addresses for tiles, and whether neighbours of a line are one load: eight elements for MATRIX,
+ * four values for TILED. */
 static void define_addresses(attention_kernel *k) {
   static const char *const heads[] = {"QUERY", "KEY", "VALUE"};
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
+  const bool matrix = g->tuning.variant == MATRIX;
+  const int vector = matrix ? 8 : 4;
   for (int i = 0; i < 3; i++) {
     char head[48];
     text_buffer text = {0};
-    const bool dense = operand(k, i)->stride[d->rank - 1] == 1;
+    const compute_operand *o = operand(k, i);
+    const bool dense = o->stride[d->rank - 1] == 1;
     snprintf(head, sizeof head, "ATTENTION_%s_AT(i, j)", heads[i]);
     text_add(&text, "(in%d + at_in%d + (i) * shape.%s_row + (j)", i, i, names[i]);
     if (!dense) text_add(&text, " * shape.%s_column", names[i]);
     text_add(&text, ")");
     emit_define_text(&g->definitions, head, &text);
     snprintf(head, sizeof head, "ATTENTION_%s_WHOLE", heads[i]);
-    if (dense)
+    if (dense && (matrix || o->dtype == d->accumulate))
       text_add(&text,
-               "(shape.%s_row %% 8 == 0 && shape.%s %% 8 == 0 && ALIGNED(in%d + at_in%d, 16))",
-               names[i], i < 2 ? "width" : "columns", i, i);
+               "(shape.%s_row %% %d == 0 && shape.%s %% %d == 0 && "
+               "ALIGNED(in%d + at_in%d, %d))",
+               names[i], vector, i < 2 ? "width" : "columns", vector, i, i,
+               vector * (int)compute_dtype_size(o->dtype));
     else
       text_add(&text, "0");
     emit_define_text(&g->definitions, head, &text);
   }
-  text_add(&g->definitions,
-           "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
-           "#define MATRIX_PACK MATRIX_PACK_%s\n"
-           "#define MATRIX_WIDEN widen_%s\n",
-           unit_of(k), unit_of(k), unit_of(k));
+  if (matrix)
+    text_add(&g->definitions,
+             "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
+             "#define MATRIX_PACK MATRIX_PACK_%s\n"
+             "#define MATRIX_WIDEN widen_%s\n",
+             unit_of(k), unit_of(k), unit_of(k));
 }
 
 static void define(attention_kernel *k) {
@@ -257,7 +264,7 @@ static void define(attention_kernel *k) {
       emit_load(&text, o->dtype, pointer, index);
     emit_define_text(definitions, head, &text);
   }
-  if (g->tuning.variant == MATRIX) define_addresses(k);
+  if (g->tuning.variant != PLAIN) define_addresses(k);
   emit_template(g, definitions, "attention");
 }
 
@@ -313,6 +320,13 @@ static void emit_items(attention_kernel *k) {
            (unsigned)columns);
 }
 
+/* Later queries see more keys. Groups start in order, so that the short ones fill what the long
+ * ones leave. With many batches there are enough groups, and those of a batch better share its keys
+ * and values in a cache. */
+static bool longest_first(const attention_kernel *k) {
+  return k->a->causal && k->batches <= emit_units(k->g);
+}
+
 static void emit_tiles(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
@@ -326,6 +340,7 @@ static void emit_tiles(attention_kernel *k) {
   emit_output(g, launch, 0);
   add_fields(k, launch);
   emit_field_divisor(g, launch, "tiles", tiles);
+  emit_field_divisor(g, launch, "batches", k->batches);
   emit_define_number(text, "TILE_QUERIES", t->tile_m);
   emit_define_number(text, "TILE_COLUMNS", t->tile_n);
   emit_define_number(text, "TILE_KEYS", t->tile_k);
@@ -333,9 +348,14 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_ACROSS", ACROSS);
   emit_define_number(text, "TILE_DOWN", DOWN);
   emit_define_number(text, "TILE_GROUP", ACROSS * DOWN);
-  text_add(text, "const INDEX tile = (INDEX)GROUP_ID_X;\n"
-                 "const INDEX batch = DIVIDE(tile, shape.tiles);\n"
-                 "const INDEX query = (tile - batch * shape.tiles) * TILE_QUERIES;\n"
+  if (longest_first(k))
+    text_add(text, "const INDEX turn = DIVIDE((INDEX)GROUP_ID_X, shape.batches);\n"
+                   "const INDEX batch = (INDEX)GROUP_ID_X - turn * shape.batches;\n"
+                   "const INDEX tile = shape.tiles - 1 - turn;\n");
+  else
+    text_add(text, "const INDEX batch = DIVIDE((INDEX)GROUP_ID_X, shape.tiles);\n"
+                   "const INDEX tile = (INDEX)GROUP_ID_X - batch * shape.tiles;\n");
+  text_add(text, "const INDEX query = tile * TILE_QUERIES;\n"
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
   emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");

@@ -27,7 +27,6 @@ enum {
   LEAST_LANES = 8,
   WARP = 32,
   MOST_GROUP = 1024,
-  ITEMS_OF_UNIT = 1024, /* that hide the latency of memory */
   GROUPS_PER_UNIT = 4,
   MOST_SPLITS = 1024,
   MOST_GROUPS = 1 << 20, /* then they stride */
@@ -71,18 +70,15 @@ static void set_share(row_cut *cut, const row_problem *p, int64_t splits, int64_
 
 /* ---- By groups ----------------------------------------------------------------------------- */
 
-/* How many items share a row. A warp that has a row for itself needs no barrier; where rows are
- * few, more items share each. Few classes, so that few sources serve all lengths. */
-static uint32_t choose_lanes(const generation *g, const row_problem *p, const row_cut *cut,
-                             uint32_t limit) {
+/* How many items share a row: with more than SOME_ITEMS elements each, too few items are resident
+ * to keep memory busy, which costs more than a barrier between warps. Few classes, so that few
+ * sources serve all lengths. */
+static uint32_t choose_lanes(const row_problem *p, const row_cut *cut, uint32_t limit) {
   const int64_t columns = emit_power_of_two(emit_clamp(p->rows, 1, MOST_COLUMNS));
   const int64_t most = cut->across ? emit_clamp(limit, 1, GROUP) / columns : limit;
   int64_t lanes = p->length <= LEAST_LANES * LEAST_ITEMS ? LEAST_LANES : WARP;
-  while (lanes < most && p->length > lanes * (lanes <= WARP ? MOST_ITEMS : SOME_ITEMS)) lanes *= 2;
+  while (lanes < most && p->length > lanes * SOME_ITEMS) lanes *= 2;
   if (p->length > lanes * SOME_ITEMS && lanes > GROUP) lanes = GROUP; /* read twice anyway */
-  while (lanes < GROUP && lanes * SOME_ITEMS < p->length &&
-         multiply(p->rows, lanes) < (int64_t)emit_units(g) * ITEMS_OF_UNIT)
-    lanes *= 2;
   return (uint32_t)emit_clamp(lanes, 1, most);
 }
 
@@ -113,7 +109,7 @@ static void choose_groups(const generation *g, const row_problem *p, row_cut *cu
   const compute_tuning *t = &g->tuning;
   const bool inner = !cut->across && p->space->rank > p->space->fence;
   cut->vector = t->vector ? t->vector : inner ? vector_choose(g, p->space) : 1;
-  cut->lanes = t->tile_k ? t->tile_k : choose_lanes(g, p, cut, t->group_x ? t->group_x : limit);
+  cut->lanes = t->tile_k ? t->tile_k : choose_lanes(p, cut, t->group_x ? t->group_x : limit);
   cut->group = t->group_x ? t->group_x : cut->lanes > GROUP ? cut->lanes : GROUP;
   while (!t->group_x && cut->group > limit) cut->group /= 2;
   choose_items(p, cut);
