@@ -164,7 +164,7 @@ int32_t cuda_contest_hold(cuda_device *device, const cuda_contest *contest) {
     const float time = time_one(device, contest, &g, i, &ran);
     if (contest->name) note(contest, i, time, &r);
     if (ran && first < 0) first = (int32_t)i;
-    if (time < 0 || (best >= 0 && time >= best_time)) continue;
+    if (time < 0 || (best >= 0 && time >= best_time * (1 - contest->lead))) continue;
     best = (int32_t)i;
     best_time = time;
   }

@@ -203,15 +203,22 @@ static int32_t propose(const cuda_device *device, cublas_product *product, int64
   return *count ? CUBLAS_OK : CUBLAS_UNSUPPORTED;
 }
 
-static void contest_describe(const cublas_product *product, cuda_contest *contest) {
+static void measure_operands(cublas_product *product) {
   const cublas_problem *p = &product->problem;
   for (int i = 0; i < 3; i++) {
-    const int to = i == 2 ? (p->bias_length ? 3 : 2) : p->swapped ? 1 - i : i;
     const int64_t elements =
         (p->columns[i] - 1) * p->leading[i] + p->rows[i] + (p->batches - 1) * p->distance[i];
-    contest->operand_bytes[to] = (uint64_t)(elements * p->element_bytes[i == 2]);
+    product->shared.operand_bytes[i < 2 && p->swapped ? 1 - i : i] =
+        (uint64_t)(elements * p->element_bytes[i == 2]);
   }
-  if (p->bias_length) contest->operand_bytes[2] = (uint64_t)(p->bias_length * p->element_bytes[1]);
+}
+
+static void contest_describe(const cublas_product *product, cuda_contest *contest) {
+  const cublas_problem *p = &product->problem;
+  const uint64_t *bytes = product->shared.operand_bytes;
+  memcpy(contest->operand_bytes, bytes, 2 * sizeof *bytes);
+  contest->operand_bytes[2] = (uint64_t)(p->bias_length * p->element_bytes[1]);
+  contest->operand_bytes[p->bias_length ? 3 : 2] = bytes[2];
 }
 
 /* ---- What was chosen before ---------------------------------------------------------------- */
@@ -328,6 +335,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   product->shared.vendor = &cublas_vendor;
   product->library = cuda_library_open(device, CUDA_CUBLAS);
   (void)cublas_translate(descriptor, &product->problem, &reason);
+  measure_operands(product);
   int32_t code = layouts_make(product);
   if (code == CUBLAS_OK) code = operation_make(product);
   compute_status status = COMPUTE_OK;

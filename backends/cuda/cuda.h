@@ -51,6 +51,8 @@ typedef struct cuda_device {
   int32_t capability; /* 90 for 9.0 */
   bool unified;       /* shares the host's memory (Tegra, Grace) */
   uint64_t memory_bytes;
+  double peak_operations; /* f32, and bytes from memory, in a second at most; 0: unknown */
+  double peak_bytes;
   cuda_memory_pool pool; /* NULL where the driver or the device has none */
   cuda_stream memory_stream;
 

@@ -247,5 +247,4 @@ const cuda_vendor cudnn_vendor = {
     .prepare = prepare,
     .destroy = product_destroy,
     .submit = submit,
-    .contested = true,
 };

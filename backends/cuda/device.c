@@ -51,6 +51,15 @@ static void fill_target(cuda_device *device) {
   target->model[sizeof target->model - 1] = '\0';
 }
 
+/* A multiprocessor has up to 128 units, each for a product and a sum at once; memory moves bits
+ * twice in a clock. */
+static void fill_peaks(cuda_device *device) {
+  const double hertz = 1e3 * attribute(device, CUDA_CLOCK_RATE);
+  const double memory_hertz = 1e3 * attribute(device, CUDA_MEMORY_CLOCK_RATE);
+  device->peak_operations = hertz * device->target.compute_units * 128 * 2;
+  device->peak_bytes = memory_hertz * attribute(device, CUDA_MEMORY_BUS_BITS) / 8 * 2;
+}
+
 compute_status cuda_device_target(void *device, compute_target *target) {
   *target = ((const cuda_device *)device)->target;
   return COMPUTE_OK;
@@ -156,6 +165,7 @@ static compute_status learn(cuda_device *device) {
   device->unified = attribute(device, CUDA_INTEGRATED) != 0;
   if (driver->device_memory(&bytes, device->id) == CUDA_OK) device->memory_bytes = bytes;
   fill_target(device);
+  fill_peaks(device);
   if (device->capability >= 50) return COMPUTE_OK;
   return device->services->fail(
       device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, "use a GPU of 2014 or newer",

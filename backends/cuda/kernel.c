@@ -41,7 +41,7 @@ static bool library_serves(cuda_device *device, const compute_kernel_descriptor 
                            cuda_kernel *kernel) {
   const bool asked = tuning->implementation == 1;
   const bool heuristic = source == COMPUTE_TUNING_HEURISTIC || source == COMPUTE_TUNING_TABLE;
-  if (!asked && !(heuristic && cuda_vendor_is_preferred(descriptor))) return false;
+  if (!asked && !(heuristic && cuda_vendor_is_preferred(device, descriptor))) return false;
   if (!asked && !cuda_implementation_name(device, descriptor, 1)) return false;
   const compute_status status = cuda_vendor_prepare(device, descriptor, kernel);
   if (status == COMPUTE_OK) return true;

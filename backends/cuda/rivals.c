@@ -8,6 +8,8 @@
 
 enum { LIBRARY, GENERATED, RIVALS };
 
+static const float lead = 0.03F; /* less is noise, which should not choose */
+
 typedef struct match {
   const cuda_kernel *kernels[RIVALS];
   cuda_queue *queue;
@@ -41,8 +43,12 @@ static bool measure_operands(const compute_kernel_descriptor *d, const cuda_kern
 
 static int32_t contest(cuda_device *device, const compute_kernel_descriptor *descriptor, match *m) {
   void *queue = NULL;
-  cuda_contest c = {
-      .count = RIVALS, .submit = submit, .name = name, .what = "kernel", .argument = m};
+  cuda_contest c = {.count = RIVALS,
+                    .lead = lead,
+                    .submit = submit,
+                    .name = name,
+                    .what = "kernel",
+                    .argument = m};
   if (m->kernels[GENERATED]->shared.faults ||
       !measure_operands(descriptor, m->kernels[LIBRARY], c.operand_bytes) ||
       cuda_queue_create(device, &queue) != COMPUTE_OK)
@@ -59,7 +65,7 @@ static int32_t contest(cuda_device *device, const compute_kernel_descriptor *des
 
 /* All that the generated kernel is, and the library. */
 static uint32_t key_make(const match *m, compute_cache_part *key) {
-  static const char what[] = "rivals 1";
+  static const char what[] = "rivals 2";
   const builder_kernel *generated = &m->kernels[GENERATED]->shared;
   const cuda_product *product = m->kernels[LIBRARY]->product;
   uint32_t count = 0;
@@ -79,8 +85,7 @@ void cuda_rivals_meet(cuda_device *device, const compute_kernel_descriptor *desc
   compute_cache_part key[CUDA_CONTEST_KEY];
   cuda_kernel generated = {.references = 1};
   match m = {.kernels = {kernel, &generated}};
-  if (!kernel->product || !kernel->product->vendor->contested ||
-      builder_kernel_build(&device->builder, descriptor, tuning, &generated.shared) != COMPUTE_OK)
+  if (builder_kernel_build(&device->builder, descriptor, tuning, &generated.shared) != COMPUTE_OK)
     return;
   int32_t winner = LIBRARY;
   if (generated.shared.program) {

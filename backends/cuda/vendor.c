@@ -17,11 +17,9 @@
 
 enum { ALIGNMENT = 256, LIBRARY = 1 /* compute_tuning.implementation */ };
 
-#define LEAST_OPERATIONS 6.7e7 /* 2 · 320³: below that a launch takes longer than the product */
-#define FEW_ROWS         4 /* whose product takes as long as reading the matrix, in our own way */
-#define LEAST_DEPTH      1024 /* of a sum, for an epilogue in a pass of its own */
-#define LEAST_CONV_DEPTH 128
-#define LARGEST_SUMS     ((uint64_t)512 << 20)
+#define LEAST_SECONDS 1e-6 /* at the GPU's peak: below that a launch takes longer */
+#define LEAST_DEPTH   128  /* of a sum, for an epilogue in a pass of its own */
+#define LARGEST_SUMS  ((uint64_t)512 << 20)
 
 static const cuda_vendor *const vendors[] = {&cublas_vendor, &cudnn_vendor};
 
@@ -127,29 +125,34 @@ static double work_of(const compute_kernel_descriptor *d, double *depth) {
   return all;
 }
 
-/* Rows of the factor `left` that meet the same other factor, over all batches. */
-static int64_t rows_of(const compute_kernel_descriptor *d, int left, int dimension) {
-  int64_t rows = d->size[dimension];
-  for (int dim = 0; dim < d->rank - 2; dim++)
-    if (d->inputs[1 - left].stride[dim] == 0) rows *= d->size[dim];
-  return rows;
+/* Bytes that a product reads and writes at least; a convolution's operations take longer. */
+static double bytes_of(const compute_kernel_descriptor *d) {
+  if (d->kind != COMPUTE_KERNEL_GEMM) return 0;
+  double sizes[3] = {1, 1, 1}, bytes = 0;
+  for (int i = 0; i < 3; i++) {
+    const compute_operand *o = i < 2 ? &d->inputs[i] : &d->outputs[0];
+    for (int dim = 0; dim < d->rank - 2; dim++)
+      if (o->stride[dim] != 0) sizes[i] *= (double)d->size[dim];
+    sizes[i] *= (double)(i == 1 ? compute_gemm_of(d)->k : d->size[d->rank - 2]);
+    sizes[i] *= (double)(i == 0 ? compute_gemm_of(d)->k : d->size[d->rank - 1]);
+    bytes += sizes[i] * (double)cuda_element_bytes(o->dtype);
+  }
+  return bytes;
 }
 
-static bool has_few_rows(const compute_kernel_descriptor *d) {
-  return d->kind == COMPUTE_KERNEL_GEMM && d->rank >= 2 &&
-         (rows_of(d, 0, d->rank - 2) <= FEW_ROWS || rows_of(d, 1, d->rank - 1) <= FEW_ROWS);
+static bool takes_long(double amount, double per_second) {
+  return per_second > 0 && amount >= LEAST_SECONDS * per_second;
 }
 
-bool cuda_vendor_is_preferred(const compute_kernel_descriptor *descriptor) {
+bool cuda_vendor_is_preferred(const cuda_device *device, const compute_kernel_descriptor *d) {
   const char *reason;
   double depth;
   halves h;
-  if (!vendor_of(descriptor) || work_of(descriptor, &depth) < LEAST_OPERATIONS ||
-      has_few_rows(descriptor))
+  if (!vendor_of(d) || (!takes_long(work_of(d, &depth), device->peak_operations) &&
+                        !takes_long(bytes_of(d), device->peak_bytes)))
     return false;
-  const int much = extent(descriptor, &h, &reason);
-  const int least = descriptor->kind == COMPUTE_KERNEL_CONV ? LEAST_CONV_DEPTH : LEAST_DEPTH;
-  return much == 2 || (much == 1 && depth >= least);
+  const int much = extent(d, &h, &reason);
+  return much == 2 || (much == 1 && depth >= LEAST_DEPTH);
 }
 
 /* ---- Preparing ----------------------------------------------------------------------------- */

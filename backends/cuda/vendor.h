@@ -98,7 +98,7 @@ extern const cuda_library_kind cublas_kind, cudnn_kind, nccl_kind;
 typedef struct cuda_product {
   const struct cuda_vendor *vendor;
   uint64_t workspace_bytes;  /* of the library */
-  uint64_t operand_bytes[3]; /* of what it reads and writes; only with `contested` */
+  uint64_t operand_bytes[3]; /* of the two factors and the result */
   char text[96];             /* "cuBLASLt 13.1, bias and gelu (tanh)" */
 } cuda_product;
 
@@ -116,8 +116,6 @@ typedef struct cuda_vendor {
    * then the output. Records the error. */
   compute_status (*submit)(struct cuda_queue *queue, const cuda_product *product,
                            const cuda_pointer *operands, cuda_pointer workspace);
-  /* Kernels of our own are often faster: they are timed against it (rivals.c). */
-  bool contested;
 } cuda_vendor;
 
 extern const cuda_vendor cublas_vendor, cudnn_vendor;
@@ -130,7 +128,8 @@ const char *cuda_implementation_name(void *device, const compute_kernel_descript
                                      uint32_t index);
 
 /* Whether the kernel is of a size at which a library should be tried when nobody has measured. */
-bool cuda_vendor_is_preferred(const compute_kernel_descriptor *descriptor);
+bool cuda_vendor_is_preferred(const struct cuda_device *device,
+                              const compute_kernel_descriptor *descriptor);
 
 /* Fills in a kernel that a library serves, with a generated epilogue after the product where the
  * library lacks it. Leaves it as it was, and records the error, when that is not possible. */
@@ -140,7 +139,7 @@ compute_status cuda_vendor_prepare(struct cuda_device *device,
 void cuda_vendor_destroy(struct cuda_device *device, struct cuda_kernel *kernel);
 
 /* A library's kernel that is prepared becomes a generated one where that is faster, as it was timed
- * now or before. Only where the vendor's products are contested. */
+ * now or before. */
 void cuda_rivals_meet(struct cuda_device *device, const compute_kernel_descriptor *descriptor,
                       const compute_tuning *tuning, struct cuda_kernel *kernel);
 
@@ -155,6 +154,7 @@ typedef struct cuda_contest {
   uint64_t operand_bytes[COMPUTE_MAX_OPERANDS]; /* 0: no such operand */
   uint64_t workspace_bytes;                     /* the largest of all candidates */
   cuda_stream stream;                           /* to run on; NULL: one made for it */
+  float lead; /* part of the time by which a candidate must win against one before it */
   /* Submits candidate `which`; false when it cannot. */
   bool (*submit)(void *argument, uint32_t which, const cuda_pointer *operands,
                  cuda_pointer workspace, cuda_stream stream);
@@ -164,8 +164,8 @@ typedef struct cuda_contest {
   void *argument;
 } cuda_contest;
 
-/* The fastest candidate. Where there is no memory for trying, or timing fails, the first one; -1
- * when none could be submitted. */
+/* The fastest candidate, the first of those within `lead`. Where there is no memory for trying, or
+ * timing fails, the first one; -1 when none could be submitted. */
 int32_t cuda_contest_hold(struct cuda_device *device, const cuda_contest *contest);
 
 /* The winner of an earlier contest in the disk cache, under this key and for this device and

@@ -166,6 +166,8 @@ EXPORT cuda_result cuDeviceGetAttribute(int32_t *value, int32_t attribute, cuda_
   case CUDA_MULTIPROCESSORS: *value = UNITS; break;
   case CUDA_INTEGRATED: *value = stand_in_machine.unified != 0; break;
   case CUDA_PCI_BUS: *value = device + 1; break;
+  case CUDA_MEMORY_CLOCK_RATE: *value = 1000000; break;
+  case CUDA_MEMORY_BUS_BITS: *value = 512; break;
   case CUDA_L2_BYTES: *value = 4 << 20; break;
   case CUDA_ASYNC_ENGINES: *value = 2; break;
   case CUDA_CAN_MAP_HOST_MEMORY:
