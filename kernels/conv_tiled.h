@@ -39,15 +39,16 @@ DEVICE void SLAB_FETCH(SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], GLOBAL const SLA
 }
 #endif
 
-/* Lines of positions (channels) side by side; for matrix units lines along the terms. */
+/* Lines of positions (channels) side by side, a line for each term, or lines along the terms. */
 DEVICE void SLAB_PUT(LOCAL SLAB_ELEMENT *slab, SLAB_TYPE held[SLAB_TERMS][SLAB_OUTERS], int item) {
   UNROLL for (int i = 0; i < SLAB_TERMS; i++) {
     UNROLL for (int j = 0; j < SLAB_OUTERS; j++) {
-#ifdef MATRIX_TYPE
-      slab[SLAB_OUTER(j) * SLAB_PITCH + SLAB_TERM(i)] = MATRIX_ELEMENT(SLAB_DECODE(held[i], j));
+#if SLAB_ALONG_K
+      LOCAL SLAB_ELEMENT *to = slab + SLAB_OUTER(j) * SLAB_PITCH + SLAB_TERM(i);
 #else
-      slab[SLAB_TERM(i) * SLAB_PITCH + SLAB_OUTER(j)] = SLAB_DECODE(held[i], j);
+      LOCAL SLAB_ELEMENT *to = slab + SLAB_TERM(i) * SLAB_PITCH + SLAB_OUTER(j);
 #endif
+      *to = SLAB_DECODE(held[i], j);
     }
   }
 }

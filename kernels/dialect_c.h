@@ -27,7 +27,8 @@ typedef struct dialect_item {
   void (*barrier)(struct dialect_item *item);
   void *runner; /* the runner's own */
   /* Called where a local array is declared, by every item: the runner may fill it before the first
-   * one of a group uses it. May be NULL. */
+   * one of a group uses it. The last DIALECT_FENCE bytes are not the kernel's: whoever writes there
+   * has left the array. May be NULL. */
   void (*local)(struct dialect_item *item, void *memory, uint64_t bytes);
   int line; /* of the barrier that the item has come to */
 } dialect_item;
@@ -62,9 +63,15 @@ typedef unsigned int uint;
 #define REQUIRE_GROUP(x, y, z)
 #define REQUIRE_ROOM(x, y, z, groups)
 #ifndef DIALECT_OWN_ITEMS
+#define DIALECT_FENCE 256
 #define LOCAL_ARRAY(type, name, count)                                                             \
-  static _Thread_local type name[count];                                                           \
-  if (dialect_current->local) dialect_current->local(dialect_current, name, sizeof name)
+  static _Thread_local struct {                                                                    \
+    type array[count];                                                                             \
+    unsigned char fence[DIALECT_FENCE];                                                            \
+  } name##_held;                                                                                   \
+  type *const name = name##_held.array;                                                            \
+  if (dialect_current->local)                                                                      \
+  dialect_current->local(dialect_current, &name##_held, sizeof name##_held)
 
 #define LOCAL_ID_X    (dialect_current->local_id[0])
 #define LOCAL_ID_Y    (dialect_current->local_id[1])

@@ -322,6 +322,15 @@ static void describe(cublas_product *product) {
            p->compute_type == CUBLAS_BY_TF32 ? " in TF32" : "", bias, rest);
 }
 
+/* Whether a generated kernel may be as fast. Where matrix units multiply, the library is far ahead,
+ * except where what counts is how fast a few rows' weights are read. */
+static bool is_contested(const cublas_problem *p) {
+  enum { FEW = 16 };
+  const int64_t rows = p->rows[2], columns = p->columns[2];
+  const bool plain = p->type == CUBLAS_TYPE_F32 && p->compute_type == CUBLAS_BY_F32;
+  return plain || p->type == CUBLAS_TYPE_F64 || (rows < columns ? rows : columns) <= FEW;
+}
+
 static bool serves(const compute_kernel_descriptor *descriptor, const char **reason) {
   cublas_problem problem;
   return cublas_translate(descriptor, &problem, reason);
@@ -336,6 +345,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   product->library = cuda_library_open(device, CUDA_CUBLAS);
   (void)cublas_translate(descriptor, &product->problem, &reason);
   measure_operands(product);
+  product->shared.contested = is_contested(&product->problem);
   int32_t code = layouts_make(product);
   if (code == CUBLAS_OK) code = operation_make(product);
   compute_status status = COMPUTE_OK;

@@ -94,11 +94,47 @@ static void name(void *argument, uint32_t which, char *text, size_t text_bytes) 
   snprintf(text, text_bytes, "engine %lld", (long long)t->ways[which].engine);
 }
 
+static compute_dtype dtype_of(int32_t type) {
+  switch (type) {
+  case CUDNN_F64: return COMPUTE_F64;
+  case CUDNN_F16: return COMPUTE_F16;
+  case CUDNN_BF16: return COMPUTE_BF16;
+  default: return COMPUTE_F32;
+  }
+}
+
+static void sum(const void *of, uint64_t random, const double *const values[2], int64_t period,
+                int64_t *place, double *value, double *magnitude) {
+  cudnn_sum(of, random, values, period, place, value, magnitude);
+}
+
+/* How far off a plan may be: four times the last place of the sums' type; twelve times that where
+ * Winograd's filtering is allowed; what TF32 makes of two factors. Matrix units cut the sums of
+ * f16 and bf16 off, where sums in the factors' own type would be ten times farther off than this.
+ */
+static cuda_exam exam_of(const cudnn_problem *p) {
+  const bool half = p->type == CUDNN_F16 || p->type == CUDNN_BF16;
+  cuda_exam exam = {.sum = sum, .of = p, .allowed = 4 * 0x1p-23};
+  if (p->sum_type == CUDNN_F64) exam.allowed = 4 * 0x1p-52;
+  if (p->winograd) exam.allowed *= 12;
+  if (half) exam.allowed = 0x1p-16;
+  if (p->type == CUDNN_F32 && !p->strict) exam.allowed = 0x1p-8;
+  for (int i = 0; i < 3; i++) exam.dtype[i] = dtype_of(i == 2 ? p->result_type : p->type);
+  exam.terms = 1;
+  const int64_t *size = p->sizes[1]; /* the result has one of its two outer dimensions */
+  const int outer = p->operation == CUDNN_KIND_FORWARD ? 1 : 0;
+  for (int i = 0; i < 4; i++)
+    if (i > 1 || i == outer) exam.terms *= (double)size[i];
+  return exam;
+}
+
 static int32_t contest(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
                        int32_t count) {
   trial t = {product, ways};
   char what[160];
-  cuda_contest c = {.count = (uint32_t)count, .submit = try_out, .name = name, .argument = &t};
+  const cuda_exam exam = exam_of(&product->problem);
+  cuda_contest c = {
+      .count = (uint32_t)count, .submit = try_out, .name = name, .argument = &t, .exam = &exam};
   cudnn_describe(&product->problem, what, sizeof what);
   c.what = what;
   memcpy(c.operand_bytes, product->shared.operand_bytes, sizeof product->shared.operand_bytes);
@@ -112,19 +148,21 @@ static int32_t contest(cuda_device *device, const cudnn_product *product, const 
   return winner;
 }
 
-/* The fastest of these plans, as it was found out now or before; -1 when none can be run. */
-static int32_t fastest(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
-                       int32_t count) {
-  static const char what[] = "cudnn plan 2";
+/* The fastest of these plans, as it was found out now or before; -1 when none can be run, or all
+ * are inexact. `way`: for which addresses. */
+static int32_t fastest(cuda_device *device, const cudnn_product *product, int32_t way,
+                       const cudnn_way *ways, int32_t count) {
+  static const char what[] = "cudnn plan 3";
   const compute_cache_part key[] = {
       {what, sizeof what},
+      {&way, sizeof way},
       {&product->library->version, sizeof product->library->version},
       {&product->problem, sizeof product->problem},
   };
-  int32_t winner = cuda_contest_recall(device, key, 3, count);
+  int32_t winner = cuda_contest_recall(device, key, 4, count);
   if (winner >= 0) return winner;
   winner = contest(device, product, ways, count);
-  if (winner >= 0) cuda_contest_remember(device, key, 3, count, winner);
+  if (winner >= 0) cuda_contest_remember(device, key, 4, count, winner);
   return winner;
 }
 
@@ -133,10 +171,6 @@ static int32_t fastest(cuda_device *device, const cudnn_product *product, const 
 static bool serves(const compute_kernel_descriptor *descriptor, const char **reason) {
   cudnn_problem problem;
   return cudnn_translate(descriptor, &problem, reason);
-}
-
-static compute_dtype dtype_of(int32_t type) {
-  return type == CUDNN_F64 ? COMPUTE_F64 : type == CUDNN_F32 ? COMPUTE_F32 : COMPUTE_F16;
 }
 
 static void measure_operands(cudnn_product *product) {
@@ -156,19 +190,32 @@ static void product_destroy(cuda_device *device, cuda_product *destroyed) {
   builder_free(&device->builder, product);
 }
 
+/* The plans for one kind of addresses. For any, only that engine which is best for aligned ones,
+ * where it takes any: nothing need be tried then. */
+static int32_t propose(cudnn_product *product, int which, cudnn_way *ways, int32_t *count) {
+  const int64_t element = (int64_t)cuda_element_bytes(dtype_of(product->problem.type));
+  cudnn_pile *pile = &product->pile[which];
+  pile->functions = product->library->functions;
+  if (which > 0 && product->way[0].engine >= 0) {
+    const int32_t code =
+        cudnn_propose(product->library, &product->problem, element, WORKSPACE_LIMIT,
+                      product->way[0].engine, pile, ways, 1, count);
+    if (code == CUDNN_OK) return code;
+    cudnn_pile_clear(pile);
+  }
+  return cudnn_propose(product->library, &product->problem, which == 0 ? ALIGNED : element,
+                       WORKSPACE_LIMIT, CUDNN_ANY_ENGINE, pile, ways, PROPOSALS, count);
+}
+
 /* Keeps one plan of those proposed, and forgets the others. */
 static compute_status choose(cuda_device *device, cudnn_product *product, int which) {
   const cuda_library *library = product->library;
   cudnn_way ways[PROPOSALS];
-  cudnn_pile *pile = &product->pile[which];
-  int32_t count = 0, winner = 0;
-  pile->functions = library->functions;
-  const int64_t element = (int64_t)cuda_element_bytes(dtype_of(product->problem.type));
-  const int32_t code =
-      cudnn_propose(library, &product->problem, which == 0 ? ALIGNED : element, WORKSPACE_LIMIT,
-                    pile, ways, which == 0 ? PROPOSALS : 1, &count);
+  int32_t count = 0;
+  const int32_t code = propose(product, which, ways, &count);
   if (code != CUDNN_OK) return fail(device, code, "choosing a plan");
-  if (which == 0) winner = fastest(device, product, ways, count);
+  const bool known = which > 0 && ways[0].engine >= 0 && ways[0].engine == product->way[0].engine;
+  const int32_t winner = known ? 0 : fastest(device, product, which, ways, count);
   const compute_status status = cuda_enter(device); /* the contest may have ended the device */
   for (int32_t i = 0; i < count; i++) {
     if (i == winner)
@@ -192,6 +239,8 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   product->library = cuda_library_open(device, CUDA_CUDNN);
   (void)cudnn_translate(descriptor, &product->problem, &reason);
   measure_operands(product);
+  /* Where the library multiplies on matrix units, it is far ahead. */
+  product->shared.contested = product->problem.strict || product->problem.type == CUDNN_F64;
   compute_status status = COMPUTE_OK;
   pthread_mutex_lock(&mutex);
   for (int i = 0; i < CUDNN_WAYS && status == COMPUTE_OK; i++) status = choose(device, product, i);

@@ -117,7 +117,8 @@ typedef struct cudnn_functions {
   CUDNN_FUNCTIONS(CUDNN_MEMBER)
 } cudnn_functions;
 
-#define CUDNN_WAYS 2 /* plans of one kernel: for aligned addresses, and for any */
+#define CUDNN_ANY_ENGINE (-1)
+#define CUDNN_WAYS       2 /* plans of one kernel: for aligned addresses, and for any */
 
 /* One way to run a convolution. */
 typedef struct cudnn_way {
@@ -154,10 +155,14 @@ bool cudnn_translate(const compute_kernel_descriptor *descriptor, cudnn_problem 
 void cudnn_describe(const cudnn_problem *problem, char *text, size_t text_bytes);
 
 /* The plans that the heuristics propose for operands of this alignment, those that they rank first,
- * then what they fall back to, at most `room` of them; they need the pile as long as they live,
- * also when this fails. Returns the library's code. */
+ * then what they fall back to, at most `room` of them, all or those of one engine; they need the
+ * pile as long as they live, also when this fails. Returns the library's code. */
 int32_t cudnn_propose(const cuda_library *library, const cudnn_problem *problem, int64_t alignment,
-                      int64_t workspace_limit, cudnn_pile *pile, cudnn_way *ways, int32_t room,
-                      int32_t *count);
+                      int64_t workspace_limit, int64_t engine, cudnn_pile *pile, cudnn_way *ways,
+                      int32_t room, int32_t *count);
+
+/* One result of the convolution: cuda_exam's function of that name. */
+void cudnn_sum(const cudnn_problem *problem, uint64_t random, const double *const values[2],
+               int64_t period, int64_t *place, double *sum, double *magnitude);
 
 #endif

@@ -293,7 +293,7 @@ static bool is_known(const cudnn_way *ways, int32_t count, int64_t engine) {
  * only engines that are not among those found are of interest. */
 static int32_t propose(const cuda_library *library, const cudnn_problem *p, cudnn_pile *pile,
                        cudnn_descriptor graph, int32_t mode, int64_t workspace_limit,
-                       cudnn_way *ways, int32_t room, int32_t *found) {
+                       int64_t engine, cudnn_way *ways, int32_t room, int32_t *found) {
   const cudnn_functions *f = pile->functions;
   cudnn_descriptor heuristics, settings[MOST_SETTINGS] = {NULL};
   const attribute attributes[] = {
@@ -313,6 +313,7 @@ static int32_t propose(const cuda_library *library, const cudnn_problem *p, cudn
   for (int i = 0; i < MOST_SETTINGS; i++) {
     cudnn_way way = {.settings = settings[i]};
     if (i < count && *found < room && engine_fits(f, p, &way) &&
+        (engine == CUDNN_ANY_ENGINE || way.engine == engine) &&
         (mode == CUDNN_HEURISTICS_A || !is_known(ways, *found, way.engine)) &&
         plan_make(f, library->handle, workspace_limit, &way))
       ways[(*found)++] = way;
@@ -323,16 +324,17 @@ static int32_t propose(const cuda_library *library, const cudnn_problem *p, cudn
 }
 
 int32_t cudnn_propose(const cuda_library *library, const cudnn_problem *p, int64_t alignment,
-                      int64_t workspace_limit, cudnn_pile *pile, cudnn_way *ways, int32_t room,
-                      int32_t *found) {
+                      int64_t workspace_limit, int64_t engine, cudnn_pile *pile, cudnn_way *ways,
+                      int32_t room, int32_t *found) {
   cudnn_descriptor graph;
   *found = 0;
   int32_t code = graph_make(pile, library->handle, p, alignment, &graph);
   if (code != CUDNN_OK) return code;
-  code = propose(library, p, pile, graph, CUDNN_HEURISTICS_A, workspace_limit, ways, room, found);
+  code = propose(library, p, pile, graph, CUDNN_HEURISTICS_A, workspace_limit, engine, ways, room,
+                 found);
   if (*found < room)
-    code = propose(library, p, pile, graph, CUDNN_HEURISTICS_FALLBACK, workspace_limit, ways, room,
-                   found);
+    code = propose(library, p, pile, graph, CUDNN_HEURISTICS_FALLBACK, workspace_limit, engine,
+                   ways, room, found);
   if (*found > 0) return CUDNN_OK;
   return code == CUDNN_OK ? CUDNN_UNSUPPORTED : code;
 }

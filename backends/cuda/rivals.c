@@ -85,7 +85,8 @@ void cuda_rivals_meet(cuda_device *device, const compute_kernel_descriptor *desc
   compute_cache_part key[CUDA_CONTEST_KEY];
   cuda_kernel generated = {.references = 1};
   match m = {.kernels = {kernel, &generated}};
-  if (builder_kernel_build(&device->builder, descriptor, tuning, &generated.shared) != COMPUTE_OK)
+  if (!kernel->product || !kernel->product->contested ||
+      builder_kernel_build(&device->builder, descriptor, tuning, &generated.shared) != COMPUTE_OK)
     return;
   int32_t winner = LIBRARY;
   if (generated.shared.program) {

@@ -4,11 +4,13 @@
  *   vendor.c          which library, if any, serves a kernel; the epilogue after a product
  *   library.c         opening them at run time, once for each process and for each device
  *   contest.c         timing ways to compute the same, on memory of no interest
+ *   exam.c            whether such a way is as exact as was asked for
  *   rivals.c          a library's kernel against one of our own
  *   cublas.[ch]       cuBLASLt: its declarations; products
  *   cublas_problem.c  a descriptor in cuBLASLt's terms
  *   cudnn.[ch]        cuDNN 9: its declarations; convolutions
  *   cudnn_plan.c      a descriptor in cuDNN's terms, and what its heuristics propose
+ *   cudnn_sum.c       a result of a convolution in double
  *
  * No library is needed: what is missing, too old, or does not start is logged once for each device,
  * and kernels of our own serve. */
@@ -99,6 +101,8 @@ typedef struct cuda_product {
   const struct cuda_vendor *vendor;
   uint64_t workspace_bytes;  /* of the library */
   uint64_t operand_bytes[3]; /* of the two factors and the result */
+  /* A kernel of our own may be faster: it is timed against it (rivals.c). */
+  bool contested;
   char text[96];             /* "cuBLASLt 13.1, bias and gelu (tanh)" */
 } cuda_product;
 
@@ -139,7 +143,7 @@ compute_status cuda_vendor_prepare(struct cuda_device *device,
 void cuda_vendor_destroy(struct cuda_device *device, struct cuda_kernel *kernel);
 
 /* A library's kernel that is prepared becomes a generated one where that is faster, as it was timed
- * now or before. */
+ * now or before. Only where the product is contested. */
 void cuda_rivals_meet(struct cuda_device *device, const compute_kernel_descriptor *descriptor,
                       const compute_tuning *tuning, struct cuda_kernel *kernel);
 
@@ -148,6 +152,33 @@ compute_status cuda_vendor_submit(struct cuda_queue *queue, const struct cuda_ke
                                   const cuda_pointer *operands, cuda_pointer workspace);
 
 /* ---- Choosing by time ---------------------------------------------------------------------- */
+
+/* What is asked of results that are sums of products of operands 0 and 1, in operand 2. */
+typedef struct cuda_exam {
+  compute_dtype dtype[3]; /* of the operands */
+  double terms;           /* of a sum, about */
+  double allowed;         /* error, relative to the sum of the products' magnitudes */
+  /* A result chosen by a random number: its place in the operand, in elements, its value and the
+   * sum of the magnitudes. Element i of a factor is values[i mod period]. */
+  void (*sum)(const void *of, uint64_t random, const double *const values[2], int64_t period,
+              int64_t *place, double *sum, double *magnitude);
+  const void *of;
+} cuda_exam;
+
+typedef struct cuda_exam_paper cuda_exam_paper;
+
+/* Fills operands 0 and 1, and works some results out; NULL when that is not possible. */
+cuda_exam_paper *cuda_exam_begin(struct cuda_device *device, const cuda_exam *exam,
+                                 const cuda_pointer *operands, const uint64_t *operand_bytes,
+                                 cuda_stream stream);
+void cuda_exam_end(struct cuda_device *device, cuda_exam_paper *paper);
+
+/* Before a candidate runs: nothing of the one before is left. After it: whether its results are
+ * right. Both false, too, when the driver fails. */
+bool cuda_exam_prepare(struct cuda_device *device, cuda_pointer result, uint64_t bytes,
+                       cuda_stream stream);
+bool cuda_exam_pass(struct cuda_device *device, const cuda_exam *exam, const cuda_exam_paper *paper,
+                    cuda_pointer result, cuda_stream stream);
 
 typedef struct cuda_contest {
   uint32_t count;
@@ -162,10 +193,11 @@ typedef struct cuda_contest {
   void (*name)(void *argument, uint32_t which, char *text, size_t text_bytes);
   const char *what;
   void *argument;
+  const cuda_exam *exam; /* that candidates must pass; NULL: none */
 } cuda_contest;
 
 /* The fastest candidate, the first of those within `lead`. Where there is no memory for trying, or
- * timing fails, the first one; -1 when none could be submitted. */
+ * timing fails, the first one; -1 when none could be submitted, or none has passed. */
 int32_t cuda_contest_hold(struct cuda_device *device, const cuda_contest *contest);
 
 /* The winner of an earlier contest in the disk cache, under this key and for this device and

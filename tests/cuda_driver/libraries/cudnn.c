@@ -2,10 +2,11 @@
 /* A stand-in for libcudnn.so.9: descriptors with attributes, heuristics, plans. The convolution
  * itself is in cudnn_convolution.c.
  *
- * Its heuristics name six engines: one that rounds its factors as tensor cores do (and really
+ * Its heuristics name seven engines: one that rounds its factors as tensor cores do (and really
  * does, so that it shows), one whose sums differ from run to run, one that says it filters as
- * Winograd, one whose plan cannot be made, one that wants more workspace than anybody has, and one
- * that is good; asked to fall back, only the last. */
+ * Winograd, one whose plan cannot be made, one that wants more workspace than anybody has, one that
+ * rounds its factors and does not say so, and one that is good; asked to fall back, only the last.
+ */
 #include "cuda_driver/libraries/cudnn.h"
 
 #include <stdlib.h>
@@ -19,6 +20,7 @@ enum {
   ENGINE_FILTERS,
   ENGINE_BROKEN,
   ENGINE_GREEDY,
+  ENGINE_LIES,
   ENGINE_GOOD,
   ENGINES
 };
@@ -278,8 +280,9 @@ int32_t cudnnBackendExecute(void *with, cudnn_descriptor plan, cudnn_descriptor 
   if (!operation) return CUDNN_BAD_PARAMETER;
   const int32_t code = cudnn_read_work(operation, &work);
   if (code != CUDNN_OK) return code;
-  work.rounds = settings->engine == ENGINE_ROUNDS && work.type[0] == ELEMENT_F32;
-  library_call(work.rounds                          ? "rounding"
+  const bool lies = settings->engine == ENGINE_LIES;
+  work.rounds = (settings->engine == ENGINE_ROUNDS || lies) && work.type[0] == ELEMENT_F32;
+  library_call(work.rounds                          ? (lies ? "lying" : "rounding")
                : settings->engine == ENGINE_FILTERS ? "filtering"
                                                     : "exact");
   return cudnn_run(&work, bound, h->stream);

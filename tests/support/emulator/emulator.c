@@ -145,9 +145,12 @@ static struct {
   void (*call)(void **arguments);
   void **arguments;
   emulator_order order;
-  uint32_t item_step, group_step;  /* of the mixed order */
-  dialect_item machine;            /* as the current item sees it */
-  const void *local[LOCAL_ARRAYS]; /* local arrays that hold the pattern already, in this group */
+  uint32_t item_step, group_step; /* of the mixed order */
+  dialect_item machine;           /* as the current item sees it */
+  struct {
+    unsigned char *memory;
+    uint64_t bytes;
+  } local[LOCAL_ARRAYS]; /* local arrays that hold the pattern already, in this group */
   uint32_t local_count;
   place scheduler;
   item *items;
@@ -234,10 +237,25 @@ static void wait_at_barrier(dialect_item *machine) {
 static void fill_local(dialect_item *machine, void *memory, uint64_t bytes) {
   (void)machine;
   for (uint32_t i = 0; i < run.local_count; i++)
-    if (run.local[i] == memory) return;
+    if (run.local[i].memory == memory) return;
   if (run.local_count == LOCAL_ARRAYS) return;
-  run.local[run.local_count++] = memory;
+  run.local[run.local_count].memory = memory;
+  run.local[run.local_count++].bytes = bytes;
   memset(memory, LOCAL_PATTERN, bytes);
+}
+
+/* Whether nobody in the group has written past the end of a local array. A device would fault, or
+ * change another array. */
+static bool check_fences(void) {
+  for (uint32_t i = 0; i < run.local_count; i++) {
+    const unsigned char *fence = run.local[i].memory + run.local[i].bytes - DIALECT_FENCE;
+    for (uint32_t k = 0; k < DIALECT_FENCE; k++)
+      if (fence[k] != LOCAL_PATTERN)
+        return emulator_explain(run.problem, run.problem_bytes,
+                                "a group writes past the end of a local array of %llu bytes",
+                                (unsigned long long)(run.local[i].bytes - DIALECT_FENCE));
+  }
+  return true;
 }
 
 static void start_item(uint32_t index) {
@@ -294,7 +312,7 @@ static bool run_group(void) {
   run.fresh = 0;
   while (run.fresh < run.item_count) start_item(item_of_turn(run.fresh++));
   while (check_phase(&ended)) {
-    if (ended) return true;
+    if (ended) return check_fences();
     for (uint32_t turn = 0; turn < run.item_count; turn++) continue_item(item_of_turn(turn));
   }
   return false;

@@ -14,6 +14,8 @@ typedef struct dialect_item {
   int line;
 } dialect_item;
 
+enum { DIALECT_FENCE = 256 }; /* bytes after each local array that nobody may write */
+
 struct emulator_program {
   void *library;
   void (*enter)(dialect_item *item);

@@ -203,8 +203,13 @@ int64_t conv_term_run(const conv_problem *p) {
 static void read_product(generation *g, conv_problem *p) {
   const compute_kernel_descriptor *d = g->descriptor;
   gemm_problem *product = &p->product;
-  const gemm_factor data = {.input = 0, .dtype = d->inputs[0].dtype};
-  const gemm_factor weight = {.input = 1, .dtype = d->inputs[1].dtype};
+  /* Of the strides, only which neighbours lie side by side: terms, or positions (channels). */
+  const bool along_data = conv_term_run(p) > conv_position_run(p);
+  const bool along_weight = p->weight_channel != 1;
+  const gemm_factor data = {
+      .input = 0, .dtype = d->inputs[0].dtype, .outer = !along_data, .k = along_data};
+  const gemm_factor weight = {
+      .input = 1, .dtype = d->inputs[1].dtype, .outer = !along_weight, .k = along_weight};
   product->accumulate = d->accumulate;
   product->precision = compute_conv_of(d)->precision;
   product->sum_bytes = (uint32_t)compute_dtype_size(d->accumulate);

@@ -16,11 +16,12 @@ static const char *slab_type(const compute_tuning *t) {
 }
 
 /* One factor's share of an item, its names for kernels/conv_slab.h, the text, and the end of these
- * names. `along_terms`: neighbouring items read neighbouring terms, else neighbouring positions or
- * channels. */
-static void define_slab(generation *g, const conv_problem *p, bool data, bool along_terms) {
+ * names. Neighbouring items read neighbouring terms, or neighbouring positions (channels), as they
+ * lie in memory; on matrix units, lines of the slab go the same way. */
+static void define_slab(generation *g, const conv_problem *p, bool data) {
   const compute_tuning *t = &g->tuning;
   const bool columns = data == p->position_columns;
+  const bool along_terms = gemm_along_k(columns ? &p->product.b : &p->product.a);
   const char *name = data ? "DATA" : "WEIGHT";
   const uint32_t side = columns ? t->tile_n : t->tile_m;
   const uint32_t group = gemm_items(t);
@@ -51,12 +52,13 @@ static void define_slab(generation *g, const conv_problem *p, bool data, bool al
   if (is_matrix(t) && gemm_matrix_step(&p->product) == 16)
     text_add(text, "#define SLAB_DECODE(array, i) ((array)[i])\n");
   else
-    text_add(text, "#define SLAB_DECODE(array, i) ((SUM)LOAD_%s(array, i))\n",
-             compute_dtype_name(dtype));
-  text_add(text, "#define SLAB_ELEMENT %s\n", slab_type(t));
+    text_add(text, "#define SLAB_DECODE(array, i) %s((SUM)LOAD_%s(array, i))\n",
+             is_matrix(t) ? "MATRIX_ELEMENT" : "", compute_dtype_name(dtype));
+  text_add(text, "#define SLAB_ELEMENT %s\n#define SLAB_ALONG_K %d\n", slab_type(t),
+           is_matrix(t) && along_terms);
   emit_template(g, text, "conv_slab");
-  static const char *const names[] = {"IS_DATA", "TYPE",  "OUTERS", "TERMS",  "OUTER",  "TERM",
-                                      "PITCH",   "FETCH", "PUT",    "DECODE", "ELEMENT"};
+  static const char *const names[] = {"IS_DATA", "TYPE",  "OUTERS", "TERMS",  "OUTER",   "TERM",
+                                      "PITCH",   "FETCH", "PUT",    "DECODE", "ELEMENT", "ALONG_K"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     text_add(text, "#undef SLAB_%s\n", names[i]);
 }
@@ -113,8 +115,8 @@ static compute_status write(generation *g, void *of) {
     gemm_matrix_define(g, &p->product);
   else
     gemm_define_tile(g, &p->product);
-  define_slab(g, p, true, conv_term_run(p) > conv_position_run(p));
-  define_slab(g, p, false, p->weight_channel != 1);
+  define_slab(g, p, true);
+  define_slab(g, p, false);
   emit_launch *launch =
       gemm_launch(g, &p->product, "conv_tiled", gemm_items(t), tiles_m * tiles_n, parts.count);
   if (!launch) return COMPUTE_OK;
