@@ -3,6 +3,7 @@
  * and has its first result soon. What depends on how CUDA was started is tried here too. Each part
  * runs in a process of its own, since what is once opened stays open. */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -171,12 +172,49 @@ static void reference(void) {
   }
 }
 
+static bool opencl_is_open(void) {
+  return dlopen("libOpenCL.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL;
+}
+
+/* Whether OpenCL is open after compute_open, and after one of its devices has been asked for; its
+ * only driver is NVIDIA's. In a child. */
+static void open_beside_opencl(const char *backends, bool at_once) {
+  int status = -1;
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    compute_context *context;
+    compute_device *device;
+    setenv("OCL_ICD_VENDORS", TEST_SCRATCH_DIR "/nvidia.icd", 1);
+    if (compute_open(&context, &(compute_open_options){.backends = backends}) != COMPUTE_OK)
+      _exit(1);
+    if (opencl_is_open() != at_once) _exit(2);
+    (void)compute_device_by_name(context, "opencl:0", &device);
+    _exit(opencl_is_open() ? 0 : 3);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* It would make a second context on each GPU. Without CUDA its devices rank highest. */
+static void opencl_on_the_same_gpus_waits_until_it_is_needed(void **state) {
+  (void)state;
+  FILE *file = fopen(TEST_SCRATCH_DIR "/nvidia.icd", "w");
+  assert_non_null(file);
+  fputs("libnvidia-opencl.so.1\n", file);
+  assert_int_equal(fclose(file), 0);
+  open_beside_opencl("cpu,cuda,opencl", false);
+  open_beside_opencl("cpu,opencl", true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_the_cache_holds_needs_no_compiler),
       cmocka_unit_test(another_search_path_is_looked_through_again),
       cmocka_unit_test(without_a_cache_the_compiler_is_opened),
       cmocka_unit_test(a_compiler_newer_than_the_driver_is_noted),
+      cmocka_unit_test(opencl_on_the_same_gpus_waits_until_it_is_needed),
   };
   if (!cuda_stand_in_open(&gpu)) {
     fprintf(stderr, "Skipped: no stand-in for the CUDA driver.\n");
