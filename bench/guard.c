@@ -53,3 +53,25 @@ void guard_end(void) {
   for (int i = 0; installed && i < DEATHS; i++) sigaction(deaths[i].signal, &before[i], NULL);
   installed = false;
 }
+
+/* ---- Interruption -------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number) {
+  (void)signal_number;
+  interrupted = 1;
+}
+
+/* timeout(1) sends SIGTERM twice: to the program and to its group. */
+void guard_take_interrupts(void) {
+  struct sigaction action = {.sa_flags = SA_RESTART};
+  action.sa_handler = on_interrupt;
+  sigaction(SIGTERM, &action, NULL);
+  action.sa_flags |= (int)SA_RESETHAND;
+  sigaction(SIGINT, &action, NULL);
+}
+
+bool guard_interrupted(void) {
+  return interrupted;
+}

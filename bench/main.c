@@ -149,6 +149,13 @@ static void show_progress(bench_session *session, size_t done, size_t total, con
                     total, suite, name);
 }
 
+/* Keeps what the earlier cases gave: the one that was running may have been disturbed. */
+static void stop(bench_session *session, size_t records, size_t done, size_t total) {
+  session->record_count = records;
+  bench_note(session, "interrupted: %zu of %zu cases measured", done, total);
+}
+
+/* Runs cases until there are no more, or until an interruption. */
 static void run_cases(bench_session *session, const bool *selected) {
   size_t total = 0, done = 0;
   for (int i = 0; i < SUITES; i++)
@@ -168,13 +175,18 @@ static void run_cases(bench_session *session, const bool *selected) {
       progress_hide(&session->progress);
       if (!heading) output_heading(session, suites[i]);
       heading = true;
-      show_progress(session, done++, total, suites[i]->name, c->name);
+      show_progress(session, done, total, suites[i]->name, c->name);
       size_t first = session->record_count;
       guard_case(suites[i]->name, c->name, hang_seconds(session->options));
       plant(session);
       c->run(session, suites[i]->name, c);
       guard_end();
       progress_hide(&session->progress);
+      if (guard_interrupted()) {
+        stop(session, first, done, total);
+        return;
+      }
+      done++;
       if (session->record_count > first)
         output_case(session, session->records + first, session->record_count - first);
     }
@@ -211,19 +223,23 @@ static int measure(const bench_options *options, bool *selected) {
     close_session(&session);
     return EXIT_FAILED;
   }
+  const bool alone = session.group_info.size < 2;
+  if (alone) guard_take_interrupts(); /* ranks that go on would wait for one that stops */
   progress_draw_now(&session.progress, -1, "measuring the machine's limits");
   /* With a planted fault the figures do not matter, and ranks share the machine. */
-  const bool limited = !options->plant && session.group_info.size < 2;
+  const bool limited = !options->plant && alone;
   session.limits = !limited ? (bench_limits){.isa = "nothing", .threads = session.threads}
                             : bench_limits_measure(session.threads);
   progress_hide(&session.progress);
   environment_print(&session);
   run_cases(&session, selected);
-  if (limited) bench_limits_raise(&session.limits);
+  if (limited && !guard_interrupted()) bench_limits_raise(&session.limits);
   judge_matmul(&session);
   close_device(&session); /* a leak is a failure, too */
   int status = output_summary(&session) ? 1 : 0;
-  if (!session.record_count) {
+  if (guard_interrupted()) {
+    status = EXIT_INTERRUPTED;
+  } else if (!session.record_count) {
     option_say(&bench_program, "no case matches '%s'; --list shows them",
                options->filter ? options->filter : "");
     status = EXIT_USAGE;

@@ -20,8 +20,8 @@ WATCH_SECONDS=40
 
 usage() {
   cat <<'TEXT'
-Usage: tests/gpu.sh [--build DIR] [--prebuilt] [--carry DIR] [--results DIR] [--only STEPS] [--quick]
-                    [--help]
+Usage: tests/gpu.sh [--build DIR] [--prebuilt] [--carry DIR] [--results DIR] [--only STEPS]
+                    [--device D] [--suite A,B] [--limit SECONDS] [--quick] [--help]
        tests/gpu.sh --pack DIR
 
 Builds; runs the operation suite and the tests of plans on every GPU backend that works here (cuda:0,
@@ -39,16 +39,22 @@ done is left out, and said.
   --results DIR  instead of bench/results/<gpu>
   --only STEPS   only these of tests,sanitizer,bench,peers, with ',' between them; it builds in any
                  case
-  --quick        the quick benchmarks, and fewer samples for each test
+  --device D     only this of cuda:0 and opencl:0
+  --suite A,B    only these suites of compute-bench
+  --limit S      ends the tests, the benchmarks of a device and those of PyTorch after so many seconds
+                 each; what they have found by then is kept
+  --quick        the quick benchmarks, and fewer samples for each test; COMPUTE_TEST_SPREAD=N: one
+                 sample in N
 
 The exit status is 0 if there is cuda:0 and every test that ran has passed.
 TEXT
 }
 
 build=$SETUP_ROOT/build-gpu carry= results= size=() spread=5 steps=tests,sanitizer,bench,peers prebuilt=
+candidates=(cuda:0 opencl:0) limit=0 # 0: none
 while (($#)); do
   case $1 in
-  --pack | --carry | --build | --results | --only)
+  --pack | --carry | --build | --results | --only | --device | --suite | --limit)
     (($# > 1)) || { usage >&2; exit 2; }
     case $1 in
     --pack) pack=$(realpath -m "$2") ;;
@@ -56,16 +62,21 @@ while (($#)); do
     --build) build=$(realpath -m "$2") ;;
     --results) results=$(realpath -m "$2") ;;
     --only) steps=$2 ;;
+    --device) candidates=("$2") ;;
+    --suite) size+=(--suite "$2") ;;
+    --limit) limit=$2 ;;
     esac
     shift
     ;;
   --prebuilt) prebuilt=1 ;;
-  --quick) size=(--quick) spread=25 ;;
+  --quick) size+=(--quick) spread=25 ;;
   --help | -h) usage; exit 0 ;;
   *) usage >&2; exit 2 ;;
   esac
   shift
 done
+
+spread=${COMPUTE_TEST_SPREAD:-$spread}
 
 wanted() { [[ ,$steps, == *",$1,"* ]]; }
 
@@ -117,6 +128,7 @@ use_carried() {
 # A container may have NVIDIA's OpenCL driver without the file that registers it.
 use_opencl_driver() {
   local library
+  [[ -n ${OCL_ICD_VENDORS-} ]] && return
   compgen -G '/etc/OpenCL/vendors/*nvidia*' >/dev/null && return
   library=$({ PATH=$PATH:/sbin:/usr/sbin ldconfig -p || true; } |
     sed -n '/libnvidia-opencl\.so\.1 /{s/^.*=> //p;q}')
@@ -171,12 +183,12 @@ fact() {
 }
 
 devices=() failed=0
-for device in cuda:0 opencl:0; do
+for device in "${candidates[@]}"; do
   type=$(fact "$device" type)
   if [[ -n $type && $type != CPU ]]; then devices+=("$device"); else leave_out "$device: see compute-info"; fi
 done
 has_cuda() { [[ " ${devices[*]-} " == *" cuda:0 "* ]]; }
-if ! has_cuda; then
+if ! has_cuda && [[ ${candidates[*]} == *cuda* ]]; then
   echo "There is no cuda:0:" >&2
   sed -n '/^Modules/,/^Devices/p' <<<"$info" >&2
   failed=1
@@ -190,13 +202,15 @@ cores=$(nproc)
 
 # Nothing may be left to the CPU. Tests that name another device or a stand-in are not of these.
 run_tests() {
-  local device=$1 log=$results/tests-${1%:*}.txt
+  local device=$1 log=$results/tests-${1%:*}.txt stop=()
+  ((limit == 0)) || stop=(--stop-time "$(date -d "+$limit seconds" +%T)")
   COMPUTE_TEST_DEVICE=$device COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=$spread \
-    env -C "$build" ctest --parallel "$(((cores + 1) / 2))" --output-on-failure -R "$TESTS" >"$log" 2>&1
+    env -C "$build" ctest --parallel "$(((cores + 1) / 2))" --output-on-failure "${stop[@]}" \
+    -R "$TESTS" >"$log" 2>&1
 }
 
 run_conformance() {
-  COMPUTE_TEST_SPREAD=$spread "$build/bin/compute-conformance" "$1" \
+  COMPUTE_TEST_SPREAD=$spread timeout --foreground "$limit" "$build/bin/compute-conformance" "$1" \
     >"$results/conformance-${1%:*}.txt" 2>&1
 }
 
@@ -207,7 +221,9 @@ run_all_tests() {
     run_tests "$device" & jobs+=($!)
     run_conformance "$device" & jobs+=($!)
   done
-  for job in ${jobs[@]+"${jobs[@]}"}; do wait "$job" || failed=1; done
+  for job in ${jobs[@]+"${jobs[@]}"}; do
+    wait "$job" || { (($? == 124)) && leave_out "compute-conformance: longer than $limit s"; } || failed=1
+  done
   for device in ${devices[@]+"${devices[@]}"}; do
     tail -4 "$results/tests-${device%:*}.txt"
     tail -1 "$results/conformance-${device%:*}.txt"
@@ -264,9 +280,21 @@ run_sanitizer() {
   done
 }
 
+# A program that keeps what it has if the time is over. In the foreground, so that Ctrl-C reaches it.
+limited() {
+  local what=$1 status=0
+  shift
+  timeout --foreground --kill-after=20 "$limit" "$@" || status=$?
+  case $status in
+  0) ;;
+  124) leave_out "$what: longer than $limit s" ;;
+  *) failed=1 ;;
+  esac
+}
+
 run_bench() {
-  "$build/bin/compute-bench" "${size[@]}" --device "$1" ${commit:+--commit "$commit"} \
-    --json "$results/bench-${1%:*}.json" || failed=1
+  limited "compute-bench on $1" "$build/bin/compute-bench" "${size[@]}" --device "$1" \
+    ${commit:+--commit "$commit"} --json "$results/bench-${1%:*}.json"
 }
 
 run_peers() {
@@ -274,7 +302,8 @@ run_peers() {
     leave_out "PyTorch: python3 has none with CUDA"
     return 0
   fi
-  python3 "$SETUP_ROOT/bench/peers/torch_gpu.py" --json "$results/torch.json" || failed=1
+  limited "the rest of PyTorch" \
+    python3 "$SETUP_ROOT/bench/peers/torch_gpu.py" --json "$results/torch.json"
 }
 
 # Results are kept with the sources: where they were made is nobody's business.

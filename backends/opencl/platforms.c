@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,19 +57,30 @@ static compute_status no_device(const opencl_instance *instance, cl_int code) {
 
 /* ---- Which drivers are registered ---------------------------------------------------------- */
 
-/* PoCL starts LLVM when it is opened, which takes tens of milliseconds. */
-static bool is_pocl_library(const char *library) {
-  const char *name = strrchr(library, '/');
-  return strncmp(name ? name + 1 : library, "libpocl", 7) == 0;
+/* Drivers that are slow to start, and the highest priority of a device of theirs. PoCL starts LLVM,
+ * which takes tens of milliseconds, and has the CPU only, as long as it is alone. NVIDIA's makes a
+ * second context on each GPU, which the CUDA module may have opened. */
+static const struct {
+  const char *library;
+  int32_t priority;
+} slow_drivers[] = {{"libpocl", INT32_MIN}, {"libnvidia-opencl", 400}};
+
+/* That of a driver's library; INT32_MAX for others, of which nothing is known. */
+static int32_t library_priority(const char *library) {
+  const char *slash = strrchr(library, '/'), *name = slash ? slash + 1 : library;
+  for (size_t i = 0; i < sizeof slow_drivers / sizeof *slow_drivers; i++)
+    if (!strncmp(name, slow_drivers[i].library, strlen(slow_drivers[i].library)))
+      return slow_drivers[i].priority;
+  return INT32_MAX;
 }
 
-static bool names_pocl(const char *icd_file) {
+static int32_t file_priority(const char *icd_file) {
   char line[512] = "";
   FILE *file = fopen(icd_file, "re");
-  if (!file) return false;
+  if (!file) return INT32_MAX;
   const bool read = fgets(line, sizeof line, file) != NULL;
   fclose(file);
-  return read && is_pocl_library(line);
+  return read ? library_priority(line) : INT32_MAX;
 }
 
 static bool ends_with_icd(const char *name) {
@@ -76,27 +88,41 @@ static bool ends_with_icd(const char *name) {
   return length > 4 && strcmp(name + length - 4, ".icd") == 0;
 }
 
-/* Every .icd file of the folder, and at least one, names PoCL. */
-static bool only_pocl_in(const char *folder) {
+/* The highest of the .icd files of the folder; INT32_MAX if there are none. */
+static int32_t folder_priority(const char *folder) {
   DIR *open_folder = opendir(folder);
-  if (!open_folder) return false;
-  uint32_t files = 0, pocl = 0;
+  if (!open_folder) return INT32_MAX;
+  int32_t highest = INT32_MIN;
+  uint32_t files = 0;
   for (struct dirent *entry; (entry = readdir(open_folder));) {
     char path[1024];
     if (!ends_with_icd(entry->d_name)) continue;
     const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    const bool fits = length > 0 && (size_t)length < sizeof path;
+    const int32_t priority = fits ? file_priority(path) : INT32_MAX;
+    if (priority > highest) highest = priority;
     files++;
-    pocl += length > 0 && (size_t)length < sizeof path && names_pocl(path);
   }
   closedir(open_folder);
-  return files > 0 && files == pocl;
+  return files > 0 ? highest : INT32_MAX;
+}
+
+/* A core before the service has nothing open. */
+static int32_t best_priority(const compute_services *services) {
+  const size_t end = offsetof(compute_services, best_priority) + sizeof services->best_priority;
+  return services->struct_size >= end && services->best_priority
+             ? services->best_priority(services->host)
+             : INT32_MIN;
 }
 
 bool opencl_can_wait(const compute_services *services) {
   const char *place = vendors(services);
   struct stat facts;
-  if (stat(place, &facts) == 0 && S_ISDIR(facts.st_mode)) return only_pocl_in(place);
-  return ends_with_icd(place) ? names_pocl(place) : is_pocl_library(place);
+  const bool folder = stat(place, &facts) == 0 && S_ISDIR(facts.st_mode);
+  const int32_t priority = folder                 ? folder_priority(place)
+                           : ends_with_icd(place) ? file_priority(place)
+                                                  : library_priority(place);
+  return priority <= best_priority(services);
 }
 
 /* ---- Same device on two platforms ---------------------------------------------------------- */

@@ -11,6 +11,7 @@ together.
 import argparse
 import fnmatch
 import json
+import signal
 import statistics
 import sys
 import time
@@ -170,8 +171,12 @@ def main():
     parser.add_argument("--filter", metavar="GLOB", default="*")
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
-    found = []
+    found, stopped = [], []
+    for number in (signal.SIGINT, signal.SIGTERM):  # keeps what is measured
+        signal.signal(number, lambda number, frame: stopped.append(number))
     for row in rows():
+        if stopped:
+            break
         if not fnmatch.fnmatch(row.name, options.filter):
             continue
         try:

@@ -112,6 +112,10 @@ typedef struct compute_services {
    * kernel was enqueued, 0 if that is not known or enqueue itself fails. Of several, report the one
    * with the lowest position, or any of them. Returns COMPUTE_ERROR_INDEX. */
   compute_status (*fail_index)(void *host, uint32_t label, int64_t index, int64_t offset);
+
+  /** The highest priority of the devices that are open and run kernels, INT32_MIN if there are
+   * none: for can_wait. */
+  int32_t (*best_priority)(void *host);
 } compute_services;
 
 /* ---- A module's functions ------------------------------------------------------------------ */
@@ -256,8 +260,9 @@ typedef struct compute_backend {
 
   /* ---- Optional functions ---- */
 
-  /** True when the module cannot have a device that ranks above the CPU and is slow to start: the
-   * core then opens it only when its devices are needed. Called before open; must be quick. */
+  /** True when the module is slow to start and cannot have a device that ranks above the CPU, or
+   * above services->best_priority: the core then opens it only when its devices are needed. Called
+   * before open; must be quick. */
   bool (*can_wait)(const compute_services *services);
 
   /** What the generator needs to know. A device without it has no generated kernels to tune. */

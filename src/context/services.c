@@ -118,6 +118,10 @@ static bool service_trusts_environment(void *host, const char *backend) {
   return module_trusts_environment(host, backend);
 }
 
+static int32_t service_best_priority(void *host) {
+  return registry_best_priority(host);
+}
+
 void services_fill(compute_context *context) {
   context->services = (compute_services){
       .struct_size = sizeof(compute_services),
@@ -140,5 +144,6 @@ void services_fill(compute_context *context) {
       .cache_store = service_cache_store,
       .trusts_environment = service_trusts_environment,
       .fail_index = service_fail_index,
+      .best_priority = service_best_priority,
   };
 }

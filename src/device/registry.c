@@ -271,6 +271,13 @@ static compute_status no_device_at_all(const compute_context *context) {
       "no device that can compute; modules: %s", list.text);
 }
 
+/* Best first. */
+int32_t registry_best_priority(const compute_context *context) {
+  for (size_t i = 0; i < context->device_count; i++)
+    if (runs_kernels(context->devices[i])) return context->devices[i]->info.priority;
+  return INT32_MIN;
+}
+
 /* The device for fallback: OpenCL may have devices of type CPU too, but they do not support every
  * kernel and have their own memory. */
 compute_status registry_choose_default(compute_context *context, const char *name) {

@@ -101,6 +101,9 @@ compute_status registry_complete(compute_context *context);
  * is unchanged. */
 void registry_complete_quietly(compute_context *context);
 
+/* That of the best open device that runs kernels; INT32_MIN if there is none. */
+int32_t registry_best_priority(const compute_context *context);
+
 /* Decides on context->default_device and context->cpu. `name` may be NULL or empty: then
  * COMPUTE_DEVICE decides, or the rank. COMPUTE_ERROR_NO_DEVICE when there is no such device. */
 compute_status registry_choose_default(compute_context *context, const char *name);

@@ -170,6 +170,10 @@ static bool trusts_environment(void *host, const char *backend) {
   return core_of(host)->trusts_environment(core_of(host)->host, backend);
 }
 
+static int32_t best_priority(void *host) {
+  return core_of(host)->best_priority(core_of(host)->host);
+}
+
 void services_watch(watched_services *s, const compute_services *core) {
   *s = (watched_services){.core = core,
                           .services = {.struct_size = sizeof(compute_services),
@@ -191,7 +195,8 @@ void services_watch(watched_services *s, const compute_services *core) {
                                        .cache_load = cache_load,
                                        .cache_store = cache_store,
                                        .trusts_environment = trusts_environment,
-                                       .fail_index = fail_index}};
+                                       .fail_index = fail_index,
+                                       .best_priority = best_priority}};
   pthread_mutex_init(&s->mutex, NULL);
   s->index = s->offset = -1;
 }

@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import tempfile
@@ -354,6 +355,30 @@ class Bench(unittest.TestCase):
             result, last, _ = self.planted(what)
             self.assertNotEqual(result.returncode, 0, what)
             self.assertRegex(last, f"^FAILED: {words}")
+
+    def test_an_interrupted_run_keeps_what_it_has_measured(self):
+        """SIGTERM as timeout(1) sends it: twice."""
+        for signals in ((signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,)):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "bench.json")
+                with subprocess.Popen(
+                        [os.path.join(os.environ["PROGRAMS"], "compute-bench"), "--quick", "--peers", "none",
+                         "--device", "cpu", "--suite", "overhead,elementwise", "--plant", "miss", "--json", path],
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                    while not process.stdout.readline().startswith("  open_again"):
+                        self.assertIsNone(process.poll())
+                    for number in signals:
+                        process.send_signal(number)
+                    output, errors = process.communicate(timeout=HANG)
+                with open(path, encoding="utf-8") as file:
+                    data = json.load(file)
+            self.assertEqual(process.returncode, 130, output + errors)
+            note = next(n for n in data["environment"]["notes"] if n.startswith("interrupted: "))
+            measured, cases = (int(word) for word in re.findall(r"\d+", note))
+            self.assertTrue(2 <= measured < cases, note)
+            self.assertIn(note, errors)
+            self.assertIn(f"{len(data['records'])} records; ", output)
+            self.assertEqual([r["case"] for r in data["records"]][:2], ["open_first", "open_again"])
 
     def on_terminal(self, *arguments, columns=80, **variables):
         """What a terminal shows of a run with something planted in its only case."""

@@ -3,6 +3,7 @@
  * and has its first result soon. What depends on how CUDA was started is tried here too. Each part
  * runs in a process of its own, since what is once opened stays open. */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -171,12 +172,78 @@ static void reference(void) {
   }
 }
 
+static bool opencl_is_open(void) {
+  return dlopen("libOpenCL.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL;
+}
+
+/* Registers a driver of OpenCL in a folder of the scratch folder. */
+static void register_driver(const char *folder, const char *file, const char *library) {
+  char path[512];
+  mkdir(folder, 0700);
+  snprintf(path, sizeof path, "%s/%s", folder, file);
+  FILE *icd = fopen(path, "w");
+  assert_non_null(icd);
+  fprintf(icd, "%s\n", library);
+  assert_int_equal(fclose(icd), 0);
+}
+
+static void list_devices(compute_context *context) {
+  (void)compute_device_at(context, 0);
+}
+
+static void ask_for_opencl(compute_context *context) {
+  compute_device *device;
+  (void)compute_device_by_name(context, "opencl:0", &device);
+}
+
+static void ask_for_cuda(compute_context *context) {
+  compute_device *device;
+  (void)compute_device_by_name(context, "cuda:0", &device);
+}
+
+/* Whether OpenCL is open after compute_open, and after something has been asked for. In a child. */
+static void open_beside_opencl(const char *backends, const char *drivers, bool at_once,
+                               void (*ask)(compute_context *), bool afterwards) {
+  int status = -1;
+  fflush(NULL);
+  const pid_t child = fork();
+  if (child == 0) {
+    compute_context *context;
+    setenv("OCL_ICD_VENDORS", drivers, 1);
+    if (compute_open(&context, &(compute_open_options){.backends = backends}) != COMPUTE_OK)
+      _exit(1);
+    if (opencl_is_open() != at_once) _exit(2);
+    ask(context);
+    _exit(opencl_is_open() == afterwards ? 0 : 3);
+  }
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFEXITED(status));
+  assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* It would make a second context on each GPU. Without CUDA its devices rank highest, and those of
+ * another driver may. */
+static void opencl_on_the_same_gpus_waits_until_it_is_needed(void **state) {
+  static const char *const nvidia = TEST_SCRATCH_DIR "/nvidia", *const both =
+                                                                    TEST_SCRATCH_DIR "/both";
+  (void)state;
+  register_driver(nvidia, "nvidia.icd", "libnvidia-opencl.so.1");
+  register_driver(both, "nvidia.icd", "/usr/lib/libnvidia-opencl.so.1");
+  register_driver(both, "other.icd", "/usr/lib/libother.so");
+  open_beside_opencl("cpu,cuda,opencl", nvidia, false, ask_for_opencl, true);
+  open_beside_opencl("cpu,cuda,opencl", nvidia, false, list_devices, true);
+  open_beside_opencl("cpu,cuda,opencl", nvidia, false, ask_for_cuda, false);
+  open_beside_opencl("cpu,cuda,opencl", both, true, ask_for_cuda, true);
+  open_beside_opencl("cpu,opencl", nvidia, true, ask_for_opencl, true);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_the_cache_holds_needs_no_compiler),
       cmocka_unit_test(another_search_path_is_looked_through_again),
       cmocka_unit_test(without_a_cache_the_compiler_is_opened),
       cmocka_unit_test(a_compiler_newer_than_the_driver_is_noted),
+      cmocka_unit_test(opencl_on_the_same_gpus_waits_until_it_is_needed),
   };
   if (!cuda_stand_in_open(&gpu)) {
     fprintf(stderr, "Skipped: no stand-in for the CUDA driver.\n");

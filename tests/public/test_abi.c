@@ -116,6 +116,7 @@ AT(compute_services, cache_store, 128);
 /* Since 1.5. */
 AT(compute_services, trusts_environment, 136);
 AT(compute_services, fail_index, 144);
+AT(compute_services, best_priority, 152);
 
 VALUE(COMPUTE_TRANSPORT_ABI_MAJOR, 1);
 VALUE(COMPUTE_TRANSPORT_ABI_MINOR, 1);
