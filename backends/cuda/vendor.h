@@ -103,7 +103,7 @@ typedef struct cuda_product {
   uint64_t operand_bytes[3]; /* of the two factors and the result */
   /* A kernel of our own may be faster: it is timed against it (rivals.c). */
   bool contested;
-  char text[96];             /* "cuBLASLt 13.1, bias and gelu (tanh)" */
+  char text[96]; /* "cuBLASLt 13.1, bias and gelu (tanh)" */
 } cuda_product;
 
 typedef struct cuda_vendor {
