@@ -326,9 +326,9 @@ static void describe(cublas_product *product) {
  * except where what counts is how fast a few rows' weights are read. */
 static bool is_contested(const cublas_problem *p) {
   enum { FEW = 16 };
-  const int64_t rows = p->rows[2], columns = p->columns[2];
+  const int64_t m = p->rows[2], n = p->columns[2];
   const bool plain = p->type == CUBLAS_TYPE_F32 && p->compute_type == CUBLAS_BY_F32;
-  return plain || p->type == CUBLAS_TYPE_F64 || (rows < columns ? rows : columns) <= FEW;
+  return plain || p->type == CUBLAS_TYPE_F64 || (m < n ? m : n) <= FEW;
 }
 
 static bool serves(const compute_kernel_descriptor *descriptor, const char **reason) {
