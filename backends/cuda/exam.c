@@ -15,7 +15,7 @@
 enum { PERIOD = 4084, MOST_RESULTS = 64, LEAST_RESULTS = 8 };
 
 #define MOST_TERMS    1500000.0 /* in all results: a few milliseconds */
-#define MEAN_OF_BOUND 0.125
+#define MEAN_OF_BOUND 0.083
 #define NOT_A_NUMBER  0x7fc07fc0 /* twice, in 16 bits */
 
 struct cuda_exam_paper {
@@ -87,7 +87,7 @@ static double read_element(compute_dtype dtype, const void *from) {
 /* How far a result is rounded where it is stored narrower than it was summed, relative to it; with
  * room for the mean. */
 static double rounding_of(compute_dtype result) {
-  return result == COMPUTE_F16 ? 0x1p-9 : result == COMPUTE_BF16 ? 0x1p-6 : 0;
+  return result == COMPUTE_F16 ? 0x1.8p-9 : result == COMPUTE_BF16 ? 0x1.8p-6 : 0;
 }
 
 /* ---- Questions and answers ----------------------------------------------------------------- */
