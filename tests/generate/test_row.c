@@ -150,6 +150,24 @@ static void no_elements_need_no_launch(void **state) {
   }
 }
 
+static void only_neighbours_are_loaded_at_once(void **state) {
+  (void)state;
+  const compute_tuning tuning = {.vector = 4};
+  for (int64_t stride = -1; stride <= 2; stride++) {
+    sample s;
+    make(64, 512, false, &s);
+    s.in.stride[1] = stride;
+    const compute_generated *g = generate(TARGET_GPU, &s, &tuning);
+    assert_int_equal(g->tuning.vector, stride == 0 || stride == 1 ? 4 : 1);
+    generate_release(g);
+  }
+  sample s;
+  make(64, 1, false, &s);
+  const compute_generated *g = generate(TARGET_GPU, &s, &tuning);
+  assert_int_equal(g->tuning.vector, 1);
+  generate_release(g);
+}
+
 static void parameters_that_cannot_work_are_refused(void **state) {
   (void)state;
   static const struct {
@@ -178,6 +196,7 @@ int main(void) {
       cmocka_unit_test(neighbours_in_memory_are_read_together),
       cmocka_unit_test(one_source_serves_many_sizes),
       cmocka_unit_test(no_elements_need_no_launch),
+      cmocka_unit_test(only_neighbours_are_loaded_at_once),
       cmocka_unit_test(parameters_that_cannot_work_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

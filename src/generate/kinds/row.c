@@ -107,8 +107,10 @@ static uint32_t group_limit(const generation *g) {
 
 static void choose_groups(const generation *g, const row_problem *p, row_cut *cut, uint32_t limit) {
   const compute_tuning *t = &g->tuning;
-  const bool inner = !cut->across && p->space->rank > p->space->fence;
-  cut->vector = t->vector ? t->vector : inner ? vector_choose(g, p->space) : 1;
+  const bool inner = p->space->rank > p->space->fence;
+  const uint32_t most = inner ? vector_choose(g, p->space) : 1; /* also of those asked for */
+  cut->vector = cut->across ? 1 : most;
+  if (t->vector) cut->vector = t->vector < most ? t->vector : most;
   cut->lanes = t->tile_k ? t->tile_k : choose_lanes(p, cut, t->group_x ? t->group_x : limit);
   cut->group = t->group_x ? t->group_x : cut->lanes > GROUP ? cut->lanes : GROUP;
   while (!t->group_x && cut->group > limit) cut->group /= 2;
