@@ -166,11 +166,12 @@ static void note(const cuda_contest *contest, uint32_t which, bool inexact, floa
   if (added > 0) r->length += (size_t)added < room ? (size_t)added : room - 1;
 }
 
-int32_t cuda_contest_hold(cuda_device *device, const cuda_contest *contest) {
+int32_t cuda_contest_hold(cuda_device *device, const cuda_contest *contest, bool *timed) {
   ground g = {0};
   report r = {.length = 0};
   int32_t best = -1, first = -1;
   float best_time = 0;
+  *timed = false;
   if (contest->count == 0) return -1;
   if (!prepare(device, contest, &g)) {
     clear(device, contest, &g);
@@ -191,7 +192,8 @@ int32_t cuda_contest_hold(cuda_device *device, const cuda_contest *contest) {
   if (contest->name)
     device->services->log(device->services->host, COMPUTE_LOG_INFO, "cuda",
                           "cuda:%u: timed for a %s: %s", device->index, contest->what, r.text);
-  return best >= 0 ? best : first;
+  *timed = best >= 0;
+  return *timed ? best : first;
 }
 
 /* ---- What was found out before ------------------------------------------------------------- */

@@ -291,12 +291,13 @@ static compute_status choose_timed(cuda_device *device, cublas_product *product)
     if (proposals[i].workspace_bytes > contest.workspace_bytes)
       contest.workspace_bytes = proposals[i].workspace_bytes;
   contest_describe(product, &contest);
-  const int32_t winner = cuda_contest_hold(device, &contest);
+  bool timed;
+  const int32_t winner = cuda_contest_hold(device, &contest, &timed);
   const compute_status status = cuda_enter(device); /* the contest may have ended the device */
   if (status != COMPUTE_OK) return status;
   if (winner < 0) return fail(device, CUBLAS_EXECUTION, "trying its algorithms");
   keep(product, 0, &proposals[winner]);
-  remember(device, product);
+  if (timed) remember(device, product);
   return COMPUTE_OK;
 }
 

@@ -129,7 +129,7 @@ static cuda_exam exam_of(const cudnn_problem *p) {
 }
 
 static int32_t contest(cuda_device *device, const cudnn_product *product, const cudnn_way *ways,
-                       int32_t count) {
+                       int32_t count, bool *timed) {
   trial t = {product, ways};
   char what[160];
   const cuda_exam exam = exam_of(&product->problem);
@@ -141,7 +141,7 @@ static int32_t contest(cuda_device *device, const cudnn_product *product, const 
   for (int32_t i = 0; i < count; i++)
     if ((uint64_t)ways[i].workspace_bytes > c.workspace_bytes)
       c.workspace_bytes = (uint64_t)ways[i].workspace_bytes;
-  const int32_t winner = cuda_contest_hold(device, &c);
+  const int32_t winner = cuda_contest_hold(device, &c, timed);
   const cudnn_functions *f = product->library->functions;
   if (cuda_enter_to_release(device)) /* the contest's stream is gone */
     f->set_stream(product->library->handle, NULL);
@@ -161,8 +161,9 @@ static int32_t fastest(cuda_device *device, const cudnn_product *product, int32_
   };
   int32_t winner = cuda_contest_recall(device, key, 4, count);
   if (winner >= 0) return winner;
-  winner = contest(device, product, ways, count);
-  if (winner >= 0) cuda_contest_remember(device, key, 4, count, winner);
+  bool timed;
+  winner = contest(device, product, ways, count, &timed);
+  if (timed) cuda_contest_remember(device, key, 4, count, winner);
   return winner;
 }
 

@@ -41,8 +41,10 @@ static bool measure_operands(const compute_kernel_descriptor *d, const cuda_kern
   return true;
 }
 
-static int32_t contest(cuda_device *device, const compute_kernel_descriptor *descriptor, match *m) {
+static int32_t contest(cuda_device *device, const compute_kernel_descriptor *descriptor, match *m,
+                       bool *timed) {
   void *queue = NULL;
+  *timed = false;
   cuda_contest c = {.count = RIVALS,
                     .lead = lead,
                     .submit = submit,
@@ -58,7 +60,7 @@ static int32_t contest(cuda_device *device, const compute_kernel_descriptor *des
   for (int i = 0; i < RIVALS; i++)
     if (m->kernels[i]->shared.workspace_bytes > c.workspace_bytes)
       c.workspace_bytes = m->kernels[i]->shared.workspace_bytes;
-  const int32_t winner = cuda_contest_hold(device, &c);
+  const int32_t winner = cuda_contest_hold(device, &c, timed);
   cuda_queue_destroy(queue);
   return winner;
 }
@@ -92,9 +94,9 @@ void cuda_rivals_meet(cuda_device *device, const compute_kernel_descriptor *desc
   if (generated.shared.program) {
     const uint32_t parts = key_make(&m, key);
     winner = cuda_contest_recall(device, key, parts, RIVALS);
-    const bool known = winner >= 0;
-    if (!known) winner = contest(device, descriptor, &m);
-    if (!known && winner >= 0) cuda_contest_remember(device, key, parts, RIVALS, winner);
+    bool timed = false;
+    if (winner < 0) winner = contest(device, descriptor, &m, &timed);
+    if (timed) cuda_contest_remember(device, key, parts, RIVALS, winner);
   }
   if (winner != GENERATED) {
     builder_kernel_clear(&device->builder, &generated.shared);

@@ -197,8 +197,9 @@ typedef struct cuda_contest {
 } cuda_contest;
 
 /* The fastest candidate, the first of those within `lead`. Where there is no memory for trying, or
- * timing fails, the first one; -1 when none could be submitted, or none has passed. */
-int32_t cuda_contest_hold(struct cuda_device *device, const cuda_contest *contest);
+ * timing fails, the first one, and `timed` is false: that is nothing to remember. -1 when none
+ * could be submitted, or none has passed. */
+int32_t cuda_contest_hold(struct cuda_device *device, const cuda_contest *contest, bool *timed);
 
 /* The winner of an earlier contest in the disk cache, under this key and for this device and
  * driver; -1 when there is none among `count`. */

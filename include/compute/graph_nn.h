@@ -221,7 +221,8 @@ typedef struct compute_attention_options {
 
 /** softmax(scale · q kᵀ + bias) v along the keys: q [..., m, d], k [..., keys, d], v [..., keys, e]
  * → [..., m, e], leading axes broadcast; the scores are never stored. A query that sees no key
- * gives 0. A NaN or infinity in v may also reach queries that do not see it, as 0 times it. */
+ * gives 0. A NaN or infinity in v may also reach queries that do not see it, as 0 times it; an
+ * infinity in v may give NaN. */
 COMPUTE_API compute_node compute_scaled_attention(compute_graph *graph, compute_node q,
                                                   compute_node k, compute_node v,
                                                   const compute_attention_options *options);
