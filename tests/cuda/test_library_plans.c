@@ -190,6 +190,25 @@ static void the_fastest_of_what_is_proposed_is_kept_and_remembered(void **state)
   cuda_libraries_cache(NULL);
 }
 
+/* What is taken without a trial, for want of memory, is tried the next time. */
+static void what_could_not_be_timed_is_not_remembered(void **state) {
+  (void)state;
+  char folder[] = TEST_SCRATCH_DIR "/cache_XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  cuda_libraries_cache(folder);
+  for (int round = 0; round < 2; round++) {
+    compute_context *context = cuda_libraries_open("cuda:0");
+    layer l;
+    assert_true(gpu.configure(round ? "keep=1" : "keep=1,fail=cuMemGetInfo:1+:2"));
+    assert_true(blas.configure(""));
+    layer_build(context, GELU_TANH, &l);
+    assert_int_equal(blas.count("cublasLtMatmul") > 0, round == 1);
+    layer_release(&l);
+    cuda_libraries_close(context);
+  }
+  cuda_libraries_cache(NULL);
+}
+
 static int timed;
 
 static void count_timed(void *user, compute_log_level level, const char *module,
@@ -454,6 +473,7 @@ int main(void) {
       cmocka_unit_test(epilogues_go_to_the_library_if_they_are_its_own),
       cmocka_unit_test(recorded_products_follow_their_bindings_without_allocations_or_waits),
       cmocka_unit_test(the_fastest_of_what_is_proposed_is_kept_and_remembered),
+      cmocka_unit_test(what_could_not_be_timed_is_not_remembered),
       cmocka_unit_test(large_products_are_timed_by_the_library_and_without_it),
       cmocka_unit_test(a_convolution_is_timed_by_the_library_and_without_it),
       cmocka_unit_test(a_library_that_cannot_be_used_is_logged_once_and_done_without),
