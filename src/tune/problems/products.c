@@ -17,6 +17,8 @@ static const problem_row gemm_rows[] = {
     {"nt", GEMM_NT, COMPUTE_F32, K, K, K, 0, false},
     {"tn", GEMM_TN, COMPUTE_F32, K, K, K, 0, false},
     {"", GEMM_NN, COMPUTE_F32, 32, K, K, 0, false},
+    {"", GEMM_NN, COMPUTE_F32, 1, 2 * K, 2 * K, 0, false},
+    {"nt", GEMM_NT, COMPUTE_F32, 1, 2 * K, 2 * K, 0, false},
     {"", GEMM_NN, COMPUTE_F32, 128, 128, 128, 32, false},
     {"", GEMM_NN, COMPUTE_F16, K, K, K, 0, false},
     {"nt", GEMM_NT, COMPUTE_F16, K, K, K, 0, false},
