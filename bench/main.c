@@ -238,7 +238,7 @@ static int measure(const bench_options *options, bool *selected) {
   close_device(&session); /* a leak is a failure, too */
   int status = output_summary(&session) ? 1 : 0;
   if (guard_interrupted()) {
-    status = EXIT_INTERRUPTED;
+    if (!status) status = EXIT_INTERRUPTED;
   } else if (!session.record_count) {
     option_say(&bench_program, "no case matches '%s'; --list shows them",
                options->filter ? options->filter : "");

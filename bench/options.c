@@ -59,7 +59,7 @@ static const option_section sections[] = {
      "1\ta wrong result, a leak, a crash or a hang, named on the last line\n"
      "2\tinvalid arguments\n"
      "130\tinterrupted by Ctrl-C or SIGTERM, after the case that was running; what was measured "
-     "before it is in the table and in the file of `--json`",
+     "before it is right, and in the table and in the file of `--json`",
      true},
     {"Records",
      "A record of `--json` has suite, case, device, dtype, ms (median), ms_p10, ms_p90, gflops, "

@@ -280,14 +280,15 @@ run_sanitizer() {
   done
 }
 
-# A program that keeps what it has if the time is over. In the foreground, so that Ctrl-C reaches it.
+# A program that keeps what it has if the time is over, and then ends with status 130 unless that was
+# wrong (143: it had nothing yet). In the foreground, so that Ctrl-C reaches it.
 limited() {
   local what=$1 status=0
   shift
-  timeout --foreground --kill-after=20 "$limit" "$@" || status=$?
+  timeout --foreground --preserve-status --kill-after=20 "$limit" "$@" || status=$?
   case $status in
   0) ;;
-  124) leave_out "$what: longer than $limit s" ;;
+  130 | 143) leave_out "$what: longer than $limit s" ;;
   *) failed=1 ;;
   esac
 }
@@ -308,7 +309,9 @@ run_peers() {
 
 # Results are kept with the sources: where they were made is nobody's business.
 remove_paths() {
-  sed -i "s|$build|build|g; s|$SETUP_ROOT|.|g; s|$HOME/|~/|g" "$results"/*
+  local home=${HOME:-/}
+  sed -i "s|$build|build|g; s|$SETUP_ROOT|.|g" "$results"/*
+  [[ $home == / ]] || sed -i "s|$home/|~/|g" "$results"/*
 }
 
 commit=$(git -C "$SETUP_ROOT" describe --always --dirty 2>/dev/null || true)

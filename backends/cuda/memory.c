@@ -106,6 +106,8 @@ static compute_status recognise(cuda_device *device, void *data, cuda_memory *me
                                   "wrap it on the GPU that it belongs to",
                                   "cuda:%u: the memory belongs to GPU %d", device->index,
                                   facts.ordinal);
+  *known = facts.pointer != 0; /* else kernels on this GPU cannot reach it */
+  if (!*known) return COMPUTE_OK;
   memory->pointer = facts.pointer;
   memory->kind = CUDA_MEMORY_FOREIGN;
   memory->host = facts.type == CUDA_MEMORY_TYPE_HOST ? data : NULL;

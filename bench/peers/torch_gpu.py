@@ -191,6 +191,8 @@ def main():
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "compiled": options.compile,
                        "channels_last": options.channels_last, "rows": found}, file, indent=1)
+    if stopped:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -75,12 +75,13 @@ static compute_status buffer_make(const batch_lane *lane, const batch_port *port
   return status;
 }
 
-/* The caller's memory for a port's items, or NULL if they must be in memory of the slot's. */
+/* The caller's memory for a port's items, or NULL if they must be in memory of the slot's. It must
+ * be aligned for copies, too: after a failure the CPU computes in it. */
 static void *in_place(const batch_lane *lane, const batch_port *port, const void *array,
                       int64_t first) {
   if (!array || (!lane->processor && !lane->stages)) return NULL;
   char *data = (char *)(uintptr_t)array + port->bytes * (uint64_t)first;
-  return lane->stages || (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
+  return (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
 }
 
 static compute_status prepare_port(const batch_slot *slot, const batch_port *port,

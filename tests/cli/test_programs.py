@@ -358,12 +358,13 @@ class Bench(unittest.TestCase):
 
     def test_an_interrupted_run_keeps_what_it_has_measured(self):
         """SIGTERM as timeout(1) sends it: twice."""
-        for signals in ((signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,)):
+        twice = (signal.SIGTERM, signal.SIGTERM)
+        for signals, plant, status in ((twice, "miss", 130), ((signal.SIGINT,), "miss", 130), (twice, "wrong", 1)):
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "bench.json")
                 with subprocess.Popen(
                         [os.path.join(os.environ["PROGRAMS"], "compute-bench"), "--quick", "--peers", "none",
-                         "--device", "cpu", "--suite", "overhead,elementwise", "--plant", "miss", "--json", path],
+                         "--device", "cpu", "--suite", "overhead,elementwise", "--plant", plant, "--json", path],
                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
                     while not process.stdout.readline().startswith("  open_again"):
                         self.assertIsNone(process.poll())
@@ -372,7 +373,7 @@ class Bench(unittest.TestCase):
                     output, errors = process.communicate(timeout=HANG)
                 with open(path, encoding="utf-8") as file:
                     data = json.load(file)
-            self.assertEqual(process.returncode, 130, output + errors)
+            self.assertEqual(process.returncode, status, output + errors)
             note = next(n for n in data["environment"]["notes"] if n.startswith("interrupted: "))
             measured, cases = (int(word) for word in re.findall(r"\d+", note))
             self.assertTrue(2 <= measured < cases, note)

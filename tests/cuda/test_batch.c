@@ -47,14 +47,18 @@ static void open_setting(setting *t, const char *orders, compute_batch_options o
   assert_ok(compute_batch_create(t->context, &options, &t->batch));
 }
 
-static compute_status run(setting *t, int64_t items) {
-  memset(out, 0, sizeof out);
+static compute_status run_on(setting *t, int64_t items, const void *from, void *to) {
   return compute_batch_run(
       t->batch,
       &(compute_batch_run_options){.items = items,
-                                   .sources = (compute_batch_source[]){{.array = data}},
-                                   .sinks = (compute_batch_sink[]){{.array = out}}},
+                                   .sources = (compute_batch_source[]){{.array = from}},
+                                   .sinks = (compute_batch_sink[]){{.array = to}}},
       &t->result);
+}
+
+static compute_status run(setting *t, int64_t items) {
+  memset(out, 0, sizeof out);
+  return run_on(t, items, data, out);
 }
 
 static void check(int64_t items) {
@@ -200,12 +204,34 @@ static void a_lost_gpu_leaves_the_rest_to_the_cpu(void **state) {
     }
 }
 
+static void a_lost_gpu_leaves_misaligned_arrays_to_the_cpu(void **state) {
+  (void)state;
+  setting t;
+  char *from = malloc(sizeof data + 1), *to = calloc(1, sizeof out + 1);
+  assert_true(from && to);
+  memcpy(from + 1, data, sizeof data);
+  open_setting(&t, "", (compute_batch_options){.batch = 100, .fallback = COMPUTE_FALLBACK_SILENT});
+  set_orders("keep=1,fail=cuLaunchKernel:12:700");
+  if (run_on(&t, MOST, from + 1, to + 1) != COMPUTE_OK) fail_msg("%s", compute_error_message(NULL));
+  assert_int_equal(t.result.items, MOST);
+  assert_true(t.result.on_cpu > 0 && t.result.on_cpu < MOST);
+  memcpy(out, to + 1, sizeof out);
+  check(MOST);
+  set_orders("reset=1");
+  compute_batch_release(t.batch);
+  compute_tensor_release(t.parameter);
+  assert_ok(compute_close(t.context));
+  free(from);
+  free(to);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copies_and_kernels_overlap),
       cmocka_unit_test(three_gpus_work_at_the_same_time),
       cmocka_unit_test(short_memory_makes_smaller_batches),
       cmocka_unit_test(a_lost_gpu_leaves_the_rest_to_the_cpu),
+      cmocka_unit_test(a_lost_gpu_leaves_misaligned_arrays_to_the_cpu),
   };
   if (!cuda_stand_in_open(&gpu)) return SKIPPED;
   for (int i = 0; i < MOST * WIDTH; i++) data[i] = (float)(i % 1000) / 8;

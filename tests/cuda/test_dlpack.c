@@ -207,6 +207,22 @@ static void locked_memory_of_the_host_is_the_cpus(void **state) {
   close_clean(context);
 }
 
+static void locked_memory_without_an_address_on_the_gpu_is_refused(void **state) {
+  (void)state;
+  compute_context *context = open_with("");
+  compute_device *device = compute_default_device(context);
+  static float data[COUNT];
+  compute_tensor *t = NULL, *again = NULL;
+  assert_ok(
+      compute_tensor_wrap(device, COMPUTE_F32, COMPUTE_SHAPE(COUNT), NULL, data, NULL, NULL, &t));
+  assert_true(gpu.configure("keep=1,no_map=1"));
+  assert_fails(compute_tensor_wrap(device, COMPUTE_F32, COMPUTE_SHAPE(COUNT), NULL, data, NULL,
+                                   NULL, &again),
+               COMPUTE_ERROR_UNSUPPORTED);
+  compute_tensor_release(t);
+  close_clean(context);
+}
+
 static void failures_of_the_driver_are_reported(void **state) {
   (void)state;
   static const char *const orders[] = {"fail=cuEventCreate:1:1", "fail=cuEventRecord:1:1",
@@ -242,6 +258,7 @@ int main(void) {
       cmocka_unit_test(a_consumers_stream_comes_after_the_queue),
       cmocka_unit_test(memory_of_another_gpu_or_of_nobody_is_refused),
       cmocka_unit_test(locked_memory_of_the_host_is_the_cpus),
+      cmocka_unit_test(locked_memory_without_an_address_on_the_gpu_is_refused),
       cmocka_unit_test(failures_of_the_driver_are_reported),
   };
   if (!cuda_stand_in_open(&gpu) || !driver_open()) {

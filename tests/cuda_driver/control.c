@@ -35,6 +35,7 @@ static const struct {
     {"no_pools", offsetof(machine, no_pools)},
     {"no_peers", offsetof(machine, no_peers)},
     {"no_register", offsetof(machine, no_register)},
+    {"no_map", offsetof(machine, no_map)},
     {"unified", offsetof(machine, unified)},
     {"delay_copies", offsetof(machine, delay_copies)},
     {"copy_rate", offsetof(machine, copy_rate)},

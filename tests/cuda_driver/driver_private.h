@@ -59,7 +59,7 @@ void stand_in_misused(const char *format, ...) __attribute__((format(printf, 1, 
 /* What the orders say of the machine. */
 typedef struct machine {
   int64_t device_count, memory, capability, driver_version, init, no_pools, no_peers, no_register,
-      unified, delay_copies, copy_rate, delay_kernels, hold_kernels;
+      no_map, unified, delay_copies, copy_rate, delay_kernels, hold_kernels;
 } machine;
 extern machine stand_in_machine;
 

@@ -306,7 +306,8 @@ static cuda_result attribute_of(const memory *m, int32_t attribute, cuda_pointer
                                 void *value) {
   const bool on_device = m && m->header.kind == OBJECT_MEMORY;
   const uint32_t type = !m ? 0 : on_device ? CUDA_MEMORY_TYPE_DEVICE : CUDA_MEMORY_TYPE_HOST;
-  const cuda_pointer known = m ? pointer : 0, host = on_device ? 0 : known;
+  const bool mapped = on_device || (m && !stand_in_machine.no_map);
+  const cuda_pointer known = mapped ? pointer : 0, host = on_device || !m ? 0 : pointer;
   const int32_t ordinal = m ? m->header.device : 0;
   switch (attribute) {
   case CUDA_POINTER_MEMORY_TYPE: memcpy(value, &type, sizeof type); return CUDA_OK;

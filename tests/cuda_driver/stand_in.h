@@ -15,6 +15,7 @@
  *   no_pools=1                the device has no stream-ordered memory
  *   no_peers=1                the devices cannot reach each other
  *   no_register=1             host memory cannot be pinned
+ *   no_map=1                  pinned host memory has no address on the device
  *   unified=1                 the GPU shares the host's memory
  *   delay_copies=5            each copy takes so many milliseconds longer
  *   copy_rate=100             and so many MB/s; copies in one direction share that of their device
