@@ -84,6 +84,16 @@ static void *in_place(const batch_lane *lane, const batch_port *port, const void
   return (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
 }
 
+/* The array that results are copied to, or NULL if they are staged: where they replace items, a
+ * copy that fails halfway would leave nothing to repeat the batch from. */
+static void *array_of_sink(const batch_slot *slot, uint32_t sink) {
+  const compute_batch *batch = slot->lane->batch;
+  void *array = batch->sinks[sink].array;
+  for (uint32_t i = 0; slot->lane->stages && i < batch->input_count; i++)
+    if (batch->sources[i].array == array) return NULL;
+  return array;
+}
+
 static compute_status prepare_port(const batch_slot *slot, const batch_port *port,
                                    const void *array, batch_buffer *buffer) {
   void *data = in_place(slot->lane, port, array, slot->first);
@@ -117,7 +127,7 @@ compute_status slot_prepare(batch_slot *slot) {
   for (uint32_t i = 0; !status && i < batch->input_count; i++)
     status = prepare_port(slot, &batch->inputs[i], batch->sources[i].array, &slot->inputs[i]);
   for (uint32_t i = 0; !status && i < batch->output_count; i++)
-    status = prepare_port(slot, &batch->outputs[i], batch->sinks[i].array, &slot->outputs[i]);
+    status = prepare_port(slot, &batch->outputs[i], array_of_sink(slot, i), &slot->outputs[i]);
   if (status) free_buffers(slot);
   return status;
 }

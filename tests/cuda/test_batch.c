@@ -225,12 +225,35 @@ static void a_lost_gpu_leaves_misaligned_arrays_to_the_cpu(void **state) {
   free(to);
 }
 
+/* Results may replace their items, but not before the batch is done. */
+static void results_in_place_of_items_outlive_a_failed_copy(void **state) {
+  (void)state;
+  for (int call = 1; call <= 4; call++) {
+    setting t;
+    char orders[80];
+    setenv("COMPUTE_THREADS", "1", 1); /* copies the parts of a batch in their order */
+    open_setting(&t, "",
+                 (compute_batch_options){.batch = MOST, .fallback = COMPUTE_FALLBACK_SILENT});
+    unsetenv("COMPUTE_THREADS");
+    snprintf(orders, sizeof orders, "keep=1,fail=cuMemcpyDtoHAsync:%d:700", call);
+    set_orders(orders);
+    memcpy(out, data, sizeof out);
+    if (run_on(&t, MOST, out, out) != COMPUTE_OK) fail_msg("%s", compute_error_message(NULL));
+    check(MOST);
+    set_orders("reset=1");
+    compute_batch_release(t.batch);
+    compute_tensor_release(t.parameter);
+    assert_ok(compute_close(t.context));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copies_and_kernels_overlap),
       cmocka_unit_test(three_gpus_work_at_the_same_time),
       cmocka_unit_test(short_memory_makes_smaller_batches),
       cmocka_unit_test(a_lost_gpu_leaves_the_rest_to_the_cpu),
+      cmocka_unit_test(results_in_place_of_items_outlive_a_failed_copy),
       cmocka_unit_test(a_lost_gpu_leaves_misaligned_arrays_to_the_cpu),
   };
   if (!cuda_stand_in_open(&gpu)) return SKIPPED;
