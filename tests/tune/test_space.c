@@ -55,7 +55,9 @@ static void suites_are_chosen_by_name(void **state) {
   assert_false(problem_suite_valid("") || problem_suite_valid("map,gemms"));
 }
 
-/* A GPU as large as they come, a small one, and a CPU. */
+enum { TARGETS = 4 };
+
+/* A GPU as large as they come, a small one, a CPU, and a GPU with matrix units. */
 static compute_target target_of(int which) {
   compute_target target = fixture_target("M");
   if (which == 1) {
@@ -64,6 +66,9 @@ static compute_target target_of(int which) {
   } else if (which == 2) {
     target.type = COMPUTE_DEVICE_CPU;
     target.flags = COMPUTE_TARGET_F64;
+  } else if (which == 3) {
+    target.dialect = COMPUTE_DIALECT_CUDA;
+    target.flags |= COMPUTE_TARGET_MATRIX_CORES | COMPUTE_TARGET_LOCKSTEP;
   }
   return target;
 }
@@ -91,7 +96,7 @@ static bool is_of_grid(const compute_tuning *tuning, const tuning_grid *grid) {
 static bool grid_is_reached(compute_kernel_kind kind, const tuning_grid *grid) {
   compute_tuning list[SPACE_LIMIT];
   for (size_t row = 0; problem_build(row, &problem); row++)
-    for (int which = 0; which < 3 && problem.descriptor.kind == kind; which++) {
+    for (int which = 0; which < TARGETS && problem.descriptor.kind == kind; which++) {
       const compute_target target = target_of(which);
       if ((grid->target == TUNE_CPU && which != 2) || (grid->target == TUNE_OTHERS && which == 2))
         continue;
@@ -120,7 +125,7 @@ static void candidates_differ_and_fit_the_target(void **state) {
                                       "gemm f32 1024x1024x1024",   "conv 3x3 f32 8x64x64x56",
                                       "fit xynb u16 32768x7x7"};
   for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-    for (int kind = 0; kind < 3; kind++) {
+    for (int kind = 0; kind < TARGETS; kind++) {
       const compute_target target = target_of(kind);
       problem_named(names[n]);
       compute_tuning list[SPACE_LIMIT];
