@@ -27,7 +27,7 @@
 #define DEPTH_1   8, 128, 56, 56, 128, 3, 1, 1, 1, 128
 #define DEPTH_2   8, 128, 56, 56, 128, 3, 2, 1, 1, 128
 
-#define CAUSAL    1 /* after batch, heads, queries and width of attention */
+#define CAUSAL 1 /* after batch, heads, queries and width of attention */
 
 /* clang-format off */
 static const bench_case conv[] = {

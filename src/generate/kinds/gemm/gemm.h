@@ -147,7 +147,7 @@ void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts
 
 /* What tiles are described by: TILE_M, ITEM_M, … and the template gemm_local. */
 uint32_t gemm_items(const compute_tuning *tuning); /* of a group */
-/* Has the compiler leave room for several groups of a tile at once; elements as they are fetched. */
+/* Has the compiler leave room for several groups at once; elements as they are fetched. */
 void gemm_limit_registers(generation *g, const gemm_problem *problem, uint32_t element_bytes);
 /* One operand's names for the template gemm_slab, the text, and the end of these names. */
 void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
