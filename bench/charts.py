@@ -18,7 +18,7 @@ try:
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     AVAILABLE = True
 except ImportError:
@@ -189,15 +189,22 @@ def label(
 # ---- Rows of dots or bars --------------------------------------------------------------------
 
 
-def ticks(base: int, low: float, high: float, most: float) -> Any:
-    """A limited number of ticks for a logarithmic axis: powers of two, 1 among them; powers of
-    ten, with 2 and 5 times these if there is room."""
-    if base == 10:
-        subs = (1, 2, 5) if 3 * math.log10(high / low) < most else (1,)
-        return LogLocator(10, subs, numticks=max(4, int(most)))
-    step = max(1, math.ceil(math.log2(high / low) / most))
-    first, last = math.ceil(math.log2(low) / step), math.floor(math.log2(high) / step)
-    return FixedLocator([2.0 ** (step * k) for k in range(first, last + 1)])
+STEPS = ((1, 1.5, 2, 3, 5, 7, 10), (1, 2, 5, 10), (1, 10))  # ticks from a power of ten to the next
+
+
+def ticks(base: int, low: float, high: float, most: float) -> list[float]:
+    """At most about `most` evenly spread ticks for a logarithmic axis: powers of two, 1 among
+    them; round numbers between powers of ten, or every nth of these powers."""
+    if base == 2:
+        step = max(1, math.ceil(math.log2(high / low) / most))
+        first, last = math.ceil(math.log2(low) / step), math.floor(math.log2(high) / step)
+        return [2.0 ** (step * k) for k in range(first, last + 1)]
+    ratio = (high / low) ** (1 / most)  # of neighbours, at least
+    wide = [steps for steps in STEPS if ratio <= min(b / a for a, b in zip(steps, steps[1:]))]
+    steps, every = (wide or STEPS[-1:])[0][:-1], max(1, math.ceil(math.log10(ratio)))
+    first, last = every * math.floor(math.log10(low) / every), math.floor(math.log10(high))
+    found = [step * 10.0**k for k in range(first, last + 1, every) for step in steps]
+    return [value for value in found if low <= value <= high]
 
 
 def value_axis(axes: Any, chart: Chart, span: float) -> None:
@@ -206,13 +213,12 @@ def value_axis(axes: Any, chart: Chart, span: float) -> None:
     values = [point.value for point in points] + list(chart.limits.values())
     room = 7 * max(len(point.text) for point in points) + 16
     if chart.base:
-        low, high = (
-            (min(*values, 0.5), max(*values, 2)) if chart.base == 2 else (min(values), max(values))
-        )
+        low, high = min(values), max(values)
+        low, high = (min(low, 0.5), max(high, 2)) if chart.base == 2 else (low, max(high, 2 * low))
         low, high = low / (high / low) ** 0.04, high * (high / low) ** (room / (span - room))
         axes.set_xscale("log", base=chart.base)
         axes.set_xlim(low, high)
-        axes.xaxis.set_major_locator(ticks(chart.base, low, high, span / 70))
+        axes.xaxis.set_major_locator(FixedLocator(ticks(chart.base, low, high, span / 60)))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.set_xlim(0, max(values) * span / (span - room))
