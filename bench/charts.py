@@ -242,7 +242,7 @@ def draw_rows(chart: Chart, width: int) -> str:
     """A line for each point; rows are named beside their points or, where that would leave too
     little room, above them."""
     narrow = width < 600
-    left, margin = (14, 28) if narrow else (240, 28)
+    left, margin = (24, 28) if narrow else (240, 28)
     middle = sum(LINE * (len(row.points) + narrow) + GAP for row in chart.rows)
     marks = marks_of(chart.series, chart.limits, "GB/s")
     sheet = Sheet(width, middle, marks, chart.title if chart.heading else "", chart.below)
