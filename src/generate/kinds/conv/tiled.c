@@ -75,24 +75,6 @@ static void begin_tile(text_buffer *text, const compute_tuning *t, const conv_pr
            p->position_columns ? 'b' : 'a', p->position_columns ? 'a' : 'b');
 }
 
-/* Stores the tile's sums, or those of a part of the terms. */
-static void store_sums(generation *g, text_buffer *text, const conv_problem *p, bool parts) {
-  const bool matrix = is_matrix(&g->tuning);
-  if (parts && !matrix) {
-    gemm_store_part(text);
-    return;
-  }
-  if (matrix)
-    gemm_matrix_begin_staged(text);
-  else
-    gemm_begin_staged(text);
-  if (parts)
-    gemm_matrix_store_part(text);
-  else
-    conv_store(g, text, p, matrix ? GEMM_MATRIX_SUM : GEMM_STAGED_SUM);
-  gemm_end_staged(text);
-}
-
 static void describe(generation *g) {
   const compute_tuning *t = &g->tuning;
   snprintf(g->text, sizeof g->text, "%s convolution %ux%ux%u, %ux%u per %s",
@@ -134,7 +116,13 @@ static compute_status write(generation *g, void *of) {
   conv_find_part(g, launch, &parts);
   emit_template(g, text, "conv_tiled");
   emit_template(g, text, is_matrix(t) ? "gemm_matrix_products" : "gemm_products");
-  store_sums(g, text, p, cut);
+  if (cut) {
+    gemm_store_part(text, is_matrix(t));
+  } else {
+    const char *sum = gemm_begin_staged(text, is_matrix(t));
+    conv_store(g, text, p, sum);
+    gemm_end_staged(text);
+  }
   text_add(text, "}\n");
   if (cut) conv_emit_combine(g, p, &parts);
   describe(g);

@@ -158,13 +158,13 @@ void gemm_define_tile(generation *g, const gemm_problem *problem);
  * the next column of tiles. Reads the fields tiles_m and band (BAND times the columns of tiles). */
 void gemm_begin_tile(text_buffer *text);
 void gemm_find_tile(text_buffer *text); /* row0 and column0 alone */
-/* Stores the sums of a part of k as the registers have them. ROWS and COLUMNS say where C ends. */
-void gemm_store_part(text_buffer *text);
-/* Around what stores GEMM_STAGED_SUM at row, column. Row by row of each item the sums come into
- * local memory, from where neighbouring items take neighbours: so there is one copy of the program
- * in the code, not one for each sum, and what it reads and writes lies side by side. */
-#define GEMM_STAGED_SUM "slab_a[place]"
-void gemm_begin_staged(text_buffer *text);
+/* Stores the sums of a part of k. ROWS and COLUMNS say where C ends. */
+void gemm_store_part(text_buffer *text, bool matrix);
+/* Around what stores the sum, an expression that the first returns, at row, column. Row by row of
+ * each item the sums come into local memory, from where neighbouring items take neighbours: so
+ * there is one copy of the program in the code, not one for each sum, and what it reads and writes
+ * lies side by side. */
+const char *gemm_begin_staged(text_buffer *text, bool matrix);
 void gemm_end_staged(text_buffer *text);
 
 /* A block of ITEM_M × ITEM_N sums of one item as variables. Products: the loop over `count` values
@@ -191,12 +191,9 @@ uint32_t gemm_matrix_step(const gemm_problem *problem);
 uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem);
 void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,
                           size_t bytes);
-/* As gemm_define_tile, gemm_begin_tile, gemm_begin_staged, gemm_store_part, the last between
- * gemm_matrix_begin_staged and gemm_end_staged. */
-#define GEMM_MATRIX_SUM "staged[from]"
+/* As gemm_define_tile and gemm_begin_tile; and what gemm_begin_staged says for matrix units. */
 void gemm_matrix_define(generation *g, const gemm_problem *problem);
 void gemm_matrix_begin(text_buffer *text);
-void gemm_matrix_begin_staged(text_buffer *text);
-void gemm_matrix_store_part(text_buffer *text);
+const char *gemm_matrix_begin_staged(text_buffer *text);
 
 #endif

@@ -104,7 +104,7 @@ void gemm_matrix_begin(text_buffer *text) {
 }
 
 /* 16 rows of every warp at a time. */
-void gemm_matrix_begin_staged(text_buffer *text) {
+const char *gemm_matrix_begin_staged(text_buffer *text) {
   text_add(text, "NO_UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "UNROLL for (int held = 0; held < ITEM_M; held++) {\n"
                  "if (held == i) {\n"
@@ -124,11 +124,7 @@ void gemm_matrix_begin_staged(text_buffer *text) {
                  "const INDEX row = row0 + down / 16 * WARP_M + i * 16 + down %% 16;\n"
                  "const INDEX column = column0 + across;\n"
                  "if (row < ROWS && column < COLUMNS) {\n");
-}
-
-void gemm_matrix_store_part(text_buffer *text) {
-  text_add(text, "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * ROWS + row) * "
-                 "COLUMNS + column] = staged[from];\n");
+  return "staged[from]";
 }
 
 void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,

@@ -116,18 +116,31 @@ void gemm_find_tile(text_buffer *text) {
                  "const INDEX row0 = (band * BAND + in_band %% high) * TILE_M;\n");
 }
 
-void gemm_store_part(text_buffer *text) {
+#define PART_PLACE                                                                                 \
+  "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * ROWS + row) * COLUMNS + column]"
+
+/* As the registers have them. */
+static void store_registers(text_buffer *text) {
   text_add(text, "UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "const INDEX row = row0 + TILED_ROW(i);\n"
                  "UNROLL for (int j = 0; j < ITEM_N; j++) {\n"
                  "const INDEX column = column0 + TILED_COLUMN(j);\n"
-                 "if (row < ROWS && column < COLUMNS) {\n"
-                 "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * ROWS + row) * "
-                 "COLUMNS + column] = sum[i][j];\n"
+                 "if (row < ROWS && column < COLUMNS) {\n" PART_PLACE " = sum[i][j];\n"
                  "}\n}\n}\n");
 }
 
-void gemm_begin_staged(text_buffer *text) {
+void gemm_store_part(text_buffer *text, bool matrix) {
+  if (!matrix) {
+    store_registers(text);
+    return;
+  }
+  const char *sum = gemm_begin_staged(text, matrix);
+  text_add(text, PART_PLACE " = %s;\n", sum);
+  gemm_end_staged(text);
+}
+
+const char *gemm_begin_staged(text_buffer *text, bool matrix) {
+  if (matrix) return gemm_matrix_begin_staged(text);
   text_add(text, "NO_UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "UNROLL for (int held = 0; held < ITEM_M; held++) {\n"
                  "if (held == i) {\n"
@@ -140,6 +153,7 @@ void gemm_begin_staged(text_buffer *text) {
                  "const INDEX row = row0 + STAGED_ROW(i, place / TILE_N);\n"
                  "const INDEX column = column0 + place %% TILE_N;\n"
                  "if (row < ROWS && column < COLUMNS) {\n");
+  return "slab_a[place]";
 }
 
 void gemm_end_staged(text_buffer *text) {
@@ -159,23 +173,6 @@ static void add_sums(generation *g, emit_launch *launch, const gemm_problem *pro
   gemm_begin_batches(g, launch, problem);
   emit_template(g, text, "gemm_tiled");
   emit_template(g, text, matrix ? "gemm_matrix_products" : "gemm_products");
-}
-
-static void store_sums(generation *g, text_buffer *text, const gemm_problem *problem, bool matrix,
-                       bool parts) {
-  if (parts && !matrix) {
-    gemm_store_part(text);
-    return;
-  }
-  if (matrix)
-    gemm_matrix_begin_staged(text);
-  else
-    gemm_begin_staged(text);
-  if (parts)
-    gemm_matrix_store_part(text);
-  else
-    gemm_store(g, text, problem, matrix ? GEMM_MATRIX_SUM : GEMM_STAGED_SUM);
-  gemm_end_staged(text);
 }
 
 compute_status gemm_emit_tiled(generation *g, void *of) {
@@ -213,8 +210,15 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
   emit_field_divisor(g, launch, "band", GEMM_BAND * tiles_n);
   gemm_part_field(g, launch, part);
   add_sums(g, launch, problem, matrix);
-  store_sums(g, &launch->body, problem, matrix, parts);
-  text_add(&launch->body, "}\n");
+  text_buffer *text = &launch->body;
+  if (parts) {
+    gemm_store_part(text, matrix);
+  } else {
+    const char *sum = gemm_begin_staged(text, matrix);
+    gemm_store(g, text, problem, sum);
+    gemm_end_staged(text);
+  }
+  text_add(text, "}\n");
   if (parts) gemm_emit_combine(g, problem, count);
   if (matrix)
     gemm_matrix_describe(g, problem, g->text, sizeof g->text);
