@@ -80,6 +80,7 @@ endforeach()
 set(variant_labels default full)
 set_tests_properties(cuda_group PROPERTIES LABELS "default;full") # it waits for time limits
 compute_add_variant(cuda_group without_nccl "${cuda_environment}")
+set(variant_labels default full odd) # opencl.cmake's are for the other days
 compute_add_variant(group_collectives cuda "COMPUTE_TEST_DEVICE=cuda:0;${cuda_environment}")
 
 # The vendor's headers, to hold our declarations against them; nothing else needs them.
@@ -118,7 +119,6 @@ endforeach()
 compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_volume cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
-set(variant_labels default full odd) # opencl.cmake has them on the other days
 foreach(name plan_run plan_call plan_bindings plan_index_errors graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch fit_spots fit_run

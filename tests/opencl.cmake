@@ -45,7 +45,7 @@ foreach(name faults_opencl opencl_recover opencl_fallback opencl_fit_fallback)
 endforeach()
 
 # Under the name of a GPU, whose memory the host does not see.
-set(variant_labels default full)
+set(variant_labels default full even) # cuda.cmake's are for the other days
 compute_add_variant(group_collectives opencl
   "COMPUTE_TEST_DEVICE=opencl:0;COMPUTE_TEST_LAYER=gpu=1;${opencl_environment}")
 
@@ -60,11 +60,12 @@ endif()
 
 # The same programs on the device. Nothing may be left to the CPU. PoCL takes a tenth of a second
 # for each program, and there is one for each pattern of strides: operations and dtypes share the
-# samples among them. The CPU runs them all, and the stand-in for CUDA has another share.
+# samples among them. The CPU runs them all, and the stand-in for CUDA has another share, on the other
+# days (cuda.cmake).
 set(on_device COMPUTE_TEST_DEVICE=opencl:0 COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=18
   ${opencl_environment})
 set(on_device_sampled ${on_device} COMPUTE_TEST_SAMPLES=16 COMPUTE_TEST_SPREAD=30)
-set(variant_labels default full)
+set(variant_labels default full even)
 foreach(name cast convolution random_graphs typed_graphs sources)
   compute_add_variant(operations_${name} opencl "${on_device}")
   compute_record_errors(operations_${name}_opencl operations_${name})
@@ -81,7 +82,6 @@ compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPR
 compute_add_variant(operations_eager opencl "${on_device};COMPUTE_TEST_SAMPLES=4")
 compute_record_errors(operations_eager_opencl operations_eager)
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
-set(variant_labels default full even) # cuda.cmake has them on the other days
 foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch fit_spots fit_run

@@ -10,11 +10,11 @@ Usage: tests/run.sh [--full] [--upgrade] [--build DIR] [--help] [-- CTEST-ARGUME
 
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix and runs the tests: every room
-of the sources, and every backend that works here. That takes eight minutes on two idle cores after
-the build; --full takes less than an hour. Nothing that is installed is removed, switched or upgraded;
-packages that would need it are left out, and their tests skipped, where possible. The exit status is
-0 if every test passed; otherwise the last line names what failed. A time that misses its goal is
-printed and fails nothing.
+of the sources, and every backend that works here. That takes five to six minutes on two idle cores
+after the build; --full takes less than an hour. Nothing that is installed is removed, switched or
+upgraded; packages that would need it are left out, and their tests skipped, where possible. The
+exit status is 0 if every test passed; otherwise the last line names what failed. A time that misses
+its goal is printed and fails nothing.
 
   --full        also long tests, valgrind, and builds with sanitizers and with clang, fuzzers
   --upgrade     lets apt-get upgrade packages that the missing ones need in a newer version
@@ -22,11 +22,12 @@ printed and fails nothing.
   --            passes what follows to ctest: -R plan, for example, selects tests by name
 
 Where tests have many samples, a run takes a third of them, on devices that compile fewer; whole
-programs run on OpenCL one day and on CUDA's stand-in the next. With --full they run on both, and
-the days take turns with builds: AddressSanitizer, then clang, then ThreadSanitizer and the fuzzers;
-and libcompute.a, then musl, then aarch64, then Debian packages, then the README in a minimal
-Debian. COMPUTE_TEST_SEED draws samples and turns, and is printed; by default it is made from the
-date. COMPUTE_TEST_SEED=0 takes everything, which is for releases: --full then takes much longer.
+programs run on OpenCL and with MPICH one day, on CUDA's stand-in and with Open MPI the next. With
+--full they run on all of them, and the days take turns with builds: AddressSanitizer, then clang,
+then ThreadSanitizer and the fuzzers; and libcompute.a, then musl, then aarch64, then Debian
+packages, then the README in a minimal Debian. COMPUTE_TEST_SEED draws samples and turns, and is
+printed; by default it is made from the date. COMPUTE_TEST_SEED=0 takes everything, which is for
+releases: --full then takes much longer.
 COMPUTE_TEST_DEVICE names the device under test (default: cpu).
 TEXT
 }
@@ -83,7 +84,8 @@ elif ((COMPUTE_TEST_SEED)); then
 fi
 result=0
 cd "$build"
-ctest --parallel "$(nproc)" --output-on-failure --no-tests=error \
+# One more than there are processors, for tests that wait.
+ctest --parallel "$(($(nproc) + 1))" --output-on-failure --no-tests=error \
   "${select[@]}" "${more[@]}" || result=$?
 if ((result)); then
   echo

@@ -25,12 +25,13 @@ if(COMPUTE_SANITIZE) # the rest repeats tests
   return()
 endif()
 
+# Without --full the days take turns, as with the variants in opencl.cmake and cuda.cmake.
 foreach(set ${instruction_sets})
-  compute_add_conformance(cpu_${set} cpu cpu "default;full" ENVIRONMENT COMPUTE_CPU_ISA=${set})
+  compute_add_conformance(cpu_${set} cpu cpu "default;full;odd" ENVIRONMENT COMPUTE_CPU_ISA=${set})
 endforeach()
 
 if(TARGET opencl_layer)
-  compute_add_conformance(opencl opencl:0 opencl "default;full"
+  compute_add_conformance(opencl opencl:0 opencl "default;full;even"
     ARGUMENTS --hooks ${opencl_layer} ENVIRONMENT ${opencl_environment}
     "POCL_EXTRA_BUILD_FLAGS=${opencl_builtins}")
   # With all of PoCL's own declarations.
@@ -43,7 +44,7 @@ endif()
 
 if(TARGET cuda_stand_in_driver)
   set(on_fake ${cuda_environment} COMPUTE_TEST_CUDA=device_count=2)
-  compute_add_conformance(cuda cuda:0 cuda "default;full"
+  compute_add_conformance(cuda cuda:0 cuda "default;full;odd"
     ARGUMENTS --hooks libcuda.so.1 ENVIRONMENT ${on_fake} COMPUTE_TEST_SPREAD=10)
   compute_add_conformance(cuda_full cuda:0 cuda "full"
     ARGUMENTS --hooks libcuda.so.1 --full ENVIRONMENT ${on_fake} COMPUTE_TEST_SPREAD=3)

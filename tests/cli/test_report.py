@@ -81,6 +81,14 @@ class Pages(unittest.TestCase):
         with open(target, encoding="utf-8") as file:
             return file.read(), result.stdout
 
+    stored_pages = {}
+
+    def stored_page(self, name):
+        """The page of a stored result, made once for all tests."""
+        if name not in self.stored_pages:
+            self.stored_pages[name] = self.page(read(name))[0]
+        return self.stored_pages[name]
+
     def without_matplotlib(self):
         """A folder of modules in which matplotlib cannot be imported."""
         with open(self.path("matplotlib.py"), "w", encoding="utf-8") as file:
@@ -157,7 +165,7 @@ class Report(Pages):
 
     @needs_pictures
     def test_arrays_in_memory_and_in_caches_are_apart(self):
-        page, _ = self.page(read("bench-cpu.json"))
+        page = self.stored_page("bench-cpu.json")
         memory = page.partition('<section><h2 id="memory"')[2].partition("</section>")[0]
         caches = page.partition('<section><h2 id="caches"')[2].partition("</section>")[0]
         self.assertIn("add_10M:", memory)
@@ -167,7 +175,7 @@ class Report(Pages):
 
     @needs_pictures
     def test_logarithmic_axes_have_dots_and_linear_ones_bars(self):
-        page, _ = self.page(read("bench-cpu.json"))
+        page = self.stored_page("bench-cpu.json")
         marks = re.findall(r"<g><title>([^<]*)</title>(.*?)</g>", page, re.S)
         self.assertGreater(len(marks), 100)
         for title, mark in marks:

@@ -242,6 +242,7 @@ static void infinities_and_nans_behave_as_in_the_formulas(void **state) {
     for (size_t n = 0; n < 3; n++)
       for (size_t p = 0; p < sizeof pairs / sizeof pairs[0]; p++)
         for (int which = 0; which < 8; which++) {
+          if (!test_in_turn(p + (size_t)which)) continue;
           const compute_dtype type = which & 1 ? COMPUTE_F64 : COMPUTE_F32;
           const sample s = {which & 2 ? COMPUTE_ROW_LOG_SOFTMAX : COMPUTE_ROW_SOFTMAX,
                             type,

@@ -327,13 +327,15 @@ static bool is_filtered(compute_device *device, const sample_kernel *s, compute_
 
 typedef struct filtered {
   compute_device *device;
+  size_t samples;
   int allowed;
 } filtered;
 
 static void filter_if_allowed(const sample_kernel *s, void *user) {
   filtered *seen = user;
   const compute_conv_attributes *c = &s->attributes.conv;
-  if (s->large || s->descriptor.kind != COMPUTE_KERNEL_CONV) return;
+  if (s->large || s->descriptor.kind != COMPUTE_KERNEL_CONV || !test_in_turn(seen->samples++))
+    return;
   const bool fits = c->direction != COMPUTE_CONVOLUTION_BY_FILTER && c->filter_size[0] == 3 &&
                     c->filter_size[1] == 3 && c->stride[0] == 1 && c->stride[1] == 1 &&
                     c->dilation[0] == 1 && c->dilation[1] == 1;

@@ -261,7 +261,7 @@ static void large_products_are_timed_by_the_library_and_without_it(void **state)
 
 /* ---- Convolutions -------------------------------------------------------------------------- */
 
-enum { SIDE = 64, CHANNELS = 32 };
+enum { SIDE = 40, CHANNELS = 32 };
 
 /* relu(x * w + b): the library would need a second pass. Returns compute_explain's text. */
 static char *convolve(compute_context *context, float *result) {

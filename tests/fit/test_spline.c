@@ -280,7 +280,7 @@ static void fits_attain_their_bounds_with_every_camera(void **state) {
 
 /* At the fits' own parameters; also on a fixed background, and where the spline is negative. */
 static void the_significance_is_the_reference_s(void **state) {
-  enum { MANY = 200 };
+  enum { MANY = 50 };
   static float significance[MANY];
   static double pixels[PIXELS];
   (void)state;

@@ -1,9 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Groups over the MPIs of this machine: TREE BUILD_DIR SCRATCH_DIR. Skipped (77) where no transport is
-# built or no launcher is installed.
+# Groups over an MPI of this machine: TREE BUILD_DIR SCRATCH_DIR openmpi|mpich. Skipped (77) where its
+# transport is not built or its launcher is not installed.
 set -uo pipefail
-tree=$1 build=$2 scratch=$3
+tree=$1 build=$2 scratch=$3 name=$4
+launcher=mpirun.$name
+case $name in # options that let the other ranks live when one dies
+openmpi) survive=--enable-recovery ;;
+mpich) survive=-disable-auto-cleanup ;;
+*) exit 2 ;;
+esac
+if [[ ! -e $build/lib/compute/libcompute-transport-$name.so ]] || ! command -v "$launcher" >/dev/null; then
+  echo "skipped: the transport for $name is not built, or $launcher is not installed"
+  exit 77
+fi
 ranks=$build/tests/bin/group_ranks
 data=$tree/bench/data/digits.csv.gz
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -36,75 +46,60 @@ awk '/^## Models larger/ {on = 1} on && /^```c$/ {take = 1; next} take && /^```$
 "${CC:-cc}" -std=c11 -I"$tree/include" "$divided.c" -o "$divided" -L"$build/lib" -lcompute -lm \
   -Wl,-rpath,"$build/lib" || exit 1
 
-# gpus LAUNCHER WORDS VARIABLE=VALUE…: two ranks with a simulated GPU each, and NCCL's stand-in.
+# gpus WORDS VARIABLE=VALUE…: two ranks with a simulated GPU each, and NCCL's stand-in.
 gpus() {
-  local launcher=$1 words=$2 libraries=$build/tests/cuda_stand_in_libraries:$build/tests/cuda_stand_in
-  shift 2
+  local words=$1 libraries=$build/tests/cuda_stand_in_libraries:$build/tests/cuda_stand_in
+  shift
   [[ -e $build/tests/cuda_stand_in_libraries/libnccl.so.2 ]] || return
   run 120 0 "$launcher" -n 2 env LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
     COMPUTE_CUDA_LIBRARIES=nccl COMPUTE_TEST_CUDA=device_count=2 "$@" "$ranks" gpus "$words"
   says "gpus: 2 ranks"
 }
 
-# check NAME LAUNCHER [OPTION…]: `options` let the other ranks live when one dies.
-check() {
-  local name=$1 launcher=$2
-  shift 2
-  if [[ ! -e $build/lib/compute/libcompute-transport-$name.so ]] || ! command -v "$launcher" >/dev/null; then
-    echo "no $name: the transport is not built, or $launcher is not installed"
-    return
-  fi
-  some=1
-  for count in 1 2 3 4; do
-    run 120 0 "$launcher" -n $count "$ranks" calls
-    says "calls: $count ranks over $name"
-    run 120 0 "$launcher" -n $count "$ranks" divide "$data" "$scratch/$name.divided.safetensors"
-    says "divide: $count ranks over $name"
-    run 120 0 "$launcher" -n $count "$ranks" gradients
-    says "gradients: $count ranks over $name"
-  done
-  for count in 1 2 4; do
-    run 120 0 env COMPUTE_DEVICE=cpu "$launcher" -n $count "$divided"
-    says "bytes of weights on each of $count"
-    grep '^step' "$scratch/output" >"$scratch/losses.$count"
-    cmp -s "$scratch/losses.1" "$scratch/losses.$count" ||
-      { echo "$count ranks have other losses:"; cat "$scratch/losses.1" "$scratch/output"; failed=1; }
-  done
-  run 300 0 "$launcher" -n 4 "$ranks" train "$data" "$scratch/$name.safetensors"
-  says "train: 4 ranks"
-  run 300 0 "$launcher" -n 2 "$ranks" resume "$data" "$scratch/$name.safetensors"
-  says "resume: 2 ranks"
-  if [[ -x $build/bin/compute-info ]]; then
-    run 120 0 "$launcher" -n 2 "$build/bin/compute-info" --group
-    says "2 on 1 host"
-    says "rank 1: .* local rank 1"
-  fi
-  gpus "$launcher" NCCL
-  gpus "$launcher" 'pinned host memory' COMPUTE_GROUP_HOST_ONLY=1
-  gpus "$launcher" 'device memory where nothing is added' COMPUTE_CUDA_LIBRARIES=none \
-    LD_PRELOAD="$build/tests/bin/cuda_aware_mpi.so"
-  if [[ -x $build/bin/compute-bench ]]; then
-    run 120 0 "$launcher" -n 2 "$build/bin/compute-bench" --suite group --threads 1 --quick --filter '*_4B'
-    says "group: 2 ranks on 1 host, 1 thread each, over $name"
-    says "send_4B"
-  fi
+for count in 1 2 3 4; do
+  run 120 0 "$launcher" -n $count "$ranks" calls
+  says "calls: $count ranks over $name"
+  run 120 0 "$launcher" -n $count "$ranks" divide "$data" "$scratch/$name.divided.safetensors"
+  says "divide: $count ranks over $name"
+  run 120 0 "$launcher" -n $count "$ranks" gradients
+  says "gradients: $count ranks over $name"
+done
+for count in 1 2 4; do
+  run 120 0 env COMPUTE_DEVICE=cpu "$launcher" -n $count "$divided"
+  says "bytes of weights on each of $count"
+  grep '^step' "$scratch/output" >"$scratch/losses.$count"
+  cmp -s "$scratch/losses.1" "$scratch/losses.$count" ||
+    { echo "$count ranks have other losses:"; cat "$scratch/losses.1" "$scratch/output"; failed=1; }
+done
+run 300 0 "$launcher" -n 4 "$ranks" train "$data" "$scratch/$name.safetensors"
+says "train: 4 ranks"
+run 300 0 "$launcher" -n 2 "$ranks" resume "$data" "$scratch/$name.safetensors"
+says "resume: 2 ranks"
+if [[ -x $build/bin/compute-info ]]; then
+  run 120 0 "$launcher" -n 2 "$build/bin/compute-info" --group
+  says "2 on 1 host"
+  says "rank 1: .* local rank 1"
+fi
+gpus NCCL
+gpus 'pinned host memory' COMPUTE_GROUP_HOST_ONLY=1
+gpus 'device memory where nothing is added' COMPUTE_CUDA_LIBRARIES=none \
+  LD_PRELOAD="$build/tests/bin/cuda_aware_mpi.so"
+if [[ -x $build/bin/compute-bench ]]; then
+  run 120 0 "$launcher" -n 2 "$build/bin/compute-bench" --suite group --threads 1 --quick --filter '*_4B'
+  says "group: 2 ranks on 1 host, 1 thread each, over $name"
+  says "send_4B"
+fi
+rm -f "$scratch/error"
+run 120 any "$launcher" -n 2 "$ranks" late "$scratch/error"
+for text in 'rank 0 of 2 waited 1 s for other ranks' 'an earlier group of this process has failed'; do
+  grep -q "$text" "$scratch/error" || { echo "$name, late: no '$text'"; cat "$scratch/output"; failed=1; }
+done
+for fault in stop die; do
   rm -f "$scratch/error"
-  run 120 any "$launcher" -n 2 "$ranks" late "$scratch/error"
-  for text in 'rank 0 of 2 waited 1 s for other ranks' 'an earlier group of this process has failed'; do
-    grep -q "$text" "$scratch/error" || { echo "$name, late: no '$text'"; cat "$scratch/output"; failed=1; }
-  done
-  for fault in stop die; do
-    rm -f "$scratch/error"
-    COMPUTE_GROUP_TIMEOUT=3 run 120 any "$launcher" "$@" -n 3 "$ranks" $fault "$scratch/error"
-    # MPICH's launcher may end the others before they have seen anything.
-    [[ $name-$fault == mpich-die ]] && continue
-    grep -q 'rank 0: compute_group_all_reduce: ' "$scratch/error" ||
-      { echo "$name, $fault: rank 0 has no error"; cat "$scratch/output"; failed=1; }
-  done
-}
-
-some=0
-check openmpi mpirun.openmpi --enable-recovery
-check mpich mpirun.mpich -disable-auto-cleanup
-if [[ $some == 0 ]]; then exit 77; fi
+  COMPUTE_GROUP_TIMEOUT=3 run 120 any "$launcher" "$survive" -n 3 "$ranks" $fault "$scratch/error"
+  # MPICH's launcher may end the others before they have seen anything.
+  [[ $name-$fault == mpich-die ]] && continue
+  grep -q 'rank 0: compute_group_all_reduce: ' "$scratch/error" ||
+    { echo "$name, $fault: rank 0 has no error"; cat "$scratch/output"; failed=1; }
+done
 exit $failed

@@ -161,6 +161,11 @@ static void check_pair(compute_device *to, compute_dtype to_dtype, placement to_
   release(&target);
 }
 
+/* Whether a sample is among those of short runs, on devices that compile for each. */
+static bool is_taken(uint64_t number) {
+  return !test_seed() || (number + test_seed()) % 12 == 0;
+}
+
 static void every_dtype_layout_and_device_copies_to_every_other(void **state) {
   (void)state;
   compute_device *from, *to, *cpu;
@@ -173,9 +178,7 @@ static void every_dtype_layout_and_device_copies_to_every_other(void **state) {
           /* Each pair of dtypes in some layouts, each pair of layouts with some dtypes; in one
            * layout where samples are few, and where another device compiles for each. */
           const int repeats = i == k && test_samples() == 1 ? 3 : 1;
-          if (test_seed() && (from != cpu || to != cpu) &&
-              ((uint64_t)(a * 7 + b) + test_seed()) % 6)
-            continue;
+          if ((from != cpu || to != cpu) && !is_taken((uint64_t)(a * 7 + b))) continue;
           for (int repeat = 0; repeat < repeats; repeat++, round += 3) {
             check_pair(to, (compute_dtype)a, (placement)(round % LAYOUTS), from, (compute_dtype)b,
                        (placement)(round / LAYOUTS % LAYOUTS));
@@ -186,9 +189,10 @@ static void every_dtype_layout_and_device_copies_to_every_other(void **state) {
   }
 }
 
-static void check_round_trip(compute_device *device) {
+static void check_round_trip(compute_device *device, bool all) {
   for (int dtype = COMPUTE_F64; dtype <= COMPUTE_BOOL; dtype++) {
     for (int k = 0; k < LAYOUTS; k++) {
+      if (!all && !is_taken((uint64_t)(dtype * LAYOUTS + k))) continue;
       char data[COUNT * 8], back[COUNT * 8];
       size_t bytes = COUNT * compute_dtype_size((compute_dtype)dtype);
       placed p = place(device, (compute_dtype)dtype, (placement)k);
@@ -204,8 +208,10 @@ static void check_round_trip(compute_device *device) {
 
 static void what_is_written_is_read_back(void **state) {
   (void)state;
-  compute_device *device;
-  for (size_t i = 0; (device = compute_device_at(test_context, i)); i++) check_round_trip(device);
+  compute_device *device, *cpu;
+  assert_ok(compute_device_by_name(test_context, "cpu", &cpu));
+  for (size_t i = 0; (device = compute_device_at(test_context, i)); i++)
+    check_round_trip(device, device == cpu);
 }
 
 static void copies_of_large_tensors_arrive_whole(void **state) {

@@ -89,7 +89,8 @@ uint64_t test_seed(void) {
   return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* Of what a run takes without a seed, how much it takes with one: less where each sample costs more. */
+/* Of what a run takes without a seed, how much it takes with one: less where each sample costs
+ * more. */
 static size_t seed_step(void) {
   if (!test_seed()) return 1;
   if (step_of("COMPUTE_TEST_SAMPLES") > 1) return 4;
@@ -115,6 +116,10 @@ bool test_takes(size_t kind, size_t number) {
   mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
   return (mixed ^ mixed >> 31) % step == 0;
+}
+
+bool test_in_turn(size_t number) {
+  return !test_seed() || (number + test_seed()) % 3 == 0;
 }
 
 compute_plan *test_compile(const compute_graph *graph, const compute_node *outputs, size_t count,

@@ -42,9 +42,9 @@ extern compute_context *test_context;
 int test_group_open(void **state);
 int test_group_close(void **state);
 
-/* COMPUTE_TEST_SEED: of many samples take a third, on devices that compile a quarter or less; others
- * for another number. tests/run.sh gives the day's, so that short runs see everything in time. 0
- * without it.
+/* COMPUTE_TEST_SEED: of many samples take a third, on devices that compile a quarter or less;
+ * others for another number. tests/run.sh gives the day's, so that short runs see everything in
+ * time. 0 without it.
  *
  * COMPUTE_TEST_SAMPLE_SEED: the same where a run takes samples only anyway (below). */
 uint64_t test_seed(void);
@@ -64,6 +64,10 @@ size_t test_samples(void);
  * then one in so many, beginning with another one for each kind, so that together the kinds see
  * every sample. With a seed, which ones is left to it. */
 bool test_takes(size_t kind, size_t number);
+
+/* Of few samples that take long: with a seed each third, with the next seed the next ones, on any
+ * device; without a seed all. */
+bool test_in_turn(size_t number);
 
 /* A compiled plan of `outputs` for the default device. */
 compute_plan *test_compile(const compute_graph *graph, const compute_node *outputs, size_t count,
