@@ -498,6 +498,12 @@ static void copy_parts(const cpu_conv *conv, const unsigned char *from, int64_t 
   const conv_operand *x = &conv->input[0];
   const int64_t size = conv->element, n = s->residues;
   const bool plain = x->dtype == conv->accumulate && x->stride[3] == 1;
+  if (plain && n == 2) {
+    unsigned char *even = to + place_of_column(s, first) * size;
+    unsigned char *odd = to + place_of_column(s, first + 1) * size;
+    s->loops->separate(even, odd, s->pitch, from, x->stride[2], rows, end - first);
+    return;
+  }
   for (int64_t r = 0; r < n && first + r < end; r++) {
     const int64_t column = first + r, count = cpu_divide_up(end - column, n);
     unsigned char *part = to + place_of_column(s, column) * size;

@@ -36,7 +36,7 @@ extern const select_functions select_32, select_64;
 /* Keys of TOP_K, by computing type and instruction set: signed integers in the order of the
  * elements, with the first result's the largest, so that one selection serves every type. */
 
-enum { SELECT_LANES = 128 };
+enum { SELECT_LANES = 128, SELECT_RUN = 16 };
 
 typedef struct cpu_select_loops {
   /* Keys as wide as the elements. Both zeros are equal, and so are NaNs, which are larger than all
@@ -46,8 +46,9 @@ typedef struct cpu_select_loops {
   /* peaks[j] = the largest of keys j, j + SELECT_LANES, …; `count` is at least SELECT_LANES. */
   void (*peaks)(void *peaks, const void *keys, int64_t count);
 
-  /* How many keys are larger than a bound. */
-  int64_t (*above)(const void *keys, int64_t count, const void *bound);
+  /* Which runs of SELECT_RUN keys have one that is larger than a bound: bit i for run i, of at most
+   * 64. */
+  uint64_t (*above)(const void *keys, int64_t count, const void *bound);
 } cpu_select_loops;
 
 struct cpu_select_table {

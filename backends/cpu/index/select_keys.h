@@ -58,7 +58,7 @@ static void NAME(merge)(const ENTRY *from, int64_t middle, int64_t count, ENTRY 
 
 /* Merges sorted runs of growing length, back and forth between buffers. */
 static void NAME(sort)(void *entries, int64_t count, void *room) {
-  enum { RUN = 16 };
+  enum { RUN = SELECT_RUN };
   ENTRY *from = entries, *to = room;
   for (int64_t i = 0; i < count; i += RUN)
     NAME(insert)(from + i, count - i < RUN ? count - i : RUN);
@@ -85,7 +85,7 @@ static void NAME(keep)(void *entries, int64_t count, int64_t k, void *room, void
   ENTRY *e = entries, *apart = room;
   int64_t done = 0, rounds = 0;
   while (count > k && k > 0) {
-    if (count <= 64 || rounds++ > 40) {
+    if (count <= SELECT_RUN || rounds++ > 40) {
       NAME(sort)(e + done, count, apart);
       break;
     }

@@ -14,7 +14,7 @@
 #include "program/program.h"
 
 enum {
-  BLOCK = 1024,
+  BLOCK = 64 * SELECT_RUN,
   WORK = 1 << 14, /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4
 };
@@ -81,6 +81,20 @@ static bool first_bound(const top_k_kernel *kernel, const void *keys, int64_t co
   return true;
 }
 
+/* Appends a block's keys that exceed a bound, all of them without one: only from runs that have
+ * such keys. */
+static int64_t append_above(const top_k_kernel *kernel, unsigned char *entries, int64_t held,
+                            const unsigned char *keys, int64_t count, int64_t first,
+                            const bound_key *bound) {
+  if (!bound) return kernel->select->append(entries, held, keys, count, first, NULL);
+  for (uint64_t runs = kernel->loops->above(keys, count, bound); runs; runs &= runs - 1) {
+    const int64_t from = __builtin_ctzll(runs) * SELECT_RUN;
+    held = kernel->select->append(entries, held, keys + from * (int64_t)kernel->value,
+                                  cpu_min(SELECT_RUN, count - from), first + from, bound);
+  }
+  return held;
+}
+
 /* Selects from elements first … end − 1 of a row; returns the number kept, at most k, at the front
  * of the list. */
 static int64_t select_part(const launch *l, const unsigned char *row, int64_t first, int64_t end,
@@ -100,13 +114,12 @@ static int64_t select_part(const launch *l, const unsigned char *row, int64_t fi
     }
     kernel->loops->keys(b.keys, elements, count, kernel->smallest);
     if (at == first) bounded = first_bound(kernel, b.keys, count, entries, room, &bound);
-    if (bounded && kernel->loops->above(b.keys, count, &bound) == 0) continue;
     if (held + count > kernel->capacity) {
       kernel->select->keep(entries, held, kernel->k, room, &bound);
       held = kernel->k;
       bounded = true;
     }
-    held = kernel->select->append(entries, held, b.keys, count, at, bounded ? &bound : NULL);
+    held = append_above(kernel, entries, held, b.keys, count, at, bounded ? &bound : NULL);
     if (!bounded && held >= kernel->k && end - at > 4 * BLOCK) {
       /* A first bound, as soon as there can be one. */
       kernel->select->keep(entries, held, kernel->k, room, &bound);

@@ -31,7 +31,7 @@ enum {
   SHORT_ROW = 32,  /* rows below this length are handled in wide groups */
   NARROWEST = 16,  /* rows of a wide group, if there are as many: a cache line */
   WIDEST = 512,
-  GROUP = 1 << 10, /* elements of a single group: more rows would not amortise its cost further */
+  GROUP = 1 << 12,       /* elements of a single group: with its results it fills a level-1 cache */
   SHORTEST_BLOCK = 8192, /* elements that are worth a separate task */
   WORK = 1 << 14,        /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4

@@ -51,6 +51,10 @@ typedef struct cpu_direct_loops {
   void (*copy)(void *to, int64_t to_row, const void *from, int64_t from_row, int64_t rows,
                int64_t columns);
 
+  /* Rows of `columns` elements, those with even and those with odd numbers side by side. */
+  void (*separate)(void *even, void *odd, int64_t to_row, const void *from, int64_t from_row,
+                   int64_t rows, int64_t columns);
+
   /* to[i] = from[i·step] and to[i·step] = from[i] */
   void (*pick)(void *to, const void *from, int64_t count, int64_t step);
   void (*spread)(void *to, const void *from, int64_t count, int64_t step);

@@ -356,10 +356,7 @@ static void copy(void *to, int64_t to_row, const void *from, int64_t from_row, i
 static void pick(void *to, const void *from, int64_t count, int64_t step) {
   ELEMENT *restrict t = to;
   const ELEMENT *restrict f = from;
-  if (step == 2)
-    for (int64_t i = 0; i < count; i++) t[i] = f[2 * i];
-  else
-    for (int64_t i = 0; i < count; i++) t[i] = f[step * i];
+  for (int64_t i = 0; i < count; i++) t[i] = f[step * i];
 }
 
 static void spread(void *to, const void *from, int64_t count, int64_t step) {
@@ -378,5 +375,29 @@ static void interleave(void *to, const void *even, const void *odd, int64_t coun
   if (count % 2) t[count - 1] = e[count / 2];
 }
 
-const cpu_direct_loops CPU_VARIANT_SYMBOL(cpu_direct) = {pack_lanes, sweep, correlate, total,
-                                                         copy,       pick,  spread,    interleave};
+/* Meanwhile asks for a row further down, as copy does. */
+static void separate(void *even, void *odd, int64_t to_row, const void *from, int64_t from_row,
+                     int64_t rows, int64_t columns) {
+  enum { AHEAD = 4, LINE = 64 / (int)sizeof(ELEMENT) };
+  for (int64_t i = 0; i < rows; i++) {
+    ELEMENT *restrict e = (ELEMENT *)even + i * to_row, *restrict o = (ELEMENT *)odd + i * to_row;
+    const ELEMENT *restrict f = (const ELEMENT *)from + i * from_row;
+    const ELEMENT *next = f + (i + AHEAD < rows ? AHEAD * from_row : 0);
+    for (int64_t j = 0; j < columns; j += LINE) __builtin_prefetch(next + j);
+    for (int64_t j = 0; j < columns / 2; j++) {
+      e[j] = f[2 * j];
+      o[j] = f[2 * j + 1];
+    }
+    if (columns % 2) e[columns / 2] = f[columns - 1];
+  }
+}
+
+const cpu_direct_loops CPU_VARIANT_SYMBOL(cpu_direct) = {.lanes = pack_lanes,
+                                                         .sweep = sweep,
+                                                         .correlate = correlate,
+                                                         .total = total,
+                                                         .copy = copy,
+                                                         .separate = separate,
+                                                         .pick = pick,
+                                                         .spread = spread,
+                                                         .interleave = interleave};

@@ -44,27 +44,31 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
   }
 }
 
-/* Finishes a whole tile in registers: the usual one, with an addend along the columns and perhaps
- * one like the result. The same operations in the same order as above. */
-GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool has_b,
-                                  const cpu_gemm_finish *f, const cpu_gemm_block *block,
+/* Finishes a whole tile in registers: the usual one, with an addend along the columns or one for
+ * each row, and perhaps one like the result. The same operations in the same order as above. */
+GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool repeats,
+                                  const bool has_b, const cpu_gemm_finish *f,
+                                  const cpu_gemm_block *block,
                                   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
+  const float *a = f->a + block->row * f->a_row + (repeats ? 0 : block->column);
   const float *b = has_b ? f->b + block->row * f->b_row + block->column : NULL;
   float *y = f->y + block->row * f->y_row + block->column;
-  gemm_vector a[GEMM_MAX_VECTORS];
+  gemm_vector along[GEMM_MAX_VECTORS];
   GEMM_UNROLL
-  for (int v = 0; v < vectors; v++)
-    a[v] = *(const gemm_vector_at *)(f->a + block->row * f->a_row + block->column + v * GEMM_LANES);
+  for (int v = 0; v < vectors && !repeats; v++)
+    along[v] = *(const gemm_vector_at *)(a + v * GEMM_LANES);
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
+    const gemm_vector own = repeats ? *a - none : none;
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) {
-      gemm_vector x = sum[i][v] + a[v];
+      gemm_vector x = sum[i][v] + (repeats ? own : along[v]);
       if (has_b) x += *(const gemm_vector_at *)(b + v * GEMM_LANES);
       x = (gemm_vector)CPU_AT_LEAST(low, x) + zero;
       *(gemm_vector_at *)(y + v * GEMM_LANES) = (gemm_vector)CPU_AT_MOST(high, x);
     }
+    if (repeats) a += f->a_row;
     if (has_b) b += f->b_row;
     y += f->y_row;
   }

@@ -39,11 +39,17 @@ CPU_INLINE int64_t key_i64(int64_t x) {
       for (int64_t j = 0; j < SELECT_LANES; j++) p[j] = k[i + j] > p[j] ? k[i + j] : p[j];         \
     for (int64_t j = 0; j < count - i; j++) p[j] = k[i + j] > p[j] ? k[i + j] : p[j];              \
   }                                                                                                \
-  static int64_t above_##type(const void *keys, int64_t count, const void *bound) {                \
+  static uint64_t above_##type(const void *keys, int64_t count, const void *bound) {               \
     const key *k = keys, b = *(const key *)bound;                                                  \
-    key larger = 0; /* counts of one block fit any type */                                         \
-    for (int64_t i = 0; i < count; i++) larger += k[i] > b;                                        \
-    return (int64_t)larger;                                                                        \
+    uint64_t runs = 0;                                                                             \
+    int64_t i = 0;                                                                                 \
+    for (; i + SELECT_RUN <= count; i += SELECT_RUN) {                                             \
+      key larger = 0;                                                                              \
+      for (int64_t j = 0; j < SELECT_RUN; j++) larger |= k[i + j] > b;                             \
+      runs |= (uint64_t)larger << (i / SELECT_RUN);                                                \
+    }                                                                                              \
+    for (; i < count; i++) runs |= (uint64_t)(k[i] > b) << (i / SELECT_RUN);                       \
+    return runs;                                                                                   \
   }
 
 KEYS(f32, float, int32_t)

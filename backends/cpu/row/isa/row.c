@@ -38,7 +38,12 @@ CPU_INLINE float exp_scaled(float x) {
 #define LOWEST_FINITE   (-DBL_MAX)
 #endif
 
-enum { lanes = 4 * pack_lanes, block = 32 * lanes, pack_block = 64 * pack_lanes };
+enum {
+  lanes = 4 * pack_lanes,
+  block = 32 * lanes,
+  pair = 2 * pack_lanes, /* with AVX2 a cache line, which is asked for once */
+  pack_block = 64 * pack_lanes
+};
 
 static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
   return b > a ? b : a;
@@ -116,10 +121,15 @@ ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t len
     pack lane = pack_all(0);
     ELEMENT room[pack_lanes];
     int64_t i = start;
-    for (; i + pack_lanes <= end; i += pack_lanes) {
-      fetch_ahead(x + i, ahead, pack_lanes);
+    for (; i + pair <= end; i += pair) {
+      const int64_t next = i + pack_lanes;
+      fetch_ahead(x + i, ahead, pair);
       lane = pack_add(lane, pack_exponentials(pack_load(x + i), shifts, store ? y + i : room));
+      lane =
+          pack_add(lane, pack_exponentials(pack_load(x + next), shifts, store ? y + next : room));
     }
+    for (; i + pack_lanes <= end; i += pack_lanes)
+      lane = pack_add(lane, pack_exponentials(pack_load(x + i), shifts, store ? y + i : room));
     if (i < end) {
       /* Padded, since a single exponential costs as much as a vector of them. */
       const int64_t rest = end - i;
