@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans and chunks of one device. Both are created when a batch first needs them and kept: after a
- * few batches a run compiles and allocates nothing more. */
+/* Plans, chunks and marks of one device. They are created when a batch first needs them and kept:
+ * after a few batches a run compiles and allocates nothing more. */
 #include "fit/device_plans.h"
 
 #include <string.h>
@@ -268,11 +268,75 @@ void chunk_give(fit_chunk *chunk) {
   pthread_mutex_unlock(&device_plans->mutex);
 }
 
+/* ---- Marks --------------------------------------------------------------------------------- */
+
+static void marks_free(fit_marks *marks) {
+  compute_tensor_release(marks->spots);
+  compute_tensor_release(marks->response);
+  base_release(marks->host_spots);
+  base_release(marks->host_response);
+  base_release(marks);
+}
+
+/* A tensor on the device, and the host's copy where it cannot address that. */
+static compute_status make_marks(const fit_device_plans *device_plans, compute_dtype dtype,
+                                 int64_t frames, compute_tensor **tensor, void **host) {
+  const compute_fit *fit = device_plans->fit;
+  compute_status s =
+      tensor_create_private(device_plans->device, dtype,
+                            COMPUTE_SHAPE(frames, fit->frame_rows, fit->frame_columns), tensor);
+  if (s != COMPUTE_OK || device_plans->direct) return s;
+  *host = base_allocate_aligned(rounded(tensor_bytes(*tensor)), ALIGNMENT);
+  return *host == NULL ? short_of_memory(fit) : COMPUTE_OK;
+}
+
+static fit_marks *take_idle_marks(fit_device_plans *device_plans) {
+  pthread_mutex_lock(&device_plans->mutex);
+  fit_marks *found = device_plans->idle_marks;
+  if (found != NULL) device_plans->idle_marks = found->next;
+  pthread_mutex_unlock(&device_plans->mutex);
+  return found;
+}
+
+compute_status marks_take(fit_device_plans *device_plans, int64_t frames, fit_marks **result) {
+  fit_marks *marks = take_idle_marks(device_plans);
+  *result = marks;
+  if (marks != NULL && marks->frames >= frames) return COMPUTE_OK;
+  if (marks != NULL) marks_free(marks);
+  *result = NULL;
+  marks = base_allocate(1, sizeof *marks);
+  if (marks == NULL) return short_of_memory(device_plans->fit);
+  marks->frames = frames;
+  compute_status s =
+      make_marks(device_plans, COMPUTE_BOOL, frames, &marks->spots, &marks->host_spots);
+  if (s == COMPUTE_OK && device_plans->fit->spots.limit != 0)
+    s = make_marks(device_plans, COMPUTE_F32, frames, &marks->response, &marks->host_response);
+  if (s == COMPUTE_OK)
+    *result = marks;
+  else
+    marks_free(marks);
+  return s;
+}
+
+void marks_give(fit_device_plans *device_plans, fit_marks *marks) {
+  pthread_mutex_lock(&device_plans->mutex);
+  marks->next = device_plans->idle_marks;
+  device_plans->idle_marks = marks;
+  pthread_mutex_unlock(&device_plans->mutex);
+}
+
+/* ---- The end ------------------------------------------------------------------------------- */
+
 void device_plans_free(fit_device_plans *device_plans) {
   while (device_plans->idle != NULL) {
     fit_chunk *next = device_plans->idle->next;
     chunk_free(device_plans->idle);
     device_plans->idle = next;
+  }
+  while (device_plans->idle_marks != NULL) {
+    fit_marks *next = device_plans->idle_marks->next;
+    marks_free(device_plans->idle_marks);
+    device_plans->idle_marks = next;
   }
   while (device_plans->plans != NULL) {
     fit_plan *next = device_plans->plans->next;

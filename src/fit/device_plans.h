@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A device that processes frames: its plans, and its memory for ROIs.
+/* A device that processes frames: its plans, and its memory for spots and ROIs.
  *
  * A batch of frames has any number of ROIs, and plans have fixed shapes. So ROIs are processed in
  * chunks of a few sizes, and surplus rows of a last chunk get corners outside every frame, which
@@ -22,6 +22,14 @@ typedef struct fit_chunk {
   bool locked;   /* staging is page-locked */
 } fit_chunk;
 
+/* What a device has found on some frames. */
+typedef struct fit_marks {
+  struct fit_marks *next;
+  int64_t frames;                   /* that there is room for */
+  compute_tensor *spots, *response; /* on the device; response NULL if not needed */
+  void *host_spots, *host_response; /* the host's copies, or NULL: it addresses the device */
+} fit_marks;
+
 typedef struct fit_plan {
   struct fit_plan *next;
   int64_t frames, rois; /* rois 0: finds spots */
@@ -40,6 +48,7 @@ typedef struct fit_device_plans {
   pthread_mutex_t mutex; /* of the lists; plans are never removed */
   fit_plan *plans;
   fit_chunk *idle;
+  fit_marks *idle_marks;
 } fit_device_plans;
 
 /* The fitter's plans of a device; made if it is new. Thread-safe, as all below. */
@@ -59,6 +68,10 @@ int64_t chunk_rows(int64_t left);
 compute_status chunk_take(fit_device_plans *device_plans, int64_t capacity, uint32_t inputs,
                           fit_chunk **chunk);
 void chunk_give(fit_chunk *chunk); /* the device has finished with it */
+
+/* Room for what is found on that number of frames, or more. It is the caller's until marks_give. */
+compute_status marks_take(fit_device_plans *device_plans, int64_t frames, fit_marks **marks);
+void marks_give(fit_device_plans *device_plans, fit_marks *marks);
 
 /* Submits the work on a filled chunk. `frames` holds the plan's frames. */
 compute_status chunk_submit(fit_chunk *chunk, const fit_plan *plan, compute_tensor *frames,

@@ -17,58 +17,35 @@ static compute_status short_of_memory(const compute_fit *fit) {
   return error_set(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for spots");
 }
 
-/* What the device has found. */
+/* What the device has found, for the host. */
 typedef struct finding {
-  compute_tensor *spots, *response; /* on the device; response NULL if not needed */
-  void *host_spots, *host_response; /* the host's copies, or NULL: it addresses the device */
-  const bool *spots_data;
-  const float *response_data;
+  const bool *spots;
+  const float *response;
 } finding;
 
-static void finding_free(finding *f) {
-  compute_tensor_release(f->spots);
-  compute_tensor_release(f->response);
-  base_release(f->host_spots);
-  base_release(f->host_response);
-}
-
-static compute_status make_tensors(const fit_device_plans *device_plans, int64_t frames,
-                                   finding *f) {
-  const compute_fit *fit = device_plans->fit;
-  const compute_shape shape = COMPUTE_SHAPE(frames, fit->frame_rows, fit->frame_columns);
-  compute_status status =
-      tensor_create_private(device_plans->device, COMPUTE_BOOL, shape, &f->spots);
-  if (!status && fit->spots.limit != 0)
-    status = tensor_create_private(device_plans->device, COMPUTE_F32, shape, &f->response);
+/* The elements of the first `frames` frames of a tensor where the host can read them. */
+static compute_status bring(compute_tensor *tensor, void *copy, int64_t frames, const void **data) {
+  compute_tensor *part = NULL;
+  *data = copy != NULL ? copy : compute_tensor_data(tensor);
+  if (copy == NULL) return COMPUTE_OK;
+  compute_status status = compute_tensor_slice_view(tensor, 0, 0, frames, 1, &part);
+  if (!status) status = compute_tensor_read(part, copy, (size_t)tensor_dense_bytes(part));
+  compute_tensor_release(part);
   return status;
-}
-
-/* A tensor's elements where the host can read them. */
-static compute_status bring(const fit_device_plans *device_plans, const compute_tensor *tensor,
-                            void **copy, const void **data) {
-  *data = NULL;
-  if (!tensor) return COMPUTE_OK;
-  *data = compute_tensor_data(tensor);
-  if (*data != NULL) return COMPUTE_OK;
-  const size_t bytes = (size_t)tensor_dense_bytes(tensor);
-  *copy = base_allocate_aligned(bytes > 0 ? bytes : 1, 64);
-  if (*copy == NULL) return short_of_memory(device_plans->fit);
-  *data = *copy;
-  return compute_tensor_read(tensor, *copy, bytes);
 }
 
 /* `frames` of the step's frames from `first` on, through the plan for that number. */
 static compute_status mark_piece(fit_device_plans *device_plans, const compute_batch_step *step,
-                                 const finding *f, int64_t first, int64_t frames) {
+                                 const fit_marks *marks, int64_t first, int64_t frames) {
   compute_tensor *pixels = NULL, *spots = NULL, *response = NULL;
   fit_plan *plan;
   compute_binding bindings[3];
   size_t count = 0;
   compute_status status = device_plans_get(device_plans, frames, 0, 0, &plan);
   if (!status) status = compute_tensor_slice_view(step->inputs[0], 0, first, frames, 1, &pixels);
-  if (!status) status = compute_tensor_slice_view(f->spots, 0, first, frames, 1, &spots);
-  if (!status && f->response)
-    status = compute_tensor_slice_view(f->response, 0, first, frames, 1, &response);
+  if (!status) status = compute_tensor_slice_view(marks->spots, 0, first, frames, 1, &spots);
+  if (!status && marks->response)
+    status = compute_tensor_slice_view(marks->response, 0, first, frames, 1, &response);
   if (!status) {
     bindings[count++] = (compute_binding){.node = plan->pixels, .tensor = pixels};
     bindings[count++] = (compute_binding){.node = plan->output, .tensor = spots};
@@ -100,17 +77,18 @@ int64_t movie_piece(const fit_device_plans *device_plans, int64_t frames) {
 }
 
 static compute_status mark_spots(fit_device_plans *device_plans, const compute_batch_step *step,
-                                 finding *f) {
+                                 const fit_marks *marks, finding *f) {
   const int64_t piece = movie_piece(device_plans, step->items);
   const void *spots = NULL, *response = NULL;
-  compute_status status = make_tensors(device_plans, step->items, f);
+  compute_status status = COMPUTE_OK;
   for (int64_t done = 0; !status && done < step->items; done += piece)
-    status = mark_piece(device_plans, step, f, done,
+    status = mark_piece(device_plans, step, marks, done,
                         step->items - done < piece ? step->items - done : piece);
-  if (!status) status = bring(device_plans, f->spots, &f->host_spots, &spots);
-  if (!status) status = bring(device_plans, f->response, &f->host_response, &response);
-  f->spots_data = spots;
-  f->response_data = response;
+  if (!status) status = bring(marks->spots, marks->host_spots, step->items, &spots);
+  if (!status && marks->response)
+    status = bring(marks->response, marks->host_response, step->items, &response);
+  f->spots = spots;
+  f->response = response;
   return status;
 }
 
@@ -125,8 +103,8 @@ static compute_status make_corners(const compute_fit *fit, const finding *f, fit
     part->corners = base_allocate((size_t)room, 3 * sizeof *part->corners);
     if (!part->corners) return short_of_memory(fit);
     status =
-        compute_spot_corners(fit->context, &fit->spots, f->spots_data, f->response_data,
-                             part->frames, fit->frame_rows, fit->frame_columns, fit->problem.rows,
+        compute_spot_corners(fit->context, &fit->spots, f->spots, f->response, part->frames,
+                             fit->frame_rows, fit->frame_columns, fit->problem.rows,
                              fit->problem.columns, part->first, part->corners, room, &part->rois);
     room = part->rois;
   }
@@ -137,8 +115,11 @@ static compute_status make_corners(const compute_fit *fit, const finding *f, fit
 compute_status movie_find(fit_device_plans *device_plans, const compute_batch_step *step,
                           fit_part *part) {
   finding f = {0};
-  compute_status status = mark_spots(device_plans, step, &f);
+  fit_marks *marks;
+  compute_status status = marks_take(device_plans, step->items, &marks);
+  if (status) return status;
+  status = mark_spots(device_plans, step, marks, &f);
   if (!status) status = make_corners(device_plans->fit, &f, part);
-  finding_free(&f);
+  marks_give(device_plans, marks);
   return status;
 }

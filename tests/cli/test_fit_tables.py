@@ -232,7 +232,11 @@ class Drift(Base):
         self.assertNotIn("extent_z", report)
         self.drift_table()
         made = read_npy(self.path("c.npy"))[1]
-        self.assertTrue(all(abs(a["z"] - b["z"]) < 1e-5 for a, b in zip(rows, made)))
+        self.assertEqual([row["z"] for row in made], [row["z"] for row in rows])
+        self.fit("drift", "t.npy", "-o", "c.npy", "--window", "100", "--where", "x < 30", "--quiet",
+                 "--force")
+        self.assertEqual([row["z"] for row in read_npy(self.path("c.npy"))[1]],
+                         [row["z"] for row in rows if row["x"] < 30])
 
     def test_a_part_of_the_movie_has_windows_of_its_own(self):
         rows = blinks(self.FRAMES, 150, drift=lambda f: curve(f, self.FRAMES), starts=2.5)

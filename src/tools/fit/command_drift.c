@@ -55,15 +55,19 @@ static int estimate(drift_job *job) {
 
 static int write_corrected(drift_job *job) {
   failure why = {0};
-  spots *s = &job->spots;
-  for (int64_t i = 0; i < s->count; i++) {
-    double drift[3];
-    drift_at(&job->drift, (double)s->frame[i], drift);
-    s->x[i] -= drift[0];
-    s->y[i] -= drift[1];
-    if (s->z) s->z[i] -= drift[2];
+  const spots *s = &job->spots;
+  double *moves = malloc((size_t)(s->count + 1) * 3 * sizeof *moves);
+  if (!moves) {
+    fit_say("out of memory for the drift");
+    return EXIT_FAILED;
   }
-  spots_put(s, &job->table);
+  for (int64_t i = 0; i < s->count; i++) {
+    double *move = moves + 3 * i;
+    drift_at(&job->drift, (double)s->frame[i], move);
+    for (int axis = 0; axis < 3; axis++) move[axis] = -move[axis];
+  }
+  spots_move(s, moves, &job->table);
+  free(moves);
   return table_write(&job->table, job->a->output, job->a->force, "drift", &why)
              ? fit_say_failure(&why)
              : EXIT_GOOD;

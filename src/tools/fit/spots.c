@@ -103,16 +103,15 @@ compute_status spots_take(const table *t, double pixel_size, spots *s, failure *
   return status;
 }
 
-void spots_put(const spots *s, table *t) {
-  const table_column *x = table_find(t, "x"), *y = table_find(t, "y"), *z = table_find(t, "z");
-  const double unit = unit_of(s, t), offset = position_offset(t);
-  table_make_real(&t->columns[x - t->columns]);
-  table_make_real(&t->columns[y - t->columns]);
-  if (z) table_make_real(&t->columns[z - t->columns]);
-  for (int64_t i = 0; i < t->rows; i++) {
-    t->values[i * t->stride + x->first] = (s->x[i] + offset) * unit;
-    t->values[i * t->stride + y->first] = (s->y[i] + offset) * unit;
-    if (z) t->values[i * t->stride + z->first] = s->z[i] * height_unit(t);
+void spots_move(const spots *s, const double *moves, table *t) {
+  const table_column *moved[3] = {table_find(t, "x"), table_find(t, "y"), table_find(t, "z")};
+  const double units[3] = {unit_of(s, t), unit_of(s, t), height_unit(t)};
+  for (int axis = 0; axis < 3; axis++) {
+    const table_column *c = moved[axis];
+    if (!c) continue;
+    table_make_real(&t->columns[c - t->columns]);
+    for (int64_t i = 0; i < t->rows; i++)
+      t->values[i * t->stride + c->first] += moves[3 * i + axis] * units[axis];
   }
 }
 

@@ -79,6 +79,8 @@ static void compact(const bool *keep, table *t, spots *s) {
     s->y[to] = s->y[i];
     if (s->std_x) s->std_x[to] = s->std_x[i];
     if (s->std_y) s->std_y[to] = s->std_y[i];
+    if (s->z) s->z[to] = s->z[i];
+    if (s->std_z) s->std_z[to] = s->std_z[i];
     to++;
   }
   t->rows = s->count = to;

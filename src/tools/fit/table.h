@@ -87,8 +87,8 @@ typedef struct spots {
 compute_status spots_take(const table *t, double pixel_size, spots *s, failure *why);
 void spots_release(spots *s);
 
-/* Writes the positions back. */
-void spots_put(const spots *s, table *t);
+/* Moves the rows of the table they were taken from by x, y (pixels) and z (nm), three a row. */
+void spots_move(const spots *s, const double *moves, table *t);
 
 /* The median of all uncertainties of x and y, in pixels, and of those of z, in nm; 0: there are
  * none. */

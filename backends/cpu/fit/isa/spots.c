@@ -17,8 +17,10 @@
 
 #define L             FIT_LANES
 #define TOGETHER      8  /* vectors: enough independent sums to hide their latency */
+#define FEW           2  /* vectors, for the end of a row */
 #define GROUP         4  /* rows of results that are made at a time */
 #define FRONT         16 /* floats before a filtered row, of which the last is its left neighbour */
+#define TILES         4  /* whose noise is measured at a time */
 #define EXTRA         (TOGETHER * L + FRONT) /* at a row's end, for blocks of vectors that begin in it */
 #define MOST_VARIANCE 1e30f
 
@@ -170,9 +172,10 @@ FIT_INLINE void weigh_block(const float *const *rows, int32_t radius, const floa
 static void weigh(const float *const *rows, int32_t radius, const float *weight, int64_t count,
                   float *const *to, int results) {
   int64_t x = 0;
-  for (; count - x > L; x += TOGETHER * L)
+  for (; count - x > FEW * L; x += TOGETHER * L)
     for (int g = 0; g < results; g++) weigh_block(rows + g, radius, weight, x, TOGETHER, to[g]);
-  for (int g = 0; x < count && g < results; g++) weigh_block(rows + g, radius, weight, x, 1, to[g]);
+  for (int g = 0; x < count && g < results; g++)
+    weigh_block(rows + g, radius, weight, x, FEW, to[g]);
 }
 
 /* Pointers to row y and those that follow; y may lie before the frame, but not by `size` rows. */
@@ -327,7 +330,7 @@ static void place_row(search *s) {
   }
 }
 
-/* s->variance for row y. */
+/* s->variance for row y. Whole vectors are stored, whose surplus the next tile overwrites. */
 static void vary_row(const search *s, int64_t y) {
   const compute_spots_tiles *down = &s->job->down, *along = &s->job->along;
   const int64_t width = s->job->width, count = along->count;
@@ -340,11 +343,11 @@ static void vary_row(const search *s, int64_t y) {
   for (int64_t i = 0; i < count; i++) between[i] = above[i] + (below[i] - above[i]) * part;
   const float last = between[count - 1];
   int64_t x = 0;
-  for (int64_t i = 0; i + 1 < count; i++) {
-    const float left = between[i], step = between[i + 1] - left;
-    for (; x < s->tile_end[i]; x++) variance[x] = left + step * s->part[x];
+  for (int64_t i = 0; i + 1 < count; x = s->tile_end[i++]) {
+    const vf left = v_set(between[i]), step = v_set(between[i + 1]) - left;
+    for (; x < s->tile_end[i]; x += L) store(variance + x, left + step * load(s->part + x));
   }
-  for (; x < width; x++) variance[x] = last;
+  for (; x < width; x += L) store(variance + x, v_set(last));
   vary_edges(s, y);
 }
 
@@ -462,68 +465,95 @@ FIT_INLINE vf curvature(vf before, vf here, vf after) {
  * number `first` on: exact for counts. Rows of `rough` have room for a vector more. */
 static void roughness(const cpu_spots_job *job, int64_t frame, int64_t first, int64_t rows,
                       float *pixels, float *rough) {
-  const int64_t width = job->width, pitch = width + EXTRA;
+  const int64_t width = job->width, pitch = width + EXTRA, step = job->search.step;
   const unsigned char *from = job->frames + frame * job->stride[0];
   float *const curved = pixels + 3 * pitch;
   memset(pixels, 0, (size_t)(4 * pitch) * sizeof *pixels);
+  int64_t next = first * step; /* row of the frame that has not been read */
   for (int64_t i = 0; i < rows; i++, rough += pitch) {
-    for (int64_t k = 0; k < 3; k++)
-      read_row(job, from, (first + i) * job->search.step + k, pixels + k * pitch);
+    const int64_t top = (first + i) * step;
+    for (next = next > top ? next : top; next < top + 3; next++)
+      read_row(job, from, next, pixels + next % 3 * pitch);
+    const float *const above = pixels + top % 3 * pitch;
+    const float *const here = pixels + (top + 1) % 3 * pitch;
+    const float *const below = pixels + (top + 2) % 3 * pitch;
     for (int64_t x = 0; x < width; x += L)
-      store(curved + x,
-            curvature(load(pixels + x), load(pixels + pitch + x), load(pixels + 2 * pitch + x)));
+      store(curved + x, curvature(load(above + x), load(here + x), load(below + x)));
     for (int64_t x = 0; x < width - 2; x += L)
       store(rough + x,
             v_abs(curvature(load(curved + x), load(curved + x + 1), load(curved + x + 2))));
   }
 }
 
-/* The sum of the values of a tile that are finite; with `square` that of the squares of those that
- * are at most `limit`, and their number. */
-FIT_INLINE float sum_tile(const cpu_spots_job *job, const float *value, float limit,
-                          const bool square, float *number) {
+/* The sums of the values of some tiles that are finite; with `square` those of the squares of the
+ * values that are at most a tile's limit, and their numbers. Each sum waits for itself, so that
+ * several tiles take hardly longer than one. */
+FIT_INLINE void sum_tiles(const cpu_spots_job *job, const float *const *values, const float *limits,
+                          const bool square, float *totals, float *numbers) {
   const int64_t pitch = job->width + EXTRA, columns = job->along.size;
-  const vf most = v_set(limit);
-  vf sum = v_set(0), taken = v_set(0);
-  for (int64_t i = 0; i < job->down.size; i++, value += pitch)
-    for (int64_t x = 0; x < columns; x += L) {
-      const vf here = load(value + x);
-      const vm in = v_and(square ? v_at_least(most, here) : v_less(here, most),
-                          v_mask(first_lanes(columns - x)));
-      sum += v_keep(in, square ? here * here : here);
-      taken += v_keep(in, v_set(1));
-    }
-  float total = 0;
-  *number = 0;
-  for (int lane = 0; lane < L; lane++) {
-    total += sum[lane];
-    *number += taken[lane];
+  vf sum[TILES], taken[TILES], most[TILES];
+  FIT_UNROLL
+  for (int t = 0; t < TILES; t++) {
+    sum[t] = taken[t] = v_set(0);
+    most[t] = v_set(square ? limits[t] : __builtin_inff());
   }
-  return total;
+  for (int64_t i = 0; i < job->down.size; i++)
+    for (int64_t x = 0; x < columns; x += L) {
+      const vm inside = v_mask(first_lanes(columns - x));
+      FIT_UNROLL
+      for (int t = 0; t < TILES; t++) {
+        const vf here = load(values[t] + i * pitch + x);
+        const vm in = v_and(square ? v_at_least(most[t], here) : v_less(here, most[t]), inside);
+        sum[t] += v_keep(in, square ? here * here : here);
+        taken[t] += v_keep(in, v_set(1));
+      }
+    }
+  for (int t = 0; t < TILES; t++) {
+    totals[t] = numbers[t] = 0;
+    for (int lane = 0; lane < L; lane++) {
+      totals[t] += sum[t][lane];
+      numbers[t] += taken[t][lane];
+    }
+  }
 }
 
-static float tile_variance(const cpu_spots_job *job, const float *rough) {
+static void tile_variances(const cpu_spots_job *job, const float *const *rough, float *variances) {
   const compute_spots_attributes *o = &job->search;
-  float number;
   const float all = (float)(job->down.size * job->along.size);
-  const float total = sum_tile(job, rough, __builtin_inff(), false, &number);
-  const float begin = total / all * (float)o->first, least = begin * (float)o->least;
-  float noise = begin;
-  for (int64_t i = 0; i < o->rounds; i++) {
-    const float power = sum_tile(job, rough, noise * (float)o->clip, true, &number);
-    noise = __builtin_sqrtf(power / (number > 1 ? number : 1)) * (float)o->scale;
-    noise = noise > least ? noise : least;
+  float noise[TILES], least[TILES], limits[TILES] = {0}, totals[TILES], numbers[TILES];
+  sum_tiles(job, rough, limits, false, totals, numbers);
+  for (int t = 0; t < TILES; t++) {
+    noise[t] = totals[t] / all * (float)o->first;
+    least[t] = noise[t] * (float)o->least;
   }
-  noise *= (float)o->gain;
-  return noise * noise < MOST_VARIANCE ? noise * noise : MOST_VARIANCE;
+  for (int64_t i = 0; i < o->rounds; i++) {
+    for (int t = 0; t < TILES; t++) limits[t] = noise[t] * (float)o->clip;
+    sum_tiles(job, rough, limits, true, totals, numbers);
+    for (int t = 0; t < TILES; t++) {
+      const float mean = totals[t] / (numbers[t] > 1 ? numbers[t] : 1);
+      const float next = __builtin_sqrtf(mean) * (float)o->scale;
+      noise[t] = next > least[t] ? next : least[t];
+    }
+  }
+  for (int t = 0; t < TILES; t++) {
+    const float square = noise[t] * (float)o->gain * (noise[t] * (float)o->gain);
+    variances[t] = square < MOST_VARIANCE ? square : MOST_VARIANCE;
+  }
 }
 
 static void measure(const cpu_spots_job *job, int64_t frame, int64_t tile, float *variance,
                     void *workspace) {
   float *const pixels = workspace, *const rough = pixels + 4 * (job->width + EXTRA);
   roughness(job, frame, compute_spots_tile_start(&job->down, tile), job->down.size, pixels, rough);
-  for (int64_t i = 0; i < job->along.count; i++)
-    variance[i] = tile_variance(job, rough + compute_spots_tile_start(&job->along, i));
+  const int64_t count = job->along.count;
+  for (int64_t i = 0; i < count; i += TILES) {
+    const float *tiles[TILES];
+    float variances[TILES];
+    for (int t = 0; t < TILES; t++)
+      tiles[t] = rough + compute_spots_tile_start(&job->along, i + t < count ? i + t : count - 1);
+    tile_variances(job, tiles, variances);
+    for (int t = 0; t < TILES && i + t < count; t++) variance[i + t] = variances[t];
+  }
 }
 
 const cpu_spots_loops CPU_SYMBOL(cpu_spots) = {
