@@ -51,10 +51,28 @@ foreach(target cuda_stand_in_cublaslt cuda_stand_in_cudnn cuda_stand_in_nccl)
     C_VISIBILITY_PRESET hidden)
 endforeach()
 
+# The disk cache's keys know nothing of how the stand-in compiles: each state of its sources has a cache
+# of its own, and earlier ones are removed.
+file(GLOB cuda_emulator CONFIGURE_DEPENDS cuda_driver/*.[ch] support/emulator/*.[ch]
+  ${PROJECT_SOURCE_DIR}/kernels/dialect_*.h)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${cuda_emulator})
+set(cuda_emulator_hash)
+foreach(source ${cuda_emulator})
+  file(SHA256 ${source} hash)
+  string(SHA256 cuda_emulator_hash "${cuda_emulator_hash}${hash}")
+endforeach()
+string(SUBSTRING "${cuda_emulator_hash}" 0 12 cuda_emulator_hash)
+set(cuda_cache ${CMAKE_CURRENT_BINARY_DIR}/cache_cuda_${cuda_emulator_hash})
+file(GLOB earlier_caches ${CMAKE_CURRENT_BINARY_DIR}/cache_cuda*)
+list(REMOVE_ITEM earlier_caches ${cuda_cache})
+if(earlier_caches)
+  file(REMOVE_RECURSE ${earlier_caches})
+endif()
+
 set(cuda_environment
   LD_LIBRARY_PATH=${cuda_stand_in}
   COMPUTE_CUDA_LIBRARIES=none
-  COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_cuda
+  COMPUTE_CACHE_DIR=${cuda_cache}
   COMPUTE_TUNING_FILE=none)
 
 foreach(source ${sources})

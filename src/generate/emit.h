@@ -362,6 +362,8 @@ void emit_define_finish(generation *g, text_buffer *text, const emit_function *e
 
 /* Neighbours along the last dimension of a space, loaded and stored at once. */
 enum { VECTOR_MOST = 8 };
+/* Of a walk of an operand; COMPUTE_DTYPE_NONE for position and coordinates. */
+compute_dtype vector_dtype(const generation *g, const char *walk);
 /* The most elements that a load takes; 1 where the pattern of strides allows no vectors. */
 uint32_t vector_choose(const generation *g, const emit_space *space);
 /* Whether sizes and strides keep every vector inside a row and, given aligned buffers, aligned. */

@@ -11,8 +11,7 @@
 
 enum { VECTOR_BYTES = 16 };
 
-/* Of a walk of an operand; COMPUTE_DTYPE_NONE for position and coordinates. */
-static compute_dtype dtype_of(const generation *g, const char *walk) {
+compute_dtype vector_dtype(const generation *g, const char *walk) {
   const compute_kernel_descriptor *d = g->descriptor;
   if (!strncmp(walk, "out", 3)) return d->outputs[atoi(walk + 3)].dtype;
   if (!strncmp(walk, "in", 2)) return d->inputs[atoi(walk + 2)].dtype;
@@ -27,7 +26,7 @@ uint32_t vector_choose(const generation *g, const emit_space *space) {
   uint32_t largest = 1, vector = VECTOR_MOST;
   for (uint32_t i = 0; i < space->walk_count; i++) {
     const emit_walk *walk = &space->walk[i];
-    const compute_dtype dtype = dtype_of(g, walk->name);
+    const compute_dtype dtype = vector_dtype(g, walk->name);
     const int64_t stride = inner_stride(space, walk);
     if (dtype == COMPUTE_DTYPE_NONE) continue;
     if (stride != 1 && (stride != 0 || walk->name[0] == 'o')) return 1;
@@ -43,7 +42,8 @@ bool vector_fits(const generation *g, const emit_space *space, int64_t vector) {
   if (space->size[inner] % vector != 0) return false;
   for (uint32_t i = 0; i < space->walk_count; i++) {
     const emit_walk *walk = &space->walk[i];
-    if (dtype_of(g, walk->name) == COMPUTE_DTYPE_NONE || inner_stride(space, walk) == 0) continue;
+    if (vector_dtype(g, walk->name) == COMPUTE_DTYPE_NONE || inner_stride(space, walk) == 0)
+      continue;
     for (int32_t d = 0; d < inner; d++)
       if (walk->stride[d] % vector != 0) return false;
   }
@@ -55,7 +55,7 @@ static void add_aligned(const generation *g, text_buffer *text, const emit_space
   const emit_walk *found = space_walk(space, walk);
   if (found && inner_stride(space, found) != 0)
     text_add(text, " && ALIGNED(%s, %u)", walk,
-             (unsigned)(vector * compute_dtype_size(dtype_of(g, walk))));
+             (unsigned)(vector * compute_dtype_size(vector_dtype(g, walk))));
 }
 
 void vector_aligned(const generation *g, text_buffer *text, const emit_space *space,
@@ -109,7 +109,7 @@ static void vector_load(generation *g, text_buffer *text, const emit_space *spac
     if (!f->used[i]) continue;
     snprintf(name, sizeof name, "in%u", (unsigned)(f->first_input + i - values));
     if (inner_stride(space, space_walk(space, name)) == 0) continue;
-    const char *storage = emit_storage(dtype_of(g, name));
+    const char *storage = emit_storage(vector_dtype(g, name));
     text_add(text, "%s lanes_%s[%u]; VLOAD(%u, %s, lanes_%s, %s + ", storage, name,
              (unsigned)vector, (unsigned)vector, storage, name, name);
     emit_pattern(text, index, name);

@@ -18,7 +18,7 @@ import unittest
 import zlib
 
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
-from test_fit import write_npy  # noqa: E402 pylint: disable=wrong-import-position
+from fit_fixture import write_npy  # noqa: E402 pylint: disable=wrong-import-position
 from test_programs import HANG, run  # noqa: E402 pylint: disable=wrong-import-position
 
 PROGRAM = os.path.join(os.environ["PROGRAMS"], "compute-fit")

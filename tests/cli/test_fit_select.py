@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
-from test_fit import Base, read_npy, write_npy, written  # noqa: E402 pylint: disable=wrong-import-position
+from fit_fixture import Base, read_npy, write_npy, written  # noqa: E402 pylint: disable=wrong-import-position
 
 
 def lines(text):

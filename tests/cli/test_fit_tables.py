@@ -14,7 +14,8 @@ import unittest
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
-from test_fit import ROOT, Base, png_rows, read_npy, written  # noqa: E402 pylint: disable=wrong-import-position
+from fit_fixture import Base, png_rows, read_npy, written  # noqa: E402 pylint: disable=wrong-import-position
+from test_programs import ROOT  # noqa: E402 pylint: disable=wrong-import-position
 
 FIELDS = (("roi", "<i8", "q"), ("frame", "<i8", "q"), ("x", "<f8", "d"), ("y", "<f8", "d"),
           ("photons", "<f4", "f"), ("background", "<f4", "f"), ("x_std", "<f4", "f"),

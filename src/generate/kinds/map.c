@@ -13,7 +13,6 @@
 #include "generate/kinds/elementwise.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -214,16 +213,6 @@ static void emit_on_cpu(elementwise *e) {
 
 /* ---- GPU ----------------------------------------------------------------------------------- */
 
-static compute_dtype operand_dtype(const elementwise *e, const char *walk, bool *is_output) {
-  const compute_kernel_descriptor *d = e->g->descriptor;
-  *is_output = walk[0] == 'o';
-  return *is_output ? d->outputs[atoi(walk + 3)].dtype : d->inputs[atoi(walk + 2)].dtype;
-}
-
-static bool is_operand(const char *walk) {
-  return !strncmp(walk, "in", 2) || !strncmp(walk, "out", 3);
-}
-
 /* Whether the pattern of strides lets a vector of neighbours be loaded and stored at once. */
 static bool vectors_fit_pattern(const emit_space *space) {
   for (uint32_t i = 0; i < space->walk_count; i++) {
@@ -234,30 +223,14 @@ static bool vectors_fit_pattern(const emit_space *space) {
   return true;
 }
 
-/* Whether sizes and strides keep every vector inside a row and, given aligned buffers, aligned. */
-static bool vectors_fit_sizes(const emit_space *space, int64_t vector) {
-  const int32_t inner = space->rank - 1;
-  if (inner > 0 && space->size[inner] % vector != 0) return false;
-  for (uint32_t i = 0; i < space->walk_count; i++) {
-    const emit_walk *walk = &space->walk[i];
-    if (!is_operand(walk->name) || walk->stride[inner] == 0) continue;
-    for (int32_t d = 0; d < inner; d++) {
-      if (walk->stride[d] % vector != 0) return false;
-    }
-  }
-  return true;
-}
-
 static uint32_t choose_vector(const elementwise *e) {
   const compute_kernel_descriptor *d = e->g->descriptor;
   uint32_t largest = 1, vector = 8;
   if (!vectors_fit_pattern(&e->space)) return 1;
   for (uint32_t i = 0; i < e->space.walk_count; i++) {
-    bool is_output;
-    if (!is_operand(e->space.walk[i].name)) continue;
-    const uint32_t bytes =
-        (uint32_t)compute_dtype_size(operand_dtype(e, e->space.walk[i].name, &is_output));
-    if (bytes > largest) largest = bytes;
+    const compute_dtype dtype = vector_dtype(e->g, e->space.walk[i].name);
+    if (dtype == COMPUTE_DTYPE_NONE) continue;
+    if (compute_dtype_size(dtype) > largest) largest = (uint32_t)compute_dtype_size(dtype);
   }
   if (e->g->tuning.vector) return e->g->tuning.vector;
   while (vector > 1 && (vector * largest > VECTOR_BYTES ||
@@ -285,9 +258,8 @@ static void lane_argument(void *user, text_buffer *text, const char *walk, bool 
 static void add_vector_loads(const elementwise *e, text_buffer *body, uint32_t vector) {
   for (uint32_t i = 0; i < e->space.walk_count; i++) {
     const emit_walk *walk = &e->space.walk[i];
-    bool is_output;
-    if (!is_operand(walk->name)) continue;
-    const compute_dtype dtype = operand_dtype(e, walk->name, &is_output);
+    const compute_dtype dtype = vector_dtype(e->g, walk->name);
+    if (dtype == COMPUTE_DTYPE_NONE) continue;
     const char *storage = emit_storage(dtype);
     if (walk->stride[e->space.rank - 1] == 0) {
       if (e->plain) /* a copy of the bits */
@@ -300,7 +272,7 @@ static void add_vector_loads(const elementwise *e, text_buffer *body, uint32_t v
       continue;
     }
     text_add(body, "    %s lanes_%s[%u];\n", storage, walk->name, (unsigned)vector);
-    if (!is_output) {
+    if (walk->name[0] != 'o') {
       text_add(body, "    VLOAD(%u, %s, lanes_%s, %s + at_%s);\n", (unsigned)vector, storage,
                walk->name, walk->name, walk->name);
     }
@@ -337,15 +309,11 @@ static void add_vector_loop(elementwise *e, emit_launch *launch, uint32_t vector
   generation *g = e->g;
   text_buffer *body = &launch->body;
   const int64_t count = space_count(&e->space, 0, e->space.rank);
-  emit_field_index(g, launch, "vectors", vectors_fit_sizes(&e->space, vector) ? count / vector : 0);
+  /* What a vector leaves of a single row is left to the loop that follows. */
+  const bool fits = e->space.rank == 1 || vector_fits(g, &e->space, vector);
+  emit_field_index(g, launch, "vectors", fits ? count / vector : 0);
   text_add(body, "  if (shape.vectors > 0");
-  for (uint32_t i = 0; i < e->space.walk_count; i++) {
-    const emit_walk *walk = &e->space.walk[i];
-    bool is_output;
-    if (!is_operand(walk->name) || walk->stride[e->space.rank - 1] == 0) continue;
-    text_add(body, " && ALIGNED(%s, %u)", walk->name,
-             (unsigned)(vector * compute_dtype_size(operand_dtype(e, walk->name, &is_output))));
-  }
+  vector_aligned(g, body, &e->space, g->descriptor->input_count, true, vector);
   text_add(body,
            ") {\n"
            "  first = shape.vectors * %u;\n"
