@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that make bytes of sums in one loop (program/requantize.h) give the bits of the
  * interpreter: with and without each part, for operands that repeat or not, sums and numbers at the
- * ends of their ranges included. Other programs are left to the interpreter. */
+ * ends of their ranges included; so do those that add two tensors of bytes. Other programs are left
+ * to the interpreter. */
 #include "kernel_fixture.h"
 
 #include "program/requantize.h"
@@ -51,6 +52,24 @@ static uint16_t operand(sample *s, test_random *random, double low, double high)
   return coin(random) ? load(s, COMPUTE_F32) : number(s, test_random_uniform(random, low, high));
 }
 
+/* Limits, a division by 0.05 or a small number, and what is stored. */
+static uint16_t finish_sample(sample *s, test_random *random, uint16_t x, double small) {
+  const int64_t lower = test_random_integer(random, 0, 2);
+  if (lower == 1) x = append(s, COMPUTE_I_RELU, COMPUTE_F32, x, 0);
+  if (lower == 2) x = join(s, random, COMPUTE_I_MAX, COMPUTE_F32, x, number(s, -3.5));
+  if (coin(random)) x = join(s, random, COMPUTE_I_MIN, COMPUTE_F32, x, number(s, 6));
+  if (coin(random)) {
+    const double divisor = coin(random) ? 0.05 : small;
+    x = append(s, COMPUTE_I_DIV, COMPUTE_F32, x, number(s, divisor));
+  }
+  x = append(s, COMPUTE_I_ROUND, COMPUTE_F32, x, 0);
+  if (coin(random)) {
+    const double zero = s->output == COMPUTE_U8 ? 120 : -7;
+    x = join(s, random, COMPUTE_I_ADD, COMPUTE_F32, x, number(s, zero));
+  }
+  return x;
+}
+
 static sample make_sample(test_random *random) {
   sample s = {.output = coin(random) ? COMPUTE_U8 : COMPUTE_I8};
   uint16_t x = load(&s, COMPUTE_I32);
@@ -60,20 +79,7 @@ static sample make_sample(test_random *random) {
     x = join(&s, random, COMPUTE_I_MUL, COMPUTE_F32, x, operand(&s, random, 1e-3, 0.1));
   if (coin(random))
     x = join(&s, random, COMPUTE_I_ADD, COMPUTE_F32, x, operand(&s, random, -50, 50));
-  const int64_t lower = test_random_integer(random, 0, 2);
-  if (lower == 1) x = append(&s, COMPUTE_I_RELU, COMPUTE_F32, x, 0);
-  if (lower == 2) x = join(&s, random, COMPUTE_I_MAX, COMPUTE_F32, x, number(&s, -3.5));
-  if (coin(random)) x = join(&s, random, COMPUTE_I_MIN, COMPUTE_F32, x, number(&s, 6));
-  if (coin(random)) {
-    const double divisor = coin(random) ? 0.05 : 1e-12;
-    x = append(&s, COMPUTE_I_DIV, COMPUTE_F32, x, number(&s, divisor));
-  }
-  x = append(&s, COMPUTE_I_ROUND, COMPUTE_F32, x, 0);
-  if (coin(random)) {
-    const double zero = s.output == COMPUTE_U8 ? 120 : -7;
-    x = join(&s, random, COMPUTE_I_ADD, COMPUTE_F32, x, number(&s, zero));
-  }
-  s.outputs[0] = x;
+  s.outputs[0] = finish_sample(&s, random, x, 1e-12);
   s.program.output_count = 1;
   return s;
 }
@@ -148,6 +154,76 @@ static void one_loop_gives_the_bytes_of_the_interpreter(void **state) {
   }
 }
 
+/* ---- Sums of bytes ----------------------------------------------------------------------------
+ */
+
+/* (x − zero) · scale of a byte, some of it missing. */
+static uint16_t make_term(sample *s, test_random *random) {
+  const compute_dtype dtype = coin(random) ? COMPUTE_U8 : COMPUTE_I8;
+  const uint16_t loaded = load(s, COMPUTE_I32);
+  s->dtypes[s->inputs - 1] = dtype;
+  uint16_t x = append(s, COMPUTE_I_CAST, COMPUTE_F32, loaded, 0);
+  const double zero = (double)test_random_integer(random, -128, 255);
+  if (coin(random)) x = append(s, COMPUTE_I_SUB, COMPUTE_F32, x, number(s, zero));
+  const double scale = test_random_uniform(random, 1e-3, 0.1);
+  if (test_random_integer(random, 0, 3))
+    x = join(s, random, COMPUTE_I_MUL, COMPUTE_F32, x, number(s, scale));
+  return x;
+}
+
+static sample make_sum(test_random *random) {
+  sample s = {.output = coin(random) ? COMPUTE_U8 : COMPUTE_I8};
+  const uint16_t a = make_term(&s, random), b = make_term(&s, random);
+  s.outputs[0] =
+      finish_sample(&s, random, join(&s, random, COMPUTE_I_ADD, COMPUTE_F32, a, b), 1e-3);
+  s.program.output_count = 1;
+  return s;
+}
+
+static void check_sum(fixture *f, uint64_t seed) {
+  enum { MOST = 300 };
+  static unsigned char input[2][MOST], output[MOST + 1], expected[MOST + 1];
+  test_random random = {seed};
+  sample s = make_sum(&random);
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  cpu_program *program = NULL;
+  assert_int_equal(
+      cpu_program_prepare(f->device, &s.program, s.inputs, s.dtypes, 1, &s.output, &program),
+      COMPUTE_OK);
+  assert_non_null(program->requantize_sum.loops);
+  for (int t = 0; t < 2; t++)
+    for (int i = 0; i < MOST; i++)
+      input[t][i] = (unsigned char)test_random_integer(&random, 0, 255);
+  cpu_scratch scratch;
+  cpu_tile tile = {.count = test_random_integer(&random, 1, MOST),
+                   .input = {input[0], input[1]},
+                   .input_stride = {1, 1},
+                   .output = {output},
+                   .output_stride = {1}};
+  memset(output, 77, sizeof output);
+  memset(expected, 77, sizeof expected);
+  cpu_program_run(program, &tile, &scratch, false);
+  program->requantize_sum.loops = NULL; /* leaves it to the interpreter */
+  tile.output[0] = expected;
+  cpu_program_run(program, &tile, &scratch, false);
+  for (int i = 0; i <= MOST; i++)
+    if (output[i] != expected[i])
+      fail_msg("%s, sum %llu: element %d is %d, not %d", f->device->isa->name,
+               (unsigned long long)seed, i, output[i], expected[i]);
+  cpu_program_release(f->device, program);
+}
+
+static void sums_of_bytes_give_those_of_the_interpreter(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (uint64_t seed = 0; seed < 400; seed++) check_sum(&f, seed);
+    fixture_close(&f);
+  }
+}
+
 /* Rounded before it is scaled, a zero point with a fraction, two limits in the wrong order, a sum
  * that is also used elsewhere. */
 static void other_programs_are_left_to_the_interpreter(void **state) {
@@ -182,6 +258,7 @@ static void other_programs_are_left_to_the_interpreter(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_loop_gives_the_bytes_of_the_interpreter),
+      cmocka_unit_test(sums_of_bytes_give_those_of_the_interpreter),
       cmocka_unit_test(other_programs_are_left_to_the_interpreter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -356,8 +356,11 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   cpu_finish_rest rest;
   cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
   cpu_requantize_read(device->isa, program, inputs, output_count, outputs, &prepared->requantize);
+  cpu_requantize_sum_read(device->isa, program, inputs, output_count, outputs,
+                          &prepared->requantize_sum);
   cpu_formula_read(device->isa, program, inputs, output_count, outputs, &prepared->formula);
-  prepared->passes = prepared->formula.loop ? 1 : count_passes(prepared);
+  const bool one_loop = prepared->formula.loop || prepared->requantize_sum.loops;
+  prepared->passes = one_loop ? 1 : count_passes(prepared);
   if (prepared->finish.loops || prepared->formula.loop) return COMPUTE_OK;
   cpu_finish_divide(device->isa, program, inputs, output_count, outputs, &prepared->first, &rest);
   if (!prepared->first.loops) return COMPUTE_OK;

@@ -13,7 +13,7 @@
 #include "program/isa/chain_table.h"
 #include "program/isa/finish_table.h"
 #include "program/isa/formulas_table.h"
-#include "program/isa/requantize_table.h"
+#include "program/isa/requantize_sum_table.h"
 #include "program/isa/tile_table.h"
 
 typedef struct cpu_program cpu_program;
@@ -193,6 +193,15 @@ typedef struct cpu_requantize {
   bool is_signed;
 } cpu_requantize;
 
+/* The same of a program that makes bytes of the sum of two tensors of bytes (requantize.h). */
+typedef struct cpu_requantize_sum {
+  const cpu_requantize_sum_table *loops; /* NULL: the program is not of that form */
+  cpu_requantize makes;                  /* has no inputs */
+  int16_t input[2];
+  bool is_signed[2];
+  float zero[2], scale[2];
+} cpu_requantize_sum;
+
 /* The same of a program of isa/formulas.def (formulas.h): its inputs, −1 for none. */
 typedef struct cpu_formula {
   cpu_formula_loop loop; /* NULL: the program is none of them */
@@ -207,13 +216,15 @@ struct cpu_program {
   const cpu_tile_table *table;
   cpu_finish finish;
   cpu_requantize requantize;
+  cpu_requantize_sum requantize_sum;
   cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */
   uint32_t input_count, output_count, step_count;
-  uint32_t passes; /* loops over a tile: one for a formula or a chain, else the steps */
-  int64_t chunk;   /* elements that the registers have room for */
-  int64_t block;   /* elements that chains compute at once; 1 without chains */
+  uint32_t
+      passes; /* loops over a tile: one for a formula, a sum of bytes or a chain, else the steps */
+  int64_t chunk; /* elements that the registers have room for */
+  int64_t block; /* elements that chains compute at once; 1 without chains */
   int64_t tile_elements;
   uint32_t stage_offset; /* room for one more value, while outputs are stored */
   bool identity;

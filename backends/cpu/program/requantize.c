@@ -99,17 +99,25 @@ static bool read_instruction(reading *r, const compute_instruction *i) {
   }
 }
 
+cpu_requantize cpu_requantize_none(void) {
+  /* x + −0 is x, whatever its sign. */
+  return (cpu_requantize){.input = {-1, -1, -1},
+                          .scale_number = 1,
+                          .bias_number = -0.0f,
+                          .low = -INFINITY,
+                          .high = INFINITY,
+                          .divisor = 1};
+}
+
+bool cpu_requantize_has_zero(const cpu_requantize *q) {
+  return fabsf(q->zero) <= 255 && q->zero == rintf(q->zero);
+}
+
 void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
                          const compute_dtype *inputs, uint32_t output_count,
                          const compute_dtype *outputs, cpu_requantize *requantize) {
   cpu_requantize *q = requantize;
-  /* x + −0 is x, whatever its sign. */
-  *q = (cpu_requantize){.input = {-1, -1, -1},
-                        .scale_number = 1,
-                        .bias_number = -0.0f,
-                        .low = -INFINITY,
-                        .high = INFINITY,
-                        .divisor = 1};
+  *q = cpu_requantize_none();
   if (program->count < 2 || output_count != 1 || inputs[0] != COMPUTE_I32 ||
       (outputs[0] != COMPUTE_I8 && outputs[0] != COMPUTE_U8))
     return;
@@ -128,7 +136,7 @@ void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
     }
   }
   if (!begun || r.at < PART_ROUND || program->outputs[0] != r.value) return;
-  if (!(fabsf(q->zero) <= 255) || q->zero != rintf(q->zero)) return;
+  if (!cpu_requantize_has_zero(q)) return;
   q->is_signed = outputs[0] == COMPUTE_I8;
   q->loops = CPU_PICK(isa, cpu_requantize);
 }
@@ -144,6 +152,12 @@ static float between(float x, float most) {
   return fminf(fmaxf(x, -most), most);
 }
 
+/* The byte of a value, + 128 where bytes are signed. */
+static uint8_t byte_of(const cpu_requantize *q, float value) {
+  const float first = q->is_signed ? -128 : 0;
+  return (uint8_t)fminf(fmaxf(rintf(value / q->divisor) + q->zero - first, 0), 255);
+}
+
 cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *q,
                                          const cpu_requantize_operand *operands) {
   static const int32_t none = 0;
@@ -154,6 +168,9 @@ cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *q,
   /* Limits for quotients of up to CPU_REQUANTIZE_LARGEST. */
   const bool reciprocal = has_reciprocal(q->divisor);
   const float most = reciprocal ? CPU_REQUANTIZE_LARGEST * fabsf(q->divisor) : INFINITY;
+  const float low = between(q->low, most), high = between(q->high, most);
+  bool blocks = reciprocal && q->divisor > 0 && low <= high;
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) blocks = blocks && o[i].row == 0;
   return (cpu_requantize_lines){.offset = o[CPU_REQUANTIZE_OFFSET].at,
                                 .offset_row = o[CPU_REQUANTIZE_OFFSET].row,
                                 .offset_along = o[CPU_REQUANTIZE_OFFSET].along,
@@ -163,12 +180,15 @@ cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *q,
                                 .bias = o[CPU_REQUANTIZE_BIAS].at,
                                 .bias_row = o[CPU_REQUANTIZE_BIAS].row,
                                 .bias_along = o[CPU_REQUANTIZE_BIAS].along,
-                                .low = between(q->low, most),
-                                .high = between(q->high, most),
+                                .low = low,
+                                .high = high,
                                 .divisor = q->divisor,
                                 .reciprocal = reciprocal ? 1 / q->divisor : 0,
                                 .zero = (int32_t)q->zero,
-                                .is_signed = q->is_signed};
+                                .is_signed = q->is_signed,
+                                .blocks = blocks,
+                                .least = blocks ? byte_of(q, low) : 0,
+                                .most = blocks ? byte_of(q, high) : 0};
 }
 
 static void run_lines(const cpu_requantize *q, const cpu_lines *l) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that turn sums in i32 into quantized bytes, as one loop. */
+/* Programs that turn sums in i32, or of two tensors of bytes, into quantized bytes, as one loop. */
 #ifndef CPU_PROGRAM_REQUANTIZE_H
 #define CPU_PROGRAM_REQUANTIZE_H
 
@@ -9,6 +9,12 @@
 void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
                          const compute_dtype *inputs, uint32_t output_count,
                          const compute_dtype *outputs, cpu_requantize *requantize);
+
+/* Without a program: x is rounded and stored. */
+cpu_requantize cpu_requantize_none(void);
+
+/* Whether the zero is one that the loops add. */
+bool cpu_requantize_has_zero(const cpu_requantize *requantize);
 
 /* An input of the loop: one number for each row, or, if `along`, for each element. */
 typedef struct cpu_requantize_operand {
@@ -21,6 +27,14 @@ typedef struct cpu_requantize_operand {
  * and counts are left to the caller. */
 cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *requantize,
                                          const cpu_requantize_operand *operands);
+
+/* The same for programs that add two tensors of bytes: sum->loops is NULL … */
+void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
+                             const compute_dtype *inputs, uint32_t output_count,
+                             const compute_dtype *outputs, cpu_requantize_sum *sum);
+
+/* … and cpu_program_run, or false where the operands are not contiguous. */
+bool cpu_requantize_sum_run(const cpu_requantize_sum *sum, const cpu_tile *tile);
 
 /* cpu_box_run, or false where the operands are not contiguous along that dimension. */
 bool cpu_requantize_run(const cpu_requantize *requantize, const cpu_box *box, int32_t along);

@@ -10,6 +10,7 @@
 
 #include "program/chain.h"
 #include "program/formulas.h"
+#include "program/requantize.h"
 #include "program.h"
 
 #if defined(__x86_64__)
@@ -275,6 +276,7 @@ static void run_steps(const chunk *c, views *v) {
 
 void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scratch *scratch,
                      bool stream) {
+  if (cpu_requantize_sum_run(&program->requantize_sum, tile)) return;
   views v;
   chunk c = {.program = program,
              .tile = tile,

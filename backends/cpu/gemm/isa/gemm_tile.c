@@ -172,6 +172,15 @@ GEMM_INLINE gemm_vector gemm_add_products(gemm_vector a, gemm_vector b, gemm_vec
   __asm__("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(c), "=&x"(products) : "x"(a), "x"(b));
   return c;
 }
+
+/* Two of them, which use up a: there is no register left for the second products. */
+#define GEMM_MULTIPLY_ADD_TWO
+GEMM_INLINE void gemm_add_two_products(gemm_vector a, const gemm_vector *b, gemm_vector *c) {
+  gemm_vector products;
+  __asm__("vpmaddwd %4, %3, %2\n\tvpmaddwd %5, %3, %3\n\tvpaddd %2, %0, %0\n\tvpaddd %3, %1, %1"
+          : "+x"(c[0]), "+x"(c[1]), "=&x"(products), "+x"(a)
+          : "x"(b[0]), "x"(b[1]));
+}
 #endif
 
 #if defined(CPU_VARIANT_PAIRS) && defined(__aarch64__)
@@ -245,6 +254,19 @@ GEMM_INLINE int64_t gemm_vector_place(const gemm_layout layout, const cpu_gemm_b
   return layout == GEMM_ABREAST ? v / 2 * block->b_column + v % 2 * GEMM_LANES : v * GEMM_LANES;
 }
 
+/* An element of A times a row of B. */
+GEMM_INLINE void gemm_add_row(const int vectors, gemm_vector left, const gemm_vector *right,
+                              gemm_vector *sum) {
+#ifdef GEMM_MULTIPLY_ADD_TWO
+  GEMM_UNROLL
+  for (int v = 0; v + 1 < vectors; v += 2) gemm_add_two_products(left, right + v, sum + v);
+  if (vectors == 1) sum[0] = GEMM_MULTIPLY_ADD(left, right[0], sum[0]);
+#else
+  GEMM_UNROLL
+  for (int v = 0; v < vectors; v++) sum[v] = GEMM_MULTIPLY_ADD(left, right[v], sum[v]);
+#endif
+}
+
 /* One tile. `rows`, `vectors` and `layout` are constants wherever this is inlined; `columns` may
  * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
  * tiles read. B's rows follow each other at b_k, unless the layout says otherwise. */
@@ -304,8 +326,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
       for (int i = 0; i < rows; i++) {
         /* The element in every lane. */
         const gemm_vector left = left_rows[i / 3][i % 3 * a_row] - (gemm_vector){0};
-        GEMM_UNROLL
-        for (int v = 0; v < vectors; v++) sum[i][v] = GEMM_MULTIPLY_ADD(left, right[v], sum[i][v]);
+        gemm_add_row(vectors, left, right, sum[i]);
       }
       GEMM_UNROLL
       for (int g = 0; 3 * g < rows; g++) left_rows[g] += a_k;

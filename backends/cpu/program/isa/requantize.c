@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* From sums in i32 to bytes; core/isa.h says how this file is compiled, requantize_table.h what the
- * loop does. */
-#include "requantize_table.h"
+/* From sums in i32, or of two tensors of bytes, to bytes; core/isa.h says how this file is
+ * compiled, requantize_table.h and requantize_sum_table.h what the loops do. */
+#include "requantize_sum_table.h"
 
 #include "math_base.h"
 #include "program/isa/tile_loops.h"
@@ -21,6 +21,14 @@ typedef struct form {
   bool offsets, scales, biases;
   division divides;
 } form;
+
+/* `zero` is less ROUNDING_BITS. */
+CPU_INLINE uint8_t round_to_byte(float value, int32_t zero, int32_t least, int32_t most) {
+  int32_t whole = math_bits_f32(value + ROUNDING) + zero;
+  whole = value == value ? whole : 0;
+  whole = whole > least ? whole : least;
+  return (uint8_t)(whole < most ? whole : most);
+}
 
 /* One row, element by element. */
 CPU_INLINE void requantize_row(const form f, const cpu_requantize_lines *l, const int32_t *x,
@@ -43,11 +51,7 @@ CPU_INLINE void requantize_row(const form f, const cpu_requantize_lines *l, cons
       value = -CPU_REQUANTIZE_LARGEST > value ? -CPU_REQUANTIZE_LARGEST : value;
       value = CPU_REQUANTIZE_LARGEST < value ? CPU_REQUANTIZE_LARGEST : value;
     }
-    int32_t whole = math_bits_f32(value + ROUNDING) + zero;
-    whole = value == value ? whole : 0;
-    whole = whole > least ? whole : least;
-    whole = whole < most ? whole : most;
-    y[i] = (uint8_t)whole;
+    y[i] = round_to_byte(value, zero, least, most);
   }
 }
 
@@ -81,6 +85,31 @@ CPU_INLINE void store_two(uint8_t *y, words a, words b, bool is_signed) {
   store_one(y, a, is_signed);
   store_one(y + LANES, b, is_signed);
 }
+#define MAGNITUDE(v)      _mm512_abs_ps(v)
+#define WIDEN_SIGNED(x)   _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(x)))
+#define WIDEN_UNSIGNED(x) _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(x)))
+#define ALL_AT_MOST(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ) == 0xffff)
+/* What quotients need to become bytes. Those of i8 are made as u8, with the highest bit changed. */
+typedef struct store_numbers {
+  words zero;
+  __m128i least, most, flip;
+} store_numbers;
+CPU_INLINE store_numbers take_store_numbers(const cpu_requantize_lines *l) {
+  return (store_numbers){_mm512_set1_epi32(l->zero + (l->is_signed ? 128 : 0)),
+                         _mm_set1_epi8((char)l->least), _mm_set1_epi8((char)l->most),
+                         _mm_set1_epi8((char)(l->is_signed ? 128 : 0))};
+}
+CPU_INLINE void store_few(const int vectors, const int rows, const store_numbers *n, words w[2][2],
+                          uint8_t *y, int64_t y_row) {
+  for (int i = 0; i < rows; i++) {
+    for (int v = 0; v < vectors; v++) {
+      const words whole = _mm512_add_epi32(w[i][v], n->zero);
+      __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_max_epi32(whole, _mm512_setzero_si512()));
+      bytes = _mm_min_epu8(n->most, _mm_max_epu8(n->least, bytes));
+      _mm_storeu_si128((void *)(y + i * y_row + v * LANES), _mm_xor_si128(bytes, n->flip));
+    }
+  }
+}
 #elif defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 #define LANES             8
@@ -103,13 +132,55 @@ CPU_INLINE void store_one(uint8_t *y, words a, bool is_signed) {
   const __m128i bytes = pack_shorts(_mm256_packs_epi32(a, a), is_signed);
   _mm_storel_epi64((void *)y, _mm_shuffle_epi32(bytes, _MM_SHUFFLE(3, 1, 2, 0)));
 }
+#define WIDEN_SIGNED(x)   _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(x)))
+#define WIDEN_UNSIGNED(x) _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(x)))
+#define MAGNITUDE(v)      _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v)
+#define ALL_AT_MOST(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)) == 0xff)
+/* What quotients need to become bytes. Those of i8 are made as u8, with the highest bit changed. */
+typedef struct store_numbers {
+  __m256i zero; /* shorts */
+  __m256i least, most, flip;
+} store_numbers;
+CPU_INLINE store_numbers take_store_numbers(const cpu_requantize_lines *l) {
+  return (store_numbers){_mm256_set1_epi16((short)(l->zero + (l->is_signed ? 128 : 0))),
+                         _mm256_set1_epi8((char)l->least), _mm256_set1_epi8((char)l->most),
+                         _mm256_set1_epi8((char)(l->is_signed ? 128 : 0))};
+}
+CPU_INLINE void store_few(const int vectors, const int rows, const store_numbers *n, words w[2][2],
+                          uint8_t *y, int64_t y_row) {
+  __m256i shorts[2];
+  for (int i = 0; i < 2; i++)
+    shorts[i] = _mm256_adds_epi16(_mm256_packs_epi32(w[i][0], w[i][1]), n->zero);
+  __m256i bytes = _mm256_packus_epi16(shorts[0], shorts[1]);
+  bytes = _mm256_min_epu8(n->most, _mm256_max_epu8(n->least, bytes));
+  bytes = _mm256_xor_si256(bytes, n->flip);
+  /* Each half has four bytes of each vector and row. */
+  const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+  const __m128i row[2] = {_mm_unpacklo_epi32(low, high), _mm_unpackhi_epi32(low, high)};
+  for (int i = 0; i < rows; i++) {
+    if (vectors > 1)
+      _mm_storeu_si128((void *)(y + i * y_row), row[i]);
+    else
+      _mm_storel_epi64((void *)(y + i * y_row), row[i]);
+  }
+}
 #endif
 
 #ifdef LANES
 typedef struct numbers {
   floats low, high, divisor, reciprocal;
   words zero;
+  store_numbers stored;
 } numbers;
+
+CPU_INLINE numbers take_numbers(const cpu_requantize_lines *l) {
+  return (numbers){.low = V(set1_ps)(l->low),
+                   .high = V(set1_ps)(l->high),
+                   .divisor = V(set1_ps)(l->divisor),
+                   .reciprocal = V(set1_ps)(l->reciprocal),
+                   .zero = V(set1_epi32)(l->zero - ROUNDING_BITS),
+                   .stored = take_store_numbers(l)};
+}
 
 /* The bytes of a vector of sums, each in a word that is not limited yet. */
 CPU_INLINE words requantize_vector(const form f, const numbers *n, const int32_t *x,
@@ -137,11 +208,7 @@ CPU_INLINE words requantize_vector(const form f, const numbers *n, const int32_t
 /* The same for rows of at least a vector; the last one may overlap the one before. */
 CPU_INLINE void requantize(const form f, const cpu_requantize_lines *lines) {
   const cpu_requantize_lines l = *lines; /* bytes may alias what it points to */
-  const numbers n = {.low = V(set1_ps)(l.low),
-                     .high = V(set1_ps)(l.high),
-                     .divisor = V(set1_ps)(l.divisor),
-                     .reciprocal = V(set1_ps)(l.reciprocal),
-                     .zero = V(set1_epi32)(l.zero - ROUNDING_BITS)};
+  const numbers n = take_numbers(lines);
   if (l.count < LANES) {
     requantize_rows(f, lines);
     return;
@@ -160,9 +227,137 @@ CPU_INLINE void requantize(const form f, const cpu_requantize_lines *lines) {
     }
   }
 }
+
+/* ---- Blocks -----------------------------------------------------------------------------------
+ *
+ * The usual case (`blocks`): all rows have the same offsets, scales and biases, and none of these
+ * is so large that a quotient could leave the range of whole numbers. Then limits may be applied to
+ * bytes, many at a time, and nothing is NaN. */
+
+/* Of the columns of a vector. */
+typedef struct column_numbers {
+  words offset;
+  floats scale, bias;
+} column_numbers;
+
+CPU_INLINE column_numbers take_columns(const cpu_requantize_lines *l, int64_t i) {
+  return (column_numbers){l->offset_along ? LOAD_WORDS(l->offset + i) : V(set1_epi32)(*l->offset),
+                          l->scale_along ? V(loadu_ps)(l->scale + i) : V(set1_ps)(*l->scale),
+                          l->bias_along ? V(loadu_ps)(l->bias + i) : V(set1_ps)(*l->bias)};
+}
+
+/* Whether no quotient exceeds 2^30. */
+CPU_INLINE bool are_moderate(const column_numbers *c, const numbers *n) {
+  const floats limit = V(mul_ps)(n->divisor, V(set1_ps)(0x1p30f));
+  const floats value = V(mul_ps)(MAGNITUDE(c->scale), V(set1_ps)(0x1p31f));
+  return ALL_AT_MOST(V(add_ps)(value, MAGNITUDE(c->bias)), limit);
+}
+
+/* Quotients, rounded: as in requantize_vector, the limits apart. */
+CPU_INLINE words divide_moderate(floats value, const numbers *n) {
+  const floats near = V(mul_ps)(value, n->reciprocal);
+  return V(cvtps_epi32)(V(fmadd_ps)(V(fnmadd_ps)(near, n->divisor, value), n->reciprocal, near));
+}
+
+CPU_INLINE words divide_vector(const column_numbers *c, const numbers *n, const int32_t *x) {
+  const words sum = V(add_epi32)(LOAD_WORDS(x), c->offset);
+  return divide_moderate(V(add_ps)(V(mul_ps)(V(cvtepi32_ps)(sum), c->scale), c->bias), n);
+}
+
+/* `rows` (1 or 2) rows of `vectors` (1 or 2) vectors. */
+CPU_INLINE void requantize_few(const int vectors, const int rows, const column_numbers *c,
+                               const numbers *n, const int32_t *x, int64_t x_row, uint8_t *y,
+                               int64_t y_row) {
+  const int32_t *next = rows > 1 ? x + x_row : x;
+  words w[2][2];
+  w[0][0] = divide_vector(&c[0], n, x);
+  w[0][1] = vectors > 1 ? divide_vector(&c[1], n, x + LANES) : w[0][0];
+  w[1][0] = rows > 1 ? divide_vector(&c[0], n, next) : w[0][0];
+  w[1][1] = rows == 1 ? w[0][1] : vectors > 1 ? divide_vector(&c[1], n, next + LANES) : w[1][0];
+  store_few(vectors, rows, &n->stored, w, y, y_row);
+}
+
+/* Some columns of some rows, or false where their numbers are too large. */
+CPU_INLINE bool requantize_columns(const int vectors, const cpu_requantize_lines *l,
+                                   const numbers *n, int64_t row, int64_t end, int64_t first) {
+  const column_numbers c[2] = {take_columns(l, first),
+                               take_columns(l, vectors > 1 ? first + LANES : first)};
+  if (!are_moderate(&c[0], n) || !are_moderate(&c[1], n)) return false;
+  const int64_t x_row = l->x_row, y_row = l->y_row;
+  const int32_t *x = l->x + row * x_row + first;
+  uint8_t *y = l->y + row * y_row + first;
+  for (; row + 2 <= end; row += 2, x += 2 * x_row, y += 2 * y_row)
+    requantize_few(vectors, 2, c, n, x, x_row, y, y_row);
+  if (row < end) requantize_few(vectors, 1, c, n, x, x_row, y, y_row);
+  return true;
+}
+
+/* The same of all columns: by two vectors, or one; the last ones may overlap those before. */
+CPU_INLINE bool requantize_band(const cpu_requantize_lines *l, const numbers *n, int64_t row,
+                                int64_t end) {
+  const int64_t count = l->count;
+  int64_t i = 0;
+  for (; i + 2 * LANES <= count; i += 2 * LANES)
+    if (!requantize_columns(2, l, n, row, end, i)) return false;
+  for (; i < count; i += LANES)
+    if (!requantize_columns(1, l, n, row, end, i + LANES <= count ? i : count - LANES))
+      return false;
+  return true;
+}
+
+/* All lines, some rows at a time, so that what is written stays close; false if that is not
+ * possible, with bytes that are to be overwritten. The lines are not copied: whole vectors of what
+ * the caller has just written number by number would have to wait. */
+static bool requantize_blocks(const cpu_requantize_lines *l) {
+  enum { ROWS = 16 };
+  if (!l->blocks || l->count < LANES) return false;
+  const numbers n = take_numbers(l);
+  const int64_t rows = l->rows;
+  for (int64_t row = 0; row < rows; row += ROWS)
+    if (!requantize_band(l, &n, row, row + ROWS < rows ? row + ROWS : rows)) return false;
+  return true;
+}
+
+CPU_INLINE floats term_vector(const bool is_signed, const cpu_requantize_term *t, int64_t i) {
+  const words whole = is_signed ? WIDEN_SIGNED(t->from + i) : WIDEN_UNSIGNED(t->from + i);
+  return V(mul_ps)(V(sub_ps)(V(cvtepi32_ps)(whole), V(set1_ps)(t->zero)), V(set1_ps)(t->scale));
+}
+
+CPU_INLINE words sum_vector(const bool a_signed, const bool b_signed, const cpu_requantize_term *a,
+                            const cpu_requantize_term *b, const numbers *n, int64_t i) {
+  return divide_moderate(V(add_ps)(term_vector(a_signed, a, i), term_vector(b_signed, b, i)), n);
+}
+
+/* Whole vectors, two rows of two as above; returns how many elements these are. */
+CPU_INLINE int64_t add_vectors(const bool a_signed, const bool b_signed,
+                               const cpu_requantize_term *a, const cpu_requantize_term *b,
+                               const cpu_requantize_lines *l) {
+  const numbers n = take_numbers(l);
+  const cpu_requantize_term first = *a, second = *b; /* bytes may alias them */
+  const int64_t count = l->count;
+  uint8_t *y = l->y;
+  int64_t i = 0;
+  for (; i + 4 * LANES <= count; i += 4 * LANES) {
+    words w[2][2];
+    for (int k = 0; k < 4; k++)
+      w[k / 2][k % 2] = sum_vector(a_signed, b_signed, &first, &second, &n, i + k * LANES);
+    store_few(2, 2, &n.stored, w, y + i, 2 * LANES);
+  }
+  return i;
+}
 #else
+CPU_INLINE int64_t add_vectors(const bool a_signed, const bool b_signed,
+                               const cpu_requantize_term *a, const cpu_requantize_term *b,
+                               const cpu_requantize_lines *l) {
+  (void)a_signed, (void)b_signed, (void)a, (void)b, (void)l;
+  return 0;
+}
 CPU_INLINE void requantize(const form f, const cpu_requantize_lines *l) {
   requantize_rows(f, l);
+}
+static bool requantize_blocks(const cpu_requantize_lines *l) {
+  (void)l;
+  return false;
 }
 #endif
 
@@ -198,7 +393,47 @@ static void run(const cpu_requantize_lines *l) {
   const division divides = l->divisor == 1      ? DIVISION_NONE
                            : l->reciprocal == 0 ? DIVISION
                                                 : DIVISION_RECIPROCAL;
+  if (requantize_blocks(l)) return;
   loops[divides][l->offset_along][l->scale_along][l->bias_along](l);
 }
 
+/* ---- Sums of bytes ----------------------------------------------------------------------------
+ */
+
+CPU_INLINE float term_value(const bool is_signed, const cpu_requantize_term *t, int64_t i) {
+  const uint8_t x = t->from[i];
+  return ((is_signed ? (float)(int8_t)x : (float)x) - t->zero) * t->scale;
+}
+
+CPU_INLINE void add_terms(const bool a_signed, const bool b_signed, const cpu_requantize_term *a,
+                          const cpu_requantize_term *b, const cpu_requantize_lines *l) {
+  const cpu_requantize_term first = *a, second = *b;
+  const float low = l->low, high = l->high, divisor = l->divisor;
+  const int32_t zero = l->zero - ROUNDING_BITS;
+  const int32_t least = l->is_signed ? -128 : 0, most = l->is_signed ? 127 : 255;
+  const int64_t count = l->count;
+  uint8_t *y = l->y;
+  const int64_t done = add_vectors(a_signed, b_signed, a, b, l);
+  CPU_INDEPENDENT
+  for (int64_t i = done; i < count; i++) {
+    float value = term_value(a_signed, &first, i) + term_value(b_signed, &second, i);
+    value = low > value ? low : value;
+    value = high < value ? high : value;
+    y[i] = round_to_byte(value / divisor, zero, least, most);
+  }
+}
+
+static void run_sum(const cpu_requantize_term terms[2], const cpu_requantize_lines *l) {
+  const cpu_requantize_term *a = &terms[0], *b = &terms[1];
+  if (a->is_signed && b->is_signed)
+    add_terms(true, true, a, b, l);
+  else if (a->is_signed)
+    add_terms(true, false, a, b, l);
+  else if (b->is_signed)
+    add_terms(false, true, a, b, l);
+  else
+    add_terms(false, false, a, b, l);
+}
+
 const cpu_requantize_table CPU_SYMBOL(cpu_requantize) = {run};
+const cpu_requantize_sum_table CPU_SYMBOL(cpu_requantize_sum) = {run_sum};

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* The programs that add two tensors of quantized numbers:
+ *
+ *   round(limit((a − zero of a) · scale of a + (b − zero of b) · scale of b) / divisor) + zero
+ *
+ * of bytes, stored as bytes, where zeros, scales, limits and divisor are numbers and may be
+ * missing. They run as one loop with the interpreter's results. A program is read from its result
+ * on. */
+#include <math.h>
+
+#include "program/requantize.h"
+
+typedef struct reading {
+  const compute_program *program;
+  const compute_dtype *inputs;
+  uint16_t value; /* what is to be read */
+} reading;
+
+static const compute_instruction *now(const reading *r) {
+  return &r->program->instructions[r->value];
+}
+
+static bool is_code(const reading *r, compute_instruction_code code) {
+  return now(r)->code == code && now(r)->type == COMPUTE_F32;
+}
+
+/* Goes on to the operand of an instruction whose other one, the second or either, is a number; or
+ * stays where there is none. */
+static bool read_number(reading *r, compute_instruction_code code, bool commutes, float *number) {
+  const compute_instruction *i = now(r);
+  if (!is_code(r, code)) return false;
+  for (int turned = 0; turned <= (commutes ? 1 : 0); turned++) {
+    const compute_instruction *other = &r->program->instructions[turned ? i->a : i->b];
+    if (other->code != COMPUTE_I_CONSTANT) continue;
+    *number = (float)other->immediate.f64;
+    r->value = turned ? i->b : i->a;
+    return true;
+  }
+  return false;
+}
+
+/* (f32(input) − zero) · scale */
+static bool read_term(reading r, cpu_requantize_sum *sum, int term) {
+  sum->scale[term] = 1;
+  sum->zero[term] = 0;
+  read_number(&r, COMPUTE_I_MUL, true, &sum->scale[term]);
+  read_number(&r, COMPUTE_I_SUB, false, &sum->zero[term]);
+  if (is_code(&r, COMPUTE_I_CAST)) r.value = now(&r)->a;
+  const compute_instruction *i = now(&r);
+  if (i->code != COMPUTE_I_LOAD || (i->type != COMPUTE_I32 && i->type != COMPUTE_F32)) return false;
+  sum->input[term] = (int16_t)i->immediate.i64;
+  const compute_dtype dtype = r.inputs[sum->input[term]];
+  sum->is_signed[term] = dtype == COMPUTE_I8;
+  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
+}
+
+/* What follows the sum, in the reverse order. */
+static bool read_end(reading *r, cpu_requantize *makes) {
+  read_number(r, COMPUTE_I_ADD, true, &makes->zero);
+  if (!is_code(r, COMPUTE_I_ROUND)) return false;
+  r->value = now(r)->a;
+  read_number(r, COMPUTE_I_DIV, false, &makes->divisor);
+  read_number(r, COMPUTE_I_MIN, true, &makes->high);
+  if (is_code(r, COMPUTE_I_RELU)) {
+    makes->low = 0;
+    r->value = now(r)->a;
+  } else {
+    read_number(r, COMPUTE_I_MAX, true, &makes->low);
+  }
+  return !isnan(makes->low) && !isnan(makes->high);
+}
+
+/* Whether no quotient is too large for the loop. */
+static bool is_moderate(const cpu_requantize_sum *sum) {
+  const cpu_requantize_lines lines = cpu_requantize_bind(&sum->makes, NULL);
+  double most = 0;
+  for (int t = 0; t < 2; t++)
+    most += (255 + fabs((double)sum->zero[t])) * fabs((double)sum->scale[t]);
+  return lines.blocks && most <= CPU_REQUANTIZE_LARGEST * (double)lines.divisor;
+}
+
+void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
+                             const compute_dtype *inputs, uint32_t output_count,
+                             const compute_dtype *outputs, cpu_requantize_sum *sum) {
+  *sum = (cpu_requantize_sum){.makes = cpu_requantize_none()};
+  if (program->count == 0 || output_count != 1 ||
+      (outputs[0] != COMPUTE_I8 && outputs[0] != COMPUTE_U8))
+    return;
+  cpu_requantize *makes = &sum->makes;
+  reading r = {program, inputs, program->outputs[0]};
+  makes->is_signed = outputs[0] == COMPUTE_I8;
+  if (!read_end(&r, makes) || !is_code(&r, COMPUTE_I_ADD)) return;
+  const compute_instruction *add = now(&r);
+  if (!read_term((reading){program, inputs, add->a}, sum, 0) ||
+      !read_term((reading){program, inputs, add->b}, sum, 1))
+    return;
+  if (cpu_requantize_has_zero(makes) && is_moderate(sum))
+    sum->loops = CPU_PICK(isa, cpu_requantize_sum);
+}
+
+bool cpu_requantize_sum_run(const cpu_requantize_sum *sum, const cpu_tile *tile) {
+  if (!sum->loops || tile->output_stride[0] != 1) return false;
+  cpu_requantize_term terms[2];
+  for (int t = 0; t < 2; t++) {
+    if (tile->input_stride[sum->input[t]] != 1) return false;
+    terms[t] = (cpu_requantize_term){tile->input[sum->input[t]], sum->is_signed[t], sum->zero[t],
+                                     sum->scale[t]};
+  }
+  cpu_requantize_lines lines = cpu_requantize_bind(&sum->makes, NULL);
+  lines.count = tile->count;
+  lines.y = tile->output[0];
+  sum->loops->run(terms, &lines);
+  return true;
+}
