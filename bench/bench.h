@@ -26,7 +26,7 @@ typedef struct bench_fit {
   double worst_bias;           /* largest mean error, in units of the bound */
   double bound_error;          /* of reported uncertainties, compared with the bound in double
                                 * precision */
-  double p_mean;               /* mean of the p-values; expected: 1/2 */
+  double p_mean;               /* mean of the p-values, expected 1/2; 0: there are none */
   double peak_bytes;           /* of a process that only does this */
   double frames_rate;          /* frames per second */
 } bench_fit;

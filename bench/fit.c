@@ -69,12 +69,14 @@ static void add_record(bench_session *session, bench_record *record) {
   bench_record_add(session, record);
 }
 
+/* Fewer of those that take ten times as long. */
 static int64_t roi_count(const bench_session *session, const bench_case *c) {
   const int64_t count = session->info.type == COMPUTE_DEVICE_CPU ? 200000 : 1000000;
-  return (session->options->quick ? count : 5 * count) / (c->size[1] > 9 ? 2 : 1);
+  const bool slow = c->size[0] == COMPUTE_FIT_SPLINE || c->size[3] == COMPUTE_FIT_READOUT;
+  return (session->options->quick ? count : 5 * count) / (c->size[1] > 9 ? 2 : 1) / (slow ? 10 : 1);
 }
 
-/* size: model and side of the ROI; 1: in page-locked memory. */
+/* size: model and side of the ROI; 1: in page-locked memory; the camera. */
 static void run_stack(bench_session *session, const char *suite, const bench_case *c) {
   fit_stack stack = {0};
   compute_fit_results results = {0};
@@ -83,7 +85,8 @@ static void run_stack(bench_session *session, const char *suite, const bench_cas
   const int sides = session->info.type == COMPUTE_DEVICE_CPU && session->threads > 1 ? 2 : 1;
   bench_record record = bench_record_new(session, suite, c);
   compute_status s = fit_stack_create(session->context, (compute_fit_model)c->size[0],
-                                      (int32_t)c->size[1], c->dtype, roi_count(session, c), &stack);
+                                      (compute_fit_camera)c->size[3], (int32_t)c->size[1], c->dtype,
+                                      roi_count(session, c), &stack);
   if (!s) {
     results = fit_results_create(&stack);
     if (!results.status) s = COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -161,7 +164,8 @@ static void run_plan(bench_session *session, const char *suite, const bench_case
   bench_record record = bench_record_new(session, suite, c);
   compute_graph *g = compute_graph_create(session->context);
   compute_status s = fit_stack_create(session->context, (compute_fit_model)c->size[0],
-                                      (int32_t)side, c->dtype, roi_count(session, c), &stack);
+                                      (compute_fit_camera)c->size[3], (int32_t)side, c->dtype,
+                                      roi_count(session, c), &stack);
   p.binding[0].node = compute_input(g, c->dtype, COMPUTE_SHAPE(stack.count, side, side));
   p.binding[1].node = compute_gaussian_fit(g, p.binding[0].node, &stack.problem, NULL);
   if (!s)
@@ -211,6 +215,8 @@ static const bench_case cases[] = {
     CASE("XYNBSXSY_7_u16",  U16, FULL,   run_stack, COMPUTE_FIT_XYNBSXSY, 7),
     CASE("XYZNB_11",        F32, ALWAYS, run_stack, COMPUTE_FIT_XYZNB, 11),
     CASE("XYZNB_11_u16",    U16, FULL,   run_stack, COMPUTE_FIT_XYZNB, 11),
+    CASE("SPLINE_11",       F32, ALWAYS, run_stack, COMPUTE_FIT_SPLINE, 11),
+    CASE("XYNB_7_readout",  F32, ALWAYS, run_stack, COMPUTE_FIT_XYNB, 7, 0, COMPUTE_FIT_READOUT),
     CASE("XYNB_7_pinned",   F32, GPU,    run_stack, COMPUTE_FIT_XYNB, 7, 1),
     CASE("XYNB_7_u16_pinned", U16, GPU,  run_stack, COMPUTE_FIT_XYNB, 7, 1),
     CASE("XYNB_7_plan",     F32, ALWAYS, run_plan,  COMPUTE_FIT_XYNB, 7),

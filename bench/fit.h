@@ -11,18 +11,21 @@ typedef struct fit_stack {
   compute_fit_problem problem;
   compute_dtype dtype;
   int64_t count;
-  void *pixels; /* [count, rows, columns] */
-  float *truth; /* [count, parameters] */
+  void *pixels;        /* [count, rows, columns] */
+  float *truth;        /* [count, parameters] */
+  float *coefficients; /* of a measured spot; NULL for other models */
 } fit_stack;
 
 /* Creates a stack of `count` ROIs of side × side: 1000 photons on a background of 10 per pixel,
- * widths of 1.3 (in focus for XYZNB), positions within half a pixel of the centre. */
-compute_status fit_stack_create(compute_context *context, compute_fit_model model, int32_t side,
-                                compute_dtype dtype, int64_t count, fit_stack *stack);
+ * widths of 1.3 (in focus for XYZNB and SPLINE), positions within half a pixel of the centre. With
+ * readout noise its variance is 1. */
+compute_status fit_stack_create(compute_context *context, compute_fit_model model,
+                                compute_fit_camera camera, int32_t side, compute_dtype dtype,
+                                int64_t count, fit_stack *stack);
 void fit_stack_release(fit_stack *stack);
 size_t fit_stack_bytes(const fit_stack *stack);
 
-/* Arrays for the results: all of COMPUTE_FIT_USUAL_OUTPUTS. */
+/* Arrays for the results: all of COMPUTE_FIT_USUAL_OUTPUTS that the camera has. */
 compute_fit_results fit_results_create(const fit_stack *stack); /* NULL members: out of memory */
 void fit_results_release(compute_fit_results *results);
 

@@ -93,7 +93,9 @@ int fit_memory_main(const char *device, int threads) {
   compute_fit_summary summary = {0};
   compute_status s =
       compute_open(&context, &(compute_open_options){.device = device, .threads = threads});
-  if (!s) s = fit_stack_create(context, COMPUTE_FIT_XYNB, SIDE, COMPUTE_U16, BLOCK, &m.stack);
+  if (!s)
+    s = fit_stack_create(context, COMPUTE_FIT_XYNB, COMPUTE_FIT_IDEAL, SIDE, COMPUTE_U16, BLOCK,
+                         &m.stack);
   if (!s)
     s = compute_fit_create(
         context, &(compute_fit_options){.problem = m.stack.problem, .dtype = COMPUTE_U16}, &fit);

@@ -104,12 +104,13 @@ static double limit_part(const bench_session *session, const bench_record *r) {
 
 /* A line below the record. */
 static void print_fit(const bench_session *session, const bench_fit *f) {
-  char one[64] = "", quality[128] = "";
+  char one[64] = "", quality[128] = "", p_value[48] = "";
   if (f->rate_one_thread > 0)
     snprintf(one, sizeof one, ", %.3g M on one thread", f->rate_one_thread * 1e-6);
+  if (f->p_mean > 0) snprintf(p_value, sizeof p_value, ", mean p-value %.3f", f->p_mean);
   if (f->std_over_bound > 0)
-    snprintf(quality, sizeof quality, ", std/CRLB %.3f (worst %.3f), mean p-value %.3f",
-             f->std_over_bound, f->worst_std_over_bound, f->p_mean);
+    snprintf(quality, sizeof quality, ", std/CRLB %.3f (worst %.3f)%s", f->std_over_bound,
+             f->worst_std_over_bound, p_value);
   output_wrapped(session, INDENT,
                  "    %.3g M ROIs/s%s; %dx%d, %d parameters, %.2f steps, %.2f %% converged%s",
                  f->rate * 1e-6, one, f->rows, f->columns, f->parameters, f->iterations,

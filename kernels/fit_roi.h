@@ -172,13 +172,13 @@ if (LOCAL_ID_X == 0) {
 #if COLUMN_STD >= 0
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
     const f32 variance = sure ? VARIANCE_FACTOR * fit_inverse(result.factor, a, a) : NAN_f32;
-    OUT(COLUMN_STD + OUTER(a)) = sure && (shape.fixed >> a & 1u) ? 0.0f : sqrt_f32(variance);
+    OUT(COLUMN_STD + OUTER(a)) = sure && (result.still >> a & 1u) ? 0.0f : sqrt_f32(variance);
   }
 #endif
 #if COLUMN_COVARIANCE >= 0
   UNROLL for (int a = 0; a < PARAMETERS; a++) {
     UNROLL for (int b = 0; b <= a; b++) {
-      const boolean held_fixed = sure && ((shape.fixed >> a & 1u) || (shape.fixed >> b & 1u));
+      const boolean held_fixed = sure && ((result.still >> a & 1u) || (result.still >> b & 1u));
       const f32 entry = sure ? VARIANCE_FACTOR * fit_inverse(result.factor, a, b) : NAN_f32;
       OUT(COLUMN_COVARIANCE + OUTER(a) * PARAMETERS + OUTER(b)) = held_fixed ? 0.0f : entry;
       OUT(COLUMN_COVARIANCE + OUTER(b) * PARAMETERS + OUTER(a)) = held_fixed ? 0.0f : entry;
@@ -200,7 +200,7 @@ if (LOCAL_ID_X == 0) {
   {
     const f32 taken = (f32)shape.free_parameters * PER_PARAMETER;
     /* What the fitted background's own error brings: fit_moments. */
-    const boolean sharp = !sure || (shape.fixed >> 3 & 1u);
+    const boolean sharp = !sure || (result.still >> 3 & 1u);
     const f32 spread = sharp ? 0.0f : VARIANCE_FACTOR * fit_inverse(result.factor, 3, 3);
     const f32 slope = result.totals[4], curvature = result.totals[5];
     const f32 mean = result.totals[1] - taken - 0.5f * curvature * spread;

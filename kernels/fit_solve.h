@@ -85,6 +85,7 @@ DEVICE f32 fit_inverse(const f32 *factor, int a, int b) {
 typedef struct fit_result {
   f32 p[PARAMETERS];
   f32 factor[PACKED];   /* inverse Cholesky factor of the information */
+  u32 still;            /* bits of parameters that it leaves out */
   f32 totals[COMPARED]; /* of fit_compare */
   int steps, status;
 } fit_result;
@@ -465,10 +466,20 @@ DEVICE void fit_run(const fit_source *source, const fit_setup *setup, fit_result
     last = done || steps >= setup->iterations;
 #endif
   }
-  const boolean sound = fit_factor(values + PARAMETERS, setup->fixed, 0.0f, factor);
+  /* What stands at a bound may be all that is unknown: the width of a spot of one pixel, if its
+   * place is known to better than the ROI's size. */
+  u32 still = setup->fixed;
+  boolean sound = fit_factor(values + PARAMETERS, still, 0.0f, factor);
+  if (!sound) {
+    still |= fit_bounded(setup, p, 0);
+    sound = still != setup->fixed && fit_factor(values + PARAMETERS, still, 0.0f, factor) &&
+            fit_inverse(factor, 0, 0) <= (f32)COLUMNS * (f32)COLUMNS &&
+            fit_inverse(factor, 1, 1) <= (f32)ROWS * (f32)ROWS;
+  }
+  result->still = still;
 #if SOLVER == 1
   /* The last steps as they were taken, against what the data allow. */
-  if (sound && fit_small(factor, step, setup->fixed, setup->epsilon)) status = STATUS_CONVERGED;
+  if (sound && fit_small(factor, step, still, setup->epsilon)) status = STATUS_CONVERGED;
 #endif
   if (!sound) status = STATUS_SINGULAR;
   if (status == STATUS_CONVERGED && fit_bounded(setup, p, 0)) status = STATUS_AT_BOUND;

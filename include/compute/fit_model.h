@@ -98,9 +98,11 @@ typedef enum compute_fit_status {
   COMPUTE_FIT_NOT_RUN = 0, /**< no fit: the initial value of outputs */
   COMPUTE_FIT_CONVERGED = 1,
   COMPUTE_FIT_MAX_ITERATIONS = 2, /**< the last step was still larger than required */
-  COMPUTE_FIT_AT_BOUND = 3,       /**< converged with a parameter held at its bound */
-  COMPUTE_FIT_SINGULAR = 4,       /**< the information matrix is singular; no uncertainties */
-  COMPUTE_FIT_BAD_DATA = 5        /**< NaN, infinite, no light, corner outside, too few pixels */
+  /** Converged with a parameter held at its bound. Where that parameter alone makes the information
+   * singular, its std is 0 and that of the others is given the bound. */
+  COMPUTE_FIT_AT_BOUND = 3,
+  COMPUTE_FIT_SINGULAR = 4, /**< the information matrix is singular; no uncertainties */
+  COMPUTE_FIT_BAD_DATA = 5  /**< NaN, infinite, no light, corner outside, too few pixels */
 } compute_fit_status;
 
 #define COMPUTE_FIT_STATUS_COUNT 6

@@ -157,6 +157,23 @@ static summit climb(const compute_fit_problem *problem, int i, int parameters) {
   return (summit){here.likelihood - begin, solved && !held && wide && slope < 1e-5};
 }
 
+/* Whether the information where fit i has ended determines every parameter, those aside that stand
+ * at a bound, and the place to better than the ROI's size. */
+static bool is_informed(const compute_fit_problem *problem, int i, int parameters) {
+  place p;
+  double unit[MOST] = {1}, variance[MOST];
+  for (int a = 0; a < parameters; a++) p.at[a] = (double)found[i * parameters + a];
+  look(problem, stack + i * DIM_PIXELS, parameters, &p);
+  for (int a = 0; a < parameters; a++) {
+    if (p.at[a] > low_of(problem, a) * (1 + 1e-6) + 1e-6 && p.at[a] < high_of(problem, a)) continue;
+    for (int b = 0; b < parameters; b++) p.information[a][b] = p.information[b][a] = a == b;
+  }
+  if (!solve(parameters, p.information, -1e-4, unit, variance) || variance[0] > SIDE * SIDE)
+    return false;
+  memcpy(unit, (double[MOST]){0, 1}, sizeof unit);
+  return solve(parameters, p.information, -1e-4, unit, variance) && variance[1] <= SIDE * SIDE;
+}
+
 /* ---- Promises ------------------------------------------------------------------------------ */
 
 static void statuses_say_whether_a_maximum_was_found(void **state) {
@@ -174,24 +191,30 @@ static void statuses_say_whether_a_maximum_was_found(void **state) {
                                            .outputs = COMPUTE_FIT_PARAMETERS | COMPUTE_FIT_STD |
                                                       COMPUTE_FIT_STATUS};
       const int parameters = compute_fit_parameter_count(models[m]);
-      int of[COMPUTE_FIT_STATUS_COUNT] = {0}, missed = 0, far = 0, loose = 0;
+      int of[COMPUTE_FIT_STATUS_COUNT] = {0}, missed = 0, far = 0, loose = 0, informed = 0;
       fit_all(&problem);
       for (int i = 0; i < COUNT; i++) {
         of[status[i]]++;
-        if (status[i] == COMPUTE_FIT_SINGULAR) continue;
+        if (status[i] == COMPUTE_FIT_SINGULAR) {
+          informed += is_informed(&problem, i, parameters);
+          continue;
+        }
         const summit top = climb(&problem, i, parameters);
         missed += status[i] == COMPUTE_FIT_MAX_ITERATIONS && top.interior;
         far += status[i] == COMPUTE_FIT_CONVERGED && top.gain > 1e-3;
         loose += status[i] == COMPUTE_FIT_AT_BOUND && top.gain > 1e-3;
       }
       print_message("%s, solver %d: %d converged, %d of them not at a maximum; %d at a bound, %d "
-                    "of them wrongly; %d unfinished, %d of them near a maximum\n",
+                    "of them wrongly; %d unfinished, %d of them near a maximum; %d singular, %d of "
+                    "them with all information\n",
                     compute_fit_model_name(models[m]), s, of[COMPUTE_FIT_CONVERGED], far,
-                    of[COMPUTE_FIT_AT_BOUND], loose, of[COMPUTE_FIT_MAX_ITERATIONS], missed);
+                    of[COMPUTE_FIT_AT_BOUND], loose, of[COMPUTE_FIT_MAX_ITERATIONS], missed,
+                    of[COMPUTE_FIT_SINGULAR], informed);
       assert_true(of[COMPUTE_FIT_CONVERGED] > COUNT * 2 / 5);
       assert_true(far <= of[COMPUTE_FIT_CONVERGED] / 50);
       assert_true(loose <= of[COMPUTE_FIT_AT_BOUND] / 20);
       assert_true(missed <= COUNT / 200);
+      assert_true(informed <= COUNT / 200);
       assert_true(of[COMPUTE_FIT_MAX_ITERATIONS] <= COUNT / 8);
     }
   }

@@ -290,39 +290,57 @@ FIT_APART vf fit_significance(const fit_work *work) {
 
 typedef struct fit_result {
   fit_factors factors;
+  vm still[FIT_MOST]; /* parameters that they leave out */
   fit_quality quality;
   vf status;
   vf factor; /* of variances */
   vm told;   /* lanes that have uncertainties */
 } fit_result;
 
-/* A parameter on a bound. */
-FIT_INLINE vm fit_at_bound(const int count, const fit_work *work) {
-  vm bound = v_mask(0);
-  for (int a = 0; a < count; a++) {
-    const vm inside = v_and(v_less(work->low[a], work->path.theta[a]),
-                            v_less(work->path.theta[a], work->high[a]));
-    bound = v_or(bound, v_and_not(v_and_not(v_mask(FIT_ALL_LANES), inside), work->held[a]));
-  }
-  return bound;
+/* Lanes in which a parameter stands on a bound. */
+FIT_INLINE vm fit_at_bound(const fit_work *work, const int a) {
+  const vm inside =
+      v_and(v_less(work->low[a], work->path.theta[a]), v_less(work->path.theta[a], work->high[a]));
+  return v_and_not(v_and_not(v_mask(FIT_ALL_LANES), inside), work->held[a]);
+}
+
+/* Factors of the information. Where it is singular, parameters on a bound are left out: they may be
+ * all that is unknown, as the width of a spot of one pixel is, if its place is known to better than
+ * the ROI's size. */
+FIT_INLINE void fit_inform(const int count, fit_work *work, fit_result *result) {
+  for (int a = 0; a < count; a++) result->still[a] = work->held[a];
+  if (work->any_held) fit_hold(count, work->held, &work->sums);
+  fit_factor(count, work->sums.information, &result->factors);
+  const vm singular = v_and(result->factors.singular, work->alive);
+  if (!v_bits(singular)) return;
+  for (int a = 0; a < count; a++)
+    result->still[a] = v_or(work->held[a], v_and(singular, fit_at_bound(work, a)));
+  fit_hold(count, result->still, &work->sums);
+  fit_factor(count, work->sums.information, &result->factors);
+  const float columns = (float)work->columns, rows = (float)work->rows;
+  const vf x = fit_inverse_at(count, &result->factors, FIT_X, FIT_X);
+  const vf y = fit_inverse_at(count, &result->factors, FIT_Y, FIT_Y);
+  const vm placed =
+      v_and(v_at_least(v_set(columns * columns), x), v_at_least(v_set(rows * rows), y));
+  result->factors.singular = v_or(result->factors.singular, v_and_not(singular, placed));
 }
 
 FIT_INLINE vf fit_status_of(const int count, const fit_work *work, vm singular) {
   vf status = v_set(COMPUTE_FIT_MAX_ITERATIONS);
+  vm bounded = v_mask(0);
+  for (int a = 0; a < count; a++) bounded = v_or(bounded, fit_at_bound(work, a));
   status = v_select(work->converged, v_set(COMPUTE_FIT_CONVERGED), status);
-  status = v_select(v_and(work->converged, fit_at_bound(count, work)), v_set(COMPUTE_FIT_AT_BOUND),
-                    status);
+  status = v_select(v_and(work->converged, bounded), v_set(COMPUTE_FIT_AT_BOUND), status);
   status = v_select(v_or(work->singular, singular), v_set(COMPUTE_FIT_SINGULAR), status);
   return v_select(work->bad, v_set(COMPUTE_FIT_BAD_DATA), status);
 }
 
 /* Element (i, j) of the covariance, in the public order. */
-FIT_INLINE vf fit_covariance(const fit_work *work, const fit_result *result, const int i,
-                             const int j) {
+FIT_INLINE vf fit_covariance(const fit_result *result, const int i, const int j) {
   const int p = fit_inner(i), q = fit_inner(j);
   const int a = p > q ? p : q, b = p > q ? q : p;
   const vf value = fit_inverse_at(FIT_COUNT, &result->factors, a, b) * result->factor;
-  return v_select(v_or(work->held[a], work->held[b]), v_set(0), value);
+  return v_select(v_or(result->still[a], result->still[b]), v_set(0), value);
 }
 
 /* Probabilities that a good fit's residuals are as large. */
@@ -341,7 +359,7 @@ static void fit_probabilities(const fit_work *work, const fit_result *result, vf
   vf mean = v_fnma(count, v_set(each), result->quality.mean);
   vf variance = v_fnma(count, v_set(2 * each * each), result->quality.variance);
   const vf spread = fit_inverse_at(FIT_COUNT, &result->factors, FIT_BG, FIT_BG) * result->factor;
-  fit_faint(work, v_keep(v_and_not(some, work->held[FIT_BG]), spread), &mean, &variance);
+  fit_faint(work, v_keep(v_and_not(some, result->still[FIT_BG]), spread), &mean, &variance);
   const vm usable = v_and(some, v_and(v_less(none, mean), v_less(none, variance)));
   const vf quotient =
       v_select(usable, mean, v_set(3)) * v_reciprocal(v_select(usable, variance, v_set(3)));
@@ -365,12 +383,12 @@ FIT_INLINE int fit_columns(const fit_work *work, const fit_result *result, vf *c
       column[c++] = v_select(work->bad, nan, work->path.theta[fit_inner(i)]);
   if (outputs & COMPUTE_FIT_STD) {
     for (int i = 0; i < count; i++)
-      column[c++] = v_select(result->told, v_sqrt(fit_covariance(work, result, i, i)), nan);
+      column[c++] = v_select(result->told, v_sqrt(fit_covariance(result, i, i)), nan);
   }
   if (outputs & COMPUTE_FIT_COVARIANCE) {
     for (int i = 0; i < count; i++)
       for (int j = 0; j < count; j++)
-        column[c++] = v_select(result->told, fit_covariance(work, result, i, j), nan);
+        column[c++] = v_select(result->told, fit_covariance(result, i, j), nan);
   }
   if (outputs & COMPUTE_FIT_RATIO) column[c++] = v_select(work->bad, nan, result->quality.ratio);
   if (outputs & COMPUTE_FIT_P_RAW) column[c++] = raw;
@@ -411,8 +429,7 @@ FIT_APART void fit_write(fit_work *work, uint32_t lanes) {
   vf column[FIT_MOST_COLUMNS];
   work->active = work->alive;
   fit_evaluate(FIT_LIKELIHOOD, work, work->path.theta);
-  if (work->any_held) fit_hold(count, work->held, &work->sums);
-  fit_factor(count, work->sums.information, &result.factors);
+  fit_inform(count, work, &result);
   fit_judge(work, work->path.theta[FIT_N], work->path.theta[FIT_BG],
             (work->problem->outputs & COMPUTE_FIT_P_VALUE) != 0, &result.quality);
   result.factor = v_set(work->problem->camera == COMPUTE_FIT_EMCCD ? 2 : 1);
