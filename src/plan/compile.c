@@ -71,6 +71,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .slice = from->slice,
                     .slices = from->slices,
                     .of_items = from->of_items,
+                    .side_by_side = from->side_by_side,
                     .operations = from->operations,
                     .flops = from->flops,
                     .bytes_read = from->bytes_read,
@@ -319,6 +320,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
                      "not enough memory for a plan");
   plan->context = context;
   plan->references = 1;
+  plan->lanes = 1;
   plan->fallback = options->fallback;
   plan->graph_serial = graph->serial;
   plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);

@@ -44,6 +44,7 @@ typedef struct plan_step {
   uint32_t in_place; /* bit i: input i may be overwritten by the first output, element by element */
   uint32_t slice, slices; /* which of how many slices of a batch it computes; slices 1: all of it */
   int64_t of_items;       /* of a slice: the items of all slices together */
+  bool side_by_side;      /* of a slice: all may run at once, each in a lane */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
   kernel_work work;       /* of a kernel: the input of its predicted time */
@@ -94,6 +95,9 @@ struct compute_plan {
   uint32_t constant_slot[PLAN_DEVICES];
   uint64_t arena_bytes[PLAN_DEVICES];
   uint32_t arena_slot[PLAN_DEVICES];
+  uint32_t lanes;      /* in how many lanes slices may run at once; 1: in one, each by itself */
+  uint64_t lane_bytes; /* from the values of slices in one lane to those in the next … */
+  uint32_t lane_slot[PLAN_DEVICES]; /* … in these slots, which are parts of the arenas */
   plan_packed *packed;
   size_t packed_count, packed_capacity;
   uint32_t packed_slot; /* the first of their slots */

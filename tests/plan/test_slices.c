@@ -73,12 +73,17 @@ static network network_create(compute_context *context, int64_t batch, builder *
   return n;
 }
 
-static compute_plan_info network_run(network *n, int times) {
-  compute_plan *plan = test_compile(n->graph, n->output, n->outputs + n->updates, 0);
+static compute_status network_try(const network *n, const compute_plan *plan,
+                                  const compute_run_options *options) {
   compute_binding bindings[1 + MOST_OUTPUTS] = {{n->x, n->image}};
   for (size_t i = 0; i < n->outputs; i++)
     bindings[1 + i] = (compute_binding){n->output[i], n->result[i]};
-  for (int i = 0; i < times; i++) assert_ok(compute_run(plan, bindings, 1 + n->outputs, NULL));
+  return compute_run_with(plan, bindings, 1 + n->outputs, options, NULL);
+}
+
+static compute_plan_info network_run(network *n, int times) {
+  compute_plan *plan = test_compile(n->graph, n->output, n->outputs + n->updates, 0);
+  for (int i = 0; i < times; i++) assert_ok(network_try(n, plan, NULL));
   compute_plan_info info;
   assert_ok(compute_plan_describe(plan, &info));
   compute_plan_release(plan);
@@ -254,6 +259,94 @@ static void explain_names_the_slices(void **state) {
   test_close(context);
 }
 
+/* ---- Slices side by side ------------------------------------------------------------------- */
+
+/* Layers for eight items whose slices two threads compute side by side, and their results without
+ * slices. */
+typedef struct pair {
+  compute_context *context[2];
+  network sliced, whole;
+  compute_plan *plan;
+} pair;
+
+static pair pair_create(void) {
+  pair p = {.context = {open_with(2, 256 << 10), open_with(2, UNLIMITED)}};
+  p.sliced = network_create(p.context[0], 8, build_layers);
+  p.whole = network_create(p.context[1], 8, build_layers);
+  network_run(&p.whole, 1);
+  p.plan = test_compile(p.sliced.graph, p.sliced.output, p.sliced.outputs, 0);
+  char *text;
+  assert_ok(compute_explain(p.plan, &text));
+  assert_non_null(strstr(text, "slices of the 8 items, each on one thread"));
+  compute_text_free(text);
+  return p;
+}
+
+static void assert_same_results(const pair *p) {
+  for (size_t i = 0; i < p->whole.outputs; i++)
+    assert_same_start(p->sliced.result[i], p->whole.result[i]);
+}
+
+static void pair_release(pair *p) {
+  compute_plan_release(p->plan);
+  network_release(&p->sliced);
+  network_release(&p->whole);
+  test_close(p->context[0]);
+  test_close(p->context[1]);
+}
+
+static void watching_changes_no_bit(void **state) {
+  (void)state;
+  pair p = pair_create();
+  assert_ok(compute_profile_start(p.context[0], NULL));
+  assert_ok(network_try(&p.sliced, p.plan, NULL));
+  assert_same_results(&p);
+  assert_ok(compute_validation_start(p.context[0], NULL));
+  assert_ok(network_try(&p.sliced, p.plan, NULL));
+  assert_same_results(&p);
+  assert_ok(compute_validation_stop(p.context[0]));
+  assert_ok(compute_profile_stop(p.context[0]));
+  pair_release(&p);
+}
+
+/* A limit ends a run at any time, with an error of the calling thread's; the next run is whole. */
+static void limits_end_all_threads(void **state) {
+  (void)state;
+  pair p = pair_create();
+  assert_ok(network_try(&p.sliced, p.plan, NULL));
+  compute_status status = COMPUTE_ERROR_TIMEOUT;
+  for (double limit = 1e-6; status != COMPUTE_OK; limit *= 1.2) {
+    status = network_try(&p.sliced, p.plan, &(compute_run_options){.time_limit = limit});
+    assert_true(status == COMPUTE_OK || status == COMPUTE_ERROR_TIMEOUT);
+    if (status != COMPUTE_OK)
+      assert_non_null(strstr(compute_error_message(p.context[0]), "time limit"));
+  }
+  assert_same_results(&p);
+  pair_release(&p);
+}
+
+/* Whatever allocation of the first run fails, in whichever thread, it says so. */
+static void failing_in_a_thread_is_reported(void **state) {
+  (void)state;
+  failing_allocator_install();
+  pair p = pair_create();
+  bool failed = true;
+  for (int64_t nth = 1; failed; nth++) {
+    compute_plan_release(p.plan);
+    p.plan = test_compile(p.sliced.graph, p.sliced.output, p.sliced.outputs, 0);
+    failing_allocator_arm(nth, true);
+    const compute_status status = network_try(&p.sliced, p.plan, NULL);
+    failed = failing_allocator_failures() > 0;
+    failing_allocator_arm(0, false);
+    assert_true(status == COMPUTE_OK || (failed && status == COMPUTE_ERROR_OUT_OF_MEMORY));
+  }
+  assert_same_results(&p);
+  pair_release(&p);
+  assert_int_equal(failing_allocator_remove(), 0);
+}
+
+/* ---- Compiling ----------------------------------------------------------------------------- */
+
 /* Whatever allocation fails, compiling says so, or does without. */
 static void failing_to_slice_leaves_nothing(void **state) {
   (void)state;
@@ -280,6 +373,9 @@ int main(void) {
       cmocka_unit_test(slices_change_no_bit),
       cmocka_unit_test(a_slice_takes_little_memory),
       cmocka_unit_test(explain_names_the_slices),
+      cmocka_unit_test(watching_changes_no_bit),
+      cmocka_unit_test(limits_end_all_threads),
+      cmocka_unit_test(failing_in_a_thread_is_reported),
       cmocka_unit_test(failing_to_slice_leaves_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

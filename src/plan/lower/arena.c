@@ -257,8 +257,8 @@ static void take_over(lowering *l, const build_step *s, uint32_t now, uint32_t o
     uint32_t id = find_home(l, s->operand[i].storage);
     storage *in = &l->storages[id];
     if (!s->in_place[i] || in->slot != IR_NONE || in->last != now || in->bytes != out->bytes ||
-        in->device != out->device || s->operand[i].offset != 0 || !used_once(s, i) ||
-        in->first == now)
+        in->device != out->device || in->region != out->region || s->operand[i].offset != 0 ||
+        !used_once(s, i) || in->first == now)
       continue;
     out->home = id;
     in->last = out->last > now ? out->last : now + 1; /* taken, possibly for another output */
@@ -285,8 +285,13 @@ static int larger_first(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Places storages of one device in the order of the list. */
-static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint32_t device) {
+static void raise_to(uint64_t *bytes, uint64_t least) {
+  if (*bytes < least) *bytes = least;
+}
+
+/* Places storages of one device in the order of the list: in the arena, or all of them in lanes. */
+static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint32_t device,
+                      bool in_lanes) {
   occupancy taken;
   /* Memory that was taken over may be recorded as used one step after the last. */
   occupancy_begin(&taken, l->step_count + 1, l->memory);
@@ -294,15 +299,41 @@ static bool place_all(lowering *l, const placing *waiting, uint32_t count, uint3
     storage *s = &l->storages[waiting[i].id];
     if (s->device != device) continue;
     if (!occupancy_place(&taken, s->first, s->last, s->bytes, &s->offset)) return false;
-    if (s->offset + s->bytes > l->plan->arena_bytes[device])
-      l->plan->arena_bytes[device] = s->offset + s->bytes;
+    raise_to(in_lanes ? &l->storages[s->region].bytes : &l->plan->arena_bytes[device],
+             s->offset + s->bytes);
   }
   return true;
+}
+
+/* Regions, with the bytes of one lane so far, get those of all. */
+static void size_regions(lowering *l) {
+  compute_plan *plan = l->plan;
+  for (uint32_t i = 0; i < l->storage_count; i++)
+    if (l->storages[i].lanes > 0) raise_to(&plan->lane_bytes, l->storages[i].bytes);
+  plan->lane_bytes = (plan->lane_bytes + OCCUPANCY_UNIT - 1) / OCCUPANCY_UNIT * OCCUPANCY_UNIT;
+  for (uint32_t i = 0; i < l->storage_count; i++)
+    if (l->storages[i].bytes > 0 && l->storages[i].lanes > 0)
+      l->storages[i].bytes += (l->storages[i].lanes - 1) * plan->lane_bytes;
 }
 
 static compute_status short_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                    "not enough memory for the memory plan");
+}
+
+static bool waits(const lowering *l, uint32_t id) {
+  const storage *s = &l->storages[id];
+  return s->slot == IR_NONE && s->home == id && s->first != IR_NONE && s->bytes > 0;
+}
+
+/* Lists the storages to be placed in lanes, or the others, the largest first. */
+static uint32_t list_waiting(const lowering *l, placing *waiting, bool in_lanes) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < l->storage_count; i++)
+    if (waits(l, i) && (l->storages[i].region != IR_NONE) == in_lanes)
+      waiting[count++] = (placing){.bytes = l->storages[i].bytes, .id = i};
+  qsort(waiting, count, sizeof *waiting, larger_first);
+  return count;
 }
 
 /* Removes copies of values that are already in the right place. */
@@ -324,15 +355,12 @@ compute_status arena_place(lowering *l) {
   placing *waiting = scratch_take(l->memory, l->storage_count, sizeof *waiting);
   if (!waiting) return short_of_memory(l);
   reuse_in_place(l);
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < l->storage_count; i++) {
-    const storage *s = &l->storages[i];
-    if (s->slot == IR_NONE && s->home == i && s->first != IR_NONE && s->bytes > 0)
-      waiting[count++] = (placing){.bytes = s->bytes, .id = i};
+  for (int in_lanes = 1; in_lanes >= 0; in_lanes--) {
+    const uint32_t count = list_waiting(l, waiting, in_lanes);
+    for (uint32_t d = 0; d < PLAN_DEVICES; d++)
+      if (!place_all(l, waiting, count, d, in_lanes)) return short_of_memory(l);
+    if (in_lanes) size_regions(l);
   }
-  qsort(waiting, count, sizeof *waiting, larger_first);
-  for (uint32_t d = 0; d < PLAN_DEVICES; d++)
-    if (!place_all(l, waiting, count, d)) return short_of_memory(l);
   for (uint32_t i = 0; i < l->storage_count; i++) {
     storage *s = &l->storages[i];
     if (s->slot != IR_NONE) continue;
@@ -343,9 +371,13 @@ compute_status arena_place(lowering *l) {
     uint64_t *arena = &l->plan->arena_bytes[s->device];
     if (s->first != IR_NONE && *arena == 0) *arena = 1;
   }
-  for (uint32_t i = 0; i < l->storage_count; i++)
-    if (l->storages[i].slot == IR_NONE)
-      l->storages[i].slot = l->plan->arena_slot[l->storages[i].device];
+  for (uint32_t i = 0; i < l->storage_count; i++) {
+    storage *s = &l->storages[i];
+    if (s->slot != IR_NONE) continue;
+    const bool in_lanes = s->region != IR_NONE;
+    s->slot = in_lanes ? l->plan->lane_slot[s->device] : l->plan->arena_slot[s->device];
+    if (in_lanes) s->offset += l->storages[s->region].offset;
+  }
   drop_copies(l);
   return COMPUTE_OK;
 }

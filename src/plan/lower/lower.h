@@ -16,7 +16,10 @@ typedef struct storage {
   uint64_t offset, bytes;
   uint32_t first, last; /* steps that write and read it, in running order */
   uint32_t home;        /* another storage whose memory it takes over; itself if none */
-  uint32_t node;        /* the parameter or constant whose elements it holds, or IR_NONE */
+  uint32_t region; /* of a value that only a slice's steps use: the storage that has one part for
+                    * each lane, and this value in each of them; or IR_NONE */
+  uint32_t lanes;  /* of such a region; otherwise 0 */
+  uint32_t node;   /* the parameter or constant whose elements it holds, or IR_NONE */
 } storage;
 
 typedef struct step_operand {
@@ -33,6 +36,7 @@ typedef struct build_step {
   uint32_t constant_inputs; /* as in the kernel's descriptor */
   uint32_t slice, slices;   /* which of how many slices of a batch; slices 1: all of it */
   int64_t first_item, items, of_items; /* of a slice: its items, among all */
+  bool side_by_side;                   /* of a slice: all may run at once */
   uint32_t twin; /* an earlier step, of another slice, that has the same kernel and constants */
   uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they have exactly the layout of the first output */

@@ -5,8 +5,11 @@
  * A layer of a network on images writes more than the caches hold when the batch is large, and the
  * next layer reads it back from memory. So a run of steps that compute each item without the others
  * becomes the same steps for one slice of the items after the other. A value that only they use
- * then needs memory for one slice, which the arena places where the one before was, in the caches.
- * The steps of a slice are steps like any other: nothing after this pass treats them differently.
+ * then needs memory for one slice, which is where the one before was, in the caches.
+ *
+ * Where that occupies all threads, they compute a slice each, side by side, with memory of their
+ * own, which they alone write: a lane. Threads then neither wait for each other at every step nor
+ * fetch what another one has written, which takes long if its caches are different ones.
  *
  * An item is a position in the first dimension of the steps' spaces, or several where that of one
  * step is a multiple of another's, such as the rows of a matrix product. */
@@ -24,6 +27,10 @@ enum {
   LARGE = 2,         /* a step is large if its operands are so many times as much */
   REREAD_SHARE = 32, /* what each slice reads as a whole is at most this part: it stays there */
   MOST_FLOPS = 16,   /* for each byte: with more, computing hides that memory is slow */
+  BUSY = 7,          /* slices run side by side if the threads have work for … */
+  BUSY_OF = 8,       /* … BUSY of BUSY_OF parts of the time */
+  LANE_SLICES = 2,   /* for each lane, of steps that are not large */
+  OWN_SHARE = 2,     /* these read at most 1 / OWN_SHARE as much as a whole as of the items */
   MOST_STEPS = 4096  /* of a segment, all slices together */
 };
 
@@ -39,6 +46,7 @@ typedef struct division {
 /* Steps first … last that run slice by slice. */
 typedef struct segment {
   uint32_t first, last, slices;
+  uint32_t lanes; /* in which slices run side by side; 1: one after the other, with all threads */
   int64_t items;
 } segment;
 
@@ -53,7 +61,7 @@ typedef struct slicer {
   uint32_t run;
   segment *segments;
   uint32_t count;
-  uint32_t *local;       /* by storage: its part for the current slice, or IR_NONE … */
+  uint32_t *local;       /* by storage: its part for a slice, or IR_NONE … */
   unsigned char *inside; /* … if all that use it are steps of the segment */
   descriptor_copy *copy;
 } slicer;
@@ -194,17 +202,40 @@ static bool pays(const slicer *z, const segment *g) {
   return flops / MOST_FLOPS <= bytes && is_large(z->l, &z->l->steps[g->first], kept_bytes(z, g));
 }
 
+/* One for each thread if the items keep them busy nearly all the time. */
+static uint32_t count_lanes(const lowering *l, const segment *g) {
+  const compute_context *context = l->plan->context;
+  if (l->plan->device[l->steps[g->first].device] != context->cpu) return 1;
+  const int64_t threads = thread_pool_count(context->threads);
+  const int64_t turns = (g->items + threads - 1) / threads;
+  return g->items * BUSY_OF >= turns * threads * BUSY ? (uint32_t)threads : 1;
+}
+
 /* Enough that the operands of a step for one slice fit, unless that makes too many steps. */
 static uint32_t count_slices(const slicer *z, const segment *g) {
-  const uint64_t room = slice_bytes(z->l, &z->l->steps[g->first]);
+  const uint64_t room = slice_bytes(z->l, &z->l->steps[g->first]) / g->lanes;
   uint64_t most = 0;
   for (uint32_t i = g->first; i <= g->last; i++)
     if (z->steps[i].divided > most) most = z->steps[i].divided;
   const uint64_t item = most / (uint64_t)g->items;
   const uint64_t items = item > 0 && item < room ? room / item : 1;
-  const uint64_t slices = ((uint64_t)g->items + items - 1) / items;
+  const uint64_t fitting = ((uint64_t)g->items + items - 1) / items;
+  const uint64_t even = (fitting + g->lanes - 1) / g->lanes * g->lanes;
+  const uint64_t slices = even < (uint64_t)g->items ? even : (uint64_t)g->items;
   const uint64_t limit = MOST_STEPS / (g->last - g->first + 1);
   return (uint32_t)(slices < limit ? slices : limit);
+}
+
+/* Threads keep the items that they have had in the segment g as far as no step up to `end` reads
+ * much as a whole beside them. The slices are larger, so that each reads that for more items. */
+static void go_on(slicer *z, const segment *g, uint32_t end) {
+  segment next = {.first = g->last + 1, .last = g->last, .lanes = g->lanes, .items = g->items};
+  while (next.last + 1 < end &&
+         z->steps[next.last + 1].whole * OWN_SHARE <= z->steps[next.last + 1].divided)
+    next.last++;
+  const int64_t slices = (int64_t)g->lanes * LANE_SLICES;
+  next.slices = (uint32_t)(slices < g->items ? slices : g->items);
+  if (next.last > next.first) z->segments[z->count++] = next;
 }
 
 /* Segments of a run: from a large step to the last one before a step that rereads much. */
@@ -217,8 +248,11 @@ static void choose(slicer *z, uint32_t first, uint32_t end, int64_t items) {
       g.last = i;
     }
     if (g.first == IR_NONE || !pays(z, &g)) continue;
+    g.lanes = count_lanes(z->l, &g);
     g.slices = count_slices(z, &g);
-    if (g.slices > 1) z->segments[z->count++] = g;
+    if (g.slices < 2) continue;
+    z->segments[z->count++] = g;
+    if (g.lanes > 1) go_on(z, &g, i);
   }
 }
 
@@ -244,8 +278,10 @@ static void mark_inside(slicer *z, const segment *g, const build_step *steps) {
     }
 }
 
-/* The operands of a slice: of storages inside, its own part; of others, its range. */
-static bool cut_operands(slicer *z, const segment *g, const division *how, build_step *s) {
+/* The operands of a slice: of storages inside, its own part; of others, its range. The part is the
+ * same for all slices, and large enough for each. */
+static bool cut_operands(slicer *z, const segment *g, const division *how, uint32_t region,
+                         build_step *s) {
   lowering *l = z->l;
   for (uint32_t k = 0; k < s->operand_count; k++) {
     const uint32_t id = s->operand[k].storage;
@@ -255,9 +291,11 @@ static bool cut_operands(slicer *z, const segment *g, const division *how, build
       continue;
     }
     if (z->local[id] == IR_NONE) {
-      const uint64_t bytes = l->storages[id].bytes / (uint64_t)g->items * (uint64_t)s->items;
+      const int64_t most = (g->items + g->slices - 1) / g->slices;
+      const uint64_t bytes = l->storages[id].bytes / (uint64_t)g->items * (uint64_t)most;
       const uint32_t made = storage_add(l, IR_NONE, s->device, bytes);
       if (made == IR_NONE) return false;
+      l->storages[made].region = region;
       z->local[id] = made;
     }
     s->operand[k].storage = z->local[id];
@@ -281,7 +319,7 @@ static compute_status cut_kernel(slicer *z, const segment *g, const division *ho
 /* Appends the steps of a slice. Its twin is an earlier one of as many items, IR_NONE if there is
  * none: the number of its first step. */
 static compute_status cut_slice(slicer *z, const segment *g, const build_step *steps,
-                                uint32_t slice, uint32_t twin) {
+                                uint32_t slice, uint32_t twin, uint32_t region) {
   lowering *l = z->l;
   const int64_t begin = g->items * slice / g->slices, end = g->items * (slice + 1) / g->slices;
   compute_status status = COMPUTE_OK;
@@ -294,27 +332,28 @@ static compute_status cut_slice(slicer *z, const segment *g, const build_step *s
     s->first_item = begin;
     s->items = end - begin;
     s->of_items = g->items;
+    s->side_by_side = g->lanes > 1;
     if (twin != IR_NONE && (s->constant_inputs & how->moving) == 0) s->twin = twin + i - g->first;
     status = cut_kernel(z, g, how, s);
     if (s->kernel) l->step_count++;
-    if (status == COMPUTE_OK && !cut_operands(z, g, how, s)) status = short_of_memory(l);
+    if (status == COMPUTE_OK && !cut_operands(z, g, how, region, s)) status = short_of_memory(l);
   }
-  for (uint32_t i = g->first; i <= g->last; i++)
-    for (uint32_t k = 0; k < steps[i].operand_count; k++)
-      z->local[steps[i].operand[k].storage] = IR_NONE;
   return status;
 }
 
 static compute_status cut_segment(slicer *z, const segment *g, const build_step *steps) {
   lowering *l = z->l;
   uint32_t twins[2] = {IR_NONE, IR_NONE}; /* of the smaller and the larger slices */
-  compute_status status = COMPUTE_OK;
+  const uint32_t region = storage_add(l, IR_NONE, steps[g->first].device, 0);
+  compute_status status = region != IR_NONE ? COMPUTE_OK : short_of_memory(l);
+  if (region != IR_NONE) l->storages[region].lanes = g->lanes;
+  if (g->lanes > l->plan->lanes) l->plan->lanes = g->lanes;
   mark_inside(z, g, steps);
   for (uint32_t k = 0; status == COMPUTE_OK && k < g->slices; k++) {
     const int64_t items = g->items * (k + 1) / g->slices - g->items * k / g->slices;
     uint32_t *twin = &twins[items > g->items / g->slices];
     const uint32_t first = l->step_count;
-    status = cut_slice(z, g, steps, k, *twin);
+    status = cut_slice(z, g, steps, k, *twin, region);
     if (*twin == IR_NONE) *twin = first;
   }
   for (uint32_t i = g->first; i <= g->last; i++)
@@ -348,11 +387,15 @@ static compute_status cut_all(slicer *z) {
   return status;
 }
 
+/* Within a lane, values have the lifetimes that they have in the first slice. */
 static void find_lifetimes(lowering *l) {
   for (uint32_t i = 0; i < l->storage_count; i++) l->storages[i].first = IR_NONE;
   for (uint32_t i = 0; i < l->step_count; i++)
-    for (uint32_t k = 0; k < l->steps[i].operand_count; k++)
-      storage_touch(l, l->steps[i].operand[k].storage, i);
+    for (uint32_t k = 0; k < l->steps[i].operand_count; k++) {
+      const uint32_t id = l->steps[i].operand[k].storage, region = l->storages[id].region;
+      if (region != IR_NONE) storage_touch(l, region, i);
+      if (region == IR_NONE || l->steps[i].slice == 0) storage_touch(l, id, i);
+    }
 }
 
 compute_status slices_cut(lowering *l) {

@@ -19,6 +19,7 @@ uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes
                               .bytes = bytes,
                               .first = IR_NONE,
                               .home = id,
+                              .region = IR_NONE,
                               .node = IR_NONE};
   return id;
 }

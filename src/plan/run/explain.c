@@ -40,7 +40,8 @@ static void print_operand(const compute_plan *plan, text_buffer *t, const plan_o
   for (uint32_t d = 0; d < PLAN_DEVICES; d++) {
     if (plan->constant_slot[d] == o->slot)
       text_add(t, "constant %llu", (unsigned long long)o->offset);
-    if (plan->arena_slot[d] == o->slot) text_add(t, "@%llu", (unsigned long long)o->offset);
+    if (plan->arena_slot[d] == o->slot || plan->lane_slot[d] == o->slot)
+      text_add(t, "@%llu", (unsigned long long)o->offset);
   }
 }
 
@@ -104,8 +105,9 @@ static uint32_t print_slices(const compute_plan *plan, text_buffer *t, uint32_t 
          plan->steps[first].slice == 0)
     first++;
   for (end = first; end < plan->step_count && plan->steps[end].slice > 0;) end++;
-  text_add(t, "      steps %u to %u run in %u slices of the %lld items; the first slice:\n",
-           number + 1, end, s->slices, (long long)s->of_items);
+  text_add(t, "      steps %u to %u run in %u slices of the %lld items%s; the first slice:\n",
+           number + 1, end, s->slices, (long long)s->of_items,
+           s->side_by_side ? ", each on one thread" : "");
   for (uint32_t i = number; i < first; i++) print_step(plan, t, i, costs);
   text_add(t, "      steps %u to %u repeat these for the other slices\n", first + 1, end);
   return end - number;

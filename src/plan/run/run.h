@@ -70,9 +70,10 @@ typedef struct plan_repeat {
 typedef struct plan_run {
   struct plan_run *next;
   compute_queue *queue[PLAN_DEVICES]; /* created when first needed */
-  compute_tensor **bound;             /* per port, as the caller gave it */
-  compute_tensor **substitute;        /* per port, or NULL */
-  plan_repeat *repeats;               /* outputs to copy after the run */
+  compute_queue **lane_queue;  /* by lane, likewise; that of lane 0 is the one of the other steps */
+  compute_tensor **bound;      /* per port, as the caller gave it */
+  compute_tensor **substitute; /* per port, or NULL */
+  plan_repeat *repeats;        /* outputs to copy after the run */
   uint32_t repeat_count;
   span_list inputs, outputs, parameters; /* what they span; the outputs with repeats */
   const compute_memory **memory;         /* per slot */

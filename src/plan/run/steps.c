@@ -181,14 +181,30 @@ static compute_status name_failure(const plan_step *s, compute_queue *queue,
   return status;
 }
 
+/* Where a step runs: lane 0 is that of all steps that are not side by side with others. */
+typedef struct run_lane {
+  uint32_t number;
+  compute_queue *queue;
+  compute_argument *arguments; /* of the step, once they are filled in */
+} run_lane;
+
+static void lane_arguments(const compute_plan *plan, const plan_step *s, const plan_run *run,
+                           uint32_t lane, compute_argument *arguments) {
+  plan_step_arguments(s, run->memory, run->offset, arguments);
+  for (uint32_t k = 0; lane > 0 && k < s->operand_count; k++)
+    if (s->operands[k].slot == plan->lane_slot[s->device])
+      arguments[k].offset += lane * plan->lane_bytes;
+}
+
 static compute_status run_step(const compute_plan *plan, const plan_step *s, const plan_run *run,
-                               compute_queue *queue) {
-  if (!s->kernel) return transfer(s, queue, run->arguments, run->deadline);
+                               const run_lane *lane) {
+  compute_queue *queue = lane->queue;
+  if (!s->kernel) return transfer(s, queue, lane->arguments, run->deadline);
   /* Repeated for each step: if an earlier one was waited for, the queue has dropped them. */
   compute_status status = s->check != NULL ? queue_keep_checks(queue, plan->checks) : COMPUTE_OK;
   if (status != COMPUTE_OK) return status;
   queue_label(queue, s->check);
-  status = queue_enqueue(queue, s->kernel->kernel, run->arguments, s->operand_count);
+  status = queue_enqueue(queue, s->kernel->kernel, lane->arguments, s->operand_count);
   return status == COMPUTE_OK ? status : name_failure(s, queue, status);
 }
 
@@ -219,8 +235,9 @@ static void step_sources(const compute_plan *plan, const plan_step *s, const pla
   }
 }
 
-static compute_status run_step_watched(const compute_plan *plan, plan_step *s, plan_run *run,
-                                       compute_queue *queue, uint32_t watch) {
+static compute_status run_step_watched(const compute_plan *plan, plan_step *s, const plan_run *run,
+                                       const run_lane *lane, uint32_t watch) {
+  compute_queue *queue = lane->queue;
   profile_mark mark = {0};
   validation_step checked = {0};
   compute_status status = COMPUTE_OK;
@@ -231,7 +248,7 @@ static compute_status run_step_watched(const compute_plan *plan, plan_step *s, p
   }
   if (status == COMPUTE_OK) {
     if ((watch & WATCH_RECORD) != 0) profile_begin(queue, &mark);
-    status = run_step(plan, s, run, queue);
+    status = run_step(plan, s, run, lane);
     if (mark.on) profile_end(&mark, status, entry_of(plan, s, queue->device), work_of(s));
   }
   if (checked.state != NULL)
@@ -264,10 +281,10 @@ static compute_status check_control(const compute_plan *plan, const plan_run *ru
 
 /* Runs a step to completion, and keeps its time if it is the shortest so far. */
 static compute_status run_step_timed(const compute_plan *plan, plan_step *s, const plan_run *run,
-                                     compute_queue *queue) {
+                                     const run_lane *lane) {
   const int64_t begin = clock_now();
-  compute_status status = run_step(plan, s, run, queue);
-  if (status == COMPUTE_OK) status = queue_wait_until(queue, run->deadline);
+  compute_status status = run_step(plan, s, run, lane);
+  if (status == COMPUTE_OK) status = queue_wait_until(lane->queue, run->deadline);
   const uint64_t taken = (uint64_t)(clock_now() - begin) * 1000;
   const uint64_t before = __atomic_load_n(&s->picoseconds, __ATOMIC_RELAXED);
   if (status == COMPUTE_OK && (before == 0 || taken < before))
@@ -283,22 +300,106 @@ static bool run_recording(const compute_plan *plan, plan_run *run, compute_queue
   return record_run(plan, &run->recording, queue, run->memory, run->offset, status);
 }
 
+/* ---- Slices side by side --------------------------------------------------------------------- */
+
+/* All slices of a segment, which has the steps first … end − 1. */
+typedef struct run_slices {
+  const compute_plan *plan;
+  const plan_run *run;
+  compute_queue *queue;       /* of lane 0 */
+  const run_control *control; /* NULL: not before all of them are done */
+  uint32_t watch, first, end, slices;
+  atomic_bool failed;
+  compute_status status; /* of the first that failed, … */
+  compute_error error;   /* … whose thread may be another one */
+} run_slices;
+
+static uint32_t find_end(const compute_plan *plan, uint32_t first) {
+  uint32_t end = first + 1;
+  while (end < plan->step_count && plan->steps[end].slices > 1 &&
+         plan->steps[end].slice >= plan->steps[end - 1].slice)
+    end++;
+  return end;
+}
+
+static compute_status run_in_lane(const run_slices *all, plan_step *s, const run_lane *lane) {
+  const plan_run *run = all->run;
+  if (is_idle(s, run->memory, run->offset)) return COMPUTE_OK;
+  const compute_status status = check_control(all->plan, run, all->control);
+  if (status != COMPUTE_OK) return status;
+  lane_arguments(all->plan, s, run, lane->number, lane->arguments);
+  return (all->watch & WATCH_RECORD) != 0 ? run_step_watched(all->plan, s, run, lane, all->watch)
+                                          : run_step(all->plan, s, run, lane);
+}
+
+static void run_slice(void *argument, int64_t slice, int32_t worker) {
+  run_slices *all = argument;
+  compute_argument arguments[COMPUTE_MAX_OPERANDS];
+  const run_lane lane = {.number = (uint32_t)worker,
+                         .queue = worker > 0 ? all->run->lane_queue[worker] : all->queue,
+                         .arguments = arguments};
+  const uint32_t steps = (all->end - all->first) / all->slices;
+  const uint32_t begin = all->first + (uint32_t)slice * steps;
+  for (uint32_t i = begin; i < begin + steps; i++) {
+    if (atomic_load_explicit(&all->failed, memory_order_relaxed)) return;
+    const compute_status status = run_in_lane(all, &all->plan->steps[i], &lane);
+    if (status == COMPUTE_OK) continue;
+    if (!atomic_exchange(&all->failed, true)) {
+      all->status = status;
+      compute_error_get(NULL, &all->error);
+    }
+    return;
+  }
+}
+
+/* Runs the segment that begins with step *at, which becomes its last step. */
+static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
+                                       compute_queue *queue, const run_control *control,
+                                       uint32_t watch, uint32_t *at) {
+  const uint32_t end = find_end(plan, *at);
+  run_slices all = {.plan = plan,
+                    .run = run,
+                    .queue = queue,
+                    .control = run->first_overwrite < end ? NULL : control,
+                    .watch = watch,
+                    .first = *at,
+                    .end = end,
+                    .slices = plan->steps[*at].slices};
+  thread_pool_run(plan->context->threads, all.slices, run_slice, &all);
+  *at = end - 1;
+  note_progress(run, control, end);
+  if (!atomic_load(&all.failed)) {
+    run->done = end;
+    return end < plan->step_count ? check_control(plan, run, control) : COMPUTE_OK;
+  }
+  for (uint32_t i = 1; i < plan->lanes; i++) (void)compute_queue_wait(run->lane_queue[i]);
+  error_restore(plan->context, &all.error);
+  return all.status;
+}
+
+/* ---- All steps ------------------------------------------------------------------------------- */
+
 static compute_status run_one_by_one(const compute_plan *plan, plan_run *run, compute_queue *queue,
                                      const run_control *control, uint32_t watch) {
   compute_status status = COMPUTE_OK;
+  const bool timed = control != NULL && control->timed;
   for (uint32_t i = 0; status == COMPUTE_OK && i < plan->step_count; i++) {
     plan_step *s = &plan->steps[i];
+    compute_queue *on = s->kernel != NULL && s->device == PLAN_CPU ? run->queue[PLAN_CPU] : queue;
+    if (s->side_by_side && !timed && (watch & WATCH_VALIDATE) == 0) {
+      status = run_side_by_side(plan, run, on, control, watch, &i);
+      continue;
+    }
     if (is_idle(s, run->memory, run->offset)) {
       note_progress(run, control, run->done = i + 1);
       continue;
     }
-    compute_queue *on = s->kernel != NULL && s->device == PLAN_CPU ? run->queue[PLAN_CPU] : queue;
-    plan_step_arguments(s, run->memory, run->offset, run->arguments);
-    const bool timed = control != NULL && control->timed;
-    status = timed ? run_step_timed(plan, s, run, on)
+    const run_lane lane = {.queue = on, .arguments = run->arguments};
+    lane_arguments(plan, s, run, 0, lane.arguments);
+    status = timed ? run_step_timed(plan, s, run, &lane)
              : (watch & (WATCH_RECORD | WATCH_VALIDATE)) != 0
-                 ? run_step_watched(plan, s, run, on, watch)
-                 : run_step(plan, s, run, on);
+                 ? run_step_watched(plan, s, run, &lane, watch)
+                 : run_step(plan, s, run, &lane);
     /* On the CPU a failing step may have run in part; elsewhere it was not submitted. */
     if (status == COMPUTE_OK || on->device == plan->context->cpu)
       note_progress(run, control, i + 1);
