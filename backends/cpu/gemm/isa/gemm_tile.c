@@ -328,7 +328,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     }
   } while (--runs > 0);
 #ifdef GEMM_FINISHES
-  if (finish && finish->a && finish->a_row == 0 && !finish->a_repeats && !finish->c &&
+  if (finish && finish->a && finish->a_row == 0 && !finish->a_repeats &&
       columns == vectors * GEMM_LANES) {
     if (block->accumulate) {
       GEMM_UNROLL
@@ -338,10 +338,12 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
           sum[i][v] += *(const gemm_vector_at *)(c + i * c_row + v * GEMM_LANES);
       }
     }
-    if (finish->b)
-      gemm_finish_tile(rows, vectors, true, finish, block, sum);
+    if (finish->c)
+      gemm_finish_tile(rows, vectors, true, true, finish, block, sum);
+    else if (finish->b)
+      gemm_finish_tile(rows, vectors, true, false, finish, block, sum);
     else
-      gemm_finish_tile(rows, vectors, false, finish, block, sum);
+      gemm_finish_tile(rows, vectors, false, false, finish, block, sum);
     return;
   }
   if (finish) {
