@@ -259,13 +259,16 @@ static void planes_do_not_depend_on_threads(void **state) {
 /* ---- Channels last --------------------------------------------------------------------------- */
 
 /* Several panels of results, some narrow; groups; every stride, dilation and padding; windows whose
- * rows lie a multiple of 2 KiB apart; and one channel per group, in one block and in several. */
+ * rows lie a multiple of 2 KiB apart; filters larger than the data, of which bands are several
+ * narrow rows; and one channel per group, in one block and in several. */
 static const sample_convolution_shape pixel_shapes[] = {
     {3, 3, 70, 1, {12, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
     {1, 13, 40, 1, {9, 10}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, {0, 0}},
     {2, 18, 27, 3, {8, 7}, {2, 3}, {1, 2}, {1, 1}, {1, 0}, {1, 2}},
     {1, 512, 33, 1, {5, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {1, 256, 9, 1, {6, 7}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 40, 50, 1, {7, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 34, 96, 2, {9, 11}, {3, 3}, {2, 1}, {2, 1}, {2, 1}, {0, 0}},
     {2, 8, 12, 1, {3, 4}, {3, 5}, {1, 1}, {1, 1}, {4, 6}, {2, 3}},
     {2, 24, 40, 1, {7, 9}, {1, 1}, {2, 3}, {1, 1}, {1, 2}, {0, 0}},
     {2, 33, 33, 33, {9, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},

@@ -115,7 +115,7 @@ typedef struct conv_rows {
   int64_t band, bands;   /* rows of results */
   int64_t block, blocks; /* panels */
   int64_t units;
-  uint64_t copy_bytes, worker_bytes, packed_bytes;
+  uint64_t copy_bytes, list_bytes, worker_bytes, packed_bytes;
 } conv_rows;
 
 /* How depthwise convolution with channels last cuts its work (conv_depthwise.c). A task is `chunk`

@@ -7,7 +7,8 @@
  * of result channels, is the other factor. So nothing is turned, vectors hold channels whatever the
  * width of a plane, and all that is copied is each unit's data, once, with their padding.
  *
- * A unit is a band of rows of one image and group, for some panels of result channels. A result is
+ * A unit is a band of rows of one image and group, for some panels of result channels. Units of one
+ * band follow each other, and a thread that takes several of them copies the data once. A result is
  * the sum of its runs in the order of the filter's rows, whatever the unit. */
 #include <stdio.h>
 #include <string.h>
@@ -83,10 +84,11 @@ static void copy_data(const cpu_conv *conv, const unsigned char *data, const row
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Where a unit's sums are built, and their steps in elements. */
+/* Where a unit's sums are built, and their steps in elements. Those that the micro-kernel finishes
+ * are only needed until the next panel's, which take their place. */
 typedef struct rows_sums {
   unsigned char *at;
-  int64_t row, pixel;
+  int64_t row, pixel, panel;
 } rows_sums;
 
 /* The addend number i of the epilogue as one loop (cpu_finish), or NULL. */
@@ -174,10 +176,18 @@ static cpu_gemm_requantize place_requantize(const launch *l, const rows_unit *un
   return makes;
 }
 
+/* Where the windows of a band's results begin in the copy, in elements of the micro-kernel. */
+static void list_windows(const cpu_conv *conv, int64_t *windows) {
+  const conv_rows *s = &conv->rows;
+  for (int64_t row = 0; row < s->band; row++)
+    for (int64_t i = 0; i < conv->shape.result_size[1]; i++)
+      *windows++ = (row * s->step[0] * s->line + i * s->step[1] * s->pixel) / conv->type->group;
+}
+
 /* One panel: all runs of the windows, some together, and of each run all rows of results. With the
  * last run the sums may be finished, in one of two ways. */
 static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel,
-                           const unsigned char *copy, const rows_sums *sums,
+                           const unsigned char *copy, const int64_t *windows, const rows_sums *sums,
                            const cpu_gemm_finish *finish, const cpu_gemm_requantize *makes) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
@@ -187,11 +197,13 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
   const int64_t run_bytes = s->lines * columns * conv->element;
   const unsigned char *filter =
       l->packed + (unit->group * s->panels + unit->panel + panel) * s->runs * run_bytes;
-  const bool whole = s->even && sums->row == c->result_size[1] * sums->pixel;
+  const bool whole = (s->even || windows) && sums->row == c->result_size[1] * sums->pixel;
+  const bool listed = whole && !s->even;
   cpu_gemm_block block = {.m = whole ? unit->rows * c->result_size[1] : c->result_size[1],
                           .n = cpu_min(columns, s->results - column),
                           .k = s->run / conv->type->group,
-                          .a_row = s->step[1] * s->pixel / conv->type->group,
+                          .a_row = listed ? 0 : s->step[1] * s->pixel / conv->type->group,
+                          .a_rows = listed ? windows : NULL,
                           .a_run = s->apart / conv->type->group,
                           .a_k = 1,
                           .b_k = columns,
@@ -210,7 +222,7 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
     }
     for (int64_t row = 0; row < (whole ? 1 : unit->rows); row++) {
       block.a = copy + (first + row * s->step[0] * s->line) * s->size;
-      block.c = sums->at + (row * sums->row + panel * columns) * conv->element;
+      block.c = sums->at + (row * sums->row + panel * sums->panel) * conv->element;
       block.row = (unit->row + row) * c->result_size[1];
       conv->type->multiply(&block);
     }
@@ -221,15 +233,15 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
 static rows_sums place_sums(const launch *l, const rows_unit *unit, unsigned char *scratch) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
-  const int64_t columns = conv->type->columns;
+  const int64_t columns = conv->type->columns, width = conv->shape.result_size[1];
   const conv_operand *y = &conv->output[0];
+  if (s->finishes) return (rows_sums){scratch, width * columns, columns, 0};
   if (!conv->identity)
-    return (rows_sums){scratch, conv->shape.result_size[1] * s->block * columns,
-                       s->block * columns};
+    return (rows_sums){scratch, width * s->block * columns, s->block * columns, columns};
   const int64_t channel = unit->group * s->results + unit->panel * columns;
   unsigned char *result = l->pointers[2 + conv->extra_count];
   result += (unit->image * y->stride[0] + channel + unit->row * y->stride[2]) * y->size;
-  return (rows_sums){result, y->stride[2], y->stride[3]};
+  return (rows_sums){result, y->stride[2], y->stride[3], columns};
 }
 
 static void run_epilogue(const launch *l, const rows_unit *unit, const rows_sums *sums) {
@@ -270,13 +282,24 @@ static rows_unit find_unit(const cpu_conv *conv, int64_t number) {
   return unit;
 }
 
+/* A worker's memory begins with the number of the band that its copy is of. */
+enum { BAND_BYTES = 64, NO_BAND = -1 };
+
+static int64_t *copied_band(const launch *l, int64_t worker) {
+  return (int64_t *)(void *)(l->workers + (uint64_t)worker * l->conv->rows.worker_bytes);
+}
+
 static void unit_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const conv_rows *s = &l->conv->rows;
-  unsigned char *copy = l->workers + (uint64_t)worker * s->worker_bytes;
+  int64_t *copied = copied_band(l, worker);
+  unsigned char *copy = (unsigned char *)copied + BAND_BYTES;
   const rows_unit unit = find_unit(l->conv, task);
-  const rows_sums sums = place_sums(l, &unit, copy + s->copy_bytes);
-  copy_data(l->conv, l->pointers[0], &unit, copy);
+  int64_t *windows = s->list_bytes > 0 ? (int64_t *)(void *)(copy + s->copy_bytes) : NULL;
+  const rows_sums sums = place_sums(l, &unit, copy + s->copy_bytes + s->list_bytes);
+  if (windows && *copied == NO_BAND) list_windows(l->conv, windows);
+  if (*copied != task / s->blocks) copy_data(l->conv, l->pointers[0], &unit, copy);
+  *copied = task / s->blocks;
   const bool floats = s->finishes && l->conv->type->group == 1;
   const bool bytes = s->finishes && !floats;
   cpu_gemm_finish finish;
@@ -284,7 +307,8 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
   if (floats) finish = place_finish(l, &unit);
   if (bytes) makes = place_requantize(l, &unit);
   for (int64_t panel = 0; panel < unit.panels; panel++)
-    multiply_panel(l, &unit, panel, copy, &sums, floats ? &finish : NULL, bytes ? &makes : NULL);
+    multiply_panel(l, &unit, panel, copy, windows, &sums, floats ? &finish : NULL,
+                   bytes ? &makes : NULL);
   if (floats && l->conv->epilogue->rest)
     run_rest(l, &unit, &finish);
   else if (!l->conv->identity && !s->finishes)
@@ -295,7 +319,8 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   const cpu_conv *conv = (const cpu_conv *)kernel;
   const conv_rows *s = &conv->rows;
   cpu_device *device = kernel->device;
-  const uint64_t workers = (uint64_t)(s->units == 1 ? 1 : device->threads) * s->worker_bytes;
+  const int64_t threads = s->units == 1 ? 1 : device->threads;
+  const uint64_t workers = (uint64_t)threads * s->worker_bytes;
   const uint64_t bytes = workers + (conv->packed ? 0 : s->packed_bytes);
   launch l = {.conv = conv, .pointers = pointers, .packed = pointers[1]};
   compute_status status = COMPUTE_OK;
@@ -305,6 +330,7 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
     status = conv_rows_pack(conv, pointers[1], l.workers + workers);
     l.packed = l.workers + workers;
   }
+  for (int64_t i = 0; i < threads; i++) *copied_band(&l, i) = NO_BAND;
   if (!status) cpu_parallel(device, s->units, unit_task, &l);
   cpu_workspace_return(device, l.workers);
   return status;
@@ -312,7 +338,13 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-enum { LEAST_RESULTS = 8, UNITS_PER_THREAD = 4, CLOSE_SETS = 2048, CLOSE_PANEL = 16 << 10 };
+enum {
+  LEAST_RESULTS = 8,
+  BANDS_PER_THREAD = 4,
+  UNITS_PER_THREAD = 8,
+  CLOSE_SETS = 2048,
+  CLOSE_PANEL = 16 << 10
+};
 
 /* The form of the copy. Where windows would lie so far apart that they compete for the same places
  * in a cache, pixels are a line of the cache longer; the runs are then single pixels. */
@@ -350,30 +382,35 @@ static int64_t copy_bytes(const cpu_conv *conv, const conv_rows *s, int64_t rows
          s->size;
 }
 
-/* Bands whose copy stays in the level-2 cache. Where these are too few for all threads: of a filter
- * larger than the data each thread takes some panels, so that it is read from memory once; else
- * there are more bands. */
+/* Bands whose copy stays in the level-2 cache; more of them for several threads, unless the filter
+ * is larger than the data and should be read as few times as possible. Then the panels are divided,
+ * so that threads end at the same time: this costs little, since a band's units share its copy. */
 static void choose_units(const cpu_conv *conv, conv_rows *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t rows = c->result_size[0], l2 = (int64_t)conv->head.device->l2_bytes;
   const int64_t threads = conv->head.device->threads, outer = c->batch * c->groups;
-  const int64_t wanted = threads == 1 ? 1 : UNITS_PER_THREAD * threads;
+  const int64_t bands = threads == 1 ? 1 : BANDS_PER_THREAD * threads;
+  const int64_t units = threads == 1 ? 1 : UNITS_PER_THREAD * threads;
   const int64_t width = conv->type->columns * (int64_t)conv->element;
   int64_t fit = rows;
-  while (fit > 1 && copy_bytes(conv, s, fit) > l2 * 2 / 5) fit = cpu_divide_up(fit, 2);
+  while (fit > 1 && copy_bytes(conv, s, fit) > l2 * 3 / 5) fit--;
   s->bands = cpu_divide_up(rows, fit);
-  s->blocks = 1;
   const bool large_filter = s->panels * s->runs * s->lines * width > copy_bytes(conv, s, rows);
-  if (outer * s->bands < wanted && !large_filter)
-    s->bands = cpu_min(rows, cpu_divide_up(wanted, outer));
+  if (outer * s->bands < bands && !large_filter)
+    s->bands = cpu_min(rows, cpu_divide_up(bands, outer));
   s->band = cpu_divide_up(rows, s->bands);
   s->bands = cpu_divide_up(rows, s->band);
-  if (outer * s->bands < (large_filter ? wanted : threads))
-    s->blocks = cpu_min(s->panels, cpu_divide_up(threads, outer * s->bands));
   const int64_t sums = s->band * c->result_size[1] * width;
-  s->blocks = cpu_max(s->blocks, cpu_divide_up(s->panels, cpu_max(l2 / 2 / sums, 1)));
+  s->blocks = cpu_max(cpu_divide_up(units, outer * s->bands),
+                      cpu_divide_up(s->panels, cpu_max(l2 / 2 / sums, 1)));
   s->block = cpu_divide_up(s->panels, cpu_min(s->blocks, s->panels));
   s->blocks = cpu_divide_up(s->panels, s->block);
+}
+
+/* Whether tiles of the product reach from one row of results to the next although their windows are
+ * not at one distance: tiles of few rows have registers for the address of each. */
+static bool lists_windows(const cpu_conv *conv) {
+  return !conv->rows.even && conv->rows.band > 1 && conv->type->rows <= CPU_GEMM_FORESEEN;
 }
 
 static void make_schedule(cpu_conv *conv) {
@@ -389,8 +426,11 @@ static void make_schedule(cpu_conv *conv) {
   choose_units(conv, s);
   s->units = c->batch * c->groups * s->bands * s->blocks;
   s->copy_bytes = cpu_whole_lines((uint64_t)copy_bytes(conv, s, s->band));
+  s->list_bytes = lists_windows(conv)
+                      ? cpu_whole_lines((uint64_t)(s->band * c->result_size[1]) * sizeof(int64_t))
+                      : 0;
   s->worker_bytes =
-      s->copy_bytes +
+      BAND_BYTES + s->copy_bytes + s->list_bytes +
       cpu_whole_lines((uint64_t)(s->band * c->result_size[1] * s->block * columns * size));
   s->packed_bytes =
       cpu_whole_lines((uint64_t)(c->groups * s->panels * s->runs * s->lines * columns * size));

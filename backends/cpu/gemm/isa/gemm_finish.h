@@ -45,14 +45,16 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
 }
 
 /* Finishes a whole tile in registers: the usual one, with an addend along the columns or one for
- * each row, and perhaps one like the result. The same operations in the same order as above. */
+ * each row, and perhaps one or two like the result. The same operations in the same order as above.
+ */
 GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool repeats,
-                                  const bool has_b, const cpu_gemm_finish *f,
+                                  const bool has_b, const bool has_c, const cpu_gemm_finish *f,
                                   const cpu_gemm_block *block,
                                   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
   const float *a = f->a + block->row * f->a_row + (repeats ? 0 : block->column);
   const float *b = has_b ? f->b + block->row * f->b_row + block->column : NULL;
+  const float *c = has_c ? f->c + block->row * f->c_row + block->column : NULL;
   float *y = f->y + block->row * f->y_row + block->column;
   gemm_vector along[GEMM_MAX_VECTORS];
   GEMM_UNROLL
@@ -64,24 +66,29 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) {
       gemm_vector x = sum[i][v] + (repeats ? own : along[v]);
-      if (has_b) x += *(const gemm_vector_at *)(b + v * GEMM_LANES);
+      if (has_c)
+        x += *(const gemm_vector_at *)(b + v * GEMM_LANES) +
+             *(const gemm_vector_at *)(c + v * GEMM_LANES);
+      else if (has_b)
+        x += *(const gemm_vector_at *)(b + v * GEMM_LANES);
       x = (gemm_vector)CPU_AT_LEAST(low, x) + zero;
       *(gemm_vector_at *)(y + v * GEMM_LANES) = (gemm_vector)CPU_AT_MOST(high, x);
     }
     if (repeats) a += f->a_row;
     if (has_b) b += f->b_row;
+    if (has_c) c += f->c_row;
     y += f->y_row;
   }
 }
 
-/* Asks for what a tile's finish will read from far away. */
+/* Asks for what a tile's finish will read from far away: not a row that is the same for all. */
 GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_gemm_finish *f,
                                    const cpu_gemm_block *block) {
-  if (f->b)
+  if (f->b && f->b_row != 0)
     for (int i = 0; i < rows; i++)
       for (int v = 0; v < vectors; v++)
         __builtin_prefetch(f->b + (block->row + i) * f->b_row + block->column + v * GEMM_LANES);
-  if (f->c)
+  if (f->c && f->c_row != 0)
     for (int i = 0; i < rows; i++)
       for (int v = 0; v < vectors; v++)
         __builtin_prefetch(f->c + (block->row + i) * f->c_row + block->column + v * GEMM_LANES);

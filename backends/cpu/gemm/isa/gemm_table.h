@@ -30,6 +30,9 @@ typedef struct cpu_gemm_requantize {
   cpu_requantize_lines lines;
 } cpu_gemm_requantize;
 
+/* So many rows of A are as many runs of memory as the hardware foresees. */
+enum { CPU_GEMM_FORESEEN = 6 };
+
 /* C (m × n) = A (m × k) · B (k × n), added to C's old values if `accumulate`. All are of the
  * computing type; C's columns lie side by side. */
 typedef struct cpu_gemm_block {
@@ -45,6 +48,9 @@ typedef struct cpu_gemm_block {
   void *c;
   int64_t c_row;
   bool accumulate;
+  /* multiply of one panel, A along k, of a type of at most CPU_GEMM_FORESEEN rows: where A's rows
+   * begin, in elements after a; a_row is 0 then. Or NULL. */
+  const int64_t *a_rows;
   const int64_t *b_rows; /* convolve: where row p of B begins, in elements after b */
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
                  NULL */
@@ -60,9 +66,6 @@ typedef struct cpu_gemm_source {
   compute_dtype dtype;
   int64_t outer, inner;
 } cpu_gemm_source;
-
-/* So many rows of A are as many runs of memory as the hardware foresees. */
-enum { CPU_GEMM_FORESEEN = 6 };
 
 typedef struct cpu_gemm_type {
   int32_t rows, columns; /* the tile of C that registers hold; a panel of B is `columns` wide */

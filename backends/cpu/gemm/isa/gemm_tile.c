@@ -218,7 +218,6 @@ typedef GEMM_ELEMENT gemm_element_at;
 /* Fourteen rows have fourteen addresses, more than there are registers for them. So one pointer
  * serves three rows, the others of which lie one and two strides further: x86 addresses reach these
  * by themselves. Left to itself gcc sees through that, and keeps fourteen offsets on the stack. */
-#define GEMM_ROW_GROUPS      ((GEMM_ROWS + 2) / 3)
 #define GEMM_FORGET(pointer) __asm__("" : "+r"(pointer))
 
 /* Stores the first `columns` columns of a tile whose full width would leave C. */
@@ -239,12 +238,14 @@ GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
 
 /* How A and B lie: with any strides; B's rows where block->b_rows says; A along k (a_k = 1) and B
  * in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants; the same in several runs;
- * or B in several packed panels, which are read side by side. */
+ * and also with A's rows where block->a_rows says; or B in several packed panels, which are read
+ * side by side. */
 typedef enum gemm_layout {
   GEMM_STRIDED,
   GEMM_LISTED,
   GEMM_DENSE,
   GEMM_RUNS,
+  GEMM_SPREAD,
   GEMM_ABREAST
 } gemm_layout;
 
@@ -274,7 +275,8 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
                            const cpu_gemm_block *block, const GEMM_ELEMENT *a,
                            const GEMM_ELEMENT *b, int64_t b_k, GEMM_ELEMENT *c, int64_t columns,
                            GEMM_ELEMENT *copy) {
-  const bool listed = layout == GEMM_LISTED, in_runs = layout == GEMM_RUNS,
+  const bool listed = layout == GEMM_LISTED, spread = layout == GEMM_SPREAD,
+             in_runs = layout == GEMM_RUNS || spread,
              packed = layout == GEMM_DENSE || in_runs || layout == GEMM_ABREAST;
   const int64_t a_row = block->a_row, c_row = block->c_row;
   const int64_t a_k = layout == GEMM_DENSE || in_runs ? 1 : block->a_k;
@@ -289,11 +291,12 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     gemm_finish_ahead(rows, vectors, finish, block);
   }
 #endif
-  const gemm_element_at *left_rows[GEMM_ROW_GROUPS];
+  const int each = spread ? 1 : 3;
+  const gemm_element_at *left_rows[GEMM_ROWS]; /* of groups of so many rows */
   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS];
   GEMM_UNROLL
-  for (int g = 0; 3 * g < rows; g++) {
-    left_rows[g] = (const gemm_element_at *)a + 3 * g * a_row;
+  for (int g = 0; each * g < rows; g++) {
+    left_rows[g] = (const gemm_element_at *)a + (spread ? block->a_rows[g] : each * g * a_row);
     GEMM_FORGET(left_rows[g]);
   }
   GEMM_UNROLL
@@ -325,11 +328,11 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
       GEMM_UNROLL
       for (int i = 0; i < rows; i++) {
         /* The element in every lane. */
-        const gemm_vector left = left_rows[i / 3][i % 3 * a_row] - (gemm_vector){0};
+        const gemm_vector left = left_rows[i / each][i % each * a_row] - (gemm_vector){0};
         gemm_add_row(vectors, left, right, sum[i]);
       }
       GEMM_UNROLL
-      for (int g = 0; 3 * g < rows; g++) left_rows[g] += a_k;
+      for (int g = 0; each * g < rows; g++) left_rows[g] += a_k;
       b += b_step;
     }
     if (GEMM_TERMS) {
@@ -338,18 +341,18 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
         GEMM_UNROLL
         for (int v = 0; v < vectors; v++) {
           sum[i][v] += *(const gemm_vector_at *)(b + gemm_vector_place(layout, block, v));
-          if (block->slivers) sum[i][v] += left_rows[i / 3][i % 3 * a_row];
+          if (block->slivers) sum[i][v] += left_rows[i / each][i % each * a_row];
         }
       }
     }
     if (in_runs) {
       GEMM_UNROLL
-      for (int g = 0; 3 * g < rows; g++) left_rows[g] += block->a_run - block->k;
+      for (int g = 0; each * g < rows; g++) left_rows[g] += block->a_run - block->k;
       b += GEMM_TERMS * GEMM_COLUMNS;
     }
   } while (--runs > 0);
 #ifdef GEMM_FINISHES
-  if (finish && finish->a && (finish->a_repeats || finish->a_row == 0) && !finish->c &&
+  if (finish && finish->a && (finish->a_repeats ? !finish->c : finish->a_row == 0) &&
       columns == vectors * GEMM_LANES) {
     if (block->accumulate) {
       GEMM_UNROLL
@@ -360,13 +363,15 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
       }
     }
     if (finish->a_repeats && finish->b)
-      gemm_finish_tile(rows, vectors, true, true, finish, block, sum);
+      gemm_finish_tile(rows, vectors, true, true, false, finish, block, sum);
     else if (finish->a_repeats)
-      gemm_finish_tile(rows, vectors, true, false, finish, block, sum);
+      gemm_finish_tile(rows, vectors, true, false, false, finish, block, sum);
+    else if (finish->c)
+      gemm_finish_tile(rows, vectors, false, true, true, finish, block, sum);
     else if (finish->b)
-      gemm_finish_tile(rows, vectors, false, true, finish, block, sum);
+      gemm_finish_tile(rows, vectors, false, true, false, finish, block, sum);
     else
-      gemm_finish_tile(rows, vectors, false, false, finish, block, sum);
+      gemm_finish_tile(rows, vectors, false, false, false, finish, block, sum);
     return;
   }
   if (finish) {
@@ -458,6 +463,10 @@ GEMM_TILES(gemm_tile_dense, 2, GEMM_DENSE, false)
 GEMM_TILES(gemm_tile_copying, 2, GEMM_STRIDED, true)
 GEMM_TILES(gemm_runs_narrow, 1, GEMM_RUNS, false)
 GEMM_TILES(gemm_runs_full, 2, GEMM_RUNS, false)
+#if GEMM_ROWS <= 6 /* CPU_GEMM_FORESEEN */
+GEMM_TILES(gemm_spread_narrow, 1, GEMM_SPREAD, false)
+GEMM_TILES(gemm_spread_full, 2, GEMM_SPREAD, false)
+#endif
 GEMM_TILES(gemm_tile_wide, 4, GEMM_STRIDED, false)
 GEMM_TILES(gemm_tile_pair, 4, GEMM_ABREAST, false)
 GEMM_TILES(gemm_tile_four, 8, GEMM_ABREAST, false)
@@ -508,6 +517,7 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
       (dense ? gemm_tile_dense : tile)(rows, &part, a, b, b_k, c, columns, NULL);
     }
     a += rows * (block->slivers ? block->k + GEMM_TERMS : block->a_row);
+    if (part.a_rows) part.a_rows += rows;
     c += rows * block->c_row;
     part.row += rows;
   }
@@ -515,8 +525,8 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
 
 /* How many packed panels of B are read side by side. */
 GEMM_INLINE int64_t gemm_abreast(const cpu_gemm_block *block) {
-  const bool packed =
-      block->b_k == GEMM_COLUMNS && !block->b_rows && !block->copy && block->runs <= 1;
+  const bool packed = block->b_k == GEMM_COLUMNS && !block->a_rows && !block->b_rows &&
+                      !block->copy && block->runs <= 1;
   return packed && block->m <= 2 ? GEMM_MOST_ABREAST / block->m : 1;
 }
 
@@ -553,6 +563,13 @@ static void gemm_multiply(const cpu_gemm_block *block) {
   static const gemm_tiles tiles = {gemm_tile_narrow, gemm_tile_full, gemm_tile_copying,
                                    gemm_tile_wide};
   static const gemm_tiles in_runs = {gemm_runs_narrow, gemm_runs_full, NULL, NULL};
+#if GEMM_ROWS <= 6
+  static const gemm_tiles spread = {gemm_spread_narrow, gemm_spread_full, NULL, NULL};
+  if (block->a_rows) {
+    gemm_strips(&spread, block, block->b_column);
+    return;
+  }
+#endif
   gemm_strips(block->runs > 1 ? &in_runs : &tiles, block, block->b_column);
 }
 
