@@ -627,7 +627,7 @@ static bool make_deep(sample *s, test_random *random) {
   return true;
 }
 
-static void long_sums_split_over_threads_are_right(void **state) {
+static void long_sums_in_parts_are_right(void **state) {
   (void)state;
   check_samples(make_deep, 12, 4);
 }
@@ -639,35 +639,43 @@ static void run_serially(void *host, int64_t tasks, compute_task task, void *arg
   for (int64_t i = 0; i < tasks; i++) task(argument, i, 0);
 }
 
-static void a_busy_pool_changes_no_bit(void **state) {
+static void neither_threads_nor_a_busy_pool_change_a_bit(void **state) {
   (void)state;
+  static const struct {
+    int64_t m, n, k;
+    bool transposed;
+    epilogue epilogue;
+  } cases[] = {{200, 300, 700, false, BIAS_GELU}, {7, 7, 50000, false, BIAS_GELU},
+               {3, 2000, 700, true, BIAS_GELU},   {20, 24, 9000, false, PLAIN},
+               {1, 2100, 4096, false, PLAIN},     {9, 1000, 3000, false, BIAS_GELU},
+               {100, 130, 5000, false, PLAIN}};
   test_random random = {.state = 3};
-  for (int i = 0; i < 3; i++) {
-    sample s = {.a = COMPUTE_F32,
-                .b = COMPUTE_F32,
-                .accumulate = COMPUTE_F32,
-                .output = COMPUTE_F32,
-                .m = 200,
-                .n = 300,
-                .k = 700,
-                .epilogue = BIAS_GELU};
-    if (i == 1) s.m = s.n = 7, s.k = 50000;
-    if (i == 2) s.m = 3, s.n = 2000, s.layout_b = TRANSPOSED;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const sample s = {.a = COMPUTE_F32,
+                      .b = COMPUTE_F32,
+                      .accumulate = COMPUTE_F32,
+                      .output = COMPUTE_F32,
+                      .m = cases[i].m,
+                      .n = cases[i].n,
+                      .k = cases[i].k,
+                      .layout_b = cases[i].transposed ? TRANSPOSED : DENSE,
+                      .epilogue = cases[i].epilogue};
     operands o = make_operands(&s, &random);
     description d;
     describe(&s, &o, &d);
-    fixture f;
-    assert_true(open_device(&f, 3, NULL, NULL));
-    assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
     const size_t bytes = (size_t)o.c.elements * sizeof(float);
     unsigned char *first = malloc(bytes);
     assert_non_null(first);
-    memcpy(first, block_data(&o.c), bytes);
-    f.services.parallel = run_serially;
-    assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
-    assert_memory_equal(first, block_data(&o.c), bytes);
+    for (int32_t threads = 1; threads <= 5; threads++) {
+      fixture f;
+      assert_true(open_device(&f, threads, NULL, NULL));
+      if (threads == 5) f.services.parallel = run_serially;
+      assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
+      if (threads == 1) memcpy(first, block_data(&o.c), bytes);
+      assert_memory_equal(first, block_data(&o.c), bytes);
+      fixture_close(&f);
+    }
     free(first);
-    fixture_close(&f);
     release_operands(&o);
   }
 }
@@ -903,8 +911,8 @@ int main(void) {
       cmocka_unit_test(batches_and_broadcast_operands_are_right),
       cmocka_unit_test(epilogues_are_applied_to_finished_sums),
       cmocka_unit_test(nothing_is_stored_where_a_size_is_zero),
-      cmocka_unit_test(long_sums_split_over_threads_are_right),
-      cmocka_unit_test(a_busy_pool_changes_no_bit),
+      cmocka_unit_test(long_sums_in_parts_are_right),
+      cmocka_unit_test(neither_threads_nor_a_busy_pool_change_a_bit),
       cmocka_unit_test(several_threads_may_run_one_kernel),
       cmocka_unit_test(nothing_outside_the_operands_is_touched),
       cmocka_unit_test(a_failing_allocation_is_reported),

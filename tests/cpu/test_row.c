@@ -418,25 +418,48 @@ static void programs_see_operands_and_coordinates(void **state) {
 
 /* ---- Bits and failures --------------------------------------------------------------------- */
 
-static void the_same_input_gives_the_same_bits(void **state) {
-  (void)state;
-  fixture f;
-  test_random random = {.state = 67};
-  assert_true(fixture_open(&f, 4, NULL));
-  const sample s = {COMPUTE_ROW_SOFTMAX, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, 1, {300007}};
-  block input = block_create(COMPUTE_F32, 1, s.size, (int64_t[]){1});
-  block output = block_create(COMPUTE_F32, 1, s.size, (int64_t[]){1});
-  block_fill(&input, -4, 4, &random);
-  for (int run = 0; run < 10; run++) {
-    const compute_operand in = operand_of(&input, 1), out = operand_of(&output, 1);
-    const compute_kernel_descriptor k = describe(&s, &in, &out);
+/* All rows with 1 to 4 threads, and the first one alone: unless they lie side by side, in which
+ * case the sums of several are built together. */
+static void check_bits(compute_row_operation operation, int64_t rows, int64_t length, bool abreast,
+                       test_random *random) {
+  const sample s = {operation, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, 2, {rows, length}};
+  const sample one = {operation, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, 2, {1, length}};
+  int64_t stride[2];
+  dense_strides(2, s.size, abreast, stride);
+  block input = block_create(COMPUTE_F32, 2, s.size, stride);
+  block output = block_create(COMPUTE_F32, 2, s.size, stride);
+  block_fill(&input, -4, 4, random);
+  for (int32_t threads = 1; threads <= 4; threads++) {
+    fixture f;
+    assert_true(fixture_open(&f, threads, NULL));
+    compute_operand in = operand_of(&input, 2), out = operand_of(&output, 2);
+    compute_kernel_descriptor k = describe(&s, &in, &out);
     assert_int_equal(run_kernel(&f, &cpu_row_kind, &k, (block *[]){&input, &output}), COMPUTE_OK);
-    if (run == 0) block_remember(&output);
-    assert_memory_equal(output.memory, output.copy, 300007 * sizeof(float));
+    const size_t bytes = (size_t)(rows * length) * sizeof(float);
+    if (threads == 1) block_remember(&output);
+    assert_memory_equal(output.memory, output.copy, bytes);
+    if (!abreast) {
+      k = describe(&one, &in, &out);
+      assert_int_equal(run_kernel(&f, &cpu_row_kind, &k, (block *[]){&input, &output}), COMPUTE_OK);
+      assert_memory_equal(output.memory, output.copy, bytes);
+    }
+    fixture_close(&f);
   }
   block_release(&input);
   block_release(&output);
-  fixture_close(&f);
+}
+
+static void neither_threads_nor_other_rows_change_a_bit(void **state) {
+  (void)state;
+  test_random random = {.state = 67};
+  const compute_row_operation operations[] = {COMPUTE_ROW_SOFTMAX, COMPUTE_ROW_LOG_SOFTMAX,
+                                              COMPUTE_ROW_NORMALIZE};
+  static const int64_t sizes[][2] = {{1, 300007}, {3, 100000}, {64, 10}, {64, 31},
+                                     {40, 33},    {9, 40000},  {2, 5000}};
+  for (size_t o = 0; o < sizeof operations / sizeof operations[0]; o++)
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+      check_bits(operations[o], sizes[i][0], sizes[i][1], false, &random);
+  check_bits(COMPUTE_ROW_SOFTMAX, 30, 3000, true, &random);
 }
 
 static void failures_are_reported_and_leave_nothing(void **state) {
@@ -473,7 +496,7 @@ int main(void) {
       cmocka_unit_test(blocks_of_different_magnitude_keep_their_digits),
       cmocka_unit_test(empty_spaces_write_nothing),
       cmocka_unit_test(programs_see_operands_and_coordinates),
-      cmocka_unit_test(the_same_input_gives_the_same_bits),
+      cmocka_unit_test(neither_threads_nor_other_rows_change_a_bit),
       cmocka_unit_test(failures_are_reported_and_leave_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

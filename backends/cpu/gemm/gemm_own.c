@@ -256,12 +256,13 @@ static void do_unit(const own_unit *unit) {
   } while (p < end);
 }
 
-/* Where a unit's sums are built. */
-static void place_sums(own_unit *unit, unsigned char *scratch, int64_t split_index) {
+/* Where a unit's sums are built: those of each part of k by themselves. */
+static void place_sums(own_unit *unit, unsigned char *scratch, int64_t part) {
   const own_launch *launch = unit->launch;
   const gemm_problem *problem = &launch->gemm->problem;
   if (launch->schedule->splits > 1) {
-    unit->sums = launch->parts + split_index * problem->m * problem->n * problem->size;
+    const int64_t place = (part * problem->m + unit->row) * problem->n + unit->column;
+    unit->sums = launch->parts + place * problem->size;
     unit->sums_row = problem->n;
   } else if (launch->direct) {
     const gemm_operand *c = &problem->output[0];
@@ -386,7 +387,8 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
     unit.columns = cpu_min(schedule->tile_n, problem->n - unit.column);
     unit.k_first = problem->k * split / schedule->splits;
     unit.k_count = problem->k * (split + 1) / schedule->splits - unit.k_first;
-    place_sums(&unit, after(scratch, schedule->a_bytes + schedule->b_bytes), index);
+    place_sums(&unit, after(scratch, schedule->a_bytes + schedule->b_bytes),
+               index / per_batch * schedule->splits + split);
     do_unit(&unit);
   }
 }

@@ -4,8 +4,8 @@
  * Tasks share nothing: each packs what it needs of A and B for itself. That costs a little packing
  * twice, but needs no barrier and no second parallel loop, which at n = 128 would take as long as
  * the product itself; and the sums of every element are built in the order of k whoever builds
- * them. Only where C is too small for all threads is k split, and the parts are added in a fixed
- * order by a second loop.
+ * them. Only where C is small and k long are there several parts of k, as many for any number of
+ * threads, and a second loop adds them in their order.
  *
  * The number and shape of tiles comes from a model in units of one vector operation's time: the
  * multiplications, with tiles rounded up to whole register tiles; packing; a start-up per unit; and
@@ -19,11 +19,14 @@ enum {
   DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
   NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
-  SPLIT_OPERATIONS = 8000, /* … and of the second loop that adds parts */
   RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
   STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
   FILLED_PANELS = 4,       /* of a tile whose B is computed: the rest of its source stays close */
-  SPLIT_LIMIT = 256 << 10  /* bytes of C up to which k may be split */
+  SPLIT_LIMIT = 256 << 10, /* bytes of C up to which k may be split, */
+  SPLIT_TILES = 64,        /* … and register tiles, if more of these can be divided instead */
+  SPLIT_K = 1024,          /* so long is a part of k at least, */
+  SPLIT_N = 512,           /* and so wide a piece of its rows */
+  MOST_SPLITS = 8
 };
 
 /* Multiplications that pay for one thread more. */
@@ -138,10 +141,9 @@ static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
 
 /* The model's time of one unit. */
 static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int64_t tile_m,
-                        int64_t tile_n, int64_t splits) {
+                        int64_t tile_n) {
   const gemm_problem *problem = &gemm->problem;
-  const double columns = problem->type->columns;
-  const double k = (double)problem->k / (double)splits;
+  const double columns = problem->type->columns, k = (double)problem->k;
   const double m = (double)tile_m, n = (double)cpu_round_up(tile_n, problem->type->columns);
   /* Two multiply-adds on vectors per time step; tiles of few rows wait for their own sums. */
   const double height = m / (double)cpu_divide_up(tile_m, problem->type->rows);
@@ -179,9 +181,9 @@ static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, 
   return cpu_max(widest / problem->type->columns, 1) * problem->type->columns;
 }
 
-/* Tries every grid of up to some units per thread, keeps the cheapest and returns its cost. */
-static double choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
-                           gemm_schedule *schedule) {
+/* Tries every grid of up to some units per thread and keeps the cheapest. */
+static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
+                         gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t rows = problem->type->rows, columns = problem->type->columns;
   const int64_t enough = 16 * threads;
@@ -200,7 +202,7 @@ static double choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
       const int64_t tile_n =
           cpu_min(cpu_round_up(cpu_divide_up(problem->n, tiles_n), columns), problem->n);
       const int64_t units = units_n * cpu_divide_up(problem->n, tile_n);
-      const double unit = unit_cost(gemm, schedule, tile_m, tile_n, 1);
+      const double unit = unit_cost(gemm, schedule, tile_m, tile_n);
       const double cost =
           (double)cpu_divide_up(units, threads) * unit + (threads > 1 ? LATE_SHARE * unit : 0);
       if (best < 0 || cost < best) {
@@ -211,26 +213,45 @@ static double choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
       more = units < enough;
     }
   }
-  return best;
 }
 
-/* Parts of k instead of tiles of C, where C is small and that is cheaper. */
-static void choose_splits(const cpu_gemm *gemm, int64_t threads, double cost,
-                          gemm_schedule *schedule) {
+/* In how many parts k is summed: several where C has too few tiles for many threads, or where B is
+ * read as it lies, by whole rows. Neither threads nor batch entries count: an element of C has the
+ * same bits for any number of them. */
+static int64_t parts_of_k(const cpu_gemm *gemm, const gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
-  const int64_t splits = cpu_divide_up(threads, problem->batches);
-  if (gemm->packed_b || gemm->filled) return; /* of which there are enough panels */
-  if (splits == 1 || problem->k / splits < schedule->block_k) return;
-  if (problem->m * problem->n > SPLIT_LIMIT / (int64_t)problem->size) return;
-  const bool stream = schedule->method == GEMM_STREAM; /* whole rows of B, one after the other */
-  const double unit = unit_cost(gemm, schedule, problem->m, problem->n, splits);
-  const double elements = (double)(problem->batches * splits * problem->m * problem->n);
-  const double split_cost = (double)cpu_divide_up(problem->batches * splits, threads) * unit +
-                            SPLIT_OPERATIONS + elements / problem->type->columns;
-  if (split_cost >= cost && !stream) return;
-  schedule->splits = splits;
+  if (gemm->packed_b || gemm->filled) return 1; /* of which there are enough panels */
+  const int64_t elements = problem->m * problem->n;
+  if (elements > SPLIT_LIMIT / (int64_t)problem->size) return 1;
+  const int64_t tiles = cpu_divide_up(problem->m, problem->type->rows) *
+                        cpu_divide_up(problem->n, problem->type->columns);
+  if (schedule->method != GEMM_STREAM && tiles > SPLIT_TILES) return 1;
+  const double worth = (double)elements * (double)problem->k / THREAD_PRODUCTS;
+  const int64_t most = cpu_min(problem->k / SPLIT_K, MOST_SPLITS);
+  return worth < (double)most ? cpu_max((int64_t)worth, 1) : cpu_max(most, 1);
+}
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    const int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* Units of a part of k are the whole of C; or pieces of its rows, where the parts cannot be divided
+ * among the threads. */
+static void choose_splits(const cpu_gemm *gemm, int64_t threads, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  schedule->splits = parts_of_k(gemm, schedule);
+  if (schedule->splits == 1) return;
+  const int64_t parts = problem->batches * schedule->splits;
+  const int64_t pieces = threads / common_divisor(parts, threads);
   schedule->tile_m = problem->m;
-  schedule->tile_n = problem->n;
+  schedule->tile_n = cpu_min(
+      cpu_max(cpu_round_up(cpu_divide_up(problem->n, pieces), problem->type->columns), SPLIT_N),
+      problem->n);
 }
 
 static void choose_scratch(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule) {
@@ -278,12 +299,12 @@ void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedu
   const int64_t threads = useful_threads(gemm);
   *schedule = (gemm_schedule){.splits = 1};
   choose_methods(gemm, schedule);
-  const double cost = choose_tiles(gemm, threads, direct, schedule);
+  choose_tiles(gemm, threads, direct, schedule);
   if (gemm->packed_b && problem->m <= problem->type->rows) {
     const int64_t panels = problem->m <= 2 ? problem->type->abreast : 1;
     schedule->tile_n = cpu_min(panels * problem->type->columns, problem->n);
   }
-  choose_splits(gemm, threads, cost, schedule);
+  choose_splits(gemm, threads, schedule);
   schedule->tiles_m = cpu_divide_up(problem->m, schedule->tile_m);
   schedule->tiles_n = cpu_divide_up(problem->n, schedule->tile_n);
   choose_blocks(gemm, schedule);

@@ -14,8 +14,9 @@
  * half (in the output if that takes plain values, else in a buffer) unless the row has several
  * blocks and only a buffer: then it computes them again.
  *
- * Threads share whole groups if there are many, otherwise their blocks. Blocks depend only on sizes
- * and the number of threads, and are merged in order: the same input gives the same bits. */
+ * Threads share whole groups if there are many, otherwise their blocks. Blocks depend only on the
+ * row's length, and are merged in order: a row has the same bits beside any others, with any number
+ * of threads. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,12 +29,12 @@
 enum {
   LONG_ROW = 1024, /* shorter rows are not worth stores past the caches: these go row by row */
   TILE = 1024,     /* results between the row operation and the epilogue */
-  SHORT_ROW = 32,  /* rows below this length are handled in wide groups */
+  SHORT_ROW = 32,  /* rows below this length are handled in wide groups, however few they are */
   NARROWEST = 16,  /* rows of a wide group, if there are as many: a cache line */
   WIDEST = 512,
-  GROUP = 1 << 12,       /* elements of a single group: with its results it fills a level-1 cache */
-  SHORTEST_BLOCK = 8192, /* elements that are worth a separate task */
-  WORK = 1 << 14,        /* elements below which another thread does not pay */
+  GROUP = 1 << 12, /* elements of a single group: with its results it fills a level-1 cache */
+  BLOCK = 1 << 15, /* elements of a block at most: with its results it fits a level-2 cache */
+  WORK = 1 << 14,  /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
@@ -471,8 +472,7 @@ static void choose_direction(row_kernel *kernel) {
   const int32_t output = kernel->epilogue.first_output;
   const int single = count_dense(kernel, &kernel->along);
   const int wide = count_dense(kernel, &kernel->rows);
-  kernel->wide = (wide > single && neighbours > 1) ||
-                 (kernel->length < SHORT_ROW && neighbours > kernel->length);
+  kernel->wide = (wide > single && neighbours > 1) || kernel->length < SHORT_ROW;
   const cpu_nest *nest = kernel->wide ? &kernel->rows : &kernel->along;
   const bool single_element = !kernel->wide && kernel->length == 1;
   kernel->direct_input =
@@ -481,20 +481,18 @@ static void choose_direction(row_kernel *kernel) {
                           (cpu_nest_step(nest, output) == 1 || single_element);
 }
 
-/* Blocks that fit a quarter of the L2 cache, together with the buffer or the output. */
 static void choose_extents(row_kernel *kernel) {
-  const cpu_device *device = kernel->head.device;
-  const int64_t cache =
-      cpu_max(SHORTEST_BLOCK, (int64_t)(device->l2_bytes / 4 / kernel->value_bytes));
-  int64_t positions = cache;
-  kernel->width = cpu_min(cpu_max(1, GROUP / kernel->length), cpu_nest_length(&kernel->rows));
+  int64_t width = cpu_max(1, GROUP / kernel->length), positions = BLOCK;
   if (kernel->wide) {
-    const int64_t fitting = cache / kernel->length / NARROWEST * NARROWEST;
-    kernel->width = fitting < NARROWEST ? 4 * NARROWEST : cpu_min(fitting, WIDEST);
-    kernel->width = cpu_min(kernel->width, cpu_nest_length(&kernel->rows));
-    positions = cpu_max(1, cache / kernel->width);
+    const int64_t fitting = BLOCK / kernel->length / NARROWEST * NARROWEST;
+    width = fitting < NARROWEST ? 4 * NARROWEST : cpu_min(fitting, WIDEST);
+    positions = BLOCK / width;
   }
+  kernel->width = cpu_min(width, cpu_nest_length(&kernel->rows));
   kernel->blocks = cpu_divide_up(kernel->length, positions);
+  kernel->block = cpu_divide_up(kernel->length, kernel->blocks);
+  if (!kernel->wide && kernel->blocks > 1) kernel->block = (kernel->block + 63) / 64 * 64;
+  kernel->blocks = cpu_divide_up(kernel->length, kernel->block);
 }
 
 static void count_groups(row_kernel *kernel) {
@@ -516,16 +514,9 @@ static void choose_tasks(row_kernel *kernel) {
     kernel->width = cpu_min(kernel->width, kernel->wide ? whole : width);
     count_groups(kernel);
   }
-  if (threads > 1 && kernel->groups < 2 * threads && kernel->groups < wanted) {
-    /* Too few groups for the threads. */
-    const int64_t positions = cpu_max(1, SHORTEST_BLOCK / kernel->width);
-    const int64_t most = kernel->length / positions;
-    kernel->blocks = cpu_max(kernel->blocks, cpu_min(cpu_divide_up(wanted, kernel->groups), most));
-    kernel->split = kernel->blocks > 1;
-  }
-  kernel->block = cpu_divide_up(kernel->length, cpu_max(1, kernel->blocks));
-  if (!kernel->wide && kernel->blocks > 1) kernel->block = (kernel->block + 63) / 64 * 64;
-  kernel->blocks = cpu_divide_up(kernel->length, kernel->block);
+  /* Too few groups for the threads? */
+  kernel->split =
+      threads > 1 && kernel->blocks > 1 && kernel->groups < 2 * threads && kernel->groups < wanted;
   kernel->tasks = threads > 1 ? cpu_min(kernel->groups, wanted) : 1;
 }
 
