@@ -73,12 +73,18 @@ static network network_create(compute_context *context, int64_t batch, builder *
   return n;
 }
 
-static compute_status network_try(const network *n, const compute_plan *plan,
-                                  const compute_run_options *options) {
+static compute_status network_report(const network *n, const compute_plan *plan,
+                                     const compute_run_options *options,
+                                     compute_run_report *report) {
   compute_binding bindings[1 + MOST_OUTPUTS] = {{n->x, n->image}};
   for (size_t i = 0; i < n->outputs; i++)
     bindings[1 + i] = (compute_binding){n->output[i], n->result[i]};
-  return compute_run_with(plan, bindings, 1 + n->outputs, options, NULL);
+  return compute_run_with(plan, bindings, 1 + n->outputs, options, report);
+}
+
+static compute_status network_try(const network *n, const compute_plan *plan,
+                                  const compute_run_options *options) {
+  return network_report(n, plan, options, NULL);
 }
 
 static compute_plan_info network_run(network *n, int times) {
@@ -270,7 +276,7 @@ typedef struct pair {
 } pair;
 
 static pair pair_create(void) {
-  pair p = {.context = {open_with(2, 256 << 10), open_with(2, UNLIMITED)}};
+  pair p = {.context = {open_with(2, 2 << 20), open_with(2, UNLIMITED)}};
   p.sliced = network_create(p.context[0], 8, build_layers);
   p.whole = network_create(p.context[1], 8, build_layers);
   network_run(&p.whole, 1);
@@ -313,11 +319,15 @@ static void watching_changes_no_bit(void **state) {
 static void limits_end_all_threads(void **state) {
   (void)state;
   pair p = pair_create();
-  assert_ok(network_try(&p.sliced, p.plan, NULL));
+  compute_run_report report;
+  assert_ok(network_report(&p.sliced, p.plan, NULL, &report));
+  const uint32_t steps = report.steps_done;
   compute_status status = COMPUTE_ERROR_TIMEOUT;
   for (double limit = 1e-6; status != COMPUTE_OK; limit *= 1.2) {
-    status = network_try(&p.sliced, p.plan, &(compute_run_options){.time_limit = limit});
+    const compute_run_options options = {.time_limit = limit};
+    status = network_report(&p.sliced, p.plan, &options, &report);
     assert_true(status == COMPUTE_OK || status == COMPUTE_ERROR_TIMEOUT);
+    assert_true((report.steps_done < steps) == (status != COMPUTE_OK));
     if (status != COMPUTE_OK)
       assert_non_null(strstr(compute_error_message(p.context[0]), "time limit"));
   }

@@ -346,11 +346,12 @@ compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers) 
 /* Scratch memory of launches: a list of idle blocks, so that a step that needs a buffer in every
  * run does not get fresh pages from the system each time.
  *
- * A block belongs to one launch at a time. The smallest sufficient idle block is used; at most a
- * few blocks stay idle, and the smallest is freed first, so that a long-lived process converges to
- * as many blocks as there are concurrent launches. */
+ * A block belongs to one launch at a time, of which each thread may have one (slices side by side).
+ * The smallest sufficient idle block is used; a limited number stays idle, and the smallest is
+ * freed first, so that a long-lived process converges to as many blocks as there are concurrent
+ * launches, up to that limit. */
 
-enum { HEAD_BYTES = 64, IDLE_LIMIT = 8 };
+enum { HEAD_BYTES = 64, IDLE_LIMIT = 8 /* or two for each thread */ };
 
 typedef struct block {
   struct block *next;
@@ -416,7 +417,7 @@ void cpu_workspace_return(cpu_device *device, void *workspace) {
   while (*link && (*link)->bytes < b->bytes) link = &(*link)->next;
   b->next = *link;
   *link = b;
-  if (++spaces->count > IDLE_LIMIT) {
+  if (++spaces->count > cpu_max(IDLE_LIMIT, 2 * device->threads)) {
     surplus = spaces->idle;
     spaces->idle = surplus->next;
     spaces->count--;

@@ -30,7 +30,7 @@ enum {
   BUSY = 7,          /* slices run side by side if the threads have work for … */
   BUSY_OF = 8,       /* … BUSY of BUSY_OF parts of the time */
   LANE_SLICES = 2,   /* for each lane, of steps that are not large */
-  OWN_SHARE = 2,     /* these read at most 1 / OWN_SHARE as much as a whole as of the items */
+  REREAD_PART = 2,   /* each of which reads at most so many times as much as a whole as of items */
   MOST_STEPS = 4096  /* of a segment, all slices together */
 };
 
@@ -202,39 +202,53 @@ static bool pays(const slicer *z, const segment *g) {
   return flops / MOST_FLOPS <= bytes && is_large(z->l, &z->l->steps[g->first], kept_bytes(z, g));
 }
 
-/* One for each thread if the items keep them busy nearly all the time. */
-static uint32_t count_lanes(const lowering *l, const segment *g) {
+/* Of the step that has most. */
+static uint64_t item_bytes(const slicer *z, const segment *g) {
+  uint64_t most = 0;
+  for (uint32_t i = g->first; i <= g->last; i++)
+    if (z->steps[i].divided > most) most = z->steps[i].divided;
+  return most / (uint64_t)g->items;
+}
+
+/* One for each thread if the items keep them busy nearly all the time, and fit the caches. */
+static uint32_t count_lanes(const slicer *z, const segment *g) {
+  const lowering *l = z->l;
   const compute_context *context = l->plan->context;
-  if (l->plan->device[l->steps[g->first].device] != context->cpu) return 1;
+  const build_step *s = &l->steps[g->first];
+  if (l->plan->device[s->device] != context->cpu) return 1;
   const int64_t threads = thread_pool_count(context->threads);
+  if ((uint64_t)threads * item_bytes(z, g) > cache_bytes(l, s)) return 1;
   const int64_t turns = (g->items + threads - 1) / threads;
   return g->items * BUSY_OF >= turns * threads * BUSY ? (uint32_t)threads : 1;
 }
 
-/* Enough that the operands of a step for one slice fit, unless that makes too many steps. */
+/* Enough that the operands of a step for one slice fit, unless that makes too many steps; of
+ * several lanes, a multiple. */
 static uint32_t count_slices(const slicer *z, const segment *g) {
   const uint64_t room = slice_bytes(z->l, &z->l->steps[g->first]) / g->lanes;
-  uint64_t most = 0;
-  for (uint32_t i = g->first; i <= g->last; i++)
-    if (z->steps[i].divided > most) most = z->steps[i].divided;
-  const uint64_t item = most / (uint64_t)g->items;
+  const uint64_t item = item_bytes(z, g), all = (uint64_t)g->items;
   const uint64_t items = item > 0 && item < room ? room / item : 1;
-  const uint64_t fitting = ((uint64_t)g->items + items - 1) / items;
-  const uint64_t even = (fitting + g->lanes - 1) / g->lanes * g->lanes;
-  const uint64_t slices = even < (uint64_t)g->items ? even : (uint64_t)g->items;
   const uint64_t limit = MOST_STEPS / (g->last - g->first + 1);
-  return (uint32_t)(slices < limit ? slices : limit);
+  const uint64_t even = ((all + items - 1) / items + g->lanes - 1) / g->lanes * g->lanes;
+  const uint64_t slices = even < all ? even : all;
+  return (uint32_t)(slices <= limit ? slices : limit / g->lanes * g->lanes);
 }
 
 /* Threads keep the items that they have had in the segment g as far as no step up to `end` reads
- * much as a whole beside them. The slices are larger, so that each reads that for more items. */
+ * much as a whole beside a slice's items. The slices are larger, so that each reads that for more
+ * of them. */
 static void go_on(slicer *z, const segment *g, uint32_t end) {
-  segment next = {.first = g->last + 1, .last = g->last, .lanes = g->lanes, .items = g->items};
-  while (next.last + 1 < end &&
-         z->steps[next.last + 1].whole * OWN_SHARE <= z->steps[next.last + 1].divided)
-    next.last++;
-  const int64_t slices = (int64_t)g->lanes * LANE_SLICES;
-  next.slices = (uint32_t)(slices < g->items ? slices : g->items);
+  const uint64_t most = (uint64_t)g->lanes * LANE_SLICES, items = (uint64_t)g->items;
+  const uint64_t slices = most < items ? most : items;
+  segment next = {.first = g->last + 1,
+                  .last = g->last,
+                  .slices = (uint32_t)slices,
+                  .lanes = g->lanes,
+                  .items = g->items};
+  for (uint32_t i = next.first; i < end && (i + 1 - next.first) * slices <= MOST_STEPS; i++) {
+    if (z->steps[i].whole > REREAD_PART * (z->steps[i].divided / slices)) break;
+    next.last = i;
+  }
   if (next.last > next.first) z->segments[z->count++] = next;
 }
 
@@ -248,8 +262,12 @@ static void choose(slicer *z, uint32_t first, uint32_t end, int64_t items) {
       g.last = i;
     }
     if (g.first == IR_NONE || !pays(z, &g)) continue;
-    g.lanes = count_lanes(z->l, &g);
+    g.lanes = count_lanes(z, &g);
     g.slices = count_slices(z, &g);
+    if (g.slices == 0) { /* fewer steps are allowed than lanes would make */
+      g.lanes = 1;
+      g.slices = count_slices(z, &g);
+    }
     if (g.slices < 2) continue;
     z->segments[z->count++] = g;
     if (g.lanes > 1) go_on(z, &g, i);

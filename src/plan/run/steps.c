@@ -367,8 +367,10 @@ static compute_status run_side_by_side(const compute_plan *plan, plan_run *run,
                     .slices = plan->steps[*at].slices};
   thread_pool_run(plan->context->threads, all.slices, run_slice, &all);
   *at = end - 1;
-  note_progress(run, control, end);
-  if (!atomic_load(&all.failed)) {
+  /* Without control, bindings may have been overwritten, which counts as progress. */
+  const bool failed = atomic_load(&all.failed);
+  if (!failed || all.control == NULL) note_progress(run, control, end);
+  if (!failed) {
     run->done = end;
     return end < plan->step_count ? check_control(plan, run, control) : COMPUTE_OK;
   }
