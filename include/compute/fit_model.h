@@ -99,7 +99,8 @@ typedef enum compute_fit_status {
   COMPUTE_FIT_CONVERGED = 1,
   COMPUTE_FIT_MAX_ITERATIONS = 2, /**< the last step was still larger than required */
   /** Converged with a parameter held at its bound. Where that parameter alone makes the information
-   * singular, its std is 0 and that of the others is given the bound. */
+   * singular, its std is 0 and that of the others is given the bound (after MAX_ITERATIONS, too).
+   */
   COMPUTE_FIT_AT_BOUND = 3,
   COMPUTE_FIT_SINGULAR = 4, /**< the information matrix is singular; no uncertainties */
   COMPUTE_FIT_BAD_DATA = 5  /**< NaN, infinite, no light, corner outside, too few pixels */

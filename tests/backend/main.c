@@ -135,12 +135,13 @@ static uint64_t number_of(const char *text, uint64_t otherwise) {
   return text && text[0] ? strtoull(text, NULL, 10) : otherwise;
 }
 
+/* Some devices are tested every second day, so half of the day's number counts their runs. */
 static void choose_share(const options *o, subject *s) {
   const bool compiles = s->backend->device_target;
   s->extent = o->quick ? EXTENT_QUICK : o->full ? EXTENT_FULL : EXTENT_DEFAULT;
   s->seed = option_given(&o->line, "--seed")
                 ? (uint64_t)o->seed
-                : number_of(getenv("COMPUTE_TEST_SEED"), (uint64_t)time(NULL) / 86400);
+                : number_of(getenv("COMPUTE_TEST_SEED"), (uint64_t)time(NULL) / 86400) / 2;
   const bool thin = compiles && s->extent != EXTENT_FULL;
   s->spread = (uint32_t)number_of(getenv("COMPUTE_TEST_SPREAD"), thin ? 40 : 1);
   if (s->extent == EXTENT_QUICK) s->spread = compiles ? 400 : 20;

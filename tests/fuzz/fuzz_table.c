@@ -2,6 +2,7 @@
 /* Tables of localisations and conditions. The first byte says which: a .npy of records, a .csv
  * (whose numbers fuzz_csv looks at), or a condition, which is evaluated. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compute/compute.h"
@@ -60,7 +61,12 @@ static void try_table(compute_status (*read)(const char *, table *, failure *),
   failure why = {.status = COMPUTE_OK};
   const compute_status status = read(fuzz_file(data, size), &t, &why);
   FUZZ_CHECK(status == why.status);
-  if (!status && !spots_take(&t, 100, &s, &why)) spots_put(&s, &t);
+  if (!status && !spots_take(&t, 100, &s, &why)) {
+    double *moves = calloc((size_t)s.count * 3 + 1, sizeof *moves);
+    FUZZ_CHECK(moves);
+    spots_move(&s, moves, &t);
+    free(moves);
+  }
   if (!status) {
     FILE *nowhere = fopen("/dev/null", "w");
     FUZZ_CHECK(nowhere);

@@ -392,8 +392,8 @@ static void choose_units(const cpu_conv *conv, conv_rows *s) {
   const int64_t bands = threads == 1 ? 1 : BANDS_PER_THREAD * threads;
   const int64_t units = threads == 1 ? 1 : UNITS_PER_THREAD * threads;
   const int64_t width = conv->type->columns * (int64_t)conv->element;
-  int64_t fit = rows;
-  while (fit > 1 && copy_bytes(conv, s, fit) > l2 * 3 / 5) fit--;
+  const int64_t room = l2 * 3 / 5 - copy_bytes(conv, s, 1), row = s->step[0] * s->line * s->size;
+  const int64_t fit = cpu_max(cpu_min(1 + room / row, rows), 1);
   s->bands = cpu_divide_up(rows, fit);
   const bool large_filter = s->panels * s->runs * s->lines * width > copy_bytes(conv, s, rows);
   if (outer * s->bands < bands && !large_filter)

@@ -221,10 +221,9 @@ struct cpu_program {
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */
   uint32_t input_count, output_count, step_count;
-  uint32_t
-      passes; /* loops over a tile: one for a formula, a sum of bytes or a chain, else the steps */
-  int64_t chunk; /* elements that the registers have room for */
-  int64_t block; /* elements that chains compute at once; 1 without chains */
+  uint32_t passes; /* loops over a tile: the steps, or one where all are one loop */
+  int64_t chunk;   /* elements that the registers have room for */
+  int64_t block;   /* elements that chains compute at once; 1 without chains */
   int64_t tile_elements;
   uint32_t stage_offset; /* room for one more value, while outputs are stored */
   bool identity;

@@ -49,6 +49,9 @@ int test_group_close(void **state);
  * COMPUTE_TEST_SAMPLE_SEED: the same where a run takes samples only anyway (below). */
 uint64_t test_seed(void);
 
+/* Counts the days on which a test runs that takes turns with another one, by days. */
+uint64_t test_turn(void);
+
 /* COMPUTE_TEST_SPREAD, for devices that compile anew for every pattern of strides: tests of many
  * samples take each n-th. 1 without it. */
 size_t test_spread(void);

@@ -81,7 +81,7 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
   }
 }
 
-/* Asks for what a tile's finish will read from far away: not a row that is the same for all. */
+/* Asks for what a tile's finish will read from far away, except a row that all share. */
 GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_gemm_finish *f,
                                    const cpu_gemm_block *block) {
   if (f->b && f->b_row != 0)

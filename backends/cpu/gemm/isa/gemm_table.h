@@ -31,7 +31,7 @@ typedef struct cpu_gemm_requantize {
 } cpu_gemm_requantize;
 
 /* So many rows of A are as many runs of memory as the hardware foresees. */
-enum { CPU_GEMM_FORESEEN = 6 };
+#define CPU_GEMM_FORESEEN 6
 
 /* C (m × n) = A (m × k) · B (k × n), added to C's old values if `accumulate`. All are of the
  * computing type; C's columns lie side by side. */

@@ -437,6 +437,8 @@ GEMM_INLINE void gemm_tile_of_rows(const int vectors, const gemm_layout layout, 
     GEMM_CASE(10)
     GEMM_CASE(11)
     GEMM_CASE(12)
+#endif
+#if GEMM_ROWS > 12
     GEMM_CASE(13)
     GEMM_CASE(14)
 #endif
@@ -463,7 +465,7 @@ GEMM_TILES(gemm_tile_dense, 2, GEMM_DENSE, false)
 GEMM_TILES(gemm_tile_copying, 2, GEMM_STRIDED, true)
 GEMM_TILES(gemm_runs_narrow, 1, GEMM_RUNS, false)
 GEMM_TILES(gemm_runs_full, 2, GEMM_RUNS, false)
-#if GEMM_ROWS <= 6 /* CPU_GEMM_FORESEEN */
+#if GEMM_ROWS <= CPU_GEMM_FORESEEN
 GEMM_TILES(gemm_spread_narrow, 1, GEMM_SPREAD, false)
 GEMM_TILES(gemm_spread_full, 2, GEMM_SPREAD, false)
 #endif
@@ -563,7 +565,7 @@ static void gemm_multiply(const cpu_gemm_block *block) {
   static const gemm_tiles tiles = {gemm_tile_narrow, gemm_tile_full, gemm_tile_copying,
                                    gemm_tile_wide};
   static const gemm_tiles in_runs = {gemm_runs_narrow, gemm_runs_full, NULL, NULL};
-#if GEMM_ROWS <= 6
+#if GEMM_ROWS <= CPU_GEMM_FORESEEN
   static const gemm_tiles spread = {gemm_spread_narrow, gemm_spread_full, NULL, NULL};
   if (block->a_rows) {
     gemm_strips(&spread, block, block->b_column);

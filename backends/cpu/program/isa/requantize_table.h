@@ -28,8 +28,8 @@ typedef struct cpu_requantize_lines {
                      * do not give each quotient between `low` and `high` */
   int32_t zero;
   bool is_signed; /* y is i8 */
-  /* What `low` and `high` become, + 128 if y is signed; `blocks`: the limits may as well be applied
-   * to these bytes, as the divisor is positive and has a reciprocal, and offset, scale and bias are
+  /* What `low` and `high` become, + 128 if y is signed; `blocks`: limits may be applied to these
+   * bytes instead, as the divisor is positive and has a reciprocal, and offset, scale and bias are
    * the same in all rows. */
   bool blocks;
   uint8_t least, most;
