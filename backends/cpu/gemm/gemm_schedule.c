@@ -24,7 +24,8 @@ enum {
   FILLED_PANELS = 4,       /* of a tile whose B is computed: the rest of its source stays close */
   SPLIT_LIMIT = 256 << 10, /* bytes of C up to which k may be split, */
   SPLIT_TILES = 64,        /* … and register tiles, if more of these can be divided instead */
-  SPLIT_K = 1024,          /* so long is a part of k at least, */
+  SPLIT_TILED = 1024,      /* so long is a part of k at least, */
+  SPLIT_STREAM = 2048,     /* of a large C, whose sums then pass between the threads' caches, */
   SPLIT_N = 512,           /* and so wide a piece of its rows */
   MOST_SPLITS = 8
 };
@@ -225,9 +226,10 @@ static int64_t parts_of_k(const cpu_gemm *gemm, const gemm_schedule *schedule) {
   if (elements > SPLIT_LIMIT / (int64_t)problem->size) return 1;
   const int64_t tiles = cpu_divide_up(problem->m, problem->type->rows) *
                         cpu_divide_up(problem->n, problem->type->columns);
-  if (schedule->method != GEMM_STREAM && tiles > SPLIT_TILES) return 1;
+  const bool stream = schedule->method == GEMM_STREAM;
+  if (!stream && tiles > SPLIT_TILES) return 1;
   const double worth = (double)elements * (double)problem->k / THREAD_PRODUCTS;
-  const int64_t most = cpu_min(problem->k / SPLIT_K, MOST_SPLITS);
+  const int64_t most = cpu_min(problem->k / (stream ? SPLIT_STREAM : SPLIT_TILED), MOST_SPLITS);
   return worth < (double)most ? cpu_max((int64_t)worth, 1) : cpu_max(most, 1);
 }
 
