@@ -233,15 +233,6 @@ static int64_t parts_of_k(const cpu_gemm *gemm, const gemm_schedule *schedule) {
   return worth < (double)most ? cpu_max((int64_t)worth, 1) : cpu_max(most, 1);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    const int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 /* Units of a part of k are the whole of C; or pieces of its rows, where the parts cannot be divided
  * among the threads. */
 static void choose_splits(const cpu_gemm *gemm, int64_t threads, gemm_schedule *schedule) {
@@ -249,7 +240,7 @@ static void choose_splits(const cpu_gemm *gemm, int64_t threads, gemm_schedule *
   schedule->splits = parts_of_k(gemm, schedule);
   if (schedule->splits == 1) return;
   const int64_t parts = problem->batches * schedule->splits;
-  const int64_t pieces = threads / common_divisor(parts, threads);
+  const int64_t pieces = parts % threads == 0 ? 1 : threads;
   schedule->tile_m = problem->m;
   schedule->tile_n = cpu_min(
       cpu_max(cpu_round_up(cpu_divide_up(problem->n, pieces), problem->type->columns), SPLIT_N),

@@ -178,14 +178,12 @@ static compute_status gather_reports(cluster *c, report *all) {
   return status;
 }
 
-/* The exit status of the first rank that has failed. The leader says why; the others wait for that,
- * since a launcher ends all when one ends. */
+/* The exit status of the first rank that has failed. The leader says why. */
 static int judge(const cluster *c, const report *all) {
   int32_t rank = 0;
   while (rank < c->info.size && !all[rank].result) rank++;
   if (rank == c->info.size) return EXIT_GOOD;
   if (c->info.rank == 0 && rank > 0) fit_say("rank %" PRId32 ": %s", rank, all[rank].words);
-  (void)compute_group_barrier(c->group);
   return all[rank].result;
 }
 
@@ -203,13 +201,16 @@ int cluster_start(fit_job *job, int result) {
   compute_status status = gather_reports(c, all);
   result = status ? EXIT_GOOD : judge(c, all);
   free(all);
-  if (result) return result;
-  if (!status) status = agree(c);
-  if (!status) status = share_start(c);
-  if (!status) return EXIT_GOOD;
-  if (cluster_leads(job)) fit_say_error(NULL, job->session.context);
+  if (!result && !status) status = agree(c);
+  if (!result && !status) status = share_start(c);
+  if (!result && !status) return EXIT_GOOD;
+  if (!result && cluster_leads(job)) fit_say_error(NULL, job->session.context);
+  /* A launcher ends all when one ends: they wait until the leader has said why, and has removed its
+   * unused output. */
+  results_file_abandon(job->results, NULL);
+  job->results = NULL;
   (void)compute_group_barrier(c->group);
-  return EXIT_FAILED;
+  return result ? result : EXIT_FAILED;
 }
 
 /* The status of a rank that has said what is wrong. */
