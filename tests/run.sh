@@ -10,7 +10,7 @@ Usage: tests/run.sh [--full] [--upgrade] [--build DIR] [--help] [-- CTEST-ARGUME
 
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix and runs the tests: every room
-of the sources, and every backend that works here. That takes five to six minutes on two idle cores
+of the sources, and every backend that works here. That takes four to five minutes on two idle cores
 after the build; --full takes less than an hour. Nothing that is installed is removed, switched or
 upgraded; packages that would need it are left out, and their tests skipped, where possible. The
 exit status is 0 if every test passed; otherwise the last line names what failed. A time that misses
