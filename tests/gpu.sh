@@ -12,8 +12,8 @@ CARRIED=(pkgconf pkgconf-bin libpkgconf3 libjansson4 libjansson-dev libmd0 libmd
 # Tests that take the device from COMPUTE_TEST_DEVICE and need no stand-in for its driver; and of their
 # programs those that compute-sanitizer watches, which makes them slower by a factor of ten to a
 # hundred.
-TESTS='^(operations_(cast|convolution|network|network_gradients|operand_kinds|elementwise|gradients|indexed|matmul|random_graphs|reduction|row|sources|structural|eager|large)|plan_(run|bindings|training|endurance)|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_tensor(_copy|_fill|_view)?|nn_(layers|networks|weights|edges)|train_(trainer|replicas|checkpoint)|threads_plans|public_use)$'
-WATCHED=(plan_run operations_matmul operations_reduction operations_row
+TESTS='^(operations_(cast|convolution|network|network_gradients|operand_kinds|elementwise|gradients|indexed|matmul|quantized|random_graphs|recurrent|reduction|row|sources|structural|typed_graphs|volume|eager|large)|plan_(run|bindings|call|index_errors|training|endurance)|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_(tensor(_copy|_fill|_view)?|dlpack)|nn_(initialise|layers|networks|weights|edges)|train_(call|dataset|faults|trainer|replicas|checkpoint)|threads_plans|public_use)$'
+WATCHED=(plan_run operations_matmul operations_network operations_reduction operations_row
   operations_indexed)
 TOOLS=(memcheck racecheck initcheck synccheck)
 WATCH_SECONDS=40
