@@ -559,19 +559,21 @@ static void sum_lines(int32_t threads, const sample *whole, int64_t items, block
   fixture_close(&f);
 }
 
-/* Planes of images, and pixels with their channels side by side. */
+/* Planes of images, pixels with their channels side by side, and images side by side. */
 static void neither_threads_nor_the_batch_change_bits(void **state) {
   (void)state;
   enum { MOST_LINES = 400 };
-  static const int64_t sizes[][3] = {
-      {8, 50, 3136}, {8, 33, 12544}, {5, 3, 50177}, {2, 1, 1000003}, {3, 130, 1999}};
+  static const int64_t sizes[][3] = {{8, 50, 3136},  {8, 33, 12544}, {5, 3, 50177}, {2, 1, 1000003},
+                                     {3, 130, 1999}, {50, 8, 2},     {80, 1, 4},    {80, 1, 5},
+                                     {50, 8, 6},     {80, 5, 7},     {80, 1, 8},    {20, 20, 9}};
   test_random random = {.state = 37};
-  for (size_t n = 0; n < 2 * sizeof sizes / sizeof *sizes; n++) {
-    const int64_t *size = sizes[n / 2], c = size[1], p = size[2];
-    const int64_t planes[] = {c * p, p, 1}, pixels[] = {c * p, 1, c};
+  for (size_t n = 0; n < 3 * sizeof sizes / sizeof *sizes; n++) {
+    const int64_t *size = sizes[n / 3], c = size[1], p = size[2];
+    const int64_t layouts[][3] = {{c * p, p, 1}, {c * p, 1, c}, {c, 1, size[0] * c}};
+    if (n % 3 == 2 && c < 16) continue; /* few columns are folded together */
     sample s = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_COMBINE_SUM, 2, 3, {0}};
     memcpy(s.size, size, 3 * sizeof *size);
-    block input = block_create(COMPUTE_F32, 3, s.size, n % 2 ? pixels : planes);
+    block input = block_create(COMPUTE_F32, 3, s.size, layouts[n % 3]);
     float expected[MOST_LINES], sums[MOST_LINES];
     block_fill(&input, -1, 1, &random);
     sum_lines(1, &s, s.size[0], &input, expected);

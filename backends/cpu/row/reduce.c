@@ -26,11 +26,12 @@
 #include "core/nest.h"
 
 enum {
-  LONGEST = 1 << 14, /* elements of a chunk that are folded in place */
-  PANEL = 2048,      /* values that a prologue writes before they are folded */
-  WIDEST = 1024,     /* columns of a tile */
-  NARROWEST = 256,   /* columns that a tile keeps when tiles are short */
-  WORK = 1 << 15,    /* elements below which another thread does not pay */
+  LONGEST = 1 << 14,  /* elements of a chunk that are folded in place */
+  PANEL = 2048,       /* values that a prologue writes before they are folded */
+  WIDEST = 1024,      /* columns of a tile … */
+  PANEL_WIDEST = 256, /* … whose panel then has enough lines */
+  NARROWEST = 256,    /* columns that a tile keeps when tiles are short */
+  WORK = 1 << 15,     /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4
 };
 
@@ -119,7 +120,7 @@ static void consume(const job *j, const void *source, int64_t step, int64_t firs
       kernel->search->rows(source, step, lines, length, first, stride, values,
                            into.positions + skipped);
   } else if (kernel->columns) {
-    kernel->fold->clear(values, length);
+    if (first_line == 0) kernel->fold->clear(values, length);
     kernel->fold->columns(source, step, lines, length, values);
   } else {
     kernel->fold->rows(source, step, lines, length, values);
@@ -158,8 +159,9 @@ static void fold_chunk(job *j, slot into) {
             cpu_nest_step(across, 0), 0, lines, into);
     return;
   }
-  /* A chunk of columns is never more than one panel (choose_extents). */
-  const int64_t fitting = PANEL / length;
+  /* Columns are summed by fours of lines; those that are searched fit one panel (choose_extents).
+   */
+  const int64_t fitting = kernel->columns && kernel->fold ? PANEL / length / 4 * 4 : PANEL / length;
   for (int64_t l = 0; l < lines; l += fitting) {
     const int64_t count = lines - l < fitting ? lines - l : fitting;
     fill_panel(j, l, count, length);
@@ -403,9 +405,10 @@ static void choose_extents(reduce_kernel *kernel) {
   const int64_t reduced = cpu_nest_length(&kernel->reduced);
   const int64_t tile = kernel->direct ? LONGEST : cpu_min(PANEL, kernel->prologue.tile_elements);
   if (kernel->columns) {
-    /* Lines of a chunk are summed sequentially: few, unless they are very short. */
-    kernel->width = even_pieces(kept, cpu_min(WIDEST, tile));
-    const int64_t most = kernel->direct ? cpu_max(64, 1024 / kernel->width) : PANEL / kernel->width;
+    /* Lines of a chunk are summed sequentially: few, unless they are very short, and not more where
+     * there are fewer columns, of which a batch may be a part. */
+    kernel->width = even_pieces(kept, cpu_min(kernel->direct ? WIDEST : PANEL_WIDEST, tile));
+    const int64_t most = kernel->fold ? cpu_max(64, 1024 / kernel->width) : PANEL / kernel->width;
     kernel->length = cpu_max(1, cpu_min(reduced, most));
   } else {
     kernel->length = even_pieces(reduced, tile);

@@ -51,7 +51,8 @@ ALWAYS_INLINE pack pack_smaller(pack a, pack b) {
 enum {
   lanes = 4 * pack_lanes,
   block = 64 * lanes,
-  narrow = 64 /* accumulators of a few columns */
+  narrow = 64,                                              /* accumulators of a few columns */
+  folded_by_packs = 2 * pack_lanes > 8 ? 2 * pack_lanes : 8 /* lines so long at least */
 };
 
 /* At least one pack, at most a block. */
@@ -78,15 +79,19 @@ ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination c
   return folded;
 }
 
+/* Lines that are too short for packs are folded in the order of fold_columns: how many there are
+ * decides which of the two folds them. */
 ALWAYS_INLINE ELEMENT fold_line(const ELEMENT *x, int64_t length, ELEMENT identity,
                                 combination combine, pack_combination combine_packs) {
   ELEMENT folded = identity;
   int64_t i = 0;
-  while (length - i >= 2 * pack_lanes) {
+  while (length - i >= folded_by_packs) {
     const int64_t count = length - i < block ? length - i : block;
     folded = combine(folded, fold_block(x + i, count, combine, combine_packs));
     i += count;
   }
+  for (; i + 4 <= length; i += 4)
+    folded = combine(folded, combine(combine(x[i], x[i + 1]), combine(x[i + 2], x[i + 3])));
   for (; i < length; i++) folded = combine(folded, x[i]);
   return folded;
 }
