@@ -139,8 +139,8 @@ compute_add_variant(operations_volume cuda "${on_device};COMPUTE_TEST_SAMPLES=6"
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
 foreach(name plan_run plan_call plan_bindings plan_index_errors graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
-        tensor_tensor_view tensor_dlpack public_use batch_batch fit_spots fit_run
-        fit_frames fit_graph nn_initialise nn_layers nn_networks nn_weights train_dataset
+        tensor_tensor_view tensor_dlpack public_use batch_batch batch_progress batch_steps
+        fit_spots fit_run fit_frames fit_graph nn_initialise nn_layers nn_networks nn_weights train_dataset
         train_call)
   compute_add_variant(${name} cuda "${on_device}")
 endforeach()
