@@ -173,12 +173,13 @@ cuda_exam_paper *cuda_exam_begin(struct cuda_device *device, const cuda_exam *ex
                                  cuda_stream stream);
 void cuda_exam_end(struct cuda_device *device, cuda_exam_paper *paper);
 
-/* Before a candidate runs: nothing of the one before is left. After it: whether its results are
- * right. Both false, too, when the driver fails. */
+/* Before a candidate runs: nothing of the one before is left; false when the driver fails. After
+ * it: how far off its results are, as part of what is allowed, so that at most 1 passes; INFINITY
+ * also when the driver fails. */
 bool cuda_exam_prepare(struct cuda_device *device, cuda_pointer result, uint64_t bytes,
                        cuda_stream stream);
-bool cuda_exam_pass(struct cuda_device *device, const cuda_exam *exam, const cuda_exam_paper *paper,
-                    cuda_pointer result, cuda_stream stream);
+double cuda_exam_error(struct cuda_device *device, const cuda_exam *exam,
+                       const cuda_exam_paper *paper, cuda_pointer result, cuda_stream stream);
 
 typedef struct cuda_contest {
   uint32_t count;

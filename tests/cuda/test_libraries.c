@@ -336,9 +336,8 @@ static void filter_if_allowed(const sample_kernel *s, void *user) {
   const compute_conv_attributes *c = &s->attributes.conv;
   if (s->large || s->descriptor.kind != COMPUTE_KERNEL_CONV || !test_in_turn(seen->samples++))
     return;
-  const bool fits = c->direction != COMPUTE_CONVOLUTION_BY_FILTER && c->filter_size[0] == 3 &&
-                    c->filter_size[1] == 3 && c->stride[0] == 1 && c->stride[1] == 1 &&
-                    c->dilation[0] == 1 && c->dilation[1] == 1;
+  const bool fits = c->filter_size[0] == 3 && c->filter_size[1] == 3 && c->stride[0] == 1 &&
+                    c->stride[1] == 1 && c->dilation[0] == 1 && c->dilation[1] == 1;
   assert_false(is_filtered(seen->device, s, COMPUTE_F32, COMPUTE_PRECISION_STRICT));
   assert_false(is_filtered(seen->device, s, COMPUTE_F32, COMPUTE_PRECISION_TF32));
   assert_false(is_filtered(seen->device, s, COMPUTE_F16, COMPUTE_PRECISION_WINOGRAD));
