@@ -5,6 +5,7 @@
  * kernel: what cannot be timed leaves the order as it was. */
 #include "cuda.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -138,15 +139,17 @@ static float time_one(cuda_device *device, const cuda_contest *contest, const gr
   return best;
 }
 
-/* Whether the candidate may take part. `ran`: it can be submitted. */
-static bool examine(cuda_device *device, const cuda_contest *contest, const ground *g,
-                    uint32_t which, bool *ran) {
+/* How far off the candidate is: it may take part up to 1. `ran`: it can be submitted. */
+static double examine(cuda_device *device, const cuda_contest *contest, const ground *g,
+                      uint32_t which, bool *ran) {
   const cuda_pointer result = g->operands[2];
   *ran = true;
-  if (!g->paper) return true;
-  if (!cuda_exam_prepare(device, result, contest->operand_bytes[2], g->stream)) return false;
+  if (!g->paper) return 0;
+  if (!cuda_exam_prepare(device, result, contest->operand_bytes[2], g->stream))
+    return (double)INFINITY;
   *ran = contest->submit(contest->argument, which, g->operands, g->workspace, g->stream);
-  return *ran && cuda_exam_pass(device, contest->exam, g->paper, result, g->stream);
+  return *ran ? cuda_exam_error(device, contest->exam, g->paper, result, g->stream)
+              : (double)INFINITY;
 }
 
 /* One line for the log: who took part, and the times. */
@@ -155,10 +158,12 @@ typedef struct report {
   size_t length;
 } report;
 
-static void note(const cuda_contest *contest, uint32_t which, bool inexact, float time, report *r) {
+/* `error`: above 1 where that is why it was left out. */
+static void note(const cuda_contest *contest, uint32_t which, double error, float time, report *r) {
   const size_t room = sizeof r->text - r->length;
-  char name[160], result[32] = "does not run";
-  if (inexact) snprintf(result, sizeof result, "is left out as inexact");
+  char name[160], result[64] = "does not run";
+  if (error > 1)
+    snprintf(result, sizeof result, "is left out as inexact (%.1f times what is allowed)", error);
   if (time >= 0) snprintf(result, sizeof result, "%.1f us", (double)time * 1e3);
   contest->name(contest->argument, which, name, sizeof name);
   const int added =
@@ -179,10 +184,10 @@ int32_t cuda_contest_hold(cuda_device *device, const cuda_contest *contest, bool
   }
   for (uint32_t i = 0; i < contest->count; i++) {
     bool ran;
-    const bool passed = examine(device, contest, &g, i, &ran);
-    const bool inexact = ran && !passed;
+    const double error = examine(device, contest, &g, i, &ran);
+    const bool passed = error <= 1;
     const float time = passed ? time_one(device, contest, &g, i, &ran) : -1;
-    if (contest->name) note(contest, i, inexact, time, &r);
+    if (contest->name) note(contest, i, ran ? error : 0, time, &r);
     if (passed && ran && first < 0) first = (int32_t)i;
     if (time < 0 || (best >= 0 && time >= best_time * (1 - contest->lead))) continue;
     best = (int32_t)i;

@@ -229,6 +229,7 @@ typedef struct cuda_kernel {
   int32_t references;     /* atomic: the core's, and one for each recording */
   cuda_product *product;  /* by a vendor's library, before the launches; NULL: there is none */
   uint64_t product_bytes; /* of its result, first in the workspace; 0: it goes to the output */
+  cuda_turn *turn;        /* of the product's filter, before it; NULL: there is none */
 } cuda_kernel;
 
 /* What launches are given besides operands. */
@@ -251,6 +252,10 @@ compute_status cuda_enqueue(void *queue, void *kernel, const compute_argument *a
 /* Puts a kernel that is not only noted on the queue's stream. Records the error. */
 compute_status cuda_kernel_submit(cuda_queue *queue, const cuda_kernel *kernel,
                                   const cuda_pointer *operands, const cuda_scratch *scratch);
+
+/* The generated part of it. */
+compute_status cuda_launch(cuda_queue *queue, const builder_kernel *kernel,
+                           const cuda_pointer *operands, const cuda_scratch *scratch);
 
 /* The addresses of a launch's buffers; and the driver's list of parameters, which points to them
  * and to the shape. */

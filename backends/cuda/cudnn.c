@@ -13,9 +13,14 @@
 
 #include "cuda.h"
 
-enum { ALIGNED = 16, PROPOSALS = 10 };
+enum {
+  ALIGNED = 16,
+  PROPOSALS = 10,
+  WORKSPACE_PART = 64 /* of the device's memory: one in so many */
+};
 
-#define WORKSPACE_LIMIT ((int64_t)256 << 20)
+#define LEAST_WORKSPACE ((int64_t)256 << 20) /* limits of the limit */
+#define MOST_WORKSPACE  ((int64_t)2 << 30)
 
 typedef struct cudnn_product {
   cuda_product shared;
@@ -91,7 +96,12 @@ static bool try_out(void *argument, uint32_t which, const cuda_pointer *operands
 
 static void name(void *argument, uint32_t which, char *text, size_t text_bytes) {
   const trial *t = argument;
-  snprintf(text, text_bytes, "engine %lld", (long long)t->ways[which].engine);
+  const cudnn_way *way = &t->ways[which];
+  const long long mebibytes = (long long)(way->workspace_bytes >> 20);
+  if (mebibytes > 0)
+    snprintf(text, text_bytes, "engine %lld (%lld MiB)", (long long)way->engine, mebibytes);
+  else
+    snprintf(text, text_bytes, "engine %lld", (long long)way->engine);
 }
 
 static compute_dtype dtype_of(int32_t type) {
@@ -152,7 +162,7 @@ static int32_t contest(cuda_device *device, const cudnn_product *product, const 
  * are inexact. `way`: for which addresses. */
 static int32_t fastest(cuda_device *device, const cudnn_product *product, int32_t way,
                        const cudnn_way *ways, int32_t count) {
-  static const char what[] = "cudnn plan 3";
+  static const char what[] = "cudnn plan 4";
   const compute_cache_part key[] = {
       {what, sizeof what},
       {&way, sizeof way},
@@ -191,21 +201,28 @@ static void product_destroy(cuda_device *device, cuda_product *destroyed) {
   builder_free(&device->builder, product);
 }
 
+/* Engines that transform whole tensors want room for them, as much as a large GPU can spare. */
+static int64_t workspace_limit(const cuda_device *device) {
+  const int64_t part = (int64_t)(device->memory_bytes / WORKSPACE_PART);
+  return part < LEAST_WORKSPACE ? LEAST_WORKSPACE : part > MOST_WORKSPACE ? MOST_WORKSPACE : part;
+}
+
 /* The plans for one kind of addresses. For any, only that engine which is best for aligned ones,
  * where it takes any: nothing need be tried then. */
-static int32_t propose(cudnn_product *product, int which, cudnn_way *ways, int32_t *count) {
+static int32_t propose(const cuda_device *device, cudnn_product *product, int which,
+                       cudnn_way *ways, int32_t *count) {
   const int64_t element = (int64_t)cuda_element_bytes(dtype_of(product->problem.type));
+  const int64_t limit = workspace_limit(device);
   cudnn_pile *pile = &product->pile[which];
   pile->functions = product->library->functions;
   if (which > 0 && product->way[0].engine >= 0) {
-    const int32_t code =
-        cudnn_propose(product->library, &product->problem, element, WORKSPACE_LIMIT,
-                      product->way[0].engine, pile, ways, 1, count);
+    const int32_t code = cudnn_propose(product->library, &product->problem, element, limit,
+                                       product->way[0].engine, pile, ways, 1, count);
     if (code == CUDNN_OK) return code;
     cudnn_pile_clear(pile);
   }
-  return cudnn_propose(product->library, &product->problem, which == 0 ? ALIGNED : element,
-                       WORKSPACE_LIMIT, CUDNN_ANY_ENGINE, pile, ways, PROPOSALS, count);
+  return cudnn_propose(product->library, &product->problem, which == 0 ? ALIGNED : element, limit,
+                       CUDNN_ANY_ENGINE, pile, ways, PROPOSALS, count);
 }
 
 /* Keeps one plan of those proposed, and forgets the others. */
@@ -213,7 +230,7 @@ static compute_status choose(cuda_device *device, cudnn_product *product, int wh
   const cuda_library *library = product->library;
   cudnn_way ways[PROPOSALS];
   int32_t count = 0;
-  const int32_t code = propose(product, which, ways, &count);
+  const int32_t code = propose(device, product, which, ways, &count);
   if (code != CUDNN_OK) return fail(device, code, "choosing a plan");
   const bool known = which > 0 && ways[0].engine >= 0 && ways[0].engine == product->way[0].engine;
   const int32_t winner = known ? 0 : fastest(device, product, which, ways, count);

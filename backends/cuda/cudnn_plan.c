@@ -21,8 +21,7 @@ static bool may_be_filtered(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
   for (int i = 0; i < 2; i++)
     if (c->filter_size[i] != 3 || c->stride[i] != 1 || c->dilation[i] != 1) return false;
-  return (c->precision & COMPUTE_PRECISION_WINOGRAD) && d->inputs[0].dtype == COMPUTE_F32 &&
-         c->direction != COMPUTE_CONVOLUTION_BY_FILTER;
+  return (c->precision & COMPUTE_PRECISION_WINOGRAD) && d->inputs[0].dtype == COMPUTE_F32;
 }
 
 static bool types_fit(const compute_kernel_descriptor *d, cudnn_problem *p) {

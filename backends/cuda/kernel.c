@@ -39,11 +39,11 @@ static compute_status begin(cuda_device *device, cuda_kernel **kernel) {
 static bool library_serves(cuda_device *device, const compute_kernel_descriptor *descriptor,
                            const compute_tuning *tuning, compute_tuning_source source,
                            cuda_kernel *kernel) {
-  const bool asked = tuning->implementation == 1;
+  const uint32_t asked = tuning->implementation;
   const bool heuristic = source == COMPUTE_TUNING_HEURISTIC || source == COMPUTE_TUNING_TABLE;
   if (!asked && !(heuristic && cuda_vendor_is_preferred(device, descriptor))) return false;
   if (!asked && !cuda_implementation_name(device, descriptor, 1)) return false;
-  const compute_status status = cuda_vendor_prepare(device, descriptor, kernel);
+  const compute_status status = cuda_implementation_prepare(device, descriptor, asked, kernel);
   if (status == COMPUTE_OK) return true;
   device->services->log(device->services->host, COMPUTE_LOG_WARNING, "cuda",
                         "cuda:%u: the library that %s cannot run a kernel; using a generated one",
@@ -87,14 +87,14 @@ compute_status cuda_kernel_prepare_tuned(void *handle, const compute_kernel_desc
                                          const compute_tuning *tuning, void **result) {
   cuda_device *device = handle;
   cuda_kernel *kernel = NULL;
-  if (tuning->implementation > 1)
+  if (tuning->implementation > CUDA_TURNED)
     return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
                                   "cuda:%u: unknown implementation %u", device->index,
                                   tuning->implementation);
   compute_status status = begin(device, &kernel);
   if (status != COMPUTE_OK) return status;
-  status = tuning->implementation == 1
-               ? cuda_vendor_prepare(device, descriptor, kernel)
+  status = tuning->implementation
+               ? cuda_implementation_prepare(device, descriptor, tuning->implementation, kernel)
                : builder_kernel_build(&device->builder, descriptor, tuning, &kernel->shared);
   return end(device, status, kernel, result);
 }
@@ -146,16 +146,21 @@ static cuda_result launch_one(cuda_queue *queue, const builder_launch *launch,
                                        queue->stream, parameters, NULL);
 }
 
+compute_status cuda_launch(cuda_queue *queue, const builder_kernel *kernel,
+                           const cuda_pointer *operands, const cuda_scratch *scratch) {
+  for (uint32_t i = 0; i < kernel->launch_count; i++) {
+    const cuda_result code = launch_one(queue, &kernel->launches[i], operands, scratch);
+    if (code != CUDA_OK)
+      return cuda_fail(queue->device, code, "launching a kernel (%.80s)", kernel->text);
+  }
+  return COMPUTE_OK;
+}
+
 compute_status cuda_kernel_submit(cuda_queue *queue, const cuda_kernel *kernel,
                                   const cuda_pointer *operands, const cuda_scratch *scratch) {
   compute_status status = COMPUTE_OK;
   if (kernel->product) status = cuda_vendor_submit(queue, kernel, operands, scratch->workspace);
-  for (uint32_t i = 0; status == COMPUTE_OK && i < kernel->shared.launch_count; i++) {
-    const cuda_result code = launch_one(queue, &kernel->shared.launches[i], operands, scratch);
-    if (code != CUDA_OK)
-      status = cuda_fail(queue->device, code, "launching a kernel (%.80s)", kernel->shared.text);
-  }
-  return status;
+  return status == COMPUTE_OK ? cuda_launch(queue, &kernel->shared, operands, scratch) : status;
 }
 
 compute_status cuda_enqueue(void *handle, void *enqueued, const compute_argument *arguments,

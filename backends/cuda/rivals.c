@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* A library's kernel against a generated one. Which of the two is faster is seldom clear
- * beforehand: the library has more ways to compute a product, ours have no pass for the epilogue.
- * So both are made, once they are timed, and the disk cache keeps which one won. */
+/* A library's kernel against a generated one, and against the library's for the other direction of
+ * a convolution (turn.c). Which of them is fastest is seldom clear beforehand: the library has more
+ * ways to compute a product, ours have no pass for the epilogue. So they are made and timed once,
+ * and the disk cache keeps which one won. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cuda.h"
 
-enum { LIBRARY, GENERATED, RIVALS };
+enum { LIBRARY, GENERATED, TURNED, RIVALS };
 
 static const float lead = 0.03F; /* less is noise, which should not choose */
 
 typedef struct match {
-  const cuda_kernel *kernels[RIVALS];
+  const cuda_kernel *kernels[RIVALS]; /* the third may be NULL */
+  int32_t count;
+  compute_precision precision; /* of a convolution */
   cuda_queue *queue;
 } match;
 
@@ -20,12 +24,16 @@ static bool submit(void *argument, uint32_t which, const cuda_pointer *operands,
   const match *m = argument;
   const cuda_scratch scratch = {workspace, 0};
   (void)stream; /* the queue's */
-  return cuda_kernel_submit(m->queue, m->kernels[which], operands, &scratch) == COMPUTE_OK;
+  return m->kernels[which] &&
+         cuda_kernel_submit(m->queue, m->kernels[which], operands, &scratch) == COMPUTE_OK;
 }
 
 static void name(void *argument, uint32_t which, char *text, size_t text_bytes) {
   const match *m = argument;
-  cuda_kernel_describe(NULL, (void *)m->kernels[which], text, text_bytes);
+  if (m->kernels[which])
+    cuda_kernel_describe(NULL, (void *)m->kernels[which], text, text_bytes);
+  else
+    snprintf(text, text_bytes, "the library with its filter turned");
 }
 
 /* The operands' sizes; false where one does not begin at its first address. */
@@ -45,7 +53,7 @@ static int32_t contest(cuda_device *device, const compute_kernel_descriptor *des
                        bool *timed) {
   void *queue = NULL;
   *timed = false;
-  cuda_contest c = {.count = RIVALS,
+  cuda_contest c = {.count = (uint32_t)m->count,
                     .lead = lead,
                     .submit = submit,
                     .name = name,
@@ -57,8 +65,8 @@ static int32_t contest(cuda_device *device, const compute_kernel_descriptor *des
     return -1;
   m->queue = queue;
   c.stream = m->queue->stream;
-  for (int i = 0; i < RIVALS; i++)
-    if (m->kernels[i]->shared.workspace_bytes > c.workspace_bytes)
+  for (int i = 0; i < m->count; i++)
+    if (m->kernels[i] && m->kernels[i]->shared.workspace_bytes > c.workspace_bytes)
       c.workspace_bytes = m->kernels[i]->shared.workspace_bytes;
   const int32_t winner = cuda_contest_hold(device, &c, timed);
   cuda_queue_destroy(queue);
@@ -67,12 +75,13 @@ static int32_t contest(cuda_device *device, const compute_kernel_descriptor *des
 
 /* All that the generated kernel is, and the library. */
 static uint32_t key_make(const match *m, compute_cache_part *key) {
-  static const char what[] = "rivals 2";
+  static const char what[] = "rivals 3";
   const builder_kernel *generated = &m->kernels[GENERATED]->shared;
   const cuda_product *product = m->kernels[LIBRARY]->product;
   uint32_t count = 0;
   key[count++] = (compute_cache_part){what, sizeof what};
   key[count++] = (compute_cache_part){product->text, strlen(product->text)};
+  key[count++] = (compute_cache_part){&m->precision, sizeof m->precision};
   key[count++] = (compute_cache_part){generated->program->source, generated->program->source_bytes};
   for (uint32_t i = 0; i < generated->launch_count; i++)
     key[count++] =
@@ -80,29 +89,45 @@ static uint32_t key_make(const match *m, compute_cache_part *key) {
   return count;
 }
 
-_Static_assert(CUDA_CONTEST_KEY >= 3 + COMPUTE_GENERATED_LAUNCHES, "room for the key");
+_Static_assert(CUDA_CONTEST_KEY >= 4 + COMPUTE_GENERATED_LAUNCHES, "room for the key");
+
+/* The winner, now or before; the third rival is made in `turned` when it is needed. */
+static int32_t choose(cuda_device *device, const compute_kernel_descriptor *descriptor, match *m,
+                      cuda_kernel *turned) {
+  compute_cache_part key[CUDA_CONTEST_KEY];
+  const uint32_t parts = key_make(m, key);
+  int32_t winner = cuda_contest_recall(device, key, parts, m->count);
+  const bool needed = winner < 0 ? m->count > TURNED : winner == TURNED;
+  if (needed && cuda_turn_prepare(device, descriptor, turned) == COMPUTE_OK)
+    m->kernels[TURNED] = turned;
+  if (winner >= 0) return winner == TURNED && !m->kernels[TURNED] ? LIBRARY : winner;
+  bool timed = false;
+  winner = contest(device, descriptor, m, &timed);
+  if (timed) cuda_contest_remember(device, key, parts, m->count, winner);
+  return winner;
+}
+
+static void leave(cuda_device *device, cuda_kernel *kernel) {
+  cuda_vendor_destroy(device, kernel);
+  builder_kernel_clear(&device->builder, &kernel->shared);
+}
 
 void cuda_rivals_meet(cuda_device *device, const compute_kernel_descriptor *descriptor,
                       const compute_tuning *tuning, cuda_kernel *kernel) {
-  compute_cache_part key[CUDA_CONTEST_KEY];
-  cuda_kernel generated = {.references = 1};
-  match m = {.kernels = {kernel, &generated}};
+  cuda_kernel others[RIVALS] = {{.references = 1}, {.references = 1}, {.references = 1}};
+  match m = {.kernels = {kernel, &others[GENERATED]}};
   if (!kernel->product || !kernel->product->contested ||
-      builder_kernel_build(&device->builder, descriptor, tuning, &generated.shared) != COMPUTE_OK)
+      builder_kernel_build(&device->builder, descriptor, tuning, &others[GENERATED].shared) !=
+          COMPUTE_OK)
     return;
+  m.count = cuda_turn_may_pay(descriptor) ? RIVALS : TURNED;
+  if (descriptor->kind == COMPUTE_KERNEL_CONV) m.precision = compute_conv_of(descriptor)->precision;
   int32_t winner = LIBRARY;
-  if (generated.shared.program) {
-    const uint32_t parts = key_make(&m, key);
-    winner = cuda_contest_recall(device, key, parts, RIVALS);
-    bool timed = false;
-    if (winner < 0) winner = contest(device, descriptor, &m, &timed);
-    if (timed) cuda_contest_remember(device, key, parts, RIVALS, winner);
+  if (others[GENERATED].shared.program) winner = choose(device, descriptor, &m, &others[TURNED]);
+  if (winner > LIBRARY) {
+    const cuda_kernel best = others[winner];
+    others[winner] = *kernel;
+    *kernel = best;
   }
-  if (winner != GENERATED) {
-    builder_kernel_clear(&device->builder, &generated.shared);
-    return;
-  }
-  cuda_vendor_destroy(device, kernel);
-  builder_kernel_clear(&device->builder, &kernel->shared);
-  *kernel = generated;
+  for (int i = GENERATED; i < RIVALS; i++) leave(device, &others[i]);
 }

@@ -15,7 +15,7 @@
 
 #include "cuda.h"
 
-enum { ALIGNMENT = 256, LIBRARY = 1 /* compute_tuning.implementation */ };
+enum { ALIGNMENT = 256 };
 
 #define LEAST_SECONDS 1e-6 /* at the GPU's peak: below that a launch takes longer */
 #define LEAST_DEPTH   128  /* of a sum, for an epilogue in a pass of its own */
@@ -98,15 +98,23 @@ static int extent(const compute_kernel_descriptor *d, halves *h, const char **re
   return cut(d, h) && vendor->serves(&h->product, &second) ? 1 : 0;
 }
 
+bool cuda_vendor_serves(const compute_kernel_descriptor *descriptor) {
+  const char *reason;
+  halves h;
+  return extent(descriptor, &h, &reason) > 0;
+}
+
 const char *cuda_implementation_name(void *handle, const compute_kernel_descriptor *descriptor,
                                      uint32_t index) {
   cuda_device *device = handle;
   const char *reason;
   halves h;
-  if (index != LIBRARY || extent(descriptor, &h, &reason) == 0) return NULL;
+  const bool turned = index == CUDA_TURNED && cuda_turn_serves(descriptor);
+  if (!turned && (index != CUDA_BY_LIBRARY || extent(descriptor, &h, &reason) == 0)) return NULL;
   if (cuda_enter(device) != COMPUTE_OK) return NULL;
   const cuda_library_id id = vendor_of(descriptor)->library;
-  return cuda_library_open(device, id) ? cuda_library_title(id) : NULL;
+  if (!cuda_library_open(device, id)) return NULL;
+  return turned ? "cuDNN, filter turned" : cuda_library_title(id);
 }
 
 /* Operations, and how many products each sum has. */
@@ -205,16 +213,33 @@ compute_status cuda_vendor_prepare(cuda_device *device, const compute_kernel_des
   return COMPUTE_OK;
 }
 
-void cuda_vendor_destroy(cuda_device *device, cuda_kernel *kernel) {
-  if (kernel->product) kernel->product->vendor->destroy(device, kernel->product);
-  kernel->product = NULL;
+compute_status cuda_implementation_prepare(cuda_device *device,
+                                           const compute_kernel_descriptor *descriptor,
+                                           uint32_t implementation, cuda_kernel *kernel) {
+  return implementation == CUDA_TURNED ? cuda_turn_prepare(device, descriptor, kernel)
+                                       : cuda_vendor_prepare(device, descriptor, kernel);
 }
 
+void cuda_vendor_destroy(cuda_device *device, cuda_kernel *kernel) {
+  if (kernel->product) kernel->product->vendor->destroy(device, kernel->product);
+  cuda_turn_destroy(device, kernel->turn);
+  kernel->product = NULL;
+  kernel->turn = NULL;
+}
+
+/* Only convolutions are turned, and only products whose epilogue has been cut off go elsewhere:
+ * both are of two factors. */
 compute_status cuda_vendor_submit(cuda_queue *queue, const cuda_kernel *kernel,
                                   const cuda_pointer *operands, cuda_pointer workspace) {
   const cuda_product *product = kernel->product;
-  if (kernel->product_bytes == 0)
+  if (kernel->product_bytes == 0 && !kernel->turn)
     return product->vendor->submit(queue, product, operands, workspace);
-  const cuda_pointer of_product[3] = {operands[0], operands[1], workspace};
+  cuda_pointer of_product[3] = {operands[0], operands[1], operands[2]};
+  if (kernel->product_bytes) of_product[2] = workspace;
+  if (kernel->turn) {
+    const compute_status status =
+        cuda_turn_submit(queue, kernel->turn, operands[1], workspace, &of_product[1]);
+    if (status != COMPUTE_OK) return status;
+  }
   return product->vendor->submit(queue, product, of_product, workspace + kernel->product_bytes);
 }

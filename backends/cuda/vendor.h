@@ -6,6 +6,7 @@
  *   contest.c         timing ways to compute the same, on memory of no interest
  *   exam.c            whether such a way is as exact as was asked for
  *   rivals.c          a library's kernel against one of our own
+ *   turn.c            a convolution as the gradient of one, and the other way about
  *   cublas.[ch]       cuBLASLt: its declarations; products
  *   cublas_problem.c  a descriptor in cuBLASLt's terms
  *   cudnn.[ch]        cuDNN 9: its declarations; convolutions
@@ -127,13 +128,26 @@ extern const cuda_vendor cublas_vendor, cudnn_vendor;
 /* Gives back what cuDNN keeps for a queue. */
 void cudnn_queue_release(struct cuda_queue *queue);
 
-/* The name of the library that can serve the kernel ("cuBLASLt"), or NULL. */
+/* compute_tuning.implementation, from 1 */
+enum { CUDA_BY_LIBRARY = 1, CUDA_TURNED = 2 };
+
+/* The name of an implementation that can serve the kernel: the library ("cuBLASLt"), or the library
+ * with its filter turned; or NULL. */
 const char *cuda_implementation_name(void *device, const compute_kernel_descriptor *descriptor,
                                      uint32_t index);
 
 /* Whether the kernel is of a size at which a library should be tried when nobody has measured. */
 bool cuda_vendor_is_preferred(const struct cuda_device *device,
                               const compute_kernel_descriptor *descriptor);
+
+/* Fills in a kernel by one of these implementations. Leaves it as it was, and records the error,
+ * when that is not possible. */
+compute_status cuda_implementation_prepare(struct cuda_device *device,
+                                           const compute_kernel_descriptor *descriptor,
+                                           uint32_t implementation, struct cuda_kernel *kernel);
+
+/* Whether a library can take over at least the product of it, by the descriptor alone. */
+bool cuda_vendor_serves(const compute_kernel_descriptor *descriptor);
 
 /* Fills in a kernel that a library serves, with a generated epilogue after the product where the
  * library lacks it. Leaves it as it was, and records the error, when that is not possible. */
@@ -142,14 +156,35 @@ compute_status cuda_vendor_prepare(struct cuda_device *device,
                                    struct cuda_kernel *kernel);
 void cuda_vendor_destroy(struct cuda_device *device, struct cuda_kernel *kernel);
 
-/* A library's kernel that is prepared becomes a generated one where that is faster, as it was timed
- * now or before. Only where the product is contested. */
+/* A library's kernel that is prepared becomes a generated one, or the library's with a turned
+ * filter, where that is faster, as it was timed now or before. Only where the product is contested.
+ */
 void cuda_rivals_meet(struct cuda_device *device, const compute_kernel_descriptor *descriptor,
                       const compute_tuning *tuning, struct cuda_kernel *kernel);
 
 /* Submits a kernel's product. The workspace is the kernel's whole one. */
 compute_status cuda_vendor_submit(struct cuda_queue *queue, const struct cuda_kernel *kernel,
                                   const cuda_pointer *operands, cuda_pointer workspace);
+
+/* ---- Turned filters ------------------------------------------------------------------------ */
+
+typedef struct cuda_turn cuda_turn;
+
+/* Whether a convolution should be tried in the other direction, by its descriptor. */
+bool cuda_turn_may_pay(const compute_kernel_descriptor *descriptor);
+
+/* Whether a library can serve it so, without looking for the library. */
+bool cuda_turn_serves(const compute_kernel_descriptor *descriptor);
+
+/* As cuda_vendor_prepare, with the filter turned first. */
+compute_status cuda_turn_prepare(struct cuda_device *device,
+                                 const compute_kernel_descriptor *descriptor,
+                                 struct cuda_kernel *kernel);
+void cuda_turn_destroy(struct cuda_device *device, cuda_turn *turn); /* NULL is allowed */
+
+/* Puts it on the queue's stream; `result` is in the kernel's workspace. Records the error. */
+compute_status cuda_turn_submit(struct cuda_queue *queue, const cuda_turn *turn,
+                                cuda_pointer filter, cuda_pointer workspace, cuda_pointer *result);
 
 /* ---- Choosing by time ---------------------------------------------------------------------- */
 
@@ -173,12 +208,13 @@ cuda_exam_paper *cuda_exam_begin(struct cuda_device *device, const cuda_exam *ex
                                  cuda_stream stream);
 void cuda_exam_end(struct cuda_device *device, cuda_exam_paper *paper);
 
-/* Before a candidate runs: nothing of the one before is left. After it: whether its results are
- * right. Both false, too, when the driver fails. */
+/* Before a candidate runs: nothing of the one before is left; false when the driver fails. After
+ * it: how far off its results are, as part of what is allowed, so that at most 1 passes; INFINITY
+ * also when the driver fails. */
 bool cuda_exam_prepare(struct cuda_device *device, cuda_pointer result, uint64_t bytes,
                        cuda_stream stream);
-bool cuda_exam_pass(struct cuda_device *device, const cuda_exam *exam, const cuda_exam_paper *paper,
-                    cuda_pointer result, cuda_stream stream);
+double cuda_exam_error(struct cuda_device *device, const cuda_exam *exam,
+                       const cuda_exam_paper *paper, cuda_pointer result, cuda_stream stream);
 
 typedef struct cuda_contest {
   uint32_t count;

@@ -88,6 +88,7 @@ typedef struct visit {
   compute_context *context;
   compute_device *gpu, *cpu;
   compute_kernel_kind kind;
+  uint32_t implementation;
   int64_t shift;
   int seen, served, staged;
 } visit;
@@ -145,12 +146,12 @@ static void check_convolution(const sample_kernel *s, const operands *o) {
 static void visit_sample(const sample_kernel *s, void *user) {
   visit *v = user;
   const compute_backend *b = v->gpu->backend;
-  const compute_tuning tuning = {.implementation = 1};
+  const compute_tuning tuning = {.implementation = v->implementation};
   void *kernel = NULL;
   char text[200];
   if (s->large || s->descriptor.kind != v->kind) return;
   v->seen++;
-  if (!b->implementation_name(v->gpu->handle, &s->descriptor, 1)) {
+  if (!b->implementation_name(v->gpu->handle, &s->descriptor, v->implementation)) {
     assert_int_equal(b->kernel_prepare_tuned(v->gpu->handle, &s->descriptor, &tuning, &kernel),
                      COMPUTE_ERROR_UNSUPPORTED);
     return;
@@ -172,8 +173,11 @@ static void visit_sample(const sample_kernel *s, void *user) {
   b->kernel_destroy(v->gpu->handle, kernel);
 }
 
-static visit visit_all(compute_kernel_kind kind, int64_t shift) {
-  visit v = {.context = cuda_libraries_open("cuda:0"), .kind = kind, .shift = shift};
+static visit visit_all(compute_kernel_kind kind, uint32_t implementation, int64_t shift) {
+  visit v = {.context = cuda_libraries_open("cuda:0"),
+             .kind = kind,
+             .implementation = implementation,
+             .shift = shift};
   v.gpu = compute_default_device(v.context);
   assert_ok(compute_device_by_name(v.context, "cpu", &v.cpu));
   if (kind == COMPUTE_KERNEL_GEMM)
@@ -190,7 +194,7 @@ static void products_match_in_every_layout_that_is_served(void **state) {
   (void)state;
   assert_true(blas.configure(""));
   for (int64_t shift = 0; shift < 2; shift++) {
-    const visit v = visit_all(COMPUTE_KERNEL_GEMM, shift);
+    const visit v = visit_all(COMPUTE_KERNEL_GEMM, 1, shift);
     assert_true(v.served > 10 && v.staged > 0 && v.served < v.seen);
   }
 }
@@ -199,10 +203,20 @@ static void convolutions_match_in_every_layout_that_is_served(void **state) {
   (void)state;
   assert_true(dnn.configure(""));
   for (int64_t shift = 0; shift < 2; shift++) {
-    const visit v = visit_all(COMPUTE_KERNEL_CONV, shift);
+    const visit v = visit_all(COMPUTE_KERNEL_CONV, 1, shift);
     assert_true(v.served > 10 && v.staged > 0 && v.served < v.seen);
   }
   assert_true(dnn.count("exact") > 0);
+}
+
+/* As a gradient by data, or one as a convolution. */
+static void convolutions_match_with_their_filters_turned(void **state) {
+  (void)state;
+  assert_true(dnn.configure(""));
+  for (int64_t shift = 0; shift < 2; shift++) {
+    const visit v = visit_all(COMPUTE_KERNEL_CONV, 2, shift);
+    assert_true(v.served > 5 && v.staged > 0 && v.served < v.seen);
+  }
 }
 
 /* ---- Precision ----------------------------------------------------------------------------- */
@@ -336,9 +350,8 @@ static void filter_if_allowed(const sample_kernel *s, void *user) {
   const compute_conv_attributes *c = &s->attributes.conv;
   if (s->large || s->descriptor.kind != COMPUTE_KERNEL_CONV || !test_in_turn(seen->samples++))
     return;
-  const bool fits = c->direction != COMPUTE_CONVOLUTION_BY_FILTER && c->filter_size[0] == 3 &&
-                    c->filter_size[1] == 3 && c->stride[0] == 1 && c->stride[1] == 1 &&
-                    c->dilation[0] == 1 && c->dilation[1] == 1;
+  const bool fits = c->filter_size[0] == 3 && c->filter_size[1] == 3 && c->stride[0] == 1 &&
+                    c->stride[1] == 1 && c->dilation[0] == 1 && c->dilation[1] == 1;
   assert_false(is_filtered(seen->device, s, COMPUTE_F32, COMPUTE_PRECISION_STRICT));
   assert_false(is_filtered(seen->device, s, COMPUTE_F32, COMPUTE_PRECISION_TF32));
   assert_false(is_filtered(seen->device, s, COMPUTE_F16, COMPUTE_PRECISION_WINOGRAD));
@@ -442,6 +455,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products_match_in_every_layout_that_is_served),
       cmocka_unit_test(convolutions_match_in_every_layout_that_is_served),
+      cmocka_unit_test(convolutions_match_with_their_filters_turned),
       cmocka_unit_test(f32_is_exact_unless_tf32_is_asked_for),
       cmocka_unit_test(strict_convolutions_take_no_engine_that_rounds),
       cmocka_unit_test(winograd_is_taken_only_where_it_is_allowed),

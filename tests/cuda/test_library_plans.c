@@ -263,8 +263,9 @@ static void large_products_are_timed_by_the_library_and_without_it(void **state)
 
 enum { SIDE = 40, CHANNELS = 32 };
 
-/* relu(x * w + b): the library would need a second pass. Returns compute_explain's text. */
-static char *convolve(compute_context *context, float *result) {
+/* relu(x * w + b), or with the transposed convolution: the library would need a second pass.
+ * Returns compute_explain's text. */
+static char *convolve(compute_context *context, bool transposed, float *result) {
   static float x[CHANNELS * SIDE * SIDE], w[CHANNELS * CHANNELS * 9], b[CHANNELS];
   for (int i = 0; i < CHANNELS * SIDE * SIDE; i++) x[i] = 0.1F * (float)((i * 37 + 5) % 29 - 14);
   for (int i = 0; i < CHANNELS * CHANNELS * 9; i++) w[i] = 0.1F * (float)((i * 31 + 7) % 23 - 11);
@@ -277,13 +278,15 @@ static char *convolve(compute_context *context, float *result) {
   char *text = NULL;
   compute_graph *g = compute_graph_create(context);
   const compute_node data = compute_input(g, COMPUTE_F32, of_x);
-  const compute_node y = compute_relu(
-      g, compute_conv2d(g, data, compute_parameter(g, filter), compute_parameter(g, bias),
-                        &(compute_conv2d_options){.padding = {1, 1}}));
+  const compute_node y =
+      compute_relu(g, (transposed ? compute_conv2d_transpose : compute_conv2d)(
+                          g, data, compute_parameter(g, filter), compute_parameter(g, bias),
+                          &(compute_conv2d_options){.padding = {1, 1}}));
   compute_plan *plan = test_compile(g, &y, 1, 0);
   assert_ok(compute_explain(plan, &text));
   assert_ok(compute_plan_create_tensor(plan, y, &out));
-  assert_ok(compute_run(plan, (compute_binding[]){{data, in}, {y, out}}, 2, NULL));
+  for (int turn = 0; turn < 2; turn++)
+    assert_ok(compute_run(plan, (compute_binding[]){{data, in}, {y, out}}, 2, NULL));
   assert_ok(compute_tensor_read(out, result, CHANNELS * SIDE * SIDE * sizeof *result));
   compute_plan_release(plan);
   compute_graph_release(g);
@@ -294,6 +297,12 @@ static char *convolve(compute_context *context, float *result) {
   return text;
 }
 
+static void check_convolution(const float *actual, const float *expected) {
+  for (int i = 0; i < CHANNELS * SIDE * SIDE; i++)
+    if (!(fabsf(actual[i] - expected[i]) <= 1e-4F))
+      fail_msg("element %d is %g instead of %g", i, (double)actual[i], (double)expected[i]);
+}
+
 /* Whichever it is: that of the first plan is that of the second, without another trial. */
 static void a_convolution_is_timed_by_the_library_and_without_it(void **state) {
   (void)state;
@@ -301,7 +310,7 @@ static void a_convolution_is_timed_by_the_library_and_without_it(void **state) {
   char folder[] = TEST_SCRATCH_DIR "/cache_XXXXXX";
   assert_non_null(mkdtemp(folder));
   compute_context *context = cuda_libraries_open("cpu");
-  compute_text_free(convolve(context, expected));
+  compute_text_free(convolve(context, false, expected));
   cuda_libraries_close(context);
   assert_int_equal(unsetenv("COMPUTE_TUNING"), 0);
   cuda_libraries_cache(folder);
@@ -311,19 +320,56 @@ static void a_convolution_is_timed_by_the_library_and_without_it(void **state) {
     timed = 0;
     context = cuda_libraries_open("cuda:0");
     assert_true(dnn.configure(""));
-    char *text = convolve(context, actual);
+    char *text = convolve(context, false, actual);
     by_library[round] = strstr(text, "cuDNN") != NULL;
     compute_text_free(text);
     assert_int_equal(timed, round == 0);
-    if (round == 1) assert_int_equal(dnn.count("cudnnBackendExecute"), by_library[0]);
-    for (int i = 0; i < CHANNELS * SIDE * SIDE; i++)
-      if (!(fabsf(actual[i] - expected[i]) <= 1e-4F))
-        fail_msg("element %d is %g instead of %g", i, (double)actual[i], (double)expected[i]);
+    if (round == 1) assert_int_equal(dnn.count("cudnnBackendExecute"), by_library[0] ? 2 : 0);
+    check_convolution(actual, expected);
     cuda_libraries_close(context);
   }
   assert_int_equal(by_library[0], by_library[1]);
   compute_log_set(NULL, NULL, COMPUTE_LOG_OFF);
   cuda_libraries_cache(NULL);
+  assert_int_equal(setenv("COMPUTE_TUNING", "gemm:implementation=1", 1), 0);
+}
+
+static char timed_text[2000];
+
+static void keep_timed(void *user, compute_log_level level, const char *module,
+                       const char *message) {
+  (void)user;
+  (void)level;
+  (void)module;
+  if (strstr(message, "timed for a kernel")) snprintf(timed_text, sizeof timed_text, "%s", message);
+}
+
+/* A gradient by data, which a transposed convolution is, is tried as a convolution. */
+static void filters_are_turned_where_that_may_pay_or_is_asked_for(void **state) {
+  (void)state;
+  static float expected[CHANNELS * SIDE * SIDE], actual[CHANNELS * SIDE * SIDE];
+  compute_log_set(keep_timed, NULL, COMPUTE_LOG_INFO);
+  for (int transposed = 0; transposed < 2; transposed++)
+    for (int asked = !transposed; asked < 2; asked++) {
+      compute_context *context = cuda_libraries_open("cpu");
+      compute_text_free(convolve(context, transposed, expected));
+      cuda_libraries_close(context);
+      assert_int_equal(asked ? setenv("COMPUTE_TUNING", "conv:implementation=2", 1)
+                             : unsetenv("COMPUTE_TUNING"),
+                       0);
+      timed_text[0] = '\0';
+      context = cuda_libraries_open("cuda:0");
+      assert_true(dnn.configure(""));
+      char *text = convolve(context, transposed, actual);
+      if (asked)
+        assert_non_null(strstr(text, "filter turned"));
+      else
+        assert_non_null(strstr(timed_text, "filter turned"));
+      compute_text_free(text);
+      check_convolution(actual, expected);
+      cuda_libraries_close(context);
+    }
+  compute_log_set(NULL, NULL, COMPUTE_LOG_OFF);
   assert_int_equal(setenv("COMPUTE_TUNING", "gemm:implementation=1", 1), 0);
 }
 
@@ -476,6 +522,7 @@ int main(void) {
       cmocka_unit_test(what_could_not_be_timed_is_not_remembered),
       cmocka_unit_test(large_products_are_timed_by_the_library_and_without_it),
       cmocka_unit_test(a_convolution_is_timed_by_the_library_and_without_it),
+      cmocka_unit_test(filters_are_turned_where_that_may_pay_or_is_asked_for),
       cmocka_unit_test(a_library_that_cannot_be_used_is_logged_once_and_done_without),
       cmocka_unit_test(any_call_of_the_library_may_fail),
       cmocka_unit_test(the_driver_may_fail_while_a_library_is_tried_out),

@@ -223,8 +223,7 @@ static bool may_be_filtered(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
   for (int i = 0; i < 2; i++)
     if (c->filter_size[i] != 3 || c->stride[i] != 1 || c->dilation[i] != 1) return false;
-  return (c->precision & COMPUTE_PRECISION_WINOGRAD) && d->accumulate == COMPUTE_F32 &&
-         c->direction != COMPUTE_CONVOLUTION_BY_FILTER;
+  return (c->precision & COMPUTE_PRECISION_WINOGRAD) && d->accumulate == COMPUTE_F32;
 }
 
 /* The largest element of one channel among all that a tile with this result in it may read. */
@@ -240,6 +239,22 @@ static double largest_around(const view *source, int64_t image, int64_t channel,
         if (isnan(element)) return element;
       }
   return largest;
+}
+
+/* For the filter's gradient: y's gradient is what the patches are filtered with. */
+static double wide_by_filter(const evaluation *e, const int64_t *w) {
+  const compute_conv_attributes *c = compute_conv_of(e->d);
+  const int64_t channels = c->data_channels / c->groups;
+  const int64_t group = w[0] / (c->result_channels / c->groups);
+  double wide = 0;
+  for (int64_t n = 0; n < c->batch; n++)
+    for (int64_t p = 0; p < c->result_size[0]; p++)
+      for (int64_t q = 0; q < c->result_size[1]; q++) {
+        const int64_t place[2] = {p - c->padding[0], q - c->padding[1]};
+        wide += fabs(real_at(&e->input[1], at(&e->input[1], n, w[0], p, q))) *
+                largest_around(&e->input[0], n, channels * group + w[1], place, c->data_size);
+      }
+  return wide;
 }
 
 static double wide_magnitude(const evaluation *e, const int64_t *y) {
@@ -269,7 +284,10 @@ static number convolution(const evaluation *e, const int64_t *coordinate) {
   case COMPUTE_CONVOLUTION_BY_DATA: by_data(e, coordinate, &s); break;
   case COMPUTE_CONVOLUTION_BY_FILTER: by_filter(e, coordinate, &s); break;
   }
-  if (may_be_filtered(e->d)) s.wide = wide_magnitude(e, coordinate);
+  if (may_be_filtered(e->d))
+    s.wide = compute_conv_of(e->d)->direction == COMPUTE_CONVOLUTION_BY_FILTER
+                 ? wide_by_filter(e, coordinate)
+                 : wide_magnitude(e, coordinate);
   return finish(e->d, compute_conv_of(e->d)->precision, &s);
 }
 

@@ -7,6 +7,8 @@
 
 #include "generate/kinds/conv/conv.h"
 
+enum { LEAST_PART = 256 }; /* terms */
+
 static bool is_matrix(const compute_tuning *t) {
   return t->variant == CONV_MATRIX;
 }
@@ -157,10 +159,32 @@ static compute_status check_tile(generation *g, const conv_problem *p) {
                                                                      : COMPUTE_OK;
 }
 
+/* In parts, as in a filter's gradient, the terms are many and the results few: there are as many
+ * parts as make all the groups that the compute units can hold at a time. That is three of the
+ * large tile, four of the small one: their registers are what limits it. */
+static void complete_parts(generation *g, const conv_problem *p) {
+  compute_tuning *t = &g->tuning;
+  if (t->tile_m || t->tile_n || t->item_m || t->item_n || t->groups) return;
+  const bool large = p->product.m > 64 && p->product.sum_bytes <= 4 && emit_group_limit(g) >= 128;
+  const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
+  const int64_t tiles =
+      divide_up(p->product.m, large ? 128 : 64) * divide_up(p->product.n, 64) * p->product.batches;
+  int64_t parts = units * (large ? 3 : 4) / tiles;
+  if (parts > p->terms / LEAST_PART) parts = p->terms / LEAST_PART;
+  if (parts > GEMM_SPLIT_LIMIT) parts = GEMM_SPLIT_LIMIT;
+  if (parts < 2) return;
+  t->groups = (uint32_t)parts;
+  if (!large) return;
+  t->tile_m = 128;
+  t->tile_n = 64;
+  t->item_m = t->item_n = 8;
+}
+
 static compute_status accept(generation *g, void *of) {
   conv_problem *p = of;
   if (p->terms == 0) return emit_refuse(g, "there is nothing to multiply");
   g->tuning.vector = 1;
+  if (g->tuning.variant == CONV_SPLIT) complete_parts(g, p);
   if (is_matrix(&g->tuning) && p->phased) emit_default(&g->tuning.groups, 1);
   const compute_status status = is_matrix(&g->tuning) ? gemm_accept_matrix(g, &p->product)
                                                       : gemm_accept_tiles(g, &p->product);

@@ -232,11 +232,17 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
 
 typedef struct tile_shape {
   uint32_t m, n, k, item_m, item_n;
+  uint32_t least; /* groups for each compute unit */
 } tile_shape;
 
-/* From the most products for each element read to the most groups. */
-static const tile_shape tile_shapes[] = {
-    {128, 128, 16, 8, 8}, {128, 64, 16, 8, 8}, {64, 64, 16, 8, 4}, {32, 32, 16, 4, 2}};
+/* From the most products for each element read to the most groups. Few long rows make tiles that
+ * are long themselves, where all the groups that a unit can hold at a time remain. */
+static const tile_shape tile_shapes[] = {{128, 128, 16, 8, 8, 1},
+                                         {128, 64, 16, 8, 8, 1},
+                                         {64, 128, 16, 8, 8, 6},
+                                         {64, 64, 16, 8, 4, 1},
+                                         {32, 32, 16, 4, 2, 0}};
+enum { SMALL_TILE = 3 };
 
 static uint64_t tile_bytes(const gemm_problem *problem, const compute_tuning *t) {
   return (uint64_t)gemm_local_sums(t) * problem->sum_bytes;
@@ -258,8 +264,8 @@ static tile_shape choose_tile(const generation *g, const gemm_problem *problem) 
     const tile_shape *tile = &tile_shapes[i];
     const double groups = (double)divide_up(problem->m, tile->m) *
                           (double)divide_up(problem->n, tile->n) * (double)problem->batches;
-    if (tile_fits(g, problem, tile) && groups >= (double)units && problem->m > tile->m / 2 &&
-        problem->n > tile->n / 2)
+    if (tile_fits(g, problem, tile) && groups >= (double)(tile->least * units) &&
+        problem->m > tile->m / 2 && problem->n > tile->n / 2)
       return *tile;
   }
   return tile_shapes[COUNT - 1];
@@ -269,7 +275,7 @@ static void complete_tiles(generation *g, const gemm_problem *problem) {
   compute_tuning *t = &g->tuning;
   tile_shape tile = choose_tile(g, problem);
   if (t->variant == GEMM_SPLIT && t->tile_m == 0 && t->tile_n == 0) {
-    for (int i = 2; i < 4; i++)
+    for (int i = SMALL_TILE; i < SMALL_TILE + 2; i++)
       if (tile_fits(g, problem, &tile_shapes[i])) {
         tile = tile_shapes[i];
         break;

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* With stride 1, the gradient of a convolution by its data is a convolution itself: of y's gradient
+ * with the filter turned by half a turn, its two kinds of channels exchanged. The other way about,
+ * a convolution is such a gradient. A library's engines for the two directions differ in speed, so
+ * that turning the filter, which is small, may pay: into scratch memory, before the product. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda.h"
+
+enum { ALIGNMENT = 256, FILTER = 1 /* among a convolution's inputs */ };
+
+#define LARGEST_FILTER ((uint64_t)64 << 20)
+
+struct cuda_turn {
+  builder_kernel copy; /* operands: the filter's last tap, the turned filter */
+  uint64_t last_tap;   /* bytes from its first */
+  cuda_pointer place;  /* in the workspace */
+};
+
+/* The convolution with a turned filter, and the filter's way there. */
+typedef struct turned {
+  compute_kernel_descriptor convolution, copy;
+  compute_conv_attributes attributes;
+  compute_operand inputs[COMPUTE_MAX_OPERANDS], last_tap, filter;
+  uint64_t last_tap_bytes, filter_bytes;
+} turned;
+
+/* False where it is not the other direction's. */
+static bool exchange(const compute_conv_attributes *c, compute_conv_attributes *other) {
+  if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER || c->groups != 1 ||
+      c->filter_size[0] * c->filter_size[1] < 2)
+    return false;
+  *other = *c;
+  other->direction = c->direction == COMPUTE_CONVOLUTION_FORWARD ? COMPUTE_CONVOLUTION_BY_DATA
+                                                                 : COMPUTE_CONVOLUTION_FORWARD;
+  other->data_channels = c->result_channels;
+  other->result_channels = c->data_channels;
+  for (int i = 0; i < 2; i++) {
+    other->data_size[i] = c->result_size[i];
+    other->result_size[i] = c->data_size[i];
+    other->padding[i] = (c->filter_size[i] - 1) * c->dilation[i] - c->padding[i];
+    if (c->stride[i] != 1 || other->padding[i] < 0) return false;
+  }
+  return true;
+}
+
+static bool turn(const compute_kernel_descriptor *d, turned *t) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  if (d->kind != COMPUTE_KERNEL_CONV || d->input_count < 2 ||
+      d->input_count > COMPUTE_MAX_OPERANDS || !exchange(c, &t->attributes))
+    return false;
+  const compute_operand *filter = &d->inputs[FILTER];
+  const uint64_t element = cuda_element_bytes(filter->dtype);
+  const int64_t size[4] = {c->data_channels, c->result_channels, c->filter_size[0],
+                           c->filter_size[1]};
+  t->last_tap = t->filter = (compute_operand){.dtype = filter->dtype};
+  t->last_tap_bytes = 0;
+  int64_t elements = 1;
+  for (int i = 3; i >= 0; i--) {
+    const int64_t step = filter->stride[i < 2 ? 1 - i : i];
+    if (step < 0) return false;
+    t->last_tap.stride[i] = i < 2 ? step : -step;
+    t->filter.stride[i] = elements;
+    elements *= size[i];
+    if (i >= 2) t->last_tap_bytes += (uint64_t)((size[i] - 1) * step) * element;
+  }
+  t->filter_bytes = (uint64_t)elements * element;
+  if (elements == 0 || t->filter_bytes > LARGEST_FILTER) return false;
+  memcpy(t->inputs, d->inputs, d->input_count * sizeof *t->inputs);
+  t->inputs[FILTER] = t->filter;
+  t->convolution = *d;
+  t->convolution.inputs = t->inputs;
+  t->convolution.attributes = &t->attributes;
+  t->copy = (compute_kernel_descriptor){
+      .struct_size = sizeof t->copy,
+      .kind = COMPUTE_KERNEL_COPY,
+      .rank = 4,
+      .input_count = 1,
+      .output_count = 1,
+      .inputs = &t->last_tap,
+      .outputs = &t->filter,
+  };
+  memcpy(t->copy.size, size, sizeof size);
+  return true;
+}
+
+bool cuda_turn_serves(const compute_kernel_descriptor *descriptor) {
+  turned t;
+  return turn(descriptor, &t) && cuda_vendor_serves(&t.convolution);
+}
+
+bool cuda_turn_may_pay(const compute_kernel_descriptor *descriptor) {
+  const compute_conv_attributes *c = compute_conv_of(descriptor);
+  return cuda_turn_serves(descriptor) && (c->direction == COMPUTE_CONVOLUTION_BY_DATA ||
+                                          (c->precision & COMPUTE_PRECISION_WINOGRAD));
+}
+
+compute_status cuda_turn_prepare(cuda_device *device, const compute_kernel_descriptor *descriptor,
+                                 cuda_kernel *kernel) {
+  const compute_services *services = device->services;
+  turned t;
+  if (!turn(descriptor, &t))
+    return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                          "cuda:%u: the kernel is no convolution whose filter could be turned",
+                          device->index);
+  cuda_turn *made = builder_allocate(&device->builder, sizeof *made);
+  if (!made) return cuda_fail_memory(services, "a kernel");
+  compute_status status = builder_kernel_fall_back(&device->builder, &t.copy, NULL, &made->copy);
+  if (status == COMPUTE_OK && (made->copy.workspace_bytes || made->copy.faults))
+    status = COMPUTE_ERROR_UNSUPPORTED;
+  if (status == COMPUTE_OK) status = cuda_vendor_prepare(device, &t.convolution, kernel);
+  if (status != COMPUTE_OK) {
+    cuda_turn_destroy(device, made);
+    return status;
+  }
+  made->last_tap = t.last_tap_bytes;
+  made->place = (kernel->shared.workspace_bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+  kernel->shared.workspace_bytes = made->place + t.filter_bytes;
+  kernel->turn = made;
+  const size_t length = strlen(kernel->shared.text);
+  snprintf(kernel->shared.text + length, sizeof kernel->shared.text - length, ", filter turned");
+  return COMPUTE_OK;
+}
+
+void cuda_turn_destroy(cuda_device *device, cuda_turn *destroyed) {
+  if (!destroyed) return;
+  builder_kernel_clear(&device->builder, &destroyed->copy);
+  builder_free(&device->builder, destroyed);
+}
+
+compute_status cuda_turn_submit(cuda_queue *queue, const cuda_turn *submitted, cuda_pointer filter,
+                                cuda_pointer workspace, cuda_pointer *result) {
+  *result = workspace + submitted->place;
+  const cuda_pointer operands[2] = {filter + submitted->last_tap, *result};
+  const cuda_scratch scratch = {0, 0};
+  return cuda_launch(queue, &submitted->copy, operands, &scratch);
+}
