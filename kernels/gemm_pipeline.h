@@ -8,13 +8,13 @@
  * each other, for each line in another way, so that what a warp reads at once lies on different
  * banks. */
 //@ gemm_pipeline
-#define PIECE (4 * PER_WORD)
+#define PIECE (16 / MATRIX_BYTES)
 #define STEPS (TILE_K / (8 * PER_WORD))
 
-#if MATRIX_HALF
-#define MATRIX_BITS(x) (x)
-#else
+#ifdef MATRIX_ROUND
 #define MATRIX_BITS(x) as_u32(x)
+#else
+#define MATRIX_BITS(x) (x)
 #endif
 
 /* BLOCK_COPY has an item copy its share of a slab. `step` is from a line to the next, lines_left and
@@ -97,7 +97,7 @@ const boolean whole_b = aligned_b && column0 + TILE_N <= shape.n;
 INDEX k_left = k_end - k_begin;
 const INDEX pairs = (k_left + TILE_K - 1) / TILE_K;
 SUM sum[ITEM_M][ITEM_N];
-u32 of_a[2][ITEM_M][4], of_b[2][WARP_N / 8][2];
+FRAGMENT of_a[2][ITEM_M][4], of_b[2][WARP_N / 8][2];
 UNROLL for (int i = 0; i < ITEM_M; i++) {
   UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = 0;
 }
