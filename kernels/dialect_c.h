@@ -297,7 +297,8 @@ DEVICE void MATRIX_MULTIPLY_f64(f64 *sum, const f64 *a, const f64 *b) {
   for (u32 i = 0; i < 4; i++) {
     const u32 row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
     for (u32 k = 0; k < 8; k++)
-      sum[i] += warp[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2] * warp[column * 4 + k % 4].b[k / 4];
+      sum[i] +=
+          warp[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2] * warp[column * 4 + k % 4].b[k / 4];
   }
   BARRIER();
 }

@@ -34,9 +34,9 @@ typedef struct __attribute__((aligned(16))) SLAB {
 
 /* BLOCK_LOAD reads a block of one operand, 16 lines of the tile and eight words of k, as the units
  * take them. Lane l holds the words l % 4 (and l % 4 + 4) of the lines l / 4 (and l / 4 + 8); of A
- * first the two lines of a word, of B first the two words of a line. An f64 is a word here. BLOCK_AT says where in a slab an
- * element of a line is. MATRIX_ROUND is for slabs whose words are not yet what the units take. Pasted
- * once for A and once for B. */
+ * first the two lines of a word, of B first the two words of a line. An f64 is a word here.
+ * BLOCK_AT says where in a slab an element of a line is. MATRIX_ROUND is for slabs whose words are
+ * not yet what the units take. Pasted once for A and once for B. */
 //@ gemm_matrix_block
 DEVICE void BLOCK_LOAD(FRAGMENT *to, LOCAL const MATRIX_TYPE *slab, int outer, int k, int lane) {
   const int part = lane / 8, more_outer = BLOCK_IS_A ? part % 2 * 8 : part / 2 * 8;
