@@ -70,10 +70,10 @@ static const pipeline_shape *choose(const generation *g, const gemm_problem *pro
   const pipeline_shape *first = wide ? shapes_f64 : shapes;
   const int count = (int)(wide ? sizeof shapes_f64 / sizeof *first : sizeof shapes / sizeof *first);
   const pipeline_shape *best = &first[count - 1];
-  for (const pipeline_shape *shape = best - 1; shape >= first; shape--)
-    if (shape_bytes(problem, shape) <= local_limit(g) &&
-        time_of(g, problem, shape) <= time_of(g, problem, best))
-      best = shape;
+  for (int i = count - 2; i >= 0; i--)
+    if (shape_bytes(problem, &first[i]) <= local_limit(g) &&
+        time_of(g, problem, &first[i]) <= time_of(g, problem, best))
+      best = &first[i];
   return best;
 }
 
