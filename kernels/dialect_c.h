@@ -284,6 +284,24 @@ DEVICE void dialect_multiply(f32 *sum, const u32 *a, const u32 *b, f32 (*unit)(u
 #define MATRIX_MULTIPLY_f16(sum, a, b)  dialect_multiply(sum, a, b, dialect_unit_f16)
 #define MATRIX_MULTIPLY_bf16(sum, a, b) dialect_multiply(sum, a, b, dialect_unit_bf16)
 #define MATRIX_MULTIPLY_tf32(sum, a, b) dialect_multiply(sum, a, b, dialect_unit_tf32)
+typedef struct dialect_held_f64 {
+  f64 a[4], b[2];
+} dialect_held_f64;
+DEVICE void MATRIX_MULTIPLY_f64(f64 *sum, const f64 *a, const f64 *b) {
+  static _Thread_local dialect_held_f64 held[1024];
+  const u32 item = LOCAL_ID_X, lane = item % 32;
+  memcpy(held[item].a, a, sizeof held->a);
+  memcpy(held[item].b, b, sizeof held->b);
+  BARRIER();
+  const dialect_held_f64 *warp = held + (item - lane);
+  for (u32 i = 0; i < 4; i++) {
+    const u32 row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    for (u32 k = 0; k < 8; k++)
+      sum[i] +=
+          warp[row % 8 * 4 + k % 4].a[row / 8 + k / 4 * 2] * warp[column * 4 + k % 4].b[k / 4];
+  }
+  BARRIER();
+}
 DEVICE u32 dialect_bits_bf16(f32 x) {
   const u32 bits = as_u32(x);
   return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;

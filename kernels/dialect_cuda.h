@@ -20,11 +20,11 @@ typedef unsigned int uint;
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL
 #define LOCAL
-#define CONSTANT_TABLE                 __device__ const
-#define RESTRICT                       __restrict__
-#define REQUIRE_GROUP(x, y, z)         __launch_bounds__((x) * (y) * (z))
-#define REQUIRE_ROOM(x, y, z, groups)  __launch_bounds__((x) * (y) * (z), groups)
-#define LOCAL_ARRAY(type, name, count) __shared__ type name[count]
+#define CONSTANT_TABLE                       __device__ const
+#define RESTRICT                             __restrict__
+#define REQUIRE_GROUP(x, y, z)               __launch_bounds__((x) * (y) * (z))
+#define REQUIRE_ROOM(x, y, z, groups)        __launch_bounds__((x) * (y) * (z), groups)
+#define LOCAL_ARRAY(type, name, count)       __shared__ type name[count]
 #define LOCAL_ARRAY_ASKED(type, name, count) extern __shared__ type name[]
 
 #define LOCAL_ID_X    threadIdx.x
@@ -140,19 +140,19 @@ DEVICE u32 F32_TO_TF32(f32 x) {
                  : "memory");                                                                      \
   }
 DEVICE void COPY_PIECE(void *to, const void *from) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(
-                   (u32)__cvta_generic_to_shared(to)),
-               "l"(__cvta_generic_to_global(from))
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)),
+      "l"(__cvta_generic_to_global(from))
+      : "memory");
 }
 DEVICE void COPY_PART(void *to, const void *from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   (u32)__cvta_generic_to_shared(to)),
-               "l"(__cvta_generic_to_global(from)), "r"(bytes)
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes)
+      : "memory");
 }
-#define COPIES_END()       asm volatile("cp.async.commit_group;" ::: "memory")
-#define COPIES_WAIT(ends)  asm volatile("cp.async.wait_group %0;" ::"n"(ends) : "memory")
+#define COPIES_END()      asm volatile("cp.async.commit_group;" ::: "memory")
+#define COPIES_WAIT(ends) asm volatile("cp.async.wait_group %0;" ::"n"(ends) : "memory")
 LOADER(LOAD_BLOCKS, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")
 LOADER(LOAD_BLOCKS_ACROSS, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
 #define MATRIX_UNIT(name, instruction)                                                             \
@@ -164,6 +164,22 @@ LOADER(LOAD_BLOCKS_ACROSS, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
 MATRIX_UNIT(MATRIX_MULTIPLY_f16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
 MATRIX_UNIT(MATRIX_MULTIPLY_bf16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
 MATRIX_UNIT(MATRIX_MULTIPLY_tf32, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32")
+/* Of f64, the units before sm_90 take an 8 × 4 part of A at a time. */
+DEVICE void MATRIX_MULTIPLY_f64(f64 *sum, const f64 *a, const f64 *b) {
+#if __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+d"(sum[0]), "+d"(sum[1]), "+d"(sum[2]), "+d"(sum[3])
+      : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+#else
+  UNROLL for (int part = 0; part < 4; part++) {
+    const int rows = part % 2, of_k = part / 2;
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(sum[2 * rows]), "+d"(sum[2 * rows + 1])
+        : "d"(a[part]), "d"(b[of_k]));
+  }
+#endif
+}
 #define MATRIX_PACKING(name, instruction)                                                          \
   DEVICE u32 name(f32 low, f32 high) {                                                             \
     u32 word;                                                                                      \

@@ -10,7 +10,7 @@
 #define WARPS_N  (TILE_N / WARP_N)
 #define WARPS_M  (TILE_M / WARP_M)
 #define GROUP    (32 * WARPS_M * WARPS_N)
-#define PER_WORD ((int)(4 / sizeof(MATRIX_TYPE)))
+#define PER_WORD (MATRIX_BYTES == 2 ? 2 : 1) /* elements of k in a fragment's word */
 
 /* What an item holds of the warp's WARP_M × WARP_N sums: four of each 16 × 8 block. */
 #define ITEM_M (WARP_M / 16)
@@ -34,24 +34,24 @@ typedef struct __attribute__((aligned(16))) SLAB {
 
 /* BLOCK_LOAD reads a block of one operand, 16 lines of the tile and eight words of k, as the units
  * take them. Lane l holds the words l % 4 (and l % 4 + 4) of the lines l / 4 (and l / 4 + 8); of A
- * first the two lines of a word, of B first the two words of a line. BLOCK_AT says where in a slab an
- * element of a line is. MATRIX_ROUND is for slabs whose words are not yet what the units take. Pasted
- * once for A and once for B. */
+ * first the two lines of a word, of B first the two words of a line. An f64 is a word here.
+ * BLOCK_AT says where in a slab an element of a line is. MATRIX_ROUND is for slabs whose words are
+ * not yet what the units take. Pasted once for A and once for B. */
 //@ gemm_matrix_block
-DEVICE void BLOCK_LOAD(u32 *to, LOCAL const MATRIX_TYPE *slab, int outer, int k, int lane) {
+DEVICE void BLOCK_LOAD(FRAGMENT *to, LOCAL const MATRIX_TYPE *slab, int outer, int k, int lane) {
   const int part = lane / 8, more_outer = BLOCK_IS_A ? part % 2 * 8 : part / 2 * 8;
   const int more_k = (BLOCK_IS_A ? part / 2 : part % 2) * 4 * PER_WORD;
-#if BLOCK_ALONG_K
+#if BLOCK_ALONG_K && MATRIX_BYTES < 8
   LOAD_BLOCKS(to, slab + BLOCK_AT(outer + more_outer + lane % 8, k + more_k));
-#elif MATRIX_HALF
+#elif !BLOCK_ALONG_K && MATRIX_BYTES == 2
   LOAD_BLOCKS_ACROSS(to, slab + BLOCK_AT(k + more_k + lane % 8, outer + more_outer));
 #else
-  const int line = k + lane % 4, at = outer + lane / 4;
   (void)more_outer, (void)more_k;
-  to[0] = slab[BLOCK_AT(line, at)];
-  to[BLOCK_IS_A ? 1 : 2] = slab[BLOCK_AT(line, at + 8)];
-  to[BLOCK_IS_A ? 2 : 1] = slab[BLOCK_AT(line + 4, at)];
-  to[3] = slab[BLOCK_AT(line + 4, at + 8)];
+  UNROLL for (int i = 0; i < 4; i++) {
+    const int at_outer = outer + lane / 4 + (BLOCK_IS_A ? i % 2 : i / 2) * 8;
+    const int at_k = k + lane % 4 + (BLOCK_IS_A ? i / 2 : i % 2) * 4;
+    to[i] = slab[BLOCK_ALONG_K ? BLOCK_AT(at_outer, at_k) : BLOCK_AT(at_k, at_outer)];
+  }
 #endif
 #ifdef MATRIX_ROUND
   UNROLL for (int i = 0; i < 4; i++) to[i] = MATRIX_ROUND(to[i]);
@@ -63,7 +63,7 @@ DEVICE void BLOCK_LOAD(u32 *to, LOCAL const MATRIX_TYPE *slab, int outer, int k,
  * l / 4 + 8, columns 2 · (l % 4) and the next. */
 //@ gemm_matrix_products
 UNROLL for (int k = 0; k < TILE_K; k += 8 * PER_WORD) {
-  u32 of_a[ITEM_M][4], of_b[WARP_N / 8][2];
+  FRAGMENT of_a[ITEM_M][4], of_b[WARP_N / 8][2];
   UNROLL for (int i = 0; i < ITEM_M; i++) block_a(of_a[i], slab_a, warp_row + 16 * i, k, item % 32);
   UNROLL for (int j = 0; j < WARP_N / 8; j += 2) {
     block_b(of_b[j], slab_b, warp_column + 8 * j, k, item % 32);

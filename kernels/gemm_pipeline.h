@@ -8,18 +8,19 @@
  * each other, for each line in another way, so that what a warp reads at once lies on different
  * banks. */
 //@ gemm_pipeline
-#define PIECE (4 * PER_WORD)
+#define PIECE (16 / MATRIX_BYTES)
 #define STEPS (TILE_K / (8 * PER_WORD))
 
-#if MATRIX_HALF
-#define MATRIX_BITS(x) (x)
-#else
+#ifdef MATRIX_ROUND
 #define MATRIX_BITS(x) as_u32(x)
+#else
+#define MATRIX_BITS(x) (x)
 #endif
 
-/* BLOCK_COPY has an item copy its share of a slab. `step` is from a line to the next, lines_left and
- * left say how many lines, and elements of each, there are before the operand's edge; beyond it
- * there are zeros. `whole`: all of the slab exists and is aligned. Pasted once for A and once for B.
+/* BLOCK_COPY has an item copy its share of a slab. `step` is from a line to the next, lines_left
+ * and left say how many lines, and elements of each, there are before the operand's edge; beyond it
+ * there are zeros. `whole`: all of the slab exists and is aligned. Pasted once for A and once for
+ * B.
  */
 //@ gemm_pipeline_copy
 #define LINE_PIECES ((BLOCK_ALONG_K ? TILE_K : BLOCK_SIDE) / PIECE)
@@ -67,8 +68,8 @@ DEVICE void BLOCK_COPY(LOCAL MATRIX_TYPE *slab, GLOBAL const BLOCK_TYPE *from, I
 //@ gemm_pipeline_tile
 #define COPY_NEXT(stage)                                                                           \
   if (k_left > 0) {                                                                                \
-    LOCAL MATRIX_TYPE *slab_ = ring + (stage) * STAGE_ELEMENTS;                                    \
-    copy_a(slab_, a, A_STEP, whole_a && k_left >= TILE_K, aligned_a, item,                         \
+    LOCAL MATRIX_TYPE *slab_ = ring + (stage)*STAGE_ELEMENTS;                                      \
+    copy_a(slab_, a, A_STEP, whole_a &&k_left >= TILE_K, aligned_a, item,                          \
            A_ALONG_K ? shape.m - row0 : k_left, A_ALONG_K ? k_left : shape.m - row0);              \
     copy_b(slab_ + SLAB_OF_A, b, B_STEP, whole_b && k_left >= TILE_K, aligned_b, item,             \
            B_ALONG_K ? shape.n - column0 : k_left, B_ALONG_K ? k_left : shape.n - column0);        \
@@ -79,12 +80,12 @@ DEVICE void BLOCK_COPY(LOCAL MATRIX_TYPE *slab, GLOBAL const BLOCK_TYPE *from, I
   COPIES_END()
 #define LOAD_STEP(into, stage, step)                                                               \
   do {                                                                                             \
-    LOCAL const MATRIX_TYPE *slab_ = ring + (stage) * STAGE_ELEMENTS;                              \
+    LOCAL const MATRIX_TYPE *slab_ = ring + (stage)*STAGE_ELEMENTS;                                \
     UNROLL for (int i = 0; i < ITEM_M; i++) {                                                      \
-      block_a(of_a[into][i], slab_, warp_row + 16 * i, (step) * 8 * PER_WORD, item % 32);          \
+      block_a(of_a[into][i], slab_, warp_row + 16 * i, (step)*8 * PER_WORD, item % 32);            \
     }                                                                                              \
     UNROLL for (int j = 0; j < WARP_N / 8; j += 2) {                                               \
-      block_b(of_b[into][j], slab_ + SLAB_OF_A, warp_column + 8 * j, (step) * 8 * PER_WORD,        \
+      block_b(of_b[into][j], slab_ + SLAB_OF_A, warp_column + 8 * j, (step)*8 * PER_WORD,          \
               item % 32);                                                                          \
     }                                                                                              \
   } while (0)
@@ -97,7 +98,7 @@ const boolean whole_b = aligned_b && column0 + TILE_N <= shape.n;
 INDEX k_left = k_end - k_begin;
 const INDEX pairs = (k_left + TILE_K - 1) / TILE_K;
 SUM sum[ITEM_M][ITEM_N];
-u32 of_a[2][ITEM_M][4], of_b[2][WARP_N / 8][2];
+FRAGMENT of_a[2][ITEM_M][4], of_b[2][WARP_N / 8][2];
 UNROLL for (int i = 0; i < ITEM_M; i++) {
   UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = 0;
 }

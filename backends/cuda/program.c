@@ -265,7 +265,8 @@ bool cuda_grid_fits(const uint32_t groups[3]) {
          groups[2] > 0 && groups[2] <= UINT16_MAX;
 }
 
-/* Beyond what every launch gets without being asked, a kernel has to be allowed its local memory. */
+/* Beyond what every launch gets without being asked, a kernel has to be allowed its local memory.
+ */
 static cuda_result allow_local(const cuda_device *device, const cuda_entry *entry,
                                uint32_t local_bytes) {
   if (local_bytes <= device->target.local_bytes) return CUDA_OK;

@@ -48,12 +48,12 @@ typedef struct compute_target {
   char model[128];
   char driver[128];
   uint32_t compute_units;
-  uint32_t lanes;             /**< 1 if unknown */
-  uint32_t vector_width;      /**< preferred number of f32 elements per load or store */
-  uint32_t group_limit;       /**< items of one group */
-  uint32_t group_limit_of[3]; /**< in each dimension */
-  uint64_t local_bytes;       /**< of one group */
-  uint64_t cache_bytes;       /**< last level */
+  uint32_t lanes;              /**< 1 if unknown */
+  uint32_t vector_width;       /**< preferred number of f32 elements per load or store */
+  uint32_t group_limit;        /**< items of one group */
+  uint32_t group_limit_of[3];  /**< in each dimension */
+  uint64_t local_bytes;        /**< of one group */
+  uint64_t cache_bytes;        /**< last level */
   uint64_t launch_local_bytes; /**< of one group that a launch asks for (compute_generated_launch);
                                 * 0 where launches cannot */
 } compute_target;

@@ -330,6 +330,27 @@ static void judgement_stays_within_the_limits(void **state) {
         }
 }
 
+static void pipelines_take_aligned_operands_and_the_local_memory_that_there_is(void **state) {
+  (void)state;
+  compute_target gpu = gpu_target();
+  product p;
+  gpu.dialect = COMPUTE_DIALECT_CUDA;
+  gpu.flags |= COMPUTE_TARGET_MATRIX_CORES;
+  describe(&p, COMPUTE_BF16, 1, 4096, 4096, 4096);
+  for (int asked = 0; asked < 2; asked++) {
+    gpu.launch_local_bytes = asked ? 160 << 10 : 0;
+    const compute_generated *generated = generate(&gpu, &p, NULL);
+    assert_int_equal(generated->tuning.variant, GEMM_PIPELINE);
+    assert_int_equal(generated->launches[0].local_bytes > gpu.local_bytes, asked);
+    assert_true(generated->launches[0].local_bytes <= gpu.launch_local_bytes);
+    generate_release(generated);
+  }
+  describe(&p, COMPUTE_BF16, 1, 4096, 4096, 4095);
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_MATRIX);
+  describe(&p, COMPUTE_F64, 1, 1024, 1024, 1024);
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
+}
+
 /* ---- Refusals ------------------------------------------------------------------------------ */
 
 static const struct {
@@ -338,6 +359,7 @@ static const struct {
 } impossible[] = {
     {{.variant = 99}, "no variant"},
     {{.variant = GEMM_MATRIX}, "no matrix units"},
+    {{.variant = GEMM_PIPELINE}, "no matrix units"},
     {{.variant = GEMM_PLAIN, .group_x = 100000}, "too large"},
     {{.variant = GEMM_TILED, .tile_m = 512}, "out of range"},
     {{.variant = GEMM_TILED, .tile_m = 66, .item_m = 2}, "multiple of 4"},
@@ -412,6 +434,7 @@ int main(void) {
       cmocka_unit_test(few_columns_are_dot_products),
       cmocka_unit_test(a_cpu_packs_what_is_large),
       cmocka_unit_test(judgement_stays_within_the_limits),
+      cmocka_unit_test(pipelines_take_aligned_operands_and_the_local_memory_that_there_is),
       cmocka_unit_test(impossible_parameters_are_refused_with_a_reason),
       cmocka_unit_test(parameters_asked_for_are_used),
   };

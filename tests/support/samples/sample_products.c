@@ -155,10 +155,10 @@ static void sample_gemm_program(const gemm_case *c, sample_visitor visit, void *
 
 /* What matrix units take in whole pieces, in all layouts, with edges. */
 static void sample_gemm_aligned(sample_visitor visit, void *user) {
-  static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_BF16, COMPUTE_F16};
-  for (int i = 0; i < 12; i++) {
-    const compute_dtype dtype = dtypes[i % 3];
-    const gemm_case c = {1 + i % 2, 72, 80, 88, i / 3 % 2, i / 6, dtype, dtype};
+  static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_BF16, COMPUTE_F16, COMPUTE_F64};
+  for (int i = 0; i < 16; i++) {
+    const compute_dtype dtype = dtypes[i % 4];
+    const gemm_case c = {1 + i % 2, 72, 80, 88, i / 4 % 2, i / 8, dtype, dtype};
     sample_kernel s;
     if (dtype == COMPUTE_F32) {
       sample_gemm_tf32(&c, visit, user);

@@ -1,37 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /* Tiles of C on matrix units (kernels/gemm_matrix.h says how they lie in local memory): f16 and
  * bf16 factors, whose products are exact and whose sums are f32, and f32 factors where the caller
- * allows TF32. The way along k is that of kernels/gemm_tiled.h. */
+ * allows TF32. The way along k is that of kernels/gemm_tiled.h. Of pipelines (pipeline.c), also
+ * with f64, all but the choice of the parameters. */
 #include <stdio.h>
 
 #include "generate/kinds/gemm/gemm.h"
 #include "type/dtype.h"
 
-/* What the units multiply. */
-static const char *unit_of(const gemm_problem *problem) {
+/* What the units multiply: how it lies in local memory and is held by items, and how many elements
+ * of k one step takes. */
+typedef struct matrix_unit {
+  const char *name, *type, *fragment;
+  uint32_t bytes, step;
+} matrix_unit;
+
+static const matrix_unit unit_f16 = {"f16", "u16", "u32", 2, 16};
+static const matrix_unit unit_bf16 = {"bf16", "u16", "u32", 2, 16};
+static const matrix_unit unit_tf32 = {"tf32", "u32", "u32", 4, 8};
+static const matrix_unit unit_f64 = {"f64", "f64", "f64", 8, 8};
+
+static const matrix_unit *unit_of(const gemm_problem *problem) {
   const compute_dtype a = problem->a.dtype, b = problem->b.dtype;
+  if (problem->accumulate == COMPUTE_F64 && a == b && a == COMPUTE_F64) return &unit_f64;
   if (problem->accumulate != COMPUTE_F32) return NULL;
-  if (a == b && a == COMPUTE_F16) return "f16";
-  if (a == b && a == COMPUTE_BF16) return "bf16";
-  return problem->precision & COMPUTE_PRECISION_TF32 ? "tf32" : NULL;
+  if (a == b && a == COMPUTE_F16) return &unit_f16;
+  if (a == b && a == COMPUTE_BF16) return &unit_bf16;
+  return problem->precision & COMPUTE_PRECISION_TF32 ? &unit_tf32 : NULL;
 }
 
-static bool is_half(const char *unit) {
-  return unit[0] != 't';
-}
-
-bool gemm_matrix_serves(const generation *g, const gemm_problem *problem) {
+bool gemm_matrix_has_unit(const generation *g, const gemm_problem *problem) {
   return emit_has(g, COMPUTE_TARGET_MATRIX_CORES) && !emit_for_cpu(g) &&
          g->target->dialect != COMPUTE_DIALECT_OPENCL && unit_of(problem) != NULL;
 }
 
-/* Elements of k that one step of the units takes, and what fills a line of a slab. */
+bool gemm_matrix_serves(const generation *g, const gemm_problem *problem) {
+  return gemm_matrix_has_unit(g, problem) && unit_of(problem) != &unit_f64;
+}
+
 uint32_t gemm_matrix_step(const gemm_problem *problem) {
-  return is_half(unit_of(problem)) ? 16 : 8;
+  return unit_of(problem)->step;
 }
 
 uint32_t gemm_matrix_bytes(const gemm_problem *problem) {
-  return is_half(unit_of(problem)) ? 2 : 4;
+  return unit_of(problem)->bytes;
 }
 
 static bool is_pipeline(const generation *g) {
@@ -42,7 +54,7 @@ static bool is_pipeline(const generation *g) {
  * lines of a pipeline have their pieces exchanged instead. */
 static uint32_t pitch_of(const generation *g, const gemm_problem *problem,
                          const gemm_factor *factor, uint32_t side) {
-  if (!gemm_along_k(factor)) return side + 8;
+  if (!gemm_along_k(factor)) return side + (unit_of(problem) == &unit_f64 ? 4 : 8);
   return g->tuning.tile_k + (is_pipeline(g) ? 0 : 16 / gemm_matrix_bytes(problem));
 }
 
@@ -59,22 +71,24 @@ uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *proble
                           (uint64_t)slab_of(g, problem, &problem->b, t->tile_n)) *
                          gemm_matrix_bytes(problem) * (is_pipeline(g) ? t->items : 1);
   const uint64_t staged = (uint64_t)t->tile_m / t->item_m * (t->tile_n / t->item_n) * 16 *
-                          (t->item_n + 8) * sizeof(float);
+                          (t->item_n + 8) * problem->sum_bytes;
   return slabs > staged ? slabs : staged;
 }
 
-/* Where an element of a line is. Of eight lines a piece each is read at once; lines of less than
- * 128 bytes share the banks. */
+/* Where an element of a line is. Of eight lines a piece each is read at once, of f64 of four lines
+ * two pieces each; lines of less than 128 bytes share the banks. */
 static void define_place(generation *g, const gemm_problem *problem, const gemm_factor *factor) {
   const uint32_t pieces = g->tuning.tile_k * gemm_matrix_bytes(problem) / 16;
+  const uint32_t together = unit_of(problem) == &unit_f64 ? 2 : 1;
   text_buffer *text = &g->definitions;
   if (!is_pipeline(g) || !gemm_along_k(factor))
     text_add(text, "#define BLOCK_AT(line, at) ((line) * BLOCK_PITCH + (at))\n");
   else
     text_add(text,
              "#define BLOCK_AT(line, at) ((line) * BLOCK_PITCH + "
-             "((at) / PIECE ^ (line) / %u %% %u) * PIECE + (at) %% PIECE)\n",
-             (unsigned)(pieces < 8 ? 8 / pieces : 1), (unsigned)min_u32(pieces, 8));
+             "((at) / PIECE ^ (line) / %u %% %u * %u) * PIECE + (at) %% PIECE)\n",
+             (unsigned)(pieces < 8 ? 8 / pieces : 1), (unsigned)(min_u32(pieces, 8) / together),
+             (unsigned)together);
 }
 
 static void define_block(generation *g, const gemm_problem *problem, const gemm_factor *factor,
@@ -101,28 +115,30 @@ static void define_block(generation *g, const gemm_problem *problem, const gemm_
 
 void gemm_matrix_define(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  const char *unit = unit_of(problem);
+  const matrix_unit *unit = unit_of(problem);
   emit_constant(g, "TILE_M", t->tile_m);
   emit_constant(g, "TILE_N", t->tile_n);
   emit_constant(g, "TILE_K", t->tile_k);
   emit_constant(g, "WARP_M", t->item_m);
   emit_constant(g, "WARP_N", t->item_n);
   emit_constant(g, "BAND", GEMM_BAND);
-  emit_constant(g, "LOCAL_SLABS", (int64_t)(gemm_matrix_local_bytes(g, problem) / 16));
+  const uint64_t slab_bytes = 4 * (uint64_t)problem->sum_bytes;
+  emit_constant(g, "LOCAL_SLABS",
+                (int64_t)((gemm_matrix_local_bytes(g, problem) + slab_bytes - 1) / slab_bytes));
   text_add(&g->definitions,
-           "#define MATRIX_TYPE %s\n#define MATRIX_ELEMENT(x) %s\n"
+           "#define MATRIX_TYPE %s\n#define FRAGMENT %s\n#define MATRIX_ELEMENT(x) %s\n"
            "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n",
-           is_half(unit) ? "u16" : "u32", is_half(unit) ? "(x)" : "F32_TO_TF32(x)", unit);
+           unit->type, unit->fragment, unit == &unit_tf32 ? "F32_TO_TF32(x)" : "(x)", unit->name);
   emit_constant(g, "PITCH_A", pitch_of(g, problem, &problem->a, t->tile_m));
   emit_constant(g, "PITCH_B", pitch_of(g, problem, &problem->b, t->tile_n));
   emit_constant(g, "SLAB_OF_A", slab_of(g, problem, &problem->a, t->tile_m));
-  emit_constant(g, "MATRIX_HALF", is_half(unit));
+  emit_constant(g, "MATRIX_BYTES", unit->bytes);
   if (is_pipeline(g)) {
     emit_constant(g, "STAGES", t->items);
     emit_constant(g, "STAGE_ELEMENTS",
                   slab_of(g, problem, &problem->a, t->tile_m) +
                       slab_of(g, problem, &problem->b, t->tile_n));
-    if (!is_half(unit))
+    if (unit == &unit_tf32)
       text_add(&g->definitions, "#define MATRIX_ROUND(x) F32_TO_TF32(as_f32(x))\n");
   } else {
     gemm_limit_registers(g, problem, gemm_matrix_bytes(problem));
@@ -197,7 +213,7 @@ void gemm_matrix_store(generation *g, emit_launch *launch, const gemm_problem *p
   const uint32_t vector = gemm_begin_vectors(g, launch, problem);
   begin_staged(text);
   if (vector > 1) {
-    const unsigned piece = vector < 4 ? vector : 4;
+    const unsigned piece = (unsigned)min_u32(vector, 16 / problem->sum_bytes);
     text_add(text, "if (in_vectors) {\n");
     begin_places(text, vector);
     text_add(text,
@@ -219,7 +235,7 @@ void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char
   const compute_tuning *t = &g->tuning;
   char stages[24] = "";
   if (is_pipeline(g)) snprintf(stages, sizeof stages, ", %u stages", (unsigned)t->items);
-  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp%s", unit_of(problem),
+  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp%s", unit_of(problem)->name,
            (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m,
            (unsigned)t->item_n, stages);
 }
@@ -281,11 +297,13 @@ static compute_status check_matrix(generation *g, const gemm_problem *problem) {
   return COMPUTE_OK;
 }
 
+bool gemm_matrix_is_large(const generation *g, const gemm_problem *problem) {
+  return emit_has(g, COMPUTE_TARGET_FAST_LOCAL) && problem->m >= 16 && problem->n >= 8 &&
+         problem->k >= 16 && emit_group_limit(g) >= 256 && emit_local_limit(g) >= 32768;
+}
+
 bool gemm_matrix_suits(const generation *g, const void *of) {
-  const gemm_problem *problem = of;
-  return gemm_matrix_serves(g, problem) && emit_has(g, COMPUTE_TARGET_FAST_LOCAL) &&
-         problem->m >= 16 && problem->n >= 8 && problem->k >= 16 && emit_group_limit(g) >= 256 &&
-         emit_local_limit(g) >= 32768;
+  return gemm_matrix_serves(g, of) && gemm_matrix_is_large(g, of);
 }
 
 compute_status gemm_accept_matrix(generation *g, void *of) {

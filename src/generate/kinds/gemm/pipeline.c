@@ -10,7 +10,7 @@ static bool is_copied(const gemm_problem *problem, const gemm_factor *factor) {
 }
 
 static bool is_served(const generation *g, const gemm_problem *problem) {
-  return gemm_matrix_serves(g, problem) && is_copied(problem, &problem->a) &&
+  return gemm_matrix_has_unit(g, problem) && is_copied(problem, &problem->a) &&
          is_copied(problem, &problem->b) && dtype_is_float(problem->a.dtype) &&
          dtype_is_float(problem->b.dtype);
 }
@@ -36,6 +36,9 @@ typedef struct pipeline_shape {
 static const pipeline_shape shapes[] = {{128, 256, 64, 64, 4, 1},   {256, 128, 64, 64, 4, 1},
                                         {128, 128, 64, 64, 4, 0.9}, {128, 64, 64, 32, 4, 0.7},
                                         {64, 64, 32, 32, 4, 0.5},   {32, 32, 16, 16, 4, 0.2}};
+
+static const pipeline_shape shapes_f64[] = {
+    {128, 64, 32, 32, 4, 1}, {64, 64, 32, 32, 4, 0.85}, {32, 32, 16, 16, 4, 0.3}};
 
 static double tiles_of(const gemm_problem *problem, const pipeline_shape *shape) {
   return (double)divide_up(problem->m, shape->m) * (double)divide_up(problem->n, shape->n) *
@@ -63,12 +66,14 @@ static uint64_t shape_bytes(const gemm_problem *problem, const pipeline_shape *s
 
 /* The last one, which every target with matrix units runs, or a better one. */
 static const pipeline_shape *choose(const generation *g, const gemm_problem *problem) {
-  enum { COUNT = sizeof shapes / sizeof *shapes };
-  const pipeline_shape *best = &shapes[COUNT - 1];
-  for (int i = COUNT - 2; i >= 0; i--)
-    if (shape_bytes(problem, &shapes[i]) <= local_limit(g) &&
-        time_of(g, problem, &shapes[i]) <= time_of(g, problem, best))
-      best = &shapes[i];
+  const bool wide = problem->sum_bytes == 8;
+  const pipeline_shape *first = wide ? shapes_f64 : shapes;
+  const int count = (int)(wide ? sizeof shapes_f64 / sizeof *first : sizeof shapes / sizeof *first);
+  const pipeline_shape *best = &first[count - 1];
+  for (int i = count - 2; i >= 0; i--)
+    if (shape_bytes(problem, &first[i]) <= local_limit(g) &&
+        time_of(g, problem, &first[i]) <= time_of(g, problem, best))
+      best = &first[i];
   return best;
 }
 
@@ -93,7 +98,8 @@ static compute_status check(generation *g, const gemm_problem *problem) {
   if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || !emit_is_power(t->tile_m) ||
       !emit_is_power(t->tile_n) || !emit_is_power(t->tile_k) || t->tile_m < 32 || t->tile_n < 32 ||
       t->tile_k < 2 * gemm_matrix_step(problem) || t->item_m % 16 || t->item_n % 16 ||
-      t->item_m * t->item_n > 4096 || t->tile_m % t->item_m || t->tile_n % t->item_n)
+      t->item_m * t->item_n * problem->sum_bytes > 16384 || t->tile_m % t->item_m ||
+      t->tile_n % t->item_n)
     return emit_refuse(g, "a tile of %ux%ux%u cannot be cut into %ux%u for each warp",
                        (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k,
                        (unsigned)t->item_m, (unsigned)t->item_n);
@@ -115,7 +121,7 @@ static compute_status check(generation *g, const gemm_problem *problem) {
 
 static bool suits(const generation *g, const void *of) {
   const gemm_problem *problem = of;
-  return gemm_matrix_suits(g, problem) && is_served(g, problem) && problem->k >= 64 &&
+  return is_served(g, problem) && gemm_matrix_is_large(g, problem) && problem->k >= 64 &&
          is_aligned(problem, &problem->a, 0) && is_aligned(problem, &problem->b, 1);
 }
 
