@@ -15,7 +15,7 @@ enum { ALIGNMENT = 256, FILTER = 1 /* among a convolution's inputs */ };
 struct cuda_turn {
   builder_kernel copy; /* operands: the filter's last tap, the turned filter */
   uint64_t last_tap;   /* bytes from its first */
-  cuda_pointer place;  /* in the workspace */
+  uint64_t place;      /* in the workspace */
 };
 
 /* The convolution with a turned filter, and the filter's way there. */
