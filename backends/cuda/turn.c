@@ -91,9 +91,8 @@ bool cuda_turn_serves(const compute_kernel_descriptor *descriptor) {
 }
 
 bool cuda_turn_may_pay(const compute_kernel_descriptor *descriptor) {
-  const compute_conv_attributes *c = compute_conv_of(descriptor);
-  return cuda_turn_serves(descriptor) && (c->direction == COMPUTE_CONVOLUTION_BY_DATA ||
-                                          (c->precision & COMPUTE_PRECISION_WINOGRAD));
+  return cuda_turn_serves(descriptor) &&
+         compute_conv_of(descriptor)->direction == COMPUTE_CONVOLUTION_BY_DATA;
 }
 
 compute_status cuda_turn_prepare(cuda_device *device, const compute_kernel_descriptor *descriptor,
