@@ -15,7 +15,7 @@ enum { ALIGNMENT = 256, FILTER = 1 /* among a convolution's inputs */ };
 struct cuda_turn {
   builder_kernel copy; /* operands: the filter's last tap, the turned filter */
   uint64_t last_tap;   /* bytes from its first */
-  cuda_pointer place;  /* in the workspace */
+  uint64_t place;      /* in the workspace */
 };
 
 /* The convolution with a turned filter, and the filter's way there. */
@@ -91,9 +91,8 @@ bool cuda_turn_serves(const compute_kernel_descriptor *descriptor) {
 }
 
 bool cuda_turn_may_pay(const compute_kernel_descriptor *descriptor) {
-  const compute_conv_attributes *c = compute_conv_of(descriptor);
-  return cuda_turn_serves(descriptor) && (c->direction == COMPUTE_CONVOLUTION_BY_DATA ||
-                                          (c->precision & COMPUTE_PRECISION_WINOGRAD));
+  return cuda_turn_serves(descriptor) &&
+         compute_conv_of(descriptor)->direction == COMPUTE_CONVOLUTION_BY_DATA;
 }
 
 compute_status cuda_turn_prepare(cuda_device *device, const compute_kernel_descriptor *descriptor,

@@ -189,6 +189,19 @@ static void a_gpu_gets_tiles_parts_sums_or_stretches(void **state) {
   assert_int_equal(judge(TARGET_GPU, &c, 2), CONV_DOT);
 }
 
+static void large_ones_are_filtered_where_that_is_allowed(void **state) {
+  (void)state;
+  for (int direction = 0; direction < 3; direction++) {
+    const bool by_filter = direction == COMPUTE_CONVOLUTION_BY_FILTER;
+    sample_convolution c = usual((compute_convolution_direction)direction, 8, 64, 64, 56);
+    assert_int_not_equal(judge(TARGET_GPU, &c, 1), CONV_WINOGRAD);
+    c.precision = COMPUTE_PRECISION_WINOGRAD;
+    assert_int_equal(judge(TARGET_GPU, &c, by_filter ? 1 : 4) == CONV_WINOGRAD, !by_filter);
+    c.shape.n = 1; /* too little to do */
+    if (!by_filter) assert_int_not_equal(judge(TARGET_GPU, &c, 1), CONV_WINOGRAD);
+  }
+}
+
 static void a_cpu_packs_what_has_channels(void **state) {
   (void)state;
   sample_convolution c = usual(COMPUTE_CONVOLUTION_FORWARD, 8, 64, 64, 56);
@@ -265,6 +278,7 @@ static const struct {
     {{.variant = CONV_DOT, .group_x = 100}, "add up"},
     {{.variant = CONV_DOT, .groups = 65}, "parts"},
     {{.variant = CONV_DIRECT, .item_m = 17}, "too many"},
+    {{.variant = CONV_WINOGRAD}, "not one that"},
     {{.variant = CONV_PACKED, .vector = 8, .item_n = 12}, "vectors of 8"},
     {{.variant = CONV_PACKED, .vector = 4, .item_n = 8, .item_m = 20}, "too large"},
 };
@@ -335,6 +349,7 @@ int main(void) {
       cmocka_unit_test(directions_of_one_layout_differ_only_in_strides),
       cmocka_unit_test(nothing_to_store_is_no_launch),
       cmocka_unit_test(a_gpu_gets_tiles_parts_sums_or_stretches),
+      cmocka_unit_test(large_ones_are_filtered_where_that_is_allowed),
       cmocka_unit_test(a_cpu_packs_what_has_channels),
       cmocka_unit_test(a_target_with_nothing_gets_a_plain_version),
       cmocka_unit_test(default_choices_stay_within_the_limits),

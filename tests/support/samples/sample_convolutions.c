@@ -158,17 +158,20 @@ static void begin(sample_kernel *s, const sample_convolution *sample) {
   const compute_conv_attributes made = convolution_of(c, direction);
   sample_convolution_sizes(&made, 2, space.size);
   sample_begin(s, COMPUTE_KERNEL_CONV, space,
-               "conv %s %lldx%lldx%lldx%lld k%lld %lldx%lld /%lld g%d %s %s%s",
+               "conv %s %lldx%lldx%lldx%lld k%lld %lldx%lld /%lld g%d %s %s%s%s",
                direction_names[direction], (long long)c->n, (long long)c->c, (long long)c->data[0],
                (long long)c->data[1], (long long)c->k, (long long)c->filter[0],
                (long long)c->filter[1], (long long)c->stride[1], (int)c->groups, layout_names[how],
-               compute_dtype_name(dtype), ending_names[sample->ending]);
+               compute_dtype_name(dtype), ending_names[sample->ending],
+               sample->precision & COMPUTE_PRECISION_WINOGRAD ? ", Winograd" : "");
   s->attributes.conv = made;
+  s->attributes.conv.precision = sample->precision;
   s->descriptor.accumulate = type_of(dtype);
   s->low = -2;
   s->high = 2;
   s->tolerance =
       dtype == COMPUTE_F64 ? (test_tolerance){8, 1e-11, 1e-11} : (test_tolerance){8, 1e-3, 1e-5};
+  if (sample->precision & COMPUTE_PRECISION_WINOGRAD) s->tolerance.atol = 1e-3;
   for (uint32_t i = 0; i < 2; i++) {
     int64_t size[4];
     sample_convolution_sizes(&made, i, size);
@@ -257,6 +260,13 @@ static void add_matrix_cuts(sample_kernel *s) {
                                        .groups = 1};
 }
 
+/* Refused for gradients by the filter. */
+static void add_filtering_cuts(sample_kernel *s) {
+  *sample_tuning(s) = (compute_tuning){.variant = 8};
+  *sample_tuning(s) = (compute_tuning){
+      .variant = 8, .tile_m = 16, .tile_n = 32, .tile_k = 8, .item_m = 2, .item_n = 4};
+}
+
 static bool is_cut(const sample_convolution_shape *c) {
   return c == &cases[TWO_STRIDES] || c == &cases[CHANNELED] || c == &cases[DEPTHWISE];
 }
@@ -268,6 +278,7 @@ static void visit_sample(const sample_convolution *c, bool cut, sample_visitor v
   add_ending(&s, c->layout, c->dtype, c->result, c->ending);
   if (cut) add_cuts(&s);
   if (c->dtype == COMPUTE_F16 || c->dtype == COMPUTE_BF16) add_matrix_cuts(&s);
+  if (c->precision & COMPUTE_PRECISION_WINOGRAD) add_filtering_cuts(&s);
   sample_end(&s, visit, user);
 }
 
@@ -286,6 +297,25 @@ static void sample(const sample_convolution_shape *c, compute_convolution_direct
                                    .ending = end};
   const bool plain = how == LAYOUT_NCHW && dtype == COMPUTE_F32 && end == ENDING_PLAIN;
   visit_sample(&made, plain && is_cut(c), visit, user);
+}
+
+/* In tiles of which the last are not whole. */
+static void sample_filtering(compute_convolution_direction direction, sample_visitor visit,
+                             void *user) {
+  static const sample_convolution_shape shapes[] = {
+      {2, 19, 21, 1, {11, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+      {1, 3, 40, 1, {3, 9}, {3, 3}, {1, 1}, {1, 1}, {0, 2}, {0, 0}}};
+  static const sample_layout layouts[] = {LAYOUT_NCHW, LAYOUT_NHWC, LAYOUT_FLIPPED};
+  for (int end = ENDING_PLAIN; end < ENDING_COUNT; end++) {
+    const sample_convolution made = {.shape = shapes[end % 2],
+                                     .direction = direction,
+                                     .layout = layouts[end % 3],
+                                     .dtype = COMPUTE_F32,
+                                     .result = COMPUTE_F32,
+                                     .ending = (sample_ending)end,
+                                     .precision = COMPUTE_PRECISION_WINOGRAD};
+    visit_sample(&made, false, visit, user);
+  }
 }
 
 void sample_convolutions(sample_visitor visit, void *user) {
@@ -324,6 +354,7 @@ void sample_convolutions(sample_visitor visit, void *user) {
              (sample_ending)end, visit, user);
     }
     sample(&cases[NOTHING_SUMMED], direction, LAYOUT_NCHW, f32, f32, ENDING_BIAS, visit, user);
+    sample_filtering(direction, visit, user);
   }
   static const compute_dtype bytes[][2] = {{COMPUTE_U8, COMPUTE_I8}, {COMPUTE_I8, COMPUTE_I8}};
   for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {

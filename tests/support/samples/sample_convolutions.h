@@ -42,6 +42,7 @@ typedef struct sample_convolution {
   compute_dtype dtype, result;
   compute_dtype second; /* of inputs[1]; 0: as the other */
   sample_ending ending;
+  compute_precision precision;
 } sample_convolution;
 
 /* Makes the sample and visits it. */

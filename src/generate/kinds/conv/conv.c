@@ -228,8 +228,8 @@ static const emit_form dot = {CONV_DOT, dot_suits, accept_dot, write_dot};
 
 /* ---- The kind ------------------------------------------------------------------------------ */
 
-static const emit_form *const forms[] = {&conv_packed, &conv_matrix, &dot,   &direct,
-                                         &conv_split,  &conv_tiled,  &plain, NULL};
+static const emit_form *const forms[] = {&conv_packed, &conv_matrix, &conv_winograd, &dot, &direct,
+                                         &conv_split,  &conv_tiled,  &plain,         NULL};
 
 static compute_status emit(generation *g) {
   conv_problem problem;

@@ -6,6 +6,7 @@
  *   text.c     what all forms say: digits, batches, epilogue, stores
  *   tiled.c    tiles through local memory, also with the terms cut into parts
  *   packed.c   one item for each block of results, for CPUs
+ *   winograd.c minimal filtering, where it is allowed
  *
  * A convolution is a matrix product whose one factor is not in memory: its element for a position
  * and a term is found in the data by arithmetic (kernels/conv_window.h). Nothing is unfolded into a
@@ -36,6 +37,7 @@
  *           groups: parts of the terms, 1 … 64
  *   MATRIX  as GEMM's, without vector; groups: not for phases. tile / group or group / tile is a
  *           whole number in both directions, and so is group / tile_k.
+ *   WINOGRAD as GEMM's TILED. For 3×3 filters without strides in f32, where it is allowed.
  *
  * A convolution that is a plain product (1×1, stride 1, or a window over all of the data) is given
  * to GEMM, with GEMM's parameters. */
@@ -46,7 +48,8 @@ typedef enum conv_variant {
   CONV_DOT = 4,
   CONV_DIRECT = 5,
   CONV_PACKED = 6,
-  CONV_MATRIX = 7
+  CONV_MATRIX = 7,
+  CONV_WINOGRAD = 8
 } conv_variant;
 
 /* The normal form. Names are those of kernels/conv_window.h; [0] is for rows, [1] for columns. */
@@ -111,6 +114,6 @@ conv_parts conv_cut(const conv_problem *problem, uint32_t parts, uint32_t multip
 void conv_find_part(generation *g, emit_launch *launch, const conv_parts *parts);
 void conv_emit_combine(generation *g, const conv_problem *problem, const conv_parts *parts);
 
-extern const emit_form conv_tiled, conv_split, conv_matrix, conv_packed;
+extern const emit_form conv_tiled, conv_split, conv_matrix, conv_packed, conv_winograd;
 
 #endif
