@@ -106,6 +106,24 @@ void kernel_resize(compute_kernel_descriptor *d, int64_t count, kernel_attribute
   if (kinds[d->kind]->resize) kinds[d->kind]->resize(d, attributes->bytes);
 }
 
+/* ---- Bands of rows ------------------------------------------------------------------------- */
+
+bool kernel_bands(const compute_kernel_descriptor *d, kernel_window *reads) {
+  const kernel_kind *kind = kinds[d->kind];
+  return kind->bands && !is_positional(&d->prologue) && !is_positional(&d->epilogue) &&
+         kind->bands(d, reads);
+}
+
+kernel_rows kernel_rows_read(const kernel_window *reads, kernel_rows results) {
+  const int64_t first = results.first * reads->step - reads->before;
+  const int64_t end = (results.end - 1) * reads->step - reads->before + reads->reach;
+  return (kernel_rows){first > 0 ? first : 0, end < reads->rows ? end : reads->rows};
+}
+
+void kernel_crop(compute_kernel_descriptor *d, kernel_rows rows, kernel_attributes *attributes) {
+  kinds[d->kind]->crop(d, rows, attributes->bytes);
+}
+
 /* ---- Prices -------------------------------------------------------------------------------- */
 
 /* The cost of an operand is its distinct elements: those that stride 0 does not repeat. */

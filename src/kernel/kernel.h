@@ -88,6 +88,31 @@ bool kernel_input_splits(const compute_kernel_descriptor *d, uint32_t input);
 /* Makes it a kernel for `count` positions. `attributes` holds those of the descriptor. */
 void kernel_resize(compute_kernel_descriptor *d, int64_t count, kernel_attributes *attributes);
 
+/* ---- Bands of rows ------------------------------------------------------------------------- */
+
+/* Rows first … end − 1 of a plane. */
+typedef struct kernel_rows {
+  int64_t first, end;
+} kernel_rows;
+
+/* Row i of results reads the rows i · step − before … i · step − before + reach − 1 of a plane, as
+ * far as these are among its rows. */
+typedef struct kernel_window {
+  int64_t step, before, reach, rows;
+} kernel_window;
+
+/* Whether a kernel may run for some rows at a time, positions of its space's third dimension, with
+ * the same bits; and which rows of input 0 it reads for these. The others have the space's rows,
+ * repeat one for all, or are those that kernel_input_splits excludes. */
+bool kernel_bands(const compute_kernel_descriptor *d, kernel_window *reads);
+
+/* The rows that some rows of results read. */
+kernel_rows kernel_rows_read(const kernel_window *reads, kernel_rows results);
+
+/* Makes it a kernel for some rows, of which it reads all that input 0 has then. `attributes` holds
+ * those of the descriptor. */
+void kernel_crop(compute_kernel_descriptor *d, kernel_rows rows, kernel_attributes *attributes);
+
 /* ---- Prices -------------------------------------------------------------------------------- */
 
 typedef struct kernel_cost {

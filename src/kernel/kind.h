@@ -43,6 +43,10 @@ typedef struct kernel_kind {
   bool (*splits)(const compute_kernel_descriptor *d);
   uint32_t (*unsplit)(const compute_kernel_descriptor *d);
   void (*resize)(const compute_kernel_descriptor *d, void *attributes);
+  /* Whether each row, a position of the space's third dimension, is computed without the others,
+   * and what it reads of input 0; NULL: no. Then what makes it a kernel for some of the rows. */
+  bool (*bands)(const compute_kernel_descriptor *d, kernel_window *reads);
+  void (*crop)(compute_kernel_descriptor *d, kernel_rows rows, void *attributes);
   uint32_t packable; /* number of leading inputs that a device may keep in a layout of its own */
 
   /* Bytes read of an input and written to an output; NULL: distinct elements by strides. */

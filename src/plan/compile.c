@@ -72,6 +72,7 @@ static compute_status copy_step(compute_plan *plan, const lowering *l, build_ste
                     .slices = from->slices,
                     .of_items = from->of_items,
                     .side_by_side = from->side_by_side,
+                    .in_bands = from->in_bands,
                     .operations = from->operations,
                     .flops = from->flops,
                     .bytes_read = from->bytes_read,

@@ -45,6 +45,7 @@ typedef struct plan_step {
   uint32_t slice, slices; /* which of how many slices of a batch it computes; slices 1: all of it */
   int64_t of_items;       /* of a slice: the items of all slices together */
   bool side_by_side;      /* of a slice: all may run at once, each in a lane */
+  bool in_bands;          /* of a slice: its items are rows of one image */
   uint32_t operations;
   uint64_t flops, bytes_read, bytes_written;
   kernel_work work;       /* of a kernel: the input of its predicted time */

@@ -11,7 +11,7 @@
 
 #define UNLIMITED (UINT64_C(1) << 40)
 
-enum { SIDE = 24, CHANNELS = 16, MOST_OUTPUTS = 8, MOST_TENSORS = 16 };
+enum { SIDE = 24, CHANNELS = 16, MOST_OUTPUTS = 8, MOST_TENSORS = 32 };
 
 /* A graph with its parameters, all in one context. */
 typedef struct network {
@@ -58,6 +58,15 @@ static compute_node conv(network *n, compute_node x, int64_t from, int64_t to, i
       .stride = {1, 1}, .padding = {side / 2, side / 2}, .groups = groups};
   return compute_conv2d(n->graph, x, weights(n, COMPUTE_SHAPE(to, from / groups, side, side)),
                         (compute_node){0}, &options);
+}
+
+/* Each channel by itself. */
+static compute_node depthwise(network *n, compute_node x, int64_t channels, int64_t side,
+                              int64_t stride) {
+  const compute_conv2d_options options = {
+      .stride = {stride, stride}, .padding = {side / 2, side / 2}, .groups = (int32_t)channels};
+  return compute_conv2d(n->graph, x, weights(n, COMPUTE_SHAPE(channels, 1, side, side)),
+                        weights(n, COMPUTE_SHAPE(channels)), &options);
 }
 
 static network network_create(compute_context *context, int64_t batch, builder *build) {
@@ -192,6 +201,24 @@ static void build_state(network *n, int64_t batch) {
   n->output[n->outputs + n->updates++] = compute_assign(g, old, new);
 }
 
+/* Blocks of a network for one image: a point, a depthwise and a point convolution each. The second
+ * adds its input to the result, the third halves the rows, and the fourth leaves too few. */
+static void build_blocks(network *n, int64_t batch) {
+  enum { WIDE = 64 };
+  static const int64_t side[] = {3, 5, 3, 5}, stride[] = {1, 1, 2, 4};
+  compute_graph *g = n->graph;
+  compute_node x = compute_relu(g, conv(n, n->x, 3, CHANNELS, 3, 1));
+  (void)batch;
+  for (int i = 0; i < 4; i++) {
+    const compute_node wide = compute_relu(g, conv(n, x, CHANNELS, WIDE, 1, 1));
+    const compute_node deep = compute_relu(g, depthwise(n, wide, WIDE, side[i], stride[i]));
+    const compute_node narrow = conv(n, deep, WIDE, CHANNELS, 1, 1);
+    x = i == 1 ? compute_add(g, narrow, x) : narrow;
+    n->output[n->outputs++] = i == 1 ? x : compute_mean(g, deep, (compute_axes){2, {2, 3}}, false);
+  }
+  n->output[n->outputs++] = compute_mul(g, x, x);
+}
+
 /* ---- Promises ------------------------------------------------------------------------------ */
 
 static void compare(builder *build, int64_t batch, bool items) {
@@ -229,6 +256,40 @@ static void slices_change_no_bit(void **state) {
     compare(build_obstacles, batches[i], false);
     compare(build_state, batches[i], true);
   }
+}
+
+/* One image in bands of rows, some of which threads compute twice. */
+static void bands_change_no_bit(void **state) {
+  (void)state;
+  compute_context *context = open_with(1, UNLIMITED);
+  network whole = network_create(context, 1, build_blocks);
+  const compute_plan_info info = network_run(&whole, 2);
+  for (int32_t threads = 1; threads <= 5; threads++) {
+    compute_context *other = open_with(threads, UNLIMITED);
+    network banded = network_create(other, 1, build_blocks);
+    const uint32_t steps = network_run(&banded, 2).steps;
+    assert_true(threads == 1 ? steps == info.steps : threads > 2 || steps > info.steps);
+    for (size_t i = 0; i < banded.outputs; i++)
+      assert_same_start(banded.result[i], whole.result[i]);
+    network_release(&banded);
+    test_close(other);
+  }
+  network_release(&whole);
+  test_close(context);
+}
+
+static void explain_names_the_bands(void **state) {
+  (void)state;
+  compute_context *context = open_with(2, UNLIMITED);
+  network n = network_create(context, 1, build_blocks);
+  compute_plan *plan = test_compile(n.graph, n.output, n.outputs, 0);
+  char *text;
+  assert_ok(compute_explain(plan, &text));
+  assert_non_null(strstr(text, "bands of the 24 rows, each on one thread; the first band:"));
+  compute_text_free(text);
+  compute_plan_release(plan);
+  network_release(&n);
+  test_close(context);
 }
 
 /* What only the steps of a slice use takes memory for one slice. */
@@ -357,12 +418,8 @@ static void failing_in_a_thread_is_reported(void **state) {
 
 /* ---- Compiling ----------------------------------------------------------------------------- */
 
-/* Whatever allocation fails, compiling says so, or does without. */
-static void failing_to_slice_leaves_nothing(void **state) {
-  (void)state;
-  failing_allocator_install();
-  compute_context *context = open_with(1, 256 << 10);
-  network n = network_create(context, 4, build_layers);
+static void fail_in_turn(compute_context *context, builder *build, int64_t batch) {
+  network n = network_create(context, batch, build);
   bool failed = true;
   for (int64_t nth = 1; failed; nth++) {
     compute_plan *plan = NULL;
@@ -374,6 +431,17 @@ static void failing_to_slice_leaves_nothing(void **state) {
     compute_plan_release(plan);
   }
   network_release(&n);
+}
+
+/* Whatever allocation fails, compiling says so, or does without. */
+static void failing_to_slice_leaves_nothing(void **state) {
+  (void)state;
+  failing_allocator_install();
+  compute_context *context = open_with(1, 256 << 10);
+  fail_in_turn(context, build_layers, 4);
+  test_close(context);
+  context = open_with(2, UNLIMITED);
+  fail_in_turn(context, build_blocks, 1);
   test_close(context);
   assert_int_equal(failing_allocator_remove(), 0);
 }
@@ -381,6 +449,8 @@ static void failing_to_slice_leaves_nothing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slices_change_no_bit),
+      cmocka_unit_test(bands_change_no_bit),
+      cmocka_unit_test(explain_names_the_bands),
       cmocka_unit_test(a_slice_takes_little_memory),
       cmocka_unit_test(explain_names_the_slices),
       cmocka_unit_test(watching_changes_no_bit),

@@ -108,6 +108,40 @@ static void resize(const compute_kernel_descriptor *d, void *attributes) {
   ((compute_conv_attributes *)attributes)->batch = d->size[0];
 }
 
+/* How many products a sum has at most whose order does not depend on the number of results. */
+enum { MOST_POINT_CHANNELS = 1024 };
+
+static kernel_window window_of(const compute_conv_attributes *c) {
+  return (kernel_window){.step = c->stride[0],
+                         .before = c->padding[0],
+                         .reach = (c->filter_size[0] - 1) * c->dilation[0] + 1,
+                         .rows = c->data_size[0]};
+}
+
+/* Matrix products and depthwise convolutions. The others are computed in ways that depend on the
+ * number of rows. */
+static bool bands(const compute_kernel_descriptor *d, kernel_window *reads) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  if (c->direction != COMPUTE_CONVOLUTION_FORWARD) return false;
+  const bool depthwise = c->groups == c->data_channels && c->groups == c->result_channels;
+  const bool point = c->filter_size[0] == 1 && c->filter_size[1] == 1 && c->groups == 1 &&
+                     c->data_channels <= MOST_POINT_CHANNELS;
+  for (int i = 0; point && !depthwise && i < 2; i++)
+    if (c->stride[i] != 1 || c->padding[i] != 0 || c->data_size[i] != c->result_size[i])
+      return false;
+  *reads = window_of(c);
+  return point || depthwise;
+}
+
+static void crop(compute_kernel_descriptor *d, kernel_rows rows, void *attributes) {
+  compute_conv_attributes *c = attributes;
+  const kernel_window window = window_of(c);
+  const kernel_rows reads = kernel_rows_read(&window, rows);
+  c->padding[0] = reads.first - (rows.first * window.step - window.before);
+  c->data_size[0] = reads.end - reads.first;
+  c->result_size[0] = d->size[2] = rows.end - rows.first;
+}
+
 /* Whatever its direction, a convolution multiplies as often as the forward one. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
@@ -165,6 +199,8 @@ const kernel_kind kernel_kind_conv = {
     .splits = splits,
     .unsplit = unsplit,
     .resize = resize,
+    .bands = bands,
+    .crop = crop,
     .packable = 2,
     .work = work,
     .print_class = print_class,

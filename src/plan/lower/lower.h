@@ -37,6 +37,7 @@ typedef struct build_step {
   uint32_t slice, slices;   /* which of how many slices of a batch; slices 1: all of it */
   int64_t first_item, items, of_items; /* of a slice: its items, among all */
   bool side_by_side;                   /* of a slice: all may run at once */
+  bool in_bands;                       /* its items are rows of one image */
   uint32_t twin; /* an earlier step, of another slice, that has the same kernel and constants */
   uint32_t first_in_place; /* inputs from here on may be overwritten element by element … */
   bool in_place[COMPUTE_MAX_OPERANDS]; /* … if they have exactly the layout of the first output */
@@ -132,6 +133,9 @@ void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *dr
 
 /* slices.c: steps that exceed the caches become steps for a slice of the batch each. */
 compute_status slices_cut(lowering *l);
+
+/* bands.c: steps of one image become steps for some of its rows each. */
+compute_status bands_cut(lowering *l);
 
 /* pack.c: packs the constants that the steps' kernels want packed. */
 compute_status pack_constants(lowering *l);

@@ -17,8 +17,7 @@
 
 #include "base/error.h"
 #include "device/device.h"
-#include "kernel/kernel_key.h"
-#include "plan/lower/lower.h"
+#include "plan/lower/slices.h"
 #include "type/dtype.h"
 
 enum {
@@ -66,45 +65,42 @@ typedef struct slicer {
   descriptor_copy *copy;
 } slicer;
 
-static compute_status short_of_memory(const lowering *l) {
+compute_status slices_out_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
                    "not enough memory for the slices of the plan");
 }
 
-/* Of the step's device, if it runs one kernel after the other in the host's memory; otherwise 0. */
-static uint64_t cache_bytes(const lowering *l, const build_step *s) {
+uint64_t slices_cache_bytes(const lowering *l, const build_step *s) {
   const compute_device_info *device = &l->plan->device[s->device]->info;
   return (device->capabilities & COMPUTE_CAPABILITY_HOST) != 0 ? device->cache_bytes : 0;
 }
 
 static uint64_t slice_bytes(const lowering *l, const build_step *s) {
   const uint64_t threads = l->plan->device[s->device]->info.compute_units;
-  const uint64_t share = cache_bytes(l, s) / SLICE_SHARE;
+  const uint64_t share = slices_cache_bytes(l, s) / SLICE_SHARE;
   const uint64_t least = threads * (uint64_t)(SLICE_KIB << 10);
   return share > least ? share : least;
 }
 
 static bool is_large(const lowering *l, const build_step *s, uint64_t bytes) {
-  return cache_bytes(l, s) > 0 && bytes > LARGE * slice_bytes(l, s);
+  return slices_cache_bytes(l, s) > 0 && bytes > LARGE * slice_bytes(l, s);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Whether the elements that an operand has for one position lie between the first and where that of
- * the next position is, and those of all positions fill the storage. */
-static bool lies_apart(const compute_kernel_descriptor *d, uint32_t operand, uint64_t offset,
-                       uint64_t bytes) {
+bool slices_lie_apart(const compute_kernel_descriptor *d, uint32_t operand, int32_t dimension,
+                      uint64_t offset, uint64_t bytes) {
   const compute_operand *o =
       operand < d->input_count ? &d->inputs[operand] : &d->outputs[operand - d->input_count];
-  const int64_t size = (int64_t)compute_dtype_size(o->dtype);
+  const int64_t size = (int64_t)compute_dtype_size(o->dtype), step = o->stride[dimension];
   int64_t sizes[COMPUTE_MAX_RANK], end = 1;
-  if (o->stride[0] <= 0 || (uint64_t)(o->stride[0] * d->size[0] * size) != bytes) return false;
   kernel_operand_sizes(d, operand, sizes);
-  for (int32_t i = 1; i < d->rank; i++) {
+  if (step <= 0 || (uint64_t)(step * sizes[dimension] * size) != bytes) return false;
+  for (int32_t i = 0; i < d->rank; i++) {
     if (o->stride[i] < 0) return false;
-    end += (sizes[i] - 1) * o->stride[i];
+    if (i != dimension) end += (sizes[i] - 1) * o->stride[i];
   }
-  return offset <= bytes && (int64_t)offset + end * size <= o->stride[0] * size;
+  return offset <= bytes && (int64_t)offset + end * size <= step * size;
 }
 
 static void divide_operand(const lowering *l, const build_step *s,
@@ -119,7 +115,7 @@ static void divide_operand(const lowering *l, const build_step *s,
   how->moving |= UINT32_C(1) << k;
   how->divided += bytes;
   how->stride[k] = o->stride[0] * (int64_t)compute_dtype_size(o->dtype);
-  if (lies_apart(d, k, s->operand[k].offset, bytes)) how->apart |= UINT32_C(1) << k;
+  if (slices_lie_apart(d, k, 0, s->operand[k].offset, bytes)) how->apart |= UINT32_C(1) << k;
 }
 
 /* Steps that write parameters stay whole: they run all or not at all. */
@@ -129,13 +125,18 @@ static bool writes_parameter(const lowering *l, const build_step *s) {
   return false;
 }
 
+bool slices_can_divide(const lowering *l, const build_step *s, descriptor_copy *copy) {
+  if (!s->kernel || slices_cache_bytes(l, s) == 0 || s->checked != IR_NONE ||
+      writes_parameter(l, s))
+    return false;
+  kernel_key_read(s->kernel->key, copy);
+  return true;
+}
+
 static void divide_step(const slicer *z, const build_step *s, division *how) {
   const lowering *l = z->l;
   const compute_kernel_descriptor *d = &z->copy->descriptor;
-  if (!s->kernel || cache_bytes(l, s) == 0 || s->checked != IR_NONE || writes_parameter(l, s))
-    return;
-  kernel_key_read(s->kernel->key, z->copy);
-  if (!kernel_splits(d) || d->size[0] < 2) return;
+  if (!slices_can_divide(l, s, z->copy) || !kernel_splits(d) || d->size[0] < 2) return;
   for (uint32_t k = 0; k < s->operand_count; k++) divide_operand(l, s, d, k, how);
   how->rows = d->size[0];
 }
@@ -175,7 +176,7 @@ static uint32_t find_run(slicer *z, uint32_t first, int64_t *items) {
 }
 
 static bool rereads_much(const slicer *z, uint32_t i) {
-  return z->steps[i].whole > cache_bytes(z->l, &z->l->steps[i]) / REREAD_SHARE;
+  return z->steps[i].whole > slices_cache_bytes(z->l, &z->l->steps[i]) / REREAD_SHARE;
 }
 
 /* Bytes that stay in the caches: values that only steps of the segment use. */
@@ -217,7 +218,7 @@ static uint32_t count_lanes(const slicer *z, const segment *g) {
   const build_step *s = &l->steps[g->first];
   if (l->plan->device[s->device] != context->cpu) return 1;
   const int64_t threads = thread_pool_count(context->threads);
-  if ((uint64_t)threads * item_bytes(z, g) > cache_bytes(l, s)) return 1;
+  if ((uint64_t)threads * item_bytes(z, g) > slices_cache_bytes(l, s)) return 1;
   const int64_t turns = (g->items + threads - 1) / threads;
   return g->items * BUSY_OF >= turns * threads * BUSY ? (uint32_t)threads : 1;
 }
@@ -321,17 +322,21 @@ static bool cut_operands(slicer *z, const segment *g, const division *how, uint3
   return true;
 }
 
+compute_status slices_set_kernel(lowering *l, const compute_kernel_descriptor *d, build_step *s) {
+  s->kernel = NULL;
+  const compute_status status =
+      kernel_cache_get(l->plan->device[s->device]->kernels, d, &s->kernel);
+  if (status != COMPUTE_OK) return status;
+  return step_describe(l, d, s) ? COMPUTE_OK : slices_out_of_memory(l);
+}
+
 /* The kernel for a slice's items. */
 static compute_status cut_kernel(slicer *z, const segment *g, const division *how, build_step *s) {
   lowering *l = z->l;
   compute_kernel_descriptor *d = &z->copy->descriptor;
   kernel_key_read(s->kernel->key, z->copy);
   kernel_resize(d, how->rows / g->items * s->items, &z->copy->attributes);
-  s->kernel = NULL; /* belongs to the step that is divided */
-  const compute_status status =
-      kernel_cache_get(l->plan->device[s->device]->kernels, d, &s->kernel);
-  if (status != COMPUTE_OK) return status;
-  return step_describe(l, d, s) ? COMPUTE_OK : short_of_memory(l);
+  return slices_set_kernel(l, d, s);
 }
 
 /* Appends the steps of a slice. Its twin is an earlier one of as many items, IR_NONE if there is
@@ -354,18 +359,24 @@ static compute_status cut_slice(slicer *z, const segment *g, const build_step *s
     if (twin != IR_NONE && (s->constant_inputs & how->moving) == 0) s->twin = twin + i - g->first;
     status = cut_kernel(z, g, how, s);
     if (s->kernel) l->step_count++;
-    if (status == COMPUTE_OK && !cut_operands(z, g, how, region, s)) status = short_of_memory(l);
+    if (status == COMPUTE_OK && !cut_operands(z, g, how, region, s))
+      status = slices_out_of_memory(l);
   }
   return status;
+}
+
+uint32_t slices_add_region(lowering *l, uint32_t device, uint32_t lanes) {
+  const uint32_t region = storage_add(l, IR_NONE, device, 0);
+  if (region != IR_NONE) l->storages[region].lanes = lanes;
+  if (lanes > l->plan->lanes) l->plan->lanes = lanes;
+  return region;
 }
 
 static compute_status cut_segment(slicer *z, const segment *g, const build_step *steps) {
   lowering *l = z->l;
   uint32_t twins[2] = {IR_NONE, IR_NONE}; /* of the smaller and the larger slices */
-  const uint32_t region = storage_add(l, IR_NONE, steps[g->first].device, 0);
-  compute_status status = region != IR_NONE ? COMPUTE_OK : short_of_memory(l);
-  if (region != IR_NONE) l->storages[region].lanes = g->lanes;
-  if (g->lanes > l->plan->lanes) l->plan->lanes = g->lanes;
+  const uint32_t region = slices_add_region(l, steps[g->first].device, g->lanes);
+  compute_status status = region != IR_NONE ? COMPUTE_OK : slices_out_of_memory(l);
   mark_inside(z, g, steps);
   for (uint32_t k = 0; status == COMPUTE_OK && k < g->slices; k++) {
     const int64_t items = g->items * (k + 1) / g->slices - g->items * k / g->slices;
@@ -388,7 +399,7 @@ static compute_status cut_all(slicer *z) {
   for (uint32_t i = 0; i < z->count; i++)
     total += (z->segments[i].last - z->segments[i].first + 1) * z->segments[i].slices;
   build_step *made = scratch_take(l->memory, total, sizeof *made);
-  if (!made) return short_of_memory(l);
+  if (!made) return slices_out_of_memory(l);
   l->steps = made;
   l->step_capacity = total;
   l->step_count = 0;
@@ -406,7 +417,7 @@ static compute_status cut_all(slicer *z) {
 }
 
 /* Within a lane, values have the lifetimes that they have in the first slice. */
-static void find_lifetimes(lowering *l) {
+void slices_find_lifetimes(lowering *l) {
   for (uint32_t i = 0; i < l->storage_count; i++) l->storages[i].first = IR_NONE;
   for (uint32_t i = 0; i < l->step_count; i++)
     for (uint32_t k = 0; k < l->steps[i].operand_count; k++) {
@@ -430,11 +441,11 @@ compute_status slices_cut(lowering *l) {
   z.local = scratch_take(l->memory, l->storage_count, sizeof *z.local);
   z.copy = scratch_take(l->memory, 1, sizeof *z.copy);
   if (!z.steps || !z.segments || !z.run_of || !z.uses || !z.inside || !z.local || !z.copy)
-    return short_of_memory(l);
+    return slices_out_of_memory(l);
   memset(z.local, 0xff, sizeof *z.local * l->storage_count);
   find_segments(&z);
   if (z.count == 0) return COMPUTE_OK;
   const compute_status status = cut_all(&z);
-  find_lifetimes(l);
+  slices_find_lifetimes(l);
   return status;
 }

@@ -105,11 +105,12 @@ static uint32_t print_slices(const compute_plan *plan, text_buffer *t, uint32_t 
          plan->steps[first].slice == 0)
     first++;
   for (end = first; end < plan->step_count && plan->steps[end].slice > 0;) end++;
-  text_add(t, "      steps %u to %u run in %u slices of the %lld items%s; the first slice:\n",
-           number + 1, end, s->slices, (long long)s->of_items,
-           s->side_by_side ? ", each on one thread" : "");
+  const char *slice = s->in_bands ? "band" : "slice", *items = s->in_bands ? "rows" : "items";
+  text_add(t, "      steps %u to %u run in %u %ss of the %lld %s%s; the first %s:\n", number + 1,
+           end, s->slices, slice, (long long)s->of_items, items,
+           s->side_by_side ? ", each on one thread" : "", slice);
   for (uint32_t i = number; i < first; i++) print_step(plan, t, i, costs);
-  text_add(t, "      steps %u to %u repeat these for the other slices\n", first + 1, end);
+  text_add(t, "      steps %u to %u repeat these for the other %ss\n", first + 1, end, slice);
   return end - number;
 }
 

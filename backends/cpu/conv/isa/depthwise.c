@@ -2,9 +2,11 @@
 /* Depthwise convolution with channels last; core/isa.h says how this file is compiled,
  * depthwise_table.h what the loop does.
  *
- * A vector holds channels of one pixel. The sums of some neighbouring pixels, two vectors of each,
- * stay in registers while the taps run, so that each weight is loaded once for them. All channels
- * of these pixels come next: lines of the data are read one after the other, and each of them once.
+ * A vector holds channels of one pixel. The sums of some neighbouring pixels stay in registers
+ * while the taps run, so that each weight is loaded once for them, and in windows of the usual
+ * widths each vector of the data, too. At the edges of a row, pixels are alone, with more vectors
+ * of each. All channels of these pixels come next: lines of the data are read one after the other,
+ * and each of them once.
  *
  * Bytes are widened to the low halves of words of 32 bits, as weights are, and multiplied as pairs
  * of 16 bits, which is faster than whole words. */
@@ -49,7 +51,7 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #else
-#define UNROLL _Pragma("GCC unroll 8")
+#define UNROLL _Pragma("GCC unroll 20")
 #endif
 
 typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
@@ -59,7 +61,7 @@ typedef int32_t words_at __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
 typedef uint8_t bytes_at __attribute__((vector_size(LANES), aligned(1)));
 typedef int8_t signed_bytes_at __attribute__((vector_size(LANES), aligned(1)));
 
-enum { MOST_PIXELS = 6, MOST_VECTORS = 2 };
+enum { MOST_PIXELS = 7, TILE_VECTORS = 2, EDGE_VECTORS = 6, MOST_TAPS = 5 };
 
 /* Sums of the channels from c on, finished. */
 INLINE floats finish_floats(const cpu_depthwise_finish *f, int64_t c, floats x) {
@@ -85,7 +87,7 @@ INLINE floats finish_floats(const cpu_depthwise_finish *f, int64_t c, floats x) 
 #define SUMS_AT               words_at
 #define LOAD(from)            WIDEN_U8(from)
 #define MULTIPLY_ADD(a, b, c) (MULTIPLY_LOW(a, b) + (c))
-#define FINISH(f, c, x)       (x)
+#define FINISH(f, c, x)       ((void)(f), (x))
 #define NAME(x)               x##_u8
 #include "depthwise_line.h"
 
@@ -95,7 +97,7 @@ INLINE floats finish_floats(const cpu_depthwise_finish *f, int64_t c, floats x) 
 #define SUMS_AT               words_at
 #define LOAD(from)            WIDEN_I8(from)
 #define MULTIPLY_ADD(a, b, c) (MULTIPLY_LOW(a, b) + (c))
-#define FINISH(f, c, x)       (x)
+#define FINISH(f, c, x)       ((void)(f), (x))
 #define NAME(x)               x##_i8
 #include "depthwise_line.h"
 

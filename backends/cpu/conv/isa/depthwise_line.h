@@ -4,11 +4,13 @@
  * vector; MULTIPLY_ADD(weight, data, sum); FINISH(finish, c, sums), what sums of the channels from
  * c on become; and NAME(x), its own name for x. */
 
+typedef void NAME(inner_loop)(const cpu_depthwise_line *l, int64_t q, int64_t pixels);
+
 /* `pixels` results from number q on, for `vectors` vectors of the channels from c on; both are
  * constants. Taps first … end − 1 of each filter row. */
 INLINE void NAME(tile)(const int pixels, const int vectors, const cpu_depthwise_line *l, int64_t q,
                        int64_t c, int64_t first, int64_t end) {
-  SUMS sum[MOST_PIXELS][MOST_VECTORS];
+  SUMS sum[MOST_PIXELS][EDGE_VECTORS];
   const int64_t step = l->stride * l->pixel;
   UNROLL
   for (int i = 0; i < pixels; i++) {
@@ -43,12 +45,12 @@ INLINE void NAME(tile)(const int pixels, const int vectors, const cpu_depthwise_
   }
 }
 
-/* The same for all channels. */
-INLINE void NAME(channels)(const int pixels, const cpu_depthwise_line *l, int64_t q, int64_t first,
-                           int64_t end) {
+/* The same for all channels, of several vectors at a time. */
+INLINE void NAME(channels)(const int pixels, const int vectors, const cpu_depthwise_line *l,
+                           int64_t q, int64_t first, int64_t end) {
   int64_t c = 0;
-  for (; c + MOST_VECTORS * LANES <= l->channels; c += MOST_VECTORS * LANES)
-    NAME(tile)(pixels, MOST_VECTORS, l, q, c, first, end);
+  for (; c + vectors * LANES <= l->channels; c += vectors * LANES)
+    NAME(tile)(pixels, vectors, l, q, c, first, end);
   for (; c < l->channels; c += LANES) { /* in the last vector perhaps some of them again */
     const int64_t last = l->channels - LANES;
     NAME(tile)(pixels, 1, l, q, c < last ? c : last, first, end);
@@ -62,19 +64,99 @@ static void NAME(edge)(const cpu_depthwise_line *l, int64_t q) {
   const int64_t left = l->width - 1 - at;
   int64_t end = left < 0 ? 0 : left / l->dilation + 1;
   if (end > l->filter_columns) end = l->filter_columns;
-  NAME(channels)(1, l, q, first, end < first ? first : end);
+  NAME(channels)(1, EDGE_VECTORS, l, q, first, end < first ? first : end);
 }
 
 static void NAME(inner)(const cpu_depthwise_line *l, int64_t q, int64_t pixels) {
   const int64_t taps = l->filter_columns;
   switch (pixels) {
-  case 1: NAME(channels)(1, l, q, 0, taps); break;
-  case 2: NAME(channels)(2, l, q, 0, taps); break;
-  case 3: NAME(channels)(3, l, q, 0, taps); break;
-  case 4: NAME(channels)(4, l, q, 0, taps); break;
-  case 5: NAME(channels)(5, l, q, 0, taps); break;
-  default: NAME(channels)(6, l, q, 0, taps); break;
+  case 1: NAME(channels)(1, TILE_VECTORS, l, q, 0, taps); break;
+  case 2: NAME(channels)(2, TILE_VECTORS, l, q, 0, taps); break;
+  case 3: NAME(channels)(3, TILE_VECTORS, l, q, 0, taps); break;
+  case 4: NAME(channels)(4, TILE_VECTORS, l, q, 0, taps); break;
+  case 5: NAME(channels)(5, TILE_VECTORS, l, q, 0, taps); break;
+  case 6: NAME(channels)(6, TILE_VECTORS, l, q, 0, taps); break;
+  default: NAME(channels)(7, 1, l, q, 0, taps); break;
   }
+}
+
+/* `pixels` results from number q on of one vector of the channels from c on, whose windows have
+ * `taps` columns side by side, at steps of `stride`, and lie in the row. The first three are
+ * constants, so that each vector of data is loaded once for all taps that it meets, and weights
+ * once for all pixels. */
+INLINE void NAME(window)(const int pixels, const int taps, const int stride,
+                         const cpu_depthwise_line *l, const cpu_depthwise_finish *finish, int64_t q,
+                         int64_t c) {
+  const SUM *weights = (const SUM *)l->weights + c;
+  const int64_t at = (q * stride - l->padding) * l->pixel + c;
+  SUMS sum[MOST_PIXELS];
+  UNROLL
+  for (int i = 0; i < pixels; i++) sum[i] = (SUMS){0};
+  for (int64_t r = 0; r < l->filter_rows; r++, weights += taps * l->weights_tap) {
+    if (!l->rows[r]) continue;
+    const DATA *from = (const DATA *)l->rows[r] + at;
+    SUMS weight[MOST_TAPS];
+    UNROLL
+    for (int s = 0; s < taps; s++) weight[s] = *(const SUMS_AT *)(weights + s * l->weights_tap);
+    UNROLL
+    for (int j = 0; j < (pixels - 1) * stride + taps; j++, from += l->pixel) {
+      const SUMS x = LOAD(from);
+      UNROLL
+      for (int s = 0; s < taps; s++)
+        if (j >= s && (j - s) % stride == 0 && (j - s) / stride < pixels)
+          sum[(j - s) / stride] = MULTIPLY_ADD(weight[s], x, sum[(j - s) / stride]);
+    }
+  }
+  SUM *to = (SUM *)l->sums + q * l->sums_pixel + c;
+  UNROLL
+  for (int i = 0; i < pixels; i++)
+    *(SUMS_AT *)(to + i * l->sums_pixel) = l->finish ? FINISH(finish, c, sum[i]) : sum[i];
+}
+
+/* The same for all channels. */
+INLINE void NAME(windows)(const int pixels, const int taps, const int stride,
+                          const cpu_depthwise_line *l, int64_t q) {
+  const cpu_depthwise_finish finish = l->finish ? *l->finish : (cpu_depthwise_finish){0};
+  const int64_t last = l->channels - LANES;
+  for (int64_t c = 0; c < l->channels; c += LANES) /* in the last vector perhaps some again */
+    NAME(window)(pixels, taps, stride, l, &finish, q, c < last ? c : last);
+}
+
+INLINE void NAME(inner_windows)(const int taps, const int stride, const cpu_depthwise_line *l,
+                                int64_t q, int64_t pixels) {
+  switch (pixels) {
+  case 1: NAME(windows)(1, taps, stride, l, q); break;
+  case 2: NAME(windows)(2, taps, stride, l, q); break;
+  case 3: NAME(windows)(3, taps, stride, l, q); break;
+  case 4: NAME(windows)(4, taps, stride, l, q); break;
+  case 5: NAME(windows)(5, taps, stride, l, q); break;
+  case 6: NAME(windows)(6, taps, stride, l, q); break;
+  default: NAME(windows)(7, taps, stride, l, q); break;
+  }
+}
+
+static void NAME(inner3)(const cpu_depthwise_line *l, int64_t q, int64_t pixels) {
+  NAME(inner_windows)(3, 1, l, q, pixels);
+}
+
+static void NAME(inner3s2)(const cpu_depthwise_line *l, int64_t q, int64_t pixels) {
+  NAME(inner_windows)(3, 2, l, q, pixels);
+}
+
+static void NAME(inner5)(const cpu_depthwise_line *l, int64_t q, int64_t pixels) {
+  NAME(inner_windows)(5, 1, l, q, pixels);
+}
+
+static void NAME(inner5s2)(const cpu_depthwise_line *l, int64_t q, int64_t pixels) {
+  NAME(inner_windows)(5, 2, l, q, pixels);
+}
+
+/* The loop for windows of this shape. */
+static NAME(inner_loop) * NAME(find_inner)(const cpu_depthwise_line *l) {
+  if (l->dilation != 1 || l->stride > 2) return NAME(inner);
+  if (l->filter_columns == 3) return l->stride == 1 ? NAME(inner3) : NAME(inner3s2);
+  if (l->filter_columns == 5) return l->stride == 1 ? NAME(inner5) : NAME(inner5s2);
+  return NAME(inner);
 }
 
 /* Results low … high − 1 have all taps in the row: tiles of nearly equal width. */
@@ -87,11 +169,12 @@ static void NAME(run)(const cpu_depthwise_line *l) {
   if (low > l->count) low = l->count;
   if (high < low) high = low;
   const int64_t tiles = (high - low + MOST_PIXELS - 1) / MOST_PIXELS;
+  NAME(inner_loop) *const inner = NAME(find_inner)(l);
   int64_t q = 0;
   for (; q < low; q++) NAME(edge)(l, q);
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t pixels = (high - low) / tiles + (t < (high - low) % tiles);
-    NAME(inner)(l, q, pixels);
+    inner(l, q, pixels);
     q += pixels;
   }
   for (; q < l->count; q++) NAME(edge)(l, q);
