@@ -13,10 +13,10 @@
  *
  * MATRIX the same on matrix units, for f16 and bf16
  *
- * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x (PLAIN: any;
- * TILED: 64 or 128), for TILED tile_m (queries; 8 … 128), tile_n (columns of V; 32 … 256), tile_k
- * (keys of a block; 8 … 64) and items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m
- * (64 or 128), tile_n (16 … 128) and tile_k (16 … 64).
+ * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
+ * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
+ * items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m (64 or 128), tile_n (16 …
+ * 128) and tile_k (16 … 64).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,9 +27,8 @@ enum {
   PLAIN = 1,
   TILED = 2,
   MATRIX = 3,
-  ACROSS = 8,       /* items of a group side by side: columns of tiles */
-  GROUP = 128,      /* of TILED unless told otherwise, and of MATRIX */
-  SMALL_GROUP = 64, /* of TILED: twice the rows for an item */
+  ACROSS = 8, /* items of a group side by side: columns of tiles */
+  DOWN = 16,  /* below each other: rows */
   WARP = 32,
   PLAIN_GROUP = 64,
   PLAIN_COLUMNS = 16,
@@ -91,11 +90,10 @@ static bool grid_fits(const attention_kernel *k, const compute_tuning *t) {
 
 static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
   const compute_target *target = k->g->target;
-  const uint32_t group = t->group_x, down = group / ACROSS;
-  const bool held = (!target->group_limit || group <= target->group_limit) &&
-                    (!target->group_limit_of[0] || group <= target->group_limit_of[0]);
-  return held && (group == SMALL_GROUP || group == GROUP) && is_multiple(t->tile_m, down) &&
-         t->tile_m <= 8 * down && is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
+  const bool group = (!target->group_limit || ACROSS * DOWN <= target->group_limit) &&
+                     (!target->group_limit_of[0] || ACROSS * DOWN <= target->group_limit_of[0]);
+  return group && is_multiple(t->tile_m, DOWN) && t->tile_m <= 8 * DOWN &&
+         is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
          is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS && is_multiple(t->items, 4) &&
          t->items <= 64 && local_bytes(k, t) <= target->local_bytes && grid_fits(k, t);
 }
@@ -105,12 +103,10 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
 static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   const bool open[4] = {!t->tile_m, !t->tile_n, !t->tile_k, !t->items};
   const int64_t width = k->a->width;
-  emit_default(&t->group_x, GROUP);
-  const uint32_t down = t->group_x / ACROSS;
-  if (open[0]) t->tile_m = 4 * GROUP / ACROSS;
-  while (open[0] && t->tile_m > down &&
+  if (open[0]) t->tile_m = 4 * DOWN;
+  while (open[0] && t->tile_m > DOWN &&
          (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
-                                             t->tile_m * ACROSS / (2 * GROUP) * emit_units(k->g)))
+                                             t->tile_m / (2 * DOWN) * emit_units(k->g)))
     t->tile_m /= 2;
   if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
   if (open[2]) t->tile_k = 4 * ACROSS;
@@ -122,7 +118,7 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
       t->tile_k /= 2;
     else if (open[1] && t->tile_n > 32)
       t->tile_n /= 2;
-    else if (open[0] && t->tile_m > down)
+    else if (open[0] && t->tile_m > DOWN)
       t->tile_m /= 2;
     else
       return;
@@ -131,14 +127,13 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
 
 static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
   const uint32_t width = matrix_width(k);
-  emit_default(&t->tile_m, GROUP / WARP * 16);
+  emit_default(&t->tile_m, ACROSS * DOWN / WARP * 16);
   emit_default(&t->tile_n, k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128);
   emit_default(&t->tile_k, width <= 64 && t->tile_n <= 64 ? 64 : 32);
   t->items = width;
-  t->group_x = GROUP;
   const uint64_t queries = (uint64_t)t->tile_m * (width + 8);
   const uint64_t block = (uint64_t)t->tile_k * (width + 8 + t->tile_n + 8);
-  return is_multiple(t->tile_m, GROUP / WARP * 16) && t->tile_m <= 128 &&
+  return is_multiple(t->tile_m, ACROSS * DOWN / WARP * 16) && t->tile_m <= 128 &&
          is_multiple(t->tile_n, 16) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
          t->tile_k <= 64 && (queries > block ? queries : block) * 2 <= k->g->target->local_bytes &&
          grid_fits(k, t);
@@ -337,7 +332,7 @@ static void emit_tiles(attention_kernel *k) {
   compute_tuning *t = &g->tuning;
   const int64_t tiles = divide_up(k->queries, t->tile_m);
   const uint32_t across = (uint32_t)divide_up(k->columns, t->tile_n);
-  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){t->group_x, 1, 1},
+  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){ACROSS * DOWN, 1, 1},
                                           (uint32_t[3]){(uint32_t)(k->batches * tiles), across, 1});
   if (!launch) return;
   text_buffer *text = &launch->body;
@@ -351,8 +346,8 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_KEYS", t->tile_k);
   emit_define_number(text, "TILE_WIDTH", t->items);
   emit_define_number(text, "TILE_ACROSS", ACROSS);
-  emit_define_number(text, "TILE_DOWN", t->group_x / ACROSS);
-  emit_define_number(text, "TILE_GROUP", t->group_x);
+  emit_define_number(text, "TILE_DOWN", DOWN);
+  emit_define_number(text, "TILE_GROUP", ACROSS * DOWN);
   if (longest_first(k))
     text_add(text, "const INDEX turn = DIVIDE((INDEX)GROUP_ID_X, shape.batches);\n"
                    "const INDEX batch = (INDEX)GROUP_ID_X - turn * shape.batches;\n"
@@ -364,6 +359,7 @@ static void emit_tiles(attention_kernel *k) {
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
   emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");
+  t->group_x = ACROSS * DOWN;
   snprintf(g->text, sizeof g->text, "attention %s of %u queries, %u keys, %u columns",
            t->variant == MATRIX ? "on matrix units by tiles" : "by tiles", (unsigned)t->tile_m,
            (unsigned)t->tile_k, (unsigned)t->tile_n);
@@ -393,7 +389,7 @@ static compute_status emit(generation *g) {
 
 static const tuning_grid grids[] = {
     {TUNE_OTHERS,
-     {TUNE(variant, 2), TUNE(group_x, 64, 128), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
+     {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
     {TUNE_OTHERS,
      {TUNE(variant, 3), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
