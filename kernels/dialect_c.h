@@ -73,6 +73,8 @@ typedef unsigned int uint;
   if (dialect_current->local)                                                                      \
   dialect_current->local(dialect_current, &name##_held, sizeof name##_held)
 
+#define LOCAL_ARRAY_ASKED LOCAL_ARRAY
+
 #define LOCAL_ID_X    (dialect_current->local_id[0])
 #define LOCAL_ID_Y    (dialect_current->local_id[1])
 #define LOCAL_ID_Z    (dialect_current->local_id[2])
@@ -213,6 +215,49 @@ DEVICE void dialect_load_blocks(u32 *to, const void *row, boolean across) {
 }
 #define LOAD_BLOCKS(to, row)        dialect_load_blocks(to, row, 0)
 #define LOAD_BLOCKS_ACROSS(to, row) dialect_load_blocks(to, row, 1)
+
+/* Asynchronous copies are made as late as may be, when they are waited for. From the beginning on
+ * the place has nothing that anyone could use. */
+enum { DIALECT_COPIES = 96 };
+typedef struct dialect_copies {
+  u32 count, ends;
+  struct {
+    void *to;
+    const void *from;
+    u32 bytes, ends;
+  } copy[DIALECT_COPIES];
+} dialect_copies;
+DEVICE dialect_copies *dialect_copies_of_item(void) {
+  static _Thread_local dialect_copies copies[1024];
+  return &copies[LOCAL_ID_X];
+}
+DEVICE void COPY_PART(void *to, const void *from, int bytes) {
+  dialect_copies *c = dialect_copies_of_item();
+  DIALECT_EXPECT((uintptr_t)to % 16 == 0 && (uintptr_t)from % 16 == 0 && bytes >= 0 &&
+                 bytes <= 16 && c->count < DIALECT_COPIES);
+  memset(to, 0xff, 16);
+  c->copy[c->count].to = to;
+  c->copy[c->count].from = from;
+  c->copy[c->count].bytes = (u32)bytes;
+  c->copy[c->count++].ends = c->ends;
+}
+DEVICE void dialect_copies_wait(u32 ends) {
+  dialect_copies *c = dialect_copies_of_item();
+  u32 left = 0;
+  for (u32 i = 0; i < c->count; i++) {
+    if (c->ends - c->copy[i].ends > ends) {
+      memset(c->copy[i].to, 0, 16);
+      memcpy(c->copy[i].to, c->copy[i].from, c->copy[i].bytes);
+    } else {
+      c->copy[left++] = c->copy[i];
+    }
+  }
+  c->count = left;
+}
+#define COPY_PIECE(to, from) COPY_PART(to, from, 16)
+#define COPIES_END()         ((void)dialect_copies_of_item()->ends++)
+#define COPIES_WAIT(ends)    dialect_copies_wait(ends)
+
 typedef struct dialect_held {
   u32 a[4], b[2];
 } dialect_held;

@@ -25,6 +25,7 @@ typedef unsigned int uint;
 #define REQUIRE_GROUP(x, y, z)         __launch_bounds__((x) * (y) * (z))
 #define REQUIRE_ROOM(x, y, z, groups)  __launch_bounds__((x) * (y) * (z), groups)
 #define LOCAL_ARRAY(type, name, count) __shared__ type name[count]
+#define LOCAL_ARRAY_ASKED(type, name, count) extern __shared__ type name[]
 
 #define LOCAL_ID_X    threadIdx.x
 #define LOCAL_ID_Y    threadIdx.y
@@ -138,6 +139,20 @@ DEVICE u32 F32_TO_TF32(f32 x) {
                  : "r"((u32)__cvta_generic_to_shared(row))                                         \
                  : "memory");                                                                      \
   }
+DEVICE void COPY_PIECE(void *to, const void *from) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(
+                   (u32)__cvta_generic_to_shared(to)),
+               "l"(__cvta_generic_to_global(from))
+               : "memory");
+}
+DEVICE void COPY_PART(void *to, const void *from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                   (u32)__cvta_generic_to_shared(to)),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes)
+               : "memory");
+}
+#define COPIES_END()       asm volatile("cp.async.commit_group;" ::: "memory")
+#define COPIES_WAIT(ends)  asm volatile("cp.async.wait_group %0;" ::"n"(ends) : "memory")
 LOADER(LOAD_BLOCKS, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")
 LOADER(LOAD_BLOCKS_ACROSS, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16")
 #define MATRIX_UNIT(name, instruction)                                                             \

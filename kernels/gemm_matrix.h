@@ -16,6 +16,9 @@
 #define ITEM_M (WARP_M / 16)
 #define ITEM_N (WARP_N / 8 * 4)
 
+/* Sums from a row to the next, where they are in local memory to be stored. */
+#define STAGED_PITCH (WARP_N + 8)
+
 #define IS_ALIGNED(from, step, vector, type)                                                       \
   ((size_t)(from) % ((vector) * sizeof(type)) == 0 && (step) % (vector) == 0)
 
@@ -31,23 +34,27 @@ typedef struct __attribute__((aligned(16))) SLAB {
 
 /* BLOCK_LOAD reads a block of one operand, 16 lines of the tile and eight words of k, as the units
  * take them. Lane l holds the words l % 4 (and l % 4 + 4) of the lines l / 4 (and l / 4 + 8); of A
- * first the two lines of a word, of B first the two words of a line. Pasted once for A and once for
- * B. */
+ * first the two lines of a word, of B first the two words of a line. BLOCK_AT says where in a slab an
+ * element of a line is. MATRIX_ROUND is for slabs whose words are not yet what the units take. Pasted
+ * once for A and once for B. */
 //@ gemm_matrix_block
 DEVICE void BLOCK_LOAD(u32 *to, LOCAL const MATRIX_TYPE *slab, int outer, int k, int lane) {
   const int part = lane / 8, more_outer = BLOCK_IS_A ? part % 2 * 8 : part / 2 * 8;
   const int more_k = (BLOCK_IS_A ? part / 2 : part % 2) * 4 * PER_WORD;
 #if BLOCK_ALONG_K
-  LOAD_BLOCKS(to, slab + (outer + more_outer + lane % 8) * BLOCK_PITCH + k + more_k);
+  LOAD_BLOCKS(to, slab + BLOCK_AT(outer + more_outer + lane % 8, k + more_k));
 #elif MATRIX_HALF
-  LOAD_BLOCKS_ACROSS(to, slab + (k + more_k + lane % 8) * BLOCK_PITCH + outer + more_outer);
+  LOAD_BLOCKS_ACROSS(to, slab + BLOCK_AT(k + more_k + lane % 8, outer + more_outer));
 #else
-  LOCAL const MATRIX_TYPE *at = slab + (k + lane % 4) * BLOCK_PITCH + outer + lane / 4;
+  const int line = k + lane % 4, at = outer + lane / 4;
   (void)more_outer, (void)more_k;
-  to[0] = at[0];
-  to[BLOCK_IS_A ? 1 : 2] = at[8];
-  to[BLOCK_IS_A ? 2 : 1] = at[4 * BLOCK_PITCH];
-  to[3] = at[4 * BLOCK_PITCH + 8];
+  to[0] = slab[BLOCK_AT(line, at)];
+  to[BLOCK_IS_A ? 1 : 2] = slab[BLOCK_AT(line, at + 8)];
+  to[BLOCK_IS_A ? 2 : 1] = slab[BLOCK_AT(line + 4, at)];
+  to[3] = slab[BLOCK_AT(line + 4, at + 8)];
+#endif
+#ifdef MATRIX_ROUND
+  UNROLL for (int i = 0; i < 4; i++) to[i] = MATRIX_ROUND(to[i]);
 #endif
 }
 

@@ -153,7 +153,7 @@ char *builder_duplicate(const builder *b, const char *text, size_t bytes);
 typedef struct builder_launch {
   builder_entry *entry;
   uint32_t group[3], groups[3];
-  uint32_t buffer_count, shape_bytes;
+  uint32_t buffer_count, shape_bytes, local_bytes;
   compute_generated_buffer *buffers; /* these two in one block of memory */
   unsigned char *shape;
 } builder_launch;

@@ -83,6 +83,7 @@ static bool launch_keep(builder *b, builder_kernel *kernel, const compute_genera
   memset(kept->shape, 0, 8 * launch->buffer_count);
   kept->buffer_count = launch->buffer_count;
   kept->shape_bytes = launch->shape_bytes;
+  kept->local_bytes = launch->local_bytes;
   for (int i = 0; i < 3; i++) {
     kept->group[i] = launch->group[i];
     kept->groups[i] = launch->groups[i];

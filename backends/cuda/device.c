@@ -35,6 +35,7 @@ static void fill_target(cuda_device *device) {
                          (uint32_t)attribute(device, CUDA_MAX_BLOCK_Z)},
       .local_bytes = (uint64_t)attribute(device, CUDA_SHARED_BYTES_PER_BLOCK),
       .cache_bytes = (uint64_t)attribute(device, CUDA_L2_BYTES),
+      .launch_local_bytes = (uint64_t)attribute(device, CUDA_SHARED_BYTES_PER_BLOCK_OPTIN),
   };
   if (device->capability >= 80) target->flags |= COMPUTE_TARGET_MATRIX_CORES;
   if (target->compute_units == 0) target->compute_units = 1;

@@ -142,8 +142,8 @@ static cuda_result launch_one(cuda_queue *queue, const builder_launch *launch,
   cuda_bind(launch, operands, scratch, bound);
   cuda_parameters(launch, bound, parameters);
   return queue->device->driver->launch(((const cuda_entry *)launch->entry)->function, groups[0],
-                                       groups[1], groups[2], group[0], group[1], group[2], 0,
-                                       queue->stream, parameters, NULL);
+                                       groups[1], groups[2], group[0], group[1], group[2],
+                                       launch->local_bytes, queue->stream, parameters, NULL);
 }
 
 compute_status cuda_kernel_submit(cuda_queue *queue, const cuda_kernel *kernel,

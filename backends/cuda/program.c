@@ -265,6 +265,14 @@ bool cuda_grid_fits(const uint32_t groups[3]) {
          groups[2] > 0 && groups[2] <= UINT16_MAX;
 }
 
+/* Beyond what every launch gets without being asked, a kernel has to be allowed its local memory. */
+static cuda_result allow_local(const cuda_device *device, const cuda_entry *entry,
+                               uint32_t local_bytes) {
+  if (local_bytes <= device->target.local_bytes) return CUDA_OK;
+  return device->driver->function_set(entry->function, CUDA_FUNCTION_MAX_DYNAMIC_SHARED_BYTES,
+                                      (int32_t)local_bytes);
+}
+
 static bool launch_fits(void *handle, const compute_generated_launch *launch,
                         const builder_entry *shared, build_problem *problem) {
   const cuda_device *device = handle;
@@ -276,6 +284,9 @@ static bool launch_fits(void *handle, const compute_generated_launch *launch,
   else if (!cuda_grid_fits(launch->groups))
     snprintf(words, sizeof words, "%ux%ux%u groups are more than CUDA allows", launch->groups[0],
              launch->groups[1], launch->groups[2]);
+  else if (allow_local(device, entry, launch->local_bytes) != CUDA_OK)
+    snprintf(words, sizeof words, "%u bytes of local memory, which the driver refuses",
+             launch->local_bytes);
   else
     return true;
   build_problem_set(problem, COMPUTE_ERROR_COMPILATION, 0, NULL, "the launch");

@@ -195,6 +195,7 @@ static cuda_kernel_node_parameters parameters_of(const node *n) {
       .function = ((const cuda_entry *)launch->entry)->function,
       .grid = {launch->groups[0], launch->groups[1], launch->groups[2]},
       .block = {launch->group[0], launch->group[1], launch->group[2]},
+      .shared_bytes = launch->local_bytes,
       .parameters = n->parameters,
   };
 }

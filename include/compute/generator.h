@@ -54,6 +54,8 @@ typedef struct compute_target {
   uint32_t group_limit_of[3]; /**< in each dimension */
   uint64_t local_bytes;       /**< of one group */
   uint64_t cache_bytes;       /**< last level */
+  uint64_t launch_local_bytes; /**< of one group that a launch asks for (compute_generated_launch);
+                                * 0 where launches cannot */
 } compute_target;
 
 /* ---- Parameters ---------------------------------------------------------------------------- */
@@ -106,6 +108,7 @@ typedef struct compute_generated_launch {
   const compute_generated_buffer *buffers;
   const void *shape;
   uint32_t shape_bytes; /**< a multiple of 8, at most 3072 */
+  uint32_t local_bytes; /**< local memory of each group that the launch has to ask for */
 } compute_generated_launch;
 
 #define COMPUTE_GENERATED_LAUNCHES 4

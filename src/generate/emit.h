@@ -48,6 +48,7 @@ enum {
 typedef struct emit_launch {
   char entry[EMIT_NAME_BYTES];
   uint32_t group[3], groups[3];
+  uint32_t local_bytes;   /* that the launch asks for: LOCAL_ARRAY_ASKED */
   uint32_t room;          /* groups that should find room on a compute unit; 0: no matter */
   text_buffer body;       /* what stands between the braces */
   text_buffer parameters; /* the rest is filled in by the functions below */
@@ -91,6 +92,8 @@ compute_status emit_refuse(generation *g, const char *format, ...) COMPUTE_PRINT
  * that every device of its family has. */
 uint32_t emit_group_limit(const generation *g);
 uint64_t emit_local_limit(const generation *g);
+/* The same where the launch asks for it; 0: it cannot. */
+uint64_t emit_asked_local_limit(const generation *g);
 static inline int64_t emit_units(const generation *g) {
   return g->target->compute_units > 0 ? g->target->compute_units : 1;
 }

@@ -132,6 +132,7 @@ static void fill_launch(result_block *block, uint32_t index, const emit_launch *
   memcpy(launch->group, l->group, sizeof launch->group);
   memcpy(launch->groups, l->groups, sizeof launch->groups);
   memcpy(block->buffer[index], l->buffer, sizeof l->buffer);
+  launch->local_bytes = l->local_bytes;
   launch->buffer_count = l->buffer_count;
   launch->buffers = block->buffer[index];
   const uint32_t offsets = 8 * l->buffer_count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches: the parameters of an entry point, and the struct of sizes that goes with it. */
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,13 @@ uint32_t emit_group_limit(const generation *g) {
 
 uint64_t emit_local_limit(const generation *g) {
   return g->target->local_bytes ? g->target->local_bytes : 32768;
+}
+
+/* A module older than the member does not have it. */
+uint64_t emit_asked_local_limit(const generation *g) {
+  const compute_target *t = g->target;
+  const size_t needed = offsetof(compute_target, launch_local_bytes) + sizeof t->launch_local_bytes;
+  return t->struct_size >= needed ? t->launch_local_bytes : 0;
 }
 
 compute_status emit_by_form(generation *g, const emit_kind *kind, const emit_form *const *forms,

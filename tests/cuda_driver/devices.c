@@ -6,7 +6,7 @@
 
 #include "driver_private.h"
 
-enum { UNITS = 4, GROUP_LIMIT = 1024, SHARED_BYTES = 48 << 10 };
+enum { UNITS = 4, GROUP_LIMIT = 1024, SHARED_BYTES = 48 << 10, SHARED_BYTES_ASKED = 160 << 10 };
 
 static struct CUctx_st { int references; } contexts[MOST_DEVICES];
 
@@ -151,6 +151,10 @@ EXPORT cuda_result cuDeviceGetUuid(cuda_uuid *uuid, cuda_device_id device) {
   return CUDA_OK;
 }
 
+uint32_t stand_in_local_bytes(bool asked) {
+  return asked ? SHARED_BYTES_ASKED : SHARED_BYTES;
+}
+
 EXPORT cuda_result cuDeviceGetAttribute(int32_t *value, int32_t attribute, cuda_device_id device) {
   ENTER(cuDeviceGetAttribute);
   if (!is_device(device)) return CUDA_INVALID_DEVICE;
@@ -159,8 +163,8 @@ EXPORT cuda_result cuDeviceGetAttribute(int32_t *value, int32_t attribute, cuda_
   case CUDA_MAX_BLOCK_X:
   case CUDA_MAX_BLOCK_Y: *value = GROUP_LIMIT; break;
   case CUDA_MAX_BLOCK_Z: *value = 64; break;
-  case CUDA_SHARED_BYTES_PER_BLOCK:
-  case CUDA_SHARED_BYTES_PER_BLOCK_OPTIN: *value = SHARED_BYTES; break;
+  case CUDA_SHARED_BYTES_PER_BLOCK: *value = SHARED_BYTES; break;
+  case CUDA_SHARED_BYTES_PER_BLOCK_OPTIN: *value = SHARED_BYTES_ASKED; break;
   case CUDA_WARP_SIZE: *value = 32; break;
   case CUDA_CLOCK_RATE: *value = 1000000; break;
   case CUDA_MULTIPROCESSORS: *value = UNITS; break;

@@ -54,6 +54,9 @@ cuda_result stand_in_kernel_order(void);
 void stand_in_lose(int device, cuda_result code);
 cuda_result stand_in_lost(int device);
 
+/* Local memory of a group, of which launches may ask for more than they get without. */
+uint32_t stand_in_local_bytes(bool asked);
+
 void stand_in_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What the orders say of the machine. */

@@ -19,6 +19,7 @@ typedef struct function {
   void (*call)(void **);
   uint32_t count, items;
   const uint32_t *sizes;
+  uint32_t local_bytes; /* that launches may ask for */
 } function;
 
 typedef struct module {
@@ -100,6 +101,7 @@ EXPORT cuda_result cuModuleGetFunction(cuda_function *result, cuda_module of, co
   memcpy(&f->call, &call, sizeof call);
   f->count = parameters[ENTRY_PARAMETERS];
   f->items = parameters[ENTRY_ITEMS];
+  f->local_bytes = stand_in_local_bytes(false);
   f->sizes = parameters + ENTRY_FIRST_SIZE;
   f->next = m->functions;
   m->functions = f;
@@ -115,8 +117,11 @@ EXPORT cuda_result cuFuncGetAttribute(int32_t *value, int32_t attribute, cuda_fu
 
 EXPORT cuda_result cuFuncSetAttribute(cuda_function of, int32_t attribute, int32_t value) {
   ENTER(cuFuncSetAttribute);
-  (void)attribute;
-  return of && value >= 0 ? CUDA_OK : CUDA_INVALID_VALUE;
+  if (!of || value < 0) return CUDA_INVALID_VALUE;
+  if (attribute != CUDA_FUNCTION_MAX_DYNAMIC_SHARED_BYTES) return CUDA_OK;
+  if ((uint32_t)value > stand_in_local_bytes(true)) return CUDA_INVALID_VALUE;
+  ((function *)(void *)of)->local_bytes = (uint32_t)value;
+  return CUDA_OK;
 }
 
 static uint32_t aligned(uint32_t at, uint32_t bytes) {
@@ -142,7 +147,7 @@ EXPORT cuda_result cuFuncGetParamInfo(cuda_function of, size_t index, size_t *of
 /* ---- Launches ------------------------------------------------------------------------------ */
 
 static cuda_result fill_launch(launch *l, cuda_function of, const uint32_t grid[3],
-                               const uint32_t block[3], void **parameters) {
+                               const uint32_t block[3], uint32_t local_bytes, void **parameters) {
   const function *f = (function *)(void *)of;
   const uint64_t items = (uint64_t)block[0] * block[1] * block[2];
   if (!f) return INVALID_HANDLE;
@@ -150,6 +155,7 @@ static cuda_result fill_launch(launch *l, cuda_function of, const uint32_t grid[
     if (grid[d] == 0 || block[d] == 0 || (d > 0 && grid[d] > 65535)) return CUDA_INVALID_VALUE;
   if (grid[0] > INT32_MAX || items > 1024 || block[2] > 64) return CUDA_INVALID_VALUE;
   if (items > f->items) return CUDA_LAUNCH_OUT_OF_RESOURCES;
+  if (local_bytes > f->local_bytes) return CUDA_INVALID_VALUE;
   if (f->count > MOST_PARAMETERS || (f->count && !parameters)) return CUDA_INVALID_VALUE;
   l->entry = *f;
   memcpy(l->grid, grid, sizeof l->grid);
@@ -207,11 +213,11 @@ EXPORT cuda_result cuLaunchKernel(cuda_function of, uint32_t grid_x, uint32_t gr
                                   void **parameters, void **extra) {
   ENTER(cuLaunchKernel);
   const uint32_t grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
-  if (shared_bytes || extra) return CUDA_NOT_SUPPORTED;
+  if (extra) return CUDA_NOT_SUPPORTED;
   launch_operation *o = operation_create(sizeof *o + sizeof(launch), run_launches);
   if (!o) return CUDA_OUT_OF_MEMORY;
   o->count = 1;
-  const cuda_result code = fill_launch(&o->launches[0], of, grid, block, parameters);
+  const cuda_result code = fill_launch(&o->launches[0], of, grid, block, shared_bytes, parameters);
   if (code == CUDA_OK) return stream_submit(on, o);
   free(o);
   return code;
@@ -255,14 +261,15 @@ EXPORT cuda_result cuGraphAddKernelNode(cuda_graph_node *result, cuda_graph to,
   ENTER(cuGraphAddKernelNode);
   graph *g = (graph *)(void *)to;
   if (!object_is(g, OBJECT_GRAPH)) return INVALID_HANDLE;
-  if (after_count > 1 || parameters->extra || parameters->shared_bytes) return CUDA_NOT_SUPPORTED;
+  if (after_count > 1 || parameters->extra) return CUDA_NOT_SUPPORTED;
   node **nodes = realloc(g->nodes, (g->count + 1) * sizeof(node *));
   if (!nodes) return CUDA_OUT_OF_MEMORY;
   g->nodes = nodes;
   node *made = calloc(1, sizeof *made);
   if (!made) return CUDA_OUT_OF_MEMORY;
-  const cuda_result code = fill_launch(&made->launched, parameters->function, parameters->grid,
-                                       parameters->block, parameters->parameters);
+  const cuda_result code =
+      fill_launch(&made->launched, parameters->function, parameters->grid, parameters->block,
+                  parameters->shared_bytes, parameters->parameters);
   if (code != CUDA_OK) {
     free(made);
     return code;
@@ -363,7 +370,7 @@ EXPORT cuda_result cuGraphExecKernelNodeSetParams(cuda_graph_executable changed,
   for (size_t i = 0; i < e->count; i++)
     if (e->origin[i] == (node *)(void *)which)
       return fill_launch(&e->launches[i], parameters->function, parameters->grid, parameters->block,
-                         parameters->parameters);
+                         parameters->shared_bytes, parameters->parameters);
   return CUDA_INVALID_VALUE;
 }
 

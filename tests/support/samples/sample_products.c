@@ -105,6 +105,19 @@ static void add_matrix_cuts(sample_kernel *s) {
                                        .tile_k = 64,
                                        .item_m = 32,
                                        .item_n = 8};
+  static const uint32_t tiles[][6] = {{32, 32, 0, 16, 16, 4},
+                                      {64, 32, 0, 32, 16, 2},
+                                      {32, 128, 64, 32, 32, 3},
+                                      {128, 64, 0, 64, 32, 6}};
+  for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++)
+    *sample_tuning(s) = (compute_tuning){.variant = 8,
+                                         .tile_m = tiles[i][0],
+                                         .tile_n = tiles[i][1],
+                                         .tile_k = tiles[i][2],
+                                         .item_m = tiles[i][3],
+                                         .item_n = tiles[i][4],
+                                         .items = tiles[i][5],
+                                         .groups = i == 1 ? 3 : 1};
 }
 
 /* f32 products that may round their factors. */
@@ -140,8 +153,27 @@ static void sample_gemm_program(const gemm_case *c, sample_visitor visit, void *
   sample_end(&s, visit, user);
 }
 
+/* What matrix units take in whole pieces, in all layouts, with edges. */
+static void sample_gemm_aligned(sample_visitor visit, void *user) {
+  static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_BF16, COMPUTE_F16};
+  for (int i = 0; i < 12; i++) {
+    const compute_dtype dtype = dtypes[i % 3];
+    const gemm_case c = {1 + i % 2, 72, 80, 88, i / 3 % 2, i / 6, dtype, dtype};
+    sample_kernel s;
+    if (dtype == COMPUTE_F32) {
+      sample_gemm_tf32(&c, visit, user);
+      continue;
+    }
+    begin_gemm(&s, &c);
+    sample_output(&s, dtype, ALL);
+    add_matrix_cuts(&s);
+    sample_end(&s, visit, user);
+  }
+}
+
 void sample_products(sample_visitor visit, void *user) {
   sample_kernel s;
+  sample_gemm_aligned(visit, user);
   for (size_t i = 0; i < sizeof gemm_cases / sizeof *gemm_cases; i++) {
     begin_gemm(&s, &gemm_cases[i]);
     sample_output(&s, gemm_cases[i].result, ALL);

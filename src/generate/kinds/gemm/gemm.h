@@ -6,6 +6,7 @@
  *   text.c     what all forms say: loads, batches, epilogue, stores
  *   tiled.c    tiles through local memory, also with k cut into parts
  *   matrix.c   what is different where matrix units multiply the tiles
+ *   pipeline.c the same with operands that asynchronous copies bring
  *   dot.c      few columns: groups of items add up one row
  *   direct.c   one item for each block of C, for CPUs
  *
@@ -32,7 +33,10 @@
  *   PACKED  as DIRECT, any operands: a launch before copies both into panels.
  *   MATRIX  on matrix units: factors both f16 or both bf16, or f32 where TF32 is allowed. tile_m,
  *           tile_n: 32 64 128; tile_k: 16 32 64; item_m, item_n: rows and columns of a warp,
- *           multiples of 16; vector as TILED; groups: parts of k, 1 … 64. */
+ *           multiples of 16; vector as TILED; groups: parts of k, 1 … 64.
+ *   PIPELINE as MATRIX, by asynchronous copies: factors that are what the units take, each dense
+ *           along k or along its other dimension. Tiles are powers of two, up to 256; items: pairs
+ *           of slabs in local memory, 2 … 6; no vector. */
 typedef enum gemm_variant {
   GEMM_PLAIN = 1,
   GEMM_TILED = 2,
@@ -40,7 +44,8 @@ typedef enum gemm_variant {
   GEMM_DOT = 4,
   GEMM_DIRECT = 5,
   GEMM_PACKED = 6,
-  GEMM_MATRIX = 7
+  GEMM_MATRIX = 7,
+  GEMM_PIPELINE = 8
 } gemm_variant;
 
 enum {
@@ -133,6 +138,11 @@ void gemm_store_fields(generation *g, emit_launch *launch, const gemm_problem *p
 /* A block that runs the epilogue on the expression `sum` (of type SUM) at the variables row, column
  * and stores its results. */
 void gemm_store(generation *g, text_buffer *text, const gemm_problem *problem, const char *sum);
+/* The same for neighbouring columns. Begin: how many of them, 1 if the operands allow no more, else
+ * the text has the variable in_vectors, whether sizes and addresses allow that. Then
+ * gemm_store_vector stores as many sums of an array. */
+uint32_t gemm_begin_vectors(generation *g, emit_launch *launch, const gemm_problem *problem);
+void gemm_store_vector(text_buffer *text, const gemm_problem *problem, const char *sums);
 
 /* k in parts, along groups[1]: the workspace `partial` with the sums of all parts, the field
  * `part`, the text that finds k_begin and k_end, and a second launch that adds the parts up and
@@ -149,6 +159,8 @@ void gemm_emit_combine(generation *g, const gemm_problem *problem, int64_t parts
 uint32_t gemm_items(const compute_tuning *tuning); /* of a group */
 /* Has the compiler leave room for several groups at once; elements as they are fetched. */
 void gemm_limit_registers(generation *g, const gemm_problem *problem, uint32_t element_bytes);
+/* A_STEP or B_STEP, from a line of the operand to the next. */
+void gemm_define_step(generation *g, const gemm_factor *factor, char letter);
 /* One operand's names for the template gemm_slab, the text, and the end of these names. */
 void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
                       char letter, uint32_t side);
@@ -176,11 +188,12 @@ void gemm_block_end(const generation *g, text_buffer *text);
 
 /* ---- Forms --------------------------------------------------------------------------------- */
 
-extern const emit_form gemm_tiled, gemm_split, gemm_matrix, gemm_dot, gemm_direct, gemm_packed;
+extern const emit_form gemm_tiled, gemm_split, gemm_matrix, gemm_pipeline, gemm_dot, gemm_direct,
+    gemm_packed;
 
 /* Sums that a group of a tile has in local memory. */
 uint32_t gemm_local_sums(const compute_tuning *tuning);
-compute_status gemm_emit_tiled(generation *g, void *problem); /* TILED, SPLIT and MATRIX */
+compute_status gemm_emit_tiled(generation *g, void *problem); /* tiles of all forms */
 /* Whether matrix units are worth it, with enough of everything; and as gemm_accept_tiles. */
 bool gemm_matrix_suits(const generation *g, const void *problem);
 compute_status gemm_accept_matrix(generation *g, void *problem);
@@ -188,12 +201,17 @@ compute_status gemm_accept_matrix(generation *g, void *problem);
  * elements of k of one step, and local memory of a group with g->tuning. */
 bool gemm_matrix_serves(const generation *g, const gemm_problem *problem);
 uint32_t gemm_matrix_step(const gemm_problem *problem);
+uint32_t gemm_matrix_bytes(const gemm_problem *problem); /* of an element in local memory */
 uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem);
 void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,
                           size_t bytes);
 /* As gemm_define_tile and gemm_begin_tile; and what gemm_begin_staged says for matrix units. */
 void gemm_matrix_define(generation *g, const gemm_problem *problem);
 void gemm_matrix_begin(text_buffer *text);
+void gemm_pipeline_begin(text_buffer *text,
+                         bool asked); /* whether the launch asks for the memory */
 const char *gemm_matrix_begin_staged(text_buffer *text);
+/* The whole of it, with stores of several columns at once. */
+void gemm_matrix_store(generation *g, emit_launch *launch, const gemm_problem *problem);
 
 #endif

@@ -30,15 +30,20 @@ uint32_t gemm_matrix_step(const gemm_problem *problem) {
   return is_half(unit_of(problem)) ? 16 : 8;
 }
 
-static uint32_t element_bytes(const gemm_problem *problem) {
+uint32_t gemm_matrix_bytes(const gemm_problem *problem) {
   return is_half(unit_of(problem)) ? 2 : 4;
 }
 
-/* Elements from a line of a slab to the next. */
+static bool is_pipeline(const generation *g) {
+  return g->tuning.variant == GEMM_PIPELINE;
+}
+
+/* Elements from a line of a slab to the next. Padding keeps lines off each other's banks; short
+ * lines of a pipeline have their pieces exchanged instead. */
 static uint32_t pitch_of(const generation *g, const gemm_problem *problem,
                          const gemm_factor *factor, uint32_t side) {
-  if (gemm_along_k(factor)) return g->tuning.tile_k + 16 / element_bytes(problem);
-  return side + 8;
+  if (!gemm_along_k(factor)) return side + 8;
+  return g->tuning.tile_k + (is_pipeline(g) ? 0 : 16 / gemm_matrix_bytes(problem));
 }
 
 /* Elements of a slab. */
@@ -52,19 +57,46 @@ uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *proble
   const compute_tuning *t = &g->tuning;
   const uint64_t slabs = (slab_of(g, problem, &problem->a, t->tile_m) +
                           (uint64_t)slab_of(g, problem, &problem->b, t->tile_n)) *
-                         element_bytes(problem);
-  const uint64_t staged = (uint64_t)t->tile_m / t->item_m * 16 * t->tile_n * sizeof(float);
+                         gemm_matrix_bytes(problem) * (is_pipeline(g) ? t->items : 1);
+  const uint64_t staged = (uint64_t)t->tile_m / t->item_m * (t->tile_n / t->item_n) * 16 *
+                          (t->item_n + 8) * sizeof(float);
   return slabs > staged ? slabs : staged;
 }
 
-static void define_block(generation *g, const gemm_factor *factor, char letter) {
-  text_add(&g->definitions,
+/* Where an element of a line is. Of eight lines a piece each is read at once; lines of less than
+ * 128 bytes share the banks. */
+static void define_place(generation *g, const gemm_problem *problem, const gemm_factor *factor) {
+  const uint32_t pieces = g->tuning.tile_k * gemm_matrix_bytes(problem) / 16;
+  text_buffer *text = &g->definitions;
+  if (!is_pipeline(g) || !gemm_along_k(factor))
+    text_add(text, "#define BLOCK_AT(line, at) ((line) * BLOCK_PITCH + (at))\n");
+  else
+    text_add(text,
+             "#define BLOCK_AT(line, at) ((line) * BLOCK_PITCH + "
+             "((at) / PIECE ^ (line) / %u %% %u) * PIECE + (at) %% PIECE)\n",
+             (unsigned)(pieces < 8 ? 8 / pieces : 1), (unsigned)min_u32(pieces, 8));
+}
+
+static void define_block(generation *g, const gemm_problem *problem, const gemm_factor *factor,
+                         char letter, uint32_t side) {
+  text_buffer *text = &g->definitions;
+  const int small = letter + ('a' - 'A');
+  text_add(text,
            "#define BLOCK_LOAD block_%c\n#define BLOCK_PITCH PITCH_%c\n#define BLOCK_IS_A %d\n"
            "#define BLOCK_ALONG_K %d\n",
-           letter + ('a' - 'A'), letter, letter == 'A', gemm_along_k(factor));
-  emit_template(g, &g->definitions, "gemm_matrix_block");
-  text_add(&g->definitions, "#undef BLOCK_LOAD\n#undef BLOCK_PITCH\n#undef BLOCK_IS_A\n"
-                            "#undef BLOCK_ALONG_K\n");
+           small, letter, letter == 'A', gemm_along_k(factor));
+  define_place(g, problem, factor);
+  emit_template(g, text, "gemm_matrix_block");
+  if (is_pipeline(g)) {
+    text_add(text,
+             "#define BLOCK_COPY copy_%c\n#define BLOCK_TYPE %c_TYPE\n#define BLOCK_SIDE %u\n"
+             "#define %c_ALONG_K %d\n",
+             small, letter, (unsigned)side, letter, gemm_along_k(factor));
+    emit_template(g, text, "gemm_pipeline_copy");
+    text_add(text, "#undef BLOCK_COPY\n#undef BLOCK_TYPE\n#undef BLOCK_SIDE\n");
+  }
+  text_add(text, "#undef BLOCK_LOAD\n#undef BLOCK_PITCH\n#undef BLOCK_IS_A\n"
+                 "#undef BLOCK_ALONG_K\n#undef BLOCK_AT\n");
 }
 
 void gemm_matrix_define(generation *g, const gemm_problem *problem) {
@@ -85,54 +117,111 @@ void gemm_matrix_define(generation *g, const gemm_problem *problem) {
   emit_constant(g, "PITCH_B", pitch_of(g, problem, &problem->b, t->tile_n));
   emit_constant(g, "SLAB_OF_A", slab_of(g, problem, &problem->a, t->tile_m));
   emit_constant(g, "MATRIX_HALF", is_half(unit));
-  gemm_limit_registers(g, problem, element_bytes(problem));
+  if (is_pipeline(g)) {
+    emit_constant(g, "STAGES", t->items);
+    emit_constant(g, "STAGE_ELEMENTS",
+                  slab_of(g, problem, &problem->a, t->tile_m) +
+                      slab_of(g, problem, &problem->b, t->tile_n));
+    if (!is_half(unit))
+      text_add(&g->definitions, "#define MATRIX_ROUND(x) F32_TO_TF32(as_f32(x))\n");
+  } else {
+    gemm_limit_registers(g, problem, gemm_matrix_bytes(problem));
+  }
   emit_template(g, &g->definitions, "gemm_matrix");
-  define_block(g, &problem->a, 'A');
-  define_block(g, &problem->b, 'B');
+  if (is_pipeline(g)) emit_template(g, &g->definitions, "gemm_pipeline");
+  define_block(g, problem, &problem->a, 'A', t->tile_m);
+  define_block(g, problem, &problem->b, 'B', t->tile_n);
 }
 
-void gemm_matrix_begin(text_buffer *text) {
-  text_add(text, "LOCAL_ARRAY(SLAB, slabs, LOCAL_SLABS);\n"
-                 "LOCAL MATRIX_TYPE *slab_a = (LOCAL MATRIX_TYPE *)slabs;\n"
-                 "LOCAL MATRIX_TYPE *slab_b = slab_a + SLAB_OF_A;\n"
-                 "LOCAL SUM *staged = (LOCAL SUM *)slabs;\n"
-                 "const int item = (int)LOCAL_ID_X;\n"
-                 "const int warp = item / 32, line = item %% 32 / 4, quad = item %% 4;\n"
-                 "const int warp_row = warp / WARPS_N * WARP_M;\n"
-                 "const int warp_column = warp %% WARPS_N * WARP_N;\n");
+static void begin(text_buffer *text, const char *slabs) {
+  text_add(text,
+           "%s\n"
+           "LOCAL SUM *staged = (LOCAL SUM *)slabs;\n"
+           "const int item = (int)LOCAL_ID_X;\n"
+           "const int warp = item / 32, line = item %% 32 / 4, quad = item %% 4;\n"
+           "const int warp_row = warp / WARPS_N * WARP_M;\n"
+           "const int warp_column = warp %% WARPS_N * WARP_N;\n",
+           slabs);
   gemm_find_tile(text);
 }
 
-/* 16 rows of every warp at a time. */
-const char *gemm_matrix_begin_staged(text_buffer *text) {
+void gemm_matrix_begin(text_buffer *text) {
+  begin(text, "LOCAL_ARRAY(SLAB, slabs, LOCAL_SLABS);\n"
+              "LOCAL MATRIX_TYPE *slab_a = (LOCAL MATRIX_TYPE *)slabs;\n"
+              "LOCAL MATRIX_TYPE *slab_b = slab_a + SLAB_OF_A;");
+}
+
+void gemm_pipeline_begin(text_buffer *text, bool asked) {
+  begin(text, asked ? "LOCAL_ARRAY_ASKED(SLAB, slabs, LOCAL_SLABS);\n"
+                      "LOCAL MATRIX_TYPE *ring = (LOCAL MATRIX_TYPE *)slabs;"
+                    : "LOCAL_ARRAY(SLAB, slabs, LOCAL_SLABS);\n"
+                      "LOCAL MATRIX_TYPE *ring = (LOCAL MATRIX_TYPE *)slabs;");
+}
+
+/* 16 rows of every warp at a time, which lie apart so that lines of a warp are on different banks.
+ */
+static void begin_staged(text_buffer *text) {
   text_add(text, "NO_UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "UNROLL for (int held = 0; held < ITEM_M; held++) {\n"
                  "if (held == i) {\n"
                  "UNROLL for (int j = 0; j < ITEM_N; j += 4) {\n"
-                 "LOCAL SUM *to = staged + (warp * 16 + line) * WARP_N + j * 2 + quad * 2;\n"
-                 "to[0] = sum[held][j];\n"
-                 "to[1] = sum[held][j + 1];\n"
-                 "to[8 * WARP_N] = sum[held][j + 2];\n"
-                 "to[8 * WARP_N + 1] = sum[held][j + 3];\n"
+                 "LOCAL SUM *to = staged + (warp * 16 + line) * STAGED_PITCH + j * 2 + quad * 2;\n"
+                 "VSTORE(2, SUM, to, sum[held] + j);\n"
+                 "VSTORE(2, SUM, to + 8 * STAGED_PITCH, sum[held] + j + 2);\n"
                  "}\n}\n}\n"
-                 "BARRIER();\n"
-                 "NO_UNROLL for (int place = item; place < WARPS_M * 16 * TILE_N; place += GROUP) "
-                 "{\n"
-                 "const int across = place %% TILE_N, down = place / TILE_N;\n"
-                 "const int from = ((down / 16 * WARPS_N + across / WARP_N) * 16 + down %% 16) * "
-                 "WARP_N + across %% WARP_N;\n"
-                 "const INDEX row = row0 + down / 16 * WARP_M + i * 16 + down %% 16;\n"
-                 "const INDEX column = column0 + across;\n"
-                 "if (row < ROWS && column < COLUMNS) {\n");
+                 "BARRIER();\n");
+}
+
+/* Each item has `vector` neighbouring sums at a time. */
+static void begin_places(text_buffer *text, uint32_t vector) {
+  text_add(text,
+           "NO_UNROLL for (int place = item * %u; place < WARPS_M * 16 * TILE_N; "
+           "place += GROUP * %u) {\n"
+           "const int across = place %% TILE_N, down = place / TILE_N;\n"
+           "const int from = ((down / 16 * WARPS_N + across / WARP_N) * 16 + down %% 16) * "
+           "STAGED_PITCH + across %% WARP_N;\n"
+           "const INDEX row = row0 + down / 16 * WARP_M + i * 16 + down %% 16;\n"
+           "const INDEX column = column0 + across;\n"
+           "if (row < ROWS && column < COLUMNS) {\n",
+           (unsigned)vector, (unsigned)vector);
+}
+
+const char *gemm_matrix_begin_staged(text_buffer *text) {
+  begin_staged(text);
+  begin_places(text, 1);
   return "staged[from]";
+}
+
+void gemm_matrix_store(generation *g, emit_launch *launch, const gemm_problem *problem) {
+  text_buffer *text = &launch->body;
+  const uint32_t vector = gemm_begin_vectors(g, launch, problem);
+  begin_staged(text);
+  if (vector > 1) {
+    const unsigned piece = vector < 4 ? vector : 4;
+    text_add(text, "if (in_vectors) {\n");
+    begin_places(text, vector);
+    text_add(text,
+             "SUM sums[%u];\n"
+             "UNROLL for (int lane = 0; lane < %u; lane += %u) {\n"
+             "VLOAD(%u, SUM, sums + lane, staged + from + lane);\n"
+             "}\n",
+             (unsigned)vector, (unsigned)vector, piece, piece);
+    gemm_store_vector(text, problem, "sums");
+    text_add(text, "}\n}\n} else {\n");
+  }
+  begin_places(text, 1);
+  gemm_store(g, text, problem, "staged[from]");
+  text_add(text, vector > 1 ? "}\n}\n}\nBARRIER();\n}\n" : "}\n}\nBARRIER();\n}\n");
 }
 
 void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,
                           size_t bytes) {
   const compute_tuning *t = &g->tuning;
-  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp", unit_of(problem),
+  char stages[24] = "";
+  if (is_pipeline(g)) snprintf(stages, sizeof stages, ", %u stages", (unsigned)t->items);
+  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp%s", unit_of(problem),
            (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m,
-           (unsigned)t->item_n);
+           (unsigned)t->item_n, stages);
 }
 
 /* ---- Choice -------------------------------------------------------------------------------- */

@@ -121,10 +121,8 @@ void gemm_store_fields(generation *g, emit_launch *launch, const gemm_problem *p
   emit_space_fields(g, launch, &problem->tile, 0, 2);
 }
 
-void gemm_store(generation *g, text_buffer *text, const gemm_problem *problem, const char *sum) {
-  const char *value = emit_type(problem->accumulate);
-  char argument[96];
-  text_add(text, "{\n");
+/* Where the epilogue's operands are at row, column: at_<walk>. */
+static void add_offsets(text_buffer *text, const gemm_problem *problem) {
   for (uint32_t i = 0; i < problem->tile.walk_count; i++) {
     const char *walk = problem->tile.walk[i].name;
     text_add(text, "const INDEX at_%s = batch_%s", walk, walk);
@@ -132,9 +130,45 @@ void gemm_store(generation *g, text_buffer *text, const gemm_problem *problem, c
     emit_term(text, &problem->tile, walk, 1, "column");
     text_add(text, ";\n");
   }
+}
+
+void gemm_store(generation *g, text_buffer *text, const gemm_problem *problem, const char *sum) {
+  const char *value = emit_type(problem->accumulate);
+  char argument[96];
+  text_add(text, "{\n");
+  add_offsets(text, problem);
   snprintf(argument, sizeof argument, "(%s)(%s)", value, sum);
   emit_apply(g, text, &problem->epilogue, argument, "at_$");
   text_add(text, "\n}\n");
+}
+
+static bool batches_keep(const generation *g, const gemm_problem *problem, int64_t vector) {
+  const emit_space *batch = &problem->batch;
+  for (uint32_t i = 0; i < batch->walk_count; i++)
+    for (int32_t d = 0; d < batch->rank; d++)
+      if (vector_dtype(g, batch->walk[i].name) != COMPUTE_DTYPE_NONE &&
+          batch->walk[i].stride[d] % vector != 0)
+        return false;
+  return true;
+}
+
+uint32_t gemm_begin_vectors(generation *g, emit_launch *launch, const gemm_problem *problem) {
+  const uint32_t vector = vector_choose(g, &problem->tile);
+  if (vector == 1) return 1;
+  text_buffer *text = &launch->body;
+  emit_field_u32(g, launch, "vectors",
+                 vector_fits(g, &problem->tile, vector) && batches_keep(g, problem, vector));
+  vector_define_finish(g, text, &problem->tile, &problem->epilogue, vector, "at_$");
+  text_add(text, "const boolean in_vectors = shape.vectors");
+  vector_aligned(g, text, &problem->tile, g->descriptor->input_count, true, vector);
+  text_add(text, ";\n");
+  return vector;
+}
+
+void gemm_store_vector(text_buffer *text, const gemm_problem *problem, const char *sums) {
+  text_add(text, "{\n");
+  add_offsets(text, problem);
+  text_add(text, "VECTOR_FINISH(0, 1, %s)\n}\n", sums);
 }
 
 void gemm_take_parts(generation *g, emit_launch *launch, const gemm_problem *problem,

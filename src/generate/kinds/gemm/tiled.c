@@ -8,7 +8,7 @@
 
 uint32_t gemm_items(const compute_tuning *t) {
   const uint32_t cuts = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
-  return t->variant == GEMM_MATRIX ? 32 * cuts : cuts;
+  return t->variant == GEMM_MATRIX || t->variant == GEMM_PIPELINE ? 32 * cuts : cuts;
 }
 
 /* Elements of one load: only where they lie side by side. */
@@ -37,6 +37,11 @@ uint32_t gemm_local_sums(const compute_tuning *t) {
   return slabs > staged ? slabs : staged;
 }
 
+void gemm_define_step(generation *g, const gemm_factor *factor, char letter) {
+  text_add(&g->definitions, "#define %c_STEP %c_%s\n", letter, letter,
+           gemm_along_k(factor) ? (letter == 'A' ? "ROW" : "COLUMN") : "K");
+}
+
 void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_factor *factor,
                       char letter, uint32_t side) {
   static const char *const names[] = {"TYPE",    "VECTOR", "LOADS", "SIDE", "PITCH",
@@ -48,8 +53,7 @@ void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_fac
   const int small = letter + ('a' - 'A');
   text_add(text, "#define %c_VECTOR %u\n#define %c_LOADS %u\n", letter, (unsigned)vector, letter,
            (unsigned)(side * t->tile_k / (items * vector)));
-  text_add(text, "#define %c_STEP %c_%s\n", letter, letter,
-           gemm_along_k(factor) ? (letter == 'A' ? "ROW" : "COLUMN") : "K");
+  gemm_define_step(g, factor, letter);
   text_add(text, "#define SLAB_TYPE %c_TYPE\n#define SLAB_VECTOR %c_VECTOR\n", letter, letter);
   text_add(text, "#define SLAB_LOADS %c_LOADS\n#define SLAB_PITCH PITCH_%c\n", letter, letter);
   text_add(text, "#define SLAB_FETCH fetch_%c\n#define SLAB_PUT put_%c\n", small, small);
@@ -163,22 +167,52 @@ void gemm_end_staged(text_buffer *text) {
 }
 
 /* The sums of the group's tile, in registers. */
-static void add_sums(generation *g, emit_launch *launch, const gemm_problem *problem, bool matrix) {
+static void add_sums(generation *g, emit_launch *launch, const gemm_problem *problem) {
   text_buffer *text = &launch->body;
-  if (matrix)
+  const uint32_t variant = g->tuning.variant;
+  if (variant == GEMM_PIPELINE)
+    gemm_pipeline_begin(text, launch->local_bytes > 0);
+  else if (variant == GEMM_MATRIX)
     gemm_matrix_begin(text);
   else
     gemm_begin_tile(text);
   gemm_find_part(text);
   gemm_begin_batches(g, launch, problem);
+  if (variant == GEMM_PIPELINE) {
+    emit_template(g, text, "gemm_pipeline_tile");
+    return;
+  }
   emit_template(g, text, "gemm_tiled");
-  emit_template(g, text, matrix ? "gemm_matrix_products" : "gemm_products");
+  emit_template(g, text, variant == GEMM_MATRIX ? "gemm_matrix_products" : "gemm_products");
+}
+
+static const char *entry_of(const compute_tuning *t) {
+  return t->variant == GEMM_PIPELINE ? "gemm_pipeline"
+         : t->variant == GEMM_MATRIX ? "gemm_matrix"
+                                     : "gemm_tiled";
+}
+
+/* How the operands come into local memory, and what becomes of them there. */
+static void define_operands(generation *g, const gemm_problem *problem) {
+  const compute_tuning *t = &g->tuning;
+  if (t->variant == GEMM_PIPELINE) {
+    gemm_define_step(g, &problem->a, 'A');
+    gemm_define_step(g, &problem->b, 'B');
+    gemm_matrix_define(g, problem);
+    return;
+  }
+  if (t->variant == GEMM_MATRIX)
+    gemm_matrix_define(g, problem);
+  else
+    gemm_define_tile(g, problem);
+  gemm_define_slab(g, problem, &problem->a, 'A', t->tile_m);
+  gemm_define_slab(g, problem, &problem->b, 'B', t->tile_n);
 }
 
 compute_status gemm_emit_tiled(generation *g, void *of) {
   const gemm_problem *problem = of;
   const compute_tuning *t = &g->tuning;
-  const bool matrix = t->variant == GEMM_MATRIX;
+  const bool matrix = t->variant == GEMM_MATRIX || t->variant == GEMM_PIPELINE;
   const bool parts = matrix ? t->groups > 1 : t->variant == GEMM_SPLIT;
   const int64_t tiles_m = (problem->m + t->tile_m - 1) / t->tile_m;
   const int64_t tiles_n = (problem->n + t->tile_n - 1) / t->tile_n;
@@ -188,16 +222,13 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
   const int64_t part = parts ? (slabs + t->groups - 1) / t->groups * t->tile_k : problem->k;
   const int64_t count = parts ? (problem->k + part - 1) / part : 1;
   gemm_define(g, of, false);
-  if (matrix)
-    gemm_matrix_define(g, problem);
-  else
-    gemm_define_tile(g, problem);
-  gemm_define_slab(g, problem, &problem->a, 'A', t->tile_m);
-  gemm_define_slab(g, problem, &problem->b, 'B', t->tile_n);
+  define_operands(g, problem);
   text_add(&g->definitions, "#define ROWS shape.m\n#define COLUMNS shape.n\n");
-  emit_launch *launch = gemm_launch(g, problem, matrix ? "gemm_matrix" : "gemm_tiled",
-                                    gemm_items(t), tiles_m * tiles_n, count);
+  emit_launch *launch =
+      gemm_launch(g, problem, entry_of(t), gemm_items(t), tiles_m * tiles_n, count);
   if (!launch) return COMPUTE_OK;
+  if (t->variant == GEMM_PIPELINE && gemm_matrix_local_bytes(g, problem) > emit_local_limit(g))
+    launch->local_bytes = (uint32_t)gemm_matrix_local_bytes(g, problem);
   gemm_take_factors(g, launch, problem);
   if (parts) {
     gemm_take_parts(g, launch, problem, count);
@@ -209,12 +240,14 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
   emit_field_index(g, launch, "tiles_m", tiles_m);
   emit_field_divisor(g, launch, "band", GEMM_BAND * tiles_n);
   gemm_part_field(g, launch, part);
-  add_sums(g, launch, problem, matrix);
+  add_sums(g, launch, problem);
   text_buffer *text = &launch->body;
   if (parts) {
     gemm_store_part(text, matrix);
+  } else if (matrix) {
+    gemm_matrix_store(g, launch, problem);
   } else {
-    const char *sum = gemm_begin_staged(text, matrix);
+    const char *sum = gemm_begin_staged(text, false);
     gemm_store(g, text, problem, sum);
     gemm_end_staged(text);
   }
