@@ -15,8 +15,8 @@
  *
  * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
  * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
- * items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m (64 or 128), tile_n (16 …
- * 128) and tile_k (16 … 64).
+ * items (the width of a slice of Q and K; 16 … 64); for MATRIX group_x (128 or 256), tile_m (64 or
+ * 128; 16 or 32 for each warp), tile_n (16 … 128) and tile_k (16 … 64).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -125,18 +125,40 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   }
 }
 
-static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
-  const uint32_t width = matrix_width(k);
-  emit_default(&t->tile_m, ACROSS * DOWN / WARP * 16);
-  emit_default(&t->tile_n, k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128);
-  emit_default(&t->tile_k, width <= 64 && t->tile_n <= 64 ? 64 : 32);
-  t->items = width;
-  const uint64_t queries = (uint64_t)t->tile_m * (width + 8);
-  const uint64_t block = (uint64_t)t->tile_k * (width + 8 + t->tile_n + 8);
-  return is_multiple(t->tile_m, ACROSS * DOWN / WARP * 16) && t->tile_m <= 128 &&
+static uint64_t matrix_bytes(const compute_tuning *t) {
+  const uint64_t queries = (uint64_t)t->tile_m * (t->items + 8);
+  const uint64_t block = (uint64_t)t->tile_k * (t->items + 8 + t->tile_n + 8);
+  return 2 * (block + (queries > block ? queries : block));
+}
+
+static bool matrix_fits(const attention_kernel *k, const compute_tuning *t) {
+  const compute_target *target = k->g->target;
+  return (t->group_x == 4 * WARP || t->group_x == 8 * WARP) &&
+         (!target->group_limit || t->group_x <= target->group_limit) &&
+         (!target->group_limit_of[0] || t->group_x <= target->group_limit_of[0]) &&
+         is_multiple(t->tile_m, t->group_x / WARP * 16) && t->tile_m <= 128 &&
          is_multiple(t->tile_n, 16) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
-         t->tile_k <= 64 && (queries > block ? queries : block) * 2 <= k->g->target->local_bytes &&
-         grid_fits(k, t);
+         t->tile_k <= 64 && matrix_bytes(t) <= target->local_bytes && grid_fits(k, t);
+}
+
+static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
+  const bool open = !t->tile_k;
+  t->items = matrix_width(k);
+  emit_default(&t->group_x, t->tile_m ? min_u32(t->tile_m * 2, 8 * WARP) : 4 * WARP);
+  emit_default(&t->tile_m, t->group_x / WARP * 16);
+  emit_default(&t->tile_n, k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128);
+  emit_default(&t->tile_k, t->items <= 64 && t->tile_n <= 64 ? 64 : 32);
+  while (open && t->tile_k > 16 && !matrix_fits(k, t)) t->tile_k /= 2;
+  return matrix_fits(k, t);
+}
+
+/* How many groups should find room on a compute unit. Sixteen warps have 128 registers for each
+ * item: enough beside this many words of Q, scores and sums. */
+static uint32_t matrix_room(const compute_tuning *t) {
+  enum { WARPS = 16, WORDS = 80 };
+  const uint32_t rows = t->tile_m / (t->group_x / WARP * 16);
+  const uint32_t words = rows * (t->items / 4 + t->tile_k / 2 + t->tile_n / 2);
+  return words <= WORDS ? WARPS * WARP / t->group_x : 0;
 }
 
 /* Whether the variant can be; writes down its parameters. */
@@ -221,8 +243,9 @@ static void define_addresses(attention_kernel *k) {
     text_add(&g->definitions,
              "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
              "#define MATRIX_PACK MATRIX_PACK_%s\n"
-             "#define MATRIX_WIDEN widen_%s\n",
-             unit_of(k), unit_of(k), unit_of(k));
+             "#define MATRIX_WIDEN widen_%s\n"
+             "#define ATTENTION_FOLDED %d\n",
+             unit_of(k), unit_of(k), unit_of(k), k->a->scale > 0 && !k->a->biased);
 }
 
 static void define(attention_kernel *k) {
@@ -331,10 +354,12 @@ static void emit_tiles(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
   const int64_t tiles = divide_up(k->queries, t->tile_m);
+  const uint32_t group = t->variant == MATRIX ? t->group_x : ACROSS * DOWN;
   const uint32_t across = (uint32_t)divide_up(k->columns, t->tile_n);
-  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){ACROSS * DOWN, 1, 1},
+  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){group, 1, 1},
                                           (uint32_t[3]){(uint32_t)(k->batches * tiles), across, 1});
   if (!launch) return;
+  if (t->variant == MATRIX) launch->room = matrix_room(t);
   text_buffer *text = &launch->body;
   emit_inputs(g, launch, 0, g->descriptor->input_count);
   emit_output(g, launch, 0);
@@ -347,7 +372,7 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_WIDTH", t->items);
   emit_define_number(text, "TILE_ACROSS", ACROSS);
   emit_define_number(text, "TILE_DOWN", DOWN);
-  emit_define_number(text, "TILE_GROUP", ACROSS * DOWN);
+  emit_define_number(text, "TILE_GROUP", group);
   if (longest_first(k))
     text_add(text, "const INDEX turn = DIVIDE((INDEX)GROUP_ID_X, shape.batches);\n"
                    "const INDEX batch = (INDEX)GROUP_ID_X - turn * shape.batches;\n"
@@ -359,7 +384,7 @@ static void emit_tiles(attention_kernel *k) {
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
   emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");
-  t->group_x = ACROSS * DOWN;
+  t->group_x = group;
   snprintf(g->text, sizeof g->text, "attention %s of %u queries, %u keys, %u columns",
            t->variant == MATRIX ? "on matrix units by tiles" : "by tiles", (unsigned)t->tile_m,
            (unsigned)t->tile_k, (unsigned)t->tile_n);
@@ -392,7 +417,7 @@ static const tuning_grid grids[] = {
      {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
     {TUNE_OTHERS,
-     {TUNE(variant, 3), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
+     {TUNE(variant, 3), TUNE(group_x, 128, 256), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 16, 32, 64)}},
     {TUNE_OTHERS, {TUNE(variant, 1), TUNE(item_n, 4, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 1), TUNE(item_n, 16, 32, 64, 128)}},
