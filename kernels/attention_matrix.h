@@ -50,22 +50,37 @@ typedef struct __attribute__((aligned(16))) PIECE {
   u16 element[8];
 } PIECE;
 #endif
-/* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. */
+/* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. Where there
+ * is no edge, and as many pieces for each item, it goes down in steps of some lines. */
 #define MATRIX_LINES(to, lines, elements, AT, whole, first_line, end_line, first_place, end_place) \
-  NO_UNROLL for (int slot = lane; slot < (lines) * ((elements) / 8); slot += TILE_GROUP) {         \
-    const int line_at = slot / ((elements) / 8), place_at = slot % ((elements) / 8) * 8;           \
-    const INDEX line_ = (first_line) + line_at, place_ = (first_place) + place_at;                 \
-    const boolean inside_ = line_ < (end_line) && place_ < (end_place);                            \
-    LOCAL u16 *const into_ = (to) + line_at * ((elements) + 8) + place_at;                         \
-    if (whole) {                                                                                   \
-      COPY_PART(into_, inside_ ? AT(line_, place_) : AT(0, 0), inside_ ? 16 : 0);                  \
-    } else {                                                                                       \
-      u16 piece[8];                                                                                \
-      UNROLL for (int e_ = 0; e_ < 8; e_++) {                                                      \
-        const boolean there_ = inside_ && place_ + e_ < (end_place);                               \
-        piece[e_] = there_ ? *AT(line_, place_ + e_) : (u16)0;                                     \
+  {                                                                                                \
+    enum { PIECES = (elements) / 8, ALL = (lines)*PIECES, STEP = TILE_GROUP / PIECES };            \
+    if (ALL % TILE_GROUP == 0 && TILE_GROUP % PIECES == 0 && (whole) &&                            \
+        (first_line) + (lines) <= (end_line) && (first_place) + (elements) <= (end_place)) {       \
+      const int line_at = lane / PIECES, place_at = lane % PIECES * 8;                             \
+      LOCAL u16 *const into_ = (to) + line_at * ((elements) + 8) + place_at;                       \
+      GLOBAL const u16 *from_ = AT((first_line) + line_at, (first_place) + place_at);              \
+      UNROLL for (int copy = 0; copy < ALL / TILE_GROUP; copy++) {                                 \
+        COPY_PIECE(into_ + copy * STEP * ((elements) + 8), from_);                                 \
+        from_ += AT(STEP, 0) - AT(0, 0);                                                           \
       }                                                                                            \
-      VSTORE(8, u16, into_, piece);                                                                \
+    } else {                                                                                       \
+      NO_UNROLL for (int slot = lane; slot < ALL; slot += TILE_GROUP) {                            \
+        const int line_at = slot / PIECES, place_at = slot % PIECES * 8;                           \
+        const INDEX line_ = (first_line) + line_at, place_ = (first_place) + place_at;             \
+        const boolean inside_ = line_ < (end_line) && place_ < (end_place);                        \
+        LOCAL u16 *const into_ = (to) + line_at * ((elements) + 8) + place_at;                     \
+        if (whole) {                                                                               \
+          COPY_PART(into_, inside_ ? AT(line_, place_) : AT(0, 0), inside_ ? 16 : 0);              \
+        } else {                                                                                   \
+          u16 piece[8];                                                                            \
+          UNROLL for (int e_ = 0; e_ < 8; e_++) {                                                  \
+            const boolean there_ = inside_ && place_ + e_ < (end_place);                           \
+            piece[e_] = there_ ? *AT(line_, place_ + e_) : (u16)0;                                 \
+          }                                                                                        \
+          VSTORE(8, u16, into_, piece);                                                            \
+        }                                                                                          \
+      }                                                                                            \
     }                                                                                              \
   }
 #define COPY_BLOCK(place, first)                                                                   \

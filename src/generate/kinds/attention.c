@@ -18,6 +18,7 @@
  * items (the width of a slice of Q and K; 16 … 64); for MATRIX group_x (128 or 256), tile_m (64 or
  * 128; 16 or 32 for each warp), tile_n (16 … 128) and tile_k (16 … 64).
  */
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -245,7 +246,7 @@ static void define_addresses(attention_kernel *k) {
              "#define MATRIX_PACK MATRIX_PACK_%s\n"
              "#define MATRIX_WIDEN widen_%s\n"
              "#define ATTENTION_FOLDED %d\n",
-             unit_of(k), unit_of(k), unit_of(k), k->a->scale > 0 && !k->a->biased);
+             unit_of(k), unit_of(k), unit_of(k), k->a->scale >= FLT_MIN && !k->a->biased);
 }
 
 static void define(attention_kernel *k) {
