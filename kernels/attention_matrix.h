@@ -7,7 +7,8 @@
  *   MATRIX_WIDEN(bits)                  one of them as f32
  *   ATTENTION_QUERY_AT(i, j), _KEY_AT, _VALUE_AT      addresses of elements
  *   ATTENTION_QUERY_WHOLE, _KEY_WHOLE, _VALUE_WHOLE   whether eight neighbours are one load
- *
+ *   ATTENTION_RESULT_AT(i, j), _RESULT_WHOLE          the same of two neighbours of the result,
+ *                                                     which are then what MATRIX_PACK makes
  *   ATTENTION_FOLDED                    whether the scale is one factor > 0 of all scores, with
  *                                       nothing added: then it waits for the exponential
  *
@@ -92,7 +93,8 @@ typedef struct __attribute__((aligned(16))) PIECE {
   }
 LOCAL_ARRAY(PIECE, room, (BLOCK_ROOM + SECOND_ROOM) / 8);
 LOCAL u16 *const places = (LOCAL u16 *)room;
-const int lane = (int)LOCAL_ID_X, line = lane % 32 / 4, quad = lane % 4;
+/* The remainder bounds the number for the compiler. */
+const int lane = (int)(LOCAL_ID_X % TILE_GROUP), line = lane % 32 / 4, quad = lane % 4;
 const int warp_row = lane / 32 * WARP_ROWS;
 const boolean query_whole = ATTENTION_QUERY_WHOLE, key_whole = ATTENTION_KEY_WHOLE;
 const boolean value_whole = ATTENTION_VALUE_WHOLE;
@@ -223,6 +225,7 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
     }
   }
 }
+const boolean result_whole = ATTENTION_RESULT_WHOLE;
 UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
   UNROLL for (int half = 0; half < 2; half++) {
     const INDEX row = query + warp_row + 16 * i + 8 * half + line;
@@ -230,12 +233,21 @@ UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
       const f32 other = ATTENTION_SHUFFLE(total[i][half], step);
       total[i][half] += other;
     }
-    UNROLL for (int j = 0; j < SUM_BLOCKS * 2; j++) {
-      const INDEX c = column + j / 2 * 8 + quad * 2 + j % 2;
-      if (row < shape.queries && c < shape.columns) {
-        const f32 result =
-            total[i][half] == 0 ? 0.0f : sum[i][j / 2][half * 2 + j % 2] / total[i][half];
-        ATTENTION_STORE(row, c, result)
+    const f32 part = 1.0f / total[i][half];
+    UNROLL for (int j = 0; j < SUM_BLOCKS; j++) {
+      const INDEX c = column + j * 8 + quad * 2;
+      f32 result[2];
+      UNROLL for (int n = 0; n < 2; n++) result[n] =
+          total[i][half] == 0 ? 0.0f : sum[i][j][half * 2 + n] * part;
+      if (result_whole && row < shape.queries && c < shape.columns) {
+        const u32 word = MATRIX_PACK(result[0], result[1]);
+        const u16 pair[2] = {(u16)(word & 0xffff), (u16)(word >> 16)};
+        VSTORE(2, u16, ATTENTION_RESULT_AT(row, c), pair);
+      }
+      UNROLL for (int n = 0; n < 2; n++) {
+        if (!result_whole && row < shape.queries && c + n < shape.columns) {
+          ATTENTION_STORE(row, c + n, result[n])
+        }
       }
     }
   }

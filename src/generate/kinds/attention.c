@@ -211,35 +211,40 @@ static bool powers_of_two(const attention_kernel *k) {
   return k->g->tuning.variant != PLAIN && k->g->descriptor->accumulate == COMPUTE_F32;
 }
 
-/* Addresses for tiles, and whether neighbours of a line are one load: eight elements for MATRIX,
- * four values for TILED. */
+/* The address of an element, and whether `vector` neighbours of a line are one load or store. */
+static void define_address(attention_kernel *k, int which, const char *head, int vector,
+                           bool whole) {
+  generation *g = k->g;
+  const compute_operand *o = operand(k, which);
+  const bool dense = o->stride[g->descriptor->rank - 1] == 1;
+  char name[48], pointer[8];
+  text_buffer text = {0};
+  snprintf(pointer, sizeof pointer, which == 4 ? "out0" : "in%d", which);
+  snprintf(name, sizeof name, "ATTENTION_%s_AT(i, j)", head);
+  text_add(&text, "(%s + at_%s + (i) * shape.%s_row + (j)", pointer, pointer, names[which]);
+  if (!dense) text_add(&text, " * shape.%s_column", names[which]);
+  text_add(&text, ")");
+  emit_define_text(&g->definitions, name, &text);
+  snprintf(name, sizeof name, "ATTENTION_%s_WHOLE", head);
+  if (dense && whole)
+    text_add(&text, "(shape.%s_row %% %d == 0 && shape.%s %% %d == 0 && ALIGNED(%s + at_%s, %d))",
+             names[which], vector, which < 2 ? "width" : "columns", vector, pointer, pointer,
+             vector * (int)compute_dtype_size(o->dtype));
+  else
+    text_add(&text, "0");
+  emit_define_text(&g->definitions, name, &text);
+}
+
+/* Of tiles: eight elements are loaded at once for MATRIX, four values for TILED. Items of MATRIX
+ * have two neighbours of the result, and round them as they round weights. */
 static void define_addresses(attention_kernel *k) {
   static const char *const heads[] = {"QUERY", "KEY", "VALUE"};
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
   const bool matrix = g->tuning.variant == MATRIX;
-  const int vector = matrix ? 8 : 4;
-  for (int i = 0; i < 3; i++) {
-    char head[48];
-    text_buffer text = {0};
-    const compute_operand *o = operand(k, i);
-    const bool dense = o->stride[d->rank - 1] == 1;
-    snprintf(head, sizeof head, "ATTENTION_%s_AT(i, j)", heads[i]);
-    text_add(&text, "(in%d + at_in%d + (i) * shape.%s_row + (j)", i, i, names[i]);
-    if (!dense) text_add(&text, " * shape.%s_column", names[i]);
-    text_add(&text, ")");
-    emit_define_text(&g->definitions, head, &text);
-    snprintf(head, sizeof head, "ATTENTION_%s_WHOLE", heads[i]);
-    if (dense && (matrix || o->dtype == d->accumulate))
-      text_add(&text,
-               "(shape.%s_row %% %d == 0 && shape.%s %% %d == 0 && "
-               "ALIGNED(in%d + at_in%d, %d))",
-               names[i], vector, i < 2 ? "width" : "columns", vector, i, i,
-               vector * (int)compute_dtype_size(o->dtype));
-    else
-      text_add(&text, "0");
-    emit_define_text(&g->definitions, head, &text);
-  }
+  for (int i = 0; i < 3; i++)
+    define_address(k, i, heads[i], matrix ? 8 : 4, matrix || d->inputs[i].dtype == d->accumulate);
+  if (matrix) define_address(k, 4, "RESULT", 2, d->outputs[0].dtype == d->inputs[0].dtype);
   if (matrix)
     text_add(&g->definitions,
              "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
