@@ -7,12 +7,21 @@
  *   MATRIX_WIDEN(bits)                  one of them as f32
  *   ATTENTION_QUERY_AT(i, j), _KEY_AT, _VALUE_AT      addresses of elements
  *   ATTENTION_QUERY_WHOLE, _KEY_WHOLE, _VALUE_WHOLE   whether eight neighbours are one load
+ *   ATTENTION_RESULT_AT(i, j), _RESULT_WHOLE          the same of two neighbours of the result,
+ *                                                     which are then what MATRIX_PACK makes
+ *   ATTENTION_FOLDED                    whether the scale is one factor > 0 of all scores, with
+ *                                       nothing added: then it waits for the exponential
  *
  * Each warp has WARP_ROWS queries. Lane l holds scores and sums of the queries l / 4 and l / 4 + 8
  * of each 16, for columns 2 · (l % 4) and the next of each 8. That is also what the units want of a
  * left factor: weights never leave their registers. They are multiplied as the sum of two elements,
- * of which the second is what rounding took from the first. K lies in local memory as it is, V with
- * its columns as lines. */
+ * of which the second is what rounding took from the first.
+ *
+ * Blocks of K and V lie in local memory as they are, lines with padding of a piece of 16 bytes.
+ * There are two places: while one block is multiplied, the next is on its way into the other, by
+ * asynchronous copies where pieces are aligned. The barrier before a block shows it to all and says
+ * that all are done with the one before, whose place the next one takes. Q passes through the
+ * second place at the beginning. */
 //@ attention_matrix
 #define WARP_ROWS   (TILE_QUERIES / (TILE_GROUP / 32))
 #define ROW_BLOCKS  (WARP_ROWS / 16)
@@ -24,41 +33,68 @@
 #define QUERY_ROOM  (TILE_QUERIES * WIDTH_PITCH)
 #define KEY_ROOM    (TILE_KEYS * WIDTH_PITCH)
 #define BLOCK_ROOM  (KEY_ROOM + TILE_KEYS * VALUE_PITCH)
+#define SECOND_ROOM (QUERY_ROOM > BLOCK_ROOM ? QUERY_ROOM : BLOCK_ROOM)
+/* The exponential of a score less the largest one. A NaN is never the largest: its weight takes it
+ * to the results. */
+#if ATTENTION_FOLDED
+#define ATTENTION_WEIGHT(score, shift)                                                             \
+  ATTENTION_EXP(MAD_f32(score, shape.scale, -(shift)*shape.scale))
+#else
+#define ATTENTION_WEIGHT(score, shift) ATTENTION_EXP((score) - (shift))
+#endif
 #if defined(__CUDACC__)
 typedef vector_of<u16, 8> PIECE;
+#define NO_UNROLL _Pragma("unroll 1")
 #else
+#define NO_UNROLL
 typedef struct __attribute__((aligned(16))) PIECE {
   u16 element[8];
 } PIECE;
 #endif
-/* Eight neighbours of a line, 0 where there are none. */
-#define MATRIX_FETCH(piece, AT, whole, line, end_line, place, end_place)                           \
+/* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. Where there
+ * is no edge, and as many pieces for each item, it goes down in steps of some lines. */
+#define MATRIX_LINES(to, lines, elements, AT, whole, first_line, end_line, first_place, end_place) \
   {                                                                                                \
-    const boolean inside_ = (line) < (end_line) && (place) < (end_place);                          \
-    const INDEX line_ = inside_ ? (line) : (end_line)-1, place_ = inside_ ? (place) : 0;           \
-    if (whole) {                                                                                   \
-      VLOAD(8, u16, piece, AT(line_, place_));                                                     \
-      UNROLL for (int e_ = 0; e_ < 8; e_++) piece[e_] = inside_ ? piece[e_] : (u16)0;              \
+    enum { PIECES = (elements) / 8, ALL = (lines)*PIECES, STEP = TILE_GROUP / PIECES };            \
+    if (ALL % TILE_GROUP == 0 && TILE_GROUP % PIECES == 0 && (whole) &&                            \
+        (first_line) + (lines) <= (end_line) && (first_place) + (elements) <= (end_place)) {       \
+      const int line_at = lane / PIECES, place_at = lane % PIECES * 8;                             \
+      LOCAL u16 *const into_ = (to) + line_at * ((elements) + 8) + place_at;                       \
+      GLOBAL const u16 *from_ = AT((first_line) + line_at, (first_place) + place_at);              \
+      UNROLL for (int copy = 0; copy < ALL / TILE_GROUP; copy++) {                                 \
+        COPY_PIECE(into_ + copy * STEP * ((elements) + 8), from_);                                 \
+        from_ += AT(STEP, 0) - AT(0, 0);                                                           \
+      }                                                                                            \
     } else {                                                                                       \
-      UNROLL for (int e_ = 0; e_ < 8; e_++) {                                                      \
-        const boolean there_ = inside_ && place_ + e_ < (end_place);                               \
-        const u16 element_ = *AT(line_, there_ ? place_ + e_ : 0);                                 \
-        piece[e_] = there_ ? element_ : (u16)0;                                                    \
+      NO_UNROLL for (int slot = lane; slot < ALL; slot += TILE_GROUP) {                            \
+        const int line_at = slot / PIECES, place_at = slot % PIECES * 8;                           \
+        const INDEX line_ = (first_line) + line_at, place_ = (first_place) + place_at;             \
+        const boolean inside_ = line_ < (end_line) && place_ < (end_place);                        \
+        LOCAL u16 *const into_ = (to) + line_at * ((elements) + 8) + place_at;                     \
+        if (whole) {                                                                               \
+          COPY_PART(into_, inside_ ? AT(line_, place_) : AT(0, 0), inside_ ? 16 : 0);              \
+        } else {                                                                                   \
+          u16 piece[8];                                                                            \
+          UNROLL for (int e_ = 0; e_ < 8; e_++) {                                                  \
+            const boolean there_ = inside_ && place_ + e_ < (end_place);                           \
+            piece[e_] = there_ ? *AT(line_, place_ + e_) : (u16)0;                                 \
+          }                                                                                        \
+          VSTORE(8, u16, into_, piece);                                                            \
+        }                                                                                          \
       }                                                                                            \
     }                                                                                              \
   }
-#define MATRIX_LINES(to, lines, elements, AT, whole, first_line, end_line, first_place, end_place) \
-  UNROLL for (int slot = lane; slot < (lines) * ((elements) / 8); slot += TILE_GROUP) {            \
-    const int line_at = slot / ((elements) / 8), place_at = slot % ((elements) / 8) * 8;           \
-    u16 piece[8];                                                                                  \
-    MATRIX_FETCH(piece, AT, whole, (first_line) + line_at, end_line, (first_place) + place_at,     \
-                 end_place)                                                                        \
-    VSTORE(8, u16, (to) + line_at * ((elements) + 8) + place_at, piece);                           \
+#define COPY_BLOCK(place, first)                                                                   \
+  {                                                                                                \
+    MATRIX_LINES(place, TILE_KEYS, TILE_WIDTH, ATTENTION_KEY_AT, key_whole, first, end, 0,         \
+                 shape.width)                                                                      \
+    MATRIX_LINES((place) + KEY_ROOM, TILE_KEYS, TILE_COLUMNS, ATTENTION_VALUE_AT, value_whole,     \
+                 first, end, column, shape.columns)                                                \
   }
-LOCAL_ARRAY(PIECE, room, (QUERY_ROOM > BLOCK_ROOM ? QUERY_ROOM : BLOCK_ROOM) / 8);
-LOCAL u16 *const keys = (LOCAL u16 *)room;
-LOCAL u16 *const values = keys + KEY_ROOM;
-const int lane = (int)LOCAL_ID_X, line = lane % 32 / 4, quad = lane % 4;
+LOCAL_ARRAY(PIECE, room, (BLOCK_ROOM + SECOND_ROOM) / 8);
+LOCAL u16 *const places = (LOCAL u16 *)room;
+/* The remainder bounds the number for the compiler. */
+const int lane = (int)(LOCAL_ID_X % TILE_GROUP), line = lane % 32 / 4, quad = lane % 4;
 const int warp_row = lane / 32 * WARP_ROWS;
 const boolean query_whole = ATTENTION_QUERY_WHOLE, key_whole = ATTENTION_KEY_WHOLE;
 const boolean value_whole = ATTENTION_VALUE_WHOLE;
@@ -66,22 +102,22 @@ const INDEX last =
     shape.queries - query < TILE_QUERIES ? shape.queries - 1 : query + TILE_QUERIES - 1;
 const INDEX end = ATTENTION_SEEN(last), seen_by_all = ATTENTION_SEEN(query);
 u32 of_query[ROW_BLOCKS][STEPS][4];
-MATRIX_LINES(keys, TILE_QUERIES, TILE_WIDTH, ATTENTION_QUERY_AT, query_whole, query, shape.queries,
-             0, shape.width)
+MATRIX_LINES(places + BLOCK_ROOM, TILE_QUERIES, TILE_WIDTH, ATTENTION_QUERY_AT, query_whole, query,
+             shape.queries, 0, shape.width)
+if (end > 0) COPY_BLOCK(places, 0)
+COPIES_END();
+COPIES_WAIT(0);
 BARRIER();
 UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
   UNROLL for (int step = 0; step < STEPS; step++) {
-    LOAD_BLOCKS(of_query[i][step], keys + (warp_row + 16 * i + lane % 16) * WIDTH_PITCH +
-                                       step * 16 + lane % 32 / 16 * 8);
+    LOAD_BLOCKS(of_query[i][step], places + BLOCK_ROOM +
+                                       (warp_row + 16 * i + lane % 16) * WIDTH_PITCH + step * 16 +
+                                       lane % 32 / 16 * 8);
   }
 }
-BARRIER();
 f32 sum[ROW_BLOCKS][SUM_BLOCKS][4], peak[ROW_BLOCKS][2], total[ROW_BLOCKS][2];
-INDEX seen[ROW_BLOCKS][2];
 UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
   UNROLL for (int half = 0; half < 2; half++) {
-    const INDEX row = query + warp_row + 16 * i + 8 * half + line;
-    seen[i][half] = row < shape.queries ? ATTENTION_SEEN(row) : 0;
     peak[i][half] = ATTENTION_LOWEST;
     total[i][half] = 0;
   }
@@ -89,17 +125,22 @@ UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
     UNROLL for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
   }
 }
+int place = 0;
 for (INDEX first = 0; first < end; first += TILE_KEYS) {
-  MATRIX_LINES(keys, TILE_KEYS, TILE_WIDTH, ATTENTION_KEY_AT, key_whole, first, end, 0, shape.width)
-  MATRIX_LINES(values, TILE_KEYS, TILE_COLUMNS, ATTENTION_VALUE_AT, value_whole, first, end, column,
-               shape.columns)
+  LOCAL const u16 *const keys = places + place, *const values = keys + KEY_ROOM;
+  place = BLOCK_ROOM - place;
+  COPIES_WAIT(0);
   BARRIER();
+  if (first + TILE_KEYS < end) COPY_BLOCK(places + place, first + TILE_KEYS)
+  COPIES_END();
   f32 score[ROW_BLOCKS][KEY_BLOCKS][4];
-  UNROLL for (int j = 0; j < KEY_BLOCKS; j += 2) {
-    UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
-      UNROLL for (int e = 0; e < 4; e++) score[i][j][e] = score[i][j + 1][e] = 0;
+  UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
+    UNROLL for (int j = 0; j < KEY_BLOCKS; j++) {
+      UNROLL for (int e = 0; e < 4; e++) score[i][j][e] = 0;
     }
-    UNROLL for (int step = 0; step < STEPS; step++) {
+  }
+  UNROLL for (int step = 0; step < STEPS; step++) {
+    UNROLL for (int j = 0; j < KEY_BLOCKS; j += 2) {
       u32 of_key[4];
       LOAD_BLOCKS(of_key, keys + (8 * j + lane % 32 / 16 * 8 + lane % 8) * WIDTH_PITCH + step * 16 +
                               lane / 8 % 2 * 8);
@@ -109,45 +150,54 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
       }
     }
   }
-  const boolean edge = ATTENTION_BIASED || first + TILE_KEYS > seen_by_all;
+#if !ATTENTION_FOLDED
   UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
-    f32 largest[2] = {peak[i][0], peak[i][1]}, shift[2];
     UNROLL for (int j = 0; j < KEY_BLOCKS; j++) {
-      UNROLL for (int e = 0; e < 4; e++) {
-        const int half = e / 2;
-        f32 value = score[i][j][e] * shape.scale;
-        if (edge) {
-          const INDEX key = first + 8 * j + quad * 2 + e % 2;
-          const boolean visible = key < seen[i][half];
-#if ATTENTION_BIASED
-          if (visible)
-            value +=
-                ATTENTION_BIAS(query + warp_row + 16 * i + 8 * half + line, key) * ATTENTION_UNIT;
+      UNROLL for (int e = 0; e < 4; e++) score[i][j][e] *= shape.scale;
+    }
+  }
 #endif
-          value = visible ? value : ATTENTION_LOWEST;
+  if (ATTENTION_BIASED || first + TILE_KEYS > seen_by_all) {
+    UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
+      UNROLL for (int half = 0; half < 2; half++) {
+        const INDEX row = query + warp_row + 16 * i + 8 * half + line;
+        const INDEX key = first + quad * 2;
+        const INDEX left = (row < shape.queries ? ATTENTION_SEEN(row) : 0) - key;
+        UNROLL for (int j = 0; j < KEY_BLOCKS * 2; j++) {
+          const int more = j / 2 * 8 + j % 2;
+          const boolean visible = more < left;
+          f32 *const at = score[i][j / 2] + half * 2 + j % 2;
+#if ATTENTION_BIASED
+          if (visible) *at += ATTENTION_BIAS(row, key + more) * ATTENTION_UNIT;
+#endif
+          *at = visible ? *at : ATTENTION_LOWEST;
         }
-        score[i][j][e] = value;
-        largest[half] = ATTENTION_LARGER(value, largest[half]);
       }
     }
+  }
+  UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
     UNROLL for (int half = 0; half < 2; half++) {
-      UNROLL for (int step = 1; step < 4; step *= 2) {
-        const f32 other = ATTENTION_SHUFFLE(largest[half], step);
-        largest[half] = ATTENTION_LARGER(other, largest[half]);
+      f32 largest = peak[i][half];
+      UNROLL for (int j = 0; j < KEY_BLOCKS; j++) {
+        largest = BUILTIN_f32(fmax)(largest, score[i][j][half * 2]);
+        largest = BUILTIN_f32(fmax)(largest, score[i][j][half * 2 + 1]);
       }
-      const f32 shrink = ATTENTION_SHRINK(peak[i][half], largest[half]);
-      shift[half] = ATTENTION_SHIFT(largest[half]);
-      peak[i][half] = largest[half];
+      UNROLL for (int step = 1; step < 4; step *= 2) {
+        const f32 other = ATTENTION_SHUFFLE(largest, step);
+        largest = BUILTIN_f32(fmax)(largest, other);
+      }
+      const f32 shift = ATTENTION_SHIFT(largest);
+      const f32 shrink = peak[i][half] == largest ? 1 : ATTENTION_WEIGHT(peak[i][half], shift);
+      peak[i][half] = largest;
       total[i][half] *= shrink;
       UNROLL for (int j = 0; j < SUM_BLOCKS; j++) {
         sum[i][j][half * 2] *= shrink;
         sum[i][j][half * 2 + 1] *= shrink;
       }
-    }
-    UNROLL for (int j = 0; j < KEY_BLOCKS; j++) {
-      UNROLL for (int e = 0; e < 4; e++) {
-        score[i][j][e] = ATTENTION_EXP(score[i][j][e] - shift[e / 2]);
-        total[i][e / 2] += score[i][j][e];
+      UNROLL for (int j = 0; j < KEY_BLOCKS * 2; j++) {
+        f32 *const at = score[i][j / 2] + half * 2 + j % 2;
+        *at = ATTENTION_WEIGHT(*at, shift);
+        total[i][half] += *at;
       }
     }
   }
@@ -167,15 +217,15 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
       LOAD_BLOCKS_ACROSS(of_value, values + (step * 16 + lane % 16) * VALUE_PITCH + 8 * j +
                                        lane % 32 / 16 * 8);
       UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
-        UNROLL for (int n = 0; n < 2; n++) {
-          MATRIX_MULTIPLY(sum[i][j + n], rest[i], of_value + 2 * n);
-          MATRIX_MULTIPLY(sum[i][j + n], weight[i], of_value + 2 * n);
-        }
+        UNROLL for (int n = 0; n < 2; n++)
+            MATRIX_MULTIPLY(sum[i][j + n], rest[i], of_value + 2 * n);
+        UNROLL for (int n = 0; n < 2; n++)
+            MATRIX_MULTIPLY(sum[i][j + n], weight[i], of_value + 2 * n);
       }
     }
   }
-  BARRIER();
 }
+const boolean result_whole = ATTENTION_RESULT_WHOLE;
 UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
   UNROLL for (int half = 0; half < 2; half++) {
     const INDEX row = query + warp_row + 16 * i + 8 * half + line;
@@ -183,12 +233,21 @@ UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
       const f32 other = ATTENTION_SHUFFLE(total[i][half], step);
       total[i][half] += other;
     }
-    UNROLL for (int j = 0; j < SUM_BLOCKS * 2; j++) {
-      const INDEX c = column + j / 2 * 8 + quad * 2 + j % 2;
-      if (row < shape.queries && c < shape.columns) {
-        const f32 result =
-            total[i][half] == 0 ? 0.0f : sum[i][j / 2][half * 2 + j % 2] / total[i][half];
-        ATTENTION_STORE(row, c, result)
+    const f32 part = 1.0f / total[i][half];
+    UNROLL for (int j = 0; j < SUM_BLOCKS; j++) {
+      const INDEX c = column + j * 8 + quad * 2;
+      f32 result[2];
+      UNROLL for (int n = 0; n < 2; n++) result[n] =
+          total[i][half] == 0 ? 0.0f : sum[i][j][half * 2 + n] * part;
+      if (result_whole && row < shape.queries && c < shape.columns) {
+        const u32 word = MATRIX_PACK(result[0], result[1]);
+        const u16 pair[2] = {(u16)(word & 0xffff), (u16)(word >> 16)};
+        VSTORE(2, u16, ATTENTION_RESULT_AT(row, c), pair);
+      }
+      UNROLL for (int n = 0; n < 2; n++) {
+        if (!result_whole && row < shape.queries && c + n < shape.columns) {
+          ATTENTION_STORE(row, c + n, result[n])
+        }
       }
     }
   }

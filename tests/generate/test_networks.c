@@ -186,8 +186,6 @@ static void parameters_that_cannot_work_are_refused(void **state) {
                {COMPUTE_KERNEL_ATTENTION, {.variant = 3}},
                {COMPUTE_KERNEL_ATTENTION, {.variant = 2, .tile_m = 12}},
                {COMPUTE_KERNEL_ATTENTION, {.variant = 2, .tile_n = 512}},
-               {COMPUTE_KERNEL_ATTENTION, {.variant = 2, .group_x = 256}},
-               {COMPUTE_KERNEL_ATTENTION, {.variant = 2, .group_x = 64, .tile_m = 128}},
                {COMPUTE_KERNEL_ATTENTION, {.variant = 1, .item_n = 1000}},
                {COMPUTE_KERNEL_WINDOW, {.variant = 3}}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -13,11 +13,12 @@
  *
  * MATRIX the same on matrix units, for f16 and bf16
  *
- * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x (PLAIN: any;
- * TILED: 64 or 128), for TILED tile_m (queries; 8 … 128), tile_n (columns of V; 32 … 256), tile_k
- * (keys of a block; 8 … 64) and items (the width of a slice of Q and K; 16 … 64); for MATRIX tile_m
- * (64 or 128), tile_n (16 … 128) and tile_k (16 … 64).
+ * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
+ * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
+ * items (the width of a slice of Q and K; 16 … 64); for MATRIX group_x (128 or 256), tile_m (64 or
+ * 128; 16 or 32 for each warp), tile_n (16 … 128) and tile_k (16 … 64).
  */
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -27,9 +28,8 @@ enum {
   PLAIN = 1,
   TILED = 2,
   MATRIX = 3,
-  ACROSS = 8,       /* items of a group side by side: columns of tiles */
-  GROUP = 128,      /* of TILED unless told otherwise, and of MATRIX */
-  SMALL_GROUP = 64, /* of TILED: twice the rows for an item */
+  ACROSS = 8, /* items of a group side by side: columns of tiles */
+  DOWN = 16,  /* below each other: rows */
   WARP = 32,
   PLAIN_GROUP = 64,
   PLAIN_COLUMNS = 16,
@@ -91,11 +91,10 @@ static bool grid_fits(const attention_kernel *k, const compute_tuning *t) {
 
 static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
   const compute_target *target = k->g->target;
-  const uint32_t group = t->group_x, down = group / ACROSS;
-  const bool held = (!target->group_limit || group <= target->group_limit) &&
-                    (!target->group_limit_of[0] || group <= target->group_limit_of[0]);
-  return held && (group == SMALL_GROUP || group == GROUP) && is_multiple(t->tile_m, down) &&
-         t->tile_m <= 8 * down && is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
+  const bool group = (!target->group_limit || ACROSS * DOWN <= target->group_limit) &&
+                     (!target->group_limit_of[0] || ACROSS * DOWN <= target->group_limit_of[0]);
+  return group && is_multiple(t->tile_m, DOWN) && t->tile_m <= 8 * DOWN &&
+         is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
          is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS && is_multiple(t->items, 4) &&
          t->items <= 64 && local_bytes(k, t) <= target->local_bytes && grid_fits(k, t);
 }
@@ -105,12 +104,10 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
 static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   const bool open[4] = {!t->tile_m, !t->tile_n, !t->tile_k, !t->items};
   const int64_t width = k->a->width;
-  emit_default(&t->group_x, GROUP);
-  const uint32_t down = t->group_x / ACROSS;
-  if (open[0]) t->tile_m = 4 * GROUP / ACROSS;
-  while (open[0] && t->tile_m > down &&
+  if (open[0]) t->tile_m = 4 * DOWN;
+  while (open[0] && t->tile_m > DOWN &&
          (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
-                                             t->tile_m * ACROSS / (2 * GROUP) * emit_units(k->g)))
+                                             t->tile_m / (2 * DOWN) * emit_units(k->g)))
     t->tile_m /= 2;
   if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
   if (open[2]) t->tile_k = 4 * ACROSS;
@@ -122,26 +119,47 @@ static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
       t->tile_k /= 2;
     else if (open[1] && t->tile_n > 32)
       t->tile_n /= 2;
-    else if (open[0] && t->tile_m > down)
+    else if (open[0] && t->tile_m > DOWN)
       t->tile_m /= 2;
     else
       return;
   }
 }
 
-static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
-  const uint32_t width = matrix_width(k);
-  emit_default(&t->tile_m, GROUP / WARP * 16);
-  emit_default(&t->tile_n, k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128);
-  emit_default(&t->tile_k, width <= 64 && t->tile_n <= 64 ? 64 : 32);
-  t->items = width;
-  t->group_x = GROUP;
-  const uint64_t queries = (uint64_t)t->tile_m * (width + 8);
-  const uint64_t block = (uint64_t)t->tile_k * (width + 8 + t->tile_n + 8);
-  return is_multiple(t->tile_m, GROUP / WARP * 16) && t->tile_m <= 128 &&
+static uint64_t matrix_bytes(const compute_tuning *t) {
+  const uint64_t queries = (uint64_t)t->tile_m * (t->items + 8);
+  const uint64_t block = (uint64_t)t->tile_k * (t->items + 8 + t->tile_n + 8);
+  return 2 * (block + (queries > block ? queries : block));
+}
+
+static bool matrix_fits(const attention_kernel *k, const compute_tuning *t) {
+  const compute_target *target = k->g->target;
+  return (t->group_x == 4 * WARP || t->group_x == 8 * WARP) &&
+         (!target->group_limit || t->group_x <= target->group_limit) &&
+         (!target->group_limit_of[0] || t->group_x <= target->group_limit_of[0]) &&
+         is_multiple(t->tile_m, t->group_x / WARP * 16) && t->tile_m <= 128 &&
          is_multiple(t->tile_n, 16) && t->tile_n <= 128 && is_multiple(t->tile_k, 16) &&
-         t->tile_k <= 64 && (queries > block ? queries : block) * 2 <= k->g->target->local_bytes &&
-         grid_fits(k, t);
+         t->tile_k <= 64 && matrix_bytes(t) <= target->local_bytes && grid_fits(k, t);
+}
+
+static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
+  const bool open = !t->tile_k;
+  t->items = matrix_width(k);
+  emit_default(&t->group_x, t->tile_m ? min_u32(t->tile_m * 2, 8 * WARP) : 4 * WARP);
+  emit_default(&t->tile_m, t->group_x / WARP * 16);
+  emit_default(&t->tile_n, k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128);
+  emit_default(&t->tile_k, t->items <= 64 && t->tile_n <= 64 ? 64 : 32);
+  while (open && t->tile_k > 16 && !matrix_fits(k, t)) t->tile_k /= 2;
+  return matrix_fits(k, t);
+}
+
+/* How many groups should find room on a compute unit. Sixteen warps have 128 registers for each
+ * item: enough beside this many words of Q, scores and sums. */
+static uint32_t matrix_room(const compute_tuning *t) {
+  enum { WARPS = 16, WORDS = 80 };
+  const uint32_t rows = t->tile_m / (t->group_x / WARP * 16);
+  const uint32_t words = rows * (t->items / 4 + t->tile_k / 2 + t->tile_n / 2);
+  return words <= WORDS ? WARPS * WARP / t->group_x : 0;
 }
 
 /* Whether the variant can be; writes down its parameters. */
@@ -193,41 +211,47 @@ static bool powers_of_two(const attention_kernel *k) {
   return k->g->tuning.variant != PLAIN && k->g->descriptor->accumulate == COMPUTE_F32;
 }
 
-/* Addresses for tiles, and whether neighbours of a line are one load: eight elements for MATRIX,
- * four values for TILED. */
+/* The address of an element, and whether `vector` neighbours of a line are one load or store. */
+static void define_address(attention_kernel *k, int which, const char *head, int vector,
+                           bool whole) {
+  generation *g = k->g;
+  const compute_operand *o = operand(k, which);
+  const bool dense = o->stride[g->descriptor->rank - 1] == 1;
+  char name[48], pointer[8];
+  text_buffer text = {0};
+  snprintf(pointer, sizeof pointer, which == 4 ? "out0" : "in%d", which);
+  snprintf(name, sizeof name, "ATTENTION_%s_AT(i, j)", head);
+  text_add(&text, "(%s + at_%s + (i) * shape.%s_row + (j)", pointer, pointer, names[which]);
+  if (!dense) text_add(&text, " * shape.%s_column", names[which]);
+  text_add(&text, ")");
+  emit_define_text(&g->definitions, name, &text);
+  snprintf(name, sizeof name, "ATTENTION_%s_WHOLE", head);
+  if (dense && whole)
+    text_add(&text, "(shape.%s_row %% %d == 0 && shape.%s %% %d == 0 && ALIGNED(%s + at_%s, %d))",
+             names[which], vector, which < 2 ? "width" : "columns", vector, pointer, pointer,
+             vector * (int)compute_dtype_size(o->dtype));
+  else
+    text_add(&text, "0");
+  emit_define_text(&g->definitions, name, &text);
+}
+
+/* Of tiles: eight elements are loaded at once for MATRIX, four values for TILED. Items of MATRIX
+ * have two neighbours of the result, and round them as they round weights. */
 static void define_addresses(attention_kernel *k) {
   static const char *const heads[] = {"QUERY", "KEY", "VALUE"};
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
   const bool matrix = g->tuning.variant == MATRIX;
-  const int vector = matrix ? 8 : 4;
-  for (int i = 0; i < 3; i++) {
-    char head[48];
-    text_buffer text = {0};
-    const compute_operand *o = operand(k, i);
-    const bool dense = o->stride[d->rank - 1] == 1;
-    snprintf(head, sizeof head, "ATTENTION_%s_AT(i, j)", heads[i]);
-    text_add(&text, "(in%d + at_in%d + (i) * shape.%s_row + (j)", i, i, names[i]);
-    if (!dense) text_add(&text, " * shape.%s_column", names[i]);
-    text_add(&text, ")");
-    emit_define_text(&g->definitions, head, &text);
-    snprintf(head, sizeof head, "ATTENTION_%s_WHOLE", heads[i]);
-    if (dense && (matrix || o->dtype == d->accumulate))
-      text_add(&text,
-               "(shape.%s_row %% %d == 0 && shape.%s %% %d == 0 && "
-               "ALIGNED(in%d + at_in%d, %d))",
-               names[i], vector, i < 2 ? "width" : "columns", vector, i, i,
-               vector * (int)compute_dtype_size(o->dtype));
-    else
-      text_add(&text, "0");
-    emit_define_text(&g->definitions, head, &text);
-  }
+  for (int i = 0; i < 3; i++)
+    define_address(k, i, heads[i], matrix ? 8 : 4, matrix || d->inputs[i].dtype == d->accumulate);
+  if (matrix) define_address(k, 4, "RESULT", 2, d->outputs[0].dtype == d->inputs[0].dtype);
   if (matrix)
     text_add(&g->definitions,
              "#define MATRIX_MULTIPLY MATRIX_MULTIPLY_%s\n"
              "#define MATRIX_PACK MATRIX_PACK_%s\n"
-             "#define MATRIX_WIDEN widen_%s\n",
-             unit_of(k), unit_of(k), unit_of(k));
+             "#define MATRIX_WIDEN widen_%s\n"
+             "#define ATTENTION_FOLDED %d\n",
+             unit_of(k), unit_of(k), unit_of(k), k->a->scale >= FLT_MIN && !k->a->biased);
 }
 
 static void define(attention_kernel *k) {
@@ -336,10 +360,12 @@ static void emit_tiles(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
   const int64_t tiles = divide_up(k->queries, t->tile_m);
+  const uint32_t group = t->variant == MATRIX ? t->group_x : ACROSS * DOWN;
   const uint32_t across = (uint32_t)divide_up(k->columns, t->tile_n);
-  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){t->group_x, 1, 1},
+  emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){group, 1, 1},
                                           (uint32_t[3]){(uint32_t)(k->batches * tiles), across, 1});
   if (!launch) return;
+  if (t->variant == MATRIX) launch->room = matrix_room(t);
   text_buffer *text = &launch->body;
   emit_inputs(g, launch, 0, g->descriptor->input_count);
   emit_output(g, launch, 0);
@@ -351,8 +377,8 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_KEYS", t->tile_k);
   emit_define_number(text, "TILE_WIDTH", t->items);
   emit_define_number(text, "TILE_ACROSS", ACROSS);
-  emit_define_number(text, "TILE_DOWN", t->group_x / ACROSS);
-  emit_define_number(text, "TILE_GROUP", t->group_x);
+  emit_define_number(text, "TILE_DOWN", DOWN);
+  emit_define_number(text, "TILE_GROUP", group);
   if (longest_first(k))
     text_add(text, "const INDEX turn = DIVIDE((INDEX)GROUP_ID_X, shape.batches);\n"
                    "const INDEX batch = (INDEX)GROUP_ID_X - turn * shape.batches;\n"
@@ -364,6 +390,7 @@ static void emit_tiles(attention_kernel *k) {
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
   emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");
+  t->group_x = group;
   snprintf(g->text, sizeof g->text, "attention %s of %u queries, %u keys, %u columns",
            t->variant == MATRIX ? "on matrix units by tiles" : "by tiles", (unsigned)t->tile_m,
            (unsigned)t->tile_k, (unsigned)t->tile_n);
@@ -393,10 +420,10 @@ static compute_status emit(generation *g) {
 
 static const tuning_grid grids[] = {
     {TUNE_OTHERS,
-     {TUNE(variant, 2), TUNE(group_x, 64, 128), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
+     {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
     {TUNE_OTHERS,
-     {TUNE(variant, 3), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
+     {TUNE(variant, 3), TUNE(group_x, 128, 256), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 16, 32, 64)}},
     {TUNE_OTHERS, {TUNE(variant, 1), TUNE(item_n, 4, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 1), TUNE(item_n, 16, 32, 64, 128)}},

@@ -343,7 +343,8 @@ static void sample_attention(const attention_sample *c, sample_visitor visit, vo
   static const compute_tuning cuts[] = {{.variant = 1, .item_n = 3},
                                         {.variant = 2, .tile_m = 16, .tile_n = 32, .tile_k = 16},
                                         {.variant = 2, .tile_m = 64, .tile_n = 64, .tile_k = 32},
-                                        {.variant = 3, .tile_m = 128, .tile_n = 32, .tile_k = 16}};
+                                        {.variant = 3, .tile_m = 128, .tile_n = 32, .tile_k = 16},
+                                        {.variant = 3, .group_x = 128, .tile_m = 128}};
   sample_kernel s;
   sample_begin(&s, COMPUTE_KERNEL_ATTENTION,
                COMPUTE_SHAPE(c->batch, c->heads, c->queries, c->columns),
@@ -390,6 +391,9 @@ static void sample_attentions(sample_visitor visit, void *user) {
       {1, 2, 20, 21, 18, 33, COMPUTE_F16, false, true, false, false, LIES_DENSE},
       {1, 2, 20, 21, 18, 33, COMPUTE_BF16, true, false, false, false, LIES_LAST},
       {1, 2, 70, 70, 64, 64, COMPUTE_F16, true, false, false, false, LIES_DENSE},
+      {1, 2, 140, 200, 64, 64, COMPUTE_BF16, true, false, false, false, LIES_DENSE},
+      {2, 2, 70, 150, 48, 40, COMPUTE_F16, false, false, false, true, LIES_LAST},
+      {1, 1, 70, 300, 20, 12, COMPUTE_BF16, false, false, true, false, LIES_DENSE},
       {1, 1, 9, 80, 40, 72, COMPUTE_BF16, false, true, true, false, LIES_DENSE},
       {1, 1, 9, 11, 0, 5, COMPUTE_BF16, false, false, false, false, LIES_DENSE},
       {20011, 16, 1024, 1024, 64, 64, COMPUTE_F32, true, false, false, false, LIES_DENSE},
