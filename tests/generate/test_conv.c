@@ -59,6 +59,9 @@ static uint32_t judge(sample_target target, const sample_convolution *c, uint32_
   if (m.status != COMPUTE_OK) fail_msg("refused: %s", m.reason);
   const uint32_t variant = m.generated->tuning.variant;
   assert_int_equal(m.generated->launch_count, launches);
+  const uint32_t limit = sample_target_create(target, COMPUTE_DIALECT_OPENCL).group_limit;
+  for (uint32_t i = 0; i < launches && limit > 0; i++)
+    assert_in_range(m.generated->launches[i].group[0], 1, limit);
   assert_true(strlen(m.generated->text) > 0);
   generate_release(m.generated);
   return variant;

@@ -262,9 +262,9 @@ static void add_matrix_cuts(sample_kernel *s) {
 
 /* Refused for gradients by the filter. */
 static void add_filtering_cuts(sample_kernel *s) {
-  *sample_tuning(s) = (compute_tuning){.variant = 8};
+  *sample_tuning(s) = (compute_tuning){.variant = 9};
   *sample_tuning(s) = (compute_tuning){
-      .variant = 8, .tile_m = 16, .tile_n = 32, .tile_k = 8, .item_m = 2, .item_n = 4};
+      .variant = 9, .tile_m = 16, .tile_n = 32, .tile_k = 8, .item_m = 2, .item_n = 4};
 }
 
 static bool is_cut(const sample_convolution_shape *c) {

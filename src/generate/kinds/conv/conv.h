@@ -49,7 +49,7 @@ typedef enum conv_variant {
   CONV_DIRECT = 5,
   CONV_PACKED = 6,
   CONV_MATRIX = 7,
-  CONV_WINOGRAD = 8
+  CONV_WINOGRAD = 9 /* 8 is a product's pipeline, whose groups are warps */
 } conv_variant;
 
 /* The normal form. Names are those of kernels/conv_window.h; [0] is for rows, [1] for columns. */

@@ -134,7 +134,7 @@ static compute_status write(generation *g, void *of) {
 /* ---- Choice -------------------------------------------------------------------------------- */
 
 _Static_assert((int)CONV_TILED == GEMM_TILED && (int)CONV_SPLIT == GEMM_SPLIT &&
-                   (int)CONV_MATRIX == GEMM_MATRIX,
+                   (int)CONV_MATRIX == GEMM_MATRIX && (int)CONV_WINOGRAD != GEMM_PIPELINE,
                "GEMM completes the parameters");
 
 static bool divides(uint32_t a, uint32_t b) {
