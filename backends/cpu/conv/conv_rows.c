@@ -341,9 +341,9 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 enum {
   LEAST_RESULTS = 8,
   BANDS_PER_THREAD = 4,
-  UNITS_PER_THREAD = 8,
+  UNITS_PER_THREAD = 32,
   CLOSE_SETS = 2048,
-  CLOSE_PANEL = 16 << 10
+  CLOSE_PANEL = 48 << 10
 };
 
 /* The form of the copy. Where windows would lie so far apart that they compete for the same places
@@ -364,8 +364,8 @@ static void choose_copy(const cpu_conv *conv, conv_rows *s) {
   s->even = s->step[0] * s->line == c->result_size[1] * s->step[1] * s->pixel;
 }
 
-/* Runs whose part of a panel stays in a close cache are multiplied in one go, so that their sums
- * stay in registers. */
+/* Runs are multiplied in one go, so that their sums stay in registers, as far as their part of a
+ * panel is not larger than that of a product (gemm_schedule.c). */
 static void choose_runs(const cpu_conv *conv, conv_rows *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t across = c->filter_size[1] / s->taps;

@@ -16,13 +16,22 @@
 #include "cpu.h"
 #include "gemm/gemm.h"
 
-enum { SMALL_ALIGNMENT = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
+enum {
+  SMALL_ALIGNMENT = 64,
+  HUGE_PAGE = 2 << 20,
+  HUGE_FROM = 4 << 20,      /* memory of tensors */
+  HUGE_SCRATCH = 256 << 10, /* scratch memory */
+};
 
 /* ---- Shorthands for the services ----------------------------------------------------------- */
 
-void *cpu_allocate(cpu_device *device, uint64_t bytes) {
+static void *allocate_aligned(cpu_device *device, uint64_t bytes, size_t alignment) {
   if (bytes > SIZE_MAX / 2) return NULL;
-  return device->services->allocate(device->services->host, (size_t)bytes, SMALL_ALIGNMENT);
+  return device->services->allocate(device->services->host, (size_t)bytes, alignment);
+}
+
+void *cpu_allocate(cpu_device *device, uint64_t bytes) {
+  return allocate_aligned(device, bytes, SMALL_ALIGNMENT);
 }
 
 void cpu_release(cpu_device *device, void *pointer) {
@@ -387,6 +396,20 @@ void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *spaces) {
   cpu_release(device, spaces);
 }
 
+/* Large blocks are whole huge pages: what a thread reads from them again and again fills half of
+ * its level-2 cache, and small pages, which lie anywhere, would compete for the same places in it.
+ */
+static block *allocate_block(cpu_device *device, uint64_t bytes) {
+  const bool huge = bytes >= HUGE_SCRATCH;
+  const uint64_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
+  const uint64_t whole = (bytes + HEAD_BYTES + alignment - 1) & ~(alignment - 1);
+  block *b = allocate_aligned(device, whole, alignment);
+  if (!b) return NULL;
+  if (huge) madvise(b, (size_t)whole, MADV_HUGEPAGE);
+  b->bytes = whole - HEAD_BYTES;
+  return b;
+}
+
 void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes) {
   if (bytes > UINT64_MAX / 4) return NULL;
   struct cpu_workspaces *spaces = device->workspaces;
@@ -399,12 +422,8 @@ void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes) {
     spaces->count--;
   }
   pthread_mutex_unlock(&spaces->mutex);
-  if (!b) {
-    b = cpu_allocate(device, bytes + HEAD_BYTES);
-    if (!b) return NULL;
-    b->bytes = bytes;
-  }
-  return (unsigned char *)b + HEAD_BYTES;
+  if (!b) b = allocate_block(device, bytes);
+  return b ? (unsigned char *)b + HEAD_BYTES : NULL;
 }
 
 void cpu_workspace_return(cpu_device *device, void *workspace) {

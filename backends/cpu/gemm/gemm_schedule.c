@@ -18,6 +18,7 @@ enum {
   FEW_ROWS = 16,           /* so few rows do not repay packing B */
   DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
   NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
+  UNITS_PER_THREAD = 32,   /* at most; what is smaller runs in one task with its neighbours */
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
   RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
   STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
@@ -33,8 +34,11 @@ enum {
 /* Multiplications that pay for one thread more. */
 #define THREAD_PRODUCTS (64.0 * 64.0 * 64.0)
 
-/* Of one unit's time, what the thread that finishes last costs on average. */
-#define LATE_SHARE 0.08
+/* Of one unit's time, what the thread that ends last costs: they rarely run at the same speed, and
+ * end evenly spread over a unit's time. */
+static double late_share(int64_t threads) {
+  return 0.5 * (1.0 - 1.0 / (double)threads);
+}
 
 /* The length of blocks of k that come from cutting it into equal parts of at most `most`. */
 static int64_t equal_blocks(int64_t k, int64_t most) {
@@ -187,7 +191,7 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
                          gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t rows = problem->type->rows, columns = problem->type->columns;
-  const int64_t enough = 16 * threads;
+  const int64_t enough = UNITS_PER_THREAD * threads;
   const int64_t tallest =
       (direct ? cache_share(gemm) : SUMS_LIMIT) / (columns * (int64_t)problem->size * rows) * rows;
   const int64_t least_m = cpu_divide_up(problem->m, tallest);
@@ -204,8 +208,7 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
           cpu_min(cpu_round_up(cpu_divide_up(problem->n, tiles_n), columns), problem->n);
       const int64_t units = units_n * cpu_divide_up(problem->n, tile_n);
       const double unit = unit_cost(gemm, schedule, tile_m, tile_n);
-      const double cost =
-          (double)cpu_divide_up(units, threads) * unit + (threads > 1 ? LATE_SHARE * unit : 0);
+      const double cost = (double)cpu_divide_up(units, threads) * unit + late_share(threads) * unit;
       if (best < 0 || cost < best) {
         best = cost;
         schedule->tile_m = tile_m;
@@ -303,7 +306,7 @@ void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedu
   choose_blocks(gemm, schedule);
   choose_moment(gemm, schedule);
   const int64_t units = problem->batches * schedule->tiles_m * schedule->tiles_n * schedule->splits;
-  schedule->chunk = threads == 1 ? units : cpu_max(units / (16 * threads), 1);
+  schedule->chunk = threads == 1 ? units : cpu_max(units / (UNITS_PER_THREAD * threads), 1);
   schedule->tasks = cpu_divide_up(units, schedule->chunk);
   const int64_t close =
       (int64_t)gemm->head.device->l2_bytes * 2 / 5 / (schedule->block_m * (int64_t)problem->size);
