@@ -12,6 +12,7 @@
  *   nvrtc.c     NVRTC, the compiler
  *   program.c   from source text to loaded modules
  *   kernel.c    generated kernels: from a descriptor to launches
+ *   launch.c    these on a stream
  *   custom.c    kernels of the user's own
  *   record.c    sequences of kernels as CUDA graphs
  *   communicator.c  collective operations with GPUs of other processes, by NCCL (nccl.[ch])
@@ -253,7 +254,7 @@ compute_status cuda_enqueue(void *queue, void *kernel, const compute_argument *a
 compute_status cuda_kernel_submit(cuda_queue *queue, const cuda_kernel *kernel,
                                   const cuda_pointer *operands, const cuda_scratch *scratch);
 
-/* The generated part of it. */
+/* The generated part of it (launch.c). */
 compute_status cuda_launch(cuda_queue *queue, const builder_kernel *kernel,
                            const cuda_pointer *operands, const cuda_scratch *scratch);
 
