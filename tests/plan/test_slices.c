@@ -60,7 +60,7 @@ static compute_node conv(network *n, compute_node x, int64_t from, int64_t to, i
                         (compute_node){0}, &options);
 }
 
-/* Each channel by itself. */
+/* Each channel on its own. */
 static compute_node depthwise(network *n, compute_node x, int64_t channels, int64_t side,
                               int64_t stride) {
   const compute_conv2d_options options = {
@@ -69,9 +69,11 @@ static compute_node depthwise(network *n, compute_node x, int64_t channels, int6
                         weights(n, COMPUTE_SHAPE(channels)), &options);
 }
 
-static network network_create(compute_context *context, int64_t batch, builder *build) {
+/* For images of so many rows. */
+static network network_create_high(compute_context *context, int64_t batch, int64_t rows,
+                                   builder *build) {
   network n = {.context = context, .graph = compute_graph_create(context)};
-  const compute_shape shape = COMPUTE_SHAPE(batch, 3, SIDE, SIDE);
+  const compute_shape shape = COMPUTE_SHAPE(batch, 3, rows, SIDE);
   n.image = random_tensor(context, shape, 99);
   n.x = compute_input(n.graph, COMPUTE_F32, shape);
   build(&n, batch);
@@ -80,6 +82,10 @@ static network network_create(compute_context *context, int64_t batch, builder *
     n.result[i] = test_tensor(context, compute_node_dtype(n.graph, n.output[i]),
                               compute_node_shape(n.graph, n.output[i]), NULL);
   return n;
+}
+
+static network network_create(compute_context *context, int64_t batch, builder *build) {
+  return network_create_high(context, batch, SIDE, build);
 }
 
 static compute_status network_report(const network *n, const compute_plan *plan,
@@ -219,6 +225,18 @@ static void build_blocks(network *n, int64_t batch) {
   n->output[n->outputs++] = compute_mul(g, x, x);
 }
 
+/* Blocks for the first image, whose steps are cut into bands, before layers for all images and what
+ * the blocks gave, in slices. */
+static void build_both(network *n, int64_t batch) {
+  const compute_node images = n->x;
+  n->x = compute_slice(n->graph, images, 0, 0, 1, 1);
+  build_blocks(n, 1);
+  n->x = compute_add(n->graph, images,
+                     compute_mean(n->graph, n->output[1], (compute_axes){3, {1, 2, 3}}, true));
+  build_layers(n, batch);
+  n->x = images;
+}
+
 /* ---- Promises ------------------------------------------------------------------------------ */
 
 static void compare(builder *build, int64_t batch, bool items) {
@@ -278,16 +296,37 @@ static void bands_change_no_bit(void **state) {
   test_close(context);
 }
 
+static void assert_explained(const network *n, const char *words) {
+  compute_plan *plan = test_compile(n->graph, n->output, n->outputs, 0);
+  char *text;
+  assert_ok(compute_explain(plan, &text));
+  assert_non_null(strstr(text, words));
+  compute_text_free(text);
+  compute_plan_release(plan);
+}
+
+/* Bands before slices move these among the steps, and slices name others whose packed weights they
+ * read. */
+static void slices_after_bands_read_their_own_weights(void **state) {
+  (void)state;
+  compute_context *context[] = {open_with(1, UNLIMITED), open_with(2, 256 << 10)};
+  network whole = network_create(context[0], 8, build_both);
+  network cut = network_create(context[1], 8, build_both);
+  assert_explained(&cut, "bands of the 24 rows");
+  assert_explained(&cut, "slices of the 8 items");
+  network_run(&whole, 1);
+  network_run(&cut, 2);
+  for (size_t i = 0; i < cut.outputs; i++) assert_same_start(cut.result[i], whole.result[i]);
+  network_release(&whole);
+  network_release(&cut);
+  for (int i = 0; i < 2; i++) test_close(context[i]);
+}
+
 static void explain_names_the_bands(void **state) {
   (void)state;
   compute_context *context = open_with(2, UNLIMITED);
   network n = network_create(context, 1, build_blocks);
-  compute_plan *plan = test_compile(n.graph, n.output, n.outputs, 0);
-  char *text;
-  assert_ok(compute_explain(plan, &text));
-  assert_non_null(strstr(text, "bands of the 24 rows, each on one thread; the first band:"));
-  compute_text_free(text);
-  compute_plan_release(plan);
+  assert_explained(&n, "bands of the 24 rows, each on one thread; the first band:");
   network_release(&n);
   test_close(context);
 }
@@ -450,6 +489,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(slices_change_no_bit),
       cmocka_unit_test(bands_change_no_bit),
+      cmocka_unit_test(slices_after_bands_read_their_own_weights),
       cmocka_unit_test(explain_names_the_bands),
       cmocka_unit_test(a_slice_takes_little_memory),
       cmocka_unit_test(explain_names_the_slices),
