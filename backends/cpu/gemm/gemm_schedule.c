@@ -25,7 +25,7 @@ enum {
   FILLED_PANELS = 4,       /* of a tile whose B is computed: the rest of its source stays close */
   SPLIT_LIMIT = 256 << 10, /* bytes of C up to which k may be split, */
   SPLIT_TILES = 64,        /* … and register tiles, if more of these can be divided instead */
-  SPLIT_TILED = 1024,      /* so long is a part of k at least, */
+  SPLIT_TILED = 1024,      /* so long is a part of k at least (MOST_POINT_CHANNELS of bands), */
   SPLIT_STREAM = 2048,     /* of a large C, whose sums then pass between the threads' caches, */
   SPLIT_N = 512,           /* and so wide a piece of its rows */
   MOST_SPLITS = 8
