@@ -69,6 +69,12 @@ typedef struct gemm_source {
                int64_t columns, int32_t worker, void *to);
 } gemm_source;
 
+/* Of the own implementation, and of convolutions that multiply as it does (conv_rows.c). */
+enum {
+  GEMM_CLOSE_CACHE = 48 << 10, /* of a level-1 cache, what a panel of B may fill */
+  GEMM_UNITS_PER_THREAD = 32   /* at most; what is smaller runs in one task with its neighbours */
+};
+
 /* How the own implementation works. C is cut into tiles_m × tiles_n tiles; a unit is a tile of one
  * batch entry, or one of `splits` parts of its k; a task is `chunk` consecutive units. */
 typedef struct gemm_schedule {
