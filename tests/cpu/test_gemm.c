@@ -894,6 +894,10 @@ static void a_named_blas_is_used_and_described(void **state) {
   assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f.device, &d.descriptor, &kernel), COMPUTE_OK);
   assert_non_null(strstr(kernel->description, "OpenBLAS"));
   cpu_kernel_destroy(kernel);
+  assert_int_equal(cpu_kind_prepare(&cpu_even_gemm_kind, f.device, &d.descriptor, &kernel),
+                   COMPUTE_OK);
+  assert_null(strstr(kernel->description, "OpenBLAS"));
+  cpu_kernel_destroy(kernel);
   release_operands(&o);
   fixture_close(&f);
   check_sample(&other, &s, &random); /* the first device's close left the library open */

@@ -559,7 +559,8 @@ static void sum_lines(int32_t threads, const sample *whole, int64_t items, block
   fixture_close(&f);
 }
 
-/* Planes of images, pixels with their channels side by side, and images side by side. */
+/* Planes of images, pixels with their channels side by side, and images side by side. Of the last,
+ * few columns are folded together, in an order that depends on their number, but not on threads. */
 static void neither_threads_nor_the_batch_change_bits(void **state) {
   (void)state;
   enum { MOST_LINES = 400 };
@@ -570,7 +571,7 @@ static void neither_threads_nor_the_batch_change_bits(void **state) {
   for (size_t n = 0; n < 3 * sizeof sizes / sizeof *sizes; n++) {
     const int64_t *size = sizes[n / 3], c = size[1], p = size[2];
     const int64_t layouts[][3] = {{c * p, p, 1}, {c * p, 1, c}, {c, 1, size[0] * c}};
-    if (n % 3 == 2 && c < 16) continue; /* few columns are folded together */
+    const int64_t least = n % 3 == 2 && c <= 16 ? size[0] : 1;
     sample s = {COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_COMBINE_SUM, 2, 3, {0}};
     memcpy(s.size, size, 3 * sizeof *size);
     block input = block_create(COMPUTE_F32, 3, s.size, layouts[n % 3]);
@@ -578,7 +579,7 @@ static void neither_threads_nor_the_batch_change_bits(void **state) {
     block_fill(&input, -1, 1, &random);
     sum_lines(1, &s, s.size[0], &input, expected);
     for (int32_t threads = 1; threads <= 5; threads++)
-      for (int64_t items = 1; items <= s.size[0]; items++) {
+      for (int64_t items = least; items <= s.size[0]; items++) {
         sum_lines(threads, &s, items, &input, sums);
         assert_memory_equal(sums, expected, (size_t)(items * c) * sizeof *sums);
       }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "conv.h"
+#include "gemm/gemm.h"
 
 static void clear(cpu_kernel *kernel) {
   cpu_conv *conv = (cpu_conv *)kernel;
@@ -270,6 +271,8 @@ static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_des
                               .attributes = &p.attributes,
                               .attribute_bytes = sizeof p.attributes},
                .attributes.precision = conv->shape.precision & COMPUTE_PRECISION_TF32};
+  /* Plans cut forward ones into slices of a batch and bands of rows. */
+  const bool forward = conv->shape.direction == COMPUTE_CONVOLUTION_FORWARD;
   const bool can = conv->shape.direction == COMPUTE_CONVOLUTION_BY_FILTER
                        ? describe_filter(conv, &p)
                        : describe_sweep(conv, descriptor, &p);
@@ -278,8 +281,8 @@ static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_des
       p.descriptor.constant_inputs |= UINT32_C(1) << (conv->swapped ? 1 - i : i);
   *reason = "strides that a matrix product cannot express";
   if (!can) return COMPUTE_OK;
-  const compute_status status =
-      cpu_kind_prepare(&cpu_gemm_kind, conv->head.device, &p.descriptor, &conv->matrix);
+  const compute_status status = cpu_kind_prepare(forward ? &cpu_even_gemm_kind : &cpu_gemm_kind,
+                                                 conv->head.device, &p.descriptor, &conv->matrix);
   if (status != COMPUTE_OK) return status;
   conv->head.run = run;
   snprintf(conv->head.description, sizeof conv->head.description, "convolution as %.78s",

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "conv.h"
+#include "gemm/gemm.h"
 #include "program/finish.h"
 #include "program/requantize.h"
 
@@ -338,13 +339,7 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-enum {
-  LEAST_RESULTS = 8,
-  BANDS_PER_THREAD = 4,
-  UNITS_PER_THREAD = 32,
-  CLOSE_SETS = 2048,
-  CLOSE_PANEL = 48 << 10
-};
+enum { LEAST_RESULTS = 8, BANDS_PER_THREAD = 4, CLOSE_SETS = 2048 };
 
 /* The form of the copy. Where windows would lie so far apart that they compete for the same places
  * in a cache, pixels are a line of the cache longer; the runs are then single pixels. */
@@ -372,7 +367,7 @@ static void choose_runs(const cpu_conv *conv, conv_rows *s) {
   const int64_t bytes = s->lines * conv->type->columns * (int64_t)conv->element;
   s->row_runs = across > 1 ? across : s->runs;
   s->apart = across > 1 ? c->dilation[1] * s->pixel : c->dilation[0] * s->line;
-  const int64_t parts = cpu_divide_up(s->row_runs, cpu_max(CLOSE_PANEL / bytes, 1));
+  const int64_t parts = cpu_divide_up(s->row_runs, cpu_max(GEMM_CLOSE_CACHE / bytes, 1));
   s->together = cpu_divide_up(s->row_runs, parts);
 }
 
@@ -390,7 +385,7 @@ static void choose_units(const cpu_conv *conv, conv_rows *s) {
   const int64_t rows = c->result_size[0], l2 = (int64_t)conv->head.device->l2_bytes;
   const int64_t threads = conv->head.device->threads, outer = c->batch * c->groups;
   const int64_t bands = threads == 1 ? 1 : BANDS_PER_THREAD * threads;
-  const int64_t units = threads == 1 ? 1 : UNITS_PER_THREAD * threads;
+  const int64_t units = threads == 1 ? 1 : GEMM_UNITS_PER_THREAD * threads;
   const int64_t width = conv->type->columns * (int64_t)conv->element;
   const int64_t room = l2 * 3 / 5 - copy_bytes(conv, s, 1), row = s->step[0] * s->line * s->size;
   const int64_t fit = cpu_max(cpu_min(1 + room / row, rows), 1);

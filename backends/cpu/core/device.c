@@ -19,8 +19,8 @@
 enum {
   SMALL_ALIGNMENT = 64,
   HUGE_PAGE = 2 << 20,
-  HUGE_FROM = 4 << 20,      /* memory of tensors */
-  HUGE_SCRATCH = 256 << 10, /* scratch memory */
+  HUGE_FROM = 4 << 20,    /* memory of tensors */
+  HUGE_SCRATCH = 1 << 20, /* scratch memory: half of a page at least */
 };
 
 /* ---- Shorthands for the services ----------------------------------------------------------- */

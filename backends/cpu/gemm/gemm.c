@@ -63,8 +63,9 @@ static compute_status prepare_epilogue(cpu_gemm *gemm,
 
 static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *descriptor) {
   const compute_services *services = gemm->head.device->services;
-  const bool blas = !gemm->filled && (gemm->head.device->isa->vector_bytes < 32 ||
-                                      services->variable(services->host, "COMPUTE_BLAS"));
+  const bool blas = !gemm->filled && !gemm->even &&
+                    (gemm->head.device->isa->vector_bytes < 32 ||
+                     services->variable(services->host, "COMPUTE_BLAS"));
   return cpu_implementation_choose(blas ? blas_first : own_first, &gemm->head, descriptor);
 }
 
@@ -95,6 +96,19 @@ const cpu_kind cpu_gemm_kind = {.name = "gemm",
                                 .packed_bytes = gemm_packed_bytes,
                                 .pack = gemm_pack,
                                 .clear = clear};
+
+static compute_status prepare_even(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {
+  ((cpu_gemm *)head)->even = true;
+  return gemm_prepare(head, descriptor);
+}
+
+const cpu_kind cpu_even_gemm_kind = {.name = "gemm",
+                                     .refuse = refuse_descriptor,
+                                     .bytes = sizeof(cpu_gemm),
+                                     .prepare = prepare_even,
+                                     .packed_bytes = gemm_packed_bytes,
+                                     .pack = gemm_pack,
+                                     .clear = clear};
 
 /* ---- The epilogue --------------------------------------------------------------------------- */
 

@@ -69,6 +69,12 @@ typedef struct gemm_source {
                int64_t columns, int32_t worker, void *to);
 } gemm_source;
 
+/* Of the own implementation, and of convolutions that multiply as it does (conv_rows.c). */
+enum {
+  GEMM_CLOSE_CACHE = 48 << 10, /* of a level-1 cache, what a panel of B may fill */
+  GEMM_UNITS_PER_THREAD = 32   /* at most; what is smaller runs in one task with its neighbours */
+};
+
 /* How the own implementation works. C is cut into tiles_m × tiles_n tiles; a unit is a tile of one
  * batch entry, or one of `splits` parts of its k; a task is `chunk` consecutive units. */
 typedef struct gemm_schedule {
@@ -94,6 +100,7 @@ typedef struct cpu_gemm {
   bool packed_b;                       /* … and launches have it packed */
   bool finishes;                       /* own: the micro-kernel computes the epilogue */
   bool filled;                         /* launches come with a gemm_source; set before prepare */
+  bool even;                           /* rows have the same bits in any number; likewise */
   uint64_t span[COMPUTE_MAX_OPERANDS]; /* bytes that extra i covers */
   uint64_t output_span;                /* bytes that outputs[0] covers */
   gemm_schedule direct, buffered;      /* own: with the sums in outputs[0], or in scratch memory */
@@ -126,6 +133,10 @@ bool gemm_sums_in_place(const cpu_gemm *gemm, void *const *pointers);
 void gemm_epilogue_run(const cpu_gemm *gemm, const gemm_matrix *matrix, const void *sums,
                        int64_t sums_row, int64_t row, int64_t rows, int64_t column,
                        int64_t columns);
+
+/* cpu_gemm_kind without OpenBLAS, whose order of sums depends on the number of rows: for products
+ * of which a plan computes some rows at a time, more or fewer for some number of threads. */
+extern const cpu_kind cpu_even_gemm_kind;
 
 /* Completes a kernel for a descriptor of GEMM: that kind's prepare. Where launches come with a
  * source for B, the descriptor's B says nothing, and rows and columns keep their places. */

@@ -13,19 +13,17 @@
 #include "gemm.h"
 
 enum {
-  CLOSE_CACHE = 48 << 10,  /* of a level-1 cache, what a panel of B may fill */
   SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
   FEW_ROWS = 16,           /* so few rows do not repay packing B */
   DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
   NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
-  UNITS_PER_THREAD = 32,   /* at most; what is smaller runs in one task with its neighbours */
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
   RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
   STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
   FILLED_PANELS = 4,       /* of a tile whose B is computed: the rest of its source stays close */
   SPLIT_LIMIT = 256 << 10, /* bytes of C up to which k may be split, */
   SPLIT_TILES = 64,        /* … and register tiles, if more of these can be divided instead */
-  SPLIT_TILED = 1024,      /* so long is a part of k at least, */
+  SPLIT_TILED = 1024,      /* so long is a part of k at least (MOST_POINT_CHANNELS of bands), */
   SPLIT_STREAM = 2048,     /* of a large C, whose sums then pass between the threads' caches, */
   SPLIT_N = 512,           /* and so wide a piece of its rows */
   MOST_SPLITS = 8
@@ -47,7 +45,7 @@ static int64_t equal_blocks(int64_t k, int64_t most) {
 }
 
 static int64_t most_tile_k(const gemm_problem *problem) {
-  return CLOSE_CACHE / (problem->type->columns * (int64_t)problem->size);
+  return GEMM_CLOSE_CACHE / (problem->type->columns * (int64_t)problem->size);
 }
 
 int64_t gemm_packed_block(const gemm_problem *problem) {
@@ -191,7 +189,7 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
                          gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t rows = problem->type->rows, columns = problem->type->columns;
-  const int64_t enough = UNITS_PER_THREAD * threads;
+  const int64_t enough = GEMM_UNITS_PER_THREAD * threads;
   const int64_t tallest =
       (direct ? cache_share(gemm) : SUMS_LIMIT) / (columns * (int64_t)problem->size * rows) * rows;
   const int64_t least_m = cpu_divide_up(problem->m, tallest);
@@ -306,7 +304,7 @@ void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedu
   choose_blocks(gemm, schedule);
   choose_moment(gemm, schedule);
   const int64_t units = problem->batches * schedule->tiles_m * schedule->tiles_n * schedule->splits;
-  schedule->chunk = threads == 1 ? units : cpu_max(units / (UNITS_PER_THREAD * threads), 1);
+  schedule->chunk = threads == 1 ? units : cpu_max(units / (GEMM_UNITS_PER_THREAD * threads), 1);
   schedule->tasks = cpu_divide_up(units, schedule->chunk);
   const int64_t close =
       (int64_t)gemm->head.device->l2_bytes * 2 / 5 / (schedule->block_m * (int64_t)problem->size);

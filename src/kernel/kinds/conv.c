@@ -108,8 +108,12 @@ static void resize(const compute_kernel_descriptor *d, void *attributes) {
   ((compute_conv_attributes *)attributes)->batch = d->size[0];
 }
 
-/* How many products a sum has at most whose order does not depend on the number of results. */
-enum { MOST_POINT_CHANNELS = 1024 };
+/* What the CPU computes in one way for any number of rows. */
+enum {
+  MOST_POINT_CHANNELS = 1024, /* fewer than in two parts of SPLIT_TILED (gemm_schedule.c) */
+  LEAST_CHANNELS = 16,        /* of depthwise ones: a vector of f32 has no more lanes … */
+  MOST_FILTER_ROWS = 16       /* … CPU_DEPTHWISE_MOST_ROWS (depthwise_table.h) */
+};
 
 static kernel_window window_of(const compute_conv_attributes *c) {
   return (kernel_window){.step = c->stride[0],
@@ -118,19 +122,50 @@ static kernel_window window_of(const compute_conv_attributes *c) {
                          .rows = c->data_size[0]};
 }
 
-/* Matrix products and depthwise convolutions. The others are computed in ways that depend on the
- * number of rows. */
+static bool has_channels_last(const compute_kernel_descriptor *d) {
+  return d->inputs[0].stride[1] == 1 && d->outputs[0].stride[1] == 1;
+}
+
+/* Whether the rows of every operand but the filter follow each other, so that places are one
+ * dimension of a matrix. */
+static bool is_flat(const compute_kernel_descriptor *d) {
+  for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {
+    const compute_operand *o = k < d->input_count ? &d->inputs[k] : &d->outputs[k - d->input_count];
+    if (k != 1 && o->stride[2] != d->size[3] * o->stride[3]) return false;
+  }
+  return true;
+}
+
+/* A matrix product. */
+static bool is_point(const compute_kernel_descriptor *d) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  for (int i = 0; i < 2; i++)
+    if (c->filter_size[i] != 1 || c->stride[i] != 1 || c->padding[i] != 0 ||
+        c->data_size[i] != c->result_size[i])
+      return false;
+  return c->groups == 1 && c->data_channels <= MOST_POINT_CHANNELS && is_flat(d);
+}
+
+static bool is_byte(compute_dtype dtype) {
+  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
+}
+
+static bool is_depthwise(const compute_kernel_descriptor *d) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  const compute_dtype x = d->inputs[0].dtype, filter = d->inputs[1].dtype;
+  const bool known = d->accumulate == COMPUTE_I32
+                         ? is_byte(x) && is_byte(filter)
+                         : d->accumulate == COMPUTE_F32 && x == COMPUTE_F32 && filter == x;
+  return known && c->groups == c->data_channels && c->groups == c->result_channels &&
+         c->groups >= LEAST_CHANNELS && c->filter_size[0] <= MOST_FILTER_ROWS;
+}
+
+/* The others are computed in ways that depend on the number of rows. */
 static bool bands(const compute_kernel_descriptor *d, kernel_window *reads) {
   const compute_conv_attributes *c = compute_conv_of(d);
-  if (c->direction != COMPUTE_CONVOLUTION_FORWARD) return false;
-  const bool depthwise = c->groups == c->data_channels && c->groups == c->result_channels;
-  const bool point = c->filter_size[0] == 1 && c->filter_size[1] == 1 && c->groups == 1 &&
-                     c->data_channels <= MOST_POINT_CHANNELS;
-  for (int i = 0; point && !depthwise && i < 2; i++)
-    if (c->stride[i] != 1 || c->padding[i] != 0 || c->data_size[i] != c->result_size[i])
-      return false;
   *reads = window_of(c);
-  return point || depthwise;
+  return c->direction == COMPUTE_CONVOLUTION_FORWARD && has_channels_last(d) &&
+         (is_point(d) || is_depthwise(d));
 }
 
 static void crop(compute_kernel_descriptor *d, kernel_rows rows, void *attributes) {

@@ -326,7 +326,10 @@ static compute_status cut_all(bander *z) {
       status = cut_run(z, next);
       i = next++->last;
     } else {
-      l->steps[l->step_count++] = z->from[i];
+      build_step *s = &l->steps[l->step_count];
+      *s = z->from[i];
+      if (s->twin != IR_NONE) s->twin += l->step_count - i; /* of a slice, moved as far as this */
+      l->step_count++;
     }
   }
   return status;

@@ -67,7 +67,7 @@ typedef struct slicer {
 
 compute_status slices_out_of_memory(const lowering *l) {
   return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "not enough memory for the slices of the plan");
+                   "not enough memory for the slices or bands of the plan");
 }
 
 uint64_t slices_cache_bytes(const lowering *l, const build_step *s) {

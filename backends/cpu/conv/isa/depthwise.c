@@ -3,9 +3,9 @@
  * depthwise_table.h what the loop does.
  *
  * A vector holds channels of one pixel. The sums of some neighbouring pixels stay in registers
- * while the taps run, so that each weight is loaded once for them, and in windows of the usual
- * widths each vector of the data, too. At the edges of a row, pixels are alone, with more vectors
- * of each. All channels of these pixels come next: lines of the data are read one after the other,
+ * while the taps run, so that each weight is loaded once for them, and in windows 3 or 5 columns
+ * wide each vector of the data, too. At the edges of a row, pixels are alone, with more vectors of
+ * each. All channels of these pixels come next: lines of the data are read one after the other,
  * and each of them once.
  *
  * Bytes are widened to the low halves of words of 32 bits, as weights are, and multiplied as pairs

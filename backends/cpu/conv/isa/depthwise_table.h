@@ -7,7 +7,7 @@
 
 #include "core/isa.h"
 
-enum { CPU_DEPTHWISE_MOST_ROWS = 16 }; /* of a filter */
+enum { CPU_DEPTHWISE_MOST_ROWS = 16 }; /* of a filter; no fewer than bands have (kinds/conv.c) */
 
 /* What sums x in f32 become: min(max(x + bias, low) + zero, high), as in finish_table.h, with a
  * bias for each channel. */
