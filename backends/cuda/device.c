@@ -62,7 +62,7 @@ static void fill_peaks(cuda_device *device) {
 }
 
 compute_status cuda_device_target(void *device, compute_target *target) {
-  *target = ((const cuda_device *)device)->target;
+  builder_target_copy(target, &((const cuda_device *)device)->target);
   return COMPUTE_OK;
 }
 
