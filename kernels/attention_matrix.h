@@ -52,7 +52,7 @@ typedef struct __attribute__((aligned(16))) PIECE {
 } PIECE;
 #endif
 /* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. Where there
- * is no edge, and as many pieces for each item, it goes down in steps of some lines. */
+ * is no edge, and as many pieces for each item, it advances a fixed number of lines per copy. */
 #define MATRIX_LINES(to, lines, elements, AT, whole, first_line, end_line, first_place, end_place) \
   {                                                                                                \
     enum { PIECES = (elements) / 8, ALL = (lines)*PIECES, STEP = TILE_GROUP / PIECES };            \

@@ -62,7 +62,7 @@ DEVICE void winograd_results(const f32 *from, int from_step, f32 *to, int step) 
 
 /* A filter, of channel `outer` and term k0, to `weights`: 36 matrices of terms by channels. */
 //@ conv_winograd_filters
-f32 filter[9], half[18], whole[36];
+f32 filter[9], part[18], whole[36];
 const INDEX base = WEIGHT_FIRST + outer * shape.weight_channel + k0 * shape.weight_k0;
 UNROLL for (int i = 0; i < 3; i++) {
   UNROLL for (int j = 0; j < 3; j++) {
@@ -70,8 +70,8 @@ UNROLL for (int i = 0; i < 3; i++) {
         LOAD_WEIGHT(base + WINOGRAD_TAP(i) * shape.weight_k1 + WINOGRAD_TAP(j) * WEIGHT_K2);
   }
 }
-UNROLL for (int j = 0; j < 3; j++) winograd_filter(filter + j, 3, half + j, 3);
-UNROLL for (int i = 0; i < 6; i++) winograd_filter(half + i * 3, 1, whole + i * 6, 1);
+UNROLL for (int j = 0; j < 3; j++) winograd_filter(filter + j, 3, part + j, 3);
+UNROLL for (int i = 0; i < 6; i++) winograd_filter(part + i * 3, 1, whole + i * 6, 1);
 UNROLL for (int i = 0; i < 36; i++) weights[i * shape.elements + index] = whole[i];
 
 /* A patch, of the data's channel k0, to `patches`: 36 matrices of terms by tiles. */
@@ -91,7 +91,7 @@ UNROLL for (int i = 0; i < 36; i++) patches[i * shape.elements + index] = patch[
 
 /* The results of a tile in one channel, from its products: `result`, line by line. */
 //@ conv_winograd_results
-f32 product[36], half[24], result[16];
+f32 product[36], part[24], result[16];
 UNROLL for (int i = 0; i < 36; i++) product[i] = partial[i * shape.elements + index];
-UNROLL for (int j = 0; j < 6; j++) winograd_results(product + j, 6, half + j, 6);
-UNROLL for (int i = 0; i < 4; i++) winograd_results(half + i * 6, 1, result + i * 4, 1);
+UNROLL for (int j = 0; j < 6; j++) winograd_results(product + j, 6, part + j, 6);
+UNROLL for (int i = 0; i < 4; i++) winograd_results(part + i * 6, 1, result + i * 4, 1);

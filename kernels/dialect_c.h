@@ -216,8 +216,8 @@ DEVICE void dialect_load_blocks(u32 *to, const void *row, boolean across) {
 #define LOAD_BLOCKS(to, row)        dialect_load_blocks(to, row, 0)
 #define LOAD_BLOCKS_ACROSS(to, row) dialect_load_blocks(to, row, 1)
 
-/* Asynchronous copies are made as late as may be, when they are waited for. From the beginning on
- * the place has nothing that anyone could use. */
+/* Asynchronous copies are performed as late as possible, when they are waited for. From the
+ * beginning on the place has nothing that anyone could use. */
 enum { DIALECT_COPIES = 96 };
 typedef struct dialect_copies {
   u32 count, ends;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Local memory of the matrix multiplication on matrix units: two slabs, A's with the rows of the
- * tile and B's with its columns. Elements are what the units take: f16, bf16, or f32 cut to TF32. A
- * slab's lines go the way in which the operand lies in memory: along k, a line for each row or
- * column; or along these, a line for each k.
+ * tile and B's with its columns. Elements are what the units take: f16, bf16, f64, or f32 cut to
+ * TF32, which pipelines keep whole. A slab's lines go the way in which the operand lies in memory:
+ * along k, a line for each row or column; or along these, a line for each k.
  *
- * Four words at the end of each line (eight, of TF32 with a line for each k) keep what the lanes of
- * a warp read at once on different banks, and lines at multiples of 16 bytes. */
+ * Four words at the end of each line (eight, of TF32 and f64 with a line for each k) keep what the
+ * lanes of a warp read at once on different banks, and lines at multiples of 16 bytes. Lines along
+ * k of a pipeline do without. */
 //@ gemm_matrix
 #define WARPS_N  (TILE_N / WARP_N)
 #define WARPS_M  (TILE_M / WARP_M)

@@ -58,13 +58,13 @@ DEVICE void BLOCK_COPY(LOCAL MATRIX_TYPE *slab, GLOBAL const BLOCK_TYPE *from, I
 #undef COPIES
 #undef LINE_PIECES
 
-/* The sums of one tile of C: what stands between the loop over batches and the epilogue.
+/* The sums of one tile of C: what comes between the loop over batches and the
+ * epilogue.
  *
- * Before the last step of a pair of slabs, all items have read all of it, so that behind the one
- * barrier of the pair its place in the ring is free for the pair that comes STAGES later. What a
- * step multiplies was loaded during the step before. Behind the last pair there are copies of
- * nothing, so that the number of those under way stays the same, and a load of what nobody
- * multiplies. */
+ * Before the last step of a pair of slabs, all items have read all of it, so that after the pair's
+ * only barrier its place in the ring is free for the pair that comes STAGES later. What a step
+ * multiplies was loaded during the step before. After the last pair there are copies of nothing, so
+ * that the number of those under way stays the same, and a load of what nobody multiplies. */
 //@ gemm_pipeline_tile
 #define COPY_NEXT(stage)                                                                           \
   if (k_left > 0) {                                                                                \

@@ -227,6 +227,13 @@ compute_status fault_report(fault_table *table, const compute_services *services
 
 /* ---- Small helpers ------------------------------------------------------------------------- */
 
+/* For device_target: what both the caller's struct and the module's have; struct_size says that. */
+static inline void builder_target_copy(compute_target *to, const compute_target *from) {
+  const size_t bytes = to->struct_size < from->struct_size ? to->struct_size : from->struct_size;
+  memcpy(to, from, bytes);
+  to->struct_size = bytes;
+}
+
 /* The host's clock, nanoseconds. */
 static inline int64_t builder_now(void) {
   struct timespec time;

@@ -158,12 +158,14 @@ typedef struct report {
   size_t length;
 } report;
 
-/* `error`: above 1 where that is why it was left out. */
+/* `error`: not up to 1 where that is why it was left out. */
 static void note(const cuda_contest *contest, uint32_t which, double error, float time, report *r) {
   const size_t room = sizeof r->text - r->length;
   char name[160], result[64] = "does not run";
-  if (error > 1)
-    snprintf(result, sizeof result, "is left out as inexact (%.1f times what is allowed)", error);
+  if (!isfinite(error))
+    snprintf(result, sizeof result, "is left out: its results are not finite, or not known");
+  else if (error > 1)
+    snprintf(result, sizeof result, "is left out as inexact (%.2f times what is allowed)", error);
   if (time >= 0) snprintf(result, sizeof result, "%.1f us", (double)time * 1e3);
   contest->name(contest->argument, which, name, sizeof name);
   const int added =

@@ -16,10 +16,10 @@
 enum {
   ALIGNED = 16,
   PROPOSALS = 10,
-  WORKSPACE_PART = 64 /* of the device's memory: one in so many */
+  WORKSPACE_PART = 64 /* fraction of the device's memory: 1/64 */
 };
 
-#define LEAST_WORKSPACE ((int64_t)256 << 20) /* limits of the limit */
+#define LEAST_WORKSPACE ((int64_t)256 << 20) /* lower and upper bound */
 #define MOST_WORKSPACE  ((int64_t)2 << 30)
 
 typedef struct cudnn_product {

@@ -16,6 +16,11 @@ static int32_t attribute(const cuda_device *device, int32_t which) {
 
 /* ---- Facts --------------------------------------------------------------------------------- */
 
+/* GPUs for data centres; the others with matrix units have next to no units for f64. */
+static bool multiplies_f64(const cuda_device *device) {
+  return device->capability == 80 || device->capability == 90 || device->capability == 100;
+}
+
 static void fill_target(cuda_device *device) {
   compute_target *target = &device->target;
   *target = (compute_target){
@@ -38,6 +43,7 @@ static void fill_target(cuda_device *device) {
       .launch_local_bytes = (uint64_t)attribute(device, CUDA_SHARED_BYTES_PER_BLOCK_OPTIN),
   };
   if (device->capability >= 80) target->flags |= COMPUTE_TARGET_MATRIX_CORES;
+  if (multiplies_f64(device)) target->flags |= COMPUTE_TARGET_MATRIX_F64;
   if (target->compute_units == 0) target->compute_units = 1;
   if (target->lanes == 0) target->lanes = 32;
   if (target->group_limit == 0) target->group_limit = 1;
@@ -62,7 +68,7 @@ static void fill_peaks(cuda_device *device) {
 }
 
 compute_status cuda_device_target(void *device, compute_target *target) {
-  *target = ((const cuda_device *)device)->target;
+  builder_target_copy(target, &((const cuda_device *)device)->target);
   return COMPUTE_OK;
 }
 

@@ -42,12 +42,15 @@ static bool library_serves(cuda_device *device, const compute_kernel_descriptor 
   const uint32_t asked = tuning->implementation;
   const bool heuristic = source == COMPUTE_TUNING_HEURISTIC || source == COMPUTE_TUNING_TABLE;
   if (!asked && !(heuristic && cuda_vendor_is_preferred(device, descriptor))) return false;
-  if (!asked && !cuda_implementation_name(device, descriptor, 1)) return false;
-  const compute_status status = cuda_implementation_prepare(device, descriptor, asked, kernel);
+  if (!asked && !cuda_implementation_name(device, descriptor, CUDA_BY_LIBRARY)) return false;
+  const compute_status status =
+      cuda_implementation_prepare(device, descriptor, asked ? asked : CUDA_BY_LIBRARY, kernel);
   if (status == COMPUTE_OK) return true;
   device->services->log(device->services->host, COMPUTE_LOG_WARNING, "cuda",
-                        "cuda:%u: the library that %s cannot run a kernel; using a generated one",
-                        device->index, asked ? "the tuning asks for" : "should be fastest");
+                        "cuda:%u: implementation %u, which %s, cannot run a kernel; using a "
+                        "generated one",
+                        device->index, asked ? asked : CUDA_BY_LIBRARY,
+                        asked ? "the tuning asks for" : "should be fastest");
   return false;
 }
 
@@ -87,10 +90,6 @@ compute_status cuda_kernel_prepare_tuned(void *handle, const compute_kernel_desc
                                          const compute_tuning *tuning, void **result) {
   cuda_device *device = handle;
   cuda_kernel *kernel = NULL;
-  if (tuning->implementation > CUDA_TURNED)
-    return device->services->fail(device->services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                                  "cuda:%u: unknown implementation %u", device->index,
-                                  tuning->implementation);
   compute_status status = begin(device, &kernel);
   if (status != COMPUTE_OK) return status;
   status = tuning->implementation

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* With stride 1, the gradient of a convolution by its data is a convolution itself: of y's gradient
- * with the filter turned by half a turn, its two kinds of channels exchanged. The other way about,
- * a convolution is such a gradient. A library's engines for the two directions differ in speed, so
- * that turning the filter, which is small, may pay: into scratch memory, before the product. */
+ * with the filter turned by half a turn, its two kinds of channels exchanged; and vice versa. A
+ * library's engines for the two directions differ in speed, so that turning the filter, which is
+ * small, may pay: into scratch memory, before the product. */
 #include <stdio.h>
 #include <string.h>
 
@@ -101,13 +101,15 @@ compute_status cuda_turn_prepare(cuda_device *device, const compute_kernel_descr
   turned t;
   if (!turn(descriptor, &t))
     return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
-                          "cuda:%u: the kernel is no convolution whose filter could be turned",
+                          "cuda:%u: the kernel is not a stride-1 convolution whose filter can be "
+                          "turned",
                           device->index);
   cuda_turn *made = builder_allocate(&device->builder, sizeof *made);
   if (!made) return cuda_fail_memory(services, "a kernel");
   compute_status status = builder_kernel_fall_back(&device->builder, &t.copy, NULL, &made->copy);
   if (status == COMPUTE_OK && (made->copy.workspace_bytes || made->copy.faults))
-    status = COMPUTE_ERROR_UNSUPPORTED;
+    status = services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                            "cuda:%u: turning the filter is not a simple kernel", device->index);
   if (status == COMPUTE_OK) status = cuda_vendor_prepare(device, &t.convolution, kernel);
   if (status != COMPUTE_OK) {
     cuda_turn_destroy(device, made);

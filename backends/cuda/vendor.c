@@ -216,8 +216,14 @@ compute_status cuda_vendor_prepare(cuda_device *device, const compute_kernel_des
 compute_status cuda_implementation_prepare(cuda_device *device,
                                            const compute_kernel_descriptor *descriptor,
                                            uint32_t implementation, cuda_kernel *kernel) {
-  return implementation == CUDA_TURNED ? cuda_turn_prepare(device, descriptor, kernel)
-                                       : cuda_vendor_prepare(device, descriptor, kernel);
+  const compute_services *services = device->services;
+  switch (implementation) {
+  case CUDA_BY_LIBRARY: return cuda_vendor_prepare(device, descriptor, kernel);
+  case CUDA_TURNED: return cuda_turn_prepare(device, descriptor, kernel);
+  default:
+    return services->fail(services->host, COMPUTE_ERROR_UNSUPPORTED, 0, NULL,
+                          "cuda:%u: unknown implementation %u", device->index, implementation);
+  }
 }
 
 void cuda_vendor_destroy(cuda_device *device, cuda_kernel *kernel) {

@@ -6,7 +6,7 @@
  *   contest.c         timing ways to compute the same, on memory of no interest
  *   exam.c            whether such a way is as exact as was asked for
  *   rivals.c          a library's kernel against one of our own
- *   turn.c            a convolution as the gradient of one, and the other way about
+ *   turn.c            a convolution as the gradient of one, and vice versa
  *   cublas.[ch]       cuBLASLt: its declarations; products
  *   cublas_problem.c  a descriptor in cuBLASLt's terms
  *   cudnn.[ch]        cuDNN 9: its declarations; convolutions

@@ -407,7 +407,7 @@ void opencl_device_close(void *handle) {
 }
 
 compute_status opencl_device_target(void *device, compute_target *target) {
-  *target = ((const opencl_device *)device)->target;
+  builder_target_copy(target, &((const opencl_device *)device)->target);
   return COMPUTE_OK;
 }
 

@@ -265,7 +265,9 @@ typedef struct compute_backend {
    * before open; must be quick. */
   bool (*can_wait)(const compute_services *services);
 
-  /** What the generator needs to know. A device without it has no generated kernels to tune. */
+  /** What the generator needs to know. A device without it has no generated kernels to tune. The
+   * caller sets struct_size; the module writes no more bytes than that, and sets it to the size of
+   * what it has filled in: the smaller one of the two sides' structs. */
   compute_status (*device_target)(void *device, compute_target *target);
 
   /** kernel_prepare with these parameters and no others: for the tuner. Never falls back. */

@@ -32,7 +32,9 @@ enum {
   COMPUTE_TARGET_LOCKSTEP = 1 << 3, /**< items run in groups of `lanes` on one instruction stream */
   COMPUTE_TARGET_MATRIX_CORES = 1 << 4, /**< matrix units of the CUDA dialect for f16, bf16, TF32 */
   COMPUTE_TARGET_FAULT_RECORDS =
-      1 << 5 /**< the module has COMPUTE_GENERATED_FAULT_WORDS for faults */
+      1 << 5,                        /**< the module has COMPUTE_GENERATED_FAULT_WORDS for faults */
+  COMPUTE_TARGET_MATRIX_F64 = 1 << 6 /**< with COMPUTE_TARGET_MATRIX_CORES: they multiply f64
+                                      * faster than the other units do */
 };
 
 /** What the generator and the tuner need to know about a device. Texts are zero-terminated.
@@ -67,7 +69,8 @@ typedef struct compute_tuning {
   uint32_t variant;          /**< of the variants of this kind; 0: the default */
   uint32_t group_x, group_y; /**< items of a group */
   uint32_t vector;           /**< elements of one load or store */
-  uint32_t items;            /**< vectors that one item handles in a row (MAP, COPY, REDUCE) */
+  uint32_t items; /**< vectors that one item handles in a row (MAP, COPY, REDUCE); GEMM: stages of
+                   * a pipeline; ATTENTION: the width of a slice */
   uint32_t tile_m, tile_n, tile_k; /**< GEMM: of a group; COPY: tile_m × tile_n of a transpose */
   uint32_t item_m, item_n;         /**< GEMM: of one item */
   uint32_t groups;                 /**< groups launched for each compute unit, for grid strides */

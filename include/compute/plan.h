@@ -40,8 +40,9 @@ enum {
   COMPUTE_PLAN_AUTO = 1 << 3,
   /** f32 convolutions with 3 × 3 filters and stride 1, and their gradients, may use Winograd's
    * minimal filtering: about half the time for large ones, and about ten times the rounding error
-   * of the plain sum (still near 1e-6 of the largest terms). Devices without such kernels ignore
-   * the flag. */
+   * of the plain sum (still near 1e-6 of the largest terms). On a GPU a generated kernel for it
+   * takes scratch memory of about four times the data plus the results, up to 256 MiB. Devices
+   * without such kernels ignore the flag. */
   COMPUTE_PLAN_ALLOW_WINOGRAD = 1 << 4
 };
 

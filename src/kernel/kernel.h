@@ -54,6 +54,10 @@ void kernel_describe_size(const compute_kernel_descriptor *d, char *text, size_t
 #define KERNEL_CLASS_BYTES 160
 char *kernel_class_print(const compute_kernel_descriptor *d, char *text);
 
+/* Whether COMPUTE_PRECISION_WINOGRAD is given and makes a difference: CONV of f32 with a 3 × 3
+ * filter and stride 1. */
+bool kernel_may_be_filtered(const compute_kernel_descriptor *d);
+
 /* ---- Operands ------------------------------------------------------------------------------ */
 
 /* The number of leading inputs that belong to the kind itself; its epilogue reads the rest. */

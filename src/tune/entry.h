@@ -26,6 +26,7 @@
  *           | gemm:    letter letter "." ("single" | "batch")
  *           | gather, scatter, top_k: "axis"
  *           | conv:    ("forward" | "data" | "filter") [".point"] [".strided"] [".groups"]
+ *                      [".winograd"], where that is allowed and makes a difference
  *           | fit:     ("xynb" | "xynbs" | "xynbsxsy" | "xyznb") "."
  *                      ("fisher" | "newton" | "marquardt" | "squares")
  *           | window:  ("max" | "average" | "argmax") [".data"]

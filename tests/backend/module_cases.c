@@ -75,6 +75,28 @@ static void the_target_can_be_generated_for(run *r, const void *user) {
          "a group has no items");
 }
 
+/* A caller with an older, shorter struct. */
+static void the_target_keeps_to_the_callers_size(run *r, const void *user) {
+  enum { GUARD = 0x5a };
+  const size_t sizes[] = {offsetof(compute_target, launch_local_bytes),
+                          offsetof(compute_target, compute_units)};
+  (void)user;
+  NEEDS(r, device_target);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    compute_target target;
+    const unsigned char *bytes = (const unsigned char *)&target;
+    memset(&target, GUARD, sizeof target);
+    target.struct_size = sizes[i];
+    EXPECT_OK(r, r->backend->device_target(r->device, &target));
+    EXPECT(r, target.struct_size == sizes[i], "of %zu bytes, %zu are said to be there", sizes[i],
+           target.struct_size);
+    EXPECT(r, !strcmp(target.backend, r->backend->name), "the target's backend is '%s'",
+           target.backend);
+    for (size_t at = sizes[i]; at < sizeof target; at++)
+      EXPECT(r, bytes[at] == GUARD, "byte %zu was written past a struct of %zu", at, sizes[i]);
+  }
+}
+
 static void waiting_is_answered(run *r, const void *user) {
   (void)user;
   NEEDS(r, can_wait);
@@ -237,6 +259,7 @@ void module_cases(case_visitor add, void *user) {
       {"module/vtable", the_vtable_is_complete, NULL, false},
       {"module/describe", the_device_is_described, NULL, false},
       {"module/target", the_target_can_be_generated_for, NULL, false},
+      {"module/target_size", the_target_keeps_to_the_callers_size, NULL, false},
       {"module/can_wait", waiting_is_answered, NULL, false},
       {"module/build_statistics", statistics_add_up, NULL, false},
       {"module/implementation_name", implementations_have_names, NULL, false},

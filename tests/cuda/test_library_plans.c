@@ -373,6 +373,24 @@ static void filters_are_turned_where_that_may_pay_or_is_asked_for(void **state) 
   assert_int_equal(setenv("COMPUTE_TUNING", "gemm:implementation=1", 1), 0);
 }
 
+/* A number without an implementation is no other name for the library. */
+static void unknown_implementations_are_not_the_librarys(void **state) {
+  (void)state;
+  static float expected[CHANNELS * SIDE * SIDE], actual[CHANNELS * SIDE * SIDE];
+  compute_context *context = cuda_libraries_open("cpu");
+  compute_text_free(convolve(context, false, expected));
+  cuda_libraries_close(context);
+  assert_int_equal(setenv("COMPUTE_TUNING", "conv:implementation=7", 1), 0);
+  context = cuda_libraries_open("cuda:0");
+  assert_true(dnn.configure(""));
+  char *text = convolve(context, false, actual);
+  assert_null(strstr(text, "cuDNN"));
+  compute_text_free(text);
+  check_convolution(actual, expected);
+  cuda_libraries_close(context);
+  assert_int_equal(setenv("COMPUTE_TUNING", "gemm:implementation=1", 1), 0);
+}
+
 /* ---- Without, and with failures ------------------------------------------------------------ */
 
 static char logged[4000];
@@ -523,6 +541,7 @@ int main(void) {
       cmocka_unit_test(large_products_are_timed_by_the_library_and_without_it),
       cmocka_unit_test(a_convolution_is_timed_by_the_library_and_without_it),
       cmocka_unit_test(filters_are_turned_where_that_may_pay_or_is_asked_for),
+      cmocka_unit_test(unknown_implementations_are_not_the_librarys),
       cmocka_unit_test(a_library_that_cannot_be_used_is_logged_once_and_done_without),
       cmocka_unit_test(any_call_of_the_library_may_fail),
       cmocka_unit_test(the_driver_may_fail_while_a_library_is_tried_out),

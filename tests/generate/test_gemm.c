@@ -347,8 +347,45 @@ static void pipelines_take_aligned_operands_and_the_local_memory_that_there_is(v
   }
   describe(&p, COMPUTE_BF16, 1, 4096, 4096, 4095);
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_MATRIX);
+}
+
+/* f64 needs units that multiply it, and more local memory than some targets have. */
+static void pipelines_of_f64_need_units_and_local_memory(void **state) {
+  (void)state;
+  compute_target gpu = gpu_target();
+  product p;
+  gpu.dialect = COMPUTE_DIALECT_CUDA;
+  gpu.flags |= COMPUTE_TARGET_MATRIX_CORES;
   describe(&p, COMPUTE_F64, 1, 1024, 1024, 1024);
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_TILED);
+  gpu.flags |= COMPUTE_TARGET_MATRIX_F64;
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
+  gpu.local_bytes = 32 << 10;
+  gpu.launch_local_bytes = 0;
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_TILED);
+}
+
+/* One warp for the whole tile, whose items would copy all of it. */
+static void pipelines_have_a_limited_number_of_copies_in_progress(void **state) {
+  (void)state;
+  const compute_tuning tuning = {.variant = GEMM_PIPELINE,
+                                 .tile_m = 64,
+                                 .tile_n = 64,
+                                 .tile_k = 64,
+                                 .item_m = 64,
+                                 .item_n = 64,
+                                 .items = 4};
+  const compute_generated *generated = NULL;
+  compute_target gpu = gpu_target();
+  char reason[256] = "";
+  product p;
+  gpu.dialect = COMPUTE_DIALECT_CUDA;
+  gpu.flags |= COMPUTE_TARGET_MATRIX_CORES;
+  gpu.launch_local_bytes = 160 << 10;
+  describe(&p, COMPUTE_BF16, 1, 4096, 4096, 4096);
+  assert_int_equal(generate_kernel(&gpu, &p.descriptor, &tuning, &generated, reason, sizeof reason),
+                   COMPUTE_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(reason, "copies in progress"));
 }
 
 /* ---- Refusals ------------------------------------------------------------------------------ */
@@ -435,6 +472,8 @@ int main(void) {
       cmocka_unit_test(a_cpu_packs_what_is_large),
       cmocka_unit_test(judgement_stays_within_the_limits),
       cmocka_unit_test(pipelines_take_aligned_operands_and_the_local_memory_that_there_is),
+      cmocka_unit_test(pipelines_of_f64_need_units_and_local_memory),
+      cmocka_unit_test(pipelines_have_a_limited_number_of_copies_in_progress),
       cmocka_unit_test(impossible_parameters_are_refused_with_a_reason),
       cmocka_unit_test(parameters_asked_for_are_used),
   };

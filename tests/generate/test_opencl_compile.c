@@ -5,6 +5,7 @@
  * compile is what the emulator's compiler says (test_numbers.c), which is faster; here it is the
  * dialect that counts.
  */
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,42 @@ static uint32_t find_devices(const opencl *cl, void *devices[MOST_DEVICES]) {
   return count;
 }
 
+/* Restricts the tests to samples with this in their names: a word on the command line. */
+static const char *part = "";
+
+/* ---- Words of the language ----------------------------------------------------------------- */
+
+/* Type names that other dialects leave free. */
+static const char *const reserved[] = {"half", "quad", "complex", "imaginary", "event_t"};
+
+static bool is_of_word(char c) {
+  return isalnum((unsigned char)c) || c == '_';
+}
+
+/* What follows a type is a name, a "*" or the end of a cast. */
+static const char *find_as_name(const char *text, const char *word) {
+  const size_t length = strlen(word);
+  for (const char *at = text; (at = strstr(at, word)); at += length) {
+    if ((at > text && is_of_word(at[-1])) || is_of_word(at[length])) continue;
+    const char *next = at + length + strspn(at + length, " ");
+    if (!is_of_word(*next) && *next != '*' && *next != ')') return at;
+  }
+  return NULL;
+}
+
+static void no_source_has_a_name_that_the_language_reserves(void **state) {
+  (void)state;
+  assert_non_null(find_as_name("half f(half *x) { f32 half[2]; }", "half"));
+  assert_null(find_as_name("half f(half *x) { vload_half(0, (half *)x); }", "half"));
+  sample_sources sources = sample_sources_create(COMPUTE_DIALECT_OPENCL, part);
+  for (size_t i = 0; i < sources.count; i++)
+    for (size_t w = 0; w < sizeof reserved / sizeof *reserved; w++) {
+      const char *found = find_as_name(sources.sources[i].text, reserved[w]);
+      if (found) fail_msg("%s: %.60s", sources.sources[i].name, found);
+    }
+  sample_sources_release(&sources);
+}
+
 /* ---- Compiling ----------------------------------------------------------------------------- */
 
 static bool compile_one(const opencl *cl, void *context, void *device, const char *device_name,
@@ -133,9 +170,6 @@ static int compile(const sample_sources *sources, int worker, int workers) {
   return count == 0 ? -1 : failures;
 }
 
-/* Restricts the test to samples with this in their names: a word on the command line. */
-static const char *part = "";
-
 static void sources_compile_without_a_warning(void **state) {
   (void)state;
   setenv("POCL_CACHE_DIR", TEST_SCRATCH_DIR, 0);
@@ -154,6 +188,9 @@ static void sources_compile_without_a_warning(void **state) {
 
 int main(int argc, char **argv) {
   if (argc > 1) part = argv[1];
-  const struct CMUnitTest tests[] = {cmocka_unit_test(sources_compile_without_a_warning)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_source_has_a_name_that_the_language_reserves),
+      cmocka_unit_test(sources_compile_without_a_warning),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,7 +235,7 @@ static void kernels_with_one_source_share_the_program(void **state) {
 }
 
 static bool is_pocl(void) {
-  compute_target target;
+  compute_target target = {.struct_size = sizeof target};
   assert_int_equal(backend->device_target(device, &target), COMPUTE_OK);
   return strcmp(target.family, "pocl") == 0;
 }

@@ -31,6 +31,8 @@ static void classes_are_written_by_their_grammar(void **state) {
       {"gemm f16 1024x1024x1024", "gemm/f16>f32>f16/nn.single/b0m10n10k10"},
       {"gemm f32 32x128x128x128", "gemm/f32>f32>f32/nn.batch/b5m7n7k7"},
       {"gemm f64 512x512x512", "gemm/f64>f64>f64/nn.single/b0m9n9k9"},
+      {"conv 3x3 f32 8x64x64x56", "conv/f32>f32>f32/forward/b3c6o6p12"},
+      {"conv winograd f32 8x64x64x56", "conv/f32>f32>f32/forward.winograd/b3c6o6p12"},
   };
   static tune_problem problem;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -140,6 +142,25 @@ static void pooling_scans_top_k_and_attention_have_classes(void **state) {
   text = class_of(&d);
   assert_string_equal(text, "quantized_gemm/f32>f32>f32/4x5.zeros/b7m6n5k10");
   assert_true(kernel_class_valid(text, strlen(text)));
+}
+
+/* The permission is no part of a class where nothing comes of it. */
+static void convolutions_name_winograd_only_where_it_makes_a_difference(void **state) {
+  (void)state;
+  static tune_problem problem;
+  bool found = false;
+  for (size_t row = 0; !found && problem_build(row, &problem); row++)
+    found = !strcmp(problem.name, "conv winograd f32 8x64x64x56");
+  assert_true(found);
+  compute_conv_attributes c = *compute_conv_of(&problem.descriptor);
+  problem.descriptor.attributes = &c;
+  c.direction = COMPUTE_CONVOLUTION_BY_FILTER;
+  assert_non_null(strstr(class_of(&problem.descriptor), "/filter.winograd/"));
+  c.dilation[0] = 2;
+  assert_non_null(strstr(class_of(&problem.descriptor), "/filter/"));
+  c.dilation[0] = 1;
+  c.precision = COMPUTE_PRECISION_TF32;
+  assert_non_null(strstr(class_of(&problem.descriptor), "/filter/"));
 }
 
 static void several_dtypes_stand_once_each_in_a_fixed_order(void **state) {
@@ -255,6 +276,7 @@ int main(void) {
       cmocka_unit_test(classes_are_written_by_their_grammar),
       cmocka_unit_test(matrix_layouts_have_letters),
       cmocka_unit_test(pooling_scans_top_k_and_attention_have_classes),
+      cmocka_unit_test(convolutions_name_winograd_only_where_it_makes_a_difference),
       cmocka_unit_test(several_dtypes_stand_once_each_in_a_fixed_order),
       cmocka_unit_test(the_longest_class_fits_its_text),
       cmocka_unit_test(sizes_are_rounded_to_the_nearest_power_of_two),

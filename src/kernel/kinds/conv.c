@@ -194,14 +194,24 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
   work_add_program(&d->epilogue, (double)kernel_elements(d, 0, d->rank), work);
 }
 
+bool kernel_may_be_filtered(const compute_kernel_descriptor *d) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  for (int i = 0; i < 2; i++)
+    if (c->filter_size[i] != 3 || c->stride[i] != 1 || c->dilation[i] != 1 ||
+        d->inputs[i].dtype != COMPUTE_F32)
+      return false;
+  return (c->precision & COMPUTE_PRECISION_WINOGRAD) != 0;
+}
+
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   static const char *const direction[] = {"forward", "data", "filter"};
   const compute_conv_attributes *c = compute_conv_of(d);
   const bool point = c->filter_size[0] == 1 && c->filter_size[1] == 1;
   const bool strided = c->stride[0] > 1 || c->stride[1] > 1;
   class_add_sum_types(t, d, 2);
-  class_add(t, "%s%s%s%s/b%dc%do%dp%d", direction[c->direction], point ? ".point" : "",
-            strided ? ".strided" : "", c->groups > 1 ? ".groups" : "", class_bucket(c->batch),
+  class_add(t, "%s%s%s%s%s/b%dc%do%dp%d", direction[c->direction], point ? ".point" : "",
+            strided ? ".strided" : "", c->groups > 1 ? ".groups" : "",
+            kernel_may_be_filtered(d) ? ".winograd" : "", class_bucket(c->batch),
             class_bucket(c->data_channels / c->groups),
             class_bucket(c->result_channels / c->groups),
             class_bucket(c->result_size[0] * c->result_size[1]));

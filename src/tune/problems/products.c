@@ -55,11 +55,13 @@ const problem_kind problem_kind_gemm = {
 /* ---- CONV ---------------------------------------------------------------------------------- */
 
 /* Channels × results × side; 3×3 with padding 1. */
-enum { CONV, CONV_STRIDED, CONV_DATA, CONV_FILTER, CONV_DEPTHWISE };
+enum { CONV, CONV_WINOGRAD, CONV_STRIDED, CONV_DATA, CONV_FILTER, CONV_DEPTHWISE };
 
 static const problem_row conv_rows[] = {
     {"3x3", CONV, COMPUTE_F32, 64, 64, 56, 8, true},
     {"3x3", CONV, COMPUTE_F32, 256, 256, 14, 8, false},
+    {"winograd", CONV_WINOGRAD, COMPUTE_F32, 64, 64, 56, 8, false},
+    {"winograd", CONV_WINOGRAD, COMPUTE_F32, 256, 256, 14, 8, false},
     {"strided", CONV_STRIDED, COMPUTE_F32, 64, 128, 56, 8, false},
     {"data", CONV_DATA, COMPUTE_F32, 64, 64, 56, 8, false},
     {"filter", CONV_FILTER, COMPUTE_F32, 64, 64, 56, 8, false},
@@ -75,6 +77,7 @@ static void build_conv(tune_problem *p, const problem_row *row) {
   compute_conv_attributes *c = kernel_attributes_in(&p->attributes, d, sizeof *c);
   const int64_t step = row->form == CONV_STRIDED ? 2 : 1, side = (row->c - 1) / step + 1;
   *c = (compute_conv_attributes){.groups = 1, .batch = row->batch};
+  if (row->form == CONV_WINOGRAD) c->precision = COMPUTE_PRECISION_WINOGRAD;
   if (row->form == CONV_DATA) c->direction = COMPUTE_CONVOLUTION_BY_DATA;
   if (row->form == CONV_FILTER) c->direction = COMPUTE_CONVOLUTION_BY_FILTER;
   if (row->form == CONV_DEPTHWISE) c->groups = (int32_t)row->a;

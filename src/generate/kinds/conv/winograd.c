@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "generate/kinds/conv/conv.h"
+#include "kernel/kernel.h"
 
 enum {
   PRODUCTS = 36,
@@ -14,6 +15,7 @@ enum {
   GROUP = 128,
   ALIGNMENT = 256,
   FEW_CHANNELS = 16,
+  WORKSPACE_LIMIT = 1 << 28, /* bytes that every GPU can be expected to spare */
   LEAST_MULTIPLICATIONS = 1 << 29
 };
 
@@ -136,7 +138,7 @@ static void emit_products(generation *g, const filtering *f) {
   gemm_store_part(text, false);
 }
 
-/* The program stands there four times, and what it reads and writes lies in lines of four. */
+/* The epilogue is unrolled four times, on rows of four neighbouring results. */
 static void emit_results(generation *g, const conv_problem *p, const filtering *f) {
   emit_launch *launch = begin_elements(g, p, "conv_winograd_results", f->product.m, f->product.n);
   if (!launch) return;
@@ -180,21 +182,17 @@ static compute_status write(generation *g, void *of) {
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* What COMPUTE_PRECISION_WINOGRAD is about, but for a filter's gradient. */
+/* All but a filter's gradient. */
 static bool can_be_filtered(const generation *g, const conv_problem *p) {
   const compute_kernel_descriptor *d = g->descriptor;
-  const compute_conv_attributes *c = compute_conv_of(d);
-  for (int i = 0; i < 2; i++)
-    if (c->filter_size[i] != 3 || c->stride[i] != 1 || c->dilation[i] != 1) return false;
-  return (c->precision & COMPUTE_PRECISION_WINOGRAD) &&
-         c->direction != COMPUTE_CONVOLUTION_BY_FILTER && p->product.batches == 1 &&
-         p->product.accumulate == COMPUTE_F32 && d->inputs[0].dtype == COMPUTE_F32 &&
-         d->inputs[1].dtype == COMPUTE_F32;
+  return kernel_may_be_filtered(d) &&
+         compute_conv_of(d)->direction != COMPUTE_CONVOLUTION_BY_FILTER &&
+         p->product.batches == 1 && p->product.accumulate == COMPUTE_F32;
 }
 
 static bool room_fits(const conv_problem *p) {
   const filtering f = read_filtering(p);
-  return p->terms > 0 && f.bytes <= CONV_WORKSPACE_LIMIT;
+  return p->terms > 0 && f.bytes <= WORKSPACE_LIMIT;
 }
 
 static compute_status accept(generation *g, void *of) {

@@ -34,9 +34,9 @@
  *   MATRIX  on matrix units: factors both f16 or both bf16, or f32 where TF32 is allowed. tile_m,
  *           tile_n: 32 64 128; tile_k: 16 32 64; item_m, item_n: rows and columns of a warp,
  *           multiples of 16; vector as TILED; groups: parts of k, 1 … 64.
- *   PIPELINE as MATRIX, by asynchronous copies, also f64: factors that are what the units take,
- * each dense along k or along its other dimension. Tiles are powers of two, up to 256; items: pairs
- *           of slabs in local memory, 2 … 6; no vector. */
+ *   PIPELINE  as MATRIX, by asynchronous copies, also f64: factors that are what the units take,
+ *           each dense along k or along its other dimension. Tiles are powers of two, up to 256;
+ *           items: pairs of slabs in local memory, 2 … 6; no vector. */
 typedef enum gemm_variant {
   GEMM_PLAIN = 1,
   GEMM_TILED = 2,
@@ -51,6 +51,7 @@ typedef enum gemm_variant {
 enum {
   GEMM_TINY = 32768, /* multiplications that are not worth a source of their own */
   GEMM_SPLIT_LIMIT = 64,
+  GEMM_COPIES_LIMIT = 96, /* of an item at once: DIALECT_COPIES of kernels/dialect_c.h */
   GEMM_GROUP_Z_LIMIT = 65535,
   GEMM_BAND = 8
 };
@@ -200,8 +201,8 @@ compute_status gemm_accept_matrix(generation *g, void *problem);
 /* Whether the target's matrix units take the product; what follows is for those that they take:
  * elements of k of one step, and local memory of a group with g->tuning. */
 bool gemm_matrix_serves(const generation *g, const gemm_problem *problem);
-bool gemm_matrix_has_unit(const generation *g,
-                          const gemm_problem *problem); /* or a pipeline does */
+/* The same, also where only a pipeline multiplies them (f64). */
+bool gemm_matrix_has_unit(const generation *g, const gemm_problem *problem);
 bool gemm_matrix_is_large(const generation *g, const gemm_problem *problem); /* enough for them */
 uint32_t gemm_matrix_step(const gemm_problem *problem);
 uint32_t gemm_matrix_bytes(const gemm_problem *problem); /* of an element in local memory */

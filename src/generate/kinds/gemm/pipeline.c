@@ -45,7 +45,7 @@ static double tiles_of(const gemm_problem *problem, const pipeline_shape *shape)
          (double)problem->batches;
 }
 
-/* In which all tiles are done, so many at a time as there are compute units. */
+/* Time for all tiles, one per compute unit at a time. */
 static double time_of(const generation *g, const gemm_problem *problem,
                       const pipeline_shape *shape) {
   const double units = (double)emit_units(g), tiles = tiles_of(problem, shape);
@@ -58,17 +58,29 @@ static uint64_t local_limit(const generation *g) {
   return asked > given ? asked : given;
 }
 
-/* At most. */
+/* An upper bound. */
 static uint64_t shape_bytes(const gemm_problem *problem, const pipeline_shape *shape) {
   const uint64_t padded = shape->m + shape->n + 16;
   return padded * shape->stages * 2 * gemm_matrix_step(problem) * gemm_matrix_bytes(problem);
 }
 
-/* The last one, which every target with matrix units runs, or a better one. */
-static const pipeline_shape *choose(const generation *g, const gemm_problem *problem) {
+static const pipeline_shape *shapes_of(const gemm_problem *problem, int *count) {
   const bool wide = problem->sum_bytes == 8;
-  const pipeline_shape *first = wide ? shapes_f64 : shapes;
-  const int count = (int)(wide ? sizeof shapes_f64 / sizeof *first : sizeof shapes / sizeof *first);
+  *count = (int)(wide ? sizeof shapes_f64 / sizeof *shapes_f64 : sizeof shapes / sizeof *shapes);
+  return wide ? shapes_f64 : shapes;
+}
+
+/* Where it does not, no shape does. */
+static bool smallest_fits(const generation *g, const gemm_problem *problem) {
+  int count;
+  const pipeline_shape *first = shapes_of(problem, &count);
+  return shape_bytes(problem, &first[count - 1]) <= local_limit(g);
+}
+
+/* The smallest one, or a better one that fits. */
+static const pipeline_shape *choose(const generation *g, const gemm_problem *problem) {
+  int count;
+  const pipeline_shape *first = shapes_of(problem, &count);
   const pipeline_shape *best = &first[count - 1];
   for (int i = count - 2; i >= 0; i--)
     if (shape_bytes(problem, &first[i]) <= local_limit(g) &&
@@ -110,6 +122,9 @@ static compute_status check(generation *g, const gemm_problem *problem) {
                        (unsigned)items);
   if (t->items < 2 || t->items > 6)
     return emit_refuse(g, "%u stages are too few or too many", (unsigned)t->items);
+  const uint32_t copies = (t->tile_m + t->tile_n) * t->tile_k / piece / items * t->items;
+  if (copies > GEMM_COPIES_LIMIT)
+    return emit_refuse(g, "an item cannot have %u copies in progress", (unsigned)copies);
   if (gemm_matrix_local_bytes(g, problem) > local_limit(g))
     return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
                        (unsigned long long)gemm_matrix_local_bytes(g, problem),
@@ -122,7 +137,8 @@ static compute_status check(generation *g, const gemm_problem *problem) {
 static bool suits(const generation *g, const void *of) {
   const gemm_problem *problem = of;
   return is_served(g, problem) && gemm_matrix_is_large(g, problem) && problem->k >= 64 &&
-         is_aligned(problem, &problem->a, 0) && is_aligned(problem, &problem->b, 1);
+         smallest_fits(g, problem) && is_aligned(problem, &problem->a, 0) &&
+         is_aligned(problem, &problem->b, 1);
 }
 
 static compute_status accept(generation *g, void *of) {
