@@ -241,12 +241,12 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
     UNROLL for (int i = 0; i < ITEM_ROWS; i++)
         QUAD_LOAD(weight[i], weights + (down + i * TILE_DOWN) * WEIGHT_PITCH + n);
     UNROLL for (int v = 0; v < 4; v++) {
-      UNROLL for (int quad = 0; quad < ITEM_QUADS; quad++) {
+      UNROLL for (int piece = 0; piece < ITEM_QUADS; piece++) {
         VALUE value[4];
-        QUAD_LOAD(value, values + (n + v) * TILE_COLUMNS + (across + quad * TILE_ACROSS) * 4);
+        QUAD_LOAD(value, values + (n + v) * TILE_COLUMNS + (across + piece * TILE_ACROSS) * 4);
         UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-          UNROLL for (int c = 0; c < 4; c++) sum[i][quad * 4 + c] =
-              ATTENTION_MAD(weight[i][v], value[c], sum[i][quad * 4 + c]);
+          UNROLL for (int c = 0; c < 4; c++) sum[i][piece * 4 + c] =
+              ATTENTION_MAD(weight[i][v], value[c], sum[i][piece * 4 + c]);
         }
       }
     }
