@@ -314,12 +314,8 @@ static compute_status cut_all(bander *z) {
   uint32_t total = z->from_count;
   for (uint32_t i = 0; i < z->count; i++)
     total += (z->runs[i].last - z->runs[i].first + 1) * z->runs[i].bands;
-  build_step *made = scratch_take(l->memory, total, sizeof *made);
-  if (!made) return slices_out_of_memory(l);
-  l->steps = made;
-  l->step_capacity = total;
-  l->step_count = 0;
-  compute_status status = COMPUTE_OK;
+  compute_status status = slices_begin_steps(l, total);
+  if (status != COMPUTE_OK) return status;
   const band_run *next = z->runs, *end = z->runs + z->count;
   for (uint32_t i = 0; i < z->from_count; i++) {
     if (status == COMPUTE_OK && next < end && next->first == i) {

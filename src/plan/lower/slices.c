@@ -390,6 +390,15 @@ static compute_status cut_segment(slicer *z, const segment *g, const build_step 
   return status;
 }
 
+compute_status slices_begin_steps(lowering *l, uint32_t capacity) {
+  build_step *made = scratch_take(l->memory, capacity, sizeof *made);
+  if (!made) return slices_out_of_memory(l);
+  l->steps = made;
+  l->step_capacity = capacity;
+  l->step_count = 0;
+  return COMPUTE_OK;
+}
+
 /* Replaces the steps of all segments. Whatever happens, each kernel belongs to one step. */
 static compute_status cut_all(slicer *z) {
   lowering *l = z->l;
@@ -398,12 +407,8 @@ static compute_status cut_all(slicer *z) {
   uint32_t total = count;
   for (uint32_t i = 0; i < z->count; i++)
     total += (z->segments[i].last - z->segments[i].first + 1) * z->segments[i].slices;
-  build_step *made = scratch_take(l->memory, total, sizeof *made);
-  if (!made) return slices_out_of_memory(l);
-  l->steps = made;
-  l->step_capacity = total;
-  l->step_count = 0;
-  compute_status status = COMPUTE_OK;
+  compute_status status = slices_begin_steps(l, total);
+  if (status != COMPUTE_OK) return status;
   const segment *next = z->segments, *end = z->segments + z->count;
   for (uint32_t i = 0; i < count; i++) {
     if (status == COMPUTE_OK && next < end && next->first == i) {

@@ -25,6 +25,10 @@ bool slices_lie_apart(const compute_kernel_descriptor *d, uint32_t operand, int3
  * memory. */
 uint32_t slices_add_region(lowering *l, uint32_t device, uint32_t lanes);
 
+/* Gives the lowering an empty list of steps with that much room. The list that it had stays valid;
+ * on failure it stays the lowering's. */
+compute_status slices_begin_steps(lowering *l, uint32_t capacity);
+
 /* Replaces the kernel of a step by the one of a descriptor. The one that it had belongs to the step
  * that is divided. */
 compute_status slices_set_kernel(lowering *l, const compute_kernel_descriptor *d, build_step *s);
