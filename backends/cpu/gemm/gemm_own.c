@@ -154,6 +154,8 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
                ((unit->column + column) * lines + packed_lines(problem, p) * panel) * problem->size;
     block->b_k = panel;
     block->b_column = panel * lines;
+    block->ahead = (const unsigned char *)block->b + block->b_column * (int64_t)problem->size;
+    block->ahead_bytes = panel * (count + problem->type->terms) * (int64_t)problem->size;
     block->copy = NULL;
   } else if (packing <= GEMM_PACK_ON_USE && columns >= panel) {
     block->n = columns / panel * panel;
