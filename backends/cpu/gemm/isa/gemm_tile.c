@@ -502,13 +502,14 @@ GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
   return m / tiles + (tile < m % tiles);
 }
 
-/* Of what the strip at b asks for, the part that goes with each of `steps` steps of k: from there
- * on ahead_bytes are those. Without anything it is what is read anyway. Where it would be more than
- * a line of the cache, the hardware foresees the panel itself better. */
-GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, int64_t steps) {
+/* What goes with each of `steps` steps of k: from there on that is ahead_bytes. Without anything it
+ * is what is read anyway. Where it would be more than a line of the cache, the hardware foresees
+ * the panel itself better. */
+GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, bool last,
+                                  int64_t steps) {
   enum { LINE = 64 };
   if (GEMM_VECTOR_BYTES == 64 && strip->ahead && strip->ahead_bytes <= LINE * steps) {
-    strip->ahead = (const GEMM_ELEMENT *)strip->ahead + (b - (const GEMM_ELEMENT *)strip->b);
+    if (!last) strip->ahead = b + strip->b_column;
     strip->ahead_bytes = (strip->ahead_bytes + steps - 1) / steps;
   } else {
     strip->ahead = b;
@@ -528,7 +529,7 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   cpu_gemm_block part = *block;
   part.column += c - (const GEMM_ELEMENT *)block->c;
   const int64_t tile_k = block->k * (block->runs > 1 ? block->runs : 1);
-  gemm_share_ahead(&part, b, tiles * tile_k);
+  gemm_share_ahead(&part, b, part.column + columns == block->column + block->n, tiles * tile_k);
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t rows = gemm_tile_rows(block->m, tiles, t);
     if (block->slivers) {
