@@ -221,7 +221,11 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
       block.finish = finish;
       block.requantize = makes;
     }
-    for (int64_t row = 0; row < (whole ? 1 : unit->rows); row++) {
+    const int64_t parts = whole ? 1 : unit->rows;
+    const unsigned char *ahead = filter + (run + block.runs) * run_bytes;
+    block.ahead_bytes = cpu_divide_up(block.runs * run_bytes, parts);
+    for (int64_t row = 0; row < parts; row++) {
+      block.ahead = ahead + row * block.ahead_bytes;
       block.a = copy + (first + row * s->step[0] * s->line) * s->size;
       block.c = sums->at + (row * sums->row + panel * sums->panel) * conv->element;
       block.row = (unit->row + row) * c->result_size[1];

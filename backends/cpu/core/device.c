@@ -19,7 +19,7 @@
 enum {
   SMALL_ALIGNMENT = 64,
   HUGE_PAGE = 2 << 20,
-  HUGE_FROM = 4 << 20,    /* memory of tensors */
+  HUGE_FROM = 2 << 20,    /* memory of tensors */
   HUGE_SCRATCH = 1 << 20, /* scratch memory: half of a page at least */
 };
 
@@ -259,6 +259,13 @@ compute_status cpu_device_describe(cpu_device *device, compute_device_info *info
 /* What cpu_memory_release must do with a memory's handle: imported memory is not freed. */
 static unsigned char imported;
 
+/* Memory that the C library has used before has small pages; they are given back first. */
+static void take_huge_pages(void *data, uint64_t bytes) {
+  const size_t whole = (size_t)(bytes & ~(uint64_t)(HUGE_PAGE - 1));
+  madvise(data, whole, MADV_DONTNEED);
+  madvise(data, whole, MADV_HUGEPAGE);
+}
+
 compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_memory *memory) {
   const bool huge = bytes >= HUGE_FROM;
   const uint64_t alignment = huge ? HUGE_PAGE : SMALL_ALIGNMENT;
@@ -274,7 +281,7 @@ compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_m
                                   problem, "use smaller batches, or close other programs",
                                   "the machine has %.1f GiB, other programs use a part of it",
                                   (double)total / 1073741824);
-  if (huge) madvise(data, (size_t)(bytes & ~(uint64_t)(HUGE_PAGE - 1)), MADV_HUGEPAGE);
+  if (huge) take_huge_pages(data, bytes);
   *memory = (compute_memory){.handle = data, .host = data, .bytes = bytes};
   return COMPUTE_OK;
 }

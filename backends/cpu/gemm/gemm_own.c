@@ -140,6 +140,22 @@ static void pack_b(const own_unit *unit, int64_t p, int64_t count, int64_t colum
     problem->type->pack_panels(unit->packed_b, count, columns, &source);
 }
 
+/* Of a packed B, what is read after the columns before `column` and the block of k before `p`: the
+ * columns after them, else the next block, else the next unit. */
+static const unsigned char *next_panel(const own_unit *unit, int64_t p, int64_t column) {
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  const int64_t lines = packed_lines(problem, problem->k);
+  if (column < unit->columns)
+    p = p - cpu_min(unit->launch->schedule->block_k, p);
+  else if (p < unit->k_first + unit->k_count)
+    column = 0;
+  else
+    p = unit->k_first;
+  return unit->matrix.b +
+         ((unit->column + column) * lines + packed_lines(problem, p) * problem->type->columns) *
+             problem->size;
+}
+
 /* Register tiles over B's columns from `column` of the unit on: over all (block->n says how many),
  * or one panel, or, where B is read in place, the full panels. */
 static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64_t column,
@@ -154,6 +170,8 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
                ((unit->column + column) * lines + packed_lines(problem, p) * panel) * problem->size;
     block->b_k = panel;
     block->b_column = panel * lines;
+    block->ahead = next_panel(unit, p + count, column + columns);
+    block->ahead_bytes = panel * (count + problem->type->terms) * (int64_t)problem->size;
     block->copy = NULL;
   } else if (packing <= GEMM_PACK_ON_USE && columns >= panel) {
     block->n = columns / panel * panel;

@@ -33,9 +33,9 @@ enum {
 #define THREAD_PRODUCTS (64.0 * 64.0 * 64.0)
 
 /* Of one unit's time, what the thread that ends last costs: they rarely run at the same speed, and
- * end evenly spread over a unit's time. */
-static double late_share(int64_t threads) {
-  return 0.5 * (1.0 - 1.0 / (double)threads);
+ * end evenly spread over a unit's time; of weights, whose units cost as much each, half of it. */
+static double late_share(const cpu_gemm *gemm, int64_t threads) {
+  return (gemm->packed_b ? 0.25 : 0.5) * (1.0 - 1.0 / (double)threads);
 }
 
 /* The length of blocks of k that come from cutting it into equal parts of at most `most`. */
@@ -156,11 +156,14 @@ static double unit_cost(const cpu_gemm *gemm, const gemm_schedule *schedule, int
       !gemm->filled && is_native(problem, &problem->b) && problem->b.column == 1;
   if (schedule->pack_b != GEMM_PACK_NONE && schedule->pack_b != GEMM_PACKED)
     cost += n * k * 4 / copied * (as_it_lies ? 1 : gemm->filled ? 4 : 2);
-  if (schedule->pack_a) cost += m * k * 8 / copied;
+  if (schedule->pack_a) cost += m * k * (gemm->packed_b ? 20 : 8) / copied;
   /* What does not fit the level-2 cache comes from farther away once per unit. */
   const double l2 = (double)gemm->head.device->l2_bytes, line = k * (double)problem->size;
   if ((double)problem->m * line > l2) cost += m * line / 16;
-  if ((double)problem->n * line > l2) cost += n * line / 16;
+  if (gemm->packed_b)
+    cost += n * line / ((double)problem->n * line > l2 / 2 ? 32 : 64);
+  else if ((double)problem->n * line > l2)
+    cost += n * line / 16;
   cost += m * n * 4 / columns; /* C itself, and the epilogue */
   return cost + run_cost(gemm, tile_m, tile_n) + UNIT_OPERATIONS;
 }
@@ -206,7 +209,8 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
           cpu_min(cpu_round_up(cpu_divide_up(problem->n, tiles_n), columns), problem->n);
       const int64_t units = units_n * cpu_divide_up(problem->n, tile_n);
       const double unit = unit_cost(gemm, schedule, tile_m, tile_n);
-      const double cost = (double)cpu_divide_up(units, threads) * unit + late_share(threads) * unit;
+      const double cost =
+          (double)cpu_divide_up(units, threads) * unit + late_share(gemm, threads) * unit;
       if (best < 0 || cost < best) {
         best = cost;
         schedule->tile_m = tile_m;

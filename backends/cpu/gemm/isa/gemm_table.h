@@ -52,6 +52,10 @@ typedef struct cpu_gemm_block {
    * begin, in elements after a; a_row is 0 then. Or NULL. */
   const int64_t *a_rows;
   const int64_t *b_rows; /* convolve: where row p of B begins, in elements after b */
+  /* multiply of packed panels: `ahead_bytes` are asked for while a panel is multiplied: those that
+   * the next one begins with, and after the last panel those from `ahead` on. NULL: nothing. */
+  const void *ahead;
+  int64_t ahead_bytes;
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
                  NULL */
   const cpu_gemm_finish *finish; /* multiply of a type that `finishes`: sums go there instead of to

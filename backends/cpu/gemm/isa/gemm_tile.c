@@ -157,6 +157,9 @@ enum { GEMM_FAR = 4096 / sizeof(GEMM_ELEMENT) };
 #define GEMM_STEPS
 #endif
 
+/* Tiles with room for one prefetch more in each step of k, for block->ahead. */
+#define GEMM_ASKS(rows, vectors) (GEMM_VECTOR_BYTES == 64 && (rows) > 5 && (vectors) == 2)
+
 typedef GEMM_ELEMENT gemm_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
 #ifdef GEMM_LOW
 typedef int32_t gemm_signed_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
@@ -307,6 +310,9 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
   }
+  const bool asks = GEMM_ASKS(rows, vectors) && !listed && !copy;
+  const char *ahead = block->ahead;
+  const int64_t ahead_k = block->ahead_bytes;
   const int64_t *place = block->b_rows;
   int64_t runs = in_runs ? block->runs : 1;
   do {
@@ -319,6 +325,10 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
         right[v] = *(const gemm_vector_at *)(from + gemm_vector_place(layout, block, v));
         if (rows <= GEMM_FEW && !listed && layout != GEMM_ABREAST)
           __builtin_prefetch(from + GEMM_FAR + v * GEMM_LANES);
+      }
+      if (asks) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += ahead_k;
       }
       if (copy) {
         GEMM_UNROLL
@@ -492,6 +502,21 @@ GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
   return m / tiles + (tile < m % tiles);
 }
 
+/* What goes with each of `steps` steps of k: from there on that is ahead_bytes. Without anything it
+ * is what is read anyway. Where it would be more than a line of the cache, the hardware foresees
+ * the panel itself better. */
+GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, bool last,
+                                  int64_t steps) {
+  enum { LINE = 64 };
+  if (GEMM_VECTOR_BYTES == 64 && strip->ahead && strip->ahead_bytes <= LINE * steps) {
+    if (!last) strip->ahead = b + strip->b_column;
+    strip->ahead_bytes = (strip->ahead_bytes + steps - 1) / steps;
+  } else {
+    strip->ahead = b;
+    strip->ahead_bytes = 0;
+  }
+}
+
 /* All rows of one strip of columns, by tiles of one kind. Where the block asks for it, the first
  * tile (`copying`) packs B's panel for the others, which then read it there. */
 static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
@@ -503,6 +528,8 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   const GEMM_ELEMENT *a = block->a;
   cpu_gemm_block part = *block;
   part.column += c - (const GEMM_ELEMENT *)block->c;
+  const int64_t tile_k = block->k * (block->runs > 1 ? block->runs : 1);
+  gemm_share_ahead(&part, b, part.column + columns == block->column + block->n, tiles * tile_k);
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t rows = gemm_tile_rows(block->m, tiles, t);
     if (block->slivers) {
@@ -522,6 +549,7 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
     if (part.a_rows) part.a_rows += rows;
     c += rows * block->c_row;
     part.row += rows;
+    part.ahead = (const char *)part.ahead + part.ahead_bytes * tile_k;
   }
 }
 
