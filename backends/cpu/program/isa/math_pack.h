@@ -70,6 +70,28 @@ ALWAYS_INLINE pack pack_signed(pack magnitude, pack sign) {
   return (pack)((pack_bits)magnitude | ((pack_bits)sign & 0x80000000));
 }
 
+/* ---- exp ------------------------------------------------------------------------------------- */
+
+/* exp(x) for x ≤ 0 and NaN, 0 where the result would be no normal number: below −87. */
+ALWAYS_INLINE pack pack_exp_falling(pack x) {
+  const pack y = CPU_AT_LEAST(pack_all(-87), x);
+  const pack shifted = pack_madd(y, pack_all(0x1.715476p+0f), pack_all(EXP_SHIFT));
+  const pack n = shifted - EXP_SHIFT, power = (pack)((pack_bits)shifted << 23);
+  const pack r = pack_madd(n, pack_all(0x1.bd0106p-13f), pack_madd(n, pack_all(-0x1.63p-1f), y));
+  const pack square = r * r; /* from here expm1_small_f32 */
+  const pack low = pack_madd(pack_all(0x1.5554660p-3f), r, pack_all(0.5f));
+  const pack middle = pack_madd(pack_all(0x1.1257cc0p-7f), r, pack_all(0x1.5553000p-5f));
+  const pack high = pack_madd(pack_all(0x1.6feb880p-10f), square, middle);
+  const pack small = pack_madd(pack_madd(high, square, low), square, r);
+#if defined(__AVX512F__)
+  const __mmask16 normal = _mm512_cmp_ps_mask(x, pack_all(-87), _CMP_NLT_UQ);
+  return _mm512_maskz_fmadd_ps(normal, power, small, power);
+#else
+  const pack result = pack_madd(power, small, power);
+  return (pack)((pack_bits)result & ~(pack_bits)(x < pack_all(-87)));
+#endif
+}
+
 /* ---- sigmoid --------------------------------------------------------------------------------- */
 
 /* 1 / (1 + exp(−x)) = a / (a + b), a = 2^n (d + r), b = d − r, d = r coth(r / 2), for |x| ≤ 87. */
