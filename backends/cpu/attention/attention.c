@@ -23,6 +23,7 @@
 enum {
   QUERIES = 128,   /* of a unit: several register tiles of any instruction set */
   KEYS = 128,      /* of a tile: scores of a unit stay in the level-2 cache */
+  GROUP = 8,       /* queries whose softmax is computed together */
   FEW = 4,         /* queries that are multiplied row by row */
   FEW_KEYS = 256,  /* of their tiles */
   MOST_UNITS = 32, /* into which work is divided for the threads */
@@ -198,18 +199,33 @@ static void fetch_bias(const job *j, int64_t row, int64_t key, int64_t keys) {
     __builtin_prefetch((const void *)(first + byte));
 }
 
+static void *scores_of(const job *j, int64_t row) {
+  return j->scores + row * j->kernel->tile * j->kernel->element;
+}
+
+/* A few rows at a time, first the largest score of each and then their exponentials: one row alone
+ * would have the processor wait for the one before the other. */
 static void soften(job *j, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
-  for (int64_t i = 0; i < j->count; i++) {
-    const int64_t seen = cpu_max(0, cpu_min(keys_seen(kernel, j->first + i) - key, keys));
-    const void *bias = seen > 0 ? read_bias(j, i, key, seen) : NULL;
-    fetch_bias(j, i + 2, key, keys);
-    const double shrink =
-        kernel->loops->soften(j->scores + i * kernel->tile * kernel->element, bias, seen, keys,
-                              kernel->scale, &j->peak[i], &j->total[i]);
-    if (shrink != 1)
-      kernel->loops->scale(j->sums + i * kernel->columns * kernel->element, kernel->columns,
-                           shrink);
+  double largest[GROUP];
+  int64_t seen[GROUP];
+  for (int64_t first = 0; first < j->count; first += GROUP) {
+    const int64_t rows = cpu_min(GROUP, j->count - first);
+    for (int64_t r = 0; r < rows; r++) {
+      const int64_t i = first + r;
+      seen[r] = cpu_max(0, cpu_min(keys_seen(kernel, j->first + i) - key, keys));
+      const void *bias = seen[r] > 0 ? read_bias(j, i, key, seen[r]) : NULL;
+      fetch_bias(j, i + 2, key, keys);
+      largest[r] = kernel->loops->weigh(scores_of(j, i), bias, seen[r], kernel->scale, j->peak[i]);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+      const int64_t i = first + r;
+      const double shrink = kernel->loops->soften(scores_of(j, i), seen[r], keys, largest[r],
+                                                  &j->peak[i], &j->total[i]);
+      if (shrink != 1)
+        kernel->loops->scale(j->sums + i * kernel->columns * kernel->element, kernel->columns,
+                             shrink);
+    }
   }
 }
 

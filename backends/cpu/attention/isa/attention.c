@@ -6,84 +6,126 @@
 #include "program/isa/math_f32.h"
 #include "program/isa/math_f64.h"
 
-/* exp(x) for x ≤ 0 and NaN; accumulators of a sum or a maximum, a few vectors of any set. */
 #if defined(CPU_VARIANT_F32)
-#define EXP(x) exp_f32(x)
-#define LANES  64
-#else
-#define EXP(x) exp_f64(x)
-#define LANES  32
+#include "program/isa/math_pack.h"
 #endif
+
+/* exp(x) of a pack of x ≤ 0 and NaN, and of an element; the larger of two packs, a if b is NaN. */
+#if defined(CPU_VARIANT_F32)
+#define EXP(x)       exp_f32(x)
+#define EXP_PACK(p)  pack_exp_falling(p)
+#define HIGHER(a, b) CPU_AT_LEAST(b, a)
+#else
+#define EXP(x)       exp_f64(x)
+#define EXP_PACK(p)  exp_each(p)
+#define HIGHER(a, b) higher_of_each(a, b)
+
+ALWAYS_INLINE pack exp_each(pack p) {
+  ELEMENT x[pack_lanes];
+  __builtin_memcpy(x, &p, sizeof p);
+  for (int j = 0; j < pack_lanes; j++) x[j] = EXP(x[j]);
+  return pack_load(x);
+}
+ALWAYS_INLINE pack higher_of_each(pack a, pack b) {
+  const pack_mask take_b = (pack_mask)(b > a);
+  return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));
+}
+#endif
+
+enum { LANES = 4 * pack_lanes };
 
 static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
   return b > a ? b : a;
 }
 
-/* Eight accumulators for one, in vectors: one after the other, 64 take longer than 128 scores. */
-static ELEMENT highest_lane(ELEMENT *restrict lane, ELEMENT highest) {
-  for (int l = 0; l < LANES / 2; l++) lane[l] = higher(lane[l], lane[l + LANES / 2]);
-  for (int l = 0; l < LANES / 4; l++) lane[l] = higher(lane[l], lane[l + LANES / 4]);
-  for (int l = 0; l < LANES / 8; l++) lane[l] = higher(lane[l], lane[l + LANES / 8]);
-  for (int l = 0; l < LANES / 8; l++) highest = higher(highest, lane[l]);
-  return highest;
+ALWAYS_INLINE void pack_store(ELEMENT *to, pack p) {
+  __builtin_memcpy(to, &p, sizeof p);
 }
 
-static double lane_sum(ELEMENT *restrict lane) {
-  double sum = 0;
-  for (int l = 0; l < LANES / 2; l++) lane[l] += lane[l + LANES / 2];
-  for (int l = 0; l < LANES / 4; l++) lane[l] += lane[l + LANES / 4];
-  for (int l = 0; l < LANES / 8; l++) lane[l] += lane[l + LANES / 8];
-  for (int l = 0; l < LANES / 8; l++) sum += (double)lane[l];
-  return sum;
+/* The first `count` elements, fewer than a pack has, and behind them −infinity. */
+ALWAYS_INLINE pack load_few(const ELEMENT *x, int64_t count) {
+  ELEMENT room[pack_lanes];
+  for (int j = 0; j < pack_lanes; j++) room[j] = LOWEST;
+  for (int64_t j = 0; j < count; j++) room[j] = x[j];
+  return pack_load(room);
+}
+ALWAYS_INLINE void store_few(ELEMENT *to, pack p, int64_t count) {
+  ELEMENT room[pack_lanes];
+  pack_store(room, p);
+  for (int64_t j = 0; j < count; j++) to[j] = room[j];
+}
+
+ALWAYS_INLINE ELEMENT highest_lane(pack p, ELEMENT highest) {
+  ELEMENT lane[pack_lanes];
+  pack_store(lane, p);
+  for (int half = pack_lanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; l++) lane[l] = higher(lane[l], lane[l + half]);
+  return higher(highest, lane[0]);
 }
 
 /* s = factor · s + bias, and the largest of them and `highest`. */
-static ELEMENT scale_scores(ELEMENT *restrict s, const ELEMENT *restrict bias, int64_t count,
-                            ELEMENT factor, ELEMENT highest) {
-  ELEMENT lane[LANES];
+ALWAYS_INLINE ELEMENT scale_line(ELEMENT *s, const ELEMENT *bias, int64_t count, ELEMENT factor,
+                                 ELEMENT highest, int biased) {
+  const pack factors = pack_all(factor);
+  pack lane[4];
   int64_t i = 0;
-  for (int l = 0; l < LANES; l++) lane[l] = LOWEST;
-  for (; i + LANES <= count; i += LANES) {
-    if (bias)
-      for (int l = 0; l < LANES; l++) s[i + l] = s[i + l] * factor + bias[i + l];
-    else
-      for (int l = 0; l < LANES; l++) s[i + l] *= factor;
-    for (int l = 0; l < LANES; l++) lane[l] = higher(lane[l], s[i + l]);
+  for (int k = 0; k < 4; k++) lane[k] = pack_all(LOWEST);
+  for (; i + LANES <= count; i += LANES)
+    for (int k = 0; k < 4; k++) {
+      const int64_t at = i + k * pack_lanes;
+      pack x = pack_load(s + at) * factors;
+      if (biased) x += pack_load(bias + at);
+      pack_store(s + at, x);
+      lane[k] = HIGHER(lane[k], x);
+    }
+  for (; i < count; i++) {
+    s[i] = biased ? s[i] * factor + bias[i] : s[i] * factor;
+    highest = higher(highest, s[i]);
   }
-  for (int l = 0; i < count; i++, l++) {
-    s[i] = bias ? s[i] * factor + bias[i] : s[i] * factor;
-    lane[l] = higher(lane[l], s[i]);
-  }
-  return highest_lane(lane, highest);
+  return highest_lane(HIGHER(HIGHER(lane[0], lane[1]), HIGHER(lane[2], lane[3])), highest);
+}
+
+static ELEMENT scale_scores(ELEMENT *s, const ELEMENT *bias, int64_t count, ELEMENT factor,
+                            ELEMENT highest) {
+  return bias ? scale_line(s, bias, count, factor, highest, 1)
+              : scale_line(s, s, count, factor, highest, 0);
 }
 
 /* s = exp(s − shift), and their sum. */
-static double exponentials(ELEMENT *restrict s, int64_t count, ELEMENT shift) {
-  ELEMENT lane[LANES];
+static double exponentials(ELEMENT *s, int64_t count, ELEMENT shift) {
+  const pack shifts = pack_all(shift);
+  pack lane[4];
   int64_t i = 0;
-  for (int l = 0; l < LANES; l++) lane[l] = -(ELEMENT)0; /* +0 would become a call of memset */
-  for (; i + LANES <= count; i += LANES) {
-    for (int l = 0; l < LANES; l++) s[i + l] = EXP(s[i + l] - shift);
-    for (int l = 0; l < LANES; l++) lane[l] += s[i + l];
+  for (int k = 0; k < 4; k++) lane[k] = pack_all(0);
+  for (; i + LANES <= count; i += LANES)
+    for (int k = 0; k < 4; k++) {
+      const pack y = EXP_PACK(pack_load(s + i + k * pack_lanes) - shifts);
+      pack_store(s + i + k * pack_lanes, y);
+      lane[k] += y;
+    }
+  for (; i < count; i += pack_lanes) {
+    const int64_t few = count - i < pack_lanes ? count - i : pack_lanes;
+    const pack y = EXP_PACK(load_few(s + i, few) - shifts);
+    store_few(s + i, y, few);
+    lane[0] += y;
   }
-  const int64_t rest = i;
-  for (; i < count; i++) s[i] = EXP(s[i] - shift);
-  for (int l = 0; rest + l < count; l++) lane[l] += s[rest + l];
-  return lane_sum(lane);
+  return (double)pack_sum((lane[0] + lane[1]) + (lane[2] + lane[3]));
 }
 
-static double soften(void *scores, const void *bias, int64_t seen, int64_t count, double scale,
-                     double *peak, double *total) {
+static double weigh(void *scores, const void *bias, int64_t seen, double scale, double peak) {
+  return (double)scale_scores(scores, bias, seen, (ELEMENT)scale, (ELEMENT)peak);
+}
+
+static double soften(void *scores, int64_t seen, int64_t count, double largest, double *peak,
+                     double *total) {
   ELEMENT *s = scores;
-  const ELEMENT largest = scale_scores(s, bias, seen, (ELEMENT)scale, (ELEMENT)*peak);
   /* Until a score is seen, all exponentials are exp(−infinity − 0). */
-  const ELEMENT shift = largest == LOWEST ? 0 : largest;
+  const ELEMENT shift = (ELEMENT)largest == LOWEST ? 0 : (ELEMENT)largest;
   const double sum = exponentials(s, seen, shift);
   for (int64_t i = seen; i < count; i++) s[i] = 0;
-  const double shrink =
-      (ELEMENT)*peak == largest || *total == 0 ? 1 : (double)EXP((ELEMENT)*peak - shift);
+  const double shrink = *peak == largest || *total == 0 ? 1 : (double)EXP((ELEMENT)*peak - shift);
   *total = *total * shrink + sum;
-  *peak = (double)largest;
+  *peak = largest;
   return shrink;
 }
 
@@ -100,4 +142,4 @@ static void scale(void *values, int64_t count, double factor) {
   for (int64_t i = 0; i < count; i++) v[i] *= f;
 }
 
-const cpu_attention_loops CPU_VARIANT_SYMBOL(cpu_attention) = {soften, hides, scale};
+const cpu_attention_loops CPU_VARIANT_SYMBOL(cpu_attention) = {weigh, soften, hides, scale};

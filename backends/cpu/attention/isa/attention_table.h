@@ -10,11 +10,15 @@
 
 /* The running state of a row: its largest score, and the sum of exp(score − peak). */
 typedef struct cpu_attention_loops {
-  /* scores[i] = exp(scale · scores[i] + bias[i] − the new peak), 0 from `seen` to `count`; bias may
-   * be NULL. Updates the row's peak and total; returns the factor for rescaling sums relative to
+  /* scores[i] = scale · scores[i] + bias[i] for the `seen` first ones; bias may be NULL. Returns
+   * the largest of them and of `peak`. */
+  double (*weigh)(void *scores, const void *bias, int64_t seen, double scale, double peak);
+
+  /* scores[i] = exp(scores[i] − largest), 0 from `seen` to `count`; `largest` is what weigh has
+   * returned. Updates the row's peak and total; returns the factor for rescaling sums relative to
    * the old peak. Scores of −infinity are masked. */
-  double (*soften)(void *scores, const void *bias, int64_t seen, int64_t count, double scale,
-                   double *peak, double *total);
+  double (*soften)(void *scores, int64_t seen, int64_t count, double largest, double *peak,
+                   double *total);
   bool (*hides)(const void *bias, int64_t count);            /* all are −infinity */
   void (*scale)(void *values, int64_t count, double factor); /* values = values · factor */
 } cpu_attention_loops;

@@ -29,9 +29,6 @@ CPU_INLINE float sigmoid_divisor_f32(float x) {
   const float shifted = exp_shifted_f32(-x), power = exp_power_f32(shifted, 0);
   return math_madd_f32(power, expm1_small_f32(exp_rest_f32(-x, shifted)), power + 1);
 }
-CPU_INLINE float sigmoid_core_f32(float x) {
-  return 1 / sigmoid_divisor_f32(x);
-}
 CPU_INLINE float silu_core_f32(float x) {
   return x / sigmoid_divisor_f32(x);
 }

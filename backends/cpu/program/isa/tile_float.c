@@ -5,6 +5,9 @@
 #include "arithmetic.h"
 #include "math_f32.h"
 #include "math_f64.h"
+#if defined(CPU_VARIANT_F32)
+#include "math_pack.h"
+#endif
 #include "../../../../kernels/functions_random.h"
 #include "tile_loops.h"
 
@@ -118,7 +121,6 @@ TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), key_magnitude, LIMIT_EXP)
 
 RANGED_LOOP(log, log_f32(x), log_core_f32(x), key_positive, LIMIT_POSITIVE)
 RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), key_magnitude, LIMIT_TRIG)
-RANGED_LOOP(sigmoid, sigmoid_f32(x), sigmoid_core_f32(x), key_magnitude, LIMIT_EXP)
 RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), key_magnitude, LIMIT_EXP)
 
 /* Angles that the vector code cannot reduce are rare: a part that has one uses the C library, which
@@ -126,16 +128,68 @@ RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), key_magnitude, LIMIT_EXP)
 RANGED_LOOP(sin, sinf(x), sine_core_f32(x, 0), key_magnitude, LIMIT_TRIG)
 RANGED_LOOP(cos, cosf(x), sine_core_f32(x, 1), key_magnitude, LIMIT_TRIG)
 
-/* tanh, erf and gelu take several passes over parts of the tile. A single pass would need more
- * constants than AVX2 has registers, and longer dependency chains than the processor can overlap.
- */
-static void tanh_part(int64_t count, float *r, const float *x) {
-  float growth[PART];
-  for (int64_t i = 0; i < count; i++) growth[i] = tanh_growth_f32(x[i]);
-  CPU_INDEPENDENT
-  for (int64_t i = 0; i < count; i++) r[i] = tanh_quotient_f32(x[i], growth[i]);
+/* Loops over blocks of two vectors, which overlap in the processor. Named variables: compilers
+ * write arrays of vectors to memory. */
+enum { BLOCK = 2 * pack_lanes };
+
+/* `block` computes two vectors. The last elements are padded with 0. */
+#define BLOCKS_LOOP(name, block)                                                                   \
+  static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
+                          const void *c, cpu_immediate immediate) {                                \
+    const float *x = a;                                                                            \
+    float *r = result, room[BLOCK] = {0};                                                          \
+    (void)b, (void)c, (void)immediate;                                                             \
+    int64_t i = 0;                                                                                 \
+    for (; i + BLOCK <= count; i += BLOCK) block(r + i, x + i);                                    \
+    if (i == count) return;                                                                        \
+    memcpy(room, x + i, (size_t)(count - i) * sizeof *room);                                       \
+    block(room, room);                                                                             \
+    memcpy(r + i, room, (size_t)(count - i) * sizeof *room);                                       \
+  }
+
+ALWAYS_INLINE void store_block(float *r, pack y0, pack y1) {
+  memcpy(r, &y0, sizeof y0);
+  memcpy(r + pack_lanes, &y1, sizeof y1);
 }
 
+#define PACK_LOOP(name, value)                                                                     \
+  ALWAYS_INLINE void name##_block(float *r, const float *as) {                                     \
+    const pack x0 = pack_load(as), x1 = pack_load(as + pack_lanes);                                \
+    store_block(r, value(x0), value(x1));                                                          \
+  }                                                                                                \
+  BLOCKS_LOOP(name, name##_block)
+
+/* For arguments of a magnitude up to the limit, and NaN and all others: a block with one of those
+ * is mended before it is stored. */
+#define RANGED_PACK_LOOP(name, whole, core, limit)                                                 \
+  static __attribute__((noinline)) void name##_mend(float *r, const float *as) {                   \
+    float x[BLOCK], y[BLOCK];                                                                      \
+    memcpy(x, as, sizeof x);                                                                       \
+    store_block(y, core(pack_load(x)), core(pack_load(x + pack_lanes)));                           \
+    for (int j = 0; j < BLOCK; j++) {                                                              \
+      const float mended = whole(x[j]);                                                            \
+      r[j] = key_magnitude(x[j]) <= limit ? y[j] : mended;                                         \
+    }                                                                                              \
+  }                                                                                                \
+  ALWAYS_INLINE void name##_block(float *r, const float *as) {                                     \
+    const pack x0 = pack_load(as), x1 = pack_load(as + pack_lanes);                                \
+    const pack_bits largest =                                                                      \
+        pack_larger_bits((pack_bits)pack_magnitude(x0), (pack_bits)pack_magnitude(x1));            \
+    if (__builtin_expect(pack_any_above(largest, limit), 0))                                       \
+      name##_mend(r, as);                                                                          \
+    else                                                                                           \
+      store_block(r, core(x0), core(x1));                                                          \
+  }                                                                                                \
+  BLOCKS_LOOP(name, name##_block)
+
+RANGED_PACK_LOOP(sigmoid, sigmoid_f32, pack_sigmoid_core, LIMIT_EXP)
+PACK_LOOP(tanh, pack_tanh)
+
+/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
+ * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
+#if defined(__AVX512F__)
+PACK_LOOP(erf, pack_erf)
+#else
 static void erf_part(int64_t count, float *r, const float *x) {
   float between[PART];
   for (int64_t i = 0; i < count; i++) between[i] = erf_exponent_f32(x[i]);
@@ -143,6 +197,9 @@ static void erf_part(int64_t count, float *r, const float *x) {
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) r[i] = erf_sum_f32(x[i], between[i]);
 }
+
+PARTS_LOOP(erf, erf_part)
+#endif
 
 static void gelu_part(int64_t count, float *r, const float *x) {
   float bend[PART];
@@ -160,8 +217,6 @@ static void gelu_part(int64_t count, float *r, const float *x) {
   }
 }
 
-PARTS_LOOP(tanh, tanh_part)
-PARTS_LOOP(erf, erf_part)
 PARTS_LOOP(gelu, gelu_part)
 
 UNARY_LOOP(gelu_tanh, float, float, gelu_tanh_wide_f32(x))

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* The frequent functions in f32 on vectors (packs, element.h). Compilers make vector code of the
+ * functions of one element (math_f32.h), too, but that of long ones is slower than this: they read
+ * an argument from memory for each of its uses, and make comparisons and blends of limits.
+ *
+ * What counts is the number of multiply-adds: processors have as many units for additions beside
+ * those. So polynomials have one for each coefficient (Horner), and the quotients of tanh and
+ * sigmoid come from e^r = (d + r) / (d − r), where d takes two. */
+#ifndef CPU_PROGRAM_MATH_PACK_H
+#define CPU_PROGRAM_MATH_PACK_H
+
+#include "element.h"
+#include "limits.h"
+#include "math_f32.h"
+
+#if defined(__ARM_FEATURE_FMA) && defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+typedef uint32_t pack_bits __attribute__((vector_size(VECTOR_BYTES)));
+
+/* a b + c, as math_madd_f32. */
+ALWAYS_INLINE pack pack_madd(pack a, pack b, pack c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, c);
+#elif defined(__ARM_FEATURE_FMA) && defined(__ARM_NEON)
+  return (pack)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+  return a * b + c;
+#endif
+}
+
+/* The larger, as unsigned numbers. */
+ALWAYS_INLINE pack_bits pack_larger_bits(pack_bits a, pack_bits b) {
+#if defined(__AVX512F__)
+  return (pack_bits)_mm512_max_epu32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+  return (pack_bits)_mm256_max_epu32((__m256i)a, (__m256i)b);
+#else
+  const pack_bits take = (pack_bits)(a > b);
+  return (a & take) | (b & ~take);
+#endif
+}
+
+/* Whether some bits are above `limit`, which is below 2^31. */
+ALWAYS_INLINE int pack_any_above(pack_bits bits, uint32_t limit) {
+  const pack_bits limits = (pack_bits)((pack_bits){0} + limit);
+#if defined(__AVX512F__)
+  return _mm512_cmpgt_epu32_mask((__m512i)bits, (__m512i)limits) != 0;
+#elif defined(__AVX2__)
+  const __m256i at_most =
+      _mm256_cmpeq_epi32(_mm256_max_epu32((__m256i)bits, (__m256i)limits), (__m256i)limits);
+  return _mm256_movemask_epi8(at_most) != -1;
+#else
+  const pack_bits above = (pack_bits)(bits > limits);
+  uint32_t any = 0;
+  for (int j = 0; j < pack_lanes; j++) any |= above[j];
+  return any != 0;
+#endif
+}
+
+ALWAYS_INLINE pack pack_magnitude(pack x) {
+  return (pack)((pack_bits)x & 0x7fffffff);
+}
+
+/* The sign of `sign` for a number that has none. */
+ALWAYS_INLINE pack pack_signed(pack magnitude, pack sign) {
+  return (pack)((pack_bits)magnitude | ((pack_bits)sign & 0x80000000));
+}
+
+/* ---- exp ------------------------------------------------------------------------------------- */
+
+/* exp(x) for x ≤ 0 and NaN, 0 where the result would be no normal number: below −87. */
+ALWAYS_INLINE pack pack_exp_falling(pack x) {
+  const pack y = CPU_AT_LEAST(pack_all(-87), x);
+  const pack shifted = pack_madd(y, pack_all(0x1.715476p+0f), pack_all(EXP_SHIFT));
+  const pack n = shifted - EXP_SHIFT, power = (pack)((pack_bits)shifted << 23);
+  const pack r = pack_madd(n, pack_all(0x1.bd0106p-13f), pack_madd(n, pack_all(-0x1.63p-1f), y));
+  const pack square = r * r; /* from here expm1_small_f32 */
+  const pack low = pack_madd(pack_all(0x1.5554660p-3f), r, pack_all(0.5f));
+  const pack middle = pack_madd(pack_all(0x1.1257cc0p-7f), r, pack_all(0x1.5553000p-5f));
+  const pack high = pack_madd(pack_all(0x1.6feb880p-10f), square, middle);
+  const pack small = pack_madd(pack_madd(high, square, low), square, r);
+#if defined(__AVX512F__)
+  const __mmask16 normal = _mm512_cmp_ps_mask(x, pack_all(-87), _CMP_NLT_UQ);
+  return _mm512_maskz_fmadd_ps(normal, power, small, power);
+#else
+  const pack result = pack_madd(power, small, power);
+  return (pack)((pack_bits)result & ~(pack_bits)(x < pack_all(-87)));
+#endif
+}
+
+/* ---- sigmoid --------------------------------------------------------------------------------- */
+
+/* 1 / (1 + exp(−x)) = a / (a + b), a = 2^n (d + r), b = d − r, d = r coth(r / 2), for |x| ≤ 87. */
+ALWAYS_INLINE pack pack_sigmoid_core(pack x) {
+  const pack shifted = pack_madd(x, pack_all(0x1.715476p+0f), pack_all(0x1.8p23f));
+  const pack n = shifted - pack_all(0x1.8p23f);
+  const pack r = pack_madd(n, pack_all(0x1.bd0106p-13f), pack_madd(n, pack_all(-0x1.63p-1f), x));
+  const pack square = r * r;
+  const pack d = pack_madd(pack_madd(pack_all(-0x1.6aa4eap-9f), square, pack_all(0x1.55551ep-3f)),
+                           square, pack_all(2));
+  const pack a = (pack)((pack_bits)(d + r) + ((pack_bits)shifted << 23));
+  return a / (a + (d - r));
+}
+
+/* ---- tanh ------------------------------------------------------------------------------------ */
+
+/* With 2x = n ln 2 + 2h, p = 2^n and 1 + w = h coth h this is (p − 1) + ((p + 1) h + (p − 1) w)
+ * divided by (p + 1) + ((p + 1) w + (p − 1) h). 1 − p instead of p − 1 keeps −0. ln 2 as one
+ * rounded number serves here: it changes 2x by 2e-9 n, of which tanh keeps little where n is large.
+ */
+ALWAYS_INLINE pack pack_tanh(pack x) {
+  const pack y = CPU_AT_LEAST(pack_all(-9.1f), CPU_AT_MOST(pack_all(9.1f), x));
+  const pack shifted = pack_madd(y, pack_all(0x1.715476p+1f), pack_all(EXP_SHIFT));
+  const pack n = shifted - EXP_SHIFT, p = (pack)((pack_bits)shifted << 23);
+  const pack h = pack_madd(n, pack_all(-0x1.62e430p-2f), y), square = h * h;
+  const pack w = pack_madd(pack_all(-0x1.6aa4eap-6f), square, pack_all(0x1.55551ep-2f)) * square;
+  const pack more = p + 1, less = 1 - p;
+  return (pack_madd(more, h, -(less * w)) - less) / (pack_madd(more, w, -(less * h)) + more);
+}
+
+/* ---- erf with a table ------------------------------------------------------------------------ */
+
+#if defined(__AVX512F__)
+
+/* Coefficients by segment, two registers each: one instruction picks them for a vector. */
+#define PACK_PICK(table, segment)                                                                  \
+  _mm512_permutex2var_ps(_mm512_load_ps(table), segment, _mm512_load_ps((table) + 16))
+
+#include "math_tables.h"
+
+/* By the nearest eighth, a polynomial in the distance from it. From 63 / 16 on erf is 1 to f32;
+ * just below it the nearest eighth is the last in the table. */
+ALWAYS_INLINE pack pack_erf(pack x) {
+  const pack a = CPU_AT_MOST(pack_all(0x1.f7fffep+1f), pack_magnitude(x));
+  const pack shifted = a + 0x1.8p20f, d = a - (shifted - 0x1.8p20f);
+  const __m512i segment = (__m512i)shifted; /* its last five bits */
+  pack y = pack_madd(PACK_PICK(erf_table[5], segment), d, PACK_PICK(erf_table[4], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_table[3], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_table[2], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_table[1], segment));
+  /* Up to 1 / 16 the table begins with 0 and the first derivative less 1, which keeps its digits.
+   */
+  const pack first = _mm512_mask_mov_ps(PACK_PICK(erf_table[0], segment),
+                                        _mm512_cmp_ps_mask(a, pack_all(0x1p-4f), _CMP_LE_OQ), a);
+  return pack_signed(pack_madd(y, d, first), x);
+}
+
+#endif
+
+#endif
