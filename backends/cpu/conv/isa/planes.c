@@ -5,8 +5,8 @@
  * Data are read where they lie. Where a window leaves its row, loads are masked; the last vector of
  * a row of results overlaps the one before. A block of results, some rows high and a vector wide,
  * stays in registers while all taps run, and an element of the data, once loaded, serves all its
- * rows. With stride 2, even and odd columns of two vectors are separated within parts of 16 bytes,
- * which takes the cheapest of shuffles; the finished sums are put in order.
+ * rows. With stride 2, even and odd columns of two vectors are separated: with AVX2 within parts of
+ * 16 bytes, which takes the cheapest of shuffles, and the finished sums are put in order.
  *
  * Without masked loads planes are copied with their padding instead (conv_direct.c). */
 #include <stdbool.h>
@@ -22,10 +22,20 @@
 #if defined(__AVX512F__)
 #define VECTOR_BYTES          64
 #define MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define EVEN(a, b)            _mm512_shuffle_ps(a, b, 0x88)
-#define ODD(a, b)             _mm512_shuffle_ps(a, b, 0xdd)
-#define IN_ORDER(x)                                                                                \
-  ((floats)_mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), (__m512d)(x)))
+#define EVEN(a, b)                                                                                 \
+  _mm512_permutex2var_ps(                                                                          \
+      a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b)
+#define ODD(a, b)                                                                                  \
+  _mm512_permutex2var_ps(                                                                          \
+      a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b)
+#define IN_ORDER(x) (x)
+/* The last of `a`, and all of `b` but its last. */
+#define AFTER(a, b) ((floats)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), LANES - 1))
+/* One element, the last; where bit 0 of the mask is set. */
+#define LOAD_ONE(from) _mm512_set1_ps(*(from))
+#define LOAD_ONE_MASKED(from, mask)                                                                \
+  _mm512_maskz_loadu_ps((load_mask)((mask) << (LANES - 1)), (from) - (LANES - 1))
+#define AHEAD_OF_PAIRS            1
 #define LOAD_MASKED(from, mask)   _mm512_maskz_loadu_ps(mask, from)
 #define STORE_MASKED(to, mask, x) _mm512_mask_storeu_ps(to, mask, x)
 #define LEAST_COLUMNS             1
@@ -38,6 +48,7 @@ typedef __mmask16 load_mask;
 #define ODD(a, b)               _mm256_shuffle_ps(a, b, 0xdd)
 #define IN_ORDER(x)             ((floats)_mm256_permute4x64_pd((__m256d)(x), 0xd8))
 #define LOAD_MASKED(from, mask) _mm256_maskload_ps(from, mask)
+#define AHEAD_OF_PAIRS          0
 #define LEAST_COLUMNS           LANES
 #define REGISTER                "x"
 typedef __m256i load_mask;
@@ -76,9 +87,16 @@ INLINE load_mask mask_of(int64_t column, int64_t width) {
 #endif
 }
 
-/* Load number `n` of a row: its column after that of the first. */
+/* Load number `n` of a row: its column after that of the first. With stride 2 loads are pairs of
+ * vectors, with AVX-512 after a single element. */
 INLINE int64_t column_of(int n, int stride) {
-  return stride == 1 ? n : n / 2 * 2 + n % 2 * LANES;
+  const int pair = n - AHEAD_OF_PAIRS;
+  return stride == 1 || pair < 0 ? n : AHEAD_OF_PAIRS + pair / 2 * 2 + pair % 2 * LANES;
+}
+
+/* How many loads a row takes. */
+INLINE int loads_of(int size, int stride) {
+  return stride == 1 || AHEAD_OF_PAIRS ? size : size + 1;
 }
 
 /* Stays in a register: left to itself gcc makes the load a part of each instruction that uses it,
@@ -92,15 +110,23 @@ INLINE floats load(const float *from, bool masked, load_mask mask) {
 /* What the filter's columns meet in a row of data. */
 INLINE void read_row(const int size, const int stride, const bool masked, const float *from,
                      const load_mask *mask, floats x[MOST_SIZE]) {
+  if (stride == 1) {
+    UNROLL
+    for (int j = 0; j < size; j++) x[j] = load(from + j, masked, mask[j]);
+    return;
+  }
   UNROLL
-  for (int j = 0; j < size; j += stride) {
-    const floats a = load(from + column_of(j, stride), masked, mask[j]);
-    x[j] = a;
-    if (stride == 1) continue;
-    const floats b = load(from + column_of(j + 1, stride), masked, mask[j + 1]);
+  for (int j = AHEAD_OF_PAIRS; j < size; j += 2) {
+    const floats a = load(from + column_of(j, 2), masked, mask[j]);
+    const floats b = load(from + column_of(j + 1, 2), masked, mask[j + 1]);
     x[j] = EVEN(a, b);
     if (j + 1 < size) x[j + 1] = ODD(a, b);
   }
+#if AHEAD_OF_PAIRS
+  /* The first column's are the third's, one further. */
+  const floats first = masked ? (floats)LOAD_ONE_MASKED(from, mask[0]) : (floats)LOAD_ONE(from);
+  x[0] = AFTER(first, x[2]);
+#endif
 }
 
 INLINE floats finish(const cpu_planes_band *b, floats x) {
@@ -167,7 +193,7 @@ INLINE void make_strip(const int rows, const int size, const int stride, const f
   const float *next = b->data + row * stride * b->data_row + (span > AHEAD ? span : AHEAD);
   for (int64_t i = 0; i < span; i += 64 / (int)sizeof(float)) __builtin_prefetch(next + i);
   const int64_t last = b->columns < LANES ? 0 : b->columns - LANES;
-  const int64_t reach = column_of(stride == 1 ? size - 1 : size, stride) + LANES;
+  const int64_t reach = column_of(loads_of(size, stride) - 1, stride) + LANES;
   for (int64_t first = 0; first < b->columns; first += LANES) {
     const int64_t q = first < last ? first : last, column = q * stride - b->padding[1];
     if (cut || column < 0 || column + reach > b->width)
