@@ -96,6 +96,49 @@ static void every_width_is_right(void **state) {
   on_every_device(run_widths, 1, 0);
 }
 
+/* Single channels in planes: every width up to some vectors and every height up to some blocks,
+ * with the filters and strides that have loops of their own and every ending. */
+static void check_planes(const sample_kernel *s, void *user) {
+  checker *c = user;
+  cpu_kernel *kernel = NULL;
+  const int64_t lanes = c->f->device->isa->vector_bytes / (int64_t)sizeof(float);
+  const int64_t least = lanes == 16 ? 1 : lanes; /* without masked stores */
+  check_sample(s, c);
+  assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, c->f->device, &s->descriptor, &kernel),
+                   COMPUTE_OK);
+  if (lanes > 4 && s->attributes.conv.result_size[1] >= least)
+    assert_non_null(strstr(kernel->description, "depthwise convolution of planes"));
+  cpu_kernel_destroy(kernel);
+}
+
+static void run_planes(fixture *f, uint64_t seed) {
+  checker c = {.f = f, .random = {.state = seed}};
+  for (int64_t width = 3; width <= 75; width += (int64_t)test_samples())
+    for (int64_t kind = 0; kind < 8; kind++) {
+      const int64_t size = kind & 1 ? 5 : 3, stride = kind & 2 ? 2 : 1, height = 5 + width % 19;
+      const int64_t padding = kind & 4 ? size / 2 : (width + kind) % 2;
+      const sample_convolution s = {.shape = {2,
+                                              3,
+                                              3,
+                                              3,
+                                              {height, width + size - 3},
+                                              {size, size},
+                                              {stride, stride},
+                                              {1, 1},
+                                              {padding, size / 2},
+                                              {0, 0}},
+                                    .dtype = COMPUTE_F32,
+                                    .result = COMPUTE_F32,
+                                    .ending = (sample_ending)((width + kind) % ENDING_COUNT)};
+      sample_convolution_visit(&s, check_planes, &c);
+    }
+}
+
+static void single_channels_in_planes_are_right(void **state) {
+  (void)state;
+  on_every_device(run_planes, 2, 0);
+}
+
 /* ---- Threads ------------------------------------------------------------------------------- */
 
 static void check_threads(const sample_kernel *s, void *user) {
@@ -129,6 +172,7 @@ static void threads_do_not_show_in_the_bits(void **state) {
       {1, 16, 24, 1, {64, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
       {9, 1, 8, 1, {28, 28}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
       {7, 6, 6, 6, {20, 20}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
+      {1, 2, 2, 2, {300, 90}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
       {1, 3, 5, 1, {90, 60}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
   };
   for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
@@ -218,6 +262,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(few_channels_are_right),
       cmocka_unit_test(every_width_is_right),
+      cmocka_unit_test(single_channels_in_planes_are_right),
       cmocka_unit_test(threads_do_not_show_in_the_bits),
       cmocka_unit_test(an_infinity_stays_with_its_windows),
       cmocka_unit_test(a_failing_allocation_is_reported),

@@ -64,11 +64,15 @@ static bool stores_nothing(const cpu_conv *conv) {
 static compute_status matrix_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                     const char **reason);
 
-static const cpu_implementation implementations[] = {
-    {"a matrix product", matrix_accept}, {"Winograd", conv_winograd_accept},
-    {"channels", conv_depthwise_accept}, {"rows", conv_rows_accept},
-    {"planes", conv_direct_accept},      {"sums over results", conv_filter_accept},
-    {"windows", conv_sweep_accept},      {NULL, NULL}};
+static const cpu_implementation implementations[] = {{"a matrix product", matrix_accept},
+                                                     {"Winograd", conv_winograd_accept},
+                                                     {"channels", conv_depthwise_accept},
+                                                     {"planes", conv_planes_accept},
+                                                     {"rows", conv_rows_accept},
+                                                     {"copied planes", conv_direct_accept},
+                                                     {"sums over results", conv_filter_accept},
+                                                     {"windows", conv_sweep_accept},
+                                                     {NULL, NULL}};
 
 static compute_status choose(cpu_conv *conv, const compute_kernel_descriptor *descriptor) {
   if (stores_nothing(conv)) {

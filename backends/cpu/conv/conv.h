@@ -4,6 +4,7 @@
  *   conv.c           makes a kernel: reads the descriptor, offers it to the implementations;
  *                    the first of them: filters of one element are a matrix product
  *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
+ *   conv_planes.c    FORWARD of single channels, where planes do not need a copy
  *   conv_rows.c      FORWARD where results have channels last
  *   conv_rows_pack.c its filters
  *   conv_winograd.c  FORWARD and BY_DATA for 3 × 3 filters, with fewer products, where allowed
@@ -21,6 +22,7 @@
 
 #include "conv/isa/conv_table.h"
 #include "conv/isa/depthwise_table.h"
+#include "conv/isa/planes_table.h"
 #include "gemm/isa/gemm_table.h"
 #include "program/program.h"
 
@@ -128,6 +130,17 @@ typedef struct conv_depthwise {
   uint64_t worker_bytes, packed_bytes;
 } conv_depthwise;
 
+/* How depthwise convolution on planes cuts its work (conv_planes.c). A unit is a band of one plane
+ * of results, a task `chunk` units. */
+typedef struct conv_planes {
+  cpu_planes_loop run;
+  bool finishes;       /* the loop begins the epilogue */
+  bool in_place;       /* and its results are the output */
+  int64_t rows, bands; /* of a band; of a plane */
+  int64_t units, chunk, tasks;
+  uint64_t worker_bytes;
+} conv_planes;
+
 enum { CONV_WINOGRAD_SLACK = 64 }; /* elements that vectors may touch after lines and boxes */
 
 typedef struct cpu_conv {
@@ -153,6 +166,7 @@ typedef struct cpu_conv {
   struct conv_direct *direct; /* conv_direct.h, where that way is taken */
   conv_rows rows;
   conv_depthwise depthwise;
+  conv_planes planes;
   bool packed; /* launches have the filter packed, for one of these two */
   bool winograd_allowed;
   conv_winograd winograd;
@@ -179,6 +193,8 @@ compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descrip
 compute_status conv_depthwise_accept(cpu_kernel *kernel,
                                      const compute_kernel_descriptor *descriptor,
                                      const char **reason);
+compute_status conv_planes_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                  const char **reason);
 compute_status conv_direct_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                   const char **reason);
 compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,

@@ -48,6 +48,26 @@ ALWAYS_INLINE pack pack_smaller(pack a, pack b) {
   return pack_select((pack_mask)(a < b) | pack_nan(a), a, b);
 }
 
+/* The same of parts of a pack. */
+typedef pack_part (*part_combination)(pack_part a, pack_part b);
+typedef MASK part_mask __attribute__((vector_size(16)));
+
+ALWAYS_INLINE pack_part part_add(pack_part a, pack_part b) {
+  return (pack_part)((arithmetic_part)a + (arithmetic_part)b);
+}
+ALWAYS_INLINE pack_part part_multiply(pack_part a, pack_part b) {
+  return (pack_part)((arithmetic_part)a * (arithmetic_part)b);
+}
+ALWAYS_INLINE pack_part part_select(part_mask take_a, pack_part a, pack_part b) {
+  return (pack_part)(((part_mask)a & take_a) | ((part_mask)b & ~take_a));
+}
+ALWAYS_INLINE pack_part part_larger(pack_part a, pack_part b) {
+  return part_select((part_mask)(a > b) | (part_mask)PACK_NAN(a), a, b);
+}
+ALWAYS_INLINE pack_part part_smaller(pack_part a, pack_part b) {
+  return part_select((part_mask)(a < b) | (part_mask)PACK_NAN(a), a, b);
+}
+
 enum {
   lanes = 4 * pack_lanes,
   block = 64 * lanes,
@@ -55,11 +75,24 @@ enum {
   folded_by_packs = 2 * pack_lanes > 8 ? 2 * pack_lanes : 8 /* lines so long at least */
 };
 
+/* The elements of a pack, in a tree. Parts and elements are arrays of variables: through memory it
+ * would take several times as long. */
+ALWAYS_INLINE ELEMENT fold_pack(pack p, combination combine, part_combination combine_parts) {
+  pack_part part[pack_parts];
+  __builtin_memcpy(part, &p, sizeof p);
+  for (int half = pack_parts / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++) part[j] = combine_parts(part[j], part[j + half]);
+  ELEMENT lane[part_lanes];
+  for (int j = 0; j < part_lanes; j++) lane[j] = part[0][j];
+  for (int half = part_lanes / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; j++) lane[j] = combine(lane[j], lane[j + half]);
+  return lane[0];
+}
+
 /* At least one pack, at most a block. */
 ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination combine,
-                                 pack_combination combine_packs) {
+                                 pack_combination combine_packs, part_combination combine_parts) {
   pack lane[4];
-  ELEMENT part[pack_lanes];
   int64_t i = pack_lanes;
   lane[0] = pack_load(x);
   if (length >= lanes) {
@@ -71,10 +104,7 @@ ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination c
   }
   for (; i + pack_lanes <= length; i += pack_lanes)
     lane[0] = combine_packs(lane[0], pack_load(x + i));
-  __builtin_memcpy(part, &lane[0], sizeof part);
-  for (int half = pack_lanes / 2; half > 0; half /= 2)
-    for (int j = 0; j < half; j++) part[j] = combine(part[j], part[j + half]);
-  ELEMENT folded = part[0];
+  ELEMENT folded = fold_pack(lane[0], combine, combine_parts);
   for (; i < length; i++) folded = combine(folded, x[i]);
   return folded;
 }
@@ -82,12 +112,13 @@ ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination c
 /* Lines that are too short for packs are folded in the order of fold_columns: how many there are
  * decides which of the two folds them. */
 ALWAYS_INLINE ELEMENT fold_line(const ELEMENT *x, int64_t length, ELEMENT identity,
-                                combination combine, pack_combination combine_packs) {
+                                combination combine, pack_combination combine_packs,
+                                part_combination combine_parts) {
   ELEMENT folded = identity;
   int64_t i = 0;
   while (length - i >= folded_by_packs) {
     const int64_t count = length - i < block ? length - i : block;
-    folded = combine(folded, fold_block(x + i, count, combine, combine_packs));
+    folded = combine(folded, fold_block(x + i, count, combine, combine_packs, combine_parts));
     i += count;
   }
   for (; i + 4 <= length; i += 4)
@@ -98,11 +129,11 @@ ALWAYS_INLINE ELEMENT fold_line(const ELEMENT *x, int64_t length, ELEMENT identi
 
 ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, int64_t length,
                              void *folded, ELEMENT identity, combination combine,
-                             pack_combination combine_packs) {
+                             pack_combination combine_packs, part_combination combine_parts) {
   const ELEMENT *x = source;
   ELEMENT *result = folded;
   for (int64_t l = 0; l < lines; l++)
-    result[l] = fold_line(x + l * step, length, identity, combine, combine_packs);
+    result[l] = fold_line(x + l * step, length, identity, combine, combine_packs, combine_parts);
 }
 
 /* Few columns in contiguous lines: as many lines as the lanes hold are folded as one long line. */
@@ -146,7 +177,8 @@ ALWAYS_INLINE void fill(void *folded, int64_t length, ELEMENT value) {
 #define FOLD(operation, identity)                                                                  \
   static void operation##_rows(const void *source, int64_t step, int64_t lines, int64_t length,    \
                                void *folded) {                                                     \
-    fold_rows(source, step, lines, length, folded, identity, operation, pack_##operation);         \
+    fold_rows(source, step, lines, length, folded, identity, operation, pack_##operation,          \
+              part_##operation);                                                                   \
   }                                                                                                \
   static void operation##_columns(const void *source, int64_t step, int64_t lines, int64_t length, \
                                   void *folded) {                                                  \
@@ -190,9 +222,9 @@ ALWAYS_INLINE void search_rows(const void *source, int64_t step, int64_t lines, 
     const ELEMENT *x = (const ELEMENT *)source + l * step;
     for (int64_t start = 0; start < length; start += searched) {
       const int64_t count = length - start < searched ? length - start : searched;
-      const ELEMENT extremum = largest
-                                   ? fold_line(x + start, count, LOWEST, larger, pack_larger)
-                                   : fold_line(x + start, count, HIGHEST, smaller, pack_smaller);
+      const ELEMENT extremum =
+          largest ? fold_line(x + start, count, LOWEST, larger, pack_larger, part_larger)
+                  : fold_line(x + start, count, HIGHEST, smaller, pack_smaller, part_smaller);
       if (start > 0 && !beats(extremum, result[l], largest)) continue;
       result[l] = extremum;
       positions[l] = first + stride * (start + find(x + start, extremum));

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* Depthwise convolution on planes; core/isa.h says how this file is compiled, planes_table.h what
+ * the loops do.
+ *
+ * Data are read where they lie. Where a window leaves its row, loads are masked; the last vector of
+ * a row of results overlaps the one before. A block of results, some rows high and a vector wide,
+ * stays in registers while all taps run, and an element of the data, once loaded, serves all its
+ * rows. With stride 2, even and odd columns of two vectors are separated: with AVX2 within parts of
+ * 16 bytes, which takes the cheapest of shuffles, and the finished sums are put in order.
+ *
+ * Without masked loads planes are copied with their padding instead (conv_direct.c). */
+#include <stdbool.h>
+
+#include "planes_table.h"
+
+#if defined(__AVX2__) && defined(__FMA__)
+
+#include <immintrin.h>
+
+#include "program/isa/limits.h"
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES          64
+#define MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define EVEN(a, b)                                                                                 \
+  _mm512_permutex2var_ps(                                                                          \
+      a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b)
+#define ODD(a, b)                                                                                  \
+  _mm512_permutex2var_ps(                                                                          \
+      a, _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31), b)
+#define IN_ORDER(x) (x)
+/* The last of `a`, and all of `b` but its last. */
+#define AFTER(a, b) ((floats)_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), LANES - 1))
+/* One element, the last; where bit 0 of the mask is set. */
+#define LOAD_ONE(from) _mm512_set1_ps(*(from))
+#define LOAD_ONE_MASKED(from, mask)                                                                \
+  _mm512_maskz_loadu_ps((load_mask)((mask) << (LANES - 1)), (from) - (LANES - 1))
+#define AHEAD_OF_PAIRS            1
+#define LOAD_MASKED(from, mask)   _mm512_maskz_loadu_ps(mask, from)
+#define STORE_MASKED(to, mask, x) _mm512_mask_storeu_ps(to, mask, x)
+#define LEAST_COLUMNS             1
+#define REGISTER                  "v"
+typedef __mmask16 load_mask;
+#else
+#define VECTOR_BYTES            32
+#define MULTIPLY_ADD(a, b, c)   _mm256_fmadd_ps(a, b, c)
+#define EVEN(a, b)              _mm256_shuffle_ps(a, b, 0x88)
+#define ODD(a, b)               _mm256_shuffle_ps(a, b, 0xdd)
+#define IN_ORDER(x)             ((floats)_mm256_permute4x64_pd((__m256d)(x), 0xd8))
+#define LOAD_MASKED(from, mask) _mm256_maskload_ps(from, mask)
+#define AHEAD_OF_PAIRS          0
+#define LEAST_COLUMNS           LANES
+#define REGISTER                "x"
+typedef __m256i load_mask;
+#endif
+
+#define LANES  (VECTOR_BYTES / 4)
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
+typedef float floats_at __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
+
+enum {
+  ROWS = VECTOR_BYTES == 64 ? 7 : 4, /* of a block: networks have multiples of 7 */
+  MOST_SIZE = 5,
+  MOST_LOADS = 6, /* of a row of data, for a vector of results */
+  MOST_SOURCES = (ROWS - 1) * 2 + MOST_SIZE,
+  AHEAD = 4096 / (int)sizeof(float) /* how far data are asked for, at least */
+};
+
+/* Lanes whose column is in the data. */
+INLINE load_mask mask_of(int64_t column, int64_t width) {
+  int64_t first = column < 0 ? -column : 0, end = width - column;
+  first = first > LANES ? LANES : first;
+  end = end < 0 ? 0 : end > LANES ? LANES : end;
+#if VECTOR_BYTES == 64
+  return (load_mask)(((1u << end) - 1) & ~((1u << first) - 1));
+#else
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)first), lane),
+                             _mm256_cmpgt_epi32(_mm256_set1_epi32((int)end), lane));
+#endif
+}
+
+/* Load number `n` of a row: its column after that of the first. With stride 2 loads are pairs of
+ * vectors, with AVX-512 after a single element. */
+INLINE int64_t column_of(int n, int stride) {
+  const int pair = n - AHEAD_OF_PAIRS;
+  return stride == 1 || pair < 0 ? n : AHEAD_OF_PAIRS + pair / 2 * 2 + pair % 2 * LANES;
+}
+
+/* How many loads a row takes. */
+INLINE int loads_of(int size, int stride) {
+  return stride == 1 || AHEAD_OF_PAIRS ? size : size + 1;
+}
+
+/* Stays in a register: left to itself gcc makes the load a part of each instruction that uses it,
+ * which then load it again. */
+INLINE floats load(const float *from, bool masked, load_mask mask) {
+  floats x = masked ? (floats)LOAD_MASKED(from, mask) : (floats) * (const floats_at *)from;
+  __asm__("" : "+" REGISTER(x));
+  return x;
+}
+
+/* What the filter's columns meet in a row of data. */
+INLINE void read_row(const int size, const int stride, const bool masked, const float *from,
+                     const load_mask *mask, floats x[MOST_SIZE]) {
+  if (stride == 1) {
+    UNROLL
+    for (int j = 0; j < size; j++) x[j] = load(from + j, masked, mask[j]);
+    return;
+  }
+  UNROLL
+  for (int j = AHEAD_OF_PAIRS; j < size; j += 2) {
+    const floats a = load(from + column_of(j, 2), masked, mask[j]);
+    const floats b = load(from + column_of(j + 1, 2), masked, mask[j + 1]);
+    x[j] = EVEN(a, b);
+    if (j + 1 < size) x[j + 1] = ODD(a, b);
+  }
+#if AHEAD_OF_PAIRS
+  /* The first column's are the third's, one further. */
+  const floats first = masked ? (floats)LOAD_ONE_MASKED(from, mask[0]) : (floats)LOAD_ONE(from);
+  x[0] = AFTER(first, x[2]);
+#endif
+}
+
+INLINE floats finish(const cpu_planes_band *b, floats x) {
+  const floats none = {0}, low = b->low - none, zero = b->zero - none, high = b->high - none;
+  x += b->bias - none;
+  x = (floats)CPU_AT_LEAST(low, x) + zero;
+  return (floats)CPU_AT_MOST(high, x);
+}
+
+/* `rows` vectors of results, from row `row` and column q on. At an edge, where windows may leave
+ * the data, source[i] is the row of data that the block's row i is. The first four are constants.
+ */
+INLINE void block(const int rows, const int size, const int stride, const bool edge,
+                  const floats *weight, const cpu_planes_band *b, const float *const *source,
+                  int64_t row, int64_t q) {
+  const int64_t column = q * stride - b->padding[1];
+  const float *inside = b->data + (row * stride - b->padding[0]) * b->data_row + column;
+  load_mask mask[MOST_LOADS];
+  floats sum[ROWS];
+  UNROLL
+  for (int n = 0; n < MOST_LOADS; n++)
+    mask[n] = edge ? mask_of(column + column_of(n, stride), b->width) : (load_mask){0};
+  UNROLL
+  for (int r = 0; r < rows; r++) sum[r] = (floats){0};
+  UNROLL
+  for (int i = 0; i < (rows - 1) * stride + size; i++) {
+    floats x[MOST_SIZE];
+    read_row(size, stride, edge, edge ? source[i] + column : inside, mask, x);
+    inside += b->data_row;
+    UNROLL
+    for (int j = 0; j < size; j++) {
+      UNROLL
+      for (int r = 0; r < rows; r++)
+        if (i - r * stride >= 0 && i - r * stride < size)
+          sum[r] = MULTIPLY_ADD(weight[(i - r * stride) * size + j], x[j], sum[r]);
+    }
+  }
+  float *to = b->results + (row - b->row) * b->results_row + q;
+  UNROLL
+  for (int r = 0; r < rows; r++, to += b->results_row) {
+    const floats y = finish(b, stride == 1 ? sum[r] : IN_ORDER(sum[r]));
+#if VECTOR_BYTES == 64
+    if (b->columns < LANES) {
+      STORE_MASKED(to, mask_of(0, b->columns), y);
+      continue;
+    }
+#endif
+    *(floats_at *)to = y;
+  }
+}
+
+/* `rows` rows of results from `row` on. Meanwhile asks for data further down, as planes follow each
+ * other: the hardware does not look ahead as far as the fastest of these loops are. */
+INLINE void make_strip(const int rows, const int size, const int stride, const floats *weight,
+                       const cpu_planes_band *b, int64_t row) {
+  const int64_t top = row * stride - b->padding[0], span = rows * stride * b->width;
+  const bool cut = top < 0 || top + (rows - 1) * stride + size > b->height;
+  const float *source[MOST_SOURCES];
+  for (int i = 0; i < (rows - 1) * stride + size; i++) {
+    const int64_t at = top + i;
+    source[i] = at < 0 || at >= b->height ? b->zeros : b->data + at * b->data_row;
+  }
+  __asm__("" : : "r"(source) : "memory"); /* gcc would hold them in vector registers */
+  const float *next = b->data + row * stride * b->data_row + (span > AHEAD ? span : AHEAD);
+  for (int64_t i = 0; i < span; i += 64 / (int)sizeof(float)) __builtin_prefetch(next + i);
+  const int64_t last = b->columns < LANES ? 0 : b->columns - LANES;
+  const int64_t reach = column_of(loads_of(size, stride) - 1, stride) + LANES;
+  for (int64_t first = 0; first < b->columns; first += LANES) {
+    const int64_t q = first < last ? first : last, column = q * stride - b->padding[1];
+    if (cut || column < 0 || column + reach > b->width)
+      block(rows, size, stride, true, weight, b, source, row, q);
+    else
+      block(rows, size, stride, false, weight, b, source, row, q);
+  }
+}
+
+INLINE void run(const int size, const int stride, const cpu_planes_band *band) {
+  const cpu_planes_band own = *band, *const b = &own; /* which no store of results may change */
+  floats weight[MOST_SIZE * MOST_SIZE];
+  UNROLL
+  for (int t = 0; t < size * size; t++) weight[t] = b->filter[t] - (floats){0};
+  const int64_t end = b->row + b->rows;
+  int64_t row = b->row;
+  if (b->rows < ROWS) {
+    for (; row < end; row++) make_strip(1, size, stride, weight, b, row);
+    return;
+  }
+  for (; row < end; row += ROWS) /* in the last strip perhaps some rows again */
+    make_strip(ROWS, size, stride, weight, b, row + ROWS <= end ? row : end - ROWS);
+}
+
+static void run3(const cpu_planes_band *b) {
+  run(3, 1, b);
+}
+
+static void run3s2(const cpu_planes_band *b) {
+  run(3, 2, b);
+}
+
+static void run5(const cpu_planes_band *b) {
+  run(5, 1, b);
+}
+
+static void run5s2(const cpu_planes_band *b) {
+  run(5, 2, b);
+}
+
+const cpu_planes_table CPU_SYMBOL(cpu_planes) = {LEAST_COLUMNS, run3, run3s2, run5, run5s2};
+
+#else
+
+const cpu_planes_table CPU_SYMBOL(cpu_planes) = {.least_columns = 0};
+
+#endif
