@@ -404,7 +404,7 @@ static bool open_device(fixture *f, int32_t threads, const char *isa, const char
 static const struct {
   const char *isa, *blas;
   bool high;
-  const cpu_gemm_type *bytes; /* in place of the set's own */
+  const cpu_gemm_type *bytes; /* in place of the set's own, with bf16 converted */
 } kinds[] = {{"scalar", "none", false, NULL},
              {"avx2", NULL, false, NULL},
              {"avx512", NULL, false, NULL},
@@ -421,7 +421,8 @@ static bool is_byte(compute_dtype dtype) {
 
 /* Whether a kind of device adds to what others test. */
 static bool is_worth(size_t kind, const sample *s) {
-  if (kinds[kind].bytes && !(is_byte(s->a) && is_byte(s->b))) return false;
+  const bool words = (is_byte(s->a) && is_byte(s->b)) || s->a == COMPUTE_BF16;
+  if (kinds[kind].bytes && !words) return false;
   return !kinds[kind].high || s->accumulate == COMPUTE_F32;
 }
 
@@ -439,6 +440,7 @@ static void check_samples(sample_maker make, int count, int32_t threads) {
     cpu_gemm_table table = *isa->gemm;
     cpu_isa other = *isa;
     table.bytes = kinds[i].bytes;
+    table.bf16 = NULL;
     other.gemm = &table;
     if (kinds[i].high) f.device->isa = &high;
     if (kinds[i].bytes) f.device->isa = &other;
@@ -555,6 +557,69 @@ static void sums_of_byte_products_are_exact(void **state) {
   check_samples(make_bytes, 300, 2);
 }
 
+static bool make_bf16(sample *s, test_random *random) {
+  static const int64_t wide[] = {150, 257, 400}, deep[] = {770, 1551, 5003};
+  random_shape(s, random);
+  s->a = s->b = COMPUTE_BF16;
+  s->constant_b = test_random_integer(random, 0, 1) != 0;
+  s->epilogue = (epilogue)test_random_integer(random, 0, EPILOGUE_COUNT - 1);
+  if (test_random_integer(random, 0, 1) && s->epilogue != PLACES) s->output = COMPUTE_BF16;
+  if (test_random_integer(random, 0, 3) == 0) s->n = pick(random, wide, 3);
+  if (s->m * s->n < 5000 && test_random_integer(random, 0, 3) == 0) s->k = pick(random, deep, 3);
+  if (test_random_integer(random, 0, 3) == 0) {
+    s->batch_rank = 1;
+    s->batch[0] = 3;
+    s->repeat_a = (uint32_t)test_random_integer(random, 0, 1);
+    s->repeat_b = (uint32_t)test_random_integer(random, 0, 1);
+    if (s->m * s->n * s->k > 100000) s->m = s->n = 18;
+  }
+  return true;
+}
+
+static void products_of_bf16_are_summed_in_f32(void **state) {
+  (void)state;
+  check_samples(make_bf16, 300, 2);
+}
+
+/* NaN comes from NaN, and from infinity times 0 or minus infinity; infinity stays. Fillings at the
+ * end of k make neither. */
+static void bf16_that_are_not_numbers_stay_so(void **state) {
+  (void)state;
+  const sample s = {.a = COMPUTE_BF16,
+                    .b = COMPUTE_BF16,
+                    .accumulate = COMPUTE_F32,
+                    .output = COMPUTE_F32,
+                    .m = 30,
+                    .n = 70,
+                    .k = 9};
+  test_random random = {.state = 4};
+  operands o = make_operands(&s, &random);
+  uint16_t *a = (void *)block_data(&o.a), *b = (void *)block_data(&o.b);
+  a[3 * s.k + 8] = 0x7fc0;                          /* NaN in row 3 */
+  a[5 * s.k + 8] = 0x7f80, a[6 * s.k + 2] = 0xff80; /* infinities in rows 5 and 6 */
+  b[8 * s.n + 40] = 0, b[2 * s.n + 69] = 0x7f80;    /* 0 and infinity in columns 40 and 69 */
+  a[7 * s.k + 1] = b[1 * s.n + 9] = 0x7f00;         /* 2^127, whose square is infinite */
+  description d;
+  describe(&s, &o, &d);
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    fixture f;
+    if (!open_device(&f, 1, kinds[i].isa, kinds[i].blas)) continue;
+    assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
+    int64_t point[COMPUTE_MAX_RANK] = {0};
+    do {
+      double size;
+      const float wanted = (float)reference_sum(&s, &o, point, &size);
+      const float actual = (float)block_get(&o.c, block_at(&o.c, point));
+      assert_int_equal(isnan(actual), isnan(wanted));
+      if (isinf(wanted)) assert_true(actual == wanted);
+      if (!isfinite(wanted)) continue;
+      check_element(&s, "the product", actual, wanted, 0x1p-20 * size, point);
+    } while (next_point(2, o.c.size, point));
+    fixture_close(&f);
+  }
+  release_operands(&o);
+}
+
 static bool make_constant(sample *s, test_random *random) {
   random_shape(s, random);
   s->n = test_random_integer(random, 100, 400);
@@ -649,10 +714,13 @@ static void neither_threads_nor_a_busy_pool_change_a_bit(void **state) {
                {3, 2000, 700, true, BIAS_GELU},   {20, 24, 9000, false, PLAIN},
                {1, 2100, 4096, false, PLAIN},     {9, 1000, 3000, false, BIAS_GELU},
                {100, 130, 5000, false, PLAIN}};
+  enum { CASES = sizeof cases / sizeof cases[0] };
   test_random random = {.state = 3};
-  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    const sample s = {.a = COMPUTE_F32,
-                      .b = COMPUTE_F32,
+  for (size_t number = 0; number < 2 * CASES; number++) {
+    const size_t i = number % CASES;
+    const compute_dtype dtype = number < CASES ? COMPUTE_F32 : COMPUTE_BF16;
+    const sample s = {.a = dtype,
+                      .b = dtype,
                       .accumulate = COMPUTE_F32,
                       .output = COMPUTE_F32,
                       .m = cases[i].m,
@@ -741,38 +809,46 @@ static void several_threads_may_run_one_kernel(void **state) {
 /* ---- Memory -------------------------------------------------------------------------------- */
 
 /* Memory whose last byte lies right before a page that must not be touched. */
-static float *fenced(size_t count) {
+static void *fenced(size_t count, size_t size) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  const size_t bytes = (count * sizeof(float) + page - 1) / page * page;
+  const size_t bytes = (count * size + page - 1) / page * page;
   unsigned char *memory =
       mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(memory != MAP_FAILED);
   assert_int_equal(mprotect(memory + bytes, page, PROT_NONE), 0);
-  return (float *)(void *)(memory + bytes) - count;
+  return memory + bytes - count * size;
 }
 
-static void release_fenced(float *data, size_t count) {
+static void release_fenced(void *data, size_t count, size_t size) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  const size_t bytes = (count * sizeof(float) + page - 1) / page * page;
-  munmap((unsigned char *)(data + count) - bytes, bytes + page);
+  const size_t bytes = (count * size + page - 1) / page * page;
+  munmap((unsigned char *)data + count * size - bytes, bytes + page);
+}
+
+static void *fenced_ones(size_t count, compute_dtype dtype) {
+  void *data = fenced(count, cpu_dtype_size(dtype));
+  for (size_t i = 0; i < count; i++) {
+    if (dtype == COMPUTE_F32)
+      ((float *)data)[i] = 1;
+    else
+      ((uint16_t *)data)[i] = 0x3f80;
+  }
+  return data;
 }
 
 /* All sizes around the register tiles, both orders of storage, no byte read behind an operand. */
-static void nothing_outside_the_operands_is_touched(void **state) {
-  (void)state;
+static void touch_no_more(compute_dtype dtype) {
   enum { LARGEST = 37 };
+  const size_t bytes = cpu_dtype_size(dtype);
   fixture f;
   assert_true(open_device(&f, 1, NULL, NULL));
   for (int64_t size = 1; size <= LARGEST; size++) {
     for (int transposed = 0; transposed < 4; transposed++) {
       const int64_t m = size, n = LARGEST + 1 - size, k = 1 + size % 11;
-      float *a = fenced((size_t)(m * k)), *b = fenced((size_t)(k * n)),
-            *c = fenced((size_t)(m * n));
-      for (int64_t i = 0; i < m * k; i++) a[i] = 1;
-      for (int64_t i = 0; i < k * n; i++) b[i] = 1;
-      const compute_operand inputs[] = {
-          {COMPUTE_F32, {transposed & 1 ? 1 : k, transposed & 1 ? m : 1}},
-          {COMPUTE_F32, {transposed & 2 ? 1 : n, transposed & 2 ? k : 1}}};
+      void *a = fenced_ones((size_t)(m * k), dtype), *b = fenced_ones((size_t)(k * n), dtype);
+      float *c = fenced((size_t)(m * n), sizeof *c);
+      const compute_operand inputs[] = {{dtype, {transposed & 1 ? 1 : k, transposed & 1 ? m : 1}},
+                                        {dtype, {transposed & 2 ? 1 : n, transposed & 2 ? k : 1}}};
       const compute_operand output = {COMPUTE_F32, {n, 1}};
       const compute_kernel_descriptor descriptor = {
           .struct_size = sizeof descriptor,
@@ -792,12 +868,18 @@ static void nothing_outside_the_operands_is_touched(void **state) {
       assert_int_equal(kernel->run(kernel, (void *[]){a, b, c}), COMPUTE_OK);
       cpu_kernel_destroy(kernel);
       for (int64_t i = 0; i < m * n; i++) assert_true(c[i] == (float)k);
-      release_fenced(a, (size_t)(m * k));
-      release_fenced(b, (size_t)(k * n));
-      release_fenced(c, (size_t)(m * n));
+      release_fenced(a, (size_t)(m * k), bytes);
+      release_fenced(b, (size_t)(k * n), bytes);
+      release_fenced(c, (size_t)(m * n), sizeof *c);
     }
   }
   fixture_close(&f);
+}
+
+static void nothing_outside_the_operands_is_touched(void **state) {
+  (void)state;
+  touch_no_more(COMPUTE_F32);
+  touch_no_more(COMPUTE_BF16);
 }
 
 static void a_failing_allocation_is_reported(void **state) {
@@ -911,6 +993,8 @@ int main(void) {
       cmocka_unit_test(half_precision_is_summed_in_the_accumulate_type),
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(sums_of_byte_products_are_exact),
+      cmocka_unit_test(products_of_bf16_are_summed_in_f32),
+      cmocka_unit_test(bf16_that_are_not_numbers_stay_so),
       cmocka_unit_test(a_packed_constant_multiplies_as_any),
       cmocka_unit_test(batches_and_broadcast_operands_are_right),
       cmocka_unit_test(epilogues_are_applied_to_finished_sums),

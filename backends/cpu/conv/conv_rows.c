@@ -55,7 +55,8 @@ static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t 
   if (before > 0) memset(to, padding_of(conv), (size_t)(before * pixel));
   const cpu_gemm_source source = {row + (first + before * step) * x->stride[3] * x->size, x->dtype,
                                   step * x->stride[3], x->stride[1]};
-  const bool as_is = s->size == x->size && padding_of(conv) == 0;
+  const bool whole = s->channels % conv->type->group == 0; /* words, of which none is filled up */
+  const bool as_is = s->size == x->size && padding_of(conv) == 0 && whole;
   if (end > before && as_is && x->stride[1] == 1 && step * x->stride[3] == s->pixel)
     memcpy(to + before * pixel, source.data, (size_t)((end - before - 1) * pixel + bytes));
   else if (end > before)
@@ -119,8 +120,9 @@ static bool can_requantize(const cpu_conv *conv) {
 
 /* Whether the micro-kernel can compute the epilogue (cpu_gemm_finish). */
 static bool can_finish(const cpu_conv *conv) {
-  if (!conv->type->finishes || conv->identity) return false;
-  if (conv->type->group > 1) return can_requantize(conv);
+  if (conv->identity) return false;
+  if (conv->type->requantizes) return can_requantize(conv);
+  if (!conv->type->finishes) return false;
   if (!cpu_finish_of(conv->epilogue) || conv->output_count != 1 || !is_even(conv, &conv->output[0]))
     return false;
   for (int i = 0; i < 3; i++) {
@@ -305,8 +307,8 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
   if (windows && *copied == NO_BAND) list_windows(l->conv, windows);
   if (*copied != task / s->blocks) copy_data(l->conv, l->pointers[0], &unit, copy);
   *copied = task / s->blocks;
-  const bool floats = s->finishes && l->conv->type->group == 1;
-  const bool bytes = s->finishes && !floats;
+  const bool bytes = s->finishes && l->conv->type->requantizes;
+  const bool floats = s->finishes && !bytes;
   cpu_gemm_finish finish;
   cpu_gemm_requantize makes;
   if (floats) finish = place_finish(l, &unit);
@@ -443,11 +445,14 @@ static bool is_byte(const conv_operand *operand) {
  * u8 for dot products of four bytes, need sums of every window's data. */
 static const cpu_gemm_type *type_of(const cpu_conv *conv) {
   const conv_operand *x = &conv->input[0], *f = &conv->input[1];
-  const cpu_gemm_type *bytes = conv->head.device->isa->gemm->bytes;
+  const cpu_gemm_table *table = conv->head.device->isa->gemm;
+  const cpu_gemm_type *bytes = table->bytes;
   if (x->dtype == conv->accumulate && f->dtype == conv->accumulate) return conv->type;
   if (conv->accumulate == COMPUTE_I32 && is_byte(x) && is_byte(f) &&
       (bytes->group == 2 || f->dtype == COMPUTE_I8))
     return bytes;
+  if (conv->accumulate == COMPUTE_F32 && x->dtype == COMPUTE_BF16 && f->dtype == COMPUTE_BF16)
+    return table->bf16;
   return NULL;
 }
 
@@ -458,7 +463,7 @@ static bool suits(const cpu_conv *conv, const char **reason) {
   if (c->direction != COMPUTE_CONVOLUTION_FORWARD || conv->output[0].stride[1] != 1) return false;
   *reason = "too few result channels in a group";
   if (c->result_channels / c->groups < LEAST_RESULTS || c->data_channels == 0) return false;
-  *reason = "data of another type than the sums, and not bytes";
+  *reason = "data of another type than the sums, without products of its own";
   return type_of(conv) != NULL;
 }
 

@@ -50,25 +50,34 @@ static void pack_tapwise(const cpu_conv *conv, const unsigned char *from, int64_
   }
 }
 
-/* ---- Bytes as words -------------------------------------------------------------------------- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
-/* One panel, run by run, by way of `piece`: the columns one after the other, with channels that do
- * not exist as zeros. */
+/* The columns of a run, one after the other; `size` is constant wherever this is inlined. */
+static inline void take_run(const cpu_conv *conv, const unsigned char *from, int64_t columns,
+                            const size_t size, unsigned char *piece) {
+  const conv_rows *s = &conv->rows;
+  const int64_t *stride = conv->input[1].stride, tap_size = s->run / s->taps;
+  for (int64_t j = 0; j < columns; j++)
+    for (int64_t tap = 0; tap < s->taps; tap++)
+      for (int64_t c = 0; c < s->channels; c++)
+        memcpy(piece + (j * s->run + tap * tap_size + c) * (int64_t)size,
+               from + (j * stride[0] + c * stride[1] + tap * stride[3]) * (int64_t)size, size);
+}
+
+/* One panel, run by run, by way of `piece`, which has channels that do not exist as zeros. */
 static void pack_words(const cpu_conv *conv, const unsigned char *from, int64_t columns,
                        unsigned char *piece, unsigned char *packed) {
   const conv_rows *s = &conv->rows;
   const conv_operand *f = &conv->input[1];
-  const int64_t across = conv->shape.filter_size[1] / s->taps, tap_size = s->run / s->taps;
+  const int64_t across = conv->shape.filter_size[1] / s->taps;
   const cpu_gemm_source source = {piece, f->dtype, 1, s->run};
-  memset(piece, 0, (size_t)(columns * s->run));
+  memset(piece, 0, (size_t)(columns * s->run * f->size));
   for (int64_t run = 0; run < s->runs; run++) {
-    const unsigned char *first =
-        from + run / across * f->stride[2] + run % across * s->taps * f->stride[3];
-    for (int64_t j = 0; j < columns; j++)
-      for (int64_t tap = 0; tap < s->taps; tap++)
-        for (int64_t c = 0; c < s->channels; c++)
-          piece[j * s->run + tap * tap_size + c] =
-              first[j * f->stride[0] + c * f->stride[1] + tap * f->stride[3]];
+    const int64_t first = run / across * f->stride[2] + run % across * s->taps * f->stride[3];
+    if (f->size == 1)
+      take_run(conv, from + first, columns, 1, piece);
+    else
+      take_run(conv, from + first * f->size, columns, 2, piece);
     conv->type->pack_words(packed, true, columns, s->run, &source, conv->input[0].dtype);
     packed += s->lines * conv->type->columns * conv->element;
   }
@@ -80,7 +89,7 @@ typedef struct packing {
   const cpu_conv *conv;
   const unsigned char *filter;
   unsigned char *packed;
-  unsigned char *pieces; /* of the workers; of bytes */
+  unsigned char *pieces; /* of the workers; for words */
   int64_t piece_bytes;
 } packing;
 
@@ -108,7 +117,7 @@ compute_status conv_rows_pack(const cpu_conv *conv, const void *filter, void *pa
   cpu_device *device = conv->head.device;
   packing p = {.conv = conv, .filter = filter, .packed = packed};
   if (conv->type->group > 1) {
-    p.piece_bytes = cpu_round_up(conv->type->columns * conv->rows.run, 64);
+    p.piece_bytes = cpu_round_up(conv->type->columns * conv->rows.run * conv->input[1].size, 64);
     const uint64_t bytes = (uint64_t)(p.piece_bytes * device->threads);
     p.pieces = cpu_workspace_acquire(device, bytes);
     if (!p.pieces) return cpu_out_of_memory(device, bytes);

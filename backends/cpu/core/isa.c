@@ -13,11 +13,11 @@
 #include "gemm/isa/gemm_table.h"
 #include "program/isa/tile_table.h"
 
+#define GEMM_TYPES(set, words)                                                                     \
+  .f64 = &cpu_gemm_f64_##set, .f32 = &cpu_gemm_f32_##set, .i64 = &cpu_gemm_i64_##set,              \
+  .i32 = &cpu_gemm_i32_##set, .bytes = &cpu_gemm_##words##_##set
 #define GEMM_TABLE(set, words)                                                                     \
-  {                                                                                                \
-    .f64 = &cpu_gemm_f64_##set, .f32 = &cpu_gemm_f32_##set, .i64 = &cpu_gemm_i64_##set,            \
-    .i32 = &cpu_gemm_i32_##set, .bytes = &cpu_gemm_##words##_##set                                 \
-  }
+  { GEMM_TYPES(set, words) }
 
 static bool has_scalar(void) {
   return true;
@@ -55,6 +55,14 @@ static bool has_avx512_dots(void) {
 }
 #endif
 
+/* The same, and products of pairs of bf16. */
+#ifdef CPU_BF16_AVX512
+static bool has_avx512_bf16(void) {
+  unsigned a, b, c, d;
+  return has_avx512_dots() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1);
+}
+#endif
+
 #ifdef CPU_HAS_AVX512
 static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512, pairs);
 #endif
@@ -63,6 +71,10 @@ static const cpu_gemm_table gemm_avx2 = GEMM_TABLE(avx2, pairs);
 #endif
 #ifdef CPU_DOTS_AVX512
 static const cpu_gemm_table gemm_avx512_dots = GEMM_TABLE(avx512, dots);
+#endif
+#ifdef CPU_BF16_AVX512
+static const cpu_gemm_table gemm_avx512_bf16 = {GEMM_TYPES(avx512, dots),
+                                                .bf16 = &cpu_gemm_bf16_avx512};
 #endif
 #ifdef CPU_DOTS_AVX2
 static const cpu_gemm_table gemm_avx2_dots = GEMM_TABLE(avx2, dots);
@@ -80,6 +92,9 @@ static const struct {
   bool (*present)(void);
   cpu_isa isa;
 } sets[] = {
+#ifdef CPU_BF16_AVX512
+    {has_avx512_bf16, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_bf16}},
+#endif
 #ifdef CPU_DOTS_AVX512
     {has_avx512_dots, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_dots}},
 #endif

@@ -266,6 +266,12 @@ static bool is_of_bytes(const compute_kernel_descriptor *descriptor) {
   return bytes;
 }
 
+/* Where B is computed as it is packed, it is of the type of the sums. */
+static bool is_of_bf16(const compute_kernel_descriptor *descriptor, bool filled) {
+  return descriptor->accumulate == COMPUTE_F32 && !filled &&
+         descriptor->inputs[0].dtype == COMPUTE_BF16 && descriptor->inputs[1].dtype == COMPUTE_BF16;
+}
+
 void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_gemm_table *table,
                        bool may_swap, gemm_problem *problem) {
   *problem = (gemm_problem){.accumulate = descriptor->accumulate,
@@ -279,10 +285,11 @@ void gemm_problem_read(const compute_kernel_descriptor *descriptor, const cpu_ge
                             .extra_count = descriptor->input_count - 2,
                             .output_count = descriptor->output_count};
   problem->elements = problem->k;
-  if (is_of_bytes(descriptor)) {
+  if (is_of_bytes(descriptor))
     problem->type = table->bytes;
-    problem->k = cpu_divide_up(problem->k, problem->type->group);
-  }
+  else if (table->bf16 && is_of_bf16(descriptor, !may_swap))
+    problem->type = table->bf16;
+  problem->k = cpu_divide_up(problem->k, problem->type->group);
   read_batches(descriptor, problem);
   read_operand(descriptor, &descriptor->inputs[0], problem, &problem->a);
   read_operand(descriptor, &descriptor->inputs[1], problem, &problem->b);

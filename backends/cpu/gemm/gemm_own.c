@@ -72,9 +72,8 @@ static void take_a(const own_unit *unit, int64_t row, int64_t rows, int64_t p, i
   }
   block->a = unit->packed_a;
   const bool words = problem->type->group > 1;
-  block->slivers =
-      words ? !packs_word_rows(problem)
-            : problem->type->pack_slivers && unit->launch->schedule->method == GEMM_TILES;
+  block->slivers = unit->launch->schedule->method == GEMM_TILES &&
+                   (words ? !packs_word_rows(problem) : problem->type->pack_slivers != NULL);
   if (words && !block->slivers) {
     const cpu_gemm_source source = {data, a->dtype, a->row, a->column};
     block->a_row = gemm_word_row(count);
@@ -201,6 +200,7 @@ static void multiply_few(const own_unit *unit, int64_t p, int64_t count, int64_t
   const gemm_operand *b = &problem->b;
   const bool dot = schedule->method == GEMM_DOT;
   block->n = columns;
+  block->elements = elements_of(problem, p, count);
   block->b = b_at(unit, p, column);
   block->b_k = b->row;
   block->b_column = b->column;
@@ -231,10 +231,10 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
   take_a(unit, unit->row + row, rows, p, count, &block);
   const bool ends = finish && unit->in_kernel;
   if (ends) {
-    if (problem->type->group == 1)
-      block.finish = &unit->ends;
-    else
+    if (problem->type->requantizes)
       block.requantize = &unit->makes;
+    else
+      block.finish = &unit->ends;
     block.row = unit->row + row;
   }
   const bool epilogue = finish && (!ends || gemm->epilogue->rest);
@@ -318,8 +318,9 @@ static bool can_requantize(const cpu_gemm *gemm) {
  * operands' columns lie side by side; or see above. */
 static bool can_finish(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
-  if (!problem->type->finishes || gemm->identity) return false;
-  if (problem->type->group > 1) return can_requantize(gemm);
+  if (gemm->identity) return false;
+  if (problem->type->requantizes) return can_requantize(gemm);
+  if (!problem->type->finishes) return false;
   if (!cpu_finish_of(gemm->epilogue) || problem->output_count != 1 ||
       problem->output[0].column != 1)
     return false;
@@ -359,7 +360,7 @@ static void place_finish(own_unit *unit) {
   const cpu_gemm *gemm = unit->launch->gemm;
   unit->in_kernel = gemm->finishes && unit->launch->schedule->method == GEMM_TILES;
   if (!unit->in_kernel) return;
-  if (gemm->problem.type->group > 1) {
+  if (gemm->problem.type->requantizes) {
     place_requantize(unit);
     return;
   }
@@ -466,7 +467,7 @@ enum {
 };
 
 /* One B for all batch entries: of the computing type, whose panels should be many, as it can also
- * be read as it lies; or bytes as words, which cannot. */
+ * be read as it lies; or words, which cannot. */
 static bool packing_pays(const gemm_problem *problem) {
   for (int32_t d = 0; d < problem->batch_rank; d++)
     if (problem->b.batch[d] != 0) return false;

@@ -67,8 +67,9 @@ static bool can_read_a(const gemm_problem *problem) {
   const gemm_operand *a = &problem->a;
   const int32_t group = problem->type->group;
   if (group == 1) return is_native(problem, a);
-  return group == 4 && a->dtype == COMPUTE_U8 && problem->b.dtype == COMPUTE_I8 && a->column == 1 &&
-         a->row % group == 0 && problem->elements % group == 0;
+  const bool as_is = a->dtype == COMPUTE_BF16 ||
+                     (group == 4 && a->dtype == COMPUTE_U8 && problem->b.dtype == COMPUTE_I8);
+  return as_is && a->column == 1 && a->row % group == 0 && problem->elements % group == 0;
 }
 
 /* Threads that this much work keeps busy. */
@@ -84,14 +85,16 @@ static int64_t useful_threads(const cpu_gemm *gemm) {
 static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
+  const bool words = problem->type->group > 1;
   if (problem->m > FEW_ROWS || !problem->type->dot || gemm->filled) return false;
+  if (words && gemm->even) return false;
   const double b_bytes = (double)problem->k * (double)problem->n * b->size;
   if (b->row == 1 && (b->column != 1 || problem->n == 1)) {
     schedule->method = GEMM_DOT;
-    schedule->pack_a = !(is_native(problem, a) && a->column == 1);
+    schedule->pack_a = !can_read_a(problem) || a->column != 1;
     schedule->block_k = 1024;
     schedule->piece = 8;
-  } else if (b->column == 1 && b_bytes > (double)gemm->head.device->l2_bytes) {
+  } else if (!words && b->column == 1 && b_bytes > (double)gemm->head.device->l2_bytes) {
     schedule->method = GEMM_STREAM;
     schedule->pack_a = !is_native(problem, a);
     schedule->block_k = is_native(problem, b) ? 128 : 16;
@@ -99,7 +102,7 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   } else {
     return false;
   }
-  schedule->pack_b = is_native(problem, b) ? GEMM_PACK_NONE : GEMM_PACK_PANEL;
+  schedule->pack_b = words || is_native(problem, b) ? GEMM_PACK_NONE : GEMM_PACK_PANEL;
   return true;
 }
 

@@ -120,7 +120,7 @@ static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, i
 }
 #endif
 
-#ifdef GEMM_GROUP
+#ifdef GEMM_REQUANTIZES
 /* Makes bytes of a tile's sums, by way of the stack. */
 GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
                                  const GEMM_ELEMENT *c, int64_t columns,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Packing of 8-bit integers into words of 32 bits, each of GEMM_GROUP neighbours along k: pairs of
- * 16 bits, or four bytes for instructions that add up four products of an unsigned and a signed
- * byte. Lines of words replace lines of elements: line p has the p-th word of each row of a sliver
- * of A, or of each column of a panel of B. What is missing at the end of k is 0.
+/* Packing of 8-bit integers and of bf16 into words of 32 bits, each of GEMM_GROUP neighbours along
+ * k: pairs of 16 bits, or four bytes for instructions that add up four products of an unsigned and
+ * a signed byte. Lines of words replace lines of elements: line p has the p-th word of each row of
+ * a sliver of A, or of each column of a panel of B. What is missing at the end of k is 0.
  *
  * Bytes of the wrong sign are shifted by 128, by their highest bit: a' = a + 128 of an i8 in A, b'
  * = b − 128 of a u8 in B. With s and t the 128 or 0 of A and B, the product is
@@ -22,6 +22,18 @@ enum {
   GEMM_SHIFT = 128
 };
 
+/* An element of an operand, and what becomes of it in a word. */
+#ifdef CPU_VARIANT_BF16
+typedef uint16_t gemm_unit;
+#else
+typedef uint8_t gemm_unit;
+#endif
+#if GEMM_GROUP == 4
+typedef uint8_t gemm_part;
+#else
+typedef uint16_t gemm_part;
+#endif
+
 typedef uint8_t gemm_bytes __attribute__((vector_size(16)));
 typedef int8_t gemm_signed_bytes __attribute__((vector_size(8)));
 typedef uint8_t gemm_half_bytes __attribute__((vector_size(8)));
@@ -29,15 +41,18 @@ typedef uint16_t gemm_shorts __attribute__((vector_size(16)));
 typedef int16_t gemm_signed_shorts __attribute__((vector_size(16)));
 typedef uint32_t gemm_words __attribute__((vector_size(16)));
 
-/* One sliver or panel: `width` rows or columns, of which `count` exist, `along` bytes apart; their
- * elements along k are `step` apart. */
+/* One sliver or panel: `width` rows or columns, of which `count` exist, `along` elements apart;
+ * their elements along k are `step` apart. */
 typedef struct gemm_line_source {
-  const uint8_t *from;
+  const gemm_unit *from;
   int64_t k, count, width, along, step;
   bool is_signed;
   uint8_t flip; /* what the highest bits are changed by */
 } gemm_line_source;
 
+#ifdef CPU_VARIANT_BF16
+#include "gemm_pack_bf16.h"
+#else
 /* The first `count` ≤ 16 bytes, flipped; then zeros. */
 GEMM_INLINE gemm_bytes gemm_take_bytes(const uint8_t *from, int64_t count, uint8_t flip) {
   gemm_bytes bytes;
@@ -58,7 +73,7 @@ GEMM_INLINE gemm_words gemm_widen(gemm_half_bytes bytes, bool is_signed) {
 }
 
 /* Four words of neighbours along k. */
-GEMM_INLINE gemm_words gemm_take_words(const uint8_t *from, int64_t count,
+GEMM_INLINE gemm_words gemm_take_words(const gemm_unit *from, int64_t count,
                                        const gemm_line_source *source) {
 #if GEMM_GROUP == 4
   return (gemm_words)gemm_take_bytes(from, count, source->flip);
@@ -74,7 +89,7 @@ static void gemm_turn_lines(uint32_t *to, const gemm_line_source *source) {
   const int64_t lines = (source->k + GEMM_GROUP - 1) / GEMM_GROUP, width = source->width;
   for (int64_t j = 0; j < width; j += GEMM_WORDS) {
     const int64_t columns = width - j < GEMM_WORDS ? width - j : GEMM_WORDS;
-    const uint8_t *from = source->from + j * source->along;
+    const gemm_unit *from = source->from + j * source->along;
     for (int64_t p = 0; p < lines; p += GEMM_WORDS, from += GEMM_STEP) {
       gemm_words row[GEMM_WORDS];
       const int64_t left = source->k - p * GEMM_GROUP;
@@ -154,10 +169,12 @@ static void gemm_weave_lines(uint32_t *to, const gemm_line_source *source) {
   }
 }
 
+#endif
+
 /* Any strides: a piece of some columns, and of k, is copied first. */
 static void gemm_gather_lines(uint32_t *to, const gemm_line_source *source) {
   enum { CHUNK = 64, WIDEST = GEMM_COLUMNS > GEMM_ROWS ? GEMM_COLUMNS : GEMM_ROWS };
-  uint8_t piece[WIDEST * CHUNK];
+  gemm_unit piece[WIDEST * CHUNK];
   for (int64_t p = 0; p < source->k; p += CHUNK) {
     gemm_line_source part = *source;
     part.k = source->k - p < CHUNK ? source->k - p : CHUNK;
@@ -171,6 +188,7 @@ static void gemm_gather_lines(uint32_t *to, const gemm_line_source *source) {
   }
 }
 
+#if GEMM_TERMS
 /* The line after the last: factor · sum + rest, of bytes that are signed in B, unsigned in A. */
 static void gemm_add_terms(uint32_t *lines, int64_t count, int64_t width, bool right,
                            uint32_t factor, uint32_t rest) {
@@ -193,6 +211,7 @@ static void gemm_add_terms(uint32_t *lines, int64_t count, int64_t width, bool r
   (void)right, (void)rest;
 #endif
 }
+#endif
 
 static void gemm_pack_lines(uint32_t *to, const gemm_line_source *source, bool right,
                             uint32_t factor, uint32_t rest) {
@@ -202,7 +221,11 @@ static void gemm_pack_lines(uint32_t *to, const gemm_line_source *source, bool r
     gemm_weave_lines(to, source);
   else
     gemm_gather_lines(to, source);
+#if GEMM_TERMS
   gemm_add_terms(to, (source->k + GEMM_GROUP - 1) / GEMM_GROUP, source->width, right, factor, rest);
+#else
+  (void)right, (void)factor, (void)rest;
+#endif
 }
 
 /* 128 where the operand's bytes are shifted by that. */
@@ -211,19 +234,13 @@ GEMM_INLINE uint32_t gemm_shift_of(compute_dtype dtype, bool right) {
   return GEMM_GROUP == 4 && wrong ? GEMM_SHIFT : 0;
 }
 
-#if GEMM_GROUP == 4
-typedef uint8_t gemm_part;
-#else
-typedef uint16_t gemm_part;
-#endif
-
 /* `count` elements of A, `step` apart, as the parts of words. */
-GEMM_INLINE void gemm_copy_parts(gemm_part *restrict to, const uint8_t *restrict from,
+GEMM_INLINE void gemm_copy_parts(gemm_part *restrict to, const gemm_unit *restrict from,
                                  int64_t count, int64_t step, const bool is_signed,
                                  const uint8_t flip) {
   for (int64_t j = 0; j < count; j++) {
-    const uint8_t byte = from[j * step] ^ flip;
-    to[j] = GEMM_GROUP == 2 && is_signed ? (gemm_part)(int8_t)byte : byte;
+    const gemm_unit unit = from[j * step] ^ flip;
+    to[j] = GEMM_GROUP == 2 && is_signed ? (gemm_part)(int8_t)unit : unit;
   }
 }
 
@@ -232,7 +249,7 @@ static void gemm_pack_word_rows(void *packed, int64_t row, int64_t outer, int64_
   const bool is_signed = source->dtype == COMPUTE_I8;
   const uint8_t flip = (uint8_t)gemm_shift_of(source->dtype, false);
   gemm_part *to = packed;
-  const uint8_t *from = source->data;
+  const gemm_unit *from = source->data;
   if (source->inner == 1 && source->outer == inner && row == inner && inner % GEMM_GROUP == 0) {
     inner *= outer;
     outer = 1;
@@ -259,8 +276,18 @@ static void gemm_pack_words(void *packed, bool right, int64_t sides, int64_t k,
                            .is_signed = source->dtype == COMPUTE_I8,
                            .flip = (uint8_t)own};
   uint32_t *to = packed;
+  int64_t t = 0, first = 0;
   part.from = source->data;
-  for (int64_t t = 0, first = 0; t < tiles; t++, first += part.count) {
+#ifdef CPU_VARIANT_BF16
+  if (right && part.along == 1) {
+    t = sides / GEMM_COLUMNS;
+    first = t * GEMM_COLUMNS;
+    gemm_weave_panels(to, &part, t);
+    to += first * lines;
+    part.from += first;
+  }
+#endif
+  for (; t < tiles; t++, first += part.count) {
     part.count = right ? (sides - first < GEMM_COLUMNS ? sides - first : GEMM_COLUMNS)
                        : gemm_tile_rows(sides, tiles, t);
     part.width = right ? GEMM_COLUMNS : part.count;

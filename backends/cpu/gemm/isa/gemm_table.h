@@ -37,6 +37,7 @@ typedef struct cpu_gemm_requantize {
  * computing type; C's columns lie side by side. */
 typedef struct cpu_gemm_block {
   int64_t m, n, k;
+  int64_t elements; /* dot, of words: of k; B's elements and b_column are those of the operand */
   const void *a;
   int64_t a_row, a_k;
   int64_t runs, a_run; /* multiply of one panel: so many runs of k elements, A's rows `a_run` from
@@ -60,7 +61,7 @@ typedef struct cpu_gemm_block {
                  NULL */
   const cpu_gemm_finish *finish; /* multiply of a type that `finishes`: sums go there instead of to
                                   * C; or NULL */
-  const cpu_gemm_requantize *requantize; /* multiply of words: the same; or NULL */
+  const cpu_gemm_requantize *requantize; /* of a type that `requantizes`: the same; or NULL */
   int64_t row, column;                   /* of the finish's operands, where the block begins */
 } cpu_gemm_block;
 
@@ -78,9 +79,10 @@ typedef struct cpu_gemm_type {
   /* What an element of packed A or B stands for: one of k, or some neighbours along k in a word of
    * 32 bits, the last filled up with zeros. With words k is counted in them, the lines of k of
    * slivers and panels are followed by `terms` more, and there are only multiply, sum,
-   * pack_words and pack_rows. Words of A need not be aligned; without slivers its terms are 0. */
+   * pack_words and pack_rows, and of bf16 dot. Words of A need not be aligned; without slivers its
+   * terms are 0. */
   int32_t group, terms;
-  bool finishes; /* multiply takes block->finish; with words, block->requantize */
+  bool finishes, requantizes; /* multiply takes block->finish, or block->requantize */
 
   /* The last panel may be narrower than the others, but must be readable to its full width. */
   void (*multiply)(const cpu_gemm_block *block);
@@ -129,11 +131,13 @@ typedef struct cpu_gemm_type {
 struct cpu_gemm_table {
   const cpu_gemm_type *f64, *f32, *i64, *i32;
   const cpu_gemm_type *bytes; /* of i8 and u8, with sums in i32 */
+  const cpu_gemm_type *bf16;  /* of bf16, with sums in f32; NULL: they are converted to f32 */
 };
 
 CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
 CPU_DECLARE(cpu_gemm_type, cpu_gemm_pairs);
 extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512; /* if CPU_DOTS_<set> */
+extern const cpu_gemm_type cpu_gemm_bf16_avx512;                     /* if CPU_BF16_AVX512 */
 
 /* NULL where there is none. */
 static inline const cpu_gemm_type *cpu_gemm_type_of(const cpu_gemm_table *table,

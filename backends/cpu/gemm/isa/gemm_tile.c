@@ -32,6 +32,12 @@
 #define GEMM_ELEMENT_BYTES 4
 #define GEMM_NATIVE        COMPUTE_F32
 #define GEMM_FINISHES
+#elif defined(CPU_VARIANT_BF16)
+/* An element of A or B is a word of two bf16 that are neighbours along k, of C a sum in f32. */
+#define GEMM_ELEMENT       float
+#define GEMM_ELEMENT_BYTES 4
+#define GEMM_FINISHES
+#define GEMM_GROUP 2
 #elif defined(CPU_VARIANT_I64)
 #define GEMM_ELEMENT       uint64_t
 #define GEMM_ELEMENT_BYTES 8
@@ -44,6 +50,7 @@
 #define GEMM_INTEGER
 #elif defined(CPU_VARIANT_PAIRS) || defined(CPU_VARIANT_DOTS)
 /* Of 8-bit integers; an element of A or B is a word of some neighbours along k, one of C a sum. */
+#define GEMM_REQUANTIZES
 #define GEMM_ELEMENT       uint32_t
 #define GEMM_ELEMENT_BYTES 4
 #ifdef CPU_VARIANT_DOTS
@@ -63,6 +70,8 @@
 
 #if defined(GEMM_INTEGER)
 /* No instruction for it. */
+#elif defined(CPU_VARIANT_BF16)
+#define GEMM_MULTIPLY_ADD(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
 #elif defined(CPU_VARIANT_DOTS)
 #if defined(__AVX512VNNI__)
 #define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
@@ -195,9 +204,17 @@ GEMM_INLINE gemm_vector gemm_add_products(gemm_vector a, gemm_vector b, gemm_vec
 #endif
 
 #ifdef GEMM_GROUP
-typedef uint32_t gemm_element_at __attribute__((aligned(1))); /* bytes of A in place */
+typedef uint32_t gemm_element_at __attribute__((aligned(1), may_alias)); /* words of A in place */
 #else
 typedef GEMM_ELEMENT gemm_element_at;
+#endif
+
+/* An element of A in every lane. */
+#ifdef CPU_VARIANT_BF16
+#define GEMM_REPEAT(x) ((gemm_vector)((gemm_word_vector){0} + (x)))
+typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES)));
+#else
+#define GEMM_REPEAT(x) ((x) - (gemm_vector){0})
 #endif
 
 #define GEMM_MAX_VECTORS 8
@@ -212,7 +229,7 @@ typedef GEMM_ELEMENT gemm_element_at;
 
 /* Lines of a sliver or panel after those of k: a number for each row, or column, that is added to
  * its sums. */
-#ifdef GEMM_GROUP
+#ifdef GEMM_REQUANTIZES
 #define GEMM_TERMS 1
 #else
 #define GEMM_TERMS 0
@@ -337,24 +354,23 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
       }
       GEMM_UNROLL
       for (int i = 0; i < rows; i++) {
-        /* The element in every lane. */
-        const gemm_vector left = left_rows[i / each][i % each * a_row] - (gemm_vector){0};
+        const gemm_vector left = GEMM_REPEAT(left_rows[i / each][i % each * a_row]);
         gemm_add_row(vectors, left, right, sum[i]);
       }
       GEMM_UNROLL
       for (int g = 0; each * g < rows; g++) left_rows[g] += a_k;
       b += b_step;
     }
-    if (GEMM_TERMS) {
+#if GEMM_TERMS
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
       GEMM_UNROLL
-      for (int i = 0; i < rows; i++) {
-        GEMM_UNROLL
-        for (int v = 0; v < vectors; v++) {
-          sum[i][v] += *(const gemm_vector_at *)(b + gemm_vector_place(layout, block, v));
-          if (block->slivers) sum[i][v] += left_rows[i / each][i % each * a_row];
-        }
+      for (int v = 0; v < vectors; v++) {
+        sum[i][v] += *(const gemm_vector_at *)(b + gemm_vector_place(layout, block, v));
+        if (block->slivers) sum[i][v] += left_rows[i / each][i % each * a_row];
       }
     }
+#endif
     if (in_runs) {
       GEMM_UNROLL
       for (int g = 0; each * g < rows; g++) left_rows[g] += block->a_run - block->k;
@@ -396,7 +412,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     return;
   }
 #endif
-#ifdef GEMM_GROUP
+#ifdef GEMM_REQUANTIZES
   if (block->requantize) {
     gemm_requantize(rows, vectors, block, c, columns, sum);
     return;
@@ -610,161 +626,9 @@ static void gemm_convolve(const cpu_gemm_block *block) {
   gemm_strips(&tiles, block, GEMM_COLUMNS);
 }
 
-/* The sum of a vector's lanes, by halves. */
-GEMM_INLINE GEMM_ELEMENT gemm_sum_lanes(const gemm_vector *vector) {
-  GEMM_ELEMENT lane[GEMM_LANES];
-  memcpy(lane, vector, sizeof lane);
-  GEMM_UNROLL
-  for (int half = GEMM_LANES / 2; half > 0; half /= 2) {
-    GEMM_UNROLL
-    for (int i = 0; i < half; i++) lane[i] += lane[i + half];
-  }
-  return lane[0];
-}
-
-/* Dot products of `rows` rows of A with `columns` columns of B, both constants. The columns after
- * them are asked for meanwhile: each is a new run of memory, which the hardware does not foresee.
- */
-GEMM_INLINE void gemm_dot_tile(const int rows, const int columns, const cpu_gemm_block *block,
-                               const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, GEMM_ELEMENT *c) {
-  gemm_vector sum[4][4];
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int j = 0; j < columns; j++) sum[i][j] = (gemm_vector){0};
-  }
-  int64_t p = 0;
-  for (; p + GEMM_LANES <= block->k; p += GEMM_LANES) {
-    gemm_vector right[4];
-    GEMM_UNROLL
-    for (int j = 0; j < columns; j++) {
-      right[j] = *(const gemm_vector_at *)(b + j * block->b_column + p);
-      __builtin_prefetch(b + (columns + j) * block->b_column + p);
-    }
-    GEMM_UNROLL
-    for (int i = 0; i < rows; i++) {
-      const gemm_vector left = *(const gemm_vector_at *)(a + i * block->a_row + p);
-      GEMM_UNROLL
-      for (int j = 0; j < columns; j++) sum[i][j] = GEMM_MULTIPLY_ADD(left, right[j], sum[i][j]);
-    }
-  }
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int j = 0; j < columns; j++) {
-      GEMM_ELEMENT total = gemm_sum_lanes(&sum[i][j]);
-      for (int64_t q = p; q < block->k; q++)
-        total += a[i * block->a_row + q] * b[j * block->b_column + q];
-      GEMM_ELEMENT *to = c + i * block->c_row + j;
-      *to = block->accumulate ? *to + total : total;
-    }
-  }
-}
-
-GEMM_INLINE void gemm_dot_columns(const int rows, const cpu_gemm_block *block,
-                                  const GEMM_ELEMENT *a, GEMM_ELEMENT *c) {
-  const int columns = rows > 2 ? 2 : 4;
-  const GEMM_ELEMENT *b = block->b;
-  int64_t j = 0;
-  for (; j + columns <= block->n; j += columns)
-    gemm_dot_tile(rows, columns, block, a, b + j * block->b_column, c + j);
-  for (; j < block->n; j++) gemm_dot_tile(rows, 1, block, a, b + j * block->b_column, c + j);
-}
-
-static void gemm_dot(const cpu_gemm_block *block) {
-  const GEMM_ELEMENT *a = block->a;
-  GEMM_ELEMENT *c = block->c;
-  for (int64_t i = 0; i < block->m; i += 4, a += 4 * block->a_row, c += 4 * block->c_row) {
-    switch (block->m - i) {
-    case 1: gemm_dot_columns(1, block, a, c); break;
-    case 2: gemm_dot_columns(2, block, a, c); break;
-    case 3: gemm_dot_columns(3, block, a, c); break;
-    default: gemm_dot_columns(4, block, a, c); break;
-    }
-  }
-}
-
-/* Adds to `rows` rows of C, from column 0 on, their products with `depth` rows of B; both are
- * constants. The rows of B from row `ahead` on are asked for meanwhile. */
-GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gemm_block *block,
-                                  const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
-                                  int64_t columns, int64_t ahead) {
-  gemm_vector left[4][4];
-  const int64_t b_k = block->b_k, c_row = block->c_row;
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int p = 0; p < depth; p++)
-      left[i][p] = a[i * block->a_row + p * block->a_k] - (gemm_vector){0};
-  }
-  int64_t j = 0;
-  for (; j + GEMM_LANES <= columns; j += GEMM_LANES) {
-    gemm_vector right[4];
-    GEMM_UNROLL
-    for (int p = 0; p < depth; p++) {
-      right[p] = *(const gemm_vector_at *)(b + p * b_k + j);
-      __builtin_prefetch(b + (ahead + p) * b_k + j);
-    }
-    GEMM_UNROLL
-    for (int i = 0; i < rows; i++) {
-      gemm_vector_at *to = (gemm_vector_at *)(c + i * c_row + j);
-      gemm_vector sum = *to;
-      GEMM_UNROLL
-      for (int p = 0; p < depth; p++) sum = GEMM_MULTIPLY_ADD(left[i][p], right[p], sum);
-      *to = sum;
-    }
-  }
-  for (; j < columns; j++) {
-    GEMM_UNROLL
-    for (int i = 0; i < rows; i++) {
-      GEMM_UNROLL
-      for (int p = 0; p < depth; p++) c[i * c_row + j] += left[i][p][0] * b[p * b_k + j];
-    }
-  }
-}
-
-/* Elements of B that are on their way from memory. */
-enum { GEMM_AHEAD = 8192 / sizeof(GEMM_ELEMENT) };
-
-/* Some rows of B, one at a time: one run of memory reaches the full speed of reading, several side
- * by side do not. */
-GEMM_INLINE void gemm_stream_depth(const int rows, const cpu_gemm_block *block, int64_t first,
-                                   int64_t depth, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
-                                   int64_t columns) {
-  const GEMM_ELEMENT *a = (const GEMM_ELEMENT *)block->a + first * block->a_row;
-  GEMM_ELEMENT *to = c + first * block->c_row;
-  const int64_t ahead = 1 + GEMM_AHEAD / columns;
-  for (int64_t p = 0; p < depth; p++)
-    gemm_stream_rows(rows, 1, block, a + p * block->a_k, b + p * block->b_k, to, columns, ahead);
-}
-
-static void gemm_stream(const cpu_gemm_block *block) {
-  enum { CLOSE = 16 << 10, DEPTH = 4, LEAST_WIDTH = 256 };
-  const int64_t wanted = CLOSE / (block->m * (int64_t)sizeof(GEMM_ELEMENT));
-  const int64_t width = (wanted < LEAST_WIDTH ? LEAST_WIDTH : wanted) / GEMM_LANES * GEMM_LANES;
-  for (int64_t j = 0; j < block->n; j += width) {
-    const int64_t columns = block->n - j < width ? block->n - j : width;
-    GEMM_ELEMENT *c = (GEMM_ELEMENT *)block->c + j;
-    for (int64_t i = 0; i < block->m && !block->accumulate; i++)
-      memset(c + i * block->c_row, 0, (size_t)columns * sizeof *c);
-    for (int64_t p = 0; p < block->k; p += DEPTH) {
-      const int64_t depth = block->k - p < DEPTH ? block->k - p : DEPTH;
-      cpu_gemm_block part = *block;
-      part.a = (const GEMM_ELEMENT *)block->a + p * block->a_k;
-      const GEMM_ELEMENT *b = (const GEMM_ELEMENT *)block->b + p * block->b_k + j;
-      for (int64_t i = 0; i < block->m; i += 4) {
-        switch (block->m - i) {
-        case 1: gemm_stream_depth(1, &part, i, depth, b, c, columns); break;
-        case 2: gemm_stream_depth(2, &part, i, depth, b, c, columns); break;
-        case 3: gemm_stream_depth(3, &part, i, depth, b, c, columns); break;
-        default: gemm_stream_depth(4, &part, i, depth, b, c, columns); break;
-        }
-      }
-    }
-  }
-}
-
 #endif
+
+#include "gemm_few.h"
 
 static void gemm_sum(void *c, int64_t c_row, int64_t m, int64_t n, const void *parts,
                      int64_t count) {
@@ -796,12 +660,13 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .terms = GEMM_TERMS,
     .pack_words = gemm_pack_words,
     .pack_rows = gemm_pack_word_rows,
-    .finishes = true,
+#ifdef GEMM_REQUANTIZES
+    .requantizes = true,
+#else
+    .dot = gemm_dot,
+#endif
 #else
     .group = 1,
-#ifdef GEMM_FINISHES
-    .finishes = true,
-#endif
     .pack_panels = gemm_pack_panels,
     .convolve = gemm_convolve,
     .dot = gemm_dot,
@@ -809,6 +674,9 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .pack_rows = gemm_pack_rows,
     .pack_slivers = GEMM_ROWS > 6 ? gemm_pack_slivers : NULL,
     .pack_pieces = gemm_pack_pieces,
+#endif
+#ifdef GEMM_FINISHES
+    .finishes = true,
 #endif
     .sum = gemm_sum,
 };

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of a few rows, which give packing B no time to pay: dot products, where k lies side by
+ * side, and sums of rows of a large B in the order in which they lie. Parts of gemm_tile.c; of
+ * words bf16 have dot products. */
+#ifndef CPU_GEMM_FEW_H
+#define CPU_GEMM_FEW_H
+
+#include <string.h>
+
+#ifdef CPU_VARIANT_BF16
+typedef uint16_t gemm_dot_element; /* of B, in place; block->elements says how many */
+#elif !defined(GEMM_GROUP)
+typedef GEMM_ELEMENT gemm_dot_element;
+#endif
+
+#if !defined(GEMM_GROUP) || defined(CPU_VARIANT_BF16)
+/* The sum of a vector's lanes, by halves. */
+GEMM_INLINE GEMM_ELEMENT gemm_sum_lanes(const gemm_vector *vector) {
+  GEMM_ELEMENT lane[GEMM_LANES];
+  memcpy(lane, vector, sizeof lane);
+  GEMM_UNROLL
+  for (int half = GEMM_LANES / 2; half > 0; half /= 2) {
+    GEMM_UNROLL
+    for (int i = 0; i < half; i++) lane[i] += lane[i + half];
+  }
+  return lane[0];
+}
+
+/* Adds to a dot product what is left of it from element or word p on. */
+GEMM_INLINE GEMM_ELEMENT gemm_dot_rest(const cpu_gemm_block *block, const GEMM_ELEMENT *a,
+                                       const gemm_dot_element *b, int64_t p, GEMM_ELEMENT total) {
+#ifdef CPU_VARIANT_BF16
+  gemm_vector left = {0}, right = {0};
+  const size_t bytes = (size_t)(block->elements - 2 * p) * sizeof *b;
+  if (p == block->k) return total;
+  memcpy(&left, a + p, bytes);
+  memcpy(&right, b + 2 * p, bytes);
+  left = GEMM_MULTIPLY_ADD(left, right, (gemm_vector){0});
+  return total + gemm_sum_lanes(&left);
+#else
+  for (; p < block->k; p++) total += a[p] * b[p];
+  return total;
+#endif
+}
+
+/* Dot products of `rows` rows of A with `columns` columns of B, both constants. The columns after
+ * them are asked for meanwhile: each is a new run of memory, which the hardware does not foresee.
+ */
+GEMM_INLINE void gemm_dot_tile(const int rows, const int columns, const cpu_gemm_block *block,
+                               const GEMM_ELEMENT *a, const gemm_dot_element *b, GEMM_ELEMENT *c) {
+  enum { EACH = sizeof(GEMM_ELEMENT) / sizeof *b };
+  gemm_vector sum[4][4];
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int j = 0; j < columns; j++) sum[i][j] = (gemm_vector){0};
+  }
+  int64_t p = 0;
+  for (; p + GEMM_LANES <= block->k; p += GEMM_LANES) {
+    gemm_vector right[4];
+    GEMM_UNROLL
+    for (int j = 0; j < columns; j++) {
+      const gemm_dot_element *from = b + j * block->b_column + EACH * p;
+      memcpy(&right[j], from, sizeof right[j]);
+      __builtin_prefetch(from + columns * block->b_column);
+    }
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      gemm_vector left; /* words may begin at any element */
+      memcpy(&left, a + i * block->a_row + p, sizeof left);
+      GEMM_UNROLL
+      for (int j = 0; j < columns; j++) sum[i][j] = GEMM_MULTIPLY_ADD(left, right[j], sum[i][j]);
+    }
+  }
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int j = 0; j < columns; j++) {
+      const GEMM_ELEMENT total = gemm_dot_rest(block, a + i * block->a_row, b + j * block->b_column,
+                                               p, gemm_sum_lanes(&sum[i][j]));
+      GEMM_ELEMENT *to = c + i * block->c_row + j;
+      *to = block->accumulate ? *to + total : total;
+    }
+  }
+}
+
+GEMM_INLINE void gemm_dot_columns(const int rows, const cpu_gemm_block *block,
+                                  const GEMM_ELEMENT *a, GEMM_ELEMENT *c) {
+  const int columns = rows > 2 ? 2 : 4;
+  const gemm_dot_element *b = block->b;
+  int64_t j = 0;
+  for (; j + columns <= block->n; j += columns)
+    gemm_dot_tile(rows, columns, block, a, b + j * block->b_column, c + j);
+  for (; j < block->n; j++) gemm_dot_tile(rows, 1, block, a, b + j * block->b_column, c + j);
+}
+
+static void gemm_dot(const cpu_gemm_block *block) {
+  const GEMM_ELEMENT *a = block->a;
+  GEMM_ELEMENT *c = block->c;
+  for (int64_t i = 0; i < block->m; i += 4, a += 4 * block->a_row, c += 4 * block->c_row) {
+    switch (block->m - i) {
+    case 1: gemm_dot_columns(1, block, a, c); break;
+    case 2: gemm_dot_columns(2, block, a, c); break;
+    case 3: gemm_dot_columns(3, block, a, c); break;
+    default: gemm_dot_columns(4, block, a, c); break;
+    }
+  }
+}
+
+#endif
+
+#ifndef GEMM_GROUP
+/* Adds to `rows` rows of C, from column 0 on, their products with `depth` rows of B; both are
+ * constants. The rows of B from row `ahead` on are asked for meanwhile. */
+GEMM_INLINE void gemm_stream_rows(const int rows, const int depth, const cpu_gemm_block *block,
+                                  const GEMM_ELEMENT *a, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
+                                  int64_t columns, int64_t ahead) {
+  gemm_vector left[4][4];
+  const int64_t b_k = block->b_k, c_row = block->c_row;
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int p = 0; p < depth; p++)
+      left[i][p] = a[i * block->a_row + p * block->a_k] - (gemm_vector){0};
+  }
+  int64_t j = 0;
+  for (; j + GEMM_LANES <= columns; j += GEMM_LANES) {
+    gemm_vector right[4];
+    GEMM_UNROLL
+    for (int p = 0; p < depth; p++) {
+      right[p] = *(const gemm_vector_at *)(b + p * b_k + j);
+      __builtin_prefetch(b + (ahead + p) * b_k + j);
+    }
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      gemm_vector_at *to = (gemm_vector_at *)(c + i * c_row + j);
+      gemm_vector sum = *to;
+      GEMM_UNROLL
+      for (int p = 0; p < depth; p++) sum = GEMM_MULTIPLY_ADD(left[i][p], right[p], sum);
+      *to = sum;
+    }
+  }
+  for (; j < columns; j++) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int p = 0; p < depth; p++) c[i * c_row + j] += left[i][p][0] * b[p * b_k + j];
+    }
+  }
+}
+
+/* Elements of B that are on their way from memory. */
+enum { GEMM_AHEAD = 8192 / sizeof(GEMM_ELEMENT) };
+
+/* Some rows of B, one at a time: one run of memory reaches the full speed of reading, several side
+ * by side do not. */
+GEMM_INLINE void gemm_stream_depth(const int rows, const cpu_gemm_block *block, int64_t first,
+                                   int64_t depth, const GEMM_ELEMENT *b, GEMM_ELEMENT *c,
+                                   int64_t columns) {
+  const GEMM_ELEMENT *a = (const GEMM_ELEMENT *)block->a + first * block->a_row;
+  GEMM_ELEMENT *to = c + first * block->c_row;
+  const int64_t ahead = 1 + GEMM_AHEAD / columns;
+  for (int64_t p = 0; p < depth; p++)
+    gemm_stream_rows(rows, 1, block, a + p * block->a_k, b + p * block->b_k, to, columns, ahead);
+}
+
+static void gemm_stream(const cpu_gemm_block *block) {
+  enum { CLOSE = 16 << 10, DEPTH = 4, LEAST_WIDTH = 256 };
+  const int64_t wanted = CLOSE / (block->m * (int64_t)sizeof(GEMM_ELEMENT));
+  const int64_t width = (wanted < LEAST_WIDTH ? LEAST_WIDTH : wanted) / GEMM_LANES * GEMM_LANES;
+  for (int64_t j = 0; j < block->n; j += width) {
+    const int64_t columns = block->n - j < width ? block->n - j : width;
+    GEMM_ELEMENT *c = (GEMM_ELEMENT *)block->c + j;
+    for (int64_t i = 0; i < block->m && !block->accumulate; i++)
+      memset(c + i * block->c_row, 0, (size_t)columns * sizeof *c);
+    for (int64_t p = 0; p < block->k; p += DEPTH) {
+      const int64_t depth = block->k - p < DEPTH ? block->k - p : DEPTH;
+      cpu_gemm_block part = *block;
+      part.a = (const GEMM_ELEMENT *)block->a + p * block->a_k;
+      const GEMM_ELEMENT *b = (const GEMM_ELEMENT *)block->b + p * block->b_k + j;
+      for (int64_t i = 0; i < block->m; i += 4) {
+        switch (block->m - i) {
+        case 1: gemm_stream_depth(1, &part, i, depth, b, c, columns); break;
+        case 2: gemm_stream_depth(2, &part, i, depth, b, c, columns); break;
+        case 3: gemm_stream_depth(3, &part, i, depth, b, c, columns); break;
+        default: gemm_stream_depth(4, &part, i, depth, b, c, columns); break;
+        }
+      }
+    }
+  }
+}
+
+#endif
+
+#endif
