@@ -416,6 +416,72 @@ static void programs_see_operands_and_coordinates(void **state) {
   fixture_close(&f);
 }
 
+/* Layer norm whose gain and bias are all that follows: the same for all rows, or each row's own. */
+static void check_layer_norm(fixture *f, const int64_t *size, bool own_gain, test_random *random) {
+  const compute_dtype f32 = COMPUTE_F32;
+  program_builder prologue = {0}, epilogue = {0};
+  program_store(&prologue, program_load(&prologue, f32, 0));
+  const uint16_t y = program_load(&epilogue, f32, 0), gain = program_load(&epilogue, f32, 1);
+  const uint16_t bias = program_load(&epilogue, f32, 2);
+  const uint16_t product = program_apply(&epilogue, COMPUTE_I_MUL, f32, y, gain, 0);
+  program_store(&epilogue, program_apply(&epilogue, COMPUTE_I_ADD, f32, product, bias, 0));
+  const int64_t n = size[1], strides[4][2] = {{n, 1}, {own_gain ? n : 0, 1}, {0, 1}, {n + 3, 1}};
+  block b[4];
+  compute_operand operand[4];
+  for (int i = 0; i < 4; i++) {
+    b[i] = block_create(f32, 2, size, strides[i]);
+    if (i < 3) block_fill(&b[i], -2, 3, random);
+    operand[i] = operand_of(&b[i], 2);
+  }
+  compute_kernel_descriptor k = {.struct_size = sizeof k,
+                                 .kind = COMPUTE_KERNEL_ROW,
+                                 .rank = 2,
+                                 .size = {size[0], n},
+                                 .input_count = 3,
+                                 .output_count = 1,
+                                 .inputs = operand,
+                                 .outputs = operand + 3,
+                                 .prologue = program_finish(&prologue),
+                                 .epilogue = program_finish(&epilogue),
+                                 .prologue_inputs = 1,
+                                 .accumulate = f32,
+                                 .attributes =
+                                     &(compute_row_attributes){COMPUTE_ROW_NORMALIZE, epsilon},
+                                 .attribute_bytes = sizeof(compute_row_attributes)};
+  assert_int_equal(run_kernel(f, &cpu_row_kind, &k, (block *[]){&b[0], &b[1], &b[2], &b[3]}),
+                   COMPUTE_OK);
+  double *x = calloc((size_t)(2 * n), sizeof *x);
+  assert_non_null(x);
+  for (int64_t row = 0; row < size[0]; row++) {
+    for (int64_t i = 0; i < n; i++) x[i] = block_get(&b[0], block_at(&b[0], (int64_t[]){row, i}));
+    reference(COMPUTE_ROW_NORMALIZE, x, x + n, n);
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t p[] = {row, i};
+      const double expected =
+          x[n + i] * block_get(&b[1], block_at(&b[1], p)) + block_get(&b[2], block_at(&b[2], p));
+      assert_true(fabs(block_get(&b[3], block_at(&b[3], p)) - expected) <= 2e-5);
+    }
+  }
+  block_check_guards(&b[3]);
+  free(x);
+  for (int i = 0; i < 4; i++) block_release(&b[i]);
+}
+
+static void layer_norms_apply_gain_and_bias(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 2, fixture_sets[set])) continue;
+    test_random random = {.state = 23};
+    for (int trial = 0; trial < 24; trial++) {
+      const int64_t size[] = {test_random_integer(&random, 1, 40),
+                              test_random_integer(&random, 1, trial % 8 ? 900 : 40000)};
+      check_layer_norm(&f, size, trial % 3 == 2, &random);
+    }
+    fixture_close(&f);
+  }
+}
+
 /* ---- Bits and failures --------------------------------------------------------------------- */
 
 /* All rows with 1 to 4 threads, and the first one alone: unless they lie side by side, in which
@@ -496,6 +562,7 @@ int main(void) {
       cmocka_unit_test(blocks_of_different_magnitude_keep_their_digits),
       cmocka_unit_test(empty_spaces_write_nothing),
       cmocka_unit_test(programs_see_operands_and_coordinates),
+      cmocka_unit_test(layer_norms_apply_gain_and_bias),
       cmocka_unit_test(neither_threads_nor_other_rows_change_a_bit),
       cmocka_unit_test(failures_are_reported_and_leave_nothing),
   };

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "program/program.h"
+#include "program/isa/formulas_table.h"
 #include "row/isa/row_table.h"
 #include "core/nest.h"
 
@@ -51,6 +52,8 @@ typedef struct row_kernel {
   bool direct_input;  /* elements are read in place */
   bool direct_output; /* results are written in place */
   bool stream;        /* non-temporal stores */
+  int32_t gain, bias; /* operands if normalized rows are only multiplied by and added to these, in
+                         the loop that normalizes; else −1 */
   bool split;         /* threads share the blocks of a group, not the groups */
   int64_t row_count, length;
   int64_t width, groups_per_line, groups;
@@ -326,6 +329,16 @@ static void take_up_exponentials(job *j, int64_t block, cpu_row_panel *panel, do
   kernel->loops->scale(panel, zeros, unscale, zeros);
 }
 
+/* Layer norm with its gain and bias, which all rows share. */
+static void apply_affine(job *j, int64_t block, cpu_row_panel *panel, const transform *t) {
+  const row_kernel *kernel = j->launch->kernel;
+  void *const *pointers = j->launch->pointers;
+  aim_at_output(j, block, panel); /* sets the place */
+  kernel->loops->affine(panel, t->shift, t->factor, t->offset,
+                        cpu_place_address(&kernel->epilogue, &j->place, pointers, kernel->gain),
+                        cpu_place_address(&kernel->epilogue, &j->place, pointers, kernel->bias));
+}
+
 /* `measured` is measure_block's panel if that has just been called for this block, else NULL. */
 static void finish_block(job *j, int64_t block, const cpu_row_panel *measured) {
   static const double zeros[WIDEST];
@@ -352,6 +365,8 @@ static void finish_block(job *j, int64_t block, const cpu_row_panel *measured) {
   if (kernel->direct_output) {
     aim_at_output(j, block, &panel);
     apply(j, &panel, 0, &t);
+  } else if (kernel->gain >= 0) {
+    apply_affine(j, block, &panel, &t);
   } else {
     store_through_tiles(j, block, &panel, &t);
   }
@@ -481,6 +496,30 @@ static void choose_direction(row_kernel *kernel) {
                           (cpu_nest_step(nest, output) == 1 || single_element);
 }
 
+/* Finds gain and bias of layer norm: of the value's type, dense along the row and the same for all
+ * rows. */
+static void find_affine(row_kernel *kernel, const compute_kernel_descriptor *descriptor) {
+  const cpu_formula *f = &kernel->epilogue.program->formula;
+  const cpu_formulas_table *formulas = CPU_PICK(kernel->head.device->isa, cpu_formulas);
+  kernel->gain = kernel->bias = -1;
+  if (kernel->operation != COMPUTE_ROW_NORMALIZE || kernel->wide || kernel->stream ||
+      kernel->value_bytes != sizeof(float) || !f->loop ||
+      f->loop != formulas->loop[CPU_FORMULA_scale_shift] || f->input[0] != 0)
+    return;
+  const int32_t output = kernel->epilogue.first_output;
+  if (cpu_nest_step(&kernel->along, output) != 1) return;
+  int32_t operand[2];
+  for (int i = 0; i < 2; i++) {
+    if (f->repeated[i] < 1) return; /* a constant, or the value again */
+    operand[i] = kernel->epilogue.first_input + f->repeated[i] - 1;
+    if (cpu_nest_step(&kernel->along, operand[i]) != 1) return;
+    for (int32_t d = 0; d < descriptor->rank - 1; d++)
+      if (descriptor->inputs[operand[i]].stride[d] != 0 && descriptor->size[d] > 1) return;
+  }
+  kernel->gain = operand[0];
+  kernel->bias = operand[1];
+}
+
 static void choose_extents(row_kernel *kernel) {
   int64_t width = cpu_max(1, GROUP / kernel->length), positions = BLOCK;
   if (kernel->wide) {
@@ -583,6 +622,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (kernel->row_count > 0 && kernel->length > 0) {
     kernel->stream = kernel->length >= LONG_ROW && output_exceeds_cache(kernel);
     choose_direction(kernel);
+    find_affine(kernel, descriptor);
     choose_extents(kernel);
     choose_tasks(kernel);
     choose_memory(kernel);

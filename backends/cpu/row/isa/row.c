@@ -203,9 +203,9 @@ static void single_moments(const cpu_row_panel *panel, double *mean, double *spr
   const double count = (double)length;
   const ELEMENT *x = panel->source;
   for (int64_t w = 0; w < panel->width; w++, x += panel->source_step) {
-    double sum, squares, start = 0;
-    for (int64_t i = 0; i < few; i++) start += (double)x[i];
-    ELEMENT shift = (ELEMENT)(start / (double)few);
+    double sum, squares, start[4] = {0}; /* not one addition waiting for the other */
+    for (int64_t i = 0; i < few; i++) start[i & 3] += (double)x[i];
+    ELEMENT shift = (ELEMENT)(((start[0] + start[1]) + (start[2] + start[3])) / (double)few);
     deviations(x, length, shift, &sum, &squares);
     if (!shift_is_near(sum, squares, count)) {
       shift = (ELEMENT)((double)shift + sum / count);
@@ -230,6 +230,23 @@ static void single_scale(const cpu_row_panel *panel, const double *shift, const 
     }
     CPU_INDEPENDENT
     for (; i < panel->length; i++) y[i] = (x[i] - s) * f + o;
+  }
+}
+
+static void single_affine(const cpu_row_panel *panel, const double *shift, const double *factor,
+                          const double *offset, const void *gain, const void *bias) {
+  const ELEMENT *x = panel->source, *g = gain, *b = bias;
+  ELEMENT *y = panel->target;
+  for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step) {
+    const ELEMENT s = (ELEMENT)shift[w], f = (ELEMENT)factor[w], o = (ELEMENT)offset[w];
+    int64_t i = 0;
+    for (; i + lanes <= panel->length; i += lanes) {
+      fetch_ahead(x + i, panel->ahead, lanes);
+      CPU_INDEPENDENT
+      for (int64_t j = i; j < i + lanes; j++) y[j] = ((x[j] - s) * f + o) * g[j] + b[j];
+    }
+    CPU_INDEPENDENT
+    for (; i < panel->length; i++) y[i] = ((x[i] - s) * f + o) * g[i] + b[i];
   }
 }
 
@@ -391,6 +408,7 @@ static void wide_subtract(const cpu_row_panel *panel, const double *first, const
 }
 
 const cpu_row_loops CPU_VARIANT_SYMBOL(cpu_row) = {
-    .single = {single_maximum, single_exponentials, single_moments, single_scale, single_subtract},
-    .wide = {wide_maximum, wide_exponentials, wide_moments, wide_scale, wide_subtract},
+    .single = {single_maximum, single_exponentials, single_moments, single_scale, single_affine,
+               single_subtract},
+    .wide = {wide_maximum, wide_exponentials, wide_moments, wide_scale, NULL, wide_subtract},
     .exponential_scale = EXP_SCALE};

@@ -83,6 +83,11 @@ typedef struct cpu_row_way {
   void (*scale)(const cpu_row_panel *panel, const double *shift, const double *factor,
                 const double *offset);
 
+  /* target = ((source − shift) · factor + offset) · gain[position] + bias[position]; only single.
+   */
+  void (*affine)(const cpu_row_panel *panel, const double *shift, const double *factor,
+                 const double *offset, const void *gain, const void *bias);
+
   /* target = (source − first) − second. */
   void (*subtract)(const cpu_row_panel *panel, const double *first, const double *second);
 } cpu_row_way;
