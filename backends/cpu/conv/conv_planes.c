@@ -143,7 +143,7 @@ static bool suits(const cpu_conv *conv, const char **reason) {
       conv->input[1].dtype != COMPUTE_F32 || x->stride[3] != 1 || conv->output[0].stride[3] != 1)
     return false;
   *reason = "a filter or a stride without a loop, or a plane too narrow or too wide";
-  return loop_of(conv) && c->data_size[1] <= MOST_WIDTH &&
+  return loop_of(conv) && c->data_size[1] > 0 && c->data_size[1] <= MOST_WIDTH &&
          c->result_size[1] >= CPU_PICK(conv->head.device->isa, cpu_planes)->least_columns;
 }
 

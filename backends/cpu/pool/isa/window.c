@@ -12,6 +12,7 @@
  * is computed for nothing. They take STAGED elements of lines before the next pass over them, which
  * should find them in the level-1 cache. */
 enum { STRIDE = 16, STAGED = 2048 };
+enum { AHEAD = 4096 / (int)sizeof(ELEMENT) }; /* how far data are asked for */
 #define WHOLE(length) (((length) + STRIDE - 1) & -(int64_t)STRIDE)
 
 CPU_INLINE ELEMENT combine(bool maximum, ELEMENT a, ELEMENT b) {
@@ -271,14 +272,21 @@ CPU_INLINE void fold_two(bool maximum, ELEMENT *restrict to, const ELEMENT *rest
   for (int64_t i = 0; i < count; i++) to[i] = combine(maximum, a[i], b[i]);
 }
 
-/* Line by line of results: two lines of `length` elements become one. */
+CPU_INLINE void ask(const ELEMENT *from, int64_t count) {
+  for (int64_t i = 0; i < count; i += 64 / (int)sizeof *from) __builtin_prefetch(from + i);
+}
+
+/* Line by line of results: two lines of `length` elements become one. Lines further down are asked
+ * for meanwhile: of two short streams the hardware does not look far enough ahead. */
 CPU_INLINE void fold_line_pairs(bool maximum, ELEMENT *to, const ELEMENT *source, int64_t rows,
                                 int64_t length) {
   const int64_t whole = WHOLE(length);
   const int64_t ample = lines_with_room(2 * rows, length, whole) / 2;
-  for (int64_t p = 0; p < rows; p++)
+  for (int64_t p = 0; p < rows; p++) {
+    ask(source + 2 * p * length + AHEAD, 2 * length);
     fold_two(maximum, to + p * length, source + 2 * p * length, source + (2 * p + 1) * length,
              p < ample ? whole : length);
+  }
 }
 
 CPU_INLINE void fold_short(bool maximum, void *result, const void *from, int64_t rows,
