@@ -509,14 +509,16 @@ static void check_in_place(const sample_kernel *s, void *user) {
   test_random random = {.state = 7};
   memory apart = create_memory(s, &random);
   memory m = create_memory(s, &random);
-  assert_int_equal(apart.bytes[2], apart.bytes[3]);
-  for (uint32_t i = 0; i < 3; i++) memcpy(m.data[i], apart.data[i], m.bytes[i]);
-  memcpy(m.data[3], m.data[2], m.bytes[2]);
-  m.pointers[2] = m.pointers[3];
+  const uint32_t output = s->descriptor.input_count, residual = output - 1;
+  assert_int_equal(apart.bytes[residual], apart.bytes[output]);
+  for (uint32_t i = 0; i < output; i++) memcpy(m.data[i], apart.data[i], m.bytes[i]);
+  memcpy(m.data[output], m.data[residual], m.bytes[residual]);
+  m.pointers[residual] = m.pointers[output];
   assert_int_equal(run_sample(f, s, apart.pointers), COMPUTE_OK);
   assert_int_equal(run_sample(f, s, m.pointers), COMPUTE_OK);
   const size_t guard = FIXTURE_GUARD * sizeof(float);
-  assert_memory_equal(apart.data[3] + guard, m.data[3] + guard, m.bytes[3] - 2 * guard);
+  assert_memory_equal(apart.data[output] + guard, m.data[output] + guard,
+                      m.bytes[output] - 2 * guard);
   release_memory(&apart);
   release_memory(&m);
 }
@@ -527,12 +529,14 @@ static void an_output_may_be_the_residual(void **state) {
   assert_true(fixture_open(&f, 2, NULL));
   for (size_t i = 0; i < sizeof wide_shapes / sizeof *wide_shapes; i++)
     for (int d = 0; d < 3; d++) {
-      const sample_convolution s = {.shape = wide_shapes[i],
-                                    .direction = (compute_convolution_direction)d,
-                                    .layout = i % 2 ? LAYOUT_NHWC : LAYOUT_NCHW,
-                                    .dtype = COMPUTE_F32,
-                                    .result = COMPUTE_F32,
-                                    .ending = ENDING_RESIDUAL};
+      sample_convolution s = {.shape = wide_shapes[i],
+                              .direction = (compute_convolution_direction)d,
+                              .layout = i % 2 ? LAYOUT_NHWC : LAYOUT_NCHW,
+                              .dtype = COMPUTE_F32,
+                              .result = COMPUTE_F32,
+                              .ending = ENDING_RESIDUAL};
+      sample_convolution_visit(&s, check_in_place, &f);
+      s.ending = ENDING_ADDED;
       sample_convolution_visit(&s, check_in_place, &f);
     }
   fixture_close(&f);

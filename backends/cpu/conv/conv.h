@@ -112,7 +112,8 @@ typedef struct conv_rows {
   int64_t apart;
   int64_t panels, lines; /* of the filter, for one group; of a panel, for one run */
   bool sparse;           /* the copy has only the pixels that filters of one element meet */
-  bool finishes;         /* the micro-kernel computes the epilogue */
+  bool finishes;         /* the micro-kernel computes the epilogue, … */
+  uint64_t values;       /* … to which an input is added then: where in a worker's memory; or 0 */
   bool even;             /* from the last window of a row to the next row's it is one step */
   int64_t band, bands;   /* rows of results */
   int64_t block, blocks; /* panels */

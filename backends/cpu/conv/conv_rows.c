@@ -10,6 +10,7 @@
  * A unit is a band of rows of one image and group, for some panels of result channels. Units of one
  * band follow each other, and a thread that takes several of them copies the data once. A result is
  * the sum of its runs in the order of the filter's rows, whatever the unit. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,9 +94,20 @@ typedef struct rows_sums {
   int64_t row, pixel, panel;
 } rows_sums;
 
+/* What the micro-kernel finishes, and its rest: the epilogue, or that without an addition at its
+ * end. */
+static const cpu_program *finished(const cpu_conv *conv) {
+  return conv->epilogue->before ? conv->epilogue->before : conv->epilogue;
+}
+
+/* The operand that is added to it then, or NULL. */
+static const conv_operand *added(const cpu_conv *conv) {
+  return conv->epilogue->before ? &conv->extra[conv->epilogue->added - 1] : NULL;
+}
+
 /* The addend number i of the epilogue as one loop (cpu_finish), or NULL. */
 static const conv_operand *addend(const cpu_conv *conv, int i) {
-  const int16_t input = cpu_finish_of(conv->epilogue)->input[i];
+  const int16_t input = cpu_finish_of(finished(conv))->input[i];
   return input > 0 ? &conv->extra[input - 1] : NULL;
 }
 
@@ -123,7 +135,7 @@ static bool can_finish(const cpu_conv *conv) {
   if (conv->identity) return false;
   if (conv->type->requantizes) return can_requantize(conv);
   if (!conv->type->finishes) return false;
-  if (!cpu_finish_of(conv->epilogue) || conv->output_count != 1 || !is_even(conv, &conv->output[0]))
+  if (!cpu_finish_of(finished(conv)) || conv->output_count != 1 || !is_even(conv, &conv->output[0]))
     return false;
   for (int i = 0; i < 3; i++) {
     const conv_operand *operand = addend(conv, i);
@@ -131,7 +143,8 @@ static bool can_finish(const cpu_conv *conv) {
     if (!is_even(conv, operand)) return false;
     if (operand->stride[1] != 1 && (i > 0 || operand->stride[1] != 0)) return false;
   }
-  return true;
+  const conv_operand *last = added(conv);
+  return !last || (is_even(conv, last) && last->stride[1] == 1);
 }
 
 static const float *addend_at(const launch *l, const rows_unit *unit, int i, int64_t *row) {
@@ -139,7 +152,7 @@ static const float *addend_at(const launch *l, const rows_unit *unit, int i, int
   *row = operand ? operand->stride[3] : 0;
   if (!operand) return NULL;
   const int64_t channel = unit->group * l->conv->rows.results;
-  const float *at = l->pointers[2 + cpu_finish_of(l->conv->epilogue)->input[i] - 1];
+  const float *at = l->pointers[2 + cpu_finish_of(finished(l->conv))->input[i] - 1];
   return at + unit->image * operand->stride[0] + channel * operand->stride[1];
 }
 
@@ -147,7 +160,7 @@ static const float *addend_at(const launch *l, const rows_unit *unit, int i, int
 static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   const cpu_conv *conv = l->conv;
   const conv_operand *y = &conv->output[0];
-  const cpu_finish *finish = cpu_finish_of(conv->epilogue);
+  const cpu_finish *finish = cpu_finish_of(finished(conv));
   cpu_gemm_finish f = {.low = finish->low, .zero = finish->zero, .high = finish->high};
   f.a = addend_at(l, unit, 0, &f.a_row);
   f.b = addend_at(l, unit, 1, &f.b_row);
@@ -265,14 +278,58 @@ static void run_epilogue(const launch *l, const rows_unit *unit, const rows_sums
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
+/* Result channels of a unit. */
+static int64_t results_of(const cpu_conv *conv, const rows_unit *unit) {
+  return cpu_min(unit->panels * conv->type->columns,
+                 conv->rows.results - unit->panel * conv->type->columns);
+}
+
+/* A unit's first result. */
+static float *first_of(const cpu_conv *conv, const rows_unit *unit, const cpu_gemm_finish *finish) {
+  return finish->y + unit->row * conv->shape.result_size[1] * finish->y_row +
+         unit->panel * conv->type->columns;
+}
+
 /* What follows the finish, over a unit's results. */
 static void run_rest(const launch *l, const rows_unit *unit, const cpu_gemm_finish *finish) {
-  const conv_rows *s = &l->conv->rows;
-  const int64_t width = l->conv->shape.result_size[1];
-  const int64_t column = unit->panel * l->conv->type->columns;
-  cpu_finish_run_rest(l->conv->epilogue, finish->y + unit->row * width * finish->y_row + column,
-                      finish->y_row, unit->rows * width,
-                      cpu_min(unit->panels * l->conv->type->columns, s->results - column));
+  const cpu_conv *conv = l->conv;
+  cpu_finish_run_rest(finished(conv), first_of(conv, unit, finish), finish->y_row,
+                      unit->rows * conv->shape.result_size[1], results_of(conv, unit));
+}
+
+/* The same finish with its results one after the other at `values`: the output may be what is added
+ * to them. */
+static cpu_gemm_finish finish_apart(const cpu_conv *conv, const rows_unit *unit,
+                                    const cpu_gemm_finish *finish, float *values) {
+  cpu_gemm_finish apart = *finish;
+  apart.y_row = results_of(conv, unit);
+  apart.y = values - (first_of(conv, unit, &apart) - apart.y);
+  return apart;
+}
+
+static void add_last(const launch *l, const rows_unit *unit, const float *values,
+                     const cpu_gemm_finish *finish) {
+  const cpu_conv *conv = l->conv;
+  const conv_operand *from = added(conv);
+  const int64_t channel = unit->group * conv->rows.results + unit->panel * conv->type->columns;
+  const float *at = l->pointers[2 + conv->epilogue->added - 1];
+  cpu_finish_lines lines = {.rows = unit->rows * conv->shape.result_size[1],
+                            .count = results_of(conv, unit),
+                            .x = values,
+                            .a = at + unit->image * from->stride[0] + channel +
+                                 unit->row * from->stride[2],
+                            .x_row = results_of(conv, unit),
+                            .a_row = from->stride[3],
+                            .y_row = finish->y_row,
+                            .low = -INFINITY,
+                            .zero = -0.0f,
+                            .high = INFINITY,
+                            .y = first_of(conv, unit, finish)};
+  if (lines.a_row == lines.count && lines.y_row == lines.count) {
+    lines.count *= lines.rows;
+    lines.rows = 1;
+  }
+  CPU_PICK(conv->head.device->isa, cpu_finish)->run(&lines);
 }
 
 /* Units are numbered by image, group, band, block of panels. */
@@ -309,17 +366,21 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
   *copied = task / s->blocks;
   const bool bytes = s->finishes && l->conv->type->requantizes;
   const bool floats = s->finishes && !bytes;
-  cpu_gemm_finish finish;
+  cpu_gemm_finish finish = {0};
   cpu_gemm_requantize makes;
   if (floats) finish = place_finish(l, &unit);
+  const cpu_gemm_finish result = finish;
+  float *values = s->values ? (float *)(void *)((unsigned char *)copied + s->values) : NULL;
+  if (values) finish = finish_apart(l->conv, &unit, &result, values);
   if (bytes) makes = place_requantize(l, &unit);
   for (int64_t panel = 0; panel < unit.panels; panel++)
     multiply_panel(l, &unit, panel, copy, windows, &sums, floats ? &finish : NULL,
                    bytes ? &makes : NULL);
-  if (floats && l->conv->epilogue->rest)
+  if (floats && finished(l->conv)->rest)
     run_rest(l, &unit, &finish);
   else if (!l->conv->identity && !s->finishes)
     run_epilogue(l, &unit, &sums);
+  if (values) add_last(l, &unit, values, &result);
 }
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
@@ -437,6 +498,14 @@ static void make_schedule(cpu_conv *conv) {
       cpu_whole_lines((uint64_t)(c->groups * s->panels * s->runs * s->lines * columns * size));
 }
 
+/* Room for a unit's values before an addition. */
+static void add_values(cpu_conv *conv) {
+  conv_rows *s = &conv->rows;
+  const int64_t count = s->band * conv->shape.result_size[1] * s->block * conv->type->columns;
+  s->values = s->worker_bytes;
+  s->worker_bytes += cpu_whole_lines((uint64_t)(count * conv->element));
+}
+
 static bool is_byte(const conv_operand *operand) {
   return operand->dtype == COMPUTE_I8 || operand->dtype == COMPUTE_U8;
 }
@@ -476,6 +545,7 @@ compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descrip
   const conv_rows *s = &conv->rows;
   conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
   conv->rows.finishes = can_finish(conv);
+  if (conv->rows.finishes && added(conv)) add_values(conv);
   conv->head.run = run;
   snprintf(conv->head.description, sizeof conv->head.description,
            "convolution rows %s %dx%d, %lld bands of %lld rows, %lld x %lld channels%s",

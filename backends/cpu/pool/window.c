@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "window.h"
+#include "gemm/isa/gemm_table.h"
 #include "program/program.h"
 
 enum {
@@ -190,9 +191,12 @@ static void choose_lines(cpu_window *kernel) {
   kernel->groups = side_by_side ? 1 : channels;
   for (uint32_t i = 0; i < kernel->input_count; i++)
     kernel->input[i].direct = is_dense(kernel, &kernel->input[i]);
-  kernel->in_place = kernel->shape.operation != COMPUTE_WINDOW_ARGMAX &&
-                     cpu_program_is_identity(kernel->epilogue) &&
-                     is_dense(kernel, &kernel->output[0]);
+  const bool stores =
+      kernel->shape.operation != COMPUTE_WINDOW_ARGMAX && cpu_program_is_identity(kernel->epilogue);
+  kernel->in_place = stores && is_dense(kernel, &kernel->output[0]);
+  kernel->turns = stores && !kernel->in_place && kernel->lanes > 1 && !kernel->shape.by_data &&
+                  kernel->output[0].dtype == kernel->type && kernel->output[0].stride[3] == 1 &&
+                  cpu_gemm_type_of(kernel->head.device->isa->gemm, kernel->type);
 }
 
 /* Bands of rows whose data fit a part of the level-2 cache, unless threads want more of them. */
@@ -373,8 +377,27 @@ static int64_t unit_steps(const window_unit *unit, const window_operand *o,
          (int64_t)o->size;
 }
 
+/* Lines of channels to planes, as products turn their rows: pixel by pixel the interpreter would
+ * store each channel by itself. */
+static void turn(const window_launch *l, const window_unit *unit, const unsigned char *values) {
+  const cpu_window *kernel = l->kernel;
+  const window_operand *to = &kernel->output[0];
+  const cpu_gemm_type *type = cpu_gemm_type_of(kernel->head.device->isa->gemm, kernel->type);
+  const int64_t line = unit->columns * kernel->lanes * kernel->element;
+  const bool whole = to->stride[2] == unit->columns;
+  for (int64_t row = 0; row < (whole ? 1 : unit->rows); row++) {
+    const cpu_gemm_source source = {values + row * line, kernel->type, 1, kernel->lanes};
+    type->pack_rows(window_output(l, unit, unit->row + row), to->stride[1], kernel->lanes,
+                    whole ? unit->rows * unit->columns : unit->columns, &source);
+  }
+}
+
 void window_finish(const window_launch *l, const window_unit *unit, unsigned char *values) {
   const cpu_window *kernel = l->kernel;
+  if (kernel->turns) {
+    turn(l, unit, values);
+    return;
+  }
   const int64_t *size = kernel->size, line = unit->columns * kernel->lanes;
   cpu_box box;
   box.program = kernel->epilogue;

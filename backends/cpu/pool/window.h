@@ -45,6 +45,7 @@ typedef struct cpu_window {
   window_operand output[COMPUTE_MAX_OPERANDS];
   cpu_program *epilogue;
   bool in_place;         /* results may be written where they belong */
+  bool turns;            /* they only have to be turned: from lines of channels to planes */
   int64_t lanes, groups; /* groups of lanes in the channels */
   int64_t rows, columns; /* of the space in one unit */
   int64_t bands, chunks, units, per_task, tasks;

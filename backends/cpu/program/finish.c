@@ -182,6 +182,26 @@ void cpu_finish_divide(const cpu_isa *isa, const compute_program *program,
   first->loops = NULL;
 }
 
+bool cpu_finish_adds(const compute_program *program, const compute_dtype *inputs,
+                     uint32_t output_count, const compute_dtype *outputs, int16_t *added,
+                     uint16_t *before) {
+  if (program->count < 3 || program->count > CPU_FINISH_MOST || output_count != 1 ||
+      outputs[0] != COMPUTE_F32)
+    return false;
+  const compute_instruction *last = &program->instructions[program->outputs[0]];
+  if (last->code != COMPUTE_I_ADD || last->type != COMPUTE_F32) return false;
+  for (int i = 0; i < 2; i++) {
+    const compute_instruction *operand = &program->instructions[i == 0 ? last->a : last->b];
+    if (operand->code != COMPUTE_I_LOAD || operand->immediate.i64 == 0 ||
+        inputs[operand->immediate.i64] != COMPUTE_F32)
+      continue;
+    *added = (int16_t)operand->immediate.i64;
+    *before = i == 0 ? last->b : last->a;
+    return true;
+  }
+  return false;
+}
+
 /* ---- Running --------------------------------------------------------------------------------- */
 
 static const float *input_at(const cpu_lines *l, int16_t input, int64_t *row) {

@@ -30,6 +30,12 @@ static inline const cpu_finish *cpu_finish_of(const cpu_program *program) {
   return program->rest ? &program->first : NULL;
 }
 
+/* Whether a program ends with adding an input to another value of its own: which, and which value.
+ */
+bool cpu_finish_adds(const compute_program *program, const compute_dtype *inputs,
+                     uint32_t output_count, const compute_dtype *outputs, int16_t *added,
+                     uint16_t *before);
+
 /* Runs program->rest over a loop's results where they are: `rows` rows of `columns`, `row` apart.
  */
 void cpu_finish_run_rest(const cpu_program *program, float *y, int64_t row, int64_t rows,

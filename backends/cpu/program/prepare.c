@@ -348,6 +348,22 @@ static compute_status prepare(preparation *p) {
   return COMPUTE_OK;
 }
 
+/* The program before an addition at its end, if that is worth knowing. */
+static compute_status find_before(cpu_device *device, const compute_program *program,
+                                  const compute_dtype *inputs, uint32_t output_count,
+                                  const compute_dtype *outputs, cpu_program *prepared) {
+  uint16_t value;
+  if (!cpu_finish_adds(program, inputs, output_count, outputs, &prepared->added, &value))
+    return COMPUTE_OK;
+  const compute_program before = {program->count, 1, program->instructions, &value};
+  const compute_status status = cpu_program_prepare(device, &before, prepared->input_count, inputs,
+                                                    1, outputs, &prepared->before);
+  if (status || prepared->before->rest) return status;
+  cpu_program_release(device, prepared->before);
+  prepared->before = NULL;
+  return COMPUTE_OK;
+}
+
 /* The loops that run the program, or begin it. */
 static compute_status find_loops(cpu_device *device, const compute_program *program,
                                  const compute_dtype *inputs, uint32_t output_count,
@@ -363,7 +379,8 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   prepared->passes = one_loop ? 1 : count_passes(prepared);
   if (prepared->finish.loops || prepared->formula.loop) return COMPUTE_OK;
   cpu_finish_divide(device->isa, program, inputs, output_count, outputs, &prepared->first, &rest);
-  if (!prepared->first.loops) return COMPUTE_OK;
+  if (!prepared->first.loops)
+    return find_before(device, program, inputs, output_count, outputs, prepared);
   const compute_program after = {rest.count, 1, rest.instructions, &rest.output};
   return cpu_program_prepare(device, &after, 1, &f32, 1, &f32, &prepared->rest);
 }
@@ -416,6 +433,7 @@ done:
 void cpu_program_release(cpu_device *device, cpu_program *program) {
   while (program) {
     cpu_program *rest = program->rest;
+    cpu_program_release(device, program->before);
     cpu_release(device, program);
     program = rest;
   }

@@ -220,6 +220,10 @@ struct cpu_program {
   cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */
+  /* Of a program that adds an input at its end to what would otherwise have a rest: the program
+   * without that addition, and the input; or NULL. */
+  cpu_program *before;
+  int16_t added;
   uint32_t input_count, output_count, step_count;
   uint32_t passes; /* loops over a tile: the steps, or one where all are one loop */
   int64_t chunk;   /* elements that the registers have room for */

@@ -219,6 +219,16 @@ static void add_ending(sample_kernel *s, sample_layout how, compute_dtype dtype,
   compute_operand *extra = sample_input(s, dtype, CHANNELS);
   if (end == ENDING_RESIDUAL) lay_out(how, s->descriptor.size, false, RESULT, extra->stride);
   const uint16_t added = program_apply(e, COMPUTE_I_ADD, type, sum, program_load(e, type, 1), 0);
+  if (end == ENDING_ADDED) {
+    const uint16_t minus = dtype_is_float(type) ? program_constant(e, type, -1)
+                                                : program_constant_integer(e, type, -1);
+    const uint16_t turned = program_apply(e, COMPUTE_I_MUL, type, added, minus, 0);
+    compute_operand *last = sample_input(s, dtype, CHANNELS);
+    lay_out(how, s->descriptor.size, false, RESULT, last->stride);
+    program_store(e, program_apply(e, COMPUTE_I_ADD, type, program_load(e, type, 2), turned, 0));
+    add_output(s, result, how);
+    return;
+  }
   program_store(e, program_apply(e, COMPUTE_I_RELU, type, added, 0, 0));
   add_output(s, result, how);
   if (end != ENDING_TWO_OUTPUTS) return;

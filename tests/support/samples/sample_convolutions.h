@@ -25,6 +25,7 @@ typedef enum sample_ending {
   ENDING_RESIDUAL,    /* relu(sum + one number per element) */
   ENDING_TWO_OUTPUTS, /* the first of these, and the sum */
   ENDING_PLACES,      /* sum + what position and coordinates say */
+  ENDING_ADDED,       /* one number per element − (sum + one number per channel) */
   ENDING_COUNT
 } sample_ending;
 
