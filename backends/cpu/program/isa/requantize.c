@@ -91,23 +91,31 @@ CPU_INLINE void store_two(uint8_t *y, words a, words b, bool is_signed) {
 #define ALL_AT_MOST(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ) == 0xffff)
 /* What quotients need to become bytes. Those of i8 are made as u8, with the highest bit changed. */
 typedef struct store_numbers {
-  words zero;
-  __m128i least, most, flip;
+  __m512i zero; /* shorts */
+  __m512i least, most, flip;
 } store_numbers;
 CPU_INLINE store_numbers take_store_numbers(const cpu_requantize_lines *l) {
-  return (store_numbers){_mm512_set1_epi32(l->zero + (l->is_signed ? 128 : 0)),
-                         _mm_set1_epi8((char)l->least), _mm_set1_epi8((char)l->most),
-                         _mm_set1_epi8((char)(l->is_signed ? 128 : 0))};
+  return (store_numbers){_mm512_set1_epi16((short)(l->zero + (l->is_signed ? 128 : 0))),
+                         _mm512_set1_epi8((char)l->least), _mm512_set1_epi8((char)l->most),
+                         _mm512_set1_epi8((char)(l->is_signed ? 128 : 0))};
 }
 CPU_INLINE void store_few(const int vectors, const int rows, const store_numbers *n, words w[2][2],
                           uint8_t *y, int64_t y_row) {
+  __m512i shorts[2];
+  for (int i = 0; i < 2; i++)
+    shorts[i] = _mm512_adds_epi16(_mm512_packs_epi32(w[i][0], w[i][1]), n->zero);
+  __m512i bytes = _mm512_packus_epi16(shorts[0], shorts[1]);
+  bytes = _mm512_min_epu8(n->most, _mm512_max_epu8(n->least, bytes));
+  bytes = _mm512_xor_si512(bytes, n->flip);
+  /* Each quarter has four bytes of each vector and row. */
+  const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+  bytes = _mm512_permutexvar_epi32(order, bytes);
+  const __m256i row[2] = {_mm512_castsi512_si256(bytes), _mm512_extracti64x4_epi64(bytes, 1)};
   for (int i = 0; i < rows; i++) {
-    for (int v = 0; v < vectors; v++) {
-      const words whole = _mm512_add_epi32(w[i][v], n->zero);
-      __m128i bytes = _mm512_cvtusepi32_epi8(_mm512_max_epi32(whole, _mm512_setzero_si512()));
-      bytes = _mm_min_epu8(n->most, _mm_max_epu8(n->least, bytes));
-      _mm_storeu_si128((void *)(y + i * y_row + v * LANES), _mm_xor_si128(bytes, n->flip));
-    }
+    if (vectors > 1)
+      _mm256_storeu_si256((void *)(y + i * y_row), row[i]);
+    else
+      _mm_storeu_si128((void *)(y + i * y_row), _mm256_castsi256_si128(row[i]));
   }
 }
 #elif defined(__AVX2__) && defined(__FMA__)
