@@ -140,6 +140,27 @@ static void pack_b(const own_unit *unit, int64_t p, int64_t count, int64_t colum
     problem->type->pack_panels(unit->packed_b, count, columns, &source);
 }
 
+/* Of a packed B, what is read after the columns before `column` and the lines of k before p: the
+ * unit's next columns, its next block of k, or what its thread's next unit begins with, if threads
+ * take turns. */
+static const unsigned char *next_panel(const own_unit *unit, int64_t p, int64_t column) {
+  const gemm_schedule *schedule = unit->launch->schedule;
+  const gemm_problem *problem = &unit->launch->gemm->problem;
+  column += unit->column;
+  if (column < unit->column + unit->columns) {
+    p = (p - 1) / schedule->block_k * schedule->block_k;
+  } else if (p < problem->k) {
+    column = unit->column;
+  } else {
+    p = 0;
+    column = (unit->column + unit->launch->gemm->head.device->threads * schedule->tile_n) %
+             (schedule->tiles_n * schedule->tile_n);
+  }
+  const int64_t lines = packed_lines(problem, problem->k);
+  return unit->matrix.b +
+         (column * lines + packed_lines(problem, p) * problem->type->columns) * problem->size;
+}
+
 /* Register tiles over B's columns from `column` of the unit on: over all (block->n says how many),
  * or one panel, or, where B is read in place, the full panels. */
 static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64_t column,
@@ -154,6 +175,7 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
                ((unit->column + column) * lines + packed_lines(problem, p) * panel) * problem->size;
     block->b_k = panel;
     block->b_column = panel * lines;
+    block->b_next = next_panel(unit, p + count, column + columns);
     block->copy = NULL;
   } else if (packing <= GEMM_PACK_ON_USE && columns >= panel) {
     block->n = columns / panel * panel;

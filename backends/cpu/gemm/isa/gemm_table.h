@@ -43,8 +43,11 @@ typedef struct cpu_gemm_block {
                         * one to the next, B's lines packed one after the other; 0 as 1 */
   bool slivers;        /* multiply: A was packed by pack_slivers; a_row and a_k are not looked at */
   const void *b;
-  int64_t b_k;      /* multiply, stream: from one k to the next; columns lie side by side */
-  int64_t b_column; /* multiply: from one panel of columns to the next; dot: between columns */
+  int64_t b_k;        /* multiply, stream: from one k to the next; columns lie side by side */
+  int64_t b_column;   /* multiply: from one panel of columns to the next; dot: between columns */
+  const void *b_next; /* multiply, packed panels: what is read after the last of them; or NULL */
+  const char *ahead;  /* multiply's own: what a tile asks for meanwhile … */
+  int64_t ahead_step; /* … so many bytes further for each k */
   void *c;
   int64_t c_row;
   bool accumulate;

@@ -309,6 +309,12 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   }
   const int64_t *place = block->b_rows;
   int64_t runs = in_runs ? block->runs : 1;
+  /* Many tiles share a panel: each asks for a part of what follows it, so that it does not come
+   * from memory all at once while the first tile waits. */
+  const bool looks_ahead =
+      GEMM_VECTOR_BYTES == 64 && layout == GEMM_STRIDED && vectors == 2 && rows > GEMM_FEW && !copy;
+  const char *ahead = block->ahead;
+  const int64_t ahead_step = block->ahead_step;
   do {
     GEMM_STEPS
     for (int64_t p = block->k; p > 0; p--) {
@@ -319,6 +325,10 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
         right[v] = *(const gemm_vector_at *)(from + gemm_vector_place(layout, block, v));
         if (rows <= GEMM_FEW && !listed && layout != GEMM_ABREAST)
           __builtin_prefetch(from + GEMM_FAR + v * GEMM_LANES);
+      }
+      if (looks_ahead) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += ahead_step;
       }
       if (copy) {
         GEMM_UNROLL
@@ -503,12 +513,17 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   const GEMM_ELEMENT *a = block->a;
   cpu_gemm_block part = *block;
   part.column += c - (const GEMM_ELEMENT *)block->c;
+  const bool last = part.column - block->column + columns >= block->n;
+  const char *next = (const char *)(last ? block->b_next : b + block->b_column);
+  const bool looks = next && tiles > 1 && b_k == GEMM_COLUMNS && !copy;
+  part.ahead_step = looks ? ((int64_t)sizeof *b * GEMM_COLUMNS + tiles - 1) / tiles : 0;
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t rows = gemm_tile_rows(block->m, tiles, t);
     if (block->slivers) {
       part.a_row = 1;
       part.a_k = rows;
     }
+    part.ahead = looks ? next + t * block->k * part.ahead_step : (const char *)b;
     if (copy && t == 0) {
       copying(rows, &part, a, b, b_k, c, columns, copy);
       tile = gemm_tile_full;
