@@ -71,6 +71,21 @@ static bool can_read_a(const gemm_problem *problem) {
          a->row % group == 0 && problem->elements % group == 0;
 }
 
+/* Whether register tiles are tall, of 64-byte vectors of numbers. */
+static bool is_tall(const gemm_problem *problem) {
+  return problem->type->group == 1 && problem->type->lanes * (int64_t)problem->size == 64;
+}
+
+/* Whether the rows of A that a tile reads do not get into each other's way. Tall tiles, of 64-byte
+ * vectors, take so long for each k that runs of memory which the hardware does not foresee arrive
+ * in time from the level-2 cache: only rows that compete for few cache sets are copied. */
+static bool lies_well(const gemm_problem *problem) {
+  const gemm_operand *a = &problem->a;
+  const int64_t bytes = cpu_max(a->row, a->column) * (int64_t)a->size;
+  if (cpu_min(a->row, a->column) != 1) return false;
+  return bytes <= NEAR_STRIDE || (a->column == 1 && is_tall(problem) && bytes % NEAR_STRIDE != 0);
+}
+
 /* Threads that this much work keeps busy. */
 static int64_t useful_threads(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
@@ -106,7 +121,7 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
 /* What does not depend on the tiles. */
 static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
-  const gemm_operand *a = &problem->a, *b = &problem->b;
+  const gemm_operand *b = &problem->b;
   const int64_t size = problem->size, columns = problem->type->columns;
   if (!gemm->packed_b && is_few(gemm, schedule)) return;
   schedule->method = GEMM_TILES;
@@ -115,9 +130,7 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const bool in_place = !gemm->filled && is_native(problem, b) && b->column == 1 &&
                         (problem->m <= FEW_ROWS || close_b);
   schedule->pack_b = gemm->packed_b ? GEMM_PACKED : in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
-  const bool near = cpu_min(a->row, a->column) == 1 &&
-                    cpu_max(a->row, a->column) * (int64_t)a->size <= NEAR_STRIDE;
-  schedule->pack_a = !can_read_a(problem) || (!near && problem->n >= 8 * columns);
+  schedule->pack_a = !can_read_a(problem) || (!lies_well(problem) && problem->n >= 8 * columns);
 }
 
 /* Cache blocks: A's block fills a part of the level-2 cache; k is cut into equal parts. */
