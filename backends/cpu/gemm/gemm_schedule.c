@@ -15,6 +15,7 @@
 enum {
   SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
   FEW_ROWS = 16,           /* so few rows do not repay packing B */
+  TALL_BLOCKS = 3,         /* of k that tall tiles read in one go, out of the level-2 cache */
   DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
   NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
@@ -114,6 +115,7 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   } else {
     return false;
   }
+  schedule->depth = schedule->block_k;
   schedule->pack_b = is_native(problem, b) ? GEMM_PACK_NONE : GEMM_PACK_PANEL;
   return true;
 }
@@ -125,7 +127,8 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const int64_t size = problem->size, columns = problem->type->columns;
   if (!gemm->packed_b && is_few(gemm, schedule)) return;
   schedule->method = GEMM_TILES;
-  schedule->block_k = most_tile_k(problem);
+  schedule->depth = schedule->block_k = most_tile_k(problem);
+  if (is_tall(problem) && !gemm->filled) schedule->block_k *= TALL_BLOCKS;
   const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
   const bool in_place = !gemm->filled && is_native(problem, b) && b->column == 1 &&
                         (problem->m <= FEW_ROWS || close_b);
@@ -137,9 +140,12 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
 static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t parts = cpu_divide_up(problem->k, schedule->splits);
-  schedule->block_k = equal_blocks(parts, schedule->block_k);
-  const int64_t fit =
-      (int64_t)(gemm->head.device->l2_bytes * 2 / 5) / (schedule->block_k * (int64_t)problem->size);
+  const int64_t together = schedule->block_k / schedule->depth;
+  schedule->depth = equal_blocks(parts, schedule->depth);
+  schedule->block_k = cpu_min(cpu_max(parts, 1), together * schedule->depth);
+  const uint64_t fifths = schedule->block_k > schedule->depth ? 3 : 2;
+  const int64_t fit = (int64_t)(gemm->head.device->l2_bytes * fifths / 5) /
+                      (schedule->block_k * (int64_t)problem->size);
   const int64_t rows = cpu_max(fit / problem->type->rows, 1) * problem->type->rows;
   const int64_t blocks = cpu_divide_up(schedule->tile_m, rows);
   schedule->block_m = cpu_min(
