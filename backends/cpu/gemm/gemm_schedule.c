@@ -79,12 +79,13 @@ static bool is_tall(const gemm_problem *problem) {
 
 /* Whether the rows of A that a tile reads do not get into each other's way. Tall tiles, of 64-byte
  * vectors, take so long for each k that runs of memory which the hardware does not foresee arrive
- * in time from the level-2 cache: only rows that compete for few cache sets are copied. */
+ * in time from the level-2 cache: only many rows that compete for few cache sets are copied. */
 static bool lies_well(const gemm_problem *problem) {
   const gemm_operand *a = &problem->a;
   const int64_t bytes = cpu_max(a->row, a->column) * (int64_t)a->size;
   if (cpu_min(a->row, a->column) != 1) return false;
-  return bytes <= NEAR_STRIDE || (a->column == 1 && is_tall(problem) && bytes % NEAR_STRIDE != 0);
+  return bytes <= NEAR_STRIDE || (a->column == 1 && is_tall(problem) &&
+                                  (problem->m <= CPU_GEMM_FORESEEN || bytes % NEAR_STRIDE != 0));
 }
 
 /* Threads that this much work keeps busy. */
