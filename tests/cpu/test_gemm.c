@@ -498,6 +498,25 @@ static void sizes_beyond_the_cache_blocks_are_right(void **state) {
   check_samples(make_large, 4, 2);
 }
 
+/* Of A also rows that lie too far apart, or just right, to be read in place. */
+static bool make_long(sample *s, test_random *random) {
+  static const int64_t depths[] = {384, 385, 769, 1024, 1152, 1153, 1536, 2500};
+  s->m = test_random_integer(random, 13, 45);
+  s->n = test_random_integer(random, 30, 140);
+  s->k = pick(random, depths, 8);
+  s->layout_a = (layout)test_random_integer(random, 0, LAYOUT_COUNT - 1);
+  s->layout_b = (layout)test_random_integer(random, 0, LAYOUT_COUNT - 1);
+  s->epilogue = (epilogue)test_random_integer(random, 0, EPILOGUE_COUNT - 1);
+  s->constant_b = test_random_integer(random, 0, 1);
+  if (test_random_integer(random, 0, 3) == 0) s->a = s->b = s->accumulate = s->output = COMPUTE_F64;
+  return true;
+}
+
+static void parts_of_k_add_up(void **state) {
+  (void)state;
+  check_samples(make_long, 24, 2);
+}
+
 static bool make_floats(sample *s, test_random *random) {
   static const int64_t floats[] = {COMPUTE_F32, COMPUTE_F16, COMPUTE_BF16, COMPUTE_F64};
   random_shape(s, random);
@@ -990,6 +1009,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_shape_and_layout_is_right),
       cmocka_unit_test(sizes_beyond_the_cache_blocks_are_right),
+      cmocka_unit_test(parts_of_k_add_up),
       cmocka_unit_test(half_precision_is_summed_in_the_accumulate_type),
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(sums_of_byte_products_are_exact),

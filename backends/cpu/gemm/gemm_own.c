@@ -139,20 +139,25 @@ static void pack_b(const own_unit *unit, int64_t p, int64_t count, int64_t colum
     problem->type->pack_panels(unit->packed_b, count, columns, &source);
 }
 
-/* Of a packed B, what is read after the columns before `column` and the block of k before `p`: the
- * columns after them, else the next block, else the next unit. */
+/* Of a packed B, what is read after the columns before `column` and the lines of k before p: the
+ * unit's next columns, its next block of k, or what its thread's next unit begins with, if threads
+ * take turns. */
 static const unsigned char *next_panel(const own_unit *unit, int64_t p, int64_t column) {
+  const gemm_schedule *schedule = unit->launch->schedule;
   const gemm_problem *problem = &unit->launch->gemm->problem;
+  column += unit->column;
+  if (column < unit->column + unit->columns) {
+    p = (p - 1) / schedule->block_k * schedule->block_k;
+  } else if (p < problem->k) {
+    column = unit->column;
+  } else {
+    p = 0;
+    column = (unit->column + unit->launch->gemm->head.device->threads * schedule->tile_n) %
+             (schedule->tiles_n * schedule->tile_n);
+  }
   const int64_t lines = packed_lines(problem, problem->k);
-  if (column < unit->columns)
-    p = p - cpu_min(unit->launch->schedule->block_k, p);
-  else if (p < unit->k_first + unit->k_count)
-    column = 0;
-  else
-    p = unit->k_first;
   return unit->matrix.b +
-         ((unit->column + column) * lines + packed_lines(problem, p) * problem->type->columns) *
-             problem->size;
+         (column * lines + packed_lines(problem, p) * problem->type->columns) * problem->size;
 }
 
 /* Register tiles over B's columns from `column` of the unit on: over all (block->n says how many),
@@ -184,10 +189,12 @@ static void multiply_tiles(const own_unit *unit, int64_t p, int64_t count, int64
     block->b_k = panel;
     block->b_column = panel * (count + problem->type->terms);
     block->copy = NULL;
-    if (packing == GEMM_PACK_BLOCK)
+    if (packing == GEMM_PACK_BLOCK) {
       block->b = unit->packed_b + column * (count + problem->type->terms) * problem->size;
-    else
+      block->ahead_bytes = block->b_column * (int64_t)problem->size;
+    } else {
       pack_b(unit, p, count, column, block->n);
+    }
   }
   problem->type->multiply(block);
 }
@@ -226,8 +233,11 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
   const gemm_problem *problem = &gemm->problem;
   const gemm_schedule *schedule = unit->launch->schedule;
   unsigned char *sums = unit->sums + row * unit->sums_row * problem->size;
-  cpu_gemm_block block = {
-      .m = rows, .k = count, .c_row = unit->sums_row, .accumulate = p > unit->k_first};
+  cpu_gemm_block block = {.m = rows,
+                          .k = count,
+                          .c_row = unit->sums_row,
+                          .depth = schedule->depth,
+                          .accumulate = p > unit->k_first};
   take_a(unit, unit->row + row, rows, p, count, &block);
   const bool ends = finish && unit->in_kernel;
   if (ends) {

@@ -15,6 +15,7 @@
 enum {
   SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
   FEW_ROWS = 16,           /* so few rows do not repay packing B */
+  TALL_BLOCKS = 3,         /* of k that tall tiles read in one go, out of the level-2 cache */
   DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
   NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
@@ -72,6 +73,22 @@ static bool can_read_a(const gemm_problem *problem) {
   return as_is && a->column == 1 && a->row % group == 0 && problem->elements % group == 0;
 }
 
+/* Whether register tiles are tall, of 64-byte vectors of numbers. */
+static bool is_tall(const gemm_problem *problem) {
+  return problem->type->group == 1 && problem->type->lanes * (int64_t)problem->size == 64;
+}
+
+/* Whether the rows of A that a tile reads do not get into each other's way. Tall tiles, of 64-byte
+ * vectors, take so long for each k that runs of memory which the hardware does not foresee arrive
+ * in time from the level-2 cache: only many rows that compete for few cache sets are copied. */
+static bool lies_well(const gemm_problem *problem) {
+  const gemm_operand *a = &problem->a;
+  const int64_t bytes = cpu_max(a->row, a->column) * (int64_t)a->size;
+  if (cpu_min(a->row, a->column) != 1) return false;
+  return bytes <= NEAR_STRIDE || (a->column == 1 && is_tall(problem) &&
+                                  (problem->m <= CPU_GEMM_FORESEEN || bytes % NEAR_STRIDE != 0));
+}
+
 /* Threads that this much work keeps busy. */
 static int64_t useful_threads(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
@@ -102,6 +119,7 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   } else {
     return false;
   }
+  schedule->depth = schedule->block_k;
   schedule->pack_b = words || is_native(problem, b) ? GEMM_PACK_NONE : GEMM_PACK_PANEL;
   return true;
 }
@@ -109,27 +127,29 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
 /* What does not depend on the tiles. */
 static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
-  const gemm_operand *a = &problem->a, *b = &problem->b;
+  const gemm_operand *b = &problem->b;
   const int64_t size = problem->size, columns = problem->type->columns;
   if (!gemm->packed_b && is_few(gemm, schedule)) return;
   schedule->method = GEMM_TILES;
-  schedule->block_k = most_tile_k(problem);
+  schedule->depth = schedule->block_k = most_tile_k(problem);
+  if (is_tall(problem) && !gemm->filled) schedule->block_k *= TALL_BLOCKS;
   const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
   const bool in_place = !gemm->filled && is_native(problem, b) && b->column == 1 &&
                         (problem->m <= FEW_ROWS || close_b);
   schedule->pack_b = gemm->packed_b ? GEMM_PACKED : in_place ? GEMM_PACK_NONE : GEMM_PACK_BLOCK;
-  const bool near = cpu_min(a->row, a->column) == 1 &&
-                    cpu_max(a->row, a->column) * (int64_t)a->size <= NEAR_STRIDE;
-  schedule->pack_a = !can_read_a(problem) || (!near && problem->n >= 8 * columns);
+  schedule->pack_a = !can_read_a(problem) || (!lies_well(problem) && problem->n >= 8 * columns);
 }
 
 /* Cache blocks: A's block fills a part of the level-2 cache; k is cut into equal parts. */
 static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t parts = cpu_divide_up(problem->k, schedule->splits);
-  schedule->block_k = equal_blocks(parts, schedule->block_k);
-  const int64_t fit =
-      (int64_t)(gemm->head.device->l2_bytes * 2 / 5) / (schedule->block_k * (int64_t)problem->size);
+  const int64_t together = schedule->block_k / schedule->depth;
+  schedule->depth = equal_blocks(parts, schedule->depth);
+  schedule->block_k = cpu_min(cpu_max(parts, 1), together * schedule->depth);
+  const uint64_t fifths = schedule->block_k > schedule->depth ? 3 : 2;
+  const int64_t fit = (int64_t)(gemm->head.device->l2_bytes * fifths / 5) /
+                      (schedule->block_k * (int64_t)problem->size);
   const int64_t rows = cpu_max(fit / problem->type->rows, 1) * problem->type->rows;
   const int64_t blocks = cpu_divide_up(schedule->tile_m, rows);
   schedule->block_m = cpu_min(

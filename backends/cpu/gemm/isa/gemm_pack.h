@@ -128,6 +128,9 @@ static void gemm_copy_rows(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int
   }
 }
 
+#if GEMM_VECTOR_BYTES == 64
+#include "gemm_turn.h"
+#else
 /* Four (8-byte elements: two) rows of as many elements, turned. */
 #define GEMM_SQUARE ((int)(16 / sizeof(GEMM_ELEMENT)))
 typedef GEMM_ELEMENT gemm_square_row
@@ -173,6 +176,7 @@ static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t r
     for (int64_t p = 0; p < k; p++) sliver[p * sliver_row + i] = from[i * from_row + p];
   }
 }
+#endif
 
 /* Every second element: what a convolution with stride 2 reads. A loop of its own, as compilers
  * make shuffles of it where they know the step. */
@@ -227,6 +231,7 @@ static void gemm_pack_slivers(void *packed, int64_t m, int64_t k, const cpu_gemm
   }
 }
 
+#if GEMM_VECTOR_BYTES < 64
 /* A full panel from columns that lie `column` apart and whose elements lie side by side. The next
  * panel's columns, new runs of memory, are asked for meanwhile. */
 static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
@@ -243,6 +248,7 @@ static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *
     for (int j = 0; j < GEMM_COLUMNS; j++) panel[p * GEMM_COLUMNS + j] = from[j * column + p];
   }
 }
+#endif
 
 /* Full panels of B with its columns side by side; a few panels per pass, so that a row of B is read
  * in runs of some cache lines. */

@@ -44,17 +44,19 @@ typedef struct cpu_gemm_block {
                         * one to the next, B's lines packed one after the other; 0 as 1 */
   bool slivers;        /* multiply: A was packed by pack_slivers; a_row and a_k are not looked at */
   const void *b;
-  int64_t b_k;      /* multiply, stream: from one k to the next; columns lie side by side */
-  int64_t b_column; /* multiply: from one panel of columns to the next; dot: between columns */
+  int64_t b_k;        /* multiply, stream: from one k to the next; columns lie side by side */
+  int64_t b_column;   /* multiply: from one panel of columns to the next; dot: between columns */
   void *c;
   int64_t c_row;
   bool accumulate;
+  int64_t depth; /* multiply with 64-byte vectors, not of words: so many of k are summed by
+                  * themselves, and then added to the sums of those before; 0 as all of k */
   /* multiply of one panel, A along k, of a type of at most CPU_GEMM_FORESEEN rows: where A's rows
    * begin, in elements after a; a_row is 0 then. Or NULL. */
   const int64_t *a_rows;
   const int64_t *b_rows; /* convolve: where row p of B begins, in elements after b */
-  /* multiply of packed panels: `ahead_bytes` are asked for while a panel is multiplied: those that
-   * the next one begins with, and after the last panel those from `ahead` on. NULL: nothing. */
+  /* multiply of packed panels: while one is multiplied, `ahead_bytes` of the next one are asked for,
+   * and meanwhile the last so many from `ahead` on, if that is not NULL. */
   const void *ahead;
   int64_t ahead_bytes;
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or

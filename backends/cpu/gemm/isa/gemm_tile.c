@@ -11,8 +11,9 @@
  * 8 would hide the latency of two multiply-adds per cycle.
  *
  * A is read with any strides, since an element is repeated anyway. Six rows are as many runs of
- * memory as the hardware foresees, so that packing A is at most a copy of rows; of fourteen it
- * loses count, and they are packed tile by tile, in the order of use ("slivers"). B's columns must
+ * memory as the hardware foresees, so that packing A is at most a copy of rows; of twelve it loses
+ * count, and they are packed tile by tile, in the order of use ("slivers"); fourteen take so long
+ * for each k that only rows which compete for few cache sets are packed. B's columns must
  * lie side by side in panels. Elements are summed in the order of k, whatever the tile's shape, so
  * results do not depend on how C was cut into tiles.
  *
@@ -240,19 +241,7 @@ typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES))
  * by themselves. Left to itself gcc sees through that, and keeps fourteen offsets on the stack. */
 #define GEMM_FORGET(pointer) __asm__("" : "+r"(pointer))
 
-/* Stores the first `columns` columns of a tile whose full width would leave C. */
-GEMM_INLINE void gemm_store_edge(const int rows, const int vectors,
-                                 gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS], GEMM_ELEMENT *c,
-                                 int64_t c_row, int64_t columns, bool accumulate) {
-  GEMM_ELEMENT line[GEMM_MAX_VECTORS * GEMM_LANES];
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) *(gemm_vector_at *)(line + v * GEMM_LANES) = sum[i][v];
-    for (int64_t j = 0; j < columns; j++)
-      c[i * c_row + j] = accumulate ? c[i * c_row + j] + line[j] : line[j];
-  }
-}
+#include "gemm_sums.h"
 
 #include "gemm_finish.h"
 
@@ -287,6 +276,10 @@ GEMM_INLINE void gemm_add_row(const int vectors, gemm_vector left, const gemm_ve
   for (int v = 0; v < vectors; v++) sum[v] = GEMM_MULTIPLY_ADD(left, right[v], sum[v]);
 #endif
 }
+
+/* Tall tiles need not pass the sums of each part of k through C: they keep them in the level-1
+ * cache and go on. */
+#define GEMM_FOLDS (GEMM_VECTOR_BYTES == 64 && GEMM_TERMS == 0)
 
 /* One tile. `rows`, `vectors` and `layout` are constants wherever this is inlined; `columns` may
  * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
@@ -331,10 +324,16 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   const char *ahead = block->ahead;
   const int64_t ahead_k = block->ahead_bytes;
   const int64_t *place = block->b_rows;
-  int64_t runs = in_runs ? block->runs : 1;
+  const bool folds =
+      GEMM_FOLDS && !in_runs && !listed && block->depth > 0 && block->depth < block->k;
+  const int64_t depth = folds ? block->depth : block->k;
+  int64_t rest = in_runs && block->runs > 1 ? block->k * block->runs : block->k;
+  gemm_sums before; /* of the parts of k before this one */
+  if (folds) gemm_clear(rows, vectors, before);
   do {
+    const int64_t steps = rest < depth ? rest : depth;
     GEMM_STEPS
-    for (int64_t p = block->k; p > 0; p--) {
+    for (int64_t p = steps; p > 0; p--) {
       gemm_vector right[GEMM_MAX_VECTORS];
       const GEMM_ELEMENT *from = listed ? b + *place++ : b;
       GEMM_UNROLL
@@ -376,18 +375,17 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
       for (int g = 0; each * g < rows; g++) left_rows[g] += block->a_run - block->k;
       b += GEMM_TERMS * GEMM_COLUMNS;
     }
-  } while (--runs > 0);
+    rest -= steps;
+    if (folds && rest > 0) {
+      gemm_add_sums(rows, vectors, before, sum);
+      gemm_clear(rows, vectors, sum);
+    }
+  } while (rest > 0);
+  if (folds) gemm_add_sums(rows, vectors, sum, before);
 #ifdef GEMM_FINISHES
   if (finish && finish->a && (finish->a_repeats ? !finish->c : finish->a_row == 0) &&
       columns == vectors * GEMM_LANES) {
-    if (block->accumulate) {
-      GEMM_UNROLL
-      for (int i = 0; i < rows; i++) {
-        GEMM_UNROLL
-        for (int v = 0; v < vectors; v++)
-          sum[i][v] += *(const gemm_vector_at *)(c + i * c_row + v * GEMM_LANES);
-      }
-    }
+    if (block->accumulate) gemm_add_stored(rows, vectors, sum, c, c_row);
     if (finish->a_repeats && finish->b)
       gemm_finish_tile(rows, vectors, true, true, false, finish, block, sum);
     else if (finish->a_repeats)
@@ -422,14 +420,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     gemm_store_edge(rows, vectors, sum, c, c_row, columns, block->accumulate);
     return;
   }
-  if (block->accumulate) {
-    GEMM_UNROLL
-    for (int i = 0; i < rows; i++) {
-      GEMM_UNROLL
-      for (int v = 0; v < vectors; v++)
-        sum[i][v] += *(const gemm_vector_at *)(c + i * c_row + v * GEMM_LANES);
-    }
-  }
+  if (block->accumulate) gemm_add_stored(rows, vectors, sum, c, c_row);
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
     GEMM_UNROLL
@@ -524,7 +515,7 @@ GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
 GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, bool last,
                                   int64_t steps) {
   enum { LINE = 64 };
-  if (GEMM_VECTOR_BYTES == 64 && strip->ahead && strip->ahead_bytes <= LINE * steps) {
+  if (GEMM_VECTOR_BYTES == 64 && (strip->ahead || !last) && strip->ahead_bytes <= LINE * steps) {
     if (!last) strip->ahead = b + strip->b_column;
     strip->ahead_bytes = (strip->ahead_bytes + steps - 1) / steps;
   } else {

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* Slivers of A and panels of B out of operands whose elements lie side by side along k, by squares
+ * of 16 × 16 elements (8-byte elements: 8 × 8) in the registers of AVX-512. Part of gemm_pack.h.
+ *
+ * A square is turned in pieces of 16 bytes first, in four rows at a time (two), and then its pieces
+ * as a matrix of 4 × 4: shuffles of one instruction, four (three) for each row. */
+#ifndef CPU_GEMM_TURN_H
+#define CPU_GEMM_TURN_H
+
+#include <immintrin.h>
+
+#define GEMM_SQUARE GEMM_LANES
+enum { GEMM_PIECE = 16 / GEMM_ELEMENT_BYTES };
+
+typedef uint64_t gemm_pieces __attribute__((vector_size(64)));
+
+/* The rows of `row` become `turned`'s columns; each piece is of GEMM_PIECE rows. */
+GEMM_INLINE void gemm_turn_within_pieces(const gemm_vector *row, gemm_vector *turned) {
+#if GEMM_ELEMENT_BYTES == 8
+  turned[0] = __builtin_shufflevector(row[0], row[1], 0, 8, 2, 10, 4, 12, 6, 14);
+  turned[1] = __builtin_shufflevector(row[0], row[1], 1, 9, 3, 11, 5, 13, 7, 15);
+#else
+  gemm_pieces low[2], high[2];
+  GEMM_UNROLL
+  for (int i = 0; i < 2; i++) {
+    const gemm_vector even = row[2 * i], odd = row[2 * i + 1];
+    low[i] = (gemm_pieces)__builtin_shufflevector(even, odd, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9,
+                                                  25, 12, 28, 13, 29);
+    high[i] = (gemm_pieces)__builtin_shufflevector(even, odd, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26,
+                                                   11, 27, 14, 30, 15, 31);
+  }
+  turned[0] = (gemm_vector)__builtin_shufflevector(low[0], low[1], 0, 8, 2, 10, 4, 12, 6, 14);
+  turned[1] = (gemm_vector)__builtin_shufflevector(low[0], low[1], 1, 9, 3, 11, 5, 13, 7, 15);
+  turned[2] = (gemm_vector)__builtin_shufflevector(high[0], high[1], 0, 8, 2, 10, 4, 12, 6, 14);
+  turned[3] = (gemm_vector)__builtin_shufflevector(high[0], high[1], 1, 9, 3, 11, 5, 13, 7, 15);
+#endif
+}
+
+/* Piece i of row j becomes piece j of row i. */
+GEMM_INLINE void gemm_turn_pieces(gemm_vector *r0, gemm_vector *r1, gemm_vector *r2,
+                                  gemm_vector *r3) {
+  const gemm_pieces a = (gemm_pieces)*r0, b = (gemm_pieces)*r1, c = (gemm_pieces)*r2,
+                    d = (gemm_pieces)*r3;
+  const gemm_pieces ab_low = __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+  const gemm_pieces ab_high = __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  const gemm_pieces cd_low = __builtin_shufflevector(c, d, 0, 1, 2, 3, 8, 9, 10, 11);
+  const gemm_pieces cd_high = __builtin_shufflevector(c, d, 4, 5, 6, 7, 12, 13, 14, 15);
+  *r0 = (gemm_vector)__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5, 8, 9, 12, 13);
+  *r1 = (gemm_vector)__builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7, 10, 11, 14, 15);
+  *r2 = (gemm_vector)__builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5, 8, 9, 12, 13);
+  *r3 = (gemm_vector)__builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7, 10, 11, 14, 15);
+}
+
+GEMM_INLINE void gemm_turn(gemm_vector square[GEMM_SQUARE]) {
+  gemm_vector turned[GEMM_SQUARE];
+  GEMM_UNROLL
+  for (int i = 0; i < GEMM_SQUARE; i += GEMM_PIECE) gemm_turn_within_pieces(square + i, turned + i);
+  GEMM_UNROLL
+  for (int i = 0; i < GEMM_PIECE; i++) {
+    gemm_turn_pieces(turned + i, turned + GEMM_PIECE + i, turned + 2 * GEMM_PIECE + i,
+                     turned + 3 * GEMM_PIECE + i);
+  }
+  GEMM_UNROLL
+  for (int i = 0; i < GEMM_SQUARE; i++) square[i] = turned[i];
+}
+
+#if GEMM_ELEMENT_BYTES == 8
+#define GEMM_LOAD(mask, from)      ((gemm_vector)_mm512_maskz_loadu_epi64((__mmask8)(mask), from))
+#define GEMM_STORE(to, mask, from) _mm512_mask_storeu_epi64(to, (__mmask8)(mask), (__m512i)(from))
+#else
+#define GEMM_LOAD(mask, from)      ((gemm_vector)_mm512_maskz_loadu_epi32((__mmask16)(mask), from))
+#define GEMM_STORE(to, mask, from) _mm512_mask_storeu_epi32(to, (__mmask16)(mask), (__m512i)(from))
+#endif
+
+/* Elements of a row that are on their way: of more rows than the hardware foresees. */
+enum { GEMM_TURN_AHEAD = 256 / GEMM_ELEMENT_BYTES };
+
+/* A square's rows begin at from[place[i]]; `count` columns of it become rows of `rows` elements,
+ * and both are constants where they are those of the square. */
+GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, int64_t rows, int64_t count,
+                                  const GEMM_ELEMENT *from, const int64_t place[GEMM_SQUARE]) {
+  const unsigned store = (1u << rows) - 1, load = (1u << count) - 1;
+  gemm_vector square[GEMM_SQUARE];
+  GEMM_UNROLL
+  for (int i = 0; i < GEMM_SQUARE; i++) {
+    const GEMM_ELEMENT *row = from + place[i];
+    square[i] = count == GEMM_SQUARE ? *(const gemm_vector_at *)row : GEMM_LOAD(load, row);
+    __builtin_prefetch(row + GEMM_TURN_AHEAD);
+  }
+  gemm_turn(square);
+  GEMM_UNROLL
+  for (int j = 0; j < GEMM_SQUARE; j++) {
+    if (j >= count) break;
+    if (rows == GEMM_SQUARE)
+      *(gemm_vector_at *)(to + j * to_row) = square[j];
+    else
+      GEMM_STORE(to + j * to_row, store, square[j]);
+  }
+}
+
+/* `rows` rows of neighbours turned into k rows of `rows` elements: one tile's part of A. */
+static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
+                             const GEMM_ELEMENT *from, int64_t from_row) {
+  for (int64_t i = 0; i < rows; i += GEMM_SQUARE) {
+    const int64_t height = rows - i < GEMM_SQUARE ? rows - i : GEMM_SQUARE;
+    int64_t place[GEMM_SQUARE], p = 0;
+    for (int r = 0; r < GEMM_SQUARE; r++) place[r] = (i + (r < height ? r : 0)) * from_row;
+    __asm__("" : "+m"(place)); /* else gcc keeps them in pieces of vectors */
+    GEMM_ELEMENT *to = sliver + i;
+    if (height == GEMM_SQUARE) {
+      for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE, to += GEMM_SQUARE * sliver_row)
+        gemm_turn_square(to, sliver_row, GEMM_SQUARE, GEMM_SQUARE, from + p, place);
+    } else {
+      for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE, to += GEMM_SQUARE * sliver_row)
+        gemm_turn_square(to, sliver_row, height, GEMM_SQUARE, from + p, place);
+    }
+    if (p < k) gemm_turn_square(to, sliver_row, height, k - p, from + p, place);
+  }
+}
+
+/* A full panel from columns that lie `column` apart and whose elements lie side by side. */
+static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
+                            int64_t column) {
+  gemm_turn_sliver(panel, GEMM_COLUMNS, GEMM_COLUMNS, k, from, column);
+}
+
+#endif
