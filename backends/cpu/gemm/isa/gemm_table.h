@@ -44,8 +44,8 @@ typedef struct cpu_gemm_block {
                         * one to the next, B's lines packed one after the other; 0 as 1 */
   bool slivers;        /* multiply: A was packed by pack_slivers; a_row and a_k are not looked at */
   const void *b;
-  int64_t b_k;        /* multiply, stream: from one k to the next; columns lie side by side */
-  int64_t b_column;   /* multiply: from one panel of columns to the next; dot: between columns */
+  int64_t b_k;      /* multiply, stream: from one k to the next; columns lie side by side */
+  int64_t b_column; /* multiply: from one panel of columns to the next; dot: between columns */
   void *c;
   int64_t c_row;
   bool accumulate;
@@ -55,8 +55,8 @@ typedef struct cpu_gemm_block {
    * begin, in elements after a; a_row is 0 then. Or NULL. */
   const int64_t *a_rows;
   const int64_t *b_rows; /* convolve: where row p of B begins, in elements after b */
-  /* multiply of packed panels: while one is multiplied, `ahead_bytes` of the next one are asked for,
-   * and meanwhile the last so many from `ahead` on, if that is not NULL. */
+  /* multiply of packed panels: while one is multiplied, `ahead_bytes` of the next one are asked
+   * for, and meanwhile the last so many from `ahead` on, if that is not NULL. */
   const void *ahead;
   int64_t ahead_bytes;
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
