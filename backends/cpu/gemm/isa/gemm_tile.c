@@ -515,7 +515,8 @@ GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
 GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, bool last,
                                   int64_t steps) {
   enum { LINE = 64 };
-  if (GEMM_VECTOR_BYTES == 64 && (strip->ahead || !last) && strip->ahead_bytes <= LINE * steps) {
+  if (GEMM_VECTOR_BYTES == 64 && (strip->ahead || !last) && strip->ahead_bytes > 0 &&
+      strip->ahead_bytes <= LINE * steps) {
     if (!last) strip->ahead = b + strip->b_column;
     strip->ahead_bytes = (strip->ahead_bytes + steps - 1) / steps;
   } else {
