@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/* Samples of GEMM on the CPU: operands, descriptors, a plain double-precision product, and the
+ * kinds of device that they run on.
+ *
+ * The high register tiles of AVX-512, whose A is packed in slivers, are also tested where there is
+ * no AVX-512: the same source is compiled here with their number of rows. */
+#define CPU_ISA         high
+#define CPU_VARIANT     f32
+#define CPU_VARIANT_F32 1
+#define GEMM_ROWS       14
+#include "gemm/isa/gemm_tile.c"
+
+#include "gemm_samples.h"
+
+static const cpu_gemm_table high_table = {.f32 = &cpu_gemm_f32_high};
+
+static block make_matrix(const sample *s, compute_dtype dtype, int64_t rows, int64_t columns,
+                         layout how, uint32_t repeat) {
+  int64_t size[COMPUTE_MAX_RANK], stride[COMPUTE_MAX_RANK];
+  const int32_t r = s->batch_rank;
+  const int64_t pad = how == PADDED || how == TRANSPOSED_PADDED ? 3 : 0;
+  const bool transposed = how == TRANSPOSED || how == TRANSPOSED_PADDED;
+  size[r] = rows;
+  size[r + 1] = columns;
+  stride[r] = transposed ? 1 : how == GAPS ? 2 * columns + 1 : columns + pad;
+  stride[r + 1] = transposed ? rows + pad : how == GAPS ? 2 : 1;
+  int64_t step =
+      (transposed ? columns * stride[r + 1] : rows * stride[r]) + (how == PADDED ? 5 : 0);
+  for (int32_t d = r - 1; d >= 0; d--) {
+    size[d] = s->batch[d];
+    stride[d] = repeat >> d & 1 ? 0 : step;
+    if (stride[d]) step *= s->batch[d] > 0 ? s->batch[d] : 1;
+  }
+  return block_create(dtype, r + 2, size, stride);
+}
+
+/* A vector along rows or columns, the same for all batch entries. */
+static block make_vector(const sample *s, compute_dtype dtype, bool along_columns) {
+  int64_t size[COMPUTE_MAX_RANK], stride[COMPUTE_MAX_RANK] = {0};
+  for (int32_t d = 0; d < s->batch_rank; d++) size[d] = s->batch[d];
+  size[s->batch_rank] = s->m;
+  size[s->batch_rank + 1] = s->n;
+  stride[s->batch_rank + (along_columns ? 1 : 0)] = 1;
+  return block_create(dtype, s->batch_rank + 2, size, stride);
+}
+
+static void fill_extremes(block *b) {
+  memset(block_data(b), b->dtype == COMPUTE_I8 ? 0x80 : 0xff, (size_t)b->elements);
+}
+
+static void fill(block *b, test_random *random) {
+  if (b->dtype == COMPUTE_I64)
+    block_fill(b, -0x1p52, 0x1p52, random);
+  else if (b->dtype == COMPUTE_I32)
+    block_fill(b, -0x1p31, 0x1p31, random);
+  else if (b->dtype == COMPUTE_U8)
+    block_fill(b, 0, 256, random);
+  else if (b->dtype == COMPUTE_I8)
+    block_fill(b, -128, 128, random);
+  else if (b->dtype == COMPUTE_U16)
+    block_fill(b, 0, 65536, random);
+  else
+    block_fill(b, -1, 1, random);
+}
+
+operands make_operands(const sample *s, test_random *random) {
+  operands o = {.a = make_matrix(s, s->a, s->m, s->k, s->layout_a, s->repeat_a),
+                .b = make_matrix(s, s->b, s->k, s->n, s->layout_b, s->repeat_b),
+                .c = make_matrix(s, s->output, s->m, s->n, s->layout_c, 0)};
+  fill(&o.a, random);
+  fill(&o.b, random);
+  if (s->extreme) fill_extremes(&o.a), fill_extremes(&o.b);
+  if (s->epilogue == BYTES) {
+    o.has_extra = true;
+    o.extra = make_vector(s, s->accumulate, test_random_integer(random, 0, 1));
+    block_fill(&o.extra, -BYTES_OFFSET, BYTES_OFFSET, random);
+  } else if (s->epilogue == BIAS_GELU || s->epilogue == BIAS_COLUMN || s->epilogue == TWO_OUTPUTS) {
+    o.has_extra = true;
+    o.extra = make_vector(s, s->accumulate, s->epilogue != BIAS_COLUMN);
+    fill(&o.extra, random);
+  } else if (s->epilogue == RESIDUAL) {
+    o.has_extra = true;
+    fill(&o.c, random);
+    block_remember(&o.c);
+    o.extra = make_matrix(s, s->output, s->m, s->n, s->layout_c, 0);
+    memcpy(block_data(&o.extra), block_data(&o.c),
+           (size_t)o.c.elements * cpu_dtype_size(s->output));
+  }
+  if (s->epilogue == TWO_OUTPUTS) {
+    o.has_second = true;
+    o.second = make_matrix(s, s->accumulate, s->m, s->n, TRANSPOSED, 0);
+  }
+  return o;
+}
+
+void release_operands(operands *o) {
+  block_release(&o->a);
+  block_release(&o->b);
+  block_release(&o->c);
+  if (o->has_extra) block_release(&o->extra);
+  if (o->has_second) block_release(&o->second);
+}
+
+static void build_epilogue(const sample *s, program_builder *p) {
+  const compute_dtype type = s->accumulate;
+  memset(p, 0, sizeof *p);
+  if (s->epilogue == PLAIN) return;
+  const uint16_t sum = program_load(p, type, 0);
+  if (s->epilogue == PLACES) {
+    uint16_t place = program_instruction(
+        p, (compute_instruction){.code = COMPUTE_I_POSITION, .type = COMPUTE_I64});
+    for (int32_t d = 0; d < s->batch_rank + 2; d++) {
+      const uint16_t coordinate = program_instruction(
+          p, (compute_instruction){
+                 .code = COMPUTE_I_COORDINATE, .type = COMPUTE_I64, .immediate.i64 = d});
+      const uint16_t weight = program_constant_integer(p, COMPUTE_I64, 1 << (2 + 3 * d));
+      place = program_apply(p, COMPUTE_I_ADD, COMPUTE_I64, place,
+                            program_apply(p, COMPUTE_I_MUL, COMPUTE_I64, coordinate, weight, 0), 0);
+    }
+    program_store(p, program_apply(p, COMPUTE_I_ADD, type, sum,
+                                   program_apply(p, COMPUTE_I_CAST, type, place, 0, 0), 0));
+    return;
+  }
+  const uint16_t extra = program_load(p, type, 1);
+  const uint16_t added = program_apply(p, COMPUTE_I_ADD, type, sum, extra, 0);
+  if (s->epilogue == BYTES) {
+    const uint16_t number = program_apply(p, COMPUTE_I_CAST, COMPUTE_F32, added, 0, 0);
+    const uint16_t quotient = program_apply(p, COMPUTE_I_DIV, COMPUTE_F32, number,
+                                            program_constant(p, COMPUTE_F32, BYTES_DIVISOR), 0);
+    program_store(p, program_apply(p, COMPUTE_I_ADD, COMPUTE_F32,
+                                   program_apply(p, COMPUTE_I_ROUND, COMPUTE_F32, quotient, 0, 0),
+                                   program_constant(p, COMPUTE_F32, BYTES_ZERO), 0));
+    return;
+  }
+  program_store(p, s->epilogue == BIAS_GELU ? program_apply(p, COMPUTE_I_GELU, type, added, 0, 0)
+                                            : added);
+  if (s->epilogue == TWO_OUTPUTS)
+    program_store(p, program_apply(p, COMPUTE_I_RELU, type, sum, 0, 0));
+}
+
+/* A descriptor with the arrays that it points to. */
+
+void describe(const sample *s, operands *o, description *d) {
+  const int32_t rank = s->batch_rank + 2;
+  uint32_t blocks = 0;
+  build_epilogue(s, &d->program);
+  d->descriptor = (compute_kernel_descriptor){.struct_size = sizeof d->descriptor,
+                                              .kind = COMPUTE_KERNEL_GEMM,
+                                              .rank = rank,
+                                              .input_count = o->has_extra ? 3 : 2,
+                                              .output_count = o->has_second ? 2 : 1,
+                                              .inputs = d->inputs,
+                                              .outputs = d->outputs,
+                                              .epilogue = program_finish(&d->program),
+                                              .accumulate = s->accumulate,
+                                              .attributes = &d->attributes,
+                                              .attribute_bytes = sizeof d->attributes};
+  d->attributes = (compute_gemm_attributes){.k = s->k};
+  for (int32_t i = 0; i < s->batch_rank; i++) d->descriptor.size[i] = s->batch[i];
+  d->descriptor.size[rank - 2] = s->m;
+  d->descriptor.size[rank - 1] = s->n;
+  d->blocks[blocks++] = &o->a;
+  d->blocks[blocks++] = &o->b;
+  d->inputs[0] = operand_of(&o->a, rank);
+  d->inputs[1] = operand_of(&o->b, rank);
+  if (o->has_extra) {
+    d->inputs[2] = operand_of(s->epilogue == RESIDUAL ? &o->c : &o->extra, rank);
+    d->blocks[blocks++] = s->epilogue == RESIDUAL ? &o->c : &o->extra;
+  }
+  d->outputs[0] = operand_of(&o->c, rank);
+  d->blocks[blocks++] = &o->c;
+  if (o->has_second) {
+    d->outputs[1] = operand_of(&o->second, rank);
+    d->blocks[blocks++] = &o->second;
+  }
+}
+
+/* ---- The reference ------------------------------------------------------------------------- */
+
+/* The sum of products of one element of C, and that of their sizes. */
+double reference_sum(const sample *s, const operands *o, const int64_t *point, double *size) {
+  const int32_t r = s->batch_rank;
+  int64_t left[COMPUTE_MAX_RANK], right[COMPUTE_MAX_RANK];
+  memcpy(left, point, sizeof left);
+  memcpy(right, point, sizeof right);
+  double sum = 0;
+  *size = 0;
+  for (int64_t p = 0; p < s->k; p++) {
+    left[r + 1] = right[r] = p;
+    const double product =
+        block_get(&o->a, block_at(&o->a, left)) * block_get(&o->b, block_at(&o->b, right));
+    sum += product;
+    *size += fabs(product);
+  }
+  return sum;
+}
+
+static double epsilon_of(compute_dtype dtype) {
+  switch (dtype) {
+  case COMPUTE_F64: return 0x1p-53;
+  case COMPUTE_F32: return 0x1p-24;
+  case COMPUTE_F16: return 0x1p-11;
+  case COMPUTE_BF16: return 0x1p-8;
+  default: return 0;
+  }
+}
+
+static double apply_epilogue(const sample *s, const operands *o, const int64_t *point, double sum) {
+  const double extra = o->has_extra ? block_get(&o->extra, block_at(&o->extra, point)) : 0;
+  switch (s->epilogue) {
+  case BIAS_GELU: return 0.5 * (sum + extra) * (1 + erf((sum + extra) * sqrt(0.5)));
+  case PLACES: {
+    int64_t position = 0, place = 0;
+    for (int32_t d = 0; d < s->batch_rank + 2; d++) {
+      position = position * o->c.size[d] + point[d];
+      place += point[d] << (2 + 3 * d);
+    }
+    return sum + (double)(position + place);
+  }
+  default: return sum + extra;
+  }
+}
+
+void check_element(const sample *s, const char *what, double actual, double expected, double bound,
+                   const int64_t *point) {
+  if (fabs(actual - expected) <= bound) return;
+  const int32_t r = s->batch_rank;
+  fail_msg("%s of %lldx%lldx%lld, dtypes %d %d %d %d, layouts %d %d %d, epilogue %d, batch rank "
+           "%d, at %lld,%lld: %.9g instead of %.9g, off by %.3g of %.3g",
+           what, (long long)s->m, (long long)s->n, (long long)s->k, (int)s->a, (int)s->b,
+           (int)s->accumulate, (int)s->output, (int)s->layout_a, (int)s->layout_b, (int)s->layout_c,
+           (int)s->epilogue, (int)r, (long long)point[r], (long long)point[r + 1], actual, expected,
+           fabs(actual - expected), bound);
+}
+
+void check_floats(const sample *s, operands *o) {
+  const double k = s->k > 1 ? (double)s->k : 1, epsilon = epsilon_of(s->accumulate);
+  int64_t point[COMPUTE_MAX_RANK] = {0};
+  do {
+    double size;
+    const double sum = reference_sum(s, o, point, &size);
+    const double expected = apply_epilogue(s, o, point, sum);
+    const double bound = 4 * sqrt(k) * epsilon * size;
+    const double stored =
+        4 * (fabs(expected) + (s->epilogue == PLAIN ? 0 : 1)) * epsilon +
+        (s->output == s->accumulate ? 0 : fabs(expected) * epsilon_of(s->output)) +
+        (s->output == COMPUTE_F16 ? 0x1p-24 : 0);
+    const double actual = block_get(&o->c, block_at(&o->c, point));
+    check_element(s, "the product", actual, expected, 1.2 * bound + stored, point);
+    if (o->has_second) {
+      const double second = block_get(&o->second, block_at(&o->second, point));
+      check_element(s, "the second output", second, sum > 0 ? sum : 0, bound, point);
+    }
+  } while (next_point(s->batch_rank + 2, o->c.size, point));
+}
+
+static uint64_t integer_at(const block *b, int64_t at) {
+  const unsigned char *address = block_data(b) + at * (int64_t)cpu_dtype_size(b->dtype);
+  if (b->dtype == COMPUTE_I64) return (uint64_t) * (const int64_t *)(const void *)address;
+  if (b->dtype == COMPUTE_I32) return (uint64_t)(int64_t) * (const int32_t *)(const void *)address;
+  if (b->dtype == COMPUTE_U16) return *(const uint16_t *)(const void *)address;
+  if (b->dtype == COMPUTE_I8) return (uint64_t)(int64_t) * (const int8_t *)(const void *)address;
+  return *address;
+}
+
+/* The sums are exact in f32 where they do not saturate. */
+static uint64_t byte_of(const sample *s, int32_t sum) {
+  const double low = s->output == COMPUTE_I8 ? -128 : 0;
+  const double value = rint((double)sum / BYTES_DIVISOR) + BYTES_ZERO;
+  return (uint64_t)(int64_t)fmin(fmax(value, low), low + 255);
+}
+
+static void check_integers(const sample *s, operands *o) {
+  int64_t point[COMPUTE_MAX_RANK] = {0};
+  const int32_t r = s->batch_rank;
+  const uint32_t unused = 64 - 8 * cpu_dtype_size(s->output);
+  do {
+    int64_t left[COMPUTE_MAX_RANK], right[COMPUTE_MAX_RANK];
+    memcpy(left, point, sizeof left);
+    memcpy(right, point, sizeof right);
+    uint64_t sum = 0;
+    for (int64_t p = 0; p < s->k; p++) {
+      left[r + 1] = right[r] = p;
+      sum += integer_at(&o->a, block_at(&o->a, left)) * integer_at(&o->b, block_at(&o->b, right));
+    }
+    if (o->has_extra) sum += integer_at(&o->extra, block_at(&o->extra, point));
+    if (s->epilogue == BYTES) sum = byte_of(s, (int32_t)sum);
+    const uint64_t actual = integer_at(&o->c, block_at(&o->c, point));
+    if (actual << unused != sum << unused)
+      check_element(s, "the integer product", (double)actual, (double)sum, 0, point);
+  } while (next_point(r + 2, o->c.size, point));
+}
+
+static void check_result(const sample *s, operands *o) {
+  if (count_points(s->batch_rank + 2, o->c.size) == 0) return;
+  if (epsilon_of(s->accumulate) > 0)
+    check_floats(s, o);
+  else
+    check_integers(s, o);
+}
+
+/* Runs with B packed, where the kernel wants that; false if not. */
+static bool run_packed(fixture *f, description *d) {
+  d->descriptor.constant_inputs = 2;
+  cpu_kernel *kernel;
+  assert_int_equal(cpu_kind_prepare(&cpu_gemm_kind, f->device, &d->descriptor, &kernel),
+                   COMPUTE_OK);
+  uint64_t form;
+  const uint64_t bytes = cpu_gemm_kind.packed_bytes(kernel, 1, &form);
+  if (bytes > 0) {
+    void *packed = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    void *pointers[COMPUTE_MAX_OPERANDS];
+    assert_non_null(packed);
+    for (uint32_t i = 0; i < d->descriptor.input_count + d->descriptor.output_count; i++)
+      pointers[i] = block_data(d->blocks[i]);
+    assert_int_equal(cpu_gemm_kind.pack(kernel, 1, pointers[1], packed), COMPUTE_OK);
+    pointers[1] = packed;
+    assert_int_equal(kernel->run(kernel, pointers), COMPUTE_OK);
+    free(packed);
+  }
+  cpu_kernel_destroy(kernel);
+  return bytes > 0;
+}
+
+void check_sample(fixture *f, const sample *s, test_random *random) {
+  operands o = make_operands(s, random);
+  description d;
+  describe(s, &o, &d);
+  assert_int_equal(run_kernel(f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
+  check_result(s, &o);
+  if (s->constant_b && s->epilogue == RESIDUAL)
+    memcpy(block_data(&o.c), block_data(&o.extra),
+           (size_t)o.c.elements * cpu_dtype_size(s->output));
+  if (s->constant_b && run_packed(f, &d)) check_result(s, &o);
+  block_check_guards(&o.c);
+  if (o.has_second) block_check_guards(&o.second);
+  release_operands(&o);
+}
+
+/* ---- Devices ------------------------------------------------------------------------------- */
+
+/* The value of COMPUTE_BLAS in the running test. */
+static const char *blas_choice;
+
+static const char *variable(void *host, const char *name) {
+  if (strcmp(name, "COMPUTE_BLAS") == 0) return blas_choice;
+  return fixture_variable(host, name);
+}
+
+bool open_device(fixture *f, int32_t threads, const char *isa, const char *blas) {
+  if (!fixture_open(f, threads, isa)) return false;
+  blas_choice = blas;
+  f->services.variable = variable;
+  return true;
+}
+
+/* The kinds of device that every sample runs on. */
+const device_kind device_kinds[] = {{"scalar", "none", false, NULL},
+                                    {"avx2", NULL, false, NULL},
+                                    {"avx512", NULL, false, NULL},
+#if CPU_HAS_X86_SETS
+                                    {"avx2", NULL, false, &cpu_gemm_pairs_avx2},
+                                    {"avx512", NULL, false, &cpu_gemm_pairs_avx512},
+#endif
+                                    {"scalar", NULL, true, NULL},
+                                    {"scalar", "libopenblas.so.0", false, NULL}};
+const size_t device_kind_count = sizeof device_kinds / sizeof device_kinds[0];
+
+static bool is_byte(compute_dtype dtype) {
+  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
+}
+
+/* Whether a kind of device adds to what others test. */
+static bool is_worth(size_t kind, const sample *s) {
+  const bool words = (is_byte(s->a) && is_byte(s->b)) || s->a == COMPUTE_BF16;
+  if (device_kinds[kind].bytes && !words) return false;
+  return !device_kinds[kind].high || s->accumulate == COMPUTE_F32;
+}
+
+/* Runs `count` samples of a kind on every kind of device. */
+void check_samples(sample_maker make, int count, int32_t threads) {
+  for (size_t i = 0; i < device_kind_count; i++) {
+    fixture f;
+    if (!open_device(&f, threads, device_kinds[i].isa, device_kinds[i].blas)) continue;
+    const cpu_isa *isa = f.device->isa;
+    cpu_isa high = *isa;
+    high.name = "high";
+    high.gemm = &high_table;
+    cpu_gemm_table table = *isa->gemm;
+    cpu_isa other = *isa;
+    table.bytes = device_kinds[i].bytes;
+    table.bf16 = NULL;
+    other.gemm = &table;
+    if (device_kinds[i].high) f.device->isa = &high;
+    if (device_kinds[i].bytes) f.device->isa = &other;
+    test_random random = {.state = 17};
+    const int taken = (count + (int)test_samples() - 1) / (int)test_samples();
+    for (int j = 0; j < taken; j++) {
+      sample s = {
+          .a = COMPUTE_F32, .b = COMPUTE_F32, .accumulate = COMPUTE_F32, .output = COMPUTE_F32};
+      if (make(&s, &random) && is_worth(i, &s)) check_sample(&f, &s, &random);
+    }
+    f.device->isa = isa;
+    fixture_close(&f);
+  }
+}

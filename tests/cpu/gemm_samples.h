@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of GEMM on the CPU share. */
+#ifndef TESTS_CPU_GEMM_SAMPLES_H
+#define TESTS_CPU_GEMM_SAMPLES_H
+
+#include "kernel_fixture.h"
+
+#include "gemm/gemm.h"
+
+typedef enum epilogue {
+  PLAIN,       /* stores the sums, converted */
+  BIAS_GELU,   /* gelu(sum + row vector) */
+  BIAS_COLUMN, /* sum + column vector */
+  RESIDUAL,    /* sum + matrix, stored over that matrix */
+  TWO_OUTPUTS, /* sum + row vector, and relu(sum) with columns side by side */
+  PLACES,      /* sum + what position and coordinates say */
+  EPILOGUE_COUNT,
+  BYTES /* round((sum + column vector) / 512) + 100 as bytes, of sums of bytes */
+} epilogue;
+
+enum { BYTES_DIVISOR = 512, BYTES_ZERO = 100, BYTES_OFFSET = 30000 };
+
+typedef enum layout { DENSE, TRANSPOSED, PADDED, TRANSPOSED_PADDED, GAPS, LAYOUT_COUNT } layout;
+
+typedef struct sample {
+  compute_dtype a, b, accumulate, output;
+  int32_t batch_rank;
+  int64_t batch[3], m, n, k;
+  layout layout_a, layout_b, layout_c;
+  uint32_t repeat_a, repeat_b; /* bit d: batch dimension d repeats */
+  epilogue epilogue;
+  bool constant_b; /* packed before the run, too */
+  bool extreme;    /* bytes of the largest size */
+} sample;
+
+/* The operands of one sample: blocks over (batch…, rows, columns). */
+typedef struct operands {
+  block a, b, extra, c, second;
+  bool has_extra, has_second;
+} operands;
+
+operands make_operands(const sample *s, test_random *random);
+void release_operands(operands *o);
+
+typedef struct description {
+  compute_operand inputs[3], outputs[2];
+  program_builder program;
+  compute_kernel_descriptor descriptor;
+  compute_gemm_attributes attributes;
+  block *blocks[5];
+} description;
+
+void describe(const sample *s, operands *o, description *d);
+
+/* The sum of products of one element of C, and that of their sizes. */
+double reference_sum(const sample *s, const operands *o, const int64_t *point, double *size);
+
+/* Fails the test, naming the sample, if `actual` is further than `bound` from `expected`. */
+void check_element(const sample *s, const char *what, double actual, double expected, double bound,
+                   const int64_t *point);
+
+/* Compares C, of floats, with the reference. */
+void check_floats(const sample *s, operands *o);
+
+/* The kinds of device that every sample runs on. */
+typedef struct device_kind {
+  const char *isa, *blas;
+  bool high;
+  const cpu_gemm_type *bytes; /* in place of the set's own, with bf16 converted */
+} device_kind;
+extern const device_kind device_kinds[];
+extern const size_t device_kind_count;
+
+/* `blas` is the value of COMPUTE_BLAS. False if the machine lacks the instruction set. */
+bool open_device(fixture *f, int32_t threads, const char *isa, const char *blas);
+
+/* Runs one sample and compares it with the reference. */
+void check_sample(fixture *f, const sample *s, test_random *random);
+
+/* Runs `count` samples of a kind on every kind of device. `make` returns false for none. */
+typedef bool (*sample_maker)(sample *s, test_random *random);
+void check_samples(sample_maker make, int count, int32_t threads);
+
+#endif
