@@ -136,7 +136,7 @@ typedef struct conv_depthwise {
 typedef struct conv_planes {
   cpu_planes_loop run;
   bool finishes;       /* the loop begins the epilogue */
-  bool in_place;       /* and its results are the output */
+  bool in_place;       /* the loop's results are the output */
   int64_t rows, bands; /* of a band; of a plane */
   int64_t units, chunk, tasks;
   uint64_t worker_bytes;
@@ -168,7 +168,7 @@ typedef struct cpu_conv {
   conv_rows rows;
   conv_depthwise depthwise;
   conv_planes planes;
-  bool packed; /* launches have the filter packed, for one of these two */
+  bool packed; /* launches have the filter packed, for rows or channels */
   bool winograd_allowed;
   conv_winograd winograd;
 } cpu_conv;

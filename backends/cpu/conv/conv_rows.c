@@ -117,7 +117,7 @@ static bool is_even(const cpu_conv *conv, const conv_operand *operand) {
   return size[0] == 1 || operand->stride[2] == size[1] * operand->stride[3];
 }
 
-/* The same for a product of words (cpu_gemm_requantize). */
+/* The same for a product of bytes (cpu_gemm_requantize). */
 static bool can_requantize(const cpu_conv *conv) {
   const cpu_requantize *q = &conv->epilogue->requantize;
   if (!q->loops || !is_even(conv, &conv->output[0])) return false;

@@ -34,8 +34,8 @@ typedef struct own_unit {
   int64_t sums_row;
   bool finish;               /* the epilogue follows the last block of k … */
   bool in_kernel;            /* … in the micro-kernel */
-  cpu_gemm_finish ends;      /* of f32 */
-  cpu_gemm_requantize makes; /* of words */
+  cpu_gemm_finish ends;      /* of types that finish */
+  cpu_gemm_requantize makes; /* of types that requantize */
 } own_unit;
 
 /* The elements along k of `count` words from word p on. */
@@ -140,8 +140,8 @@ static void pack_b(const own_unit *unit, int64_t p, int64_t count, int64_t colum
 }
 
 /* Of a packed B, what is read after the columns before `column` and the lines of k before p: the
- * unit's next columns, its next block of k, or what its thread's next unit begins with, if threads
- * take turns. */
+ * unit's next columns, its next block of k, or what the next unit begins with, which is usually its
+ * thread's. */
 static const unsigned char *next_panel(const own_unit *unit, int64_t p, int64_t column) {
   const gemm_schedule *schedule = unit->launch->schedule;
   const gemm_problem *problem = &unit->launch->gemm->problem;
@@ -152,8 +152,7 @@ static const unsigned char *next_panel(const own_unit *unit, int64_t p, int64_t 
     column = unit->column;
   } else {
     p = 0;
-    column = (unit->column + unit->launch->gemm->head.device->threads * schedule->tile_n) %
-             (schedule->tiles_n * schedule->tile_n);
+    column = unit->column + schedule->tile_n < problem->n ? unit->column + schedule->tile_n : 0;
   }
   const int64_t lines = packed_lines(problem, problem->k);
   return unit->matrix.b +

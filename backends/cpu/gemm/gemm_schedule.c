@@ -34,7 +34,8 @@ enum {
 #define THREAD_PRODUCTS (64.0 * 64.0 * 64.0)
 
 /* Of one unit's time, what the thread that ends last costs: they rarely run at the same speed, and
- * end evenly spread over a unit's time; of weights, whose units cost as much each, half of it. */
+ * end evenly spread over a unit's time; half of that for constant weights, whose units all cost the
+ * same. */
 static double late_share(const cpu_gemm *gemm, int64_t threads) {
   return (gemm->packed_b ? 0.25 : 0.5) * (1.0 - 1.0 / (double)threads);
 }
@@ -103,8 +104,7 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const gemm_operand *a = &problem->a, *b = &problem->b;
   const bool words = problem->type->group > 1;
-  if (problem->m > FEW_ROWS || !problem->type->dot || gemm->filled) return false;
-  if (words && gemm->even) return false;
+  if (problem->m > FEW_ROWS || !problem->type->dot || gemm->filled || gemm->even) return false;
   const double b_bytes = (double)problem->k * (double)problem->n * b->size;
   if (b->row == 1 && (b->column != 1 || problem->n == 1)) {
     schedule->method = GEMM_DOT;
@@ -249,6 +249,7 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
  * same bits for any number of them. */
 static int64_t parts_of_k(const cpu_gemm *gemm, const gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
+  if (gemm->even) return 1;
   if (gemm->packed_b || gemm->filled) return 1; /* of which there are enough panels */
   const int64_t elements = problem->m * problem->n;
   if (elements > SPLIT_LIMIT / (int64_t)problem->size) return 1;

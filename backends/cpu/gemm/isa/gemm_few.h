@@ -32,7 +32,7 @@ GEMM_INLINE GEMM_ELEMENT gemm_dot_rest(const cpu_gemm_block *block, const GEMM_E
 #ifdef CPU_VARIANT_BF16
   gemm_vector left = {0}, right = {0};
   const size_t bytes = (size_t)(block->elements - 2 * p) * sizeof *b;
-  if (p == block->k) return total;
+  if (2 * p == block->elements) return total;
   memcpy(&left, a + p, bytes);
   memcpy(&right, b + 2 * p, bytes);
   left = GEMM_MULTIPLY_ADD(left, right, (gemm_vector){0});
@@ -55,8 +55,9 @@ GEMM_INLINE void gemm_dot_tile(const int rows, const int columns, const cpu_gemm
     GEMM_UNROLL
     for (int j = 0; j < columns; j++) sum[i][j] = (gemm_vector){0};
   }
+  const int64_t whole = EACH == 1 ? block->k : block->elements / EACH;
   int64_t p = 0;
-  for (; p + GEMM_LANES <= block->k; p += GEMM_LANES) {
+  for (; p + GEMM_LANES <= whole; p += GEMM_LANES) {
     gemm_vector right[4];
     GEMM_UNROLL
     for (int j = 0; j < columns; j++) {

@@ -50,13 +50,13 @@ typedef struct cpu_gemm_block {
   int64_t c_row;
   bool accumulate;
   int64_t depth; /* multiply with 64-byte vectors, not of words: so many of k are summed by
-                  * themselves, and then added to the sums of those before; 0 as all of k */
+                  * themselves, and then added to the sums of those before; 0 means all of k */
   /* multiply of one panel, A along k, of a type of at most CPU_GEMM_FORESEEN rows: where A's rows
    * begin, in elements after a; a_row is 0 then. Or NULL. */
   const int64_t *a_rows;
   const int64_t *b_rows; /* convolve: where row p of B begins, in elements after b */
-  /* multiply of packed panels: while one is multiplied, `ahead_bytes` of the next one are asked
-   * for, and meanwhile the last so many from `ahead` on, if that is not NULL. */
+  /* multiply of packed panels: while one is multiplied, `ahead_bytes` of the next are prefetched;
+   * during the last, as many from `ahead` on, if that is not NULL. */
   const void *ahead;
   int64_t ahead_bytes;
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or

@@ -509,9 +509,9 @@ GEMM_INLINE int64_t gemm_tile_rows(int64_t m, int64_t tiles, int64_t tile) {
   return m / tiles + (tile < m % tiles);
 }
 
-/* What goes with each of `steps` steps of k: from there on that is ahead_bytes. Without anything it
- * is what is read anyway. Where it would be more than a line of the cache, the hardware foresees
- * the panel itself better. */
+/* Sets what each of `steps` steps of k prefetches: from here on ahead_bytes is the distance from
+ * one step to the next; with 0 a step prefetches what it reads anyway. Where it would be more than
+ * a line of the cache, the hardware foresees the panel itself better. */
 GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, bool last,
                                   int64_t steps) {
   enum { LINE = 64 };
