@@ -16,6 +16,7 @@ typedef struct cpu_device {
   uint64_t l2_bytes, l3_bytes; /* of one core; of the cache that all share, as reported */
   uint64_t share_bytes;        /* the device's share of the shared cache */
   uint64_t memory_bytes;       /* that this process may use */
+  bool huge_pages;             /* for large memory, if it asks for them */
   struct cpu_workspaces *workspaces;
   struct cpu_blas *blas; /* gemm/gemm.h; opened at the first GEMM */
   int32_t describes;     /* atomic: calls of cpu_device_describe so far */

@@ -125,6 +125,16 @@ static uint64_t l3_share(uint64_t reported, int32_t threads) {
   return reported < most ? reported : most;
 }
 
+/* Whether memory gets huge pages if it asks for them. */
+static bool has_huge_pages(void) {
+  char modes[64];
+  FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+  if (!file) return false;
+  const bool known = fgets(modes, sizeof modes, file) != NULL;
+  fclose(file);
+  return known && !strstr(modes, "[never]");
+}
+
 /* Limits of control groups, version 2 and 1, as a container sees its own. */
 static const char *const group_limits[][2] = {
     {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
@@ -175,6 +185,7 @@ compute_status cpu_device_open(const compute_services *services, cpu_device **re
   device->l3_bytes = cache_bytes(3, L3_NAME, 8 << 20);
   device->share_bytes = l3_share(device->l3_bytes, device->threads);
   cpu_memory_query(&device->memory_bytes, NULL);
+  device->huge_pages = has_huge_pages();
   device->workspaces = cpu_workspaces_create(device);
   if (!device->workspaces) {
     const compute_status status = cpu_out_of_memory(device, 0);
@@ -281,7 +292,7 @@ compute_status cpu_memory_allocate(cpu_device *device, uint64_t bytes, compute_m
                                   problem, "use smaller batches, or close other programs",
                                   "the machine has %.1f GiB, other programs use a part of it",
                                   (double)total / 1073741824);
-  if (huge) take_huge_pages(data, bytes);
+  if (huge && device->huge_pages) take_huge_pages(data, bytes);
   *memory = (compute_memory){.handle = data, .host = data, .bytes = bytes};
   return COMPUTE_OK;
 }
