@@ -147,7 +147,10 @@ static compute_dtype type_of(compute_dtype dtype) {
 static const char *const direction_names[] = {"forward", "by data", "by filter"};
 static const char *const layout_names[] = {"nchw",    "nhwc",   "gaps",  "turned",
                                            "flipped", "shared", "pixels"};
-static const char *const ending_names[] = {"", " + bias", " + residual", " two outputs", " places"};
+static const char *const ending_names[] = {"",        " + bias", " + residual", " two outputs",
+                                           " places", " added"};
+_Static_assert(sizeof ending_names / sizeof *ending_names == ENDING_COUNT,
+               "a name for each ending");
 
 static void begin(sample_kernel *s, const sample_convolution *sample) {
   const sample_convolution_shape *c = &sample->shape;
