@@ -249,7 +249,7 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
  * same bits for any number of them. */
 static int64_t parts_of_k(const cpu_gemm *gemm, const gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
-  if (gemm->even) return 1;
+  if (gemm->even) return 1;                     /* the number of rows must not count */
   if (gemm->packed_b || gemm->filled) return 1; /* of which there are enough panels */
   const int64_t elements = problem->m * problem->n;
   if (elements > SPLIT_LIMIT / (int64_t)problem->size) return 1;
