@@ -533,6 +533,91 @@ static void a_transposed_product_takes_what_follows(void **state) {
   compute_graph_release(graph);
 }
 
+/* ---- Heads of an attention ------------------------------------------------------------------- */
+
+enum { BATCH = 2, HEADS = 3, ROWS = 5, WIDTH = 4, HEADS_COUNT = BATCH * HEADS * ROWS * WIDTH };
+
+/* What a plan has besides the heads as rows. */
+typedef enum company { ALONE, DOUBLED, TURNED, OUTPUT, ADDED, ASSIGNED, COMPANIES } company;
+
+static const compute_shape heads_shape = {4, {BATCH, HEADS, ROWS, WIDTH}};
+
+static compute_node record_attention(compute_graph *graph, compute_binding *bindings) {
+  test_random random = {11};
+  for (int i = 0; i < 3; i++) {
+    float values[HEADS_COUNT];
+    for (int k = 0; k < HEADS_COUNT; k++) values[k] = (float)test_random_uniform(&random, -1, 1);
+    bindings[i] = (compute_binding){compute_input(graph, COMPUTE_F32, heads_shape),
+                                    test_tensor(test_context, COMPUTE_F32, heads_shape, values)};
+  }
+  return compute_scaled_attention(graph, bindings[0].node, bindings[1].node, bindings[2].node,
+                                  &(compute_attention_options){0});
+}
+
+/* The outputs of a plan, the first of them in the order of rows; returns their number. */
+static size_t record_heads(compute_graph *graph, compute_node attention, company with,
+                           compute_tensor *kept, compute_node *outputs) {
+  const compute_node turned = compute_transpose(graph, attention, (compute_axes){4, {0, 2, 1, 3}});
+  const compute_node rows =
+      compute_reshape(graph, turned, COMPUTE_SHAPE(BATCH, ROWS, HEADS * WIDTH));
+  outputs[0] = with == DOUBLED ? compute_add(graph, rows, rows) : with == TURNED ? turned : rows;
+  outputs[1] = with == OUTPUT     ? attention
+               : with == ADDED    ? compute_add(graph, attention, attention)
+               : with == ASSIGNED ? compute_assign(graph, compute_parameter(graph, kept), attention)
+                                  : rows;
+  return with >= OUTPUT ? 2 : 1;
+}
+
+static void run_heads(company with, float *rows, float *own) {
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *kept = test_tensor(test_context, COMPUTE_F32, heads_shape, NULL);
+  compute_tensor *result[2];
+  compute_binding bindings[5];
+  compute_node outputs[2];
+  const compute_node attention = record_attention(graph, bindings);
+  const size_t count = record_heads(graph, attention, with, kept, outputs);
+  compute_plan *plan = test_compile(graph, outputs, count, 0);
+  char *text = NULL;
+  assert_ok(compute_explain(plan, &text));
+  if (with == ALONE || with == DOUBLED) assert_null(strstr(text, "  copy\n"));
+  compute_text_free(text);
+  const size_t bound = with == ASSIGNED ? 1 : count;
+  for (size_t i = 0; i < bound; i++) {
+    const compute_shape shape = compute_node_shape(graph, outputs[i]);
+    result[i] = test_tensor(test_context, COMPUTE_F32, shape, NULL);
+    bindings[3 + i] = (compute_binding){outputs[i], result[i]};
+  }
+  assert_ok(compute_run(plan, bindings, 3 + bound, NULL));
+  assert_ok(compute_tensor_read(result[0], rows, sizeof(float) * HEADS_COUNT));
+  if (count > 1)
+    assert_ok(
+        compute_tensor_read(with == ASSIGNED ? kept : result[1], own, sizeof(float) * HEADS_COUNT));
+  for (size_t i = 0; i < 3 + bound; i++) compute_tensor_release(bindings[i].tensor);
+  compute_tensor_release(kept);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+}
+
+/* Attention writes its heads side by side where only that order is read, instead of having them
+ * copied; with any other reader, as an output, and as a parameter's value it has its own order. */
+static void heads_are_joined_without_a_copy(void **state) {
+  (void)state;
+  float heads[HEADS_COUNT], expected[HEADS_COUNT], rows[HEADS_COUNT], own[HEADS_COUNT];
+  run_heads(OUTPUT, expected, heads);
+  for (int k = 0; k < HEADS_COUNT; k++) {
+    const int column = k % WIDTH, head = k / WIDTH % HEADS, row = k / (WIDTH * HEADS) % ROWS;
+    const int batch = k / (WIDTH * HEADS * ROWS);
+    assert_true(expected[k] == heads[((batch * HEADS + head) * ROWS + row) * WIDTH + column]);
+  }
+  for (company with = ALONE; with < COMPANIES; with++) {
+    run_heads(with, rows, own);
+    for (int k = 0; k < HEADS_COUNT; k++) {
+      assert_true(rows[k] == (with == DOUBLED ? 2 : 1) * expected[k]);
+      if (with >= OUTPUT) assert_true(own[k] == (with == ADDED ? 2 : 1) * heads[k]);
+    }
+  }
+}
+
 static void a_chain_becomes_one_step(void **state) {
   (void)state;
   compute_graph *graph = compute_graph_create(test_context);
@@ -647,6 +732,7 @@ int main(void) {
       cmocka_unit_test(a_plan_explains_itself),
       cmocka_unit_test(a_reshaped_product_takes_what_follows),
       cmocka_unit_test(a_transposed_product_takes_what_follows),
+      cmocka_unit_test(heads_are_joined_without_a_copy),
       cmocka_unit_test(a_chain_becomes_one_step),
       cmocka_unit_test(the_arena_reuses_memory),
       cmocka_unit_test(a_tensor_for_a_node_fits_it),

@@ -90,7 +90,8 @@ typedef struct plan_rule {
   bool has_prologue; /* of an anchor: also those before it */
   bool assigns;      /* its kernel can write straight into a parameter … */
   bool in_place;     /* … also if it reads the parameter's old value, element for element */
-  bool any_layout;   /* it can write results along any strides, else only in row-major order */
+  bool any_layout;   /* it can write results along any strides, else only in row-major order … */
+  bool any_rows;     /* … or at no cost wherever the elements of a row lie side by side */
 
   /* For operations that a graph records in two forms, as a node whose last operand is the same
    * result composed of other operations: whether the device supports the node as a kernel. A plan

@@ -288,44 +288,6 @@ static bool finish(builder *b) {
   return true;
 }
 
-compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fusion *result) {
-  builder b = {.r = r, .memory = memory, .f = result};
-  uint32_t n = r->count;
-  *result = (fusion){0};
-  result->layouts = scratch_take(memory, n, sizeof *result->layouts);
-  result->cluster_of = scratch_take(memory, n, sizeof *result->cluster_of);
-  result->part = scratch_take(memory, n, 1);
-  result->stored = scratch_take(memory, n, 1);
-  b.clusters = scratch_take(memory, n, sizeof *b.clusters);
-  b.is_output = scratch_take(memory, n, 1);
-  b.is_update = scratch_take(memory, n, 1);
-  b.has_update = scratch_take(memory, n, 1);
-  b.stamp = scratch_take(memory, n, sizeof *b.stamp);
-  b.head = scratch_take(memory, n, sizeof *b.head);
-  b.next = scratch_take(memory, n, sizeof *b.next);
-  b.size = scratch_take(memory, n, sizeof *b.size);
-  b.weight = scratch_take(memory, n, sizeof *b.weight);
-  if (!result->layouts || !result->cluster_of || !result->part || !result->stored || !b.clusters ||
-      !b.is_output || !b.is_update || !b.has_update || !b.stamp || !b.head || !b.next || !b.size ||
-      !b.weight || !list_consumers(&b))
-    goto short_of_memory;
-  for (uint32_t i = 0; i < n; i++) result->cluster_of[i] = IR_NONE;
-  for (uint32_t i = 0; i < r->output_count; i++) b.is_output[r->outputs[i]] = 1;
-  for (uint32_t i = 0; options.updates_wait && i < n; i++)
-    if (r->nodes[i].live && r->nodes[i].op == OP_assign) b.is_update[r->nodes[i].inputs[1]] = 1;
-  layout_resolve(r, result->layouts);
-  for (uint32_t i = n; i-- > 0;) {
-    if (!r->nodes[i].live || !is_computed(&b, i)) continue;
-    if (!join_results(&b, i) && (!options.fuse || !try_join(&b, i))) start_cluster(&b, i);
-  }
-  if (!finish(&b)) goto short_of_memory;
-  return COMPUTE_OK;
-
-short_of_memory:
-  return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
-                   "not enough memory to fuse %u nodes", (unsigned)n);
-}
-
 /* ---- Layouts: views become offsets and strides; only a reshape that strides cannot express is
  * copied. */
 
@@ -356,13 +318,70 @@ bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout 
   }
 }
 
-void layout_resolve(const ir *r, layout *layouts) {
-  for (uint32_t i = 0; i < r->count; i++) {
-    const ir_node *n = &r->nodes[i];
+/* Of a result that only a transpose reads, and whose kernel writes rows anywhere: it lies as the
+ * transpose has it, so that the heads of an attention, side by side, are rows again without a
+ * copy. */
+static void write_turned(builder *b, const ir_node *n) {
+  layout *layouts = b->f->layouts;
+  const uint32_t x = n->inputs[0];
+  const int32_t last = n->shape.rank - 1;
+  if (n->op != OP_transpose || n->attributes.order[last] != last) return;
+  if (!ir_rule(&b->r->nodes[x])->any_rows || b->is_output[x] ||
+      b->edge_start[x + 1] - b->edge_start[x] != 1)
+    return;
+  int64_t strides[COMPUTE_MAX_RANK];
+  shape_dense_strides(n->shape, strides);
+  for (int32_t i = 0; i <= last; i++) layouts[x].stride[n->attributes.order[i]] = strides[i];
+}
+
+/* Fills layouts[i] for every live node. A view that needs a copy is its own base. */
+static void resolve_layouts(builder *b) {
+  layout *layouts = b->f->layouts;
+  for (uint32_t i = 0; i < b->r->count; i++) {
+    const ir_node *n = &b->r->nodes[i];
     if (!n->live) continue;
-    if (ir_category(n) == CATEGORY_VIEW &&
-        layout_view(n, &r->nodes[n->inputs[0]], &layouts[n->inputs[0]], &layouts[i]))
-      continue;
+    if (ir_category(n) == CATEGORY_VIEW) {
+      write_turned(b, n);
+      if (layout_view(n, &b->r->nodes[n->inputs[0]], &layouts[n->inputs[0]], &layouts[i])) continue;
+    }
     dense(n, i, &layouts[i]);
   }
+}
+
+compute_status fuse_nodes(const ir *r, fuse_options options, scratch *memory, fusion *result) {
+  builder b = {.r = r, .memory = memory, .f = result};
+  uint32_t n = r->count;
+  *result = (fusion){0};
+  result->layouts = scratch_take(memory, n, sizeof *result->layouts);
+  result->cluster_of = scratch_take(memory, n, sizeof *result->cluster_of);
+  result->part = scratch_take(memory, n, 1);
+  result->stored = scratch_take(memory, n, 1);
+  b.clusters = scratch_take(memory, n, sizeof *b.clusters);
+  b.is_output = scratch_take(memory, n, 1);
+  b.is_update = scratch_take(memory, n, 1);
+  b.has_update = scratch_take(memory, n, 1);
+  b.stamp = scratch_take(memory, n, sizeof *b.stamp);
+  b.head = scratch_take(memory, n, sizeof *b.head);
+  b.next = scratch_take(memory, n, sizeof *b.next);
+  b.size = scratch_take(memory, n, sizeof *b.size);
+  b.weight = scratch_take(memory, n, sizeof *b.weight);
+  if (!result->layouts || !result->cluster_of || !result->part || !result->stored || !b.clusters ||
+      !b.is_output || !b.is_update || !b.has_update || !b.stamp || !b.head || !b.next || !b.size ||
+      !b.weight || !list_consumers(&b))
+    goto short_of_memory;
+  for (uint32_t i = 0; i < n; i++) result->cluster_of[i] = IR_NONE;
+  for (uint32_t i = 0; i < r->output_count; i++) b.is_output[r->outputs[i]] = 1;
+  for (uint32_t i = 0; options.updates_wait && i < n; i++)
+    if (r->nodes[i].live && r->nodes[i].op == OP_assign) b.is_update[r->nodes[i].inputs[1]] = 1;
+  resolve_layouts(&b);
+  for (uint32_t i = n; i-- > 0;) {
+    if (!r->nodes[i].live || !is_computed(&b, i)) continue;
+    if (!join_results(&b, i) && (!options.fuse || !try_join(&b, i))) start_cluster(&b, i);
+  }
+  if (!finish(&b)) goto short_of_memory;
+  return COMPUTE_OK;
+
+short_of_memory:
+  return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "not enough memory to fuse %u nodes", (unsigned)n);
 }

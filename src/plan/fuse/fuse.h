@@ -84,9 +84,6 @@ compute_status channels_last_choose(const ir *r, scratch *memory, fusion *f);
 
 /* ---- layout of views ------------------------------------------------------------------------- */
 
-/* Fills layouts[i] for every live node. A view that needs a copy is its own base. */
-void layout_resolve(const ir *r, layout *layouts);
-
 /* The layout of view n over x, whose layout is `from`; false if strides cannot express it. */
 bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout *l);
 

@@ -208,7 +208,7 @@ static void draft_attention(const lowering *l, const cluster *c, kernel_draft *d
   d->operations = n->folded;
 }
 
-const plan_rule rule_attention = {.draft = draft_attention};
+const plan_rule rule_attention = {.draft = draft_attention, .any_rows = true};
 
 /* ---- Recurrences ----------------------------------------------------------------------------- */
 

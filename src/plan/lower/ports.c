@@ -256,11 +256,9 @@ bool ports_is_whole(const lowering *l, uint32_t node) {
 }
 
 /* A node that a kernel computes, or its base if it is a view, is written straight into the output's
- * memory.
- */
+ * memory, if the output has its elements in row-major order then. */
 static void claim_output(lowering *l, const port_plan *p, uint32_t node, uint32_t output) {
-  if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE &&
-      shape_is_dense(l->r->nodes[node].shape, l->f->layouts[node].stride))
+  if (l->target[node] == IR_NONE && l->f->cluster_of[node] != IR_NONE)
     l->target[node] = p->outputs[output].storage;
 }
 
@@ -274,7 +272,10 @@ static compute_status claim_targets(lowering *l, const port_plan *p, unsigned ch
     l->target[a->value] = a->storage;
     late[l->f->cluster_of[a->value]] = 1;
   }
-  for (uint32_t i = 0; i < p->output_count; i++) claim_output(l, p, p->outputs[i].node, i);
+  for (uint32_t i = 0; i < p->output_count; i++)
+    if (shape_is_dense(l->r->nodes[p->outputs[i].node].shape,
+                       l->f->layouts[p->outputs[i].node].stride))
+      claim_output(l, p, p->outputs[i].node, i);
   for (uint32_t i = 0; i < p->output_count; i++)
     if (ports_is_whole(l, p->outputs[i].node))
       claim_output(l, p, l->f->layouts[p->outputs[i].node].base, i);
