@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Beside today's peers: single operations, whole networks and training steps of libcompute and of what PyPI has.
+"""Beside today's peers: single operations, whole networks, in f32 and bf16, and training steps of libcompute and of what PyPI has.
 
-    compare.py [--suite operation,network,train] [--rows 'conv*,resnet50_b1'] [--isa avx2] [--device cuda:0]
+    compare.py [--suite operation,network,bf16,train] [--rows 'conv*,resnet50_b1'] [--isa avx2] [--device cuda:0]
                [--json FILE] [--list]
 
 Every engine is a process of its own on the same data. They take turns, in rounds, so that a slow phase of the machine
@@ -29,26 +29,31 @@ import engines
 import table
 
 PAUSE = 0.1  # seconds, so that threads of the engine that ran last sleep: ONNX Runtime's spin for up to 0.06
-SUITES = ("operation", "network", "train")
+SUITES = ("operation", "network", "bf16", "train")
 NETWORK_ROWS = [(name, batch) for batch in (1, 8) for name in (
     "resnet50", "mobilenetv2", "efficientnet_b0", "yolov8n", "bert", "gpt2_prefill", "gpt2_decode")]
 NETWORK_ROWS += [("mlp", 128), ("cnn", 128)]
+BF16_ROWS = [(name, batch) for batch in (1, 8) for name in ("resnet50", "mobilenetv2", "bert")]
 TRAIN_ROWS = [("mlp", 128), ("cnn", 128), ("resnet18", 32), ("transformer", 16)]
 QUICK = ("sgemm_1024", "linear_8x4096x4096", "exp_1M", "softmax_1000x1000", "layer_norm_4096x768", "chain_1M",
          "conv3x3_8x64x56x56_64", "max_pool3x3s2*", "resnet50_b1", "mobilenetv2_b1", "bert_b1", "train_mlp*")
 MODEL_PEERS = ("onnxruntime", "openvino", "torch", "torch_cl", "torch_compile", "onednn")
 GPU_PEERS = ("torch", "torch_cl", "torch_compile")
-PEERS = {"operation": (*MODEL_PEERS, "openblas", "mkl"), "network": MODEL_PEERS,
+PEERS = {"operation": (*MODEL_PEERS, "openblas", "mkl"), "network": MODEL_PEERS, "bf16": ("openvino", "torch", "torch_cl", "torch_compile"),
          "train": ("torch", "torch_cl", "torch_compile")}
 # The largest difference, relative to the largest value, with which results still are the same.
 BOUNDS = {"float64": 1e-12, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
-TOGETHER = 1e-3
+TOGETHER, BF16_TOGETHER = 1e-3, 5e-2
+
+
+ROWS = {"network": NETWORK_ROWS, "bf16": BF16_ROWS, "train": TRAIN_ROWS}
+PREFIXES = {"bf16": "bf16_", "train": "train_"}
 
 
 class Row:
     def __init__(self, suite, name, batch=None):
         self.suite, self.name, self.batch = suite, name, batch
-        self.label = name if batch is None else f"{'train_' if suite == 'train' else ''}{name}_b{batch}"
+        self.label = name if batch is None else f"{PREFIXES.get(suite, '')}{name}_b{batch}"
 
 
 def operation_rows():
@@ -62,7 +67,7 @@ def select_rows(options):
         if suite == "operation":
             rows += operation_rows()
         else:
-            rows += [Row(suite, *row) for row in (NETWORK_ROWS if suite == "network" else TRAIN_ROWS)]
+            rows += [Row(suite, *row) for row in ROWS[suite]]
     return [row for row in rows if any(fnmatch.fnmatch(row.label, pattern) for pattern in options.rows)]
 
 
@@ -136,6 +141,7 @@ def leave_out(record, workers, engine, reason):
 
 def model_file(row, folder):
     """Written again when the scripts have changed."""
+    import half
     import networks
     import operations
     path = os.path.join(folder, row.name + ".onnx")
@@ -145,7 +151,12 @@ def model_file(row, folder):
         network = operations.OPERATIONS[row.name].make(row.name) if row.suite == "operation" else \
             networks.NETWORKS[row.name]()
         network.save(folder)
-    return path
+    if row.suite != "bf16":
+        return path
+    halved = os.path.join(folder, half.FOLDER, row.name + ".onnx")
+    if not os.path.exists(halved) or os.path.getmtime(halved) < max(map(os.path.getmtime, (path, half.__file__))):
+        half.make(path, halved)
+    return halved
 
 
 def start_engine(record, worker, engine, path, folder):
@@ -180,6 +191,8 @@ def measure_model(row, options, team, results):
     import numpy as np
     import twins
     record, workers, outputs, truth, bound = new_record(row), {}, {}, None, TOGETHER
+    if row.suite == "bf16":
+        bound = BF16_TOGETHER
     path = model_file(row, options.models)
     inputs = models.random_inputs(path, row.batch or 1)
     with tempfile.TemporaryDirectory() as folder:
@@ -200,7 +213,7 @@ def measure_model(row, options, team, results):
     check(record, workers, errors, bound, truth is not None)
     outputs = truth = judge = None
     rounds(workers, record, options)
-    if row.suite == "network":
+    if row.suite in ("network", "bf16"):
         for engine, worker in workers.items():
             record["engines"][engine]["peak_mb"] = round(worker.ask("memory").get("peak", 0) / 1e6)
     return record
@@ -307,7 +320,7 @@ def measure(rows, options, results):
                 if engine not in told:
                     print(f"{engine} is left out: {reason}", flush=True)
                     told.add(engine)
-            if row.suite == "network":
+            if row.suite in ("network", "bf16"):
                 team.close()  # what a model needs of memory is only seen in a new process
         results.add(record)
         print(table.line(record), flush=True)
@@ -322,7 +335,7 @@ def parse():
         return text.split(",")
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suite", type=words, default=list(SUITES), help="operation, network, train: with commas")
+    parser.add_argument("--suite", type=words, default=list(SUITES), help=", ".join(SUITES) + ": with commas")
     parser.add_argument("--rows", type=words, default=["*"], help="patterns, with commas")
     parser.add_argument("--quick", action="store_true", help="a dozen rows")
     parser.add_argument("--engines", type=words, default=list(engines.ENGINES), help=", ".join(engines.ENGINES))

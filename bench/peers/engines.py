@@ -146,10 +146,13 @@ class OpenVino:
         self.core = openvino.Core()
 
     def load(self, path):
+        """Its own form of bf16 is the model in f32 and a hint."""
+        import half
         self.request = self.compiled = None
-        self.compiled = self.core.compile_model(path, "CPU", {
+        precision = "bf16" if half.is_half(path) else "f32"
+        self.compiled = self.core.compile_model(half.single(path) if half.is_half(path) else path, "CPU", {
             "INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
-            "INFERENCE_PRECISION_HINT": "f32"})
+            "INFERENCE_PRECISION_HINT": precision})
         self.request = self.compiled.create_infer_request()
 
     def bind(self, inputs):
@@ -185,11 +188,15 @@ class Torch:
             require_compiler()
 
     def load(self, path):
+        import half
         import twins
         kind = {"torch_cl": self.twins.ChannelsLast, "onednn": self.twins.OneDnn}.get(self.form, self.twins.Torch)
         self.model = None
         twin = twins.make(os.path.splitext(os.path.basename(path))[0], kind)
         self.model = self.twins.Module(twin).eval().to(self.device)
+        self.half = half.is_half(path)
+        if self.half:
+            self.model = self.model.to(self.torch.bfloat16)
         if self.form == "torch_compile":
             import torch._inductor.config
             self.torch._dynamo.reset()
@@ -205,7 +212,10 @@ class Torch:
                            for x in self.inputs]
 
     def run(self):
-        self.results = self.model(*self.inputs)
+        inputs = self.inputs
+        if self.half:
+            inputs = [x.to(self.torch.bfloat16) if x.is_floating_point() else x for x in inputs]
+        self.results = self.model(*inputs)
         if self.device == "cuda":
             self.torch.cuda.synchronize()
 

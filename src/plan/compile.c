@@ -213,9 +213,9 @@ static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_o
   if (s == COMPUTE_OK && how.fuse && r->simplify) s = repeat_cheap(r, f, &changed);
   if (s == COMPUTE_OK && changed) s = fuse_nodes(r, how, memory, f);
   if (s == COMPUTE_OK && how.fuse) s = merge_updates(r, memory, f);
-  return s == COMPUTE_OK && prefers_channels_last(plan, options)
-             ? channels_last_choose(r, memory, f)
-             : s;
+  if (s != COMPUTE_OK || !prefers_channels_last(plan, options)) return s;
+  const uint64_t capabilities = plan->device[PLAN_MAIN]->info.capabilities;
+  return channels_last_choose(r, (capabilities & COMPUTE_CAPABILITY_BF16) != 0, memory, f);
 }
 
 /* From outputs as graph indices to a finished plan. */

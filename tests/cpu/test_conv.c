@@ -124,6 +124,27 @@ static void shapes_of_networks_are_right(void **state) {
   on_every_device(run_wide, 2, 0);
 }
 
+/* Networks of bf16: finished by the micro-kernel and by the loop of depthwise convolutions. */
+static void run_bf16(fixture *f, uint64_t seed) {
+  checker c = {.f = f, .random = {.state = seed}};
+  for (size_t i = 0; i < sizeof wide_shapes / sizeof *wide_shapes; i++)
+    for (sample_ending end = ENDING_PLAIN; end < ENDING_COUNT; end++) {
+      if (!test_in_turn(i + (size_t)end)) continue;
+      const sample_convolution s = {.shape = wide_shapes[i],
+                                    .direction = COMPUTE_CONVOLUTION_FORWARD,
+                                    .layout = (i + (size_t)end) % 3 ? LAYOUT_NHWC : LAYOUT_PIXELS,
+                                    .dtype = COMPUTE_BF16,
+                                    .result = COMPUTE_BF16,
+                                    .ending = end};
+      sample_convolution_visit(&s, check_sample, &c);
+    }
+}
+
+static void networks_of_bf16_are_right(void **state) {
+  (void)state;
+  on_every_device(run_bf16, 2, 0);
+}
+
 /* ---- Winograd ------------------------------------------------------------------------------ */
 
 /* Sizes that tiles of 4 × 4 do not divide, every padding, few and many tiles per image, several
@@ -550,6 +571,7 @@ int main(void) {
       cmocka_unit_test(random_shapes_are_right_in_small_blocks),
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(shapes_of_networks_are_right),
+      cmocka_unit_test(networks_of_bf16_are_right),
       cmocka_unit_test(channels_last_are_right),
       cmocka_unit_test(channels_last_are_right_in_small_blocks),
       cmocka_unit_test(channels_last_do_not_depend_on_threads_or_batch),

@@ -44,8 +44,8 @@ void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed)
   }
   for (int64_t tap = 0; tap < tap_count(conv);) {
     const int64_t row = tap / c->filter_size[1];
-    const cpu_gemm_source source = {(const float *)filter + row * f->stride[2], f->dtype,
-                                    f->stride[3], f->stride[0]};
+    const cpu_gemm_source source = {(const unsigned char *)filter + row * f->stride[2] * f->size,
+                                    f->dtype, f->stride[3], f->stride[0]};
     conv->type->pack_rows((float *)packed + tap * c->data_channels, c->data_channels,
                           c->filter_size[1], c->data_channels, &source);
     tap += c->filter_size[1];
@@ -68,7 +68,9 @@ uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
  * does. */
 static bool can_finish(const cpu_conv *conv) {
   const cpu_finish *f = cpu_finish_of(conv->epilogue);
-  if (!f || f->input[0] <= 0 || f->input[1] > 0 || f->input[2] > 0) return false;
+  if (!f || f->dtype != conv->input[0].dtype || f->input[0] <= 0 || f->input[1] > 0 ||
+      f->input[2] > 0)
+    return false;
   const int64_t *stride = conv->extra[f->input[0] - 1].stride;
   return stride[0] == 0 && stride[1] == 1 && stride[2] == 0 && stride[3] == 0;
 }
@@ -76,8 +78,8 @@ static bool can_finish(const cpu_conv *conv) {
 /* How the loop finishes sums of the channels from `channel` on. */
 static cpu_depthwise_finish place_finish(const launch *l, int64_t channel) {
   const cpu_finish *f = cpu_finish_of(l->conv->epilogue);
-  const float *bias = l->pointers[2 + f->input[0] - 1];
-  return (cpu_depthwise_finish){bias + channel, f->low, f->zero, f->high};
+  const unsigned char *bias = l->pointers[2 + f->input[0] - 1];
+  return (cpu_depthwise_finish){bias + channel * l->conv->input[0].size, f->low, f->zero, f->high};
 }
 
 /* Runs the epilogue, or what the loop has left of it, over a row's channels from `channel` on. */
@@ -106,7 +108,7 @@ static void make_row(const launch *l, int64_t image, int64_t row, unsigned char 
   const conv_operand *x = &conv->input[0], *y = &conv->output[0];
   const int64_t *stride = x->stride, size = x->size;
   const unsigned char *data = (const unsigned char *)l->pointers[0] + image * stride[0] * size;
-  float *results = l->pointers[2 + conv->extra_count]; /* where the loop finishes */
+  unsigned char *results = l->pointers[2 + conv->extra_count]; /* where the loop finishes */
   cpu_depthwise_finish finish;
   cpu_depthwise_line line = {.filter_rows = c->filter_size[0],
                              .filter_columns = c->filter_size[1],
@@ -130,7 +132,7 @@ static void make_row(const launch *l, int64_t image, int64_t row, unsigned char 
     }
     if (s->finishes) {
       finish = place_finish(l, channel);
-      line.sums = results + image * y->stride[0] + row * y->stride[2] + channel;
+      line.sums = results + (image * y->stride[0] + row * y->stride[2] + channel) * y->size;
     }
     s->run(&line);
     end_row(l, &line, image, row, channel);
@@ -176,6 +178,8 @@ static cpu_depthwise_loop loop_of(const cpu_conv *conv) {
   const conv_operand *x = &conv->input[0], *f = &conv->input[1];
   if (conv->accumulate == COMPUTE_F32 && x->dtype == COMPUTE_F32 && f->dtype == COMPUTE_F32)
     return loops->run;
+  if (conv->accumulate == COMPUTE_F32 && x->dtype == COMPUTE_BF16 && f->dtype == COMPUTE_BF16)
+    return loops->run_bf16;
   if (conv->accumulate == COMPUTE_I32 && is_byte(x) && is_byte(f))
     return x->dtype == COMPUTE_U8 ? loops->run_u8 : loops->run_i8;
   return NULL;
@@ -189,7 +193,7 @@ static bool suits(const cpu_conv *conv, int32_t lanes, const char **reason) {
     return false;
   *reason = "data or results without channels last";
   if (conv->input[0].stride[1] != 1 || conv->output[0].stride[1] != 1) return false;
-  *reason = "other types than f32 and bytes";
+  *reason = "other types than f32, bf16 and bytes";
   if (!loop_of(conv)) return false;
   *reason = "fewer channels than a vector has, or a filter of many rows";
   return c->data_channels >= lanes && c->filter_size[0] <= CPU_DEPTHWISE_MOST_ROWS;

@@ -150,7 +150,7 @@ static bool suits(const cpu_conv *conv, const char **reason) {
 /* Whether the epilogue begins with adding a bias for each channel, or nothing, and limits. */
 static bool can_finish(const cpu_conv *conv) {
   const cpu_finish *f = cpu_finish_of(conv->epilogue);
-  if (!f || f->input[1] > 0 || f->input[2] > 0) return false;
+  if (!f || f->dtype != COMPUTE_F32 || f->input[1] > 0 || f->input[2] > 0) return false;
   if (f->input[0] <= 0) return true;
   const int64_t *stride = conv->extra[f->input[0] - 1].stride;
   return stride[0] == 0 && stride[2] == 0 && stride[3] == 0;

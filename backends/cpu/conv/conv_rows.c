@@ -135,7 +135,9 @@ static bool can_finish(const cpu_conv *conv) {
   if (conv->identity) return false;
   if (conv->type->requantizes) return can_requantize(conv);
   if (!conv->type->finishes) return false;
-  if (!cpu_finish_of(finished(conv)) || conv->output_count != 1 || !is_even(conv, &conv->output[0]))
+  const cpu_finish *finish = cpu_finish_of(finished(conv));
+  if (!finish || finish->dtype != conv->type->finishes || conv->output_count != 1 ||
+      !is_even(conv, &conv->output[0]))
     return false;
   for (int i = 0; i < 3; i++) {
     const conv_operand *operand = addend(conv, i);
@@ -147,13 +149,13 @@ static bool can_finish(const cpu_conv *conv) {
   return !last || (is_even(conv, last) && last->stride[1] == 1);
 }
 
-static const float *addend_at(const launch *l, const rows_unit *unit, int i, int64_t *row) {
+static const void *addend_at(const launch *l, const rows_unit *unit, int i, int64_t *row) {
   const conv_operand *operand = addend(l->conv, i);
   *row = operand ? operand->stride[3] : 0;
   if (!operand) return NULL;
   const int64_t channel = unit->group * l->conv->rows.results;
-  const float *at = l->pointers[2 + cpu_finish_of(finished(l->conv))->input[i] - 1];
-  return at + unit->image * operand->stride[0] + channel * operand->stride[1];
+  const unsigned char *at = l->pointers[2 + cpu_finish_of(finished(l->conv))->input[i] - 1];
+  return at + (unit->image * operand->stride[0] + channel * operand->stride[1]) * operand->size;
 }
 
 /* The operands of an image and group: a row of theirs is a pixel, a column a channel. */
@@ -166,8 +168,8 @@ static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   f.b = addend_at(l, unit, 1, &f.b_row);
   f.c = addend_at(l, unit, 2, &f.c_row);
   f.a_repeats = f.a && addend(conv, 0)->stride[1] == 0;
-  f.y = (float *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] +
-        unit->group * conv->rows.results * y->stride[1];
+  f.y = (unsigned char *)l->pointers[2 + conv->extra_count] +
+        (unit->image * y->stride[0] + unit->group * conv->rows.results * y->stride[1]) * y->size;
   f.y_row = y->stride[3];
   return f;
 }
@@ -284,9 +286,9 @@ static int64_t results_of(const cpu_conv *conv, const rows_unit *unit) {
                  conv->rows.results - unit->panel * conv->type->columns);
 }
 
-/* A unit's first result. */
+/* A unit's first result, of f32. */
 static float *first_of(const cpu_conv *conv, const rows_unit *unit, const cpu_gemm_finish *finish) {
-  return finish->y + unit->row * conv->shape.result_size[1] * finish->y_row +
+  return (float *)finish->y + unit->row * conv->shape.result_size[1] * finish->y_row +
          unit->panel * conv->type->columns;
 }
 
@@ -303,7 +305,7 @@ static cpu_gemm_finish finish_apart(const cpu_conv *conv, const rows_unit *unit,
                                     const cpu_gemm_finish *finish, float *values) {
   cpu_gemm_finish apart = *finish;
   apart.y_row = results_of(conv, unit);
-  apart.y = values - (first_of(conv, unit, &apart) - apart.y);
+  apart.y = values - (first_of(conv, unit, &apart) - (float *)apart.y);
   return apart;
 }
 

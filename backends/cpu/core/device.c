@@ -253,6 +253,7 @@ compute_status cpu_device_describe(cpu_device *device, compute_device_info *info
                        COMPUTE_CAPABILITY_COMPUTE | COMPUTE_CAPABILITY_HOST;
   if (device->isa->vector_bytes >= 32) info->capabilities |= COMPUTE_CAPABILITY_AVX2;
   if (device->isa->vector_bytes >= 64) info->capabilities |= COMPUTE_CAPABILITY_AVX512;
+  if (device->isa->gemm->bf16) info->capabilities |= COMPUTE_CAPABILITY_BF16;
   info->compute_units = (uint32_t)device->threads;
   info->vector_width = device->isa->vector_bytes / 4;
   cpu_memory_query(&info->memory_total, &info->memory_free);

@@ -260,8 +260,8 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
     }
     if (epilogue && ends)
       cpu_finish_run_rest(gemm->epilogue,
-                          unit->ends.y + (unit->row + row) * unit->ends.y_row + unit->column +
-                              column,
+                          (float *)unit->ends.y + (unit->row + row) * unit->ends.y_row +
+                              unit->column + column,
                           unit->ends.y_row, rows, columns);
     else if (epilogue)
       gemm_epilogue_run(gemm, &unit->matrix, sums + column * problem->size, unit->sums_row,
@@ -330,7 +330,8 @@ static bool can_finish(const cpu_gemm *gemm) {
   if (gemm->identity) return false;
   if (problem->type->requantizes) return can_requantize(gemm);
   if (!problem->type->finishes) return false;
-  if (!cpu_finish_of(gemm->epilogue) || problem->output_count != 1 ||
+  const cpu_finish *finish = cpu_finish_of(gemm->epilogue);
+  if (!finish || finish->dtype != problem->type->finishes || problem->output_count != 1 ||
       problem->output[0].column != 1)
     return false;
   for (int i = 0; i < 3; i++) {
@@ -340,11 +341,10 @@ static bool can_finish(const cpu_gemm *gemm) {
   return true;
 }
 
-static const float *addend_at(const own_unit *unit, int i, int64_t *row) {
+static const void *addend_at(const own_unit *unit, int i, int64_t *row) {
   const gemm_operand *operand = addend(unit->launch->gemm, i);
   *row = operand ? operand->row : 0;
-  return operand ? (const void *)
-                       unit->matrix.extra[cpu_finish_of(unit->launch->gemm->epilogue)->input[i] - 1]
+  return operand ? unit->matrix.extra[cpu_finish_of(unit->launch->gemm->epilogue)->input[i] - 1]
                  : NULL;
 }
 
@@ -381,7 +381,7 @@ static void place_finish(own_unit *unit) {
   unit->ends.low = finish->low;
   unit->ends.zero = finish->zero;
   unit->ends.high = finish->high;
-  unit->ends.y = (void *)unit->matrix.output[0];
+  unit->ends.y = unit->matrix.output[0];
   unit->ends.y_row = gemm->problem.output[0].row;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that add up to three inputs to input 0 and limit the sum, such as bias, residual and
- * relu after a convolution, run as one loop instead of one for each instruction.
+ * relu after a convolution, run as one loop instead of one for each instruction. Input 0 is f32,
+ * the sums of products as these leave them; the others and the result are f32, or bf16.
  *
  * Additions keep the order of the program, (x + a) + (b + c), in which terms may be missing and
  * the two of a sum may change places: results have the bits that the interpreter gives them. */
@@ -88,8 +89,8 @@ static term read_instruction(const compute_instruction *i, const term *values) {
 
 /* The loop that makes a value: loops is NULL if there is none. */
 static void make_finish(const cpu_isa *isa, const term *result, const compute_dtype *inputs,
-                        cpu_finish *finish) {
-  *finish = (cpu_finish){.loops = NULL};
+                        compute_dtype dtype, cpu_finish *finish) {
+  *finish = (cpu_finish){.dtype = dtype};
   if (!result->known || result->constant || inputs[0] != COMPUTE_F32) return;
   int16_t input[4] = {result->input[0][0], result->input[0][1], result->input[1][0],
                       result->input[1][1]};
@@ -106,19 +107,20 @@ static void make_finish(const cpu_isa *isa, const term *result, const compute_dt
   }
   for (int i = 0; finish->loops && i < 3; i++) {
     const bool again = finish->input[i] == 0; /* x + x */
-    if (again || (finish->input[i] > 0 && inputs[finish->input[i]] != COMPUTE_F32))
-      finish->loops = NULL;
+    if (again || (finish->input[i] > 0 && inputs[finish->input[i]] != dtype)) finish->loops = NULL;
   }
   finish->zero = result->unsigned_zero ? 0.0f : -0.0f;
   finish->low = result->low_set ? result->low : -INFINITY;
   finish->high = result->high_set ? result->high : INFINITY;
 }
 
-/* What the program's instructions come to; false if it is not for such loops. */
+/* What the program's instructions come to; false if it is not for such loops, with results of this
+ * type. Of f32 alone there is nothing to do. */
 static bool read_program(const compute_program *program, uint32_t output_count,
-                         const compute_dtype *outputs, term *values) {
-  if (program->count < 2 || program->count > CPU_FINISH_MOST || output_count != 1 ||
-      outputs[0] != COMPUTE_F32)
+                         const compute_dtype *outputs, compute_dtype dtype, term *values) {
+  const uint32_t least = dtype == COMPUTE_F32 ? 2 : 1;
+  if (program->count < least || program->count > CPU_FINISH_MOST || output_count != 1 ||
+      outputs[0] != dtype)
     return false;
   for (uint32_t i = 0; i < program->count; i++)
     values[i] = read_instruction(&program->instructions[i], values);
@@ -129,9 +131,10 @@ void cpu_finish_read(const cpu_isa *isa, const compute_program *program,
                      const compute_dtype *inputs, uint32_t output_count,
                      const compute_dtype *outputs, cpu_finish *finish) {
   term values[CPU_FINISH_MOST];
+  const compute_dtype dtype = outputs[0] == COMPUTE_BF16 ? COMPUTE_BF16 : COMPUTE_F32;
   *finish = (cpu_finish){.loops = NULL};
-  if (read_program(program, output_count, outputs, values))
-    make_finish(isa, &values[program->outputs[0]], inputs, finish);
+  if (read_program(program, output_count, outputs, dtype, values))
+    make_finish(isa, &values[program->outputs[0]], inputs, dtype, finish);
 }
 
 /* ---- What follows a loop --------------------------------------------------------------------- */
@@ -173,10 +176,10 @@ void cpu_finish_divide(const cpu_isa *isa, const compute_program *program,
                        const compute_dtype *outputs, cpu_finish *first, cpu_finish_rest *rest) {
   term values[CPU_FINISH_MOST];
   *first = (cpu_finish){.loops = NULL};
-  if (!read_program(program, output_count, outputs, values)) return;
+  if (!read_program(program, output_count, outputs, COMPUTE_F32, values)) return;
   for (uint32_t cut = program->count; cut-- > 0;) {
     if (program->instructions[cut].code == COMPUTE_I_LOAD) continue;
-    make_finish(isa, &values[cut], inputs, first);
+    make_finish(isa, &values[cut], inputs, COMPUTE_F32, first);
     if (first->loops && read_rest(program, cut, rest)) return;
   }
   first->loops = NULL;
@@ -204,11 +207,10 @@ bool cpu_finish_adds(const compute_program *program, const compute_dtype *inputs
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static const float *input_at(const cpu_lines *l, int16_t input, int64_t *row) {
+static const void *input_at(const cpu_lines *l, int16_t input, uint32_t size, int64_t *row) {
   *row = 0;
   if (input < 0) return NULL;
-  return (const float *)(const void *)l->box->input[input] +
-         cpu_lines_offset(l, l->box->input_step[input], row);
+  return l->box->input[input] + cpu_lines_offset(l, l->box->input_step[input], row) * size;
 }
 
 static void run_lines(const cpu_finish *finish, const cpu_lines *lines) {
@@ -218,13 +220,14 @@ static void run_lines(const cpu_finish *finish, const cpu_lines *lines) {
                         .low = finish->low,
                         .zero = finish->zero,
                         .high = finish->high};
-  l.x = input_at(lines, 0, &l.x_row);
-  l.a = input_at(lines, finish->input[0], &l.a_row);
-  l.b = input_at(lines, finish->input[1], &l.b_row);
-  l.c = input_at(lines, finish->input[2], &l.c_row);
+  const uint32_t size = cpu_dtype_size(finish->dtype);
+  l.x = input_at(lines, 0, sizeof(float), &l.x_row);
+  l.a = input_at(lines, finish->input[0], size, &l.a_row);
+  l.b = input_at(lines, finish->input[1], size, &l.b_row);
+  l.c = input_at(lines, finish->input[2], size, &l.c_row);
   l.a_repeats = l.a && box->input_step[finish->input[0]][lines->along] == 0;
-  l.y = (float *)(void *)box->output[0] + cpu_lines_offset(lines, box->output_step[0], &l.y_row);
-  finish->loops->run(&l);
+  l.y = box->output[0] + cpu_lines_offset(lines, box->output_step[0], &l.y_row) * size;
+  (finish->dtype == COMPUTE_BF16 ? finish->loops->run_bf16 : finish->loops->run)(&l);
 }
 
 static bool suits(const cpu_finish *finish, const cpu_box *box, int32_t along) {

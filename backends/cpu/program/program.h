@@ -177,6 +177,7 @@ typedef struct cpu_program_output {
  * finish_table.h, −1 for none, and the limits. */
 typedef struct cpu_finish {
   const cpu_finish_table *loops; /* NULL: the program is not of that form */
+  compute_dtype dtype;           /* of addends and results: F32 or BF16 */
   int16_t input[3];              /* a, b and c of finish_table.h, −1 for none */
   float low, zero, high;
 } cpu_finish;

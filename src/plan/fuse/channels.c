@@ -22,6 +22,7 @@ enum {
 typedef struct chooser {
   const ir *r;
   fusion *f;
+  bool bf16;             /* the device computes with it */
   layout *trial;         /* of every live node, if all that is wanted comes true */
   unsigned char *wanted; /* by node: to be stored with channels last */
   unsigned char *bound;  /* by node: an output, or the new value of a parameter */
@@ -47,12 +48,13 @@ static bool has_gradients(const ir *r) {
   return false;
 }
 
-/* Whether channels last differs from planes at all, and is worth it: for f32, and for the bytes
- * that quantized networks keep between their layers, with their sums. */
-static bool is_image(const ir_node *n) {
+/* Whether channels last differs from planes at all, and is worth it: for f32, for bf16 where there
+ * are products of it, and for the bytes that quantized networks keep between their layers, with
+ * their sums. */
+static bool is_image(const chooser *c, const ir_node *n) {
   return n->shape.rank == 4 &&
-         (n->dtype == COMPUTE_F32 || n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_I8 ||
-          n->dtype == COMPUTE_I32) &&
+         (n->dtype == COMPUTE_F32 || (n->dtype == COMPUTE_BF16 && c->bf16) ||
+          n->dtype == COMPUTE_U8 || n->dtype == COMPUTE_I8 || n->dtype == COMPUTE_I32) &&
          n->shape.size[1] >= LEAST_CHANNELS && n->shape.size[2] * n->shape.size[3] > 1 &&
          n->shape.size[0] > 0;
 }
@@ -61,7 +63,7 @@ static bool is_image(const ir_node *n) {
 static bool lies_channels_last(const chooser *c, uint32_t node) {
   const compute_shape shape = c->r->nodes[node].shape;
   int64_t strides[COMPUTE_MAX_RANK];
-  if (!is_image(&c->r->nodes[node])) return false;
+  if (!is_image(c, &c->r->nodes[node])) return false;
   channels_last_strides(shape, strides);
   for (int32_t i = 0; i < shape.rank; i++)
     if (shape.size[i] > 1 && c->f->layouts[node].stride[i] != strides[i]) return false;
@@ -120,7 +122,7 @@ static bool wants(const chooser *c, uint32_t node) {
   const fusion *f = c->f;
   const ir_node *n = &c->r->nodes[node];
   if (f->cluster_of[node] == IR_NONE || !f->stored[node] || f->layouts[node].base != node ||
-      !is_image(n))
+      !is_image(c, n))
     return false;
   const cluster *k = &f->clusters[f->cluster_of[node]];
   const ir_node *kernel = &c->r->nodes[k->anchor == IR_NONE ? k->root : k->anchor];
@@ -150,9 +152,9 @@ static void apply(const chooser *c) {
     if (c->r->nodes[i].live && c->wanted[c->f->layouts[i].base]) c->f->layouts[i] = c->trial[i];
 }
 
-compute_status channels_last_choose(const ir *r, scratch *memory, fusion *f) {
+compute_status channels_last_choose(const ir *r, bool bf16, scratch *memory, fusion *f) {
   if (has_gradients(r)) return COMPUTE_OK;
-  chooser c = {.r = r, .f = f};
+  chooser c = {.r = r, .f = f, .bf16 = bf16};
   c.trial = scratch_take(memory, r->count, sizeof *c.trial);
   c.wanted = scratch_take(memory, r->count, 1);
   c.bound = scratch_take(memory, r->count, 1);

@@ -79,8 +79,9 @@ compute_status merge_updates(const ir *r, scratch *memory, fusion *f);
 
 /* ---- channels.c ------------------------------------------------------------------------------ */
 
-/* Turns the layouts of values between convolutions to channels last. Memory is the only failure. */
-compute_status channels_last_choose(const ir *r, scratch *memory, fusion *f);
+/* Turns the layouts of values between convolutions to channels last; those of bf16 only if the
+ * device computes with `bf16`. Memory is the only failure. */
+compute_status channels_last_choose(const ir *r, bool bf16, scratch *memory, fusion *f);
 
 /* ---- layout of views ------------------------------------------------------------------------- */
 

@@ -56,6 +56,8 @@
 
 typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
 typedef float floats_at __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
+typedef uint32_t unsigned_words __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint16_t halves_at __attribute__((vector_size(VECTOR_BYTES / 2), aligned(2)));
 typedef int32_t words __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t words_at __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
 typedef uint8_t bytes_at __attribute__((vector_size(LANES), aligned(1)));
@@ -63,12 +65,28 @@ typedef int8_t signed_bytes_at __attribute__((vector_size(LANES), aligned(1)));
 
 enum { MOST_PIXELS = 7, TILE_VECTORS = 2, EDGE_VECTORS = 6, MOST_TAPS = 5 };
 
-/* Sums of the channels from c on, finished. */
-INLINE floats finish_floats(const cpu_depthwise_finish *f, int64_t c, floats x) {
+/* f32 of as many bf16, and back, to the nearest, of two to the even one; a NaN stays one. */
+INLINE floats widen_bf16(const uint16_t *from) {
+  return (floats)(__builtin_convertvector(*(const halves_at *)from, unsigned_words) << 16);
+}
+INLINE void store_bf16(uint16_t *to, floats x) {
+  const unsigned_words bits = (unsigned_words)x;
+  const unsigned_words rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
+  const unsigned_words is_nan = (unsigned_words)(x != x);
+  *(halves_at *)to = __builtin_convertvector((nan & is_nan) | (rounded & ~is_nan), halves_at);
+}
+
+/* Sums and their bias, limited. */
+INLINE floats limit_floats(const cpu_depthwise_finish *f, floats x) {
   const floats none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
-  x += *(const floats_at *)(f->bias + c);
   x = (floats)CPU_AT_LEAST(low, x) + zero;
   return (floats)CPU_AT_MOST(high, x);
+}
+INLINE void finish_f32(const cpu_depthwise_finish *f, int64_t c, floats x, float *to) {
+  *(floats_at *)to = limit_floats(f, x + *(const floats_at *)((const float *)f->bias + c));
+}
+INLINE void finish_bf16(const cpu_depthwise_finish *f, int64_t c, floats x, uint16_t *to) {
+  store_bf16(to, limit_floats(f, x + widen_bf16((const uint16_t *)f->bias + c)));
 }
 
 #define DATA                  float
@@ -77,8 +95,20 @@ INLINE floats finish_floats(const cpu_depthwise_finish *f, int64_t c, floats x) 
 #define SUMS_AT               floats_at
 #define LOAD(from)            (*(const floats_at *)(from))
 #define MULTIPLY_ADD(a, b, c) ADD_FLOATS(a, b, c)
-#define FINISH(f, c, x)       finish_floats(f, c, x)
+#define RESULT                float
+#define FINISH                finish_f32
 #define NAME(x)               x##_f32
+#include "depthwise_line.h"
+
+#define DATA                  uint16_t
+#define SUM                   float
+#define SUMS                  floats
+#define SUMS_AT               floats_at
+#define LOAD(from)            widen_bf16(from)
+#define MULTIPLY_ADD(a, b, c) ADD_FLOATS(a, b, c)
+#define RESULT                uint16_t
+#define FINISH                finish_bf16
+#define NAME(x)               x##_bf16
 #include "depthwise_line.h"
 
 #define DATA                  uint8_t
@@ -87,7 +117,8 @@ INLINE floats finish_floats(const cpu_depthwise_finish *f, int64_t c, floats x) 
 #define SUMS_AT               words_at
 #define LOAD(from)            WIDEN_U8(from)
 #define MULTIPLY_ADD(a, b, c) (MULTIPLY_LOW(a, b) + (c))
-#define FINISH(f, c, x)       ((void)(f), (x))
+#define RESULT                int32_t
+#define FINISH(f, c, x, to)   ((void)(f), *(words_at *)(to) = (x))
 #define NAME(x)               x##_u8
 #include "depthwise_line.h"
 
@@ -97,9 +128,10 @@ INLINE floats finish_floats(const cpu_depthwise_finish *f, int64_t c, floats x) 
 #define SUMS_AT               words_at
 #define LOAD(from)            WIDEN_I8(from)
 #define MULTIPLY_ADD(a, b, c) (MULTIPLY_LOW(a, b) + (c))
-#define FINISH(f, c, x)       ((void)(f), (x))
+#define RESULT                int32_t
+#define FINISH(f, c, x, to)   ((void)(f), *(words_at *)(to) = (x))
 #define NAME(x)               x##_i8
 #include "depthwise_line.h"
 
 const cpu_depthwise_table CPU_SYMBOL(cpu_depthwise) = {
-    .lanes = LANES, .run = run_f32, .run_u8 = run_u8, .run_i8 = run_i8};
+    .lanes = LANES, .run = run_f32, .run_bf16 = run_bf16, .run_u8 = run_u8, .run_i8 = run_i8};

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* The loop of depthwise convolution for one type of data. Who includes this defines DATA, its type;
  * SUM, that of weights and sums; SUMS and SUMS_AT, vectors of these; LOAD(from), data as such a
- * vector; MULTIPLY_ADD(weight, data, sum); FINISH(finish, c, sums), what sums of the channels from
- * c on become; and NAME(x), its own name for x. */
+ * vector; MULTIPLY_ADD(weight, data, sum); RESULT, what finished sums become, and
+ * FINISH(finish, c, sums, to), which makes them of the channels from c on; and NAME(x), its own
+ * name for x. */
 
 typedef void NAME(inner_loop)(const cpu_depthwise_line *l, int64_t q, int64_t pixels);
+
+/* Stores sums of result q's channels from c on, finished or as they are. */
+INLINE void NAME(put)(const cpu_depthwise_line *l, const cpu_depthwise_finish *finish, int64_t q,
+                      int64_t c, SUMS sum) {
+  const int64_t at = q * l->sums_pixel + c;
+  if (l->finish)
+    FINISH(finish, c, sum, (RESULT *)l->sums + at);
+  else
+    *(SUMS_AT *)((SUM *)l->sums + at) = sum;
+}
 
 /* `pixels` results from number q on, for `vectors` vectors of the channels from c on; both are
  * constants. Taps first … end − 1 of each filter row. */
@@ -35,13 +46,10 @@ INLINE void NAME(tile)(const int pixels, const int vectors, const cpu_depthwise_
       from += l->dilation * l->pixel;
     }
   }
-  SUM *to = (SUM *)l->sums + q * l->sums_pixel + c;
   UNROLL
   for (int i = 0; i < pixels; i++) {
     UNROLL
-    for (int v = 0; v < vectors; v++)
-      *(SUMS_AT *)(to + i * l->sums_pixel + v * LANES) =
-          l->finish ? FINISH(l->finish, c + v * LANES, sum[i][v]) : sum[i][v];
+    for (int v = 0; v < vectors; v++) NAME(put)(l, l->finish, q + i, c + v * LANES, sum[i][v]);
   }
 }
 
@@ -107,10 +115,8 @@ INLINE void NAME(window)(const int pixels, const int taps, const int stride,
           sum[(j - s) / stride] = MULTIPLY_ADD(weight[s], x, sum[(j - s) / stride]);
     }
   }
-  SUM *to = (SUM *)l->sums + q * l->sums_pixel + c;
   UNROLL
-  for (int i = 0; i < pixels; i++)
-    *(SUMS_AT *)(to + i * l->sums_pixel) = l->finish ? FINISH(finish, c, sum[i]) : sum[i];
+  for (int i = 0; i < pixels; i++) NAME(put)(l, finish, q + i, c, sum[i]);
 }
 
 /* The same for all channels. */
@@ -186,5 +192,6 @@ static void NAME(run)(const cpu_depthwise_line *l) {
 #undef SUMS_AT
 #undef LOAD
 #undef MULTIPLY_ADD
+#undef RESULT
 #undef FINISH
 #undef NAME

@@ -10,9 +10,9 @@
 enum { CPU_DEPTHWISE_MOST_ROWS = 16 }; /* of a filter; no fewer than bands have (kinds/conv.c) */
 
 /* What sums x in f32 become: min(max(x + bias, low) + zero, high), as in finish_table.h, with a
- * bias for each channel. */
+ * bias for each channel, of the data's type, as the results are. */
 typedef struct cpu_depthwise_finish {
-  const float *bias;
+  const void *bias;
   float low, zero, high;
 } cpu_depthwise_finish;
 
@@ -27,7 +27,7 @@ typedef struct cpu_depthwise_line {
   const void *weights; /* f32, or words with a byte, widened to 16 bits, in their low halves */
   int64_t weights_tap; /* elements from one tap's weights to the next */
   int64_t count, channels;
-  void *sums; /* f32 or i32 */
+  void *sums; /* f32 or i32; finished, of the data's type */
   int64_t sums_pixel;
   const cpu_depthwise_finish *finish; /* of sums in f32, before they are stored; or NULL */
 } cpu_depthwise_line;
@@ -36,8 +36,8 @@ typedef void (*cpu_depthwise_loop)(const cpu_depthwise_line *line);
 
 typedef struct cpu_depthwise_table {
   int32_t lanes;
-  cpu_depthwise_loop run;            /* f32 */
-  cpu_depthwise_loop run_u8, run_i8; /* sums in i32 */
+  cpu_depthwise_loop run, run_bf16;  /* sums in f32 */
+  cpu_depthwise_loop run_u8, run_i8; /* in i32 */
 } cpu_depthwise_table;
 
 CPU_DECLARE(cpu_depthwise_table, cpu_depthwise);

@@ -1,17 +1,55 @@
 /* SPDX-License-Identifier: MIT */
-/* What a tile's sums become in the micro-kernel: f32 with addends and limits (cpu_gemm_finish), or
- * bytes (cpu_gemm_requantize). A part of gemm_tile.c. */
+/* What a tile's sums become in the micro-kernel: f32 or bf16 with addends and limits
+ * (cpu_gemm_finish), or bytes (cpu_gemm_requantize). A part of gemm_tile.c. */
 #ifndef CPU_GEMM_FINISH_H
 #define CPU_GEMM_FINISH_H
 
 #ifdef GEMM_FINISHES
 #include "program/isa/limits.h"
 
-GEMM_INLINE float gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
-  if (f->a) x += f->a[i * f->a_row + (f->a_repeats ? 0 : j)];
-  if (f->b) x += f->c ? f->b[i * f->b_row + j] + f->c[i * f->c_row + j] : f->b[i * f->b_row + j];
+/* An addend or result, and conversions of one and of a vector of them. */
+#ifdef CPU_VARIANT_BF16
+typedef uint16_t gemm_stored;
+
+GEMM_INLINE float gemm_widen(gemm_stored bits) {
+  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)((uint32_t)bits << 16))));
+}
+GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
+  const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from));
+  return (gemm_vector)_mm512_slli_epi32(bits, 16);
+}
+GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
+  _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
+}
+GEMM_INLINE gemm_stored gemm_narrow(float x) {
+  return (gemm_stored)_mm_extract_epi16((__m128i)_mm_cvtneps_pbh(_mm_set_ss(x)), 0);
+}
+#else
+typedef GEMM_ELEMENT gemm_stored;
+
+GEMM_INLINE float gemm_widen(gemm_stored x) {
+  return x;
+}
+GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
+  return *(const gemm_vector_at *)from;
+}
+GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
+  *(gemm_vector_at *)to = x;
+}
+GEMM_INLINE gemm_stored gemm_narrow(float x) {
+  return x;
+}
+#endif
+
+GEMM_INLINE gemm_stored gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
+  const gemm_stored *a = f->a, *b = f->b, *c = f->c;
+  if (a) x += gemm_widen(a[i * f->a_row + (f->a_repeats ? 0 : j)]);
+  if (b && c)
+    x += gemm_widen(b[i * f->b_row + j]) + gemm_widen(c[i * f->c_row + j]);
+  else if (b)
+    x += gemm_widen(b[i * f->b_row + j]);
   x = (f->low > x ? f->low : x) + f->zero;
-  return f->high < x ? f->high : x;
+  return gemm_narrow(f->high < x ? f->high : x);
 }
 
 /* Finishes a tile: its sums lie at `x`, GEMM_MAX_VECTORS vectors for each row. What there is of
@@ -20,23 +58,24 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
                                   const bool has_c, const cpu_gemm_finish *f, int64_t row,
                                   int64_t column, int64_t rows, int64_t columns, const float *x) {
   const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
-  const float *a = has_a ? f->a + row * f->a_row + (repeats ? 0 : column) : NULL;
-  const float *b = has_b ? f->b + row * f->b_row + column : NULL;
-  const float *c = has_c ? f->c + row * f->c_row + column : NULL;
-  float *y = f->y + row * f->y_row + column;
+  const gemm_stored *a =
+      has_a ? (const gemm_stored *)f->a + row * f->a_row + (repeats ? 0 : column) : NULL;
+  const gemm_stored *b = has_b ? (const gemm_stored *)f->b + row * f->b_row + column : NULL;
+  const gemm_stored *c = has_c ? (const gemm_stored *)f->c + row * f->c_row + column : NULL;
+  gemm_stored *y = (gemm_stored *)f->y + row * f->y_row + column;
   for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES) {
     for (int64_t j = 0; j + GEMM_LANES <= columns; j += GEMM_LANES) {
       gemm_vector sum = *(const gemm_vector *)(x + j);
-      if (has_a) sum += repeats ? *a - none : *(const gemm_vector_at *)(a + j);
+      if (has_a) sum += repeats ? gemm_widen(*a) - none : gemm_load(a + j);
       if (has_c)
-        sum += *(const gemm_vector_at *)(b + j) + *(const gemm_vector_at *)(c + j);
+        sum += gemm_load(b + j) + gemm_load(c + j);
       else if (has_b)
-        sum += *(const gemm_vector_at *)(b + j);
+        sum += gemm_load(b + j);
       sum = (gemm_vector)CPU_AT_LEAST(low, sum) + zero;
-      *(gemm_vector_at *)(y + j) = (gemm_vector)CPU_AT_MOST(high, sum);
+      gemm_store(y + j, (gemm_vector)CPU_AT_MOST(high, sum));
     }
     for (int64_t j = columns / GEMM_LANES * GEMM_LANES; j < columns; j++)
-      f->y[(row + i) * f->y_row + column + j] = gemm_finished(f, row + i, column + j, x[j]);
+      y[j] = gemm_finished(f, row + i, column + j, x[j]);
     if (has_a) a += f->a_row;
     if (has_b) b += f->b_row;
     if (has_c) c += f->c_row;
@@ -52,27 +91,28 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
                                   const cpu_gemm_block *block,
                                   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
-  const float *a = f->a + block->row * f->a_row + (repeats ? 0 : block->column);
-  const float *b = has_b ? f->b + block->row * f->b_row + block->column : NULL;
-  const float *c = has_c ? f->c + block->row * f->c_row + block->column : NULL;
-  float *y = f->y + block->row * f->y_row + block->column;
+  const gemm_stored *a =
+      (const gemm_stored *)f->a + block->row * f->a_row + (repeats ? 0 : block->column);
+  const gemm_stored *b =
+      has_b ? (const gemm_stored *)f->b + block->row * f->b_row + block->column : NULL;
+  const gemm_stored *c =
+      has_c ? (const gemm_stored *)f->c + block->row * f->c_row + block->column : NULL;
+  gemm_stored *y = (gemm_stored *)f->y + block->row * f->y_row + block->column;
   gemm_vector along[GEMM_MAX_VECTORS];
   GEMM_UNROLL
-  for (int v = 0; v < vectors && !repeats; v++)
-    along[v] = *(const gemm_vector_at *)(a + v * GEMM_LANES);
+  for (int v = 0; v < vectors && !repeats; v++) along[v] = gemm_load(a + v * GEMM_LANES);
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
-    const gemm_vector own = repeats ? *a - none : none;
+    const gemm_vector own = repeats ? gemm_widen(*a) - none : none;
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) {
       gemm_vector x = sum[i][v] + (repeats ? own : along[v]);
       if (has_c)
-        x += *(const gemm_vector_at *)(b + v * GEMM_LANES) +
-             *(const gemm_vector_at *)(c + v * GEMM_LANES);
+        x += gemm_load(b + v * GEMM_LANES) + gemm_load(c + v * GEMM_LANES);
       else if (has_b)
-        x += *(const gemm_vector_at *)(b + v * GEMM_LANES);
+        x += gemm_load(b + v * GEMM_LANES);
       x = (gemm_vector)CPU_AT_LEAST(low, x) + zero;
-      *(gemm_vector_at *)(y + v * GEMM_LANES) = (gemm_vector)CPU_AT_MOST(high, x);
+      gemm_store(y + v * GEMM_LANES, (gemm_vector)CPU_AT_MOST(high, x));
     }
     if (repeats) a += f->a_row;
     if (has_b) b += f->b_row;
@@ -87,11 +127,13 @@ GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_
   if (f->b && f->b_row != 0)
     for (int i = 0; i < rows; i++)
       for (int v = 0; v < vectors; v++)
-        __builtin_prefetch(f->b + (block->row + i) * f->b_row + block->column + v * GEMM_LANES);
+        __builtin_prefetch((const gemm_stored *)f->b + (block->row + i) * f->b_row + block->column +
+                           v * GEMM_LANES);
   if (f->c && f->c_row != 0)
     for (int i = 0; i < rows; i++)
       for (int v = 0; v < vectors; v++)
-        __builtin_prefetch(f->c + (block->row + i) * f->c_row + block->column + v * GEMM_LANES);
+        __builtin_prefetch((const gemm_stored *)f->c + (block->row + i) * f->c_row + block->column +
+                           v * GEMM_LANES);
 }
 
 /* Adds what C has to a tile's sums. */

@@ -12,14 +12,15 @@
 #include "program/isa/requantize_table.h"
 
 /* What sums x become: y = min(max((x + a) + (b + c), low) + zero, high), as in finish_table.h.
- * Addends are NULL where there is none (c is only there with b), columns lie side by side, rows
- * `_row` elements apart; `a_repeats`: a has one element for each row. */
+ * Addends and y have the micro-kernel's type for them. Addends are NULL where there is none (c is
+ * only there with b), columns lie side by side, rows `_row` elements apart; `a_repeats`: a has one
+ * element for each row. */
 typedef struct cpu_gemm_finish {
-  const float *a, *b, *c;
+  const void *a, *b, *c;
   int64_t a_row, b_row, c_row;
   bool a_repeats;
   float low, zero, high;
-  float *y; /* may be C or an addend */
+  void *y; /* may be C or an addend */
   int64_t y_row;
 } cpu_gemm_finish;
 
@@ -61,7 +62,7 @@ typedef struct cpu_gemm_block {
   int64_t ahead_bytes;
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
                  NULL */
-  const cpu_gemm_finish *finish; /* multiply of a type that `finishes`: sums go there instead of to
+  const cpu_gemm_finish *finish; /* multiply of a type that finishes: sums go there instead of to
                                   * C; or NULL */
   const cpu_gemm_requantize *requantize; /* of a type that `requantizes`: the same; or NULL */
   int64_t row, column;                   /* of the finish's operands, where the block begins */
@@ -84,7 +85,9 @@ typedef struct cpu_gemm_type {
    * pack_words and pack_rows, and of bf16 dot. Words of A need not be aligned; without slivers its
    * terms are 0. */
   int32_t group, terms;
-  bool finishes, requantizes; /* multiply takes block->finish, or block->requantize */
+  compute_dtype finishes; /* multiply takes block->finish, with addends and results of this type;
+                           * COMPUTE_DTYPE_NONE: it does not … */
+  bool requantizes;       /* … but perhaps block->requantize */
 
   /* The last panel may be narrower than the others, but must be readable to its full width. */
   void (*multiply)(const cpu_gemm_block *block);

@@ -32,13 +32,13 @@
 #define GEMM_ELEMENT       float
 #define GEMM_ELEMENT_BYTES 4
 #define GEMM_NATIVE        COMPUTE_F32
-#define GEMM_FINISHES
+#define GEMM_FINISHES      COMPUTE_F32
 #elif defined(CPU_VARIANT_BF16)
 /* An element of A or B is a word of two bf16 that are neighbours along k, of C a sum in f32. */
 #define GEMM_ELEMENT       float
 #define GEMM_ELEMENT_BYTES 4
-#define GEMM_FINISHES
-#define GEMM_GROUP 2
+#define GEMM_FINISHES      COMPUTE_BF16
+#define GEMM_GROUP         2
 #elif defined(CPU_VARIANT_I64)
 #define GEMM_ELEMENT       uint64_t
 #define GEMM_ELEMENT_BYTES 8
@@ -294,13 +294,13 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   const int64_t a_row = block->a_row, c_row = block->c_row;
   const int64_t a_k = layout == GEMM_DENSE || in_runs ? 1 : block->a_k;
   const int64_t b_step = packed ? GEMM_COLUMNS : b_k;
-  const GEMM_ELEMENT *written = c;
-  int64_t written_row = c_row;
+  const char *written = (const char *)c;
+  int64_t written_row = c_row * (int64_t)sizeof *c;
 #ifdef GEMM_FINISHES
   const cpu_gemm_finish *finish = listed ? NULL : block->finish;
   if (finish) {
-    written = finish->y + block->row * finish->y_row + block->column;
-    written_row = finish->y_row;
+    written = (const char *)((gemm_stored *)finish->y + block->row * finish->y_row + block->column);
+    written_row = finish->y_row * (int64_t)sizeof(gemm_stored);
     gemm_finish_ahead(rows, vectors, finish, block);
   }
 #endif
@@ -316,7 +316,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   for (int i = 0; i < rows; i++) {
     __builtin_prefetch(written + i * written_row, 1);
     if (GEMM_VECTOR_BYTES == 64 && vectors > 1)
-      __builtin_prefetch(written + i * written_row + GEMM_LANES, 1);
+      __builtin_prefetch(written + i * written_row + GEMM_VECTOR_BYTES, 1);
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
   }
@@ -668,7 +668,7 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .pack_pieces = gemm_pack_pieces,
 #endif
 #ifdef GEMM_FINISHES
-    .finishes = true,
+    .finishes = GEMM_FINISHES,
 #endif
     .sum = gemm_sum,
 };

@@ -10,19 +10,21 @@
 
 /* y = min(max((x + a) + (b + c), low) + zero, high) over rows of elements side by side; a NaN stays
  * one. `zero` is −0, which changes nothing, or 0, which makes −0 positive.
- * NULL leaves an addend out, and c is only there with b. y may be x or an addend. Rows are `_row`
- * elements apart. */
+ * x is f32; a, b, c and y are f32, or all of them bf16. NULL leaves an addend out, and c is only
+ * there with b. y may be an addend, or x if that has its type. Rows are `_row` elements apart. */
 typedef struct cpu_finish_lines {
   int64_t rows, count;
-  const float *x, *a, *b, *c;
+  const float *x;
+  const void *a, *b, *c;
   int64_t x_row, a_row, b_row, c_row, y_row;
   bool a_repeats; /* one element of a for each row */
   float low, zero, high;
-  float *y;
+  void *y;
 } cpu_finish_lines;
 
 typedef struct cpu_finish_table {
-  void (*run)(const cpu_finish_lines *lines);
+  void (*run)(const cpu_finish_lines *lines);      /* f32 */
+  void (*run_bf16)(const cpu_finish_lines *lines); /* a, b, c and y */
 } cpu_finish_table;
 
 CPU_DECLARE(cpu_finish_table, cpu_finish);
