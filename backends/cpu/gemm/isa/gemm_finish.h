@@ -136,7 +136,7 @@ GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const in
   requantize_column c[2];
   GEMM_UNROLL
   for (int v = 0; v < vectors; v++) {
-    c[v] = requantize_take_column(l, column + v * GEMM_LANES);
+    c[v] = requantize_take_column(l, n, column + v * GEMM_LANES);
     if (!requantize_are_moderate(&c[v], n)) return false;
     c[v].offset = (requantize_words)((gemm_vector)c[v].offset + terms[first + v]);
   }

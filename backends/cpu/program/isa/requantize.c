@@ -31,14 +31,15 @@ CPU_INLINE void requantize_row(const form f, const cpu_requantize_lines *l, cons
                                const int32_t *offset, const float *scale, const float *bias,
                                uint8_t *y) {
   const int64_t count = l->count; /* a local: bytes may alias anything */
-  const uint32_t one_offset = (uint32_t)*offset;
+  const uint32_t one_offset = (uint32_t)*offset, sign = l->subtracts ? UINT32_MAX : 0;
   const float one_scale = *scale, one_bias = *bias, divisor = l->divisor;
   const float low = l->low, high = l->high;
   const int32_t zero = l->zero - REQUANTIZE_ROUNDING_BITS;
   const int32_t least = l->is_signed ? -128 : 0, most = l->is_signed ? 127 : 255;
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
-    const int32_t sum = (int32_t)((uint32_t)x[i] + (f.offsets ? (uint32_t)offset[i] : one_offset));
+    const uint32_t added = ((f.offsets ? (uint32_t)offset[i] : one_offset) ^ sign) - sign;
+    const int32_t sum = (int32_t)((uint32_t)x[i] + added);
     float value = (float)sum * (f.scales ? scale[i] : one_scale) + (f.biases ? bias[i] : one_bias);
     value = low > value ? low : value;
     value = high < value ? high : value;
@@ -66,8 +67,8 @@ CPU_INLINE void requantize_rows(const form f, const cpu_requantize_lines *l) {
 CPU_INLINE requantize_words requantize_vector(const form f, const requantize_numbers *n,
                                               const int32_t *x, const int32_t *offset,
                                               const float *scale, const float *bias, int64_t i) {
-  const requantize_words offsets =
-      f.offsets ? REQUANTIZE_LOAD_WORDS(offset + i) : REQUANTIZE_V(set1_epi32)(*offset);
+  const requantize_words offsets = requantize_offset(
+      n->sign, f.offsets ? REQUANTIZE_LOAD_WORDS(offset + i) : REQUANTIZE_V(set1_epi32)(*offset));
   const requantize_floats scales =
       f.scales ? REQUANTIZE_V(loadu_ps)(scale + i) : REQUANTIZE_V(set1_ps)(*scale);
   const requantize_floats biases =
@@ -147,8 +148,8 @@ CPU_INLINE bool requantize_columns(const int vectors, const cpu_requantize_lines
                                    const requantize_numbers *n, int64_t row, int64_t end,
                                    int64_t first) {
   const requantize_column c[2] = {
-      requantize_take_column(l, first),
-      requantize_take_column(l, vectors > 1 ? first + REQUANTIZE_LANES : first)};
+      requantize_take_column(l, n, first),
+      requantize_take_column(l, n, vectors > 1 ? first + REQUANTIZE_LANES : first)};
   if (!requantize_are_moderate(&c[0], n) || !requantize_are_moderate(&c[1], n)) return false;
   const int64_t x_row = l->x_row, y_row = l->y_row;
   const int32_t *x = l->x + row * x_row + first;

@@ -18,6 +18,7 @@
 #define REQUANTIZE_V(name)          _mm512_##name
 #define AND_ORDERED(i, v)           _mm512_maskz_mov_epi32(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), i)
 #define REQUANTIZE_LOAD_WORDS(from) _mm512_loadu_si512(from)
+#define REQUANTIZE_XOR(a, b)        _mm512_xor_si512(a, b)
 #define AS_WORDS(v)                 _mm512_castps_si512(v)
 typedef __m512 requantize_floats;
 typedef __m512i requantize_words;
@@ -83,6 +84,7 @@ CPU_INLINE void requantize_store_rows(const int rows, const requantize_store *n,
 #define REQUANTIZE_V(name)           _mm256_##name
 #define AND_ORDERED(i, v)            _mm256_and_si256(_mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_ORD_Q)), i)
 #define REQUANTIZE_LOAD_WORDS(from)  _mm256_loadu_si256((const void *)(from))
+#define REQUANTIZE_XOR(a, b)         _mm256_xor_si256(a, b)
 #define AS_WORDS(v)                  _mm256_castps_si256(v)
 typedef __m256 requantize_floats;
 typedef __m256i requantize_words;
@@ -152,7 +154,7 @@ CPU_INLINE void requantize_store_rows(const int rows, const requantize_store *n,
 #ifdef REQUANTIZE_LANES
 typedef struct requantize_numbers {
   requantize_floats low, high, divisor, reciprocal;
-  requantize_words zero;
+  requantize_words zero, sign; /* of the offset: −1 if it is subtracted, or 0 */
   requantize_store stored;
 } requantize_numbers;
 
@@ -162,7 +164,13 @@ CPU_INLINE requantize_numbers requantize_take_numbers(const cpu_requantize_lines
                               .divisor = REQUANTIZE_V(set1_ps)(l->divisor),
                               .reciprocal = REQUANTIZE_V(set1_ps)(l->reciprocal),
                               .zero = REQUANTIZE_V(set1_epi32)(l->zero - REQUANTIZE_ROUNDING_BITS),
+                              .sign = REQUANTIZE_V(set1_epi32)(l->subtracts ? -1 : 0),
                               .stored = requantize_take_store(l)};
+}
+
+/* ± offset */
+CPU_INLINE requantize_words requantize_offset(requantize_words sign, requantize_words offset) {
+  return REQUANTIZE_V(sub_epi32)(REQUANTIZE_XOR(offset, sign), sign);
 }
 
 /* Of the columns of a vector. */
@@ -171,9 +179,12 @@ typedef struct requantize_column {
   requantize_floats scale, bias;
 } requantize_column;
 
-CPU_INLINE requantize_column requantize_take_column(const cpu_requantize_lines *l, int64_t i) {
+CPU_INLINE requantize_column requantize_take_column(const cpu_requantize_lines *l,
+                                                    const requantize_numbers *n, int64_t i) {
+  const requantize_words offset =
+      l->offset_along ? REQUANTIZE_LOAD_WORDS(l->offset + i) : REQUANTIZE_V(set1_epi32)(*l->offset);
   return (requantize_column){
-      l->offset_along ? REQUANTIZE_LOAD_WORDS(l->offset + i) : REQUANTIZE_V(set1_epi32)(*l->offset),
+      requantize_offset(n->sign, offset),
       l->scale_along ? REQUANTIZE_V(loadu_ps)(l->scale + i) : REQUANTIZE_V(set1_ps)(*l->scale),
       l->bias_along ? REQUANTIZE_V(loadu_ps)(l->bias + i) : REQUANTIZE_V(set1_ps)(*l->bias)};
 }
