@@ -73,7 +73,9 @@ static uint16_t finish_sample(sample *s, test_random *random, uint16_t x, double
 static sample make_sample(test_random *random) {
   sample s = {.output = coin(random) ? COMPUTE_U8 : COMPUTE_I8};
   uint16_t x = load(&s, COMPUTE_I32);
-  if (coin(random)) x = join(&s, random, COMPUTE_I_ADD, COMPUTE_I32, x, load(&s, COMPUTE_I32));
+  const int64_t offset = test_random_integer(random, 0, 2);
+  if (offset == 1) x = join(&s, random, COMPUTE_I_ADD, COMPUTE_I32, x, load(&s, COMPUTE_I32));
+  if (offset == 2) x = append(&s, COMPUTE_I_SUB, COMPUTE_I32, x, load(&s, COMPUTE_I32));
   x = append(&s, COMPUTE_I_CAST, COMPUTE_F32, x, 0);
   if (test_random_integer(random, 0, 3))
     x = join(&s, random, COMPUTE_I_MUL, COMPUTE_F32, x, operand(&s, random, 1e-3, 0.1));

@@ -21,6 +21,7 @@
 #define CPU_CONV_CONV_H
 
 #include "conv/isa/conv_table.h"
+#include "conv/isa/depthwise_bytes_table.h"
 #include "conv/isa/depthwise_table.h"
 #include "conv/isa/planes_table.h"
 #include "gemm/isa/gemm_table.h"
@@ -124,9 +125,12 @@ typedef struct conv_rows {
 /* How depthwise convolution with channels last cuts its work (conv_depthwise.c). A task is `chunk`
  * rows of results. */
 typedef struct conv_depthwise {
-  cpu_depthwise_loop run; /* NULL: not taken */
-  bool finishes;          /* the loop begins the epilogue */
-  int64_t block;          /* channels */
+  cpu_depthwise_loop run;                 /* NULL: not taken */
+  bool finishes;                          /* the loop begins the epilogue */
+  const cpu_depthwise_bytes_table *bytes; /* makes bytes at once, from a filter that lies … */
+  uint64_t bytes_at;                      /* … there in the packed one; or NULL … */
+  int64_t rows;                           /* … so many rows of results at a time */
+  int64_t block;                          /* channels */
   int64_t chunk, tasks;
   uint64_t worker_bytes, packed_bytes;
 } conv_depthwise;

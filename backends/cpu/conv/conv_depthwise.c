@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "conv.h"
+#include "gemm/gemm.h"
 #include "program/finish.h"
+#include "program/requantize.h"
 
 typedef struct launch {
   const cpu_conv *conv;
@@ -14,7 +16,7 @@ typedef struct launch {
   unsigned char *workers;
 } launch;
 
-enum { SUMS_BYTES = 48 << 10, LEAST_BLOCK = 64, TASKS_PER_THREAD = 8 };
+enum { SUMS_BYTES = 48 << 10, LEAST_BLOCK = 64, TASKS_PER_THREAD = 8, BAND_BYTES = 128 << 10 };
 
 /* ---- The filter ------------------------------------------------------------------------------ */
 
@@ -40,6 +42,9 @@ void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed)
   const conv_operand *f = &conv->input[1];
   if (conv->accumulate == COMPUTE_I32) {
     pack_bytes(conv, filter, packed);
+    if (conv->depthwise.bytes)
+      conv->depthwise.bytes->pack(c->data_channels, filter, f->stride[2], f->stride[3],
+                                  f->stride[0], (int8_t *)packed + conv->depthwise.bytes_at);
     return;
   }
   for (int64_t tap = 0; tap < tap_count(conv);) {
@@ -55,10 +60,11 @@ void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed)
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t *stride = conv->input[1].stride;
-  *form = cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, (int64_t)conv->input[1].dtype,
-                                     c->data_channels, c->filter_size[0], c->filter_size[1],
-                                     stride[0], stride[2], stride[3]},
-                   8);
+  *form =
+      cpu_form((const int64_t[]){CPU_FORM_DEPTHWISE, (int64_t)conv->input[1].dtype,
+                                 c->data_channels, c->filter_size[0], c->filter_size[1], stride[0],
+                                 stride[2], stride[3], conv->depthwise.bytes != NULL},
+               9);
   return conv->depthwise.packed_bytes;
 }
 
@@ -98,6 +104,46 @@ static void end_row(const launch *l, const cpu_depthwise_line *line, int64_t ima
                         .sum_stride = {0, 1, 0, line->sums_pixel},
                         .sums = line->sums};
   conv_epilogue_run(conv, l->pointers, &box);
+}
+
+/* How sums of bytes become bytes. */
+static cpu_requantize_lines place_requantize(const launch *l) {
+  const cpu_requantize *q = &l->conv->epilogue->requantize;
+  cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
+    if (q->input[i] < 0) continue;
+    operands[i] = (cpu_requantize_operand){l->pointers[2 + q->input[i] - 1], 0,
+                                           l->conv->extra[q->input[i] - 1].stride[1] != 0};
+  }
+  return cpu_requantize_bind(q, operands);
+}
+
+/* Some rows of bytes at once; false where that is not possible. */
+static bool make_bytes(const launch *l, int64_t image, int64_t row, int64_t rows) {
+  const cpu_conv *conv = l->conv;
+  const compute_conv_attributes *c = &conv->shape;
+  const conv_operand *x = &conv->input[0], *y = &conv->output[0];
+  if (!conv->depthwise.bytes) return false;
+  const cpu_requantize_lines makes = place_requantize(l);
+  const cpu_depthwise_bytes_band band = {
+      .data = (const uint8_t *)l->pointers[0] + image * x->stride[0],
+      .row = x->stride[2],
+      .pixel = x->stride[3],
+      .height = c->data_size[0],
+      .width = c->data_size[1],
+      .stride = {c->stride[0], c->stride[1]},
+      .padding = {c->padding[0], c->padding[1]},
+      .weights = (const int8_t *)l->weights + conv->depthwise.bytes_at,
+      .first = row,
+      .rows = rows,
+      .count = c->result_size[1],
+      .channels = c->data_channels,
+      .makes = &makes,
+      .y =
+          (uint8_t *)l->pointers[2 + conv->extra_count] + image * y->stride[0] + row * y->stride[2],
+      .y_row = y->stride[2],
+      .y_pixel = y->stride[3]};
+  return makes.blocks && conv->depthwise.bytes->run(&band);
 }
 
 /* Row `row` of the results of one image, block by block of channels. */
@@ -145,7 +191,11 @@ static void rows_task(void *argument, int64_t task, int32_t worker) {
   const int64_t rows = l->conv->shape.result_size[0], all = l->conv->shape.batch * rows;
   unsigned char *sums = l->workers + (uint64_t)worker * s->worker_bytes;
   const int64_t end = cpu_min((task + 1) * s->chunk, all);
-  for (int64_t row = task * s->chunk; row < end; row++) make_row(l, row / rows, row % rows, sums);
+  for (int64_t row = task * s->chunk, next; row < end; row = next) {
+    next = cpu_min(cpu_min(row / rows * rows + rows, row + s->rows), end);
+    if (make_bytes(l, row / rows, row % rows, next - row)) continue;
+    for (int64_t i = row; i < next; i++) make_row(l, i / rows, i % rows, sums);
+  }
 }
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
@@ -185,6 +235,35 @@ static cpu_depthwise_loop loop_of(const cpu_conv *conv) {
   return NULL;
 }
 
+#ifdef CPU_DOTS_AVX512
+/* Whether an operand of the epilogue is a number, or one for each channel. */
+static bool is_of_channels(const conv_operand *operand) {
+  const int64_t *stride = operand->stride;
+  return stride[0] == 0 && stride[1] <= 1 && stride[1] >= 0 && stride[2] == 0 && stride[3] == 0;
+}
+
+/* The loop that makes bytes at once, or NULL. */
+static const cpu_depthwise_bytes_table *bytes_of(const cpu_conv *conv) {
+  const compute_conv_attributes *c = &conv->shape;
+  const cpu_isa *isa = conv->head.device->isa;
+  const cpu_requantize *q = &conv->epilogue->requantize;
+  if (isa->vector_bytes != 64 || isa->gemm->bytes->group != 4 || conv->identity || !q->loops ||
+      conv->input[0].dtype != COMPUTE_U8 || conv->input[1].dtype != COMPUTE_I8)
+    return NULL;
+  if (c->filter_size[0] != 3 || c->filter_size[1] != 3 || c->stride[1] > 2 || c->dilation[1] != 1 ||
+      c->data_channels < CPU_DEPTHWISE_BYTES / 2)
+    return NULL;
+  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++)
+    if (q->input[i] >= 0 && !is_of_channels(&conv->extra[q->input[i] - 1])) return NULL;
+  return &cpu_depthwise_bytes_dots_avx512;
+}
+#else
+static const cpu_depthwise_bytes_table *bytes_of(const cpu_conv *conv) {
+  (void)conv;
+  return NULL;
+}
+#endif
+
 static bool suits(const cpu_conv *conv, int32_t lanes, const char **reason) {
   const compute_conv_attributes *c = &conv->shape;
   *reason = "groups of more than one channel";
@@ -223,6 +302,10 @@ compute_status conv_depthwise_accept(cpu_kernel *kernel,
   s->block = choose_block(conv, lanes);
   s->worker_bytes = cpu_whole_lines((uint64_t)(s->block * c->result_size[1]) * conv->element);
   s->packed_bytes = cpu_whole_lines((uint64_t)(tap_count(conv) * c->data_channels) * conv->element);
+  s->bytes = bytes_of(conv);
+  s->bytes_at = s->packed_bytes;
+  s->rows = cpu_max(BAND_BYTES / cpu_max(c->data_size[1] * c->stride[0] * c->data_channels, 1), 1);
+  if (s->bytes) s->packed_bytes += (uint64_t)s->bytes->packed_bytes(c->data_channels);
   const int64_t rows = c->batch * c->result_size[0], threads = kernel->device->threads;
   s->chunk = threads == 1 ? rows : cpu_divide_up(rows, TASKS_PER_THREAD * threads);
   s->tasks = cpu_divide_up(rows, s->chunk);

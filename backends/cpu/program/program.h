@@ -191,6 +191,7 @@ typedef struct cpu_requantize {
   int16_t input[CPU_REQUANTIZE_INPUTS];
   float scale_number, bias_number; /* without such an input */
   float low, high, divisor, zero;
+  bool subtracts; /* the offset */
   bool is_signed;
 } cpu_requantize;
 

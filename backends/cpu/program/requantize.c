@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The programs that follow products of quantized numbers:
  *
- *   round(limit((x + offset) · scale + bias) / divisor) + zero
+ *   round(limit((x ± offset) · scale + bias) / divisor) + zero
  *
  * stored as bytes, where all but the conversions may be missing. They run as one loop instead of
  * one for each instruction, with the interpreter's results: the missing parts are neutral numbers.
@@ -78,6 +78,11 @@ static bool read_instruction(reading *r, const compute_instruction *i) {
   cpu_requantize *q = r->made;
   switch (i->code) {
   case COMPUTE_I_ADD: return read_add(r, i);
+  case COMPUTE_I_SUB:
+    q->subtracts = true;
+    return i->type == COMPUTE_I32 && move_on(r, PART_OFFSET) &&
+           take_operand(r, other_operand(r, i, false), COMPUTE_I32,
+                        &q->input[CPU_REQUANTIZE_OFFSET], NULL);
   case COMPUTE_I_CAST: return i->type == COMPUTE_F32 && i->a == r->value && move_on(r, PART_FLOAT);
   case COMPUTE_I_MUL:
     return move_on(r, PART_SCALE) &&
@@ -180,6 +185,7 @@ cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *q,
                                 .bias = o[CPU_REQUANTIZE_BIAS].at,
                                 .bias_row = o[CPU_REQUANTIZE_BIAS].row,
                                 .bias_along = o[CPU_REQUANTIZE_BIAS].along,
+                                .subtracts = q->subtracts,
                                 .low = low,
                                 .high = high,
                                 .divisor = q->divisor,

@@ -163,30 +163,97 @@ static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, i
 #endif
 
 #ifdef GEMM_REQUANTIZES
-/* Makes bytes of a tile's sums, by way of the stack. */
-GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
-                                 const GEMM_ELEMENT *c, int64_t columns,
-                                 gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
-  gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+#include "program/isa/requantize_vector.h"
+
+#ifdef REQUANTIZE_LANES
+/* Makes bytes of some vectors of all rows where they are, in registers, two rows of two or four of
+ * one at a time; false where their numbers are too large. */
+GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const int vectors,
+                                       const requantize_numbers *n, const cpu_gemm_block *block,
+                                       const gemm_vector *terms,
+                                       gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  const cpu_requantize_lines *l = &block->requantize->lines;
+  const int64_t y_row = l->y_row, column = block->column + first * GEMM_LANES;
+  uint8_t *y = l->y + block->row * y_row + column;
+  requantize_column c[2];
   GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v];
+  for (int v = 0; v < vectors; v++) {
+    c[v] = requantize_take_column(l, n, column + v * GEMM_LANES);
+    if (!requantize_are_moderate(&c[v], n)) return false;
+    c[v].offset = (requantize_words)((gemm_vector)c[v].offset + terms[first + v]);
   }
-  GEMM_ELEMENT *from = (GEMM_ELEMENT *)x;
-  for (int64_t i = 0; block->accumulate && i < rows; i++)
-    for (int64_t j = 0; j < columns; j++) from[i * ROW + j] += c[i * block->c_row + j];
+  const int together = 4 / vectors;
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i += together) {
+    requantize_words w[2][2];
+    GEMM_UNROLL
+    for (int k = 0; k < 4; k++) {
+      const int row = i + k / vectors < rows ? i + k / vectors : i, v = k % vectors;
+      w[k / 2][k % 2] = requantize_sums(&c[v], n, (requantize_words)sum[row][first + v]);
+    }
+    const int left = rows - i < together ? rows - i : together;
+    if (vectors == 1)
+      requantize_store_rows(left, &n->stored, w, y + i * y_row, y_row);
+    else
+      requantize_store_few(2, left, &n->stored, w, y + i * y_row, y_row);
+  }
+  return true;
+}
+
+/* The same of a whole tile, in the usual case (`blocks`). */
+GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
+                                      const cpu_gemm_block *block, const gemm_vector *terms,
+                                      gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  if (!block->requantize->lines.blocks) return false;
+  const requantize_numbers n = requantize_take_numbers(&block->requantize->lines);
+  bool done = true;
+  GEMM_UNROLL
+  for (int v = 0; v < vectors; v += 2)
+    done = done && gemm_requantize_strip(rows, v, vectors > 1 ? 2 : 1, &n, block, terms, sum);
+  return done;
+}
+#else
+GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
+                                      const cpu_gemm_block *block, const gemm_vector *terms,
+                                      gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  (void)rows, (void)vectors, (void)block, (void)terms, (void)sum;
+  return false;
+}
+#endif
+
+/* Makes bytes of a tile's sums, by way of memory. */
+static void gemm_requantize_stored(const cpu_gemm_block *block, int64_t rows, int64_t columns,
+                                   const GEMM_ELEMENT *x) {
   cpu_requantize_lines l = block->requantize->lines;
   l.rows = rows;
   l.count = columns;
-  l.x = (const int32_t *)from;
-  l.x_row = ROW;
+  l.x = (const int32_t *)x;
+  l.x_row = GEMM_MAX_VECTORS * GEMM_LANES;
   l.offset += block->row * l.offset_row + (l.offset_along ? block->column : 0);
   l.scale += block->row * l.scale_row + (l.scale_along ? block->column : 0);
   l.bias += block->row * l.bias_row + (l.bias_along ? block->column : 0);
   l.y += block->row * l.y_row + block->column;
   block->requantize->run(&l);
+}
+
+/* Makes bytes of a tile's sums, to each row of which the terms are yet to be added. */
+GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
+                                 const GEMM_ELEMENT *c, int64_t columns, const gemm_vector *terms,
+                                 gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
+  const bool whole = columns == vectors * GEMM_LANES;
+  if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, c, block->c_row);
+  if (whole && gemm_requantize_tile(rows, vectors, block, terms, sum)) return;
+  gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v] + terms[v];
+  }
+  GEMM_ELEMENT *from = (GEMM_ELEMENT *)x;
+  for (int64_t i = 0; !whole && block->accumulate && i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) from[i * ROW + j] += c[i * block->c_row + j];
+  gemm_requantize_stored(block, rows, columns, from);
 }
 #endif
 

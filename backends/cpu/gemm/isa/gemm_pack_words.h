@@ -244,12 +244,43 @@ GEMM_INLINE void gemm_copy_parts(gemm_part *restrict to, const gemm_unit *restri
   }
 }
 
+#if GEMM_GROUP == 4
+/* Rows of one word from so many planes: what is missing is `flip`. */
+static void gemm_weave_rows(uint32_t *to, int64_t rows, int64_t planes,
+                            const cpu_gemm_source *source, uint8_t flip) {
+  enum { PIECE = 16 };
+  const uint8_t *from = source->data;
+  const gemm_bytes flips = (gemm_bytes){0} + flip;
+  for (int64_t i = 0; i < rows; i += PIECE) {
+    const size_t count = rows - i < PIECE ? (size_t)(rows - i) : PIECE;
+    gemm_bytes row[GEMM_GROUP];
+    gemm_words word[GEMM_WORDS];
+    for (int g = 0; g < GEMM_GROUP; g++) {
+      row[g] = (gemm_bytes){0};
+      if (g < planes && count == PIECE)
+        memcpy(&row[g], from + g * source->inner + i, PIECE);
+      else if (g < planes)
+        memcpy(&row[g], from + g * source->inner + i, count);
+      row[g] ^= flips;
+    }
+    gemm_weave(word, row, false);
+    memcpy(to + i, word, count * sizeof *to);
+  }
+}
+#endif
+
 static void gemm_pack_word_rows(void *packed, int64_t row, int64_t outer, int64_t inner,
                                 const cpu_gemm_source *source) {
   const bool is_signed = source->dtype == COMPUTE_I8;
   const uint8_t flip = (uint8_t)gemm_shift_of(source->dtype, false);
   gemm_part *to = packed;
   const gemm_unit *from = source->data;
+#if GEMM_GROUP == 4
+  if (source->outer == 1 && row == GEMM_GROUP && inner <= GEMM_GROUP) {
+    gemm_weave_rows(packed, outer, inner, source, flip);
+    return;
+  }
+#endif
   if (source->inner == 1 && source->outer == inner && row == inner && inner % GEMM_GROUP == 0) {
     inner *= outer;
     outer = 1;

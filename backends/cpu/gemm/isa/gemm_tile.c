@@ -294,7 +294,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   const int64_t a_row = block->a_row, c_row = block->c_row;
   const int64_t a_k = layout == GEMM_DENSE || in_runs ? 1 : block->a_k;
   const int64_t b_step = packed ? GEMM_COLUMNS : b_k;
-  const char *written = (const char *)c;
+  const char *written = (const char *)c; /* what the tile writes */
   int64_t written_row = c_row * (int64_t)sizeof *c;
 #ifdef GEMM_FINISHES
   const cpu_gemm_finish *finish = listed ? NULL : block->finish;
@@ -302,6 +302,13 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     written = (const char *)((gemm_stored *)finish->y + block->row * finish->y_row + block->column);
     written_row = finish->y_row * (int64_t)sizeof(gemm_stored);
     gemm_finish_ahead(rows, vectors, finish, block);
+  }
+#endif
+#ifdef GEMM_REQUANTIZES
+  if (block->requantize) {
+    const cpu_requantize_lines *l = &block->requantize->lines;
+    written = (const char *)(l->y + block->row * l->y_row + block->column);
+    written_row = l->y_row;
   }
 #endif
   const int each = spread ? 1 : 3;
@@ -315,7 +322,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
     __builtin_prefetch(written + i * written_row, 1);
-    if (GEMM_VECTOR_BYTES == 64 && vectors > 1)
+    if (GEMM_VECTOR_BYTES == 64 && vectors > 1 && GEMM_TERMS == 0)
       __builtin_prefetch(written + i * written_row + GEMM_VECTOR_BYTES, 1);
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
@@ -328,6 +335,11 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
       GEMM_FOLDS && !in_runs && !listed && block->depth > 0 && block->depth < block->k;
   const int64_t depth = folds ? block->depth : block->k;
   int64_t rest = in_runs && block->runs > 1 ? block->k * block->runs : block->k;
+#if GEMM_TERMS
+  gemm_vector terms[GEMM_MAX_VECTORS]; /* of columns */
+  GEMM_UNROLL
+  for (int v = 0; v < vectors; v++) terms[v] = (gemm_vector){0};
+#endif
   gemm_sums before; /* of the parts of k before this one */
   if (folds) gemm_clear(rows, vectors, before);
   do {
@@ -362,11 +374,13 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     }
 #if GEMM_TERMS
     GEMM_UNROLL
-    for (int i = 0; i < rows; i++) {
+    for (int v = 0; v < vectors; v++)
+      terms[v] += *(const gemm_vector_at *)(b + gemm_vector_place(layout, block, v));
+    if (block->slivers) {
       GEMM_UNROLL
-      for (int v = 0; v < vectors; v++) {
-        sum[i][v] += *(const gemm_vector_at *)(b + gemm_vector_place(layout, block, v));
-        if (block->slivers) sum[i][v] += left_rows[i / each][i % each * a_row];
+      for (int i = 0; i < rows; i++) {
+        GEMM_UNROLL
+        for (int v = 0; v < vectors; v++) sum[i][v] += left_rows[i / each][i % each * a_row];
       }
     }
 #endif
@@ -412,8 +426,15 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
 #endif
 #ifdef GEMM_REQUANTIZES
   if (block->requantize) {
-    gemm_requantize(rows, vectors, block, c, columns, sum);
+    gemm_requantize(rows, vectors, block, c, columns, terms, sum);
     return;
+  }
+#endif
+#if GEMM_TERMS
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) sum[i][v] += terms[v];
   }
 #endif
   if (columns < vectors * GEMM_LANES) {

@@ -4,11 +4,7 @@
 #include "requantize_sum_table.h"
 
 #include "math_base.h"
-#include "program/isa/tile_loops.h"
-
-/* Added to a number of up to 2^22, leaves the nearest integer, ties to even, in the low bits. */
-#define ROUNDING      0x1.8p23f
-#define ROUNDING_BITS 0x4b400000
+#include "program/isa/requantize_vector.h"
 
 /* How values are divided. With `reciprocal`, the rounded 1 / divisor, value · reciprocal and a step
  * of Newton's on what that leaves give the correctly rounded quotient (Markstein), in a fifth of a
@@ -22,9 +18,9 @@ typedef struct form {
   division divides;
 } form;
 
-/* `zero` is less ROUNDING_BITS. */
+/* `zero` is less REQUANTIZE_ROUNDING_BITS. */
 CPU_INLINE uint8_t round_to_byte(float value, int32_t zero, int32_t least, int32_t most) {
-  int32_t whole = math_bits_f32(value + ROUNDING) + zero;
+  int32_t whole = math_bits_f32(value + REQUANTIZE_ROUNDING) + zero;
   whole = value == value ? whole : 0;
   whole = whole > least ? whole : least;
   return (uint8_t)(whole < most ? whole : most);
@@ -35,14 +31,15 @@ CPU_INLINE void requantize_row(const form f, const cpu_requantize_lines *l, cons
                                const int32_t *offset, const float *scale, const float *bias,
                                uint8_t *y) {
   const int64_t count = l->count; /* a local: bytes may alias anything */
-  const uint32_t one_offset = (uint32_t)*offset;
+  const uint32_t one_offset = (uint32_t)*offset, sign = l->subtracts ? UINT32_MAX : 0;
   const float one_scale = *scale, one_bias = *bias, divisor = l->divisor;
   const float low = l->low, high = l->high;
-  const int32_t zero = l->zero - ROUNDING_BITS;
+  const int32_t zero = l->zero - REQUANTIZE_ROUNDING_BITS;
   const int32_t least = l->is_signed ? -128 : 0, most = l->is_signed ? 127 : 255;
   CPU_INDEPENDENT
   for (int64_t i = 0; i < count; i++) {
-    const int32_t sum = (int32_t)((uint32_t)x[i] + (f.offsets ? (uint32_t)offset[i] : one_offset));
+    const uint32_t added = ((f.offsets ? (uint32_t)offset[i] : one_offset) ^ sign) - sign;
+    const int32_t sum = (int32_t)((uint32_t)x[i] + added);
     float value = (float)sum * (f.scales ? scale[i] : one_scale) + (f.biases ? bias[i] : one_bias);
     value = low > value ? low : value;
     value = high < value ? high : value;
@@ -65,159 +62,42 @@ CPU_INLINE void requantize_rows(const form f, const cpu_requantize_lines *l) {
 /* ---- Vectors ----------------------------------------------------------------------------------
  */
 
-/* max(a, b) is a > b ? a : b, so that a second operand that is NaN stays; min likewise. */
-#if defined(__AVX512BW__)
-#include <immintrin.h>
-#define LANES             16
-#define V(name)           _mm512_##name
-#define AND_ORDERED(i, v) _mm512_maskz_mov_epi32(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), i)
-#define LOAD_WORDS(from)  _mm512_loadu_si512(from)
-#define AS_WORDS(v)       _mm512_castps_si512(v)
-typedef __m512 floats;
-typedef __m512i words;
-/* Words, limited to bytes. */
-CPU_INLINE void store_one(uint8_t *y, words w, bool is_signed) {
-  _mm_storeu_si128((void *)y,
-                   is_signed ? _mm512_cvtsepi32_epi8(w)
-                             : _mm512_cvtusepi32_epi8(_mm512_max_epi32(w, _mm512_setzero_si512())));
-}
-CPU_INLINE void store_two(uint8_t *y, words a, words b, bool is_signed) {
-  store_one(y, a, is_signed);
-  store_one(y + LANES, b, is_signed);
-}
-#define MAGNITUDE(v)      _mm512_abs_ps(v)
-#define WIDEN_SIGNED(x)   _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(x)))
-#define WIDEN_UNSIGNED(x) _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(x)))
-#define ALL_AT_MOST(a, b) (_mm512_cmp_ps_mask(a, b, _CMP_LE_OQ) == 0xffff)
-/* What quotients need to become bytes. Those of i8 are made as u8, with the highest bit changed. */
-typedef struct store_numbers {
-  __m512i zero; /* shorts */
-  __m512i least, most, flip;
-} store_numbers;
-CPU_INLINE store_numbers take_store_numbers(const cpu_requantize_lines *l) {
-  return (store_numbers){_mm512_set1_epi16((short)(l->zero + (l->is_signed ? 128 : 0))),
-                         _mm512_set1_epi8((char)l->least), _mm512_set1_epi8((char)l->most),
-                         _mm512_set1_epi8((char)(l->is_signed ? 128 : 0))};
-}
-CPU_INLINE void store_few(const int vectors, const int rows, const store_numbers *n, words w[2][2],
-                          uint8_t *y, int64_t y_row) {
-  __m512i shorts[2];
-  for (int i = 0; i < 2; i++)
-    shorts[i] = _mm512_adds_epi16(_mm512_packs_epi32(w[i][0], w[i][1]), n->zero);
-  __m512i bytes = _mm512_packus_epi16(shorts[0], shorts[1]);
-  bytes = _mm512_min_epu8(n->most, _mm512_max_epu8(n->least, bytes));
-  bytes = _mm512_xor_si512(bytes, n->flip);
-  /* Each quarter has four bytes of each vector and row. */
-  const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-  bytes = _mm512_permutexvar_epi32(order, bytes);
-  const __m256i row[2] = {_mm512_castsi512_si256(bytes), _mm512_extracti64x4_epi64(bytes, 1)};
-  for (int i = 0; i < rows; i++) {
-    if (vectors > 1)
-      _mm256_storeu_si256((void *)(y + i * y_row), row[i]);
-    else
-      _mm_storeu_si128((void *)(y + i * y_row), _mm256_castsi256_si128(row[i]));
-  }
-}
-#elif defined(__AVX2__) && defined(__FMA__)
-#include <immintrin.h>
-#define LANES             8
-#define V(name)           _mm256_##name
-#define AND_ORDERED(i, v) _mm256_and_si256(_mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_ORD_Q)), i)
-#define LOAD_WORDS(from)  _mm256_loadu_si256((const void *)(from))
-#define AS_WORDS(v)       _mm256_castps_si256(v)
-typedef __m256 floats;
-typedef __m256i words;
-/* Words, limited to bytes. */
-CPU_INLINE __m128i pack_shorts(__m256i shorts, bool is_signed) {
-  const __m128i low = _mm256_castsi256_si128(shorts), high = _mm256_extracti128_si256(shorts, 1);
-  return is_signed ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high);
-}
-CPU_INLINE void store_two(uint8_t *y, words a, words b, bool is_signed) {
-  const __m128i bytes = pack_shorts(_mm256_packs_epi32(a, b), is_signed);
-  _mm_storeu_si128((void *)y, _mm_shuffle_epi32(bytes, _MM_SHUFFLE(3, 1, 2, 0)));
-}
-CPU_INLINE void store_one(uint8_t *y, words a, bool is_signed) {
-  const __m128i bytes = pack_shorts(_mm256_packs_epi32(a, a), is_signed);
-  _mm_storel_epi64((void *)y, _mm_shuffle_epi32(bytes, _MM_SHUFFLE(3, 1, 2, 0)));
-}
-#define WIDEN_SIGNED(x)   _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(x)))
-#define WIDEN_UNSIGNED(x) _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(x)))
-#define MAGNITUDE(v)      _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v)
-#define ALL_AT_MOST(a, b) (_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LE_OQ)) == 0xff)
-/* What quotients need to become bytes. Those of i8 are made as u8, with the highest bit changed. */
-typedef struct store_numbers {
-  __m256i zero; /* shorts */
-  __m256i least, most, flip;
-} store_numbers;
-CPU_INLINE store_numbers take_store_numbers(const cpu_requantize_lines *l) {
-  return (store_numbers){_mm256_set1_epi16((short)(l->zero + (l->is_signed ? 128 : 0))),
-                         _mm256_set1_epi8((char)l->least), _mm256_set1_epi8((char)l->most),
-                         _mm256_set1_epi8((char)(l->is_signed ? 128 : 0))};
-}
-CPU_INLINE void store_few(const int vectors, const int rows, const store_numbers *n, words w[2][2],
-                          uint8_t *y, int64_t y_row) {
-  __m256i shorts[2];
-  for (int i = 0; i < 2; i++)
-    shorts[i] = _mm256_adds_epi16(_mm256_packs_epi32(w[i][0], w[i][1]), n->zero);
-  __m256i bytes = _mm256_packus_epi16(shorts[0], shorts[1]);
-  bytes = _mm256_min_epu8(n->most, _mm256_max_epu8(n->least, bytes));
-  bytes = _mm256_xor_si256(bytes, n->flip);
-  /* Each half has four bytes of each vector and row. */
-  const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
-  const __m128i row[2] = {_mm_unpacklo_epi32(low, high), _mm_unpackhi_epi32(low, high)};
-  for (int i = 0; i < rows; i++) {
-    if (vectors > 1)
-      _mm_storeu_si128((void *)(y + i * y_row), row[i]);
-    else
-      _mm_storel_epi64((void *)(y + i * y_row), row[i]);
-  }
-}
-#endif
-
-#ifdef LANES
-typedef struct numbers {
-  floats low, high, divisor, reciprocal;
-  words zero;
-  store_numbers stored;
-} numbers;
-
-CPU_INLINE numbers take_numbers(const cpu_requantize_lines *l) {
-  return (numbers){.low = V(set1_ps)(l->low),
-                   .high = V(set1_ps)(l->high),
-                   .divisor = V(set1_ps)(l->divisor),
-                   .reciprocal = V(set1_ps)(l->reciprocal),
-                   .zero = V(set1_epi32)(l->zero - ROUNDING_BITS),
-                   .stored = take_store_numbers(l)};
-}
-
+#ifdef REQUANTIZE_LANES
 /* The bytes of a vector of sums, each in a word that is not limited yet. */
-CPU_INLINE words requantize_vector(const form f, const numbers *n, const int32_t *x,
-                                   const int32_t *offset, const float *scale, const float *bias,
-                                   int64_t i) {
-  const words offsets = f.offsets ? LOAD_WORDS(offset + i) : V(set1_epi32)(*offset);
-  const floats scales = f.scales ? V(loadu_ps)(scale + i) : V(set1_ps)(*scale);
-  const floats biases = f.biases ? V(loadu_ps)(bias + i) : V(set1_ps)(*bias);
-  const words sum = V(add_epi32)(LOAD_WORDS(x + i), offsets);
-  floats value = V(add_ps)(V(mul_ps)(V(cvtepi32_ps)(sum), scales), biases);
-  value = V(min_ps)(n->high, V(max_ps)(n->low, value));
+CPU_INLINE requantize_words requantize_vector(const form f, const requantize_numbers *n,
+                                              const int32_t *x, const int32_t *offset,
+                                              const float *scale, const float *bias, int64_t i) {
+  const requantize_words offsets = requantize_offset(
+      n->sign, f.offsets ? REQUANTIZE_LOAD_WORDS(offset + i) : REQUANTIZE_V(set1_epi32)(*offset));
+  const requantize_floats scales =
+      f.scales ? REQUANTIZE_V(loadu_ps)(scale + i) : REQUANTIZE_V(set1_ps)(*scale);
+  const requantize_floats biases =
+      f.biases ? REQUANTIZE_V(loadu_ps)(bias + i) : REQUANTIZE_V(set1_ps)(*bias);
+  const requantize_words sum = REQUANTIZE_V(add_epi32)(REQUANTIZE_LOAD_WORDS(x + i), offsets);
+  requantize_floats value =
+      REQUANTIZE_V(add_ps)(REQUANTIZE_V(mul_ps)(REQUANTIZE_V(cvtepi32_ps)(sum), scales), biases);
+  value = REQUANTIZE_V(min_ps)(n->high, REQUANTIZE_V(max_ps)(n->low, value));
   if (f.divides == DIVISION) {
-    value = V(div_ps)(value, n->divisor);
-    value = V(min_ps)(V(set1_ps)(CPU_REQUANTIZE_LARGEST),
-                      V(max_ps)(V(set1_ps)(-CPU_REQUANTIZE_LARGEST), value));
+    value = REQUANTIZE_V(div_ps)(value, n->divisor);
+    value = REQUANTIZE_V(min_ps)(
+        REQUANTIZE_V(set1_ps)(CPU_REQUANTIZE_LARGEST),
+        REQUANTIZE_V(max_ps)(REQUANTIZE_V(set1_ps)(-CPU_REQUANTIZE_LARGEST), value));
   }
   if (f.divides == DIVISION_RECIPROCAL) {
-    const floats near = V(mul_ps)(value, n->reciprocal);
-    value = V(fmadd_ps)(V(fnmadd_ps)(near, n->divisor, value), n->reciprocal, near);
+    const requantize_floats near = REQUANTIZE_V(mul_ps)(value, n->reciprocal);
+    value = REQUANTIZE_V(fmadd_ps)(REQUANTIZE_V(fnmadd_ps)(near, n->divisor, value), n->reciprocal,
+                                   near);
   }
-  const floats shifted = V(add_ps)(value, V(set1_ps)(ROUNDING));
-  return AND_ORDERED(V(add_epi32)(AS_WORDS(shifted), n->zero), value);
+  const requantize_floats shifted =
+      REQUANTIZE_V(add_ps)(value, REQUANTIZE_V(set1_ps)(REQUANTIZE_ROUNDING));
+  return AND_ORDERED(REQUANTIZE_V(add_epi32)(AS_WORDS(shifted), n->zero), value);
 }
 
 /* The same for rows of at least a vector; the last one may overlap the one before. */
 CPU_INLINE void requantize(const form f, const cpu_requantize_lines *lines) {
   const cpu_requantize_lines l = *lines; /* bytes may alias what it points to */
-  const numbers n = take_numbers(lines);
-  if (l.count < LANES) {
+  const requantize_numbers n = requantize_take_numbers(lines);
+  if (l.count < REQUANTIZE_LANES) {
     requantize_rows(f, lines);
     return;
   }
@@ -226,11 +106,12 @@ CPU_INLINE void requantize(const form f, const cpu_requantize_lines *lines) {
     const float *scale = l.scale + row * l.scale_row, *bias = l.bias + row * l.bias_row;
     uint8_t *y = l.y + row * l.y_row;
     int64_t i = 0;
-    for (; i + 2 * LANES <= l.count; i += 2 * LANES)
+    for (; i + 2 * REQUANTIZE_LANES <= l.count; i += 2 * REQUANTIZE_LANES)
       store_two(y + i, requantize_vector(f, &n, x, offset, scale, bias, i),
-                requantize_vector(f, &n, x, offset, scale, bias, i + LANES), l.is_signed);
-    for (; i < l.count; i += LANES) {
-      const int64_t at = i + LANES <= l.count ? i : l.count - LANES;
+                requantize_vector(f, &n, x, offset, scale, bias, i + REQUANTIZE_LANES),
+                l.is_signed);
+    for (; i < l.count; i += REQUANTIZE_LANES) {
+      const int64_t at = i + REQUANTIZE_LANES <= l.count ? i : l.count - REQUANTIZE_LANES;
       store_one(y + at, requantize_vector(f, &n, x, offset, scale, bias, at), l.is_signed);
     }
   }
@@ -242,55 +123,34 @@ CPU_INLINE void requantize(const form f, const cpu_requantize_lines *lines) {
  * is so large that a quotient could leave the range of whole numbers. Then limits may be applied to
  * bytes, many at a time, and nothing is NaN. */
 
-/* Of the columns of a vector. */
-typedef struct column_numbers {
-  words offset;
-  floats scale, bias;
-} column_numbers;
-
-CPU_INLINE column_numbers take_columns(const cpu_requantize_lines *l, int64_t i) {
-  return (column_numbers){l->offset_along ? LOAD_WORDS(l->offset + i) : V(set1_epi32)(*l->offset),
-                          l->scale_along ? V(loadu_ps)(l->scale + i) : V(set1_ps)(*l->scale),
-                          l->bias_along ? V(loadu_ps)(l->bias + i) : V(set1_ps)(*l->bias)};
-}
-
-/* Whether no quotient exceeds 2^30. */
-CPU_INLINE bool are_moderate(const column_numbers *c, const numbers *n) {
-  const floats limit = V(mul_ps)(n->divisor, V(set1_ps)(0x1p30f));
-  const floats value = V(mul_ps)(MAGNITUDE(c->scale), V(set1_ps)(0x1p31f));
-  return ALL_AT_MOST(V(add_ps)(value, MAGNITUDE(c->bias)), limit);
-}
-
-/* Quotients, rounded: as in requantize_vector, the limits apart. */
-CPU_INLINE words divide_moderate(floats value, const numbers *n) {
-  const floats near = V(mul_ps)(value, n->reciprocal);
-  return V(cvtps_epi32)(V(fmadd_ps)(V(fnmadd_ps)(near, n->divisor, value), n->reciprocal, near));
-}
-
-CPU_INLINE words divide_vector(const column_numbers *c, const numbers *n, const int32_t *x) {
-  const words sum = V(add_epi32)(LOAD_WORDS(x), c->offset);
-  return divide_moderate(V(add_ps)(V(mul_ps)(V(cvtepi32_ps)(sum), c->scale), c->bias), n);
+CPU_INLINE requantize_words divide_vector(const requantize_column *c, const requantize_numbers *n,
+                                          const int32_t *x) {
+  return requantize_sums(c, n, REQUANTIZE_LOAD_WORDS(x));
 }
 
 /* `rows` (1 or 2) rows of `vectors` (1 or 2) vectors. */
-CPU_INLINE void requantize_few(const int vectors, const int rows, const column_numbers *c,
-                               const numbers *n, const int32_t *x, int64_t x_row, uint8_t *y,
-                               int64_t y_row) {
+CPU_INLINE void requantize_few(const int vectors, const int rows, const requantize_column *c,
+                               const requantize_numbers *n, const int32_t *x, int64_t x_row,
+                               uint8_t *y, int64_t y_row) {
   const int32_t *next = rows > 1 ? x + x_row : x;
-  words w[2][2];
+  requantize_words w[2][2];
   w[0][0] = divide_vector(&c[0], n, x);
-  w[0][1] = vectors > 1 ? divide_vector(&c[1], n, x + LANES) : w[0][0];
+  w[0][1] = vectors > 1 ? divide_vector(&c[1], n, x + REQUANTIZE_LANES) : w[0][0];
   w[1][0] = rows > 1 ? divide_vector(&c[0], n, next) : w[0][0];
-  w[1][1] = rows == 1 ? w[0][1] : vectors > 1 ? divide_vector(&c[1], n, next + LANES) : w[1][0];
-  store_few(vectors, rows, &n->stored, w, y, y_row);
+  w[1][1] = rows == 1     ? w[0][1]
+            : vectors > 1 ? divide_vector(&c[1], n, next + REQUANTIZE_LANES)
+                          : w[1][0];
+  requantize_store_few(vectors, rows, &n->stored, w, y, y_row);
 }
 
 /* Some columns of some rows, or false where their numbers are too large. */
 CPU_INLINE bool requantize_columns(const int vectors, const cpu_requantize_lines *l,
-                                   const numbers *n, int64_t row, int64_t end, int64_t first) {
-  const column_numbers c[2] = {take_columns(l, first),
-                               take_columns(l, vectors > 1 ? first + LANES : first)};
-  if (!are_moderate(&c[0], n) || !are_moderate(&c[1], n)) return false;
+                                   const requantize_numbers *n, int64_t row, int64_t end,
+                                   int64_t first) {
+  const requantize_column c[2] = {
+      requantize_take_column(l, n, first),
+      requantize_take_column(l, n, vectors > 1 ? first + REQUANTIZE_LANES : first)};
+  if (!requantize_are_moderate(&c[0], n) || !requantize_are_moderate(&c[1], n)) return false;
   const int64_t x_row = l->x_row, y_row = l->y_row;
   const int32_t *x = l->x + row * x_row + first;
   uint8_t *y = l->y + row * y_row + first;
@@ -301,14 +161,15 @@ CPU_INLINE bool requantize_columns(const int vectors, const cpu_requantize_lines
 }
 
 /* The same of all columns: by two vectors, or one; the last ones may overlap those before. */
-CPU_INLINE bool requantize_band(const cpu_requantize_lines *l, const numbers *n, int64_t row,
-                                int64_t end) {
+CPU_INLINE bool requantize_band(const cpu_requantize_lines *l, const requantize_numbers *n,
+                                int64_t row, int64_t end) {
   const int64_t count = l->count;
   int64_t i = 0;
-  for (; i + 2 * LANES <= count; i += 2 * LANES)
+  for (; i + 2 * REQUANTIZE_LANES <= count; i += 2 * REQUANTIZE_LANES)
     if (!requantize_columns(2, l, n, row, end, i)) return false;
-  for (; i < count; i += LANES)
-    if (!requantize_columns(1, l, n, row, end, i + LANES <= count ? i : count - LANES))
+  for (; i < count; i += REQUANTIZE_LANES)
+    if (!requantize_columns(1, l, n, row, end,
+                            i + REQUANTIZE_LANES <= count ? i : count - REQUANTIZE_LANES))
       return false;
   return true;
 }
@@ -318,38 +179,45 @@ CPU_INLINE bool requantize_band(const cpu_requantize_lines *l, const numbers *n,
  * the caller has just written number by number would have to wait. */
 static bool requantize_blocks(const cpu_requantize_lines *l) {
   enum { ROWS = 16 };
-  if (!l->blocks || l->count < LANES) return false;
-  const numbers n = take_numbers(l);
+  if (!l->blocks || l->count < REQUANTIZE_LANES) return false;
+  const requantize_numbers n = requantize_take_numbers(l);
   const int64_t rows = l->rows;
   for (int64_t row = 0; row < rows; row += ROWS)
     if (!requantize_band(l, &n, row, row + ROWS < rows ? row + ROWS : rows)) return false;
   return true;
 }
 
-CPU_INLINE floats term_vector(const bool is_signed, const cpu_requantize_term *t, int64_t i) {
-  const words whole = is_signed ? WIDEN_SIGNED(t->from + i) : WIDEN_UNSIGNED(t->from + i);
-  return V(mul_ps)(V(sub_ps)(V(cvtepi32_ps)(whole), V(set1_ps)(t->zero)), V(set1_ps)(t->scale));
+CPU_INLINE requantize_floats term_vector(const bool is_signed, const cpu_requantize_term *t,
+                                         int64_t i) {
+  const requantize_words whole =
+      is_signed ? WIDEN_SIGNED(t->from + i) : WIDEN_UNSIGNED(t->from + i);
+  return REQUANTIZE_V(mul_ps)(
+      REQUANTIZE_V(sub_ps)(REQUANTIZE_V(cvtepi32_ps)(whole), REQUANTIZE_V(set1_ps)(t->zero)),
+      REQUANTIZE_V(set1_ps)(t->scale));
 }
 
-CPU_INLINE words sum_vector(const bool a_signed, const bool b_signed, const cpu_requantize_term *a,
-                            const cpu_requantize_term *b, const numbers *n, int64_t i) {
-  return divide_moderate(V(add_ps)(term_vector(a_signed, a, i), term_vector(b_signed, b, i)), n);
+CPU_INLINE requantize_words sum_vector(const bool a_signed, const bool b_signed,
+                                       const cpu_requantize_term *a, const cpu_requantize_term *b,
+                                       const requantize_numbers *n, int64_t i) {
+  return requantize_divide(
+      REQUANTIZE_V(add_ps)(term_vector(a_signed, a, i), term_vector(b_signed, b, i)), n);
 }
 
 /* Whole vectors, two rows of two as above; returns how many elements these are. */
 CPU_INLINE int64_t add_vectors(const bool a_signed, const bool b_signed,
                                const cpu_requantize_term *a, const cpu_requantize_term *b,
                                const cpu_requantize_lines *l) {
-  const numbers n = take_numbers(l);
+  const requantize_numbers n = requantize_take_numbers(l);
   const cpu_requantize_term first = *a, second = *b; /* bytes may alias them */
   const int64_t count = l->count;
   uint8_t *y = l->y;
   int64_t i = 0;
-  for (; i + 4 * LANES <= count; i += 4 * LANES) {
-    words w[2][2];
+  for (; i + 4 * REQUANTIZE_LANES <= count; i += 4 * REQUANTIZE_LANES) {
+    requantize_words w[2][2];
     for (int k = 0; k < 4; k++)
-      w[k / 2][k % 2] = sum_vector(a_signed, b_signed, &first, &second, &n, i + k * LANES);
-    store_few(2, 2, &n.stored, w, y + i, 2 * LANES);
+      w[k / 2][k % 2] =
+          sum_vector(a_signed, b_signed, &first, &second, &n, i + k * REQUANTIZE_LANES);
+    requantize_store_few(2, 2, &n.stored, w, y + i, 2 * REQUANTIZE_LANES);
   }
   return i;
 }
@@ -417,7 +285,7 @@ CPU_INLINE void add_terms(const bool a_signed, const bool b_signed, const cpu_re
                           const cpu_requantize_term *b, const cpu_requantize_lines *l) {
   const cpu_requantize_term first = *a, second = *b;
   const float low = l->low, high = l->high, divisor = l->divisor;
-  const int32_t zero = l->zero - ROUNDING_BITS;
+  const int32_t zero = l->zero - REQUANTIZE_ROUNDING_BITS;
   const int32_t least = l->is_signed ? -128 : 0, most = l->is_signed ? 127 : 255;
   const int64_t count = l->count;
   uint8_t *y = l->y;

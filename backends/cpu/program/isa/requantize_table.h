@@ -12,9 +12,9 @@
 #define CPU_REQUANTIZE_LARGEST 0x1p22f
 
 /* y = byte(round(min(max((f32)(x + offset) · scale + bias, low), high) / divisor) + zero) over rows
- * of contiguous elements. The conversion saturates and makes 0 of a NaN. Of offset, scale and bias
- * each row has one number at its pointer, or, with `along`, as many as elements. Rows are `_row`
- * elements apart. A divisor of 1 costs nothing. */
+ * of contiguous elements, with x − offset if it `subtracts`. The conversion saturates and makes 0
+ * of a NaN. Of offset, scale and bias each row has one number at its pointer, or, with `along`, as
+ * many as elements. Rows are `_row` elements apart. A divisor of 1 costs nothing. */
 typedef struct cpu_requantize_lines {
   int64_t rows, count;
   const int32_t *x;
@@ -23,6 +23,7 @@ typedef struct cpu_requantize_lines {
   const float *scale, *bias;
   int64_t offset_row, scale_row, bias_row;
   bool offset_along, scale_along, bias_along;
+  bool subtracts;
   float low, high, divisor;
   float reciprocal; /* of the divisor, rounded; or 0, if a product with it and a step of Newton's
                      * do not give each quotient between `low` and `high` */

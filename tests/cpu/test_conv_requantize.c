@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions of bytes whose epilogue makes bytes of their sums: every instruction set and way to
+ * compute them gives the bytes that the program's instructions give one by one. */
+#include "conv_fixture.h"
+
+/* What follows the sums. */
+typedef struct ending {
+  bool subtracts, biased, limited;
+  compute_dtype output;
+  float divisor;
+  int32_t zero;
+} ending;
+
+typedef struct requantizing {
+  checker checker;
+  ending ending;
+} requantizing;
+
+enum { OFFSET = 2, SCALE, BIAS, INPUTS };
+
+static void make_program(const ending *e, program_builder *p) {
+  uint16_t x = program_load(p, COMPUTE_I32, 0);
+  const uint16_t offset = program_load(p, COMPUTE_I32, OFFSET - 1);
+  x = program_apply(p, e->subtracts ? COMPUTE_I_SUB : COMPUTE_I_ADD, COMPUTE_I32, x, offset, 0);
+  x = program_apply(p, COMPUTE_I_CAST, COMPUTE_F32, x, 0, 0);
+  x = program_apply(p, COMPUTE_I_MUL, COMPUTE_F32, x, program_load(p, COMPUTE_F32, SCALE - 1), 0);
+  if (e->biased)
+    x = program_apply(p, COMPUTE_I_ADD, COMPUTE_F32, x, program_load(p, COMPUTE_F32, BIAS - 1), 0);
+  if (e->limited) x = program_apply(p, COMPUTE_I_RELU, COMPUTE_F32, x, 0, 0);
+  const uint16_t divisor = program_constant(p, COMPUTE_F32, e->divisor);
+  x = program_apply(p, COMPUTE_I_DIV, COMPUTE_F32, x, divisor, 0);
+  x = program_apply(p, COMPUTE_I_ROUND, COMPUTE_F32, x, 0, 0);
+  const uint16_t zero = program_constant(p, COMPUTE_F32, e->zero);
+  program_store(p, program_apply(p, COMPUTE_I_ADD, COMPUTE_F32, x, zero, 0));
+}
+
+static int32_t byte_of(const ending *e, int32_t sum, int32_t offset, float scale, float bias) {
+  const uint32_t whole = (uint32_t)sum + (e->subtracts ? 0 - (uint32_t)offset : (uint32_t)offset);
+  float value = (float)(int32_t)whole * scale;
+  if (e->biased) value += bias;
+  if (e->limited) value = fmaxf(value, 0);
+  value = rintf(value / e->divisor) + (float)e->zero;
+  const bool is_signed = e->output == COMPUTE_I8;
+  return (int32_t)fminf(fmaxf(value, is_signed ? -128 : 0), is_signed ? 127 : 255);
+}
+
+/* One number for each channel; a few scales so large that quotients leave the whole numbers. */
+static void fill_channels(int64_t channels, const ending *e, test_random *random, int32_t *offset,
+                          float *scale, float *bias) {
+  const bool large = test_random_integer(random, 0, 7) == 0;
+  for (int64_t i = 0; i < channels; i++) {
+    const bool rare = large && test_random_integer(random, 0, 15) == 0;
+    offset[i] = (int32_t)test_random_integer(random, -9000, 9000);
+    scale[i] = (rare ? 1e9f : 1e-3f * e->divisor) * (float)test_random_uniform(random, 0.5, 4);
+    bias[i] = e->divisor * (float)test_random_uniform(random, -40, 40);
+  }
+}
+
+static int64_t place_of(const compute_operand *o, const int64_t point[4]) {
+  int64_t at = 0;
+  for (int i = 0; i < 4; i++) at += point[i] * o->stride[i];
+  return at;
+}
+
+/* Runs a kernel with the filter as it lies, or packed. */
+static void launch_kernel(fixture *f, const compute_kernel_descriptor *d, void *const *from,
+                          bool packs) {
+  compute_kernel_descriptor descriptor = *d;
+  void *pointers[OPERANDS], *packed = NULL;
+  cpu_kernel *kernel = NULL;
+  memcpy(pointers, from, (d->input_count + d->output_count) * sizeof *from);
+  descriptor.constant_inputs = packs ? 2 : 0;
+  assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, f->device, &descriptor, &kernel), COMPUTE_OK);
+  uint64_t form;
+  const uint64_t bytes = packs ? cpu_conv_kind.packed_bytes(kernel, 1, &form) : 0;
+  if (bytes > 0) {
+    packed = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    assert_non_null(packed);
+    assert_int_equal(cpu_conv_kind.pack(kernel, 1, pointers[1], packed), COMPUTE_OK);
+    pointers[1] = packed;
+  }
+  assert_int_equal(kernel->run(kernel, pointers), COMPUTE_OK);
+  cpu_kernel_destroy(kernel);
+  free(packed);
+}
+
+static void check_bytes(const sample_kernel *s, const requantizing *r, const int32_t *sums,
+                        void *const *pointers, const unsigned char *bytes, int64_t count) {
+  const int32_t *offset = pointers[OFFSET];
+  const float *scale = pointers[SCALE], *bias = pointers[BIAS];
+  unsigned char *expected = malloc((size_t)count);
+  assert_non_null(expected);
+  memset(expected, 0xa5, (size_t)count);
+  int64_t point[4] = {0};
+  do {
+    const int64_t at = place_of(&s->outputs[0], point), c = point[1];
+    expected[FIXTURE_GUARD + at] =
+        (unsigned char)byte_of(&r->ending, sums[at], offset[c], scale[c], bias[c]);
+  } while (next_point(4, s->descriptor.size, point));
+  for (int64_t i = 0; i < count; i++)
+    if (bytes[i] != expected[i])
+      fail_msg("%s on %s, divisor %g, zero %d: byte %lld is %d, not %d", s->name,
+               r->checker.f->device->isa->name, (double)r->ending.divisor, (int)r->ending.zero,
+               (long long)(i - FIXTURE_GUARD), bytes[i], expected[i]);
+  free(expected);
+}
+
+/* The sums by themselves, then the same with an epilogue. */
+static void check_requantized(const sample_kernel *s, void *user) {
+  requantizing *r = user;
+  test_random *random = &r->checker.random;
+  const int64_t channels = s->attributes.conv.result_channels;
+  memory m = create_memory(s, random);
+  launch_kernel(r->checker.f, &s->descriptor, m.pointers, false);
+  int32_t *offset = malloc((size_t)channels * 4);
+  float *scale = malloc((size_t)channels * 4), *bias = malloc((size_t)channels * 4);
+  assert_true(offset && scale && bias);
+  fill_channels(channels, &r->ending, random, offset, scale, bias);
+  program_builder program = {0};
+  make_program(&r->ending, &program);
+  const compute_operand of_floats = {.dtype = COMPUTE_F32, .stride = {0, 1}};
+  const compute_operand inputs[INPUTS] = {
+      s->inputs[0], s->inputs[1], {.dtype = COMPUTE_I32, .stride = {0, 1}}, of_floats, of_floats};
+  compute_operand output = s->outputs[0];
+  output.dtype = r->ending.output;
+  compute_kernel_descriptor d = s->descriptor;
+  d.inputs = inputs;
+  d.input_count = r->ending.biased ? INPUTS : INPUTS - 1;
+  d.outputs = &output;
+  d.epilogue = program_finish(&program);
+  const int64_t count = m.elements[2];
+  unsigned char *bytes = malloc((size_t)count);
+  assert_non_null(bytes);
+  for (int packs = 0; packs < 2; packs++) {
+    memset(bytes, 0xa5, (size_t)count);
+    void *pointers[INPUTS + 1] = {m.pointers[0], m.pointers[1], offset, scale, bias};
+    pointers[d.input_count] = bytes + FIXTURE_GUARD;
+    launch_kernel(r->checker.f, &d, pointers, packs);
+    pointers[BIAS] = bias;
+    check_bytes(s, r, m.pointers[2], pointers, bytes, count);
+  }
+  free(bytes);
+  free(offset);
+  free(scale);
+  free(bias);
+  release_memory(&m);
+}
+
+static ending random_ending(test_random *random) {
+  static const float divisors[] = {1, 0.02353f, 0.04f, 3, 1e-30f};
+  const bool is_signed = test_random_integer(random, 0, 1) != 0;
+  return (ending){
+      .subtracts = test_random_integer(random, 0, 1) != 0,
+      .biased = test_random_integer(random, 0, 3) != 0,
+      .limited = test_random_integer(random, 0, 1) != 0,
+      .output = is_signed ? COMPUTE_I8 : COMPUTE_U8,
+      .divisor = divisors[test_random_integer(random, 0, 4)],
+      .zero = (int32_t)test_random_integer(random, is_signed ? -128 : 0, is_signed ? 127 : 255)};
+}
+
+static sample_convolution random_bytes(test_random *random, bool depthwise) {
+  static const int64_t single[] = {16, 31, 32, 33, 48, 64, 65, 96, 130, 144};
+  sample_convolution s = {.layout = LAYOUT_NHWC,
+                          .dtype = test_random_integer(random, 0, 3) ? COMPUTE_U8 : COMPUTE_I8,
+                          .second = COMPUTE_I8,
+                          .result = COMPUTE_I32,
+                          .ending = ENDING_PLAIN};
+  sample_convolution_shape *c = &s.shape;
+  c->n = test_random_integer(random, 1, 3);
+  const int64_t several[] = {3, 900, test_random_integer(random, 1, 70)};
+  c->c = depthwise ? single[test_random_integer(random, 0, 9)]
+                   : several[cpu_min(test_random_integer(random, 0, 5), 2)];
+  c->k = depthwise ? c->c : test_random_integer(random, 8, 90);
+  c->groups = depthwise ? (int32_t)c->c : 1;
+  if (c->c == 3) s.layout = LAYOUT_PIXELS;
+  for (int i = 0; i < 2; i++) {
+    c->filter[i] = test_random_integer(random, 0, 5) ? depthwise ? 3 : 1 : 3 + 2 * (i % 2);
+    c->padding[i] = test_random_integer(random, 0, c->filter[i] / 2 + 1);
+    c->stride[i] = test_random_integer(random, 1, 2);
+    c->dilation[i] = 1;
+    c->data[i] = test_random_integer(random, c->filter[i], c->c > 200 ? 7 : 23);
+  }
+  return s;
+}
+
+static void run_random(fixture *f, uint64_t seed) {
+  requantizing r = {.checker = {.f = f, .random = {.state = seed}}};
+  for (int i = 0; i < 240 / (int)test_samples(); i++) {
+    const sample_convolution s = random_bytes(&r.checker.random, i % 2 == 0);
+    r.ending = random_ending(&r.checker.random);
+    sample_convolution_visit(&s, check_requantized, &r);
+  }
+}
+
+static void bytes_of_sums_are_those_of_the_instructions(void **state) {
+  (void)state;
+  on_every_device(run_random, 2, 0);
+}
+
+static void bytes_of_sums_are_right_in_small_blocks(void **state) {
+  (void)state;
+  on_every_device(run_random, 3, 4096);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bytes_of_sums_are_those_of_the_instructions),
+      cmocka_unit_test(bytes_of_sums_are_right_in_small_blocks),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
