@@ -289,12 +289,14 @@ void conv_places_copy(const cpu_conv *conv, const conv_operand *x, const conv_pl
                       const unsigned char *from, int64_t channels, int64_t images,
                       unsigned char *line, unsigned char *copy);
 
-/* BY_FILTER tap by tap: the schedule, if the shape suits; the packing; and one part of the sum. */
+/* BY_FILTER tap by tap: the schedule, if the shape suits; the packing; and one part of the sum,
+ * which asks for what the epilogue reads with the sums of a whole block. */
 void conv_filter_taps_choose(cpu_conv *conv);
 void conv_filter_taps_pack(const cpu_conv *conv, void *const *pointers, unsigned char *packed,
                            unsigned char *workers);
-void conv_filter_taps_sum(const cpu_conv *conv, const conv_filter_unit *block, int64_t part,
-                          unsigned char *packed, unsigned char *sums);
+void conv_filter_taps_sum(const cpu_conv *conv, void *const *pointers,
+                          const conv_filter_unit *block, int64_t part, unsigned char *packed,
+                          unsigned char *sums);
 
 /* ---- Shared by sweep and pack --------------------------------------------------------------- */
 

@@ -244,31 +244,14 @@ static void do_band(const launch *l, const conv_filter_unit *unit, unsigned char
   }
 }
 
-/* ---- Tasks --------------------------------------------------------------------------------- */
+/* ---- Sums ----------------------------------------------------------------------------------- */
 
-static unsigned char *sums_of(const launch *l, int64_t block, int64_t part) {
+/* Where the sums of one part of a block are built. Those of a block that is not cut are finished as
+ * soon as they are there, while they are in the worker's caches, and make room for the next. */
+static unsigned char *sums_of(const launch *l, int64_t block, int64_t part, int32_t worker) {
   const conv_filter_schedule *s = &l->conv->filter;
-  return l->sums + (block * s->parts + part) * s->tile * l->conv->element;
-}
-
-static void sum_task(void *argument, int64_t task, int32_t worker) {
-  const launch *l = argument;
-  const cpu_conv *conv = l->conv;
-  const conv_filter_schedule *s = &conv->filter;
-  const int64_t part = task % s->parts, bands = band_count(conv);
-  unsigned char *sums = sums_of(l, task / s->parts, part);
-  conv_filter_unit unit;
-  find_block(conv, task / s->parts, &unit);
-  memset(sums, 0, (size_t)(s->tile * conv->element));
-  if (conv->axes[0]->taps == 0 || conv->axes[1]->taps == 0) return;
-  if (s->taps) {
-    conv_filter_taps_sum(conv, &unit, part, l->packed, sums);
-    return;
-  }
-  for (int64_t i = bands * part / s->parts; i < bands * (part + 1) / s->parts; i++) {
-    find_band(conv, i, &unit);
-    do_band(l, &unit, l->workers + (uint64_t)worker * s->worker_bytes, sums);
-  }
+  const int64_t number = s->parts > 1 ? block * s->parts + part : worker;
+  return l->sums + number * s->tile * l->conv->element;
 }
 
 /* One result channel's sums, (tap, data channel), in the filter's order, (data channel, tap): what
@@ -280,29 +263,64 @@ static void turn_sums(const cpu_conv *conv, int64_t channels, int64_t taps, unsi
   memcpy(sums, turned, (size_t)(taps * channels * conv->element));
 }
 
-/* Adds the parts of one block, in their order, and finishes it. */
-static void finish_task(void *argument, int64_t task, int32_t worker) {
-  const launch *l = argument;
+static void finish_block(const launch *l, const conv_filter_unit *unit, unsigned char *sums,
+                         int32_t worker) {
   const cpu_conv *conv = l->conv;
   const conv_filter_schedule *s = &conv->filter;
   const int64_t *filter = conv->shape.filter_size;
-  const int64_t taps = filter[0] * filter[1];
-  conv_filter_unit unit;
-  find_block(conv, task, &unit);
-  unsigned char *sums = sums_of(l, task, 0);
-  if (s->parts > 1) conv->type->sum(sums, s->tile, 1, s->tile, sums, s->parts);
+  const int64_t taps = filter[0] * filter[1], channels = unit->c_count;
   const int64_t results = conv->shape.result_channels / conv->shape.groups;
-  const int64_t channels = unit.c_count;
   if (!s->dots && taps > 1)
-    for (int64_t m = 0; m < unit.m_count; m++)
+    for (int64_t m = 0; m < unit->m_count; m++)
       turn_sums(conv, channels, taps, sums + m * taps * channels * conv->element,
                 l->workers + (uint64_t)worker * s->worker_bytes);
-  const conv_box box = {.first = {unit.group * results + unit.m, unit.c, 0, 0},
-                        .count = {unit.m_count, channels, filter[0], filter[1]},
+  const conv_box box = {.first = {unit->group * results + unit->m, unit->c, 0, 0},
+                        .count = {unit->m_count, channels, filter[0], filter[1]},
                         .step = {1, 1, 1, 1},
                         .sum_stride = {taps * channels, taps, filter[1], 1},
                         .sums = sums};
   conv_epilogue_run(conv, l->pointers, &box);
+}
+
+/* ---- Tasks --------------------------------------------------------------------------------- */
+
+static void sum_part(const launch *l, const conv_filter_unit *block, int64_t part, int32_t worker,
+                     unsigned char *sums) {
+  const cpu_conv *conv = l->conv;
+  const conv_filter_schedule *s = &conv->filter;
+  const int64_t bands = band_count(conv);
+  conv_filter_unit unit = *block;
+  memset(sums, 0, (size_t)(s->tile * conv->element));
+  if (conv->axes[0]->taps == 0 || conv->axes[1]->taps == 0) return;
+  if (s->taps) {
+    conv_filter_taps_sum(conv, l->pointers, block, part, l->packed, sums);
+    return;
+  }
+  for (int64_t i = bands * part / s->parts; i < bands * (part + 1) / s->parts; i++) {
+    find_band(conv, i, &unit);
+    do_band(l, &unit, l->workers + (uint64_t)worker * s->worker_bytes, sums);
+  }
+}
+
+static void sum_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const int64_t parts = l->conv->filter.parts;
+  unsigned char *sums = sums_of(l, task / parts, task % parts, worker);
+  conv_filter_unit block;
+  find_block(l->conv, task / parts, &block);
+  sum_part(l, &block, task % parts, worker, sums);
+  if (parts == 1) finish_block(l, &block, sums, worker);
+}
+
+/* Adds the parts of one block, in their order, and finishes it. */
+static void finish_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const conv_filter_schedule *s = &l->conv->filter;
+  unsigned char *sums = sums_of(l, task, 0, worker);
+  conv_filter_unit block;
+  find_block(l->conv, task, &block);
+  l->conv->type->sum(sums, s->tile, 1, s->tile, sums, s->parts);
+  finish_block(l, &block, sums, worker);
 }
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
@@ -311,14 +329,15 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   cpu_device *device = kernel->device;
   const int64_t blocks = conv->shape.groups * s->blocks_m * s->blocks_c;
   const uint64_t workers = blocks * s->parts == 1 && !s->taps ? 1 : (uint64_t)device->threads;
-  const uint64_t bytes = s->sums_bytes + workers * s->worker_bytes + s->packed_bytes;
+  const uint64_t each = (uint64_t)(s->tile * conv->element);
+  const uint64_t sums = s->parts > 1 ? s->sums_bytes : cpu_whole_lines(workers * each);
+  const uint64_t bytes = sums + workers * s->worker_bytes + s->packed_bytes;
   unsigned char *scratch = cpu_workspace_acquire(device, bytes);
   if (!scratch) return cpu_out_of_memory(device, bytes);
-  launch l = {conv, pointers, scratch, scratch + s->sums_bytes,
-              scratch + s->sums_bytes + workers * s->worker_bytes};
+  launch l = {conv, pointers, scratch, scratch + sums, scratch + sums + workers * s->worker_bytes};
   if (s->taps) conv_filter_taps_pack(conv, pointers, l.packed, l.workers);
   cpu_parallel(device, blocks * s->parts, sum_task, &l);
-  cpu_parallel(device, blocks, finish_task, &l);
+  if (s->parts > 1) cpu_parallel(device, blocks, finish_task, &l);
   cpu_workspace_return(device, scratch);
   return COMPUTE_OK;
 }

@@ -113,8 +113,44 @@ void conv_filter_taps_pack(const cpu_conv *conv, void *const *pointers, unsigned
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
+/* What the epilogue will read of a block, which comes from far away: the rows of an operand, one
+ * for each result channel, then those of the next. */
+typedef struct far_rows {
+  const cpu_conv *conv;
+  void *const *pointers;
+  const conv_filter_unit *block;
+  uint32_t operand;
+  int64_t row, done; /* bytes of the row that were asked for */
+} far_rows;
+
+/* The next bytes that `steps` prefetches of a line can ask for. */
+static const void *ask(far_rows *f, int64_t steps, int64_t *bytes) {
+  enum { LINE = 64 };
+  const conv_filter_unit *b = f->block;
+  *bytes = 0;
+  if (f->operand >= f->conv->extra_count) return NULL;
+  const conv_operand *e = &f->conv->extra[f->operand];
+  const int64_t *filter = f->conv->shape.filter_size;
+  const int64_t row = b->c_count * filter[0] * filter[1] * e->size;
+  const int64_t results = f->conv->shape.result_channels / f->conv->shape.groups;
+  const int64_t first = (b->group * results + b->m + f->row) * e->stride[0] + b->c * e->stride[1];
+  const unsigned char *at =
+      (const unsigned char *)f->pointers[2 + f->operand] + first * e->size + f->done;
+  const bool is_row = e->stride[3] == 1 && e->stride[1] == filter[0] * filter[1];
+  *bytes = is_row ? cpu_min(row - f->done, steps * LINE) : 0;
+  f->done += *bytes;
+  if (is_row && f->done < row) return at;
+  f->done = 0;
+  if (!is_row || ++f->row == b->m_count) {
+    f->row = 0;
+    f->operand++;
+  }
+  return at;
+}
+
 /* One tap of one panel, for a run of results of the band's tiles. */
 typedef struct run {
+  far_rows *far;              /* or NULL */
   const unsigned char *panel; /* where the run's data begin */
   int64_t place, count;       /* of results: the first, how many */
   int64_t images;             /* at each */
@@ -141,6 +177,7 @@ static void multiply_run(const cpu_conv *conv, const conv_filter_unit *block, in
     product.a_k = product.m;
     product.a = tile_at(conv, packed, block->group, part, first + t) +
                 r->place * r->images * product.m * size;
+    if (r->far) product.ahead = ask(r->far, product.k, &product.ahead_bytes);
     conv->type->multiply(&product);
     product.c = (unsigned char *)product.c + product.m * product.c_row * size;
   }
@@ -175,7 +212,8 @@ static void multiply_tap(const cpu_conv *conv, const conv_filter_unit *block, in
 
 /* A band of rows of the images of one part. */
 static void multiply_band(const cpu_conv *conv, const conv_filter_unit *block, int64_t part,
-                          int64_t row, int64_t end, unsigned char *packed, unsigned char *sums) {
+                          int64_t row, int64_t end, unsigned char *packed, far_rows *far,
+                          unsigned char *sums) {
   const conv_filter_schedule *s = &conv->filter;
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   const int64_t width = conv->type->columns, size = conv->element;
@@ -184,6 +222,7 @@ static void multiply_band(const cpu_conv *conv, const conv_filter_unit *block, i
   for (int64_t c = 0; c < block->c_count; c += width) {
     const unsigned char *panel = panel_at(conv, packed, block->group, part, first + c / width);
     r.columns = cpu_min(width, block->c_count - c);
+    r.far = c + width >= block->c_count ? far : NULL;
     for (int64_t i = 0; i < h->taps; i++)
       for (int64_t j = 0; j < w->taps; j++) {
         const int64_t tap =
@@ -194,13 +233,17 @@ static void multiply_band(const cpu_conv *conv, const conv_filter_unit *block, i
   }
 }
 
-void conv_filter_taps_sum(const cpu_conv *conv, const conv_filter_unit *block, int64_t part,
-                          unsigned char *packed, unsigned char *sums) {
+void conv_filter_taps_sum(const cpu_conv *conv, void *const *pointers,
+                          const conv_filter_unit *block, int64_t part, unsigned char *packed,
+                          unsigned char *sums) {
   const conv_filter_schedule *s = &conv->filter;
   const int64_t bands = s->image_parts * s->bands_h, height = conv->axes[0]->count;
-  for (int64_t i = bands * part / s->parts; i < bands * (part + 1) / s->parts; i++) {
+  const int64_t end = bands * (part + 1) / s->parts;
+  far_rows far = {.conv = conv, .pointers = pointers, .block = block};
+  for (int64_t i = bands * part / s->parts; i < end; i++) {
     const int64_t row = i % s->bands_h * s->rows;
-    multiply_band(conv, block, i / s->bands_h, row, cpu_min(row + s->rows, height), packed, sums);
+    multiply_band(conv, block, i / s->bands_h, row, cpu_min(row + s->rows, height), packed,
+                  s->parts == 1 && i + 1 == end ? &far : NULL, sums);
   }
 }
 
@@ -227,7 +270,7 @@ static int64_t equal_parts(int64_t count, int64_t most) {
 /* Blocks of the filter whose sums, with a band of tiles and what a panel has of it, stay in the
  * level-2 cache. Bands and parts depend on shapes alone, as they show in the sums' bits. */
 static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
-  enum { TALLEST = 72, WIDEST = 128, TILE_BYTES = 384 << 10 };
+  enum { TALLEST = 72, WIDEST = 64, TILE_BYTES = 384 << 10 };
   const compute_conv_attributes *c = &conv->shape;
   const int64_t results = c->result_channels / c->groups, data = c->data_channels / c->groups;
   const int64_t taps = c->filter_size[0] * c->filter_size[1], width = conv->type->columns;
