@@ -285,7 +285,7 @@ static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
 }
 
 static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
-  enum { ROW_K = 512, UNITS = 16 };
+  enum { ROW_K = 256, UNITS = 16 };
   const int64_t height = conv->axes[0]->count, width = conv->axes[1]->count;
   s->images = equal_parts(conv->shape.batch, ROW_K / width);
   s->image_parts = cpu_divide_up(conv->shape.batch, s->images);
