@@ -123,7 +123,7 @@ typedef struct far_rows {
   int64_t row, done; /* bytes of the row that were asked for */
 } far_rows;
 
-/* The next bytes that `steps` prefetches of a line can ask for. */
+/* The next bytes that `steps` prefetches of a line can ask for, of rows without gaps. */
 static const void *ask(far_rows *f, int64_t steps, int64_t *bytes) {
   enum { LINE = 64 };
   const conv_filter_unit *b = f->block;
@@ -300,7 +300,8 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
 static void choose_memory(const cpu_conv *conv, conv_filter_schedule *s) {
   const int64_t size = conv->element, groups = conv->shape.groups, width = conv->type->columns;
   const int64_t places = conv->axes[0]->count * conv->axes[1]->count * s->images;
-  s->tile_bytes = cpu_round_up(places * cpu_divide_up(s->block_m, s->tiles) * size, 64);
+  /* The last block may have fewer tiles than the others, and taller ones. */
+  s->tile_bytes = cpu_round_up(places * conv->type->rows * size, 64);
   s->panel_each = cpu_round_up(conv_places_elements(&s->data, s->images) * size, 64);
   s->packed_bytes = (uint64_t)(groups * s->image_parts *
                                (s->blocks_m * s->tiles * s->tile_bytes +
