@@ -313,16 +313,18 @@ static void choose_memory(const cpu_conv *conv, conv_filter_schedule *s) {
 }
 
 void conv_filter_taps_choose(cpu_conv *conv) {
-  conv_filter_schedule *s = &conv->filter;
+  enum { MOST_BYTES = 64 << 20 }; /* packed */
+  conv_filter_schedule s = conv->filter;
   if (!suits(conv)) return;
-  s->taps = true;
-  s->dots = false;
-  conv_places_choose(conv, &s->data);
-  s->data.pixel = conv->type->columns;
+  s.taps = true;
+  s.dots = false;
+  conv_places_choose(conv, &s.data);
+  s.data.pixel = conv->type->columns;
   const int64_t height = conv->axes[0]->count, width = conv->axes[1]->count;
-  s->gradient = (conv_places){
+  s.gradient = (conv_places){
       .size = {height, width}, .step = {1, 1}, .place = {height, width}, .parts = {1, 1}};
-  choose_blocks(conv, s);
-  choose_bands(conv, s);
-  choose_memory(conv, s);
+  choose_blocks(conv, &s);
+  choose_bands(conv, &s);
+  choose_memory(conv, &s);
+  if (s.packed_bytes <= MOST_BYTES) conv->filter = s;
 }
