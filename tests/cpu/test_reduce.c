@@ -517,6 +517,62 @@ static void squares_agree_where_lines_follow_each_other(void **state) {
   fixture_close(&f);
 }
 
+/* The sums of batch norm, whose terms are one loop with a number for each line: over planes from
+ * one place to more than a panel holds, and over rows of channels. */
+static void deviations_from_a_number_for_each_line_agree(void **state) {
+  (void)state;
+  static const int64_t shapes[][3] = {
+      {40, 7, 16}, {33, 5, 49}, {3, 4, 700}, {5, 2, 3000}, {19, 64, 1}};
+  program_builder prologue = {0};
+  const uint16_t x = program_load(&prologue, COMPUTE_F32, 0);
+  const uint16_t mean = program_load(&prologue, COMPUTE_F32, 1);
+  const uint16_t apart = program_apply(&prologue, COMPUTE_I_SUB, COMPUTE_F32, x, mean, 0);
+  program_store(&prologue, program_apply(&prologue, COMPUTE_I_SQUARE, COMPUTE_F32, apart, 0, 0));
+  test_random random = {.state = 29};
+  for (size_t n = 0; n < 2 * sizeof shapes / sizeof *shapes; n++) {
+    const int64_t *size = shapes[n / 2], places = size[2], channels = size[0];
+    const int64_t planes[] = {places, channels * places, 1};
+    const int64_t pixels[] = {1, channels * places, channels};
+    block input = block_create(COMPUTE_F32, 3, size, n % 2 ? pixels : planes);
+    block means = block_create(COMPUTE_F32, 3, size, (int64_t[]){1, 0, 0});
+    block output = block_create(COMPUTE_F32, 1, size, (int64_t[]){1});
+    block_fill(&input, -1, 1, &random);
+    block_fill(&means, -1, 1, &random);
+    const compute_operand in[] = {operand_of(&input, 3), operand_of(&means, 3)};
+    compute_operand out = operand_of(&output, 3), first = in[0];
+    const sample s = {COMPUTE_F32,
+                      COMPUTE_F32,
+                      COMPUTE_F32,
+                      COMPUTE_COMBINE_SUM,
+                      1,
+                      3,
+                      {size[0], size[1], size[2]}};
+    compute_kernel_descriptor k = describe(&s, &first, &out);
+    k.inputs = in;
+    k.input_count = k.prologue_inputs = 2;
+    k.prologue = program_finish(&prologue);
+    for (const char *const *isa = fixture_sets; *isa; isa++) {
+      fixture f;
+      if (!fixture_open(&f, 2, *isa)) continue;
+      assert_int_equal(run_kernel(&f, &cpu_reduce_kind, &k, (block *[]){&input, &means, &output}),
+                       COMPUTE_OK);
+      fixture_close(&f);
+      for (int64_t c = 0; c < channels; c++) {
+        double sum = 0;
+        for (int64_t r = 0; r < size[1] * places; r++) {
+          const int64_t point[] = {c, r / places, r % places};
+          const double d = block_get(&input, block_at(&input, point)) - block_get(&means, c);
+          sum += d * d;
+        }
+        assert_true(fabs(block_get(&output, c) - sum) <= 1e-5 * sum);
+      }
+    }
+    block_release(&input);
+    block_release(&means);
+    block_release(&output);
+  }
+}
+
 /* ---- Bits and failures --------------------------------------------------------------------- */
 
 static void the_same_input_gives_the_same_bits(void **state) {
@@ -622,6 +678,7 @@ int main(void) {
       cmocka_unit_test(integer_sums_wrap),
       cmocka_unit_test(programs_see_operands_positions_and_coordinates),
       cmocka_unit_test(squares_agree_where_lines_follow_each_other),
+      cmocka_unit_test(deviations_from_a_number_for_each_line_agree),
       cmocka_unit_test(the_same_input_gives_the_same_bits),
       cmocka_unit_test(neither_threads_nor_the_batch_change_bits),
       cmocka_unit_test(failures_are_reported_and_leave_nothing),

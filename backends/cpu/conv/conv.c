@@ -69,6 +69,7 @@ static const cpu_implementation implementations[] = {{"a matrix product", matrix
                                                      {"channels", conv_depthwise_accept},
                                                      {"planes", conv_planes_accept},
                                                      {"rows", conv_rows_accept},
+                                                     {"taps", conv_taps_accept},
                                                      {"copied planes", conv_direct_accept},
                                                      {"sums over results", conv_filter_accept},
                                                      {"windows", conv_sweep_accept},

@@ -7,9 +7,12 @@
  *   conv_planes.c    FORWARD of single channels, where planes do not need a copy
  *   conv_rows.c      FORWARD where results have channels last
  *   conv_rows_pack.c its filters
+ *   conv_taps.c      FORWARD and BY_DATA of small planes, tap by tap
+ *   conv_places.c    its copies, place by place
  *   conv_winograd.c  FORWARD and BY_DATA for 3 × 3 filters, with fewer products, where allowed
  *   conv_direct.c    all three directions for groups of few channels
  *   conv_filter.c    BY_FILTER: sums over all results
+ *   conv_filter_taps.c its products where planes are small, tap by tap
  *   conv_sweep.c     FORWARD and BY_DATA: windows of a padded copy times the filter
  *   conv_common.c    which taps meet which data along one dimension; the epilogue
  *
@@ -50,6 +53,26 @@ typedef struct conv_operand {
   int64_t stride[4];
 } conv_operand;
 
+/* Filters that are taken tap by tap: their extent, and the stride. */
+enum { CONV_TAPS_MOST = 8, CONV_TAPS_STRIDE = 4 };
+
+/* A copy of some images, place by place, with the channels of a place side by side and at each
+ * place the images after each other. Places of one residue by the source's step are a part of it,
+ * so that what one tap meets for neighbouring results are neighbours (conv_places.c). */
+typedef struct conv_places {
+  int64_t size[2], step[2];         /* of the source: rows and columns; between results' places */
+  int64_t place[2];                 /* rows and columns of a part */
+  int64_t parts[2];                 /* residues that a tap meets … */
+  int8_t part[2][CONV_TAPS_STRIDE]; /* … and which part one is in, or −1 */
+  int64_t pixel;                    /* elements from one image's place to the next's */
+} conv_places;
+
+/* The results that a tap meets data for along one dimension, and where: result i at place i + base
+ * of the part with this residue. */
+typedef struct conv_reach {
+  int64_t first, end, residue, base;
+} conv_reach;
+
 /* How FORWARD and BY_DATA cut their work. A unit is a band of results (some rows and columns of one
  * image, one phase and one group) for some of the group's result channels. */
 typedef struct conv_schedule {
@@ -80,7 +103,21 @@ typedef struct conv_filter_schedule {
   int64_t height, width; /* of the copy */
   int64_t tile;          /* elements of a unit's sums */
   uint64_t copy_bytes, factor_bytes, list_bytes, panel_bytes, worker_bytes, sums_bytes;
+  /* Tap by tap: what both factors are packed into before anything is multiplied. */
+  bool taps;
+  conv_places data, gradient; /* of one panel of data channels; of one tile of result channels */
+  int64_t image_parts;        /* … of `images` each */
+  int64_t tiles, panels;      /* of a block, at most */
+  int64_t tile_bytes, panel_each; /* of one tile or panel of one part of the images */
+  uint64_t packed_bytes;
 } conv_filter_schedule;
+
+/* A block of the filter, and a band of results: of one image, or whole small ones. `rows` are those
+ * of all images, one after the other. */
+typedef struct conv_filter_unit {
+  int64_t group, m, m_count, c, c_count;
+  int64_t image, row, rows, column, columns;
+} conv_filter_unit;
 
 /* How Winograd's minimal filtering cuts its work. A unit is a run of tiles, numbered through all
  * images, for one group and one of `parts_m` parts of its result channels. Counts and steps are in
@@ -121,6 +158,23 @@ typedef struct conv_rows {
   int64_t units;
   uint64_t copy_bytes, list_bytes, worker_bytes, packed_bytes;
 } conv_rows;
+
+/* How small planes are convolved tap by tap (conv_taps.c). A unit is some images and one of
+ * `blocks` blocks of panels of result channels, of one group. Steps are in elements. */
+typedef struct conv_taps {
+  int64_t channels, results; /* source channels and result channels of one group */
+  conv_places places;        /* of the source */
+  int64_t images, image_parts;
+  int64_t panels, block, blocks;
+  int64_t together; /* taps of a column of the filter that are multiplied at a time, at most */
+  int64_t taps;     /* that meet anything */
+  int16_t order[CONV_TAPS_MOST * CONV_TAPS_MOST]; /* of the filter's taps within a panel, or −1 */
+  bool turned;                                    /* sums are turned to planes */
+  bool direct;                                    /* … which are the output */
+  int64_t row;                                    /* of sums: from place to place */
+  int64_t units;
+  uint64_t copy_bytes, sums_bytes, image_bytes, worker_bytes, packed_bytes;
+} conv_taps;
 
 /* How depthwise convolution with channels last cuts its work (conv_depthwise.c). A task is `chunk`
  * rows of results. */
@@ -170,6 +224,7 @@ typedef struct cpu_conv {
   conv_filter_schedule filter;
   struct conv_direct *direct; /* conv_direct.h, where that way is taken */
   conv_rows rows;
+  conv_taps taps;
   conv_depthwise depthwise;
   conv_planes planes;
   bool packed; /* launches have the filter packed, for rows or channels */
@@ -195,6 +250,8 @@ compute_status conv_winograd_accept(cpu_kernel *kernel, const compute_kernel_des
                                     const char **reason);
 compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                 const char **reason);
+compute_status conv_taps_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                                const char **reason);
 compute_status conv_depthwise_accept(cpu_kernel *kernel,
                                      const compute_kernel_descriptor *descriptor,
                                      const char **reason);
@@ -212,6 +269,38 @@ uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form);
 compute_status conv_rows_pack(const cpu_conv *conv, const void *filter, void *packed);
 uint64_t conv_depthwise_packed_bytes(const cpu_conv *conv, uint64_t *form);
 void conv_depthwise_pack(const cpu_conv *conv, const void *filter, void *packed);
+
+/* ---- Tap by tap ------------------------------------------------------------------------------ */
+
+conv_reach conv_reach_of(const conv_axis *axis, int64_t tap);
+
+/* The parts and places that the taps of the axes meet. */
+void conv_places_choose(const cpu_conv *conv, conv_places *p);
+
+/* Where a place (row, column) of a part begins, in elements. */
+static inline int64_t conv_place(const conv_places *p, int64_t images, int64_t part_h,
+                                 int64_t part_w, int64_t row, int64_t column) {
+  const int64_t part = part_h * p->parts[1] + part_w;
+  return ((part * p->place[0] + row) * p->place[1] + column) * images * p->pixel;
+}
+
+/* Elements of the copy of `images` images. */
+int64_t conv_places_elements(const conv_places *p, int64_t images);
+
+/* Copies `channels` channels of `images` images, the first of which begins at `from`. `line` has
+ * room for a row of one image, where steps are not one. */
+void conv_places_copy(const cpu_conv *conv, const conv_operand *x, const conv_places *p,
+                      const unsigned char *from, int64_t channels, int64_t images,
+                      unsigned char *line, unsigned char *copy);
+
+/* BY_FILTER tap by tap: the schedule, if the shape suits; the packing; and one part of the sum,
+ * which asks for what the epilogue reads with the sums of a whole block. */
+void conv_filter_taps_choose(cpu_conv *conv);
+void conv_filter_taps_pack(const cpu_conv *conv, void *const *pointers, unsigned char *packed,
+                           unsigned char *workers);
+void conv_filter_taps_sum(const cpu_conv *conv, void *const *pointers,
+                          const conv_filter_unit *block, int64_t part, unsigned char *packed,
+                          unsigned char *sums);
 
 /* ---- Shared by sweep and pack --------------------------------------------------------------- */
 

@@ -17,17 +17,11 @@ typedef struct launch {
   const cpu_conv *conv;
   void *const *pointers;
   unsigned char *sums, *workers;
+  unsigned char *packed; /* both factors, where they are multiplied tap by tap */
 } launch;
 
-/* A block of the filter, and a band of results: of one image, or whole small ones. `rows` are those
- * of all images, one after the other. */
-typedef struct filter_unit {
-  int64_t group, m, m_count, c, c_count;
-  int64_t image, row, rows, column, columns;
-} filter_unit;
-
 /* Blocks are numbered by group, result channels, data channels. */
-static void find_block(const cpu_conv *conv, int64_t number, filter_unit *unit) {
+static void find_block(const cpu_conv *conv, int64_t number, conv_filter_unit *unit) {
   const conv_filter_schedule *s = &conv->filter;
   const int64_t results = conv->shape.result_channels / conv->shape.groups;
   const int64_t data = conv->shape.data_channels / conv->shape.groups;
@@ -45,7 +39,7 @@ static int64_t band_count(const cpu_conv *conv) {
 }
 
 /* Bands are numbered by image, rows, columns. */
-static void find_band(const cpu_conv *conv, int64_t number, filter_unit *unit) {
+static void find_band(const cpu_conv *conv, int64_t number, conv_filter_unit *unit) {
   const conv_filter_schedule *s = &conv->filter;
   unit->column = number % s->bands_w * s->columns;
   unit->columns = cpu_min(s->columns, conv->axes[1]->count - unit->column);
@@ -70,8 +64,8 @@ static void find_inside(const conv_axis *axis, int64_t result, int64_t count, in
 /* Register tiles run along channels: places are outside, the channels of one place side by side.
  * Dot products run along places: channels are outside, and in each row the places of one residue by
  * the stride lie side by side, as neighbouring results read them. */
-static void copy_places(const cpu_conv *conv, const filter_unit *unit, const unsigned char *from,
-                        int64_t first, int64_t end, unsigned char *to) {
+static void copy_places(const cpu_conv *conv, const conv_filter_unit *unit,
+                        const unsigned char *from, int64_t first, int64_t end, unsigned char *to) {
   const conv_operand *x = &conv->input[0];
   const int64_t step = unit->c_count * conv->element;
   const int64_t behind = conv->filter.width - end;
@@ -81,8 +75,9 @@ static void copy_places(const cpu_conv *conv, const filter_unit *unit, const uns
   conv->type->pack_rows(to + first * step, unit->c_count, end - first, unit->c_count, &source);
 }
 
-static void copy_channels(const cpu_conv *conv, const filter_unit *unit, const unsigned char *from,
-                          int64_t first, int64_t end, unsigned char *to) {
+static void copy_channels(const cpu_conv *conv, const conv_filter_unit *unit,
+                          const unsigned char *from, int64_t first, int64_t end,
+                          unsigned char *to) {
   const conv_filter_schedule *s = &conv->filter;
   const conv_operand *x = &conv->input[0];
   const int64_t size = conv->element, channel = s->height * s->width;
@@ -99,7 +94,7 @@ static void copy_channels(const cpu_conv *conv, const filter_unit *unit, const u
 }
 
 /* `rows` rows of results of one image. */
-static void copy_image(const cpu_conv *conv, const void *data, const filter_unit *unit,
+static void copy_image(const cpu_conv *conv, const void *data, const conv_filter_unit *unit,
                        int64_t image, int64_t rows, unsigned char *copy) {
   const conv_filter_schedule *s = &conv->filter;
   const conv_operand *x = &conv->input[0];
@@ -122,7 +117,7 @@ static void copy_image(const cpu_conv *conv, const void *data, const filter_unit
   }
 }
 
-static void copy_data(const cpu_conv *conv, const void *data, const filter_unit *unit,
+static void copy_data(const cpu_conv *conv, const void *data, const conv_filter_unit *unit,
                       unsigned char *copy) {
   const conv_filter_schedule *s = &conv->filter;
   const int64_t image = s->height * s->width * unit->c_count * conv->element;
@@ -134,7 +129,7 @@ static void copy_data(const cpu_conv *conv, const void *data, const filter_unit 
 /* ---- Products ------------------------------------------------------------------------------ */
 
 /* y's gradient for some rows of results, result channels outside. */
-static void pack_factor(const cpu_conv *conv, const void *gradient, const filter_unit *unit,
+static void pack_factor(const cpu_conv *conv, const void *gradient, const conv_filter_unit *unit,
                         int64_t row, int64_t rows, unsigned char *packed) {
   const conv_filter_schedule *s = &conv->filter;
   const cpu_gemm_type *type = conv->type;
@@ -164,9 +159,9 @@ static void pack_factor(const cpu_conv *conv, const void *gradient, const filter
 }
 
 /* Sums are a matrix: result channels × (row tap, column tap, data channel). */
-static void multiply_tiles(const cpu_conv *conv, const filter_unit *unit, int64_t row, int64_t rows,
-                           const unsigned char *copy, const unsigned char *packed, int64_t *list,
-                           unsigned char *sums) {
+static void multiply_tiles(const cpu_conv *conv, const conv_filter_unit *unit, int64_t row,
+                           int64_t rows, const unsigned char *copy, const unsigned char *packed,
+                           int64_t *list, unsigned char *sums) {
   const conv_filter_schedule *s = &conv->filter;
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   const int64_t size = conv->element, channels = unit->c_count;
@@ -201,8 +196,8 @@ static void multiply_tiles(const cpu_conv *conv, const filter_unit *unit, int64_
 }
 
 /* Sums are a matrix: result channels × (data channel, row tap, column tap). */
-static void multiply_dots(const cpu_conv *conv, const filter_unit *unit, int64_t row, int64_t rows,
-                          const unsigned char *copy, const unsigned char *packed,
+static void multiply_dots(const cpu_conv *conv, const conv_filter_unit *unit, int64_t row,
+                          int64_t rows, const unsigned char *copy, const unsigned char *packed,
                           unsigned char *sums) {
   const conv_filter_schedule *s = &conv->filter;
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
@@ -232,7 +227,7 @@ static void multiply_dots(const cpu_conv *conv, const filter_unit *unit, int64_t
       }
 }
 
-static void do_band(const launch *l, const filter_unit *unit, unsigned char *scratch,
+static void do_band(const launch *l, const conv_filter_unit *unit, unsigned char *scratch,
                     unsigned char *sums) {
   const cpu_conv *conv = l->conv;
   const conv_filter_schedule *s = &conv->filter;
@@ -249,27 +244,14 @@ static void do_band(const launch *l, const filter_unit *unit, unsigned char *scr
   }
 }
 
-/* ---- Tasks --------------------------------------------------------------------------------- */
+/* ---- Sums ----------------------------------------------------------------------------------- */
 
-static unsigned char *sums_of(const launch *l, int64_t block, int64_t part) {
+/* Where the sums of one part of a block are built. Those of a block that is not cut are finished as
+ * soon as they are there, while they are in the worker's caches, and make room for the next. */
+static unsigned char *sums_of(const launch *l, int64_t block, int64_t part, int32_t worker) {
   const conv_filter_schedule *s = &l->conv->filter;
-  return l->sums + (block * s->parts + part) * s->tile * l->conv->element;
-}
-
-static void sum_task(void *argument, int64_t task, int32_t worker) {
-  const launch *l = argument;
-  const cpu_conv *conv = l->conv;
-  const conv_filter_schedule *s = &conv->filter;
-  const int64_t part = task % s->parts, bands = band_count(conv);
-  unsigned char *sums = sums_of(l, task / s->parts, part);
-  filter_unit unit;
-  find_block(conv, task / s->parts, &unit);
-  memset(sums, 0, (size_t)(s->tile * conv->element));
-  if (conv->axes[0]->taps == 0 || conv->axes[1]->taps == 0) return;
-  for (int64_t i = bands * part / s->parts; i < bands * (part + 1) / s->parts; i++) {
-    find_band(conv, i, &unit);
-    do_band(l, &unit, l->workers + (uint64_t)worker * s->worker_bytes, sums);
-  }
+  const int64_t number = s->parts > 1 ? block * s->parts + part : worker;
+  return l->sums + number * s->tile * l->conv->element;
 }
 
 /* One result channel's sums, (tap, data channel), in the filter's order, (data channel, tap): what
@@ -281,29 +263,64 @@ static void turn_sums(const cpu_conv *conv, int64_t channels, int64_t taps, unsi
   memcpy(sums, turned, (size_t)(taps * channels * conv->element));
 }
 
-/* Adds the parts of one block, in their order, and finishes it. */
-static void finish_task(void *argument, int64_t task, int32_t worker) {
-  const launch *l = argument;
+static void finish_block(const launch *l, const conv_filter_unit *unit, unsigned char *sums,
+                         int32_t worker) {
   const cpu_conv *conv = l->conv;
   const conv_filter_schedule *s = &conv->filter;
   const int64_t *filter = conv->shape.filter_size;
-  const int64_t taps = filter[0] * filter[1];
-  filter_unit unit;
-  find_block(conv, task, &unit);
-  unsigned char *sums = sums_of(l, task, 0);
-  if (s->parts > 1) conv->type->sum(sums, s->tile, 1, s->tile, sums, s->parts);
+  const int64_t taps = filter[0] * filter[1], channels = unit->c_count;
   const int64_t results = conv->shape.result_channels / conv->shape.groups;
-  const int64_t channels = unit.c_count;
   if (!s->dots && taps > 1)
-    for (int64_t m = 0; m < unit.m_count; m++)
+    for (int64_t m = 0; m < unit->m_count; m++)
       turn_sums(conv, channels, taps, sums + m * taps * channels * conv->element,
                 l->workers + (uint64_t)worker * s->worker_bytes);
-  const conv_box box = {.first = {unit.group * results + unit.m, unit.c, 0, 0},
-                        .count = {unit.m_count, channels, filter[0], filter[1]},
+  const conv_box box = {.first = {unit->group * results + unit->m, unit->c, 0, 0},
+                        .count = {unit->m_count, channels, filter[0], filter[1]},
                         .step = {1, 1, 1, 1},
                         .sum_stride = {taps * channels, taps, filter[1], 1},
                         .sums = sums};
   conv_epilogue_run(conv, l->pointers, &box);
+}
+
+/* ---- Tasks --------------------------------------------------------------------------------- */
+
+static void sum_part(const launch *l, const conv_filter_unit *block, int64_t part, int32_t worker,
+                     unsigned char *sums) {
+  const cpu_conv *conv = l->conv;
+  const conv_filter_schedule *s = &conv->filter;
+  const int64_t bands = band_count(conv);
+  conv_filter_unit unit = *block;
+  memset(sums, 0, (size_t)(s->tile * conv->element));
+  if (conv->axes[0]->taps == 0 || conv->axes[1]->taps == 0) return;
+  if (s->taps) {
+    conv_filter_taps_sum(conv, l->pointers, block, part, l->packed, sums);
+    return;
+  }
+  for (int64_t i = bands * part / s->parts; i < bands * (part + 1) / s->parts; i++) {
+    find_band(conv, i, &unit);
+    do_band(l, &unit, l->workers + (uint64_t)worker * s->worker_bytes, sums);
+  }
+}
+
+static void sum_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const int64_t parts = l->conv->filter.parts;
+  unsigned char *sums = sums_of(l, task / parts, task % parts, worker);
+  conv_filter_unit block;
+  find_block(l->conv, task / parts, &block);
+  sum_part(l, &block, task % parts, worker, sums);
+  if (parts == 1) finish_block(l, &block, sums, worker);
+}
+
+/* Adds the parts of one block, in their order, and finishes it. */
+static void finish_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const conv_filter_schedule *s = &l->conv->filter;
+  unsigned char *sums = sums_of(l, task, 0, worker);
+  conv_filter_unit block;
+  find_block(l->conv, task, &block);
+  l->conv->type->sum(sums, s->tile, 1, s->tile, sums, s->parts);
+  finish_block(l, &block, sums, worker);
 }
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
@@ -311,13 +328,16 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   const conv_filter_schedule *s = &conv->filter;
   cpu_device *device = kernel->device;
   const int64_t blocks = conv->shape.groups * s->blocks_m * s->blocks_c;
-  const uint64_t workers = blocks * s->parts == 1 ? 1 : (uint64_t)device->threads;
-  const uint64_t bytes = s->sums_bytes + workers * s->worker_bytes;
+  const uint64_t workers = blocks * s->parts == 1 && !s->taps ? 1 : (uint64_t)device->threads;
+  const uint64_t each = (uint64_t)(s->tile * conv->element);
+  const uint64_t sums = s->parts > 1 ? s->sums_bytes : cpu_whole_lines(workers * each);
+  const uint64_t bytes = sums + workers * s->worker_bytes + s->packed_bytes;
   unsigned char *scratch = cpu_workspace_acquire(device, bytes);
   if (!scratch) return cpu_out_of_memory(device, bytes);
-  launch l = {conv, pointers, scratch, scratch + s->sums_bytes};
+  launch l = {conv, pointers, scratch, scratch + sums, scratch + sums + workers * s->worker_bytes};
+  if (s->taps) conv_filter_taps_pack(conv, pointers, l.packed, l.workers);
   cpu_parallel(device, blocks * s->parts, sum_task, &l);
-  cpu_parallel(device, blocks, finish_task, &l);
+  if (s->parts > 1) cpu_parallel(device, blocks, finish_task, &l);
   cpu_workspace_return(device, scratch);
   return COMPUTE_OK;
 }
@@ -447,10 +467,14 @@ compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descr
   if (status) return status;
   const conv_filter_schedule *s = &conv->filter;
   make_schedule(conv);
+  conv_filter_taps_choose(conv);
   conv->head.run = run;
   snprintf(conv->head.description, sizeof conv->head.description,
            "convolution by filter %s %s, %lldx%lld blocks of %lldx%lld channels%s",
-           conv->head.device->isa->name, s->dots ? "dot products" : "tiles",
+           conv->head.device->isa->name,
+           s->dots   ? "dot products"
+           : s->taps ? "taps"
+                     : "tiles",
            (long long)(conv->shape.groups * s->blocks_m), (long long)s->blocks_c,
            (long long)s->block_m, (long long)s->block_c, s->parts > 1 ? ", sum split" : "");
   return COMPUTE_OK;

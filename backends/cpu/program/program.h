@@ -314,6 +314,12 @@ void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_plac
                    void *const *pointers, void *values, int64_t count, cpu_scratch *scratch,
                    bool stream);
 
+/* The same for `lines` such lines of a prologue, one step along the last dimension of `across` from
+ * each to the next, if its program is one loop (formulas.h) that takes them; else false. */
+bool cpu_stage_run_lines(const cpu_stage *stage, const cpu_nest *along, const cpu_nest *across,
+                         const cpu_place *place, void *const *pointers, void *values, int64_t lines,
+                         int64_t count);
+
 /* The address of an operand's element at a place. */
 static inline void *cpu_place_address(const cpu_stage *stage, const cpu_place *place,
                                       void *const *pointers, int32_t operand) {

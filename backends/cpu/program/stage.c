@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "program/finish.h"
+#include "program/formulas.h"
 #include "program/requantize.h"
 #include "program.h"
 
@@ -86,25 +87,31 @@ void cpu_place_set(cpu_place *place, cpu_position a, cpu_position b) {
   set_coordinates(place, b);
 }
 
-void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_place *place,
-                   void *const *pointers, void *values, int64_t count, cpu_scratch *scratch,
-                   bool stream) {
+/* The operands along a line, but for the values of the other side. */
+static void make_tile(const cpu_stage *stage, const cpu_nest *along, const cpu_place *place,
+                      void *const *pointers, cpu_tile *tile) {
   const int32_t last = cpu_nest_last(along), first = stage->epilogue ? 1 : 0;
-  cpu_tile tile;
-  for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++) tile.coordinate[d] = place->coordinate[d];
-  tile.dimension = along->origin[last] < 0 ? 0 : along->origin[last];
-  tile.position = stage->position < 0 ? 0 : place->offset[stage->position];
-  tile.position_step = stage->position < 0 ? 0 : along->stride[stage->position][last];
+  for (int32_t d = 0; d < COMPUTE_MAX_RANK; d++) tile->coordinate[d] = place->coordinate[d];
+  tile->dimension = along->origin[last] < 0 ? 0 : along->origin[last];
+  tile->position = stage->position < 0 ? 0 : place->offset[stage->position];
+  tile->position_step = stage->position < 0 ? 0 : along->stride[stage->position][last];
   for (int32_t i = 0; i < stage->inputs; i++) {
     const int32_t k = stage->first_input + i;
-    tile.input[first + i] = cpu_place_address(stage, place, pointers, k);
-    tile.input_stride[first + i] = along->stride[k][last];
+    tile->input[first + i] = cpu_place_address(stage, place, pointers, k);
+    tile->input_stride[first + i] = along->stride[k][last];
   }
   for (int32_t i = 0; i < stage->outputs; i++) {
     const int32_t k = stage->first_output + i;
-    tile.output[i] = cpu_place_address(stage, place, pointers, k);
-    tile.output_stride[i] = along->stride[k][last];
+    tile->output[i] = cpu_place_address(stage, place, pointers, k);
+    tile->output_stride[i] = along->stride[k][last];
   }
+}
+
+void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_place *place,
+                   void *const *pointers, void *values, int64_t count, cpu_scratch *scratch,
+                   bool stream) {
+  cpu_tile tile;
+  make_tile(stage, along, place, pointers, &tile);
   if (stage->epilogue) {
     tile.input[0] = values;
     tile.input_stride[0] = 1;
@@ -113,6 +120,25 @@ void cpu_stage_run(const cpu_stage *stage, const cpu_nest *along, const cpu_plac
     tile.output_stride[0] = 1;
   }
   cpu_program_run_line(stage->program, &tile, count, 1, scratch, stream);
+}
+
+bool cpu_stage_run_lines(const cpu_stage *stage, const cpu_nest *along, const cpu_nest *across,
+                         const cpu_place *place, void *const *pointers, void *values, int64_t lines,
+                         int64_t count) {
+  const cpu_formula *formula = &stage->program->formula;
+  const int32_t last = cpu_nest_last(across);
+  cpu_tile tile;
+  if (!formula->loop || stage->epilogue) return false;
+  make_tile(stage, along, place, pointers, &tile);
+  if (!cpu_formula_suits(formula, &tile)) return false;
+  for (int64_t line = 0; line < lines; line++) {
+    void *const output = (unsigned char *)values + line * count * stage->value_bytes;
+    cpu_formula_run(formula, &tile, 0, count, &output);
+    for (int32_t i = 0; i < stage->inputs; i++)
+      tile.input[i] = (const unsigned char *)tile.input[i] +
+                      across->stride[stage->first_input + i][last] * (int64_t)stage->bytes[i];
+  }
+  return true;
 }
 
 /* ---- Boxes ---------------------------------------------------------------------------------- */

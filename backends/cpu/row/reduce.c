@@ -141,6 +141,13 @@ static void fill_panel(job *j, int64_t first_line, int64_t lines, int64_t length
   const cpu_nest *along = kernel->columns ? &kernel->kept : &kernel->reduced;
   const int64_t runs = kernel->flat ? 1 : lines;
   const int64_t count = kernel->flat ? lines * length : length;
+  if (runs > 1) {
+    set_place(j, first_line);
+    if (cpu_stage_run_lines(&kernel->prologue, along,
+                            kernel->columns ? &kernel->reduced : &kernel->kept, &j->place,
+                            j->launch->pointers, j->panel, lines, length))
+      return;
+  }
   for (int64_t r = 0; r < runs; r++) {
     set_place(j, first_line + r);
     cpu_stage_run(&kernel->prologue, along, &j->place, j->launch->pointers,
