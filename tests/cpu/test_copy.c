@@ -158,7 +158,7 @@ static void every_arrangement_moves_the_same_elements(void **state) {
         }
         const uint32_t repeat =
             number % 3 ? 0 : (uint32_t)(test_random_bits(&random) & test_random_bits(&random));
-        f.device->l3_bytes = number & 1 ? 64 : 1 << 30;
+        f.device->share_bytes = number & 1 ? 64 : 1 << 30;
         copy_space(&f, (compute_dtype)(1 + number % 8), rank, size, repeat, &random);
       }
       fixture_close(&f);
@@ -176,7 +176,7 @@ static void large_transposes_are_shared_among_threads(void **state) {
       const int64_t dense[] = {n[1] * n[2], n[2], 1};
       const int64_t turned[] = {n[1] * n[2], 1, n[1]}, outward[] = {1, n[2] * n[0], n[0]};
       test_random random = {(uint64_t)dtype};
-      f.device->l3_bytes = dtype & 1 ? 64 : 1 << 30;
+      f.device->share_bytes = dtype & 1 ? 64 : 1 << 30;
       block in = block_create((compute_dtype)dtype, 3, n, dense);
       block across = block_create((compute_dtype)dtype, 3, n, turned);
       block out = block_create((compute_dtype)dtype, 3, n, outward);
@@ -224,7 +224,7 @@ static void dense_bytes_may_overlap_and_be_unaligned(void **state) {
         for (int64_t b = 0; b < 2 * BYTES + 64; b++) memory[b] = (unsigned char)(b * 31 >> 3);
         memcpy(expected, memory, 2 * BYTES + 64);
         const int64_t from = 3 + (backwards ? shifts[s] : 0), to = 3 + (backwards ? 0 : shifts[s]);
-        f.device->l3_bytes = backwards ? 64 : 1 << 30;
+        f.device->share_bytes = backwards ? 64 : 1 << 30;
         cpu_copy_bytes(f.device, memory + to, memory + from, (uint64_t)counts[i]);
         memmove(expected + to, expected + from, (size_t)counts[i]);
         assert_memory_equal(memory, expected, 2 * BYTES + 64);

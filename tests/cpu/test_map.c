@@ -151,7 +151,7 @@ static void every_arrangement_gives_the_same_elements(void **state) {
           points *= size[d];
         }
         /* A tiny cache makes every output worth streaming. */
-        f.device->l3_bytes = number & 1 ? 64 : 1 << 30;
+        f.device->share_bytes = number & 1 ? 64 : 1 << 30;
         run_case(&f, rank, size, &random, fixture_sets[set]);
       }
       fixture_close(&f);
@@ -167,7 +167,7 @@ static void large_spaces_are_shared_among_threads(void **state) {
   for (int i = 0; i < 6; i++)
     for (uint64_t number = 0; number < 4; number++) {
       test_random random = {number};
-      f.device->l3_bytes = number & 1 ? 64 : 1 << 30;
+      f.device->share_bytes = number & 1 ? 64 : 1 << 30;
       run_case(&f, 3, sizes[i], &random, "large");
     }
   fixture_close(&f);
@@ -203,7 +203,7 @@ static void outputs_may_overwrite_inputs(void **state) {
   (void)state;
   fixture f;
   assert_true(fixture_open(&f, 2, NULL));
-  f.device->l3_bytes = 64;
+  f.device->share_bytes = 64;
   float *x[3];
   for (int i = 0; i < 3; i++) {
     x[i] = malloc(COUNT * sizeof(float));

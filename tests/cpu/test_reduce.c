@@ -622,7 +622,8 @@ static void neither_threads_nor_the_batch_change_bits(void **state) {
   enum { MOST_LINES = 400 };
   static const int64_t sizes[][3] = {{8, 50, 3136},  {8, 33, 12544}, {5, 3, 50177}, {2, 1, 1000003},
                                      {3, 130, 1999}, {50, 8, 2},     {80, 1, 4},    {80, 1, 5},
-                                     {50, 8, 6},     {80, 5, 7},     {80, 1, 8},    {20, 20, 9}};
+                                     {50, 8, 6},     {80, 5, 7},     {80, 1, 8},    {20, 20, 9},
+                                     {17, 3, 49},    {13, 5, 100}};
   test_random random = {.state = 37};
   for (size_t n = 0; n < 3 * sizeof sizes / sizeof *sizes; n++) {
     const int64_t *size = sizes[n / 3], c = size[1], p = size[2];

@@ -201,7 +201,7 @@ static void outputs_larger_than_the_cache_agree(void **state) {
   fixture f;
   test_random random = {.state = 47};
   assert_true(fixture_open(&f, 2, NULL));
-  f.device->l3_bytes = 1 << 16;
+  f.device->share_bytes = 1 << 16;
   for (int operation = 0; operation < 3; operation++)
     for (int64_t n = 1000; n <= 1027; n += 9) {
       const sample s = {

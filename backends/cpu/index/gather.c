@@ -21,7 +21,9 @@ enum {
   WORK_BYTES = 1 << 16,  /* below which another thread does not pay */
   TASKS_PER_THREAD = 4,
   MOST_TASKS = 256,
-  AHEAD = 8 /* rows */
+  AHEAD = 8,           /* rows */
+  LINE = 64,           /* bytes of a cache line */
+  AXIS_BYTES = 1 << 16 /* of an axis that the caches hold while a line of elements is chosen */
 };
 
 typedef struct gather_kernel {
@@ -89,6 +91,11 @@ static inline void copy_elements(const gather_kernel *kernel, void *const *point
   const int64_t axis_step = kernel->axis_stride * bytes, size = kernel->axis_size;
   const int64_t index_step = cpu_nest_step(nest, INDEX), first_index = at[INDEX];
   const int64_t wrap = kernel->wrap;
+  /* A line that chooses about as many elements as the axis has reads it all, but in an order that
+   * the processor cannot predict. */
+  if (source_step == 0 && axis_step == bytes && size * bytes <= AXIS_BYTES && count >= size / 2)
+    for (int64_t at_byte = 0; at_byte < size * bytes; at_byte += LINE)
+      __builtin_prefetch(source + at_byte);
   for (int64_t i = 0; i < count; i++) {
     const int64_t index = cpu_index_read(indices, first_index + i * index_step, wide);
     const int64_t place = cpu_index_resolve(index, wrap);

@@ -256,9 +256,15 @@ static void choose_turned(map_kernel *map) {
       map->turned[map->turned_count++] = k;
 }
 
+/* Long tiles take fewer calls, where there are enough of them for all threads. */
+static int64_t longest_tile(const map_kernel *map, int64_t elements) {
+  const int64_t share = elements / (map->head.device->threads * TASKS_PER_THREAD);
+  return cpu_max(cpu_program_tile_elements(map->program), cpu_min(map->program->chunk, share));
+}
+
 static void cut(map_kernel *map, int64_t elements, double cost) {
   const int32_t crossing = find_crossing(map);
-  int64_t longest = cpu_program_tile_elements(map->program);
+  int64_t longest = longest_tile(map, elements);
   map->walked = cpu_nest_last(&map->nest);
   map->rows = map->groups = 1;
   if (crossing >= 0) {

@@ -14,8 +14,10 @@
 #include "program/requantize.h"
 #include "program.h"
 
-/* The registers in use fit into the L1 cache, together with streamed operands. */
+/* The registers in use fit into the L1 cache, together with streamed operands. Longer chunks take
+ * fewer calls where results go straight to the output. */
 enum { REGISTER_BUDGET = 32 << 10, LARGEST_TILE = 1024, SMALLEST_TILE = 64, NO_VALUE = UINT16_MAX };
+enum { LARGEST_CHUNK = 4096 };
 
 /* A program being prepared. */
 typedef struct preparation {
@@ -278,12 +280,13 @@ static void place_registers(preparation *p) {
   cpu_program *result = p->result;
   const int64_t bytes = 8 * (int64_t)(p->slots[1] + 1) + 4 * (int64_t)p->slots[0];
   int64_t chunk = REGISTER_BUDGET / bytes / SMALLEST_TILE * SMALLEST_TILE;
-  if (chunk > LARGEST_TILE) chunk = LARGEST_TILE;
+  if (chunk > LARGEST_CHUNK) chunk = LARGEST_CHUNK;
   if (chunk < SMALLEST_TILE) chunk = SMALLEST_TILE;
   while (chunk * bytes > CPU_SCRATCH_BYTES) chunk /= 2;
   if (chunk > result->block) chunk -= chunk % result->block;
   result->chunk = chunk;
-  result->tile_elements = chunk < SMALLEST_TILE ? SMALLEST_TILE : chunk;
+  result->streamed_chunk = cpu_min(chunk, LARGEST_TILE);
+  result->tile_elements = cpu_max(result->streamed_chunk, SMALLEST_TILE);
   result->stage_offset = (uint32_t)(8 * chunk * p->slots[1]);
   const int64_t narrow = 8 * chunk * (p->slots[1] + 1);
   for (uint32_t i = 0; i < result->step_count; i++) {

@@ -227,9 +227,10 @@ struct cpu_program {
   cpu_program *before;
   int16_t added;
   uint32_t input_count, output_count, step_count;
-  uint32_t passes; /* loops over a tile: the steps, or one where all are one loop */
-  int64_t chunk;   /* elements that the registers have room for */
-  int64_t block;   /* elements that chains compute at once; 1 without chains */
+  uint32_t passes;        /* loops over a tile: the steps, or one where all are one loop */
+  int64_t chunk;          /* elements that the registers have room for */
+  int64_t streamed_chunk; /* the same where results pass through them on their way to memory */
+  int64_t block;          /* elements that chains compute at once; 1 without chains */
   int64_t tile_elements;
   uint32_t stage_offset; /* room for one more value, while outputs are stored */
   bool identity;

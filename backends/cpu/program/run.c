@@ -283,10 +283,11 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
              .scratch = scratch->bytes,
              .direct = direct_outputs(program, tile, stream),
              .stream = stream};
+  const int64_t most = stream ? program->streamed_chunk : program->chunk;
   const bool is_formula = cpu_formula_suits(&program->formula, tile);
   for (c.start = 0; c.start < tile->count; c.start += c.count) {
     const int64_t left = tile->count - c.start;
-    c.count = left < program->chunk ? left : program->chunk;
+    c.count = cpu_min(left, most);
     if (is_formula)
       run_formula(&c, &v);
     else

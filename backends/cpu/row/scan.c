@@ -17,7 +17,9 @@ enum {
   SOURCE = 0,
   RESULT = 1,
   NARROWEST = 8, /* minimum neighbouring rows for processing them together */
-  WIDEST = 512,
+  WIDEST = CPU_SCAN_BLOCK,
+  AHEAD = 4,      /* steps of several rows */
+  LINE = 64,      /* bytes of a cache line */
   WORK = 1 << 14, /* elements below which another thread does not pay */
   TASKS_PER_THREAD = 4
 };
@@ -31,6 +33,7 @@ typedef struct scan_kernel {
   int64_t length, step[2]; /* along a row, in the direction of the scan */
   int64_t start[2];        /* of the row's first element in that direction */
   bool exclusive, wide, split;
+  bool large; /* operands exceed the caches */
   bool direct[2];
   int64_t width, groups_per_line, groups, row_count, blocks, tasks;
 } scan_kernel;
@@ -115,6 +118,12 @@ static const unsigned char *do_row(const launch *l, const group *g, int64_t bloc
   return b->local + (count - 1) * (int64_t)kernel->element;
 }
 
+/* Steps of neighbouring rows lie too far apart for the processor's own prefetching. */
+static void prefetch_step(const scan_kernel *kernel, const unsigned char *from, int64_t count) {
+  for (int64_t at = 0; at < count * (int64_t)kernel->size[SOURCE]; at += LINE)
+    __builtin_prefetch(from + at);
+}
+
 static const unsigned char *do_wide(const launch *l, const group *g, int64_t block, bool store,
                                     scan_buffers *b) {
   const scan_kernel *kernel = l->kernel;
@@ -126,13 +135,21 @@ static const unsigned char *do_wide(const launch *l, const group *g, int64_t blo
     const unsigned char *from =
         g->source + i * kernel->step[SOURCE] * (int64_t)kernel->size[SOURCE];
     unsigned char *to = g->result + i * kernel->step[RESULT] * (int64_t)kernel->size[RESULT];
+    const bool streamed =
+        store && kernel->large && kernel->direct[RESULT] && ((uintptr_t)to & (LINE - 1)) == 0;
+    if (kernel->large && kernel->direct[SOURCE] && i + AHEAD < kernel->length)
+      prefetch_step(kernel, from + AHEAD * kernel->step[SOURCE] * (int64_t)kernel->size[SOURCE],
+                    g->count);
     const void *source = read(kernel, from, source_step, g->count, b);
-    unsigned char *made = store && kernel->direct[RESULT] ? to : b->result;
+    unsigned char *made = store && kernel->direct[RESULT] && !streamed ? to : b->result;
     kernel->loops->step(made, b->carry, b->local, source, g->count, kernel->exclusive);
     if (!store) continue;
     for (int64_t r = 0; kernel->exclusive && i == 0 && r < g->count; r++)
       kernel->loops->identity(made + r * (int64_t)kernel->element);
-    write(kernel, to, result_step, g->count, b);
+    if (streamed)
+      kernel->head.device->isa->tile->stream(to, made, g->count * (int64_t)kernel->element);
+    else
+      write(kernel, to, result_step, g->count, b);
   }
   return b->local;
 }
@@ -156,6 +173,7 @@ static void group_task(void *argument, int64_t task, int32_t worker) {
     for (int64_t block = 0; block < kernel->blocks; block++)
       kernel->loops->combine(b.carry, do_block(l, &g, block, true, &b), g.count);
   }
+  if (kernel->large) cpu_stream_fence();
 }
 
 static unsigned char *fold_of(const launch *l, int64_t number, int64_t block) {
@@ -184,6 +202,7 @@ static void finish_task(void *argument, int64_t task, int32_t worker) {
   (void)worker;
   memcpy(b.carry, fold_of(l, number, block), (size_t)(g.count * (int64_t)kernel->element));
   do_block(l, &g, block, true, &b);
+  if (kernel->large) cpu_stream_fence();
 }
 
 /* Replaces every block's fold by that of the blocks before it. */
@@ -240,6 +259,7 @@ static void choose_tasks(scan_kernel *kernel) {
   const int64_t threads = kernel->head.device->threads, rows = cpu_nest_length(&kernel->rows);
   int64_t total;
   if (__builtin_mul_overflow(kernel->row_count, kernel->length, &total)) total = INT64_MAX;
+  kernel->large = (uint64_t)total > kernel->head.device->share_bytes / 2 / kernel->size[RESULT];
   const int64_t wanted = cpu_max(1, cpu_min(threads * TASKS_PER_THREAD, total / WORK));
   const int64_t lines = kernel->row_count / rows;
   kernel->width = 1;

@@ -9,6 +9,8 @@
 #ifndef CPU_PROGRAM_MATH_PACK_H
 #define CPU_PROGRAM_MATH_PACK_H
 
+#include <float.h>
+
 #include "element.h"
 #include "limits.h"
 #include "math_f32.h"
@@ -122,7 +124,7 @@ ALWAYS_INLINE pack pack_tanh(pack x) {
   return (pack_madd(more, h, -(less * w)) - less) / (pack_madd(more, w, -(less * h)) + more);
 }
 
-/* ---- erf with a table ------------------------------------------------------------------------ */
+/* ---- erf and gelu with tables ---------------------------------------------------------------- */
 
 #if defined(__AVX512F__)
 
@@ -147,6 +149,64 @@ ALWAYS_INLINE pack pack_erf(pack x) {
   const pack first = _mm512_mask_mov_ps(PACK_PICK(erf_table[0], segment),
                                         _mm512_cmp_ps_mask(a, pack_all(0x1p-4f), _CMP_LE_OQ), a);
   return pack_signed(pack_madd(y, d, first), x);
+}
+
+/* For x ≥ −5.9 and NaN whose sign is positive: max(x, 0) − t Φ(−t), t = |x|, which keeps the
+ * relative precision of negative arguments. By the nearest 3 / 16, a polynomial in the distance
+ * from a point there. From 5.9 on the difference is x to f32. */
+ALWAYS_INLINE pack pack_gelu_core(pack x) {
+  const pack t = (pack)_mm512_min_epu32((__m512i)pack_magnitude(x), (__m512i)pack_all(5.9f));
+  const pack shifted = pack_madd(t, pack_all(16.0f / 3), pack_all(0x1.8p23f));
+  const __m512i segment = (__m512i)shifted; /* its last five bits */
+  const pack d = t - PACK_PICK(gelu_table[0], segment);
+  pack y = pack_madd(PACK_PICK(gelu_table[7], segment), d, PACK_PICK(gelu_table[6], segment));
+  y = pack_madd(y, d, PACK_PICK(gelu_table[5], segment));
+  y = pack_madd(y, d, PACK_PICK(gelu_table[4], segment));
+  y = pack_madd(y, d, PACK_PICK(gelu_table[3], segment));
+  y = pack_madd(y, d, PACK_PICK(gelu_table[2], segment));
+  /* The smaller of x and −0 as unsigned numbers is max(x, −0). */
+  const pack ramp = (pack)_mm512_min_epu32((__m512i)x, (__m512i)pack_all(-0.0f));
+  return pack_madd(-y, d, ramp - PACK_PICK(gelu_table[1], segment));
+}
+
+/* For all other x, as gelu_whole_f32: −t Φ(−t), with t Φ(−t) exp(t² / 2) as a polynomial in 1 / t²,
+ * interpolated from 5.89 to 14.5. −t² / 2 = n ln 2 − r / 2, with the rounding error of t²; that of
+ * ln 2 is included in the polynomial. Times 2^64 until the end, as in unscale_f32. */
+ALWAYS_INLINE pack pack_gelu_tail(pack x) {
+  const pack t = (pack)_mm512_min_epu32((__m512i)pack_magnitude(x), (__m512i)pack_all(14.5f));
+  const pack square = t * t, error = pack_madd(t, t, -square), inverse = 1 / square;
+  pack y = pack_madd(pack_all(0x1.51c20ep+4f), inverse, pack_all(-0x1.582bcap+2f));
+  y = pack_madd(y, inverse, pack_all(0x1.2ff1f6p+0f));
+  y = pack_madd(y, inverse, pack_all(-0x1.986f48p-2f));
+  y = pack_madd(y, inverse, pack_all(0x1.98843cp-2f));
+  const pack shift = pack_all(0x1.8p23f + 64);
+  const pack shifted = pack_madd(square, pack_all(-0.5f * 0x1.715476p+0f), shift);
+  const pack r = pack_madd(shifted - shift, pack_all(0x1.62e430p+0f), square) + error;
+  pack p = pack_madd(pack_all(0x1.6feb88p-16f), r, pack_all(-0x1.1257ccp-12f));
+  p = pack_madd(p, r, pack_all(0x1.5553p-9f));
+  p = pack_madd(p, r, pack_all(-0x1.555466p-6f));
+  p = pack_madd(p, r, pack_all(0.125f));
+  p = pack_madd(p, r, pack_all(-0.5f)); /* (exp(−r / 2) − 1) / r */
+  const pack first = (pack)((pack_bits)y + ((pack_bits)shifted << 23));
+  const pack fall = pack_madd(first * r, p, first);
+  const pack_bits units = (pack_bits)pack_madd(fall, pack_all(0x1p85f), pack_all(0x1p23f));
+  const pack_bits small = units - (pack_bits)pack_all(0x1p23f);
+  const __mmask16 is_small = _mm512_cmp_ps_mask(fall, pack_all(0x1p-62f), _CMP_LT_OQ);
+  const __m512i size =
+      _mm512_mask_mov_epi32((__m512i)((pack_bits)fall - (64u << 23)), is_small, (__m512i)small);
+  /* −Infinity gives NaN, as its product with 0 does. */
+  const __mmask16 is_finite = _mm512_cmp_ps_mask(x, pack_all(-FLT_MAX), _CMP_GE_OQ);
+  return _mm512_mask_mov_ps(pack_all(__builtin_nanf("")), is_finite,
+                            (pack)((pack_bits)size | 0x80000000));
+}
+
+/* The largest x, as an unsigned number, for the short form. */
+#define LIMIT_GELU_CORE 0xc0bccccdu /* −5.9 */
+
+ALWAYS_INLINE pack pack_gelu(pack x) {
+  const __m512i limit = (__m512i)((pack_bits){0} + LIMIT_GELU_CORE);
+  return _mm512_mask_mov_ps(pack_gelu_core(x), _mm512_cmpgt_epu32_mask((__m512i)x, limit),
+                            pack_gelu_tail(x));
 }
 
 #endif

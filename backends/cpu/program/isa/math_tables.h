@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Coefficients of erf's polynomials (math_pack.h): interpolation at Chebyshev's points in 100 bits,
- * rounded; for the first segment, whose results are small, of erf(x) / x − 1. A row has one
- * coefficient of all segments. The slope of the last one is larger than that of erf, so that
- * results end at 1. */
+/* Coefficients of the polynomials of erf and gelu (math_pack.h): interpolation at Chebyshev's
+ * points in 100 bits, rounded. A row has one coefficient of all segments. */
 #ifndef CPU_PROGRAM_MATH_TABLES_H
 #define CPU_PROGRAM_MATH_TABLES_H
 
+/* For the first segment, whose results are small, of erf(x) / x − 1. The slope of the last one is
+ * larger than that of erf, so that results end at 1. */
 _Alignas(64) static const float erf_table[6][32] = {
     {0x0.0p+0f,      0x1.1f5e1ap-3f, 0x1.1af54ep-2f, 0x1.9dd0d2p-2f, 0x1.0a7ef6p-1f, 0x1.3f196ep-1f,
      0x1.6c1c98p-1f, 0x1.91724ap-1f, 0x1.af767ap-1f, 0x1.c6dad2p-1f, 0x1.d8865ep-1f, 0x1.e5768cp-1f,
@@ -48,6 +48,91 @@ _Alignas(64) static const float erf_table[6][32] = {
      0x1.911d4ap-8f,  0x1.14af28p-8f,  0x1.69b48ap-9f,  0x1.c1eef8p-10f, 0x1.0b14f0p-10f,
      0x1.2f501ep-11f, 0x1.4a15dap-12f, 0x1.58b736p-13f, 0x1.59da3ap-14f, 0x1.4dacfep-15f,
      0x1.35d0fep-16f, 0x1.15068ap-17f},
+};
+
+/* Of t Φ(−t), after the points about which they are: near multiples of 3 / 16, where the function
+ * is a float to 2^-33. */
+_Alignas(64) static const float gelu_table[8][32] = {
+    {0.0f,          0x1.84ccp-3f,  0x1.8104p-2f,  0x1.1ef8p-1f,  0x1.7fbp-1f,   0x1.e097p-1f,
+     0x1.20028p+0f, 0x1.5009p+0f,  0x1.80a8p+0f,  0x1.afbp+0f,   0x1.e0218p+0f, 0x1.07b3cp+1f,
+     0x1.1fc28p+1f, 0x1.38008p+1f, 0x1.502ccp+1f, 0x1.682c8p+1f, 0x1.805ccp+1f, 0x1.98168p+1f,
+     0x1.afe8cp+1f, 0x1.c7d2cp+1f, 0x1.e0528p+1f, 0x1.f8488p+1f, 0x1.07d2cp+2f, 0x1.13f74p+2f,
+     0x1.20158p+2f, 0x1.2c1a4p+2f, 0x1.37d06p+2f, 0x1.441ccp+2f, 0x1.501b2p+2f, 0x1.5c00cp+2f,
+     0x1.67e0ap+2f, 0x1.73d2ep+2f},
+    {0.0f,
+     0x1.4a41bep-4f,
+     0x1.102d28p-3f,
+     0x1.4a195cp-3f,
+     0x1.5c1936p-3f,
+     0x1.4e674ap-3f,
+     0x1.2c30acp-3f,
+     0x1.fce7d4p-4f,
+     0x1.99201ep-4f,
+     0x1.3cd4cp-4f,
+     0x1.d279b6p-5f,
+     0x1.4c52e4p-5f,
+     0x1.c47742p-6f,
+     0x1.274ce8p-6f,
+     0x1.735c68p-7f,
+     0x1.c3594ap-8f,
+     0x1.073166p-8f,
+     0x1.2b2308p-9f,
+     0x1.474fa2p-10f,
+     0x1.58baeep-11f,
+     0x1.586d8p-12f,
+     0x1.5102e4p-13f,
+     0x1.445ddep-14f,
+     0x1.24a4bcp-15f,
+     0x1.fe05bcp-17f,
+     0x1.afc05cp-18f,
+     0x1.690962p-19f,
+     0x1.16aed6p-20f,
+     0x1.a90014p-22f,
+     0x1.3b64dp-23f,
+     0x1.c50442p-25f,
+     0x1.383f2p-26f},
+    {0x1.0p-1f,        0x1.66bda6p-2f,   0x1.b5a7dcp-3f,   0x1.8b2918p-4f,   0x1.10459ep-10f,
+     -0x1.12ca72p-4f,  -0x1.baaa62p-4f,  -0x1.034bb2p-3f,  -0x1.04e278p-3f,  -0x1.dcfa1p-4f,
+     -0x1.938e8ap-4f,  -0x1.428eap-4f,   -0x1.e660c2p-5f,  -0x1.5bcff2p-5f,  -0x1.dade2cp-6f,
+     -0x1.36e5b4p-6f,  -0x1.8490fap-7f,  -0x1.d6602ap-8f,  -0x1.110844p-8f,  -0x1.301322p-9f,
+     -0x1.40a43ap-10f, -0x1.49cb54p-11f, -0x1.4c7342p-12f, -0x1.3a0038p-13f, -0x1.1dd4bp-14f,
+     -0x1.f8667p-16f,  -0x1.b671d4p-17f, -0x1.5fec0cp-18f, -0x1.165df2p-19f, -0x1.abe532p-21f,
+     -0x1.3ddd46p-22f, -0x1.c4d1dep-24f},
+    {-0x1.988454p-2f, -0x1.89fdc4p-2f, -0x1.61bb86p-2f, -0x1.264bdap-2f, -0x1.bbc272p-3f,
+     -0x1.263bd4p-3f, -0x1.3e9c88p-4f, -0x1.7e7a1cp-6f, 0x1.105e48p-6f,  0x1.4c96f4p-5f,
+     0x1.ab27d8p-5f,  0x1.b74034p-5f,  0x1.8eb964p-5f,  0x1.4a2e92p-5f,  0x1.fcb3a8p-6f,
+     0x1.71170cp-6f,  0x1.f9340cp-7f,  0x1.4b2d74p-7f,  0x1.9d74ecp-8f,  0x1.ec54c6p-9f,
+     0x1.148c8ap-9f,  0x1.2d515p-10f,  0x1.402c3p-11f,  0x1.3e6712p-12f, 0x1.3044cap-13f,
+     0x1.190554p-14f, 0x1.fdb42cp-16f, 0x1.aade98p-17f, 0x1.5f498ap-18f, 0x1.185a8cp-19f,
+     0x1.afd76ep-21f, 0x1.3e8a4p-22f},
+    {-0x1.6051dep-27f, 0x1.929252p-5f,   0x1.7027fp-4f,    0x1.e0d882p-4f,   0x1.08fa0ap-3f,
+     0x1.009cc8p-3f,   0x1.bcec44p-4f,   0x1.57ef2p-4f,    0x1.cd2966p-5f,   0x1.004c4ep-5f,
+     0x1.539942p-7f,   -0x1.06b0bcp-8f,  -0x1.9c7e7ap-7f,  -0x1.084a9ap-6f,  -0x1.077d88p-6f,
+     -0x1.ca6146p-7f,  -0x1.698cep-7f,   -0x1.09bcccp-7f,  -0x1.6df282p-8f,  -0x1.dafde8p-9f,
+     -0x1.20a75ep-9f,  -0x1.512be6p-10f, -0x1.7d4146p-11f, -0x1.927c0ep-12f, -0x1.968902p-13f,
+     -0x1.8b4a7p-14f,  -0x1.77cd98p-15f, -0x1.49d18cp-16f, -0x1.1b6dbp-17f,  -0x1.d74504p-19f,
+     -0x1.796066p-20f, -0x1.2100f4p-21f},
+    {0x1.1058aep-4f,  0x1.f54a2cp-5f,  0x1.8098fp-5f,   0x1.ba1522p-6f,   0x1.3c6cbep-8f,
+     -0x1.e7cbbp-7f,  -0x1.d75a2p-6f,  -0x1.24f92ap-5f, -0x1.275724p-5f,  -0x1.010834p-5f,
+     -0x1.82fd84p-6f, -0x1.f60fd6p-7f, -0x1.fbec2p-8f,  -0x1.ff5d68p-10f, 0x1.c84252p-10f,
+     0x1.d473c8p-9f,  0x1.0a3ff6p-8f,  0x1.e9023p-9f,   0x1.8bff98p-9f,   0x1.241c38p-9f,
+     0x1.8baecp-10f,  0x1.fa181ep-11f, 0x1.354d78p-11f, 0x1.5f13dep-12f,  0x1.7aa414p-13f,
+     0x1.86ca52p-14f, 0x1.881602p-15f, 0x1.6ab388p-16f, 0x1.470e7p-17f,   0x1.1c6e66p-18f,
+     0x1.db5704p-20f, 0x1.7b2482p-21f},
+    {-0x1.125de2p-17f, -0x1.6464bep-7f,  -0x1.39a83p-6f,   -0x1.7d6d9ap-6f,  -0x1.758994p-6f,
+     -0x1.2a9adcp-6f,  -0x1.717c68p-7f,  -0x1.e8808ap-9f,  0x1.6d0a4cp-9f,   0x1.ca5dc4p-8f,
+     0x1.242ecap-7f,   0x1.1e8466p-7f,   0x1.d733a2p-8f,   0x1.483d46p-8f,   0x1.7703bp-9f,
+     0x1.2d19eep-10f,  -0x1.1fbcap-17f,  -0x1.4603cep-11f, -0x1.baa32ep-11f, -0x1.adc3b4p-11f,
+     -0x1.5f6a2ep-11f, -0x1.022584p-11f, -0x1.6000c4p-12f, -0x1.b7c00ap-13f, -0x1.01a86cp-13f,
+     -0x1.1e113ap-14f, -0x1.3209fcp-15f, -0x1.2d223ap-16f, -0x1.1f0434p-17f, -0x1.06b54cp-18f,
+     -0x1.cc8474p-20f, -0x1.805534p-21f},
+    {-0x1.44e4b4p-7f,  -0x1.003f7p-7f,   -0x1.b65448p-8f,  -0x1.4ff91p-10f,  0x1.1190e8p-9f,
+     0x1.665f6cp-8f,   0x1.e3f58p-8f,    0x1.997f2cp-8f,   0x1.35c06ap-8f,   0x1.004ec8p-8f,
+     0x1.18dfa2p-11f,  -0x1.e590fep-11f, -0x1.b8aa3ep-10f, -0x1.05011ap-9f,  -0x1.c66cc8p-10f,
+     -0x1.4bd3fep-10f, -0x1.9ccb12p-11f, -0x1.77ed9p-12f,  -0x1.240148p-14f, 0x1.8505dap-14f,
+     0x1.457e96p-13f,  0x1.455a7p-13f,   0x1.0d86eap-13f,  0x1.856438p-14f,  0x1.00be24p-14f,
+     0x1.39a7e2p-15f,  0x1.676b1p-16f,   0x1.8214a2p-17f,  0x1.88469cp-18f,  0x1.7a7b7cp-19f,
+     0x1.5b6f7cp-20f,  0x1.2fa3a4p-21f},
 };
 
 #endif

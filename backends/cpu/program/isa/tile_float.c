@@ -185,11 +185,25 @@ ALWAYS_INLINE void store_block(float *r, pack y0, pack y1) {
 RANGED_PACK_LOOP(sigmoid, sigmoid_f32, pack_sigmoid_core, LIMIT_EXP)
 PACK_LOOP(tanh, pack_tanh)
 
-/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
- * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
 #if defined(__AVX512F__)
 PACK_LOOP(erf, pack_erf)
+
+static __attribute__((noinline)) void gelu_mend(float *r, const float *as) {
+  const pack x0 = pack_load(as), x1 = pack_load(as + pack_lanes);
+  store_block(r, pack_gelu(x0), pack_gelu(x1));
+}
+ALWAYS_INLINE void gelu_block(float *r, const float *as) {
+  const pack x0 = pack_load(as), x1 = pack_load(as + pack_lanes);
+  const pack_bits largest = pack_larger_bits((pack_bits)x0, (pack_bits)x1);
+  if (__builtin_expect(pack_any_above(largest, LIMIT_GELU_CORE), 0))
+    gelu_mend(r, as);
+  else
+    store_block(r, pack_gelu_core(x0), pack_gelu_core(x1));
+}
+BLOCKS_LOOP(gelu, gelu_block)
 #else
+/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
+ * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
 static void erf_part(int64_t count, float *r, const float *x) {
   float between[PART];
   for (int64_t i = 0; i < count; i++) between[i] = erf_exponent_f32(x[i]);
@@ -199,7 +213,6 @@ static void erf_part(int64_t count, float *r, const float *x) {
 }
 
 PARTS_LOOP(erf, erf_part)
-#endif
 
 static void gelu_part(int64_t count, float *r, const float *x) {
   float bend[PART];
@@ -218,6 +231,7 @@ static void gelu_part(int64_t count, float *r, const float *x) {
 }
 
 PARTS_LOOP(gelu, gelu_part)
+#endif
 
 UNARY_LOOP(gelu_tanh, float, float, gelu_tanh_wide_f32(x))
 UNARY_LOOP(round_f16, float, float, convert_f16_to_f32(convert_f32_to_f16(x)))

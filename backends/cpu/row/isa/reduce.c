@@ -89,9 +89,8 @@ ALWAYS_INLINE ELEMENT fold_pack(pack p, combination combine, part_combination co
   return lane[0];
 }
 
-/* At least one pack, at most a block. */
-ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination combine,
-                                 pack_combination combine_packs, part_combination combine_parts) {
+/* The whole packs of at least one pack and at most a block. */
+ALWAYS_INLINE pack fold_packs(const ELEMENT *x, int64_t length, pack_combination combine_packs) {
   pack lane[4];
   int64_t i = pack_lanes;
   lane[0] = pack_load(x);
@@ -104,8 +103,13 @@ ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination c
   }
   for (; i + pack_lanes <= length; i += pack_lanes)
     lane[0] = combine_packs(lane[0], pack_load(x + i));
-  ELEMENT folded = fold_pack(lane[0], combine, combine_parts);
-  for (; i < length; i++) folded = combine(folded, x[i]);
+  return lane[0];
+}
+
+ALWAYS_INLINE ELEMENT fold_block(const ELEMENT *x, int64_t length, combination combine,
+                                 pack_combination combine_packs, part_combination combine_parts) {
+  ELEMENT folded = fold_pack(fold_packs(x, length, combine_packs), combine, combine_parts);
+  for (int64_t i = length - length % pack_lanes; i < length; i++) folded = combine(folded, x[i]);
   return folded;
 }
 
@@ -127,12 +131,49 @@ ALWAYS_INLINE ELEMENT fold_line(const ELEMENT *x, int64_t length, ELEMENT identi
   return folded;
 }
 
+#if defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_I32)
+/* Four lines of at most a block: as fold_line, but the elements of packs and what is left after
+ * them are folded side by side. */
+ALWAYS_INLINE void fold_four_lines(const ELEMENT *x, int64_t step, int64_t length, ELEMENT *result,
+                                   ELEMENT identity, pack_combination combine_packs,
+                                   part_combination combine_parts) {
+  pack_part line[4];
+  for (int l = 0; l < 4; l++) {
+    const pack p = fold_packs(x + l * step, length, combine_packs);
+    pack_part part[pack_parts];
+    __builtin_memcpy(part, &p, sizeof p);
+    for (int half = pack_parts / 2; half > 0; half /= 2)
+      for (int j = 0; j < half; j++) part[j] = combine_parts(part[j], part[j + half]);
+    line[l] = part[0];
+  }
+  const pack_part first = combine_parts(__builtin_shufflevector(line[0], line[1], 0, 1, 4, 5),
+                                        __builtin_shufflevector(line[0], line[1], 2, 3, 6, 7));
+  const pack_part second = combine_parts(__builtin_shufflevector(line[2], line[3], 0, 1, 4, 5),
+                                         __builtin_shufflevector(line[2], line[3], 2, 3, 6, 7));
+  pack_part folded = combine_parts(__builtin_shufflevector(first, second, 0, 2, 4, 6),
+                                   __builtin_shufflevector(first, second, 1, 3, 5, 7));
+  for (int64_t i = length - length % pack_lanes; i < length; i++) {
+    const pack_part next = {x[i], x[step + i], x[2 * step + i], x[3 * step + i]};
+    folded = combine_parts(folded, next);
+  }
+  folded = combine_parts((pack_part){identity, identity, identity, identity}, folded);
+  __builtin_memcpy(result, &folded, sizeof folded);
+}
+#endif
+
 ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, int64_t length,
                              void *folded, ELEMENT identity, combination combine,
                              pack_combination combine_packs, part_combination combine_parts) {
   const ELEMENT *x = source;
   ELEMENT *result = folded;
-  for (int64_t l = 0; l < lines; l++)
+  int64_t l = 0;
+#if defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_I32)
+  if (length >= folded_by_packs && length <= block)
+    for (; l + 4 <= lines; l += 4)
+      fold_four_lines(x + l * step, step, length, result + l, identity, combine_packs,
+                      combine_parts);
+#endif
+  for (; l < lines; l++)
     result[l] = fold_line(x + l * step, length, identity, combine, combine_packs, combine_parts);
 }
 
