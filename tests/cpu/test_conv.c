@@ -356,6 +356,47 @@ static void channels_last_are_right_in_small_blocks(void **state) {
   on_every_device(run_pixels, 3, 4096);
 }
 
+/* ---- Planes that are turned ------------------------------------------------------------------ */
+
+/* Enough products for each element that vectors of 64 bytes turn data and results: groups, strides,
+ * dilation, padding; sums of several parts of k; results that do not fill a panel, a few to a row;
+ * planes that compete for a cache's sets; filters larger than the data. */
+static const sample_convolution_shape turned_shapes[] = {
+    {2, 40, 64, 1, {9, 20}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 3, 48, 1, {21, 53}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, {0, 0}},
+    {1, 512, 32, 1, {5, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 100, 126, 2, {8, 11}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 16, 32, 1, {32, 32}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {0, 0}},
+    {1, 40, 47, 1, {8, 40}, {3, 3}, {1, 1}, {2, 3}, {2, 3}, {0, 0}},
+    {1, 40, 48, 1, {3, 4}, {3, 5}, {1, 1}, {1, 1}, {4, 6}, {2, 3}},
+};
+
+static sample_convolution turned(size_t i, sample_ending ending) {
+  return (sample_convolution){
+      .shape = turned_shapes[i], .dtype = COMPUTE_F32, .result = COMPUTE_F32, .ending = ending};
+}
+
+/* Other sets multiply planes as they are. */
+static void run_turned(fixture *f, uint64_t seed) {
+  checker c = {.f = f, .random = {.state = seed}};
+  if (strcmp(f->device->isa->name, "avx512") != 0) return;
+  for (size_t i = 0; i < sizeof turned_shapes / sizeof *turned_shapes; i++)
+    for (size_t end = i % test_samples(); end < ENDING_COUNT; end += test_samples()) {
+      const sample_convolution s = turned(i, (sample_ending)end);
+      sample_convolution_visit(&s, check_pixels, &c);
+    }
+}
+
+static void turned_planes_are_right(void **state) {
+  (void)state;
+  on_every_device(run_turned, 2, 0);
+}
+
+static void turned_planes_are_right_in_small_blocks(void **state) {
+  (void)state;
+  on_every_device(run_turned, 3, 4096);
+}
+
 /* Products of bytes, of data with channels last and of planes. */
 static void run_bytes(fixture *f, uint64_t seed) {
   static const struct {
@@ -434,6 +475,16 @@ static void channels_last_do_not_depend_on_threads_or_batch(void **state) {
   for (size_t i = 0; i < sizeof pixel_shapes / sizeof *pixel_shapes; i++)
     for (int end = ENDING_PLAIN; end <= ENDING_BIAS; end++) {
       sample_convolution s = pixels(i, (sample_ending)end);
+      s.shape.n = 3;
+      sample_convolution_visit(&s, check_images, &s);
+    }
+}
+
+static void turned_planes_do_not_depend_on_threads_or_batch(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof turned_shapes / sizeof *turned_shapes; i++)
+    for (int end = ENDING_PLAIN; end <= ENDING_BIAS; end++) {
+      sample_convolution s = turned(i, (sample_ending)end);
       s.shape.n = 3;
       sample_convolution_visit(&s, check_images, &s);
     }
@@ -548,6 +599,12 @@ static void an_output_may_be_the_residual(void **state) {
   (void)state;
   fixture f;
   assert_true(fixture_open(&f, 2, NULL));
+  for (size_t i = 0; i < sizeof turned_shapes / sizeof *turned_shapes; i++) {
+    sample_convolution s = turned(i, ENDING_RESIDUAL);
+    sample_convolution_visit(&s, check_in_place, &f);
+    s.ending = ENDING_ADDED;
+    sample_convolution_visit(&s, check_in_place, &f);
+  }
   for (size_t i = 0; i < sizeof wide_shapes / sizeof *wide_shapes; i++)
     for (int d = 0; d < 3; d++) {
       sample_convolution s = {.shape = wide_shapes[i],
@@ -575,6 +632,9 @@ int main(void) {
       cmocka_unit_test(channels_last_are_right),
       cmocka_unit_test(channels_last_are_right_in_small_blocks),
       cmocka_unit_test(channels_last_do_not_depend_on_threads_or_batch),
+      cmocka_unit_test(turned_planes_are_right),
+      cmocka_unit_test(turned_planes_are_right_in_small_blocks),
+      cmocka_unit_test(turned_planes_do_not_depend_on_threads_or_batch),
       cmocka_unit_test(bytes_are_exact),
       cmocka_unit_test(bytes_are_exact_in_small_blocks),
       cmocka_unit_test(winograd_is_right),

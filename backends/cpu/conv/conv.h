@@ -5,7 +5,7 @@
  *                    the first of them: filters of one element are a matrix product
  *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
  *   conv_planes.c    FORWARD of single channels, where planes do not need a copy
- *   conv_rows.c      FORWARD where results have channels last
+ *   conv_rows.c      FORWARD where results have channels last, or planes repay turning
  *   conv_rows_pack.c its filters
  *   conv_taps.c      FORWARD and BY_DATA of small planes, tap by tap
  *   conv_places.c    its copies, place by place
@@ -152,6 +152,10 @@ typedef struct conv_rows {
   bool sparse;           /* the copy has only the pixels that filters of one element meet */
   bool finishes;         /* the micro-kernel computes the epilogue, … */
   uint64_t values;       /* … to which an input is added then: where in a worker's memory; or 0 */
+  bool turned;           /* the results are planes, turned panel by panel; … */
+  int64_t chunk;         /* … after so many rows of results; … */
+  uint64_t planes;       /* … where in a worker's memory they wait; or 0 */
+  int64_t plane;         /* from one of these to the next */
   bool even;             /* from the last window of a row to the next row's it is one step */
   int64_t band, bands;   /* rows of results */
   int64_t block, blocks; /* panels */

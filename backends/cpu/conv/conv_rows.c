@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* FORWARD with channels last: rows of windows times the filter.
+/* FORWARD with channels last, or turned so: rows of windows times the filter.
  *
  * With the channels of a pixel side by side, the part of a window that lies in one row of the data
  * is one run of memory, and the windows of neighbouring results are such runs at one distance. They
@@ -9,7 +9,11 @@
  *
  * A unit is a band of rows of one image and group, for some panels of result channels. Units of one
  * band follow each other, and a thread that takes several of them copies the data once. A result is
- * the sum of its runs in the order of the filter's rows, whatever the unit. */
+ * the sum of its runs in the order of the filter's rows, whatever the unit.
+ *
+ * Planes of f32 come to it, too, where vectors of 64 bytes turn 16 × 16 elements in registers: data
+ * as they are copied, results a few rows of one panel at a time. So no vector has the tail of a row
+ * of planes, and no panel is packed from the image in a run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,18 +70,40 @@ static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t 
   if (from < count) memset(to + from * pixel, padding_of(conv), (size_t)((count - from) * pixel));
 }
 
-/* Copies what a unit's windows meet. */
-static void copy_data(const cpu_conv *conv, const unsigned char *data, const rows_unit *unit,
+/* Rows of the copy that the first `rows` rows of a unit's windows meet. */
+static int64_t copied_rows(const cpu_conv *conv, int64_t rows) {
+  const compute_conv_attributes *c = &conv->shape;
+  return (rows - 1) * conv->rows.step[0] + (c->filter_size[0] - 1) * c->dilation[0] + 1;
+}
+
+/* A unit's first row of the copy in the data, and how far it is to the next. */
+static int64_t first_row(const cpu_conv *conv, const rows_unit *unit, int64_t *step) {
+  const compute_conv_attributes *c = &conv->shape;
+  *step = conv->rows.sparse ? c->stride[0] : 1;
+  return unit->row * c->stride[0] - c->padding[0];
+}
+
+static const unsigned char *data_of(const launch *l, const rows_unit *unit) {
+  const conv_operand *x = &l->conv->input[0];
+  const int64_t channel = unit->group * l->conv->rows.channels;
+  return (const unsigned char *)l->pointers[0] +
+         (unit->image * x->stride[0] + channel * x->stride[1]) * x->size;
+}
+
+/* Copies what a unit's windows meet, from row `first` of the copy to before row `end`. */
+static void copy_data(const launch *l, const rows_unit *unit, int64_t first, int64_t end,
                       unsigned char *copy) {
+  const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
   const compute_conv_attributes *c = &conv->shape;
   const conv_operand *x = &conv->input[0];
-  const int64_t step_h = s->sparse ? c->stride[0] : 1, step_w = s->sparse ? c->stride[1] : 1;
-  const int64_t rows = (unit->rows - 1) * s->step[0] + (c->filter_size[0] - 1) * c->dilation[0] + 1;
-  const int64_t columns = s->line / s->pixel;
-  data += (unit->image * x->stride[0] + unit->group * s->channels * x->stride[1]) * x->size;
-  for (int64_t i = 0; i < rows; i++, copy += s->line * s->size) {
-    const int64_t row = unit->row * c->stride[0] - c->padding[0] + i * step_h;
+  const int64_t step_w = s->sparse ? c->stride[1] : 1, columns = s->line / s->pixel;
+  const unsigned char *data = data_of(l, unit);
+  int64_t step;
+  const int64_t top = first_row(conv, unit, &step);
+  copy += first * s->line * s->size;
+  for (int64_t i = first; i < end; i++, copy += s->line * s->size) {
+    const int64_t row = top + i * step;
     if (row < 0 || row >= c->data_size[0])
       memset(copy, padding_of(conv), (size_t)(s->line * s->size));
     else
@@ -146,6 +172,7 @@ static bool can_finish(const cpu_conv *conv) {
     if (operand->stride[1] != 1 && (i > 0 || operand->stride[1] != 0)) return false;
   }
   const conv_operand *last = added(conv);
+  if (conv->rows.turned && last) return false;
   return !last || (is_even(conv, last) && last->stride[1] == 1);
 }
 
@@ -202,11 +229,18 @@ static void list_windows(const cpu_conv *conv, int64_t *windows) {
       *windows++ = (row * s->step[0] * s->line + i * s->step[1] * s->pixel) / conv->type->group;
 }
 
-/* One panel: all runs of the windows, some together, and of each run all rows of results. With the
- * last run the sums may be finished, in one of two ways. */
+/* What a panel's product does besides: finishes its sums with the last run, in one of two ways, and
+ * asks for lines of the cache. Each may be NULL. */
+typedef struct panel_extras {
+  const cpu_gemm_finish *finish;
+  const cpu_gemm_requantize *requantize;
+  const cpu_gemm_lines *read, *written;
+} panel_extras;
+
+/* One panel: all runs of the windows, some together, and of each run all rows of results. */
 static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel,
                            const unsigned char *copy, const int64_t *windows, const rows_sums *sums,
-                           const cpu_gemm_finish *finish, const cpu_gemm_requantize *makes) {
+                           const panel_extras *extras) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
   const compute_conv_attributes *c = &conv->shape;
@@ -235,8 +269,10 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
     block.runs = cpu_min(s->together, s->row_runs - run % s->row_runs);
     block.accumulate = run > 0;
     if (run + block.runs == s->runs) {
-      block.finish = finish;
-      block.requantize = makes;
+      block.finish = extras->finish;
+      block.requantize = extras->requantize;
+      block.read = extras->read;
+      block.written = extras->written;
     }
     const int64_t parts = whole ? 1 : unit->rows;
     const unsigned char *ahead = filter + (run + block.runs) * run_bytes;
@@ -355,34 +391,178 @@ static int64_t *copied_band(const launch *l, int64_t worker) {
   return (int64_t *)(void *)(l->workers + (uint64_t)worker * l->conv->rows.worker_bytes);
 }
 
-static void unit_task(void *argument, int64_t task, int32_t worker) {
-  const launch *l = argument;
+/* All panels of a unit whose results are pixels of channels; `values`: room for what is added to,
+ * or NULL. */
+static void make_pixels(const launch *l, const rows_unit *unit, const unsigned char *copy,
+                        const int64_t *windows, const rows_sums *sums, float *values) {
   const conv_rows *s = &l->conv->rows;
-  int64_t *copied = copied_band(l, worker);
-  unsigned char *copy = (unsigned char *)copied + BAND_BYTES;
-  const rows_unit unit = find_unit(l->conv, task);
-  int64_t *windows = s->list_bytes > 0 ? (int64_t *)(void *)(copy + s->copy_bytes) : NULL;
-  const rows_sums sums = place_sums(l, &unit, copy + s->copy_bytes + s->list_bytes);
-  if (windows && *copied == NO_BAND) list_windows(l->conv, windows);
-  if (*copied != task / s->blocks) copy_data(l->conv, l->pointers[0], &unit, copy);
-  *copied = task / s->blocks;
   const bool bytes = s->finishes && l->conv->type->requantizes;
   const bool floats = s->finishes && !bytes;
   cpu_gemm_finish finish = {0};
   cpu_gemm_requantize makes;
-  if (floats) finish = place_finish(l, &unit);
+  if (floats) finish = place_finish(l, unit);
   const cpu_gemm_finish result = finish;
-  float *values = s->values ? (float *)(void *)((unsigned char *)copied + s->values) : NULL;
-  if (values) finish = finish_apart(l->conv, &unit, &result, values);
-  if (bytes) makes = place_requantize(l, &unit);
-  for (int64_t panel = 0; panel < unit.panels; panel++)
-    multiply_panel(l, &unit, panel, copy, windows, &sums, floats ? &finish : NULL,
-                   bytes ? &makes : NULL);
+  if (values) finish = finish_apart(l->conv, unit, &result, values);
+  if (bytes) makes = place_requantize(l, unit);
+  const panel_extras extras = {floats ? &finish : NULL, bytes ? &makes : NULL, NULL, NULL};
+  for (int64_t panel = 0; panel < unit->panels; panel++)
+    multiply_panel(l, unit, panel, copy, windows, sums, &extras);
   if (floats && finished(l->conv)->rest)
-    run_rest(l, &unit, &finish);
+    run_rest(l, unit, &finish);
   else if (!l->conv->identity && !s->finishes)
-    run_epilogue(l, &unit, &sums);
-  if (values) add_last(l, &unit, values, &result);
+    run_epilogue(l, unit, sums);
+  if (values) add_last(l, unit, values, &result);
+}
+
+/* ---- Results in planes ----------------------------------------------------------------------- */
+
+/* Some rows of one panel's results. */
+typedef struct planes_part {
+  rows_unit unit;
+  int64_t column, columns, pixels; /* the panel's first channel in the group, its channels */
+  unsigned char *sums;             /* pixels of channels */
+  unsigned char *planes;           /* turned, for what they go through; or NULL */
+  unsigned char *result;           /* the first one's place */
+} planes_part;
+
+/* Turns a part's results, pixels of channels, into planes. */
+static void turn_part(const cpu_conv *conv, const planes_part *p, unsigned char *to, int64_t plane,
+                      int64_t row) {
+  const int64_t columns = conv->type->columns, size = conv->element;
+  const int64_t width = conv->shape.result_size[1];
+  const bool even = row == width || p->unit.rows == 1;
+  const int64_t rows = even ? 1 : p->unit.rows, pixels = even ? p->pixels : width;
+  cpu_gemm_source source = {p->sums, conv->accumulate, 1, columns};
+  for (int64_t i = 0; i < rows; i++, to += row * size) {
+    conv->type->pack_rows(to, plane, p->columns, pixels, &source);
+    source.data = (const unsigned char *)source.data + pixels * columns * size;
+  }
+}
+
+/* Turned results to the output: by the epilogue, or as they are. */
+static void store_planes(const launch *l, const planes_part *p) {
+  const cpu_conv *conv = l->conv;
+  const conv_rows *s = &conv->rows;
+  const conv_operand *y = &conv->output[0];
+  const int64_t width = conv->shape.result_size[1], size = conv->element;
+  if (s->finishes) {
+    for (int64_t j = 0; j < p->columns; j++)
+      for (int64_t i = 0; i < p->unit.rows; i++)
+        memcpy(p->result + (j * y->stride[1] + i * y->stride[2]) * size,
+               p->planes + (j * s->plane + i * width) * size, (size_t)(width * size));
+    return;
+  }
+  const conv_box box = {
+      .first = {p->unit.image, p->unit.group * s->results + p->column, p->unit.row, 0},
+      .count = {1, p->columns, p->unit.rows, width},
+      .step = {1, 1, 1, 1},
+      .sum_stride = {0, s->plane, width, 1},
+      .sums = p->planes};
+  conv_epilogue_run(conv, l->pointers, &box);
+}
+
+/* Sums of a part, or what the micro-kernel makes of them, and then their planes. */
+static void make_part(const launch *l, const planes_part *p, int64_t panel,
+                      const unsigned char *copy, const cpu_gemm_lines *read) {
+  const cpu_conv *conv = l->conv;
+  const conv_rows *s = &conv->rows;
+  const conv_operand *y = &conv->output[0];
+  const int64_t columns = conv->type->columns, width = conv->shape.result_size[1];
+  const rows_sums sums = {p->sums, width * columns, columns, 0};
+  const cpu_gemm_lines written = {
+      p->result, p->columns, y->stride[1] * y->size,
+      cpu_divide_up(((p->unit.rows - 1) * y->stride[2] + width) * y->size, 64)};
+  panel_extras extras = {.read = read, .written = p->planes ? NULL : &written};
+  cpu_gemm_finish finish;
+  if (s->finishes) {
+    finish = place_finish(l, &p->unit);
+    finish.y_row = columns;
+    finish.y = (float *)(void *)p->sums - (p->unit.row * width * columns + p->column);
+    extras.finish = &finish;
+  }
+  multiply_panel(l, &p->unit, panel, copy, NULL, &sums, &extras);
+  if (s->finishes && finished(conv)->rest)
+    cpu_finish_run_rest(finished(conv), (float *)(void *)p->sums, columns, p->pixels, p->columns);
+  if (p->planes) {
+    turn_part(conv, p, p->planes, s->plane, width);
+    store_planes(l, p);
+  } else {
+    turn_part(conv, p, p->result, y->stride[1], y->stride[2]);
+  }
+}
+
+/* The lines of the data's planes that rows `first` … `end` − 1 of the copy are made of. */
+static bool find_lines(const launch *l, const rows_unit *unit, int64_t first, int64_t end,
+                       cpu_gemm_lines *lines) {
+  const cpu_conv *conv = l->conv;
+  const conv_operand *x = &conv->input[0];
+  int64_t step;
+  const int64_t top = first_row(conv, unit, &step);
+  const int64_t from = cpu_max(top + first * step, 0);
+  const int64_t to = cpu_min(top + end * step, conv->shape.data_size[0]);
+  if (x->stride[1] == 1 || from >= to) return false;
+  *lines = (cpu_gemm_lines){data_of(l, unit) + from * x->stride[2] * x->size, conv->rows.channels,
+                            x->stride[1] * x->size,
+                            cpu_divide_up((to - from) * x->stride[2] * x->size, 64)};
+  return true;
+}
+
+/* A unit whose results are planes, a few rows of a panel at a time: their sums stay in the level-1
+ * cache, and lines of the output, and of the data for the next rows, are on their way meanwhile.
+ * Unless the copy is there, the first panel makes it. */
+static void make_planes(const launch *l, const rows_unit *unit, bool copied, unsigned char *copy,
+                        unsigned char *sums, unsigned char *planes) {
+  const cpu_conv *conv = l->conv;
+  const conv_rows *s = &conv->rows;
+  const conv_operand *y = &conv->output[0];
+  const int64_t all = copied_rows(conv, unit->rows);
+  int64_t ready = copied ? all : 0;
+  for (int64_t panel = 0; panel < unit->panels; panel++)
+    for (int64_t row = 0; row < unit->rows; row += s->chunk) {
+      planes_part p = {.unit = *unit, .sums = sums, .planes = planes};
+      p.unit.row += row;
+      p.unit.rows = cpu_min(s->chunk, unit->rows - row);
+      p.pixels = p.unit.rows * conv->shape.result_size[1];
+      p.column = (unit->panel + panel) * conv->type->columns;
+      p.columns = cpu_min(conv->type->columns, s->results - p.column);
+      p.result = l->pointers[2 + conv->extra_count];
+      p.result +=
+          (unit->image * y->stride[0] + (unit->group * s->results + p.column) * y->stride[1] +
+           p.unit.row * y->stride[2]) *
+          y->size;
+      const int64_t needs = copied_rows(conv, row + p.unit.rows);
+      if (ready < needs) copy_data(l, unit, ready, needs, copy);
+      ready = cpu_max(ready, needs);
+      cpu_gemm_lines next;
+      const bool reads =
+          find_lines(l, unit, ready, cpu_min(copied_rows(conv, row + 2 * s->chunk), all), &next);
+      make_part(l, &p, panel, copy + row * s->step[0] * s->line * s->size, reads ? &next : NULL);
+    }
+}
+
+/* ---- Units ----------------------------------------------------------------------------------- */
+
+static void unit_task(void *argument, int64_t task, int32_t worker) {
+  const launch *l = argument;
+  const cpu_conv *conv = l->conv;
+  const conv_rows *s = &conv->rows;
+  int64_t *copied = copied_band(l, worker);
+  unsigned char *copy = (unsigned char *)copied + BAND_BYTES;
+  const rows_unit unit = find_unit(conv, task);
+  int64_t *windows = s->list_bytes > 0 ? (int64_t *)(void *)(copy + s->copy_bytes) : NULL;
+  unsigned char *scratch = copy + s->copy_bytes + s->list_bytes;
+  const bool is_copied = *copied == task / s->blocks;
+  if (s->turned) {
+    make_planes(l, &unit, is_copied, copy, scratch,
+                s->planes ? (unsigned char *)copied + s->planes : NULL);
+  } else {
+    const rows_sums sums = place_sums(l, &unit, scratch);
+    float *values = s->values ? (float *)(void *)((unsigned char *)copied + s->values) : NULL;
+    if (windows && *copied == NO_BAND) list_windows(conv, windows);
+    if (!is_copied) copy_data(l, &unit, 0, copied_rows(conv, unit.rows), copy);
+    make_pixels(l, &unit, copy, windows, &sums, values);
+  }
+  *copied = task / s->blocks;
 }
 
 static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
@@ -408,7 +588,18 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-enum { LEAST_RESULTS = 8, BANDS_PER_THREAD = 4, CLOSE_SETS = 2048 };
+enum {
+  LEAST_RESULTS = 8,
+  BANDS_PER_THREAD = 4,
+  CLOSE_SETS = 2048,
+  TURNED_PIXELS = 48,       /* of a part of planes, at least; … */
+  PROGRAM_PIXELS = 512,     /* … where an interpreter follows */
+  TURNED_PANEL = 96 << 10,  /* of a panel, for results of which few wait */
+  TURNED_PRODUCTS = 96,     /* for each element that is turned; … */
+  COMPETING_PRODUCTS = 256, /* … where planes are turned elsewhere, and copied */
+  TURNED_LANES = 16,        /* of vectors that turn as fast as that */
+  COMPETING_PLANES = 4096   /* bytes */
+};
 
 /* The form of the copy. Where windows would lie so far apart that they compete for the same places
  * in a cache, pixels are a line of the cache longer; the runs are then single pixels. */
@@ -429,21 +620,21 @@ static void choose_copy(const cpu_conv *conv, conv_rows *s) {
 }
 
 /* Runs are multiplied in one go, so that their sums stay in registers, as far as their part of a
- * panel is not larger than that of a product (gemm_schedule.c). */
+ * panel is not larger than that of a product (gemm_schedule.c). Parts of planes are a few tiles
+ * high, which makes reading and writing sums dearer than a panel from the level-2 cache. */
 static void choose_runs(const cpu_conv *conv, conv_rows *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t across = c->filter_size[1] / s->taps;
   const int64_t bytes = s->lines * conv->type->columns * (int64_t)conv->element;
   s->row_runs = across > 1 ? across : s->runs;
   s->apart = across > 1 ? c->dilation[1] * s->pixel : c->dilation[0] * s->line;
-  const int64_t parts = cpu_divide_up(s->row_runs, cpu_max(GEMM_CLOSE_CACHE / bytes, 1));
+  const int64_t most = s->turned ? TURNED_PANEL : GEMM_CLOSE_CACHE;
+  const int64_t parts = cpu_divide_up(s->row_runs, cpu_max(most / bytes, 1));
   s->together = cpu_divide_up(s->row_runs, parts);
 }
 
-static int64_t copy_bytes(const cpu_conv *conv, const conv_rows *s, int64_t rows) {
-  const compute_conv_attributes *c = &conv->shape;
-  return ((rows - 1) * s->step[0] + (c->filter_size[0] - 1) * c->dilation[0] + 1) * s->line *
-         s->size;
+static int64_t copy_bytes(const cpu_conv *conv, int64_t rows) {
+  return copied_rows(conv, rows) * conv->rows.line * conv->rows.size;
 }
 
 /* Bands whose copy stays in the level-2 cache; more of them for several threads, unless the filter
@@ -456,10 +647,10 @@ static void choose_units(const cpu_conv *conv, conv_rows *s) {
   const int64_t bands = threads == 1 ? 1 : BANDS_PER_THREAD * threads;
   const int64_t units = threads == 1 ? 1 : GEMM_UNITS_PER_THREAD * threads;
   const int64_t width = conv->type->columns * (int64_t)conv->element;
-  const int64_t room = l2 * 3 / 5 - copy_bytes(conv, s, 1), row = s->step[0] * s->line * s->size;
+  const int64_t room = l2 * 3 / 5 - copy_bytes(conv, 1), row = s->step[0] * s->line * s->size;
   const int64_t fit = cpu_max(cpu_min(1 + room / row, rows), 1);
   s->bands = cpu_divide_up(rows, fit);
-  const bool large_filter = s->panels * s->runs * s->lines * width > copy_bytes(conv, s, rows);
+  const bool large_filter = s->panels * s->runs * s->lines * width > copy_bytes(conv, rows);
   if (outer * s->bands < bands && !large_filter)
     s->bands = cpu_min(rows, cpu_divide_up(bands, outer));
   s->band = cpu_divide_up(rows, s->bands);
@@ -489,13 +680,15 @@ static void make_schedule(cpu_conv *conv) {
   choose_runs(conv, s);
   choose_units(conv, s);
   s->units = c->batch * c->groups * s->bands * s->blocks;
-  s->copy_bytes = cpu_whole_lines((uint64_t)copy_bytes(conv, s, s->band));
+  const int64_t pixels = s->finishes || conv->identity ? TURNED_PIXELS : PROGRAM_PIXELS;
+  s->chunk = cpu_min(cpu_divide_up(pixels, c->result_size[1]), s->band);
+  s->copy_bytes = cpu_whole_lines((uint64_t)copy_bytes(conv, s->band));
   s->list_bytes = lists_windows(conv)
                       ? cpu_whole_lines((uint64_t)(s->band * c->result_size[1]) * sizeof(int64_t))
                       : 0;
-  s->worker_bytes =
-      BAND_BYTES + s->copy_bytes + s->list_bytes +
-      cpu_whole_lines((uint64_t)(s->band * c->result_size[1] * s->block * columns * size));
+  const int64_t sums = s->turned ? s->chunk : s->band * s->block; /* rows of a panel */
+  s->worker_bytes = BAND_BYTES + s->copy_bytes + s->list_bytes +
+                    cpu_whole_lines((uint64_t)(sums * c->result_size[1] * columns * size));
   s->packed_bytes =
       cpu_whole_lines((uint64_t)(c->groups * s->panels * s->runs * s->lines * columns * size));
 }
@@ -506,6 +699,24 @@ static void add_values(cpu_conv *conv) {
   const int64_t count = s->band * conv->shape.result_size[1] * s->block * conv->type->columns;
   s->values = s->worker_bytes;
   s->worker_bytes += cpu_whole_lines((uint64_t)(count * conv->element));
+}
+
+/* Whether the output's planes compete for the same sets of a cache. */
+static bool planes_compete(const cpu_conv *conv) {
+  return conv->output[0].stride[1] * conv->element % COMPETING_PLANES == 0;
+}
+
+/* Room for a part's planes where the epilogue follows, or where the output's planes compete, which
+ * are then stored one by one. Here they lie an odd number of lines
+ * apart.
+ */
+static void add_planes(cpu_conv *conv) {
+  conv_rows *s = &conv->rows;
+  const int64_t line = 64 / conv->element, columns = conv->type->columns;
+  if ((s->finishes || conv->identity) && !planes_compete(conv)) return;
+  s->plane = (cpu_divide_up(s->chunk * conv->shape.result_size[1], line) | 1) * line;
+  s->planes = s->worker_bytes;
+  s->worker_bytes += (uint64_t)(s->plane * columns * conv->element);
 }
 
 static bool is_byte(const conv_operand *operand) {
@@ -527,11 +738,29 @@ static const cpu_gemm_type *type_of(const cpu_conv *conv) {
   return NULL;
 }
 
+/* Whether results that are planes repay turning the data and them: by many products for each
+ * element, and result channels that fill vectors. */
+static bool repays_turning(const cpu_conv *conv) {
+  const compute_conv_attributes *c = &conv->shape;
+  const int64_t lanes = conv->type->lanes;
+  const int64_t channels = c->data_channels / c->groups, results = c->result_channels / c->groups;
+  const int64_t taps = c->filter_size[0] * c->filter_size[1];
+  const int64_t met = cpu_min(c->stride[0] * c->stride[1], taps); /* pixels for each result */
+  const int64_t turned = channels * met + results;
+  const double products = planes_compete(conv) ? COMPETING_PRODUCTS : TURNED_PRODUCTS;
+  return conv->accumulate == COMPUTE_F32 && conv->output[0].dtype == COMPUTE_F32 &&
+         conv->output[0].stride[3] == 1 && lanes >= TURNED_LANES &&
+         9 * results >= 8 * cpu_round_up(results, lanes) &&
+         (double)channels * (double)(taps * results) >= products * (double)turned;
+}
+
 /* Whether the results are pixels of channels, and there is a micro-kernel. */
 static bool suits(const cpu_conv *conv, const char **reason) {
   const compute_conv_attributes *c = &conv->shape;
-  *reason = "the results do not have channels last";
-  if (c->direction != COMPUTE_CONVOLUTION_FORWARD || conv->output[0].stride[1] != 1) return false;
+  *reason = "the results do not have channels last, and planes would not repay turning";
+  if (c->direction != COMPUTE_CONVOLUTION_FORWARD) return false;
+  if (conv->output[0].stride[1] != 1)
+    return c->data_channels > 0 && type_of(conv) == conv->type && repays_turning(conv);
   *reason = "too few result channels in a group";
   if (c->result_channels / c->groups < LEAST_RESULTS || c->data_channels == 0) return false;
   *reason = "data of another type than the sums, without products of its own";
@@ -543,16 +772,20 @@ compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descrip
   cpu_conv *conv = (cpu_conv *)kernel;
   if (!suits(conv, reason)) return COMPUTE_OK;
   conv->type = type_of(conv);
+  conv->rows.turned = conv->output[0].stride[1] != 1;
+  conv->rows.finishes = can_finish(conv);
   make_schedule(conv);
   const conv_rows *s = &conv->rows;
   conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
-  conv->rows.finishes = can_finish(conv);
-  if (conv->rows.finishes && added(conv)) add_values(conv);
+  if (s->turned)
+    add_planes(conv);
+  else if (s->finishes && added(conv))
+    add_values(conv);
   conv->head.run = run;
   snprintf(conv->head.description, sizeof conv->head.description,
-           "convolution rows %s %dx%d, %lld bands of %lld rows, %lld x %lld channels%s",
-           conv->head.device->isa->name, conv->type->rows, conv->type->columns, (long long)s->bands,
-           (long long)s->band, (long long)s->blocks, (long long)(s->block * conv->type->columns),
-           conv->packed ? ", packed" : "");
+           "convolution rows%s %s %dx%d, %lld bands of %lld rows, %lld x %lld channels%s",
+           s->turned ? " of planes" : "", conv->head.device->isa->name, conv->type->rows,
+           conv->type->columns, (long long)s->bands, (long long)s->band, (long long)s->blocks,
+           (long long)(s->block * conv->type->columns), conv->packed ? ", packed" : "");
   return COMPUTE_OK;
 }

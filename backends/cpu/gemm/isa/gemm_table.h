@@ -34,6 +34,12 @@ typedef struct cpu_gemm_requantize {
 /* So many rows of A are as many runs of memory as the hardware foresees. */
 #define CPU_GEMM_FORESEEN 6
 
+/* Memory that is needed after a product: `count` runs of so many lines of the cache. */
+typedef struct cpu_gemm_lines {
+  const void *at;
+  int64_t count, step, lines; /* bytes from run to run */
+} cpu_gemm_lines;
+
 /* C (m × n) = A (m × k) · B (k × n), added to C's old values if `accumulate`. All are of the
  * computing type; C's columns lie side by side. */
 typedef struct cpu_gemm_block {
@@ -60,6 +66,8 @@ typedef struct cpu_gemm_block {
    * during the last, as many from `ahead` on, if that is not NULL. */
   const void *ahead;
   int64_t ahead_bytes;
+  /* multiply of one panel: what will be read, and written, and is asked for meanwhile; or NULL */
+  const cpu_gemm_lines *read, *written;
   void *copy; /* multiply, convolve: room for one panel, if B should be packed while it is used; or
                  NULL */
   const cpu_gemm_finish *finish; /* multiply of a type that finishes: sums go there instead of to

@@ -546,6 +546,20 @@ GEMM_INLINE void gemm_share_ahead(cpu_gemm_block *strip, const GEMM_ELEMENT *b, 
   }
 }
 
+/* Asks for a tile's share of lines that are needed later. */
+GEMM_INLINE void gemm_ask(const cpu_gemm_lines *l, const bool written, int64_t tile,
+                          int64_t tiles) {
+  const int64_t end = l ? l->count * (tile + 1) / tiles : 0;
+  for (int64_t i = l ? l->count * tile / tiles : 0; i < end; i++)
+    for (int64_t j = 0; j < l->lines; j++) {
+      const char *line = (const char *)l->at + i * l->step + j * 64;
+      if (written)
+        __builtin_prefetch(line, 1);
+      else
+        __builtin_prefetch(line);
+    }
+}
+
 /* All rows of one strip of columns, by tiles of one kind. Where the block asks for it, the first
  * tile (`copying`) packs B's panel for the others, which then read it there. */
 static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
@@ -561,6 +575,8 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   gemm_share_ahead(&part, b, part.column + columns == block->column + block->n, tiles * tile_k);
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t rows = gemm_tile_rows(block->m, tiles, t);
+    gemm_ask(block->read, false, t, tiles);
+    gemm_ask(block->written, true, t, tiles);
     if (block->slivers) {
       part.a_row = 1;
       part.a_k = rows;
