@@ -316,6 +316,18 @@ static void choose_moment(const cpu_gemm *gemm, gemm_schedule *schedule) {
     schedule->pack_b = GEMM_PACK_ON_USE;
 }
 
+/* Words of bf16 are made from pairs of rows of B as they lie, for one or two rows of A just once:
+ * long runs of each row arrive faster than short ones, which jump from page to page. */
+static void widen_tiles(const cpu_gemm *gemm, int64_t threads, gemm_schedule *schedule) {
+  enum { RUN = 1024 };
+  const gemm_problem *problem = &gemm->problem;
+  if (gemm->packed_b || gemm->filled || problem->m > 2 || problem->b.column != 1 ||
+      problem->type->group == 1 || !problem->type->dot || schedule->method != GEMM_TILES)
+    return;
+  const int64_t share = cpu_round_up(cpu_divide_up(problem->n, threads), problem->type->columns);
+  schedule->tile_n = cpu_min(cpu_max(schedule->tile_n, cpu_min(share, RUN)), problem->n);
+}
+
 void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t threads = useful_threads(gemm);
@@ -326,6 +338,7 @@ void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedu
     const int64_t panels = problem->m <= 2 ? problem->type->abreast : 1;
     schedule->tile_n = cpu_min(panels * problem->type->columns, problem->n);
   }
+  widen_tiles(gemm, threads, schedule);
   choose_splits(gemm, threads, schedule);
   schedule->tiles_m = cpu_divide_up(problem->m, schedule->tile_m);
   schedule->tiles_n = cpu_divide_up(problem->n, schedule->tile_n);

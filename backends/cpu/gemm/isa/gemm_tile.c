@@ -221,8 +221,9 @@ typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES))
 #define GEMM_MAX_VECTORS 8
 
 /* Packed panels that come from memory for one row of A: with AVX2, four runs of it arrived half as
- * fast again as one whose lines were asked for in advance. */
-#if GEMM_VECTOR_BYTES == 32
+ * fast again as one whose lines were asked for in advance. Products of bf16 take longer to be added
+ * to a sum than two vectors take to arrive: more sums hide that. */
+#if GEMM_VECTOR_BYTES == 32 || defined(CPU_VARIANT_BF16)
 #define GEMM_MOST_ABREAST 4
 #else
 #define GEMM_MOST_ABREAST 1
