@@ -283,6 +283,7 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
       block.c = sums->at + (row * sums->row + panel * sums->panel) * conv->element;
       block.row = (unit->row + row) * c->result_size[1];
       conv->type->multiply(&block);
+      block.read = block.written = NULL; /* once is enough */
     }
   }
 }
@@ -419,7 +420,7 @@ static void make_pixels(const launch *l, const rows_unit *unit, const unsigned c
 /* Some rows of one panel's results. */
 typedef struct planes_part {
   rows_unit unit;
-  int64_t column, columns, pixels; /* the panel's first channel in the group, its channels */
+  int64_t column, columns, pixels; /* the panel's first channel in the group; of the part */
   unsigned char *sums;             /* pixels of channels */
   unsigned char *planes;           /* turned, for what they go through; or NULL */
   unsigned char *result;           /* the first one's place */
@@ -461,6 +462,12 @@ static void store_planes(const launch *l, const planes_part *p) {
   conv_epilogue_run(conv, l->pointers, &box);
 }
 
+/* The lines of some rows of a plane; none where these are not close to each other. */
+static int64_t count_lines(const conv_operand *operand, int64_t rows, int64_t width) {
+  const bool close = operand->stride[3] == 1 && operand->stride[2] <= 2 * width;
+  return close ? cpu_divide_up(rows * operand->stride[2] * operand->size, 64) : 0;
+}
+
 /* Sums of a part, or what the micro-kernel makes of them, and then their planes. */
 static void make_part(const launch *l, const planes_part *p, int64_t panel,
                       const unsigned char *copy, const cpu_gemm_lines *read) {
@@ -469,9 +476,8 @@ static void make_part(const launch *l, const planes_part *p, int64_t panel,
   const conv_operand *y = &conv->output[0];
   const int64_t columns = conv->type->columns, width = conv->shape.result_size[1];
   const rows_sums sums = {p->sums, width * columns, columns, 0};
-  const cpu_gemm_lines written = {
-      p->result, p->columns, y->stride[1] * y->size,
-      cpu_divide_up(((p->unit.rows - 1) * y->stride[2] + width) * y->size, 64)};
+  const cpu_gemm_lines written = {p->result, p->columns, y->stride[1] * y->size,
+                                  count_lines(y, p->unit.rows, width)};
   panel_extras extras = {.read = read, .written = p->planes ? NULL : &written};
   cpu_gemm_finish finish;
   if (s->finishes) {
@@ -500,10 +506,10 @@ static bool find_lines(const launch *l, const rows_unit *unit, int64_t first, in
   const int64_t top = first_row(conv, unit, &step);
   const int64_t from = cpu_max(top + first * step, 0);
   const int64_t to = cpu_min(top + end * step, conv->shape.data_size[0]);
-  if (x->stride[1] == 1 || from >= to) return false;
-  *lines = (cpu_gemm_lines){data_of(l, unit) + from * x->stride[2] * x->size, conv->rows.channels,
-                            x->stride[1] * x->size,
-                            cpu_divide_up((to - from) * x->stride[2] * x->size, 64)};
+  if (from >= to) return false;
+  *lines =
+      (cpu_gemm_lines){data_of(l, unit) + from * x->stride[2] * x->size, conv->rows.channels,
+                       x->stride[1] * x->size, count_lines(x, to - from, conv->shape.data_size[1])};
   return true;
 }
 
