@@ -487,6 +487,8 @@ static bool suits(const cpu_conv *conv, const compute_kernel_descriptor *descrip
   if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER) return false;
   *reason = "constant filters have other ways";
   if (forward && descriptor->constant_inputs >> 1 & 1) return false;
+  *reason = "results with channels last are rows already";
+  if (forward && conv->output[0].stride[1] == 1 && c->result_channels > 1) return false;
   *reason = "operands of another type than the sums";
   for (int i = 0; i < 2; i++)
     if (conv->input[i].dtype != conv->accumulate) return false;
