@@ -6,6 +6,7 @@
  *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
  *   conv_planes.c    FORWARD of single channels, where planes do not need a copy
  *   conv_rows.c      FORWARD where results have channels last, or planes repay turning
+ *   conv_rows_schedule.c how it cuts its work
  *   conv_rows_pack.c its filters
  *   conv_taps.c      FORWARD and BY_DATA of small planes, tap by tap
  *   conv_places.c    its copies, place by place

@@ -15,12 +15,9 @@
  * as they are copied, results a few rows of one panel at a time. So no vector has the tail of a row
  * of planes, and no panel is packed from the image in a run. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "conv.h"
-#include "gemm/gemm.h"
-#include "program/finish.h"
+#include "conv_rows.h"
 #include "program/requantize.h"
 
 typedef struct launch {
@@ -70,12 +67,6 @@ static void copy_pixels(const cpu_conv *conv, const unsigned char *row, int64_t 
   if (from < count) memset(to + from * pixel, padding_of(conv), (size_t)((count - from) * pixel));
 }
 
-/* Rows of the copy that the first `rows` rows of a unit's windows meet. */
-static int64_t copied_rows(const cpu_conv *conv, int64_t rows) {
-  const compute_conv_attributes *c = &conv->shape;
-  return (rows - 1) * conv->rows.step[0] + (c->filter_size[0] - 1) * c->dilation[0] + 1;
-}
-
 /* A unit's first row of the copy in the data, and how far it is to the next. */
 static int64_t first_row(const cpu_conv *conv, const rows_unit *unit, int64_t *step) {
   const compute_conv_attributes *c = &conv->shape;
@@ -120,68 +111,13 @@ typedef struct rows_sums {
   int64_t row, pixel, panel;
 } rows_sums;
 
-/* What the micro-kernel finishes, and its rest: the epilogue, or that without an addition at its
- * end. */
-static const cpu_program *finished(const cpu_conv *conv) {
-  return conv->epilogue->before ? conv->epilogue->before : conv->epilogue;
-}
-
-/* The operand that is added to it then, or NULL. */
-static const conv_operand *added(const cpu_conv *conv) {
-  return conv->epilogue->before ? &conv->extra[conv->epilogue->added - 1] : NULL;
-}
-
-/* The addend number i of the epilogue as one loop (cpu_finish), or NULL. */
-static const conv_operand *addend(const cpu_conv *conv, int i) {
-  const int16_t input = cpu_finish_of(finished(conv))->input[i];
-  return input > 0 ? &conv->extra[input - 1] : NULL;
-}
-
-/* Whether a row of results is `width` pixels further. */
-static bool is_even(const cpu_conv *conv, const conv_operand *operand) {
-  const int64_t *size = conv->shape.result_size;
-  return size[0] == 1 || operand->stride[2] == size[1] * operand->stride[3];
-}
-
-/* The same for a product of bytes (cpu_gemm_requantize). */
-static bool can_requantize(const cpu_conv *conv) {
-  const cpu_requantize *q = &conv->epilogue->requantize;
-  if (!q->loops || !is_even(conv, &conv->output[0])) return false;
-  for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
-    if (q->input[i] < 0) continue;
-    const conv_operand *operand = &conv->extra[q->input[i] - 1];
-    if (!is_even(conv, operand) || (operand->stride[1] != 0 && operand->stride[1] != 1))
-      return false;
-  }
-  return true;
-}
-
-/* Whether the micro-kernel can compute the epilogue (cpu_gemm_finish). */
-static bool can_finish(const cpu_conv *conv) {
-  if (conv->identity) return false;
-  if (conv->type->requantizes) return can_requantize(conv);
-  if (!conv->type->finishes) return false;
-  const cpu_finish *finish = cpu_finish_of(finished(conv));
-  if (!finish || finish->dtype != conv->type->finishes || conv->output_count != 1 ||
-      !is_even(conv, &conv->output[0]))
-    return false;
-  for (int i = 0; i < 3; i++) {
-    const conv_operand *operand = addend(conv, i);
-    if (!operand) continue;
-    if (!is_even(conv, operand)) return false;
-    if (operand->stride[1] != 1 && (i > 0 || operand->stride[1] != 0)) return false;
-  }
-  const conv_operand *last = added(conv);
-  if (conv->rows.turned && last) return false;
-  return !last || (is_even(conv, last) && last->stride[1] == 1);
-}
-
 static const void *addend_at(const launch *l, const rows_unit *unit, int i, int64_t *row) {
-  const conv_operand *operand = addend(l->conv, i);
+  const conv_operand *operand = conv_rows_addend(l->conv, i);
   *row = operand ? operand->stride[3] : 0;
   if (!operand) return NULL;
   const int64_t channel = unit->group * l->conv->rows.results;
-  const unsigned char *at = l->pointers[2 + cpu_finish_of(finished(l->conv))->input[i] - 1];
+  const unsigned char *at =
+      l->pointers[2 + cpu_finish_of(conv_rows_finished(l->conv))->input[i] - 1];
   return at + (unit->image * operand->stride[0] + channel * operand->stride[1]) * operand->size;
 }
 
@@ -189,12 +125,12 @@ static const void *addend_at(const launch *l, const rows_unit *unit, int i, int6
 static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   const cpu_conv *conv = l->conv;
   const conv_operand *y = &conv->output[0];
-  const cpu_finish *finish = cpu_finish_of(finished(conv));
+  const cpu_finish *finish = cpu_finish_of(conv_rows_finished(conv));
   cpu_gemm_finish f = {.low = finish->low, .zero = finish->zero, .high = finish->high};
   f.a = addend_at(l, unit, 0, &f.a_row);
   f.b = addend_at(l, unit, 1, &f.b_row);
   f.c = addend_at(l, unit, 2, &f.c_row);
-  f.a_repeats = f.a && addend(conv, 0)->stride[1] == 0;
+  f.a_repeats = f.a && conv_rows_addend(conv, 0)->stride[1] == 0;
   f.y = (unsigned char *)l->pointers[2 + conv->extra_count] +
         (unit->image * y->stride[0] + unit->group * conv->rows.results * y->stride[1]) * y->size;
   f.y_row = y->stride[3];
@@ -332,7 +268,7 @@ static float *first_of(const cpu_conv *conv, const rows_unit *unit, const cpu_ge
 /* What follows the finish, over a unit's results. */
 static void run_rest(const launch *l, const rows_unit *unit, const cpu_gemm_finish *finish) {
   const cpu_conv *conv = l->conv;
-  cpu_finish_run_rest(finished(conv), first_of(conv, unit, finish), finish->y_row,
+  cpu_finish_run_rest(conv_rows_finished(conv), first_of(conv, unit, finish), finish->y_row,
                       unit->rows * conv->shape.result_size[1], results_of(conv, unit));
 }
 
@@ -349,7 +285,7 @@ static cpu_gemm_finish finish_apart(const cpu_conv *conv, const rows_unit *unit,
 static void add_last(const launch *l, const rows_unit *unit, const float *values,
                      const cpu_gemm_finish *finish) {
   const cpu_conv *conv = l->conv;
-  const conv_operand *from = added(conv);
+  const conv_operand *from = conv_rows_added(conv);
   const int64_t channel = unit->group * conv->rows.results + unit->panel * conv->type->columns;
   const float *at = l->pointers[2 + conv->epilogue->added - 1];
   cpu_finish_lines lines = {.rows = unit->rows * conv->shape.result_size[1],
@@ -385,8 +321,8 @@ static rows_unit find_unit(const cpu_conv *conv, int64_t number) {
   return unit;
 }
 
-/* A worker's memory begins with the number of the band that its copy is of. */
-enum { BAND_BYTES = 64, NO_BAND = -1 };
+/* No band's copy is there yet. */
+enum { NO_BAND = -1 };
 
 static int64_t *copied_band(const launch *l, int64_t worker) {
   return (int64_t *)(void *)(l->workers + (uint64_t)worker * l->conv->rows.worker_bytes);
@@ -408,7 +344,7 @@ static void make_pixels(const launch *l, const rows_unit *unit, const unsigned c
   const panel_extras extras = {floats ? &finish : NULL, bytes ? &makes : NULL, NULL, NULL};
   for (int64_t panel = 0; panel < unit->panels; panel++)
     multiply_panel(l, unit, panel, copy, windows, sums, &extras);
-  if (floats && finished(l->conv)->rest)
+  if (floats && conv_rows_finished(l->conv)->rest)
     run_rest(l, unit, &finish);
   else if (!l->conv->identity && !s->finishes)
     run_epilogue(l, unit, sums);
@@ -487,8 +423,9 @@ static void make_part(const launch *l, const planes_part *p, int64_t panel,
     extras.finish = &finish;
   }
   multiply_panel(l, &p->unit, panel, copy, NULL, &sums, &extras);
-  if (s->finishes && finished(conv)->rest)
-    cpu_finish_run_rest(finished(conv), (float *)(void *)p->sums, columns, p->pixels, p->columns);
+  if (s->finishes && conv_rows_finished(conv)->rest)
+    cpu_finish_run_rest(conv_rows_finished(conv), (float *)(void *)p->sums, columns, p->pixels,
+                        p->columns);
   if (p->planes) {
     turn_part(conv, p, p->planes, s->plane, width);
     store_planes(l, p);
@@ -521,7 +458,7 @@ static void make_planes(const launch *l, const rows_unit *unit, bool copied, uns
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
   const conv_operand *y = &conv->output[0];
-  const int64_t all = copied_rows(conv, unit->rows);
+  const int64_t all = conv_rows_copied(conv, unit->rows);
   int64_t ready = copied ? all : 0;
   for (int64_t panel = 0; panel < unit->panels; panel++)
     for (int64_t row = 0; row < unit->rows; row += s->chunk) {
@@ -536,12 +473,12 @@ static void make_planes(const launch *l, const rows_unit *unit, bool copied, uns
           (unit->image * y->stride[0] + (unit->group * s->results + p.column) * y->stride[1] +
            p.unit.row * y->stride[2]) *
           y->size;
-      const int64_t needs = copied_rows(conv, row + p.unit.rows);
+      const int64_t needs = conv_rows_copied(conv, row + p.unit.rows);
       if (ready < needs) copy_data(l, unit, ready, needs, copy);
       ready = cpu_max(ready, needs);
       cpu_gemm_lines next;
-      const bool reads =
-          find_lines(l, unit, ready, cpu_min(copied_rows(conv, row + 2 * s->chunk), all), &next);
+      const bool reads = find_lines(
+          l, unit, ready, cpu_min(conv_rows_copied(conv, row + 2 * s->chunk), all), &next);
       make_part(l, &p, panel, copy + row * s->step[0] * s->line * s->size, reads ? &next : NULL);
     }
 }
@@ -553,7 +490,7 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
   const cpu_conv *conv = l->conv;
   const conv_rows *s = &conv->rows;
   int64_t *copied = copied_band(l, worker);
-  unsigned char *copy = (unsigned char *)copied + BAND_BYTES;
+  unsigned char *copy = (unsigned char *)copied + CONV_ROWS_BAND_BYTES;
   const rows_unit unit = find_unit(conv, task);
   int64_t *windows = s->list_bytes > 0 ? (int64_t *)(void *)(copy + s->copy_bytes) : NULL;
   unsigned char *scratch = copy + s->copy_bytes + s->list_bytes;
@@ -565,13 +502,13 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
     const rows_sums sums = place_sums(l, &unit, scratch);
     float *values = s->values ? (float *)(void *)((unsigned char *)copied + s->values) : NULL;
     if (windows && *copied == NO_BAND) list_windows(conv, windows);
-    if (!is_copied) copy_data(l, &unit, 0, copied_rows(conv, unit.rows), copy);
+    if (!is_copied) copy_data(l, &unit, 0, conv_rows_copied(conv, unit.rows), copy);
     make_pixels(l, &unit, copy, windows, &sums, values);
   }
   *copied = task / s->blocks;
 }
 
-static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
+compute_status conv_rows_run(const cpu_kernel *kernel, void *const *pointers) {
   const cpu_conv *conv = (const cpu_conv *)kernel;
   const conv_rows *s = &conv->rows;
   cpu_device *device = kernel->device;
@@ -590,208 +527,4 @@ static compute_status run(const cpu_kernel *kernel, void *const *pointers) {
   if (!status) cpu_parallel(device, s->units, unit_task, &l);
   cpu_workspace_return(device, l.workers);
   return status;
-}
-
-/* ---- The schedule ---------------------------------------------------------------------------- */
-
-enum {
-  LEAST_RESULTS = 8,
-  BANDS_PER_THREAD = 4,
-  CLOSE_SETS = 2048,
-  TURNED_PIXELS = 48,       /* of a part of planes, at least; … */
-  PROGRAM_PIXELS = 512,     /* … where an interpreter follows */
-  TURNED_PANEL = 96 << 10,  /* of a panel, for results of which few wait */
-  TURNED_PRODUCTS = 96,     /* for each element that is turned; … */
-  COMPETING_PRODUCTS = 256, /* … where planes are turned elsewhere, and copied */
-  TURNED_LANES = 16,        /* of vectors that turn as fast as that */
-  COMPETING_PLANES = 4096   /* bytes */
-};
-
-/* The form of the copy. Where windows would lie so far apart that they compete for the same places
- * in a cache, pixels are a line of the cache longer; the runs are then single pixels. */
-static void choose_copy(const cpu_conv *conv, conv_rows *s) {
-  const compute_conv_attributes *c = &conv->shape;
-  s->sparse = c->filter_size[0] == 1 && c->filter_size[1] == 1;
-  for (int d = 0; d < 2; d++) s->step[d] = s->sparse ? 1 : c->stride[d];
-  s->size = (int64_t)conv->element / conv->type->group;
-  const int64_t tap = cpu_round_up(s->channels, conv->type->group);
-  const bool close = s->step[1] * tap * s->size % CLOSE_SETS == 0;
-  s->pixel = tap + (close ? 64 / s->size : 0);
-  s->taps = s->pixel == tap && c->dilation[1] == 1 ? c->filter_size[1] : 1;
-  s->run = s->taps * tap;
-  s->runs = c->filter_size[0] * c->filter_size[1] / s->taps;
-  s->line = s->pixel *
-            ((c->result_size[1] - 1) * s->step[1] + (c->filter_size[1] - 1) * c->dilation[1] + 1);
-  s->even = s->step[0] * s->line == c->result_size[1] * s->step[1] * s->pixel;
-}
-
-/* Runs are multiplied in one go, so that their sums stay in registers, as far as their part of a
- * panel is not larger than that of a product (gemm_schedule.c). Parts of planes are a few tiles
- * high, which makes reading and writing sums dearer than a panel from the level-2 cache. */
-static void choose_runs(const cpu_conv *conv, conv_rows *s) {
-  const compute_conv_attributes *c = &conv->shape;
-  const int64_t across = c->filter_size[1] / s->taps;
-  const int64_t bytes = s->lines * conv->type->columns * (int64_t)conv->element;
-  s->row_runs = across > 1 ? across : s->runs;
-  s->apart = across > 1 ? c->dilation[1] * s->pixel : c->dilation[0] * s->line;
-  const int64_t most = s->turned ? TURNED_PANEL : GEMM_CLOSE_CACHE;
-  const int64_t parts = cpu_divide_up(s->row_runs, cpu_max(most / bytes, 1));
-  s->together = cpu_divide_up(s->row_runs, parts);
-}
-
-static int64_t copy_bytes(const cpu_conv *conv, int64_t rows) {
-  return copied_rows(conv, rows) * conv->rows.line * conv->rows.size;
-}
-
-/* Bands whose copy stays in the level-2 cache; more of them for several threads, unless the filter
- * is larger than the data and should be read as few times as possible. Then the panels are divided,
- * so that threads end at the same time: this costs little, since a band's units share its copy. */
-static void choose_units(const cpu_conv *conv, conv_rows *s) {
-  const compute_conv_attributes *c = &conv->shape;
-  const int64_t rows = c->result_size[0], l2 = (int64_t)conv->head.device->l2_bytes;
-  const int64_t threads = conv->head.device->threads, outer = c->batch * c->groups;
-  const int64_t bands = threads == 1 ? 1 : BANDS_PER_THREAD * threads;
-  const int64_t units = threads == 1 ? 1 : GEMM_UNITS_PER_THREAD * threads;
-  const int64_t width = conv->type->columns * (int64_t)conv->element;
-  const int64_t room = l2 * 3 / 5 - copy_bytes(conv, 1), row = s->step[0] * s->line * s->size;
-  const int64_t fit = cpu_max(cpu_min(1 + room / row, rows), 1);
-  s->bands = cpu_divide_up(rows, fit);
-  const bool large_filter = s->panels * s->runs * s->lines * width > copy_bytes(conv, rows);
-  if (outer * s->bands < bands && !large_filter)
-    s->bands = cpu_min(rows, cpu_divide_up(bands, outer));
-  s->band = cpu_divide_up(rows, s->bands);
-  s->bands = cpu_divide_up(rows, s->band);
-  const int64_t sums = s->band * c->result_size[1] * width;
-  s->blocks = cpu_max(cpu_divide_up(units, outer * s->bands),
-                      cpu_divide_up(s->panels, cpu_max(l2 / 2 / sums, 1)));
-  s->block = cpu_divide_up(s->panels, cpu_min(s->blocks, s->panels));
-  s->blocks = cpu_divide_up(s->panels, s->block);
-}
-
-/* Whether tiles of the product reach from one row of results to the next although their windows are
- * not at one distance: tiles of few rows have registers for the address of each. */
-static bool lists_windows(const cpu_conv *conv) {
-  return !conv->rows.even && conv->rows.band > 1 && conv->type->rows <= CPU_GEMM_FORESEEN;
-}
-
-static void make_schedule(cpu_conv *conv) {
-  const compute_conv_attributes *c = &conv->shape;
-  conv_rows *s = &conv->rows;
-  const int64_t columns = conv->type->columns, size = conv->element;
-  s->channels = c->data_channels / c->groups;
-  s->results = c->result_channels / c->groups;
-  s->panels = cpu_divide_up(s->results, columns);
-  choose_copy(conv, s);
-  s->lines = s->run / conv->type->group + conv->type->terms;
-  choose_runs(conv, s);
-  choose_units(conv, s);
-  s->units = c->batch * c->groups * s->bands * s->blocks;
-  const int64_t pixels = s->finishes || conv->identity ? TURNED_PIXELS : PROGRAM_PIXELS;
-  s->chunk = cpu_min(cpu_divide_up(pixels, c->result_size[1]), s->band);
-  s->copy_bytes = cpu_whole_lines((uint64_t)copy_bytes(conv, s->band));
-  s->list_bytes = lists_windows(conv)
-                      ? cpu_whole_lines((uint64_t)(s->band * c->result_size[1]) * sizeof(int64_t))
-                      : 0;
-  const int64_t sums = s->turned ? s->chunk : s->band * s->block; /* rows of a panel */
-  s->worker_bytes = BAND_BYTES + s->copy_bytes + s->list_bytes +
-                    cpu_whole_lines((uint64_t)(sums * c->result_size[1] * columns * size));
-  s->packed_bytes =
-      cpu_whole_lines((uint64_t)(c->groups * s->panels * s->runs * s->lines * columns * size));
-}
-
-/* Room for a unit's values before an addition. */
-static void add_values(cpu_conv *conv) {
-  conv_rows *s = &conv->rows;
-  const int64_t count = s->band * conv->shape.result_size[1] * s->block * conv->type->columns;
-  s->values = s->worker_bytes;
-  s->worker_bytes += cpu_whole_lines((uint64_t)(count * conv->element));
-}
-
-/* Whether the output's planes compete for the same sets of a cache. */
-static bool planes_compete(const cpu_conv *conv) {
-  return conv->output[0].stride[1] * conv->element % COMPETING_PLANES == 0;
-}
-
-/* Room for a part's planes where the epilogue follows, or where the output's planes compete, which
- * are then stored one by one. Here they lie an odd number of lines
- * apart.
- */
-static void add_planes(cpu_conv *conv) {
-  conv_rows *s = &conv->rows;
-  const int64_t line = 64 / conv->element, columns = conv->type->columns;
-  if ((s->finishes || conv->identity) && !planes_compete(conv)) return;
-  s->plane = (cpu_divide_up(s->chunk * conv->shape.result_size[1], line) | 1) * line;
-  s->planes = s->worker_bytes;
-  s->worker_bytes += (uint64_t)(s->plane * columns * conv->element);
-}
-
-static bool is_byte(const conv_operand *operand) {
-  return operand->dtype == COMPUTE_I8 || operand->dtype == COMPUTE_U8;
-}
-
-/* The micro-kernel of the operands' products, or NULL. Filters that would have to be shifted, as
- * u8 for dot products of four bytes, need sums of every window's data. */
-static const cpu_gemm_type *type_of(const cpu_conv *conv) {
-  const conv_operand *x = &conv->input[0], *f = &conv->input[1];
-  const cpu_gemm_table *table = conv->head.device->isa->gemm;
-  const cpu_gemm_type *bytes = table->bytes;
-  if (x->dtype == conv->accumulate && f->dtype == conv->accumulate) return conv->type;
-  if (conv->accumulate == COMPUTE_I32 && is_byte(x) && is_byte(f) &&
-      (bytes->group == 2 || f->dtype == COMPUTE_I8))
-    return bytes;
-  if (conv->accumulate == COMPUTE_F32 && x->dtype == COMPUTE_BF16 && f->dtype == COMPUTE_BF16)
-    return table->bf16;
-  return NULL;
-}
-
-/* Whether results that are planes repay turning the data and them: by many products for each
- * element, and result channels that fill vectors. */
-static bool repays_turning(const cpu_conv *conv) {
-  const compute_conv_attributes *c = &conv->shape;
-  const int64_t lanes = conv->type->lanes;
-  const int64_t channels = c->data_channels / c->groups, results = c->result_channels / c->groups;
-  const int64_t taps = c->filter_size[0] * c->filter_size[1];
-  const int64_t met = cpu_min(c->stride[0] * c->stride[1], taps); /* pixels for each result */
-  const int64_t turned = channels * met + results;
-  const double products = planes_compete(conv) ? COMPETING_PRODUCTS : TURNED_PRODUCTS;
-  return conv->accumulate == COMPUTE_F32 && conv->output[0].dtype == COMPUTE_F32 &&
-         conv->output[0].stride[3] == 1 && lanes >= TURNED_LANES &&
-         9 * results >= 8 * cpu_round_up(results, lanes) &&
-         (double)channels * (double)(taps * results) >= products * (double)turned;
-}
-
-/* Whether the results are pixels of channels, and there is a micro-kernel. */
-static bool suits(const cpu_conv *conv, const char **reason) {
-  const compute_conv_attributes *c = &conv->shape;
-  *reason = "the results do not have channels last, and planes would not repay turning";
-  if (c->direction != COMPUTE_CONVOLUTION_FORWARD) return false;
-  if (conv->output[0].stride[1] != 1)
-    return c->data_channels > 0 && type_of(conv) == conv->type && repays_turning(conv);
-  *reason = "too few result channels in a group";
-  if (c->result_channels / c->groups < LEAST_RESULTS || c->data_channels == 0) return false;
-  *reason = "data of another type than the sums, without products of its own";
-  return type_of(conv) != NULL;
-}
-
-compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
-                                const char **reason) {
-  cpu_conv *conv = (cpu_conv *)kernel;
-  if (!suits(conv, reason)) return COMPUTE_OK;
-  conv->type = type_of(conv);
-  conv->rows.turned = conv->output[0].stride[1] != 1;
-  conv->rows.finishes = can_finish(conv);
-  make_schedule(conv);
-  const conv_rows *s = &conv->rows;
-  conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
-  if (s->turned)
-    add_planes(conv);
-  else if (s->finishes && added(conv))
-    add_values(conv);
-  conv->head.run = run;
-  snprintf(conv->head.description, sizeof conv->head.description,
-           "convolution rows%s %s %dx%d, %lld bands of %lld rows, %lld x %lld channels%s",
-           s->turned ? " of planes" : "", conv->head.device->isa->name, conv->type->rows,
-           conv->type->columns, (long long)s->bands, (long long)s->band, (long long)s->blocks,
-           (long long)(s->block * conv->type->columns), conv->packed ? ", packed" : "");
-  return COMPUTE_OK;
 }
