@@ -141,7 +141,7 @@ def leave_out(record, workers, engine, reason):
 
 def model_file(row, folder):
     """Written again when the scripts have changed."""
-    import half
+    import bf16
     import networks
     import operations
     path = os.path.join(folder, row.name + ".onnx")
@@ -153,10 +153,10 @@ def model_file(row, folder):
         network.save(folder)
     if row.suite != "bf16":
         return path
-    halved = os.path.join(folder, half.FOLDER, row.name + ".onnx")
-    if not os.path.exists(halved) or os.path.getmtime(halved) < max(map(os.path.getmtime, (path, half.__file__))):
-        half.make(path, halved)
-    return halved
+    rounded = os.path.join(folder, bf16.FOLDER, row.name + ".onnx")
+    if not os.path.exists(rounded) or os.path.getmtime(rounded) < max(map(os.path.getmtime, (path, bf16.__file__))):
+        bf16.make(path, rounded)
+    return rounded
 
 
 def start_engine(record, worker, engine, path, folder):

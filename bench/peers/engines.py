@@ -147,10 +147,10 @@ class OpenVino:
 
     def load(self, path):
         """Its own form of bf16 is the model in f32 and a hint."""
-        import half
+        import bf16
         self.request = self.compiled = None
-        precision = "bf16" if half.is_half(path) else "f32"
-        self.compiled = self.core.compile_model(half.single(path) if half.is_half(path) else path, "CPU", {
+        precision = "bf16" if bf16.is_bf16(path) else "f32"
+        self.compiled = self.core.compile_model(bf16.single(path) if bf16.is_bf16(path) else path, "CPU", {
             "INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
             "INFERENCE_PRECISION_HINT": precision})
         self.request = self.compiled.create_infer_request()
@@ -188,14 +188,14 @@ class Torch:
             require_compiler()
 
     def load(self, path):
-        import half
+        import bf16
         import twins
         kind = {"torch_cl": self.twins.ChannelsLast, "onednn": self.twins.OneDnn}.get(self.form, self.twins.Torch)
         self.model = None
         twin = twins.make(os.path.splitext(os.path.basename(path))[0], kind)
         self.model = self.twins.Module(twin).eval().to(self.device)
-        self.half = half.is_half(path)
-        if self.half:
+        self.bf16 = bf16.is_bf16(path)
+        if self.bf16:
             self.model = self.model.to(self.torch.bfloat16)
         if self.form == "torch_compile":
             import torch._inductor.config
@@ -213,7 +213,7 @@ class Torch:
 
     def run(self):
         inputs = self.inputs
-        if self.half:
+        if self.bf16:
             inputs = [x.to(self.torch.bfloat16) if x.is_floating_point() else x for x in inputs]
         self.results = self.model(*inputs)
         if self.device == "cuda":

@@ -5,7 +5,7 @@ import os
 FOLDER = "bf16"  # beside the files in f32
 
 
-def is_half(path):
+def is_bf16(path):
     return os.path.basename(os.path.dirname(path)) == FOLDER
 
 
@@ -15,13 +15,13 @@ def single(path):
 
 
 def round_bits(array):
-    """The upper halves of f32, to the nearest, of two to the even one."""
+    """The upper renamed of f32, to the nearest, of two to the even one."""
     import numpy as np
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
-def halve_tensor(tensor):
+def round_tensor(tensor):
     from onnx import TensorProto, numpy_helper
     if tensor.data_type != TensorProto.FLOAT:
         return
@@ -31,13 +31,13 @@ def halve_tensor(tensor):
     tensor.dims.extend(array.shape)
 
 
-def halve_node(node):
+def round_node(node):
     from onnx import TensorProto
     for attribute in node.attribute:
         if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
             attribute.i = TensorProto.BFLOAT16
         if attribute.HasField("t"):
-            halve_tensor(attribute.t)
+            round_tensor(attribute.t)
 
 
 def make(source, path):
@@ -48,16 +48,16 @@ def make(source, path):
     weights = {tensor.name for tensor in graph.initializer}
     floats = [[value.name for value in values if value.type.tensor_type.elem_type == TensorProto.FLOAT
                and value.name not in weights] for values in (graph.input, graph.output)]
-    halves = {name: name + "_bf16" for name in (*floats[0], *floats[1])}
+    renamed = {name: name + "_bf16" for name in (*floats[0], *floats[1])}
     for tensor in graph.initializer:
-        halve_tensor(tensor)
+        round_tensor(tensor)
     for node in graph.node:
-        halve_node(node)
+        round_node(node)
         for names in (node.input, node.output):
-            names[:] = [halves.get(name, name) for name in names]
-    nodes = [helper.make_node("Cast", [name], [halves[name]], to=TensorProto.BFLOAT16) for name in floats[0]]
+            names[:] = [renamed.get(name, name) for name in names]
+    nodes = [helper.make_node("Cast", [name], [renamed[name]], to=TensorProto.BFLOAT16) for name in floats[0]]
     nodes += graph.node
-    nodes += [helper.make_node("Cast", [halves[name]], [name], to=TensorProto.FLOAT) for name in floats[1]]
+    nodes += [helper.make_node("Cast", [renamed[name]], [name], to=TensorProto.FLOAT) for name in floats[1]]
     del graph.node[:], graph.value_info[:]
     graph.node.extend(nodes)
     os.makedirs(os.path.dirname(path), exist_ok=True)
