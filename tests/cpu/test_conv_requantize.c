@@ -2,6 +2,7 @@
 /* Convolutions of bytes whose epilogue makes bytes of their sums: every instruction set and way to
  * compute them gives the bytes that the program's instructions give one by one. */
 #include "conv_fixture.h"
+#include "gemm/isa/gemm_table.h"
 
 /* What follows the sums. */
 typedef struct ending {
@@ -14,6 +15,7 @@ typedef struct ending {
 typedef struct requantizing {
   checker checker;
   ending ending;
+  int at_once; /* depthwise ones whose loop makes bytes */
 } requantizing;
 
 enum { OFFSET = 2, SCALE, BIAS, INPUTS };
@@ -128,6 +130,10 @@ static void check_requantized(const sample_kernel *s, void *user) {
   d.input_count = r->ending.biased ? INPUTS : INPUTS - 1;
   d.outputs = &output;
   d.epilogue = program_finish(&program);
+  cpu_kernel *kernel = NULL;
+  assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, r->checker.f->device, &d, &kernel), COMPUTE_OK);
+  r->at_once += strstr(kernel->description, "to bytes") != NULL;
+  cpu_kernel_destroy(kernel);
   const int64_t count = m.elements[2];
   unsigned char *bytes = malloc((size_t)count);
   assert_non_null(bytes);
@@ -177,8 +183,9 @@ static sample_convolution random_bytes(test_random *random, bool depthwise) {
     c->filter[i] = test_random_integer(random, 0, 5) ? depthwise ? 3 : 1 : 3 + 2 * (i % 2);
     c->padding[i] = test_random_integer(random, 0, c->filter[i] / 2 + 1);
     c->stride[i] = test_random_integer(random, 1, 2);
-    c->dilation[i] = 1;
-    c->data[i] = test_random_integer(random, c->filter[i], c->c > 200 ? 7 : 23);
+    c->dilation[i] = test_random_integer(random, 0, 5) ? 1 : 2;
+    const int64_t least = c->dilation[i] * (c->filter[i] - 1) + 1;
+    c->data[i] = test_random_integer(random, least, cpu_max(least, c->c > 200 ? 7 : 23));
   }
   return s;
 }
@@ -190,6 +197,9 @@ static void run_random(fixture *f, uint64_t seed) {
     r.ending = random_ending(&r.checker.random);
     sample_convolution_visit(&s, check_requantized, &r);
   }
+  const cpu_isa *isa = f->device->isa;
+  const bool dots = isa->vector_bytes == 64 && isa->gemm->bytes->group == 4;
+  if (test_samples() == 1) assert_true((r.at_once > 0) == dots);
 }
 
 static void bytes_of_sums_are_those_of_the_instructions(void **state) {

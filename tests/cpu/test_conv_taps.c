@@ -82,6 +82,19 @@ static void every_layout_is_right(void **state) {
   on_every_device(run_layouts, 2, 0);
 }
 
+/* The gradient of a filter that saw no image. */
+static void run_no_images(fixture *f, uint64_t seed) {
+  checker c = {.f = f, .random = {.state = seed}};
+  sample_convolution s = sample_of(0, COMPUTE_CONVOLUTION_BY_FILTER, ENDING_PLAIN);
+  s.shape.n = 0;
+  sample_convolution_visit(&s, check_sample, &c);
+}
+
+static void no_images_give_zeros(void **state) {
+  (void)state;
+  on_every_device(run_no_images, 2, 0);
+}
+
 /* ---- Bits ------------------------------------------------------------------------------------ */
 
 /* With several numbers of threads, and at last image by image. */
@@ -132,6 +145,7 @@ int main(void) {
       cmocka_unit_test(small_planes_are_right),
       cmocka_unit_test(small_planes_are_right_in_small_blocks),
       cmocka_unit_test(every_layout_is_right),
+      cmocka_unit_test(no_images_give_zeros),
       cmocka_unit_test(no_bit_depends_on_threads_or_batch),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

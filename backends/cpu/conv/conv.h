@@ -247,6 +247,12 @@ typedef struct conv_box {
 
 void conv_epilogue_run(const cpu_conv *conv, void *const *pointers, const conv_box *box);
 
+/* The size of equal parts of `count`, as few as possible of at most `most`; 1 of nothing. */
+static inline int64_t conv_equal_parts(int64_t count, int64_t most) {
+  const int64_t parts = cpu_divide_up(count, cpu_max(most, 1));
+  return count > 0 ? cpu_divide_up(count, parts) : 1;
+}
+
 /* The axes of both dimensions, unless they are there. COMPUTE_ERROR_OUT_OF_MEMORY. */
 compute_status conv_axes_find(cpu_conv *conv);
 

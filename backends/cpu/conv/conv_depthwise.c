@@ -250,8 +250,8 @@ static const cpu_depthwise_bytes_table *bytes_of(const cpu_conv *conv) {
   if (isa->vector_bytes != 64 || isa->gemm->bytes->group != 4 || conv->identity || !q->loops ||
       conv->input[0].dtype != COMPUTE_U8 || conv->input[1].dtype != COMPUTE_I8)
     return NULL;
-  if (c->filter_size[0] != 3 || c->filter_size[1] != 3 || c->stride[1] > 2 || c->dilation[1] != 1 ||
-      c->data_channels < CPU_DEPTHWISE_BYTES / 2)
+  if (c->filter_size[0] != 3 || c->filter_size[1] != 3 || c->stride[1] > 2) return NULL;
+  if (c->dilation[0] != 1 || c->dilation[1] != 1 || c->data_channels < CPU_DEPTHWISE_BYTES / 2)
     return NULL;
   for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++)
     if (q->input[i] >= 0 && !is_of_channels(&conv->extra[q->input[i] - 1])) return NULL;
@@ -312,7 +312,7 @@ compute_status conv_depthwise_accept(cpu_kernel *kernel,
   conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
   conv->head.run = run;
   snprintf(conv->head.description, sizeof conv->head.description,
-           "depthwise convolution %s, blocks of %lld channels%s", kernel->device->isa->name,
-           (long long)s->block, conv->packed ? ", packed" : "");
+           "depthwise convolution%s %s, blocks of %lld channels%s", s->bytes ? " to bytes" : "",
+           kernel->device->isa->name, (long long)s->block, conv->packed ? ", packed" : "");
   return COMPUTE_OK;
 }

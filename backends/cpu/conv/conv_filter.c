@@ -376,22 +376,17 @@ static int64_t wanted_parts(const cpu_conv *conv) {
   return results < (double)(wanted * PART_RESULTS) ? (int64_t)(results / PART_RESULTS) : wanted;
 }
 
-static int64_t equal_parts(int64_t count, int64_t most) {
-  const int64_t parts = cpu_divide_up(count, cpu_max(most, 1));
-  return count > 0 ? cpu_divide_up(count, parts) : 1;
-}
-
 static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t size = conv->element;
   const int64_t results = c->result_channels / c->groups, data = c->data_channels / c->groups;
   const int64_t taps = c->filter_size[0] * c->filter_size[1];
   s->dots = results <= FEW && data <= FEW;
-  s->block_m = equal_parts(results, TALLEST);
+  s->block_m = conv_equal_parts(results, TALLEST);
   const int64_t whole = cpu_round_up(s->block_m, conv->type->rows); /* register tiles */
   if (!s->dots && whole <= TALLEST) s->block_m = cpu_min(whole, results);
   s->block_c =
-      equal_parts(data, cpu_max(cpu_min(TILE_BYTES / (s->block_m * size) / taps, WIDEST), 1));
+      conv_equal_parts(data, cpu_max(cpu_min(TILE_BYTES / (s->block_m * size) / taps, WIDEST), 1));
   s->blocks_m = cpu_divide_up(results, s->block_m);
   s->blocks_c = cpu_divide_up(data, s->block_c);
   s->tile = s->block_m * s->block_c * taps;
@@ -402,7 +397,7 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   const int64_t size = conv->element;
   const int64_t taps_h = cpu_max(h->taps, 1), taps_w = cpu_max(w->taps, 1);
-  s->columns = equal_parts(w->count, LONGEST_ROW);
+  s->columns = conv_equal_parts(w->count, LONGEST_ROW);
   s->width = (s->columns - 1) * w->source_step + (taps_w - 1) * w->offset_step + 1;
   if (s->dots) s->width = cpu_round_up(s->width, w->source_step);
   const int64_t row_bytes = s->width * s->block_c * size;
@@ -414,7 +409,7 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
       cpu_divide_up(wanted_parts(conv), cpu_max(conv->shape.batch, 1) *
                                             cpu_max(cpu_divide_up(w->count, s->columns), 1));
   if (bands > 1) rows = cpu_min(rows, cpu_max(cpu_divide_up(h->count, bands), 2 * least));
-  s->rows = equal_parts(h->count, rows);
+  s->rows = conv_equal_parts(h->count, rows);
   s->height = (s->rows - 1) * h->source_step + window;
   s->chunk_rows = cpu_min(cpu_max(CLOSE_K / s->columns, 1), s->rows);
   s->bands_h = cpu_divide_up(h->count, s->rows);
@@ -429,7 +424,7 @@ static void choose_images(const cpu_conv *conv, conv_filter_schedule *s) {
   if (s->dots || s->bands_h * s->bands_w != 1) return;
   int64_t images = cpu_min(CLOSE_K / places, (int64_t)(conv->head.device->l2_bytes / 3) / copied);
   images = cpu_min(images, batch / cpu_max(wanted_parts(conv), 1));
-  s->images = equal_parts(batch, images);
+  s->images = conv_equal_parts(batch, images);
   s->chunk_rows = cpu_min(cpu_max(CLOSE_K / s->columns, 1), s->images * s->rows);
 }
 

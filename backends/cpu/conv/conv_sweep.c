@@ -472,12 +472,6 @@ static int64_t total_taps(const cpu_conv *conv, int dimension) {
   return last->taps_before + last->taps;
 }
 
-/* Equal parts of a count, the largest of which is at most `most`. */
-static int64_t equal_parts(int64_t count, int64_t most) {
-  const int64_t parts = cpu_divide_up(count, cpu_max(most, 1));
-  return count > 0 ? cpu_divide_up(count, parts) : 1;
-}
-
 /* The filter's taps lie after each other as k runs, so that they are packed in one go. */
 static bool taps_lie_together(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
@@ -492,7 +486,7 @@ static void choose_bands(const cpu_conv *conv, const extent *h, const extent *w,
   const int64_t size = conv->element, phases = phase_count(conv);
   const int64_t outer = conv->shape.batch * conv->shape.groups;
   const int64_t wide = cpu_max((4 * SUMS_BYTES) / (s->result_channels * size), 64);
-  s->columns = equal_parts(w->count, wide);
+  s->columns = conv_equal_parts(w->count, wide);
   const int64_t row_bytes =
       s->source_channels * h->splits * w->splits * (s->columns + w->reach) * size;
   const int64_t fit = (int64_t)(device->l2_bytes / 2) / cpu_max(row_bytes, 1) - h->reach;
@@ -512,13 +506,13 @@ static void choose_bands(const cpu_conv *conv, const extent *h, const extent *w,
   if (phases > 1)
     rows = cpu_min(rows,
                    cpu_max(SUMS_BYTES / (s->result_channels * (s->columns + w->reach) * size), 1));
-  s->rows = equal_parts(h->count, rows);
+  s->rows = conv_equal_parts(h->count, rows);
   s->bands_h = cpu_divide_up(h->count, s->rows);
   const int64_t units = outer * s->bands_w * s->bands_h;
   int64_t blocks = 1;
   if (2 * units < (int64_t)wanted)
     blocks = cpu_min((int64_t)wanted / units, cpu_divide_up(s->result_channels, conv->type->rows));
-  s->block_m = equal_parts(s->result_channels, cpu_divide_up(s->result_channels, blocks));
+  s->block_m = conv_equal_parts(s->result_channels, cpu_divide_up(s->result_channels, blocks));
   s->blocks_m = cpu_divide_up(s->result_channels, s->block_m);
 }
 
@@ -541,7 +535,7 @@ static void choose_blocks(const cpu_conv *conv, const extent *h, const extent *w
   const int64_t filter_share = (int64_t)(conv->head.device->l2_bytes / 4);
   /* Not of block_m, which threads and images decide: sums have the same bits for any of them. */
   const int64_t k = cpu_min(CLOSE_K, filter_share / (s->result_channels * size));
-  s->channels = equal_parts(cpu_max(s->source_channels, 1), k / taps);
+  s->channels = conv_equal_parts(cpu_max(s->source_channels, 1), k / taps);
   s->by_row = s->rows > 1 && cpu_round_up(s->columns, lanes) < s->pitch;
   const int64_t row = s->by_row ? cpu_round_up(s->columns, lanes) : s->pitch;
   s->chunk_rows = cpu_min(cpu_max(SUMS_BYTES / (s->block_m * row * size), 1), s->rows);

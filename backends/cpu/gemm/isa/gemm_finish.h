@@ -6,6 +6,9 @@
 
 #ifdef GEMM_FINISHES
 #include "program/isa/limits.h"
+#ifdef CPU_VARIANT_BF16
+#include "program/isa/math_base.h"
+#endif
 
 /* An addend or result, and conversions of one and of a vector of them. */
 #ifdef CPU_VARIANT_BF16
@@ -18,11 +21,19 @@ GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
   const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from));
   return (gemm_vector)_mm512_slli_epi32(bits, 16);
 }
-GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
-  _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
-}
 GEMM_INLINE gemm_stored gemm_narrow(float x) {
-  return (gemm_stored)_mm_extract_epi16((__m128i)_mm_cvtneps_pbh(_mm_set_ss(x)), 0);
+  return convert_f32_to_bf16(x);
+}
+static __attribute__((noinline)) void gemm_store_each(gemm_stored *to, gemm_vector x) {
+  for (int i = 0; i < GEMM_LANES; i++) to[i] = gemm_narrow(x[i]);
+}
+/* The instruction makes zeros of denormals, which are rare. */
+GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
+  enum { DENORMAL = 0x20 };
+  if (__builtin_expect(_mm512_fpclass_ps_mask(x, DENORMAL) != 0, 0))
+    gemm_store_each(to, x);
+  else
+    _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 #else
 typedef GEMM_ELEMENT gemm_stored;
