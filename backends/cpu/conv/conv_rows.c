@@ -173,7 +173,39 @@ typedef struct panel_extras {
   const cpu_gemm_lines *read, *written;
 } panel_extras;
 
-/* One panel: all runs of the windows, some together, and of each run all rows of results. */
+/* Rows of results that meet the same rows of the filter: the others are all in the padding. */
+typedef struct met_rows {
+  int64_t row, end;    /* of results, within a unit */
+  int64_t first, past; /* of the filter; where all are padding, the first one, for zeros */
+} met_rows;
+
+static void meet_filter(const compute_conv_attributes *c, int64_t row, met_rows *met) {
+  const int64_t top = row * c->stride[0] - c->padding[0], height = c->data_size[0];
+  const int64_t step = c->dilation[0], count = c->filter_size[0];
+  met->first = top < 0 ? cpu_divide_up(-top, step) : 0;
+  met->past = top + (count - 1) * step < height ? count : (height - 1 - top + step) / step;
+  if (met->first < met->past) return;
+  met->first = 0;
+  met->past = 1;
+}
+
+/* The rows from `row` on: one, or with `several` as many as meet the same. */
+static met_rows next_rows(const cpu_conv *conv, const rows_unit *unit, int64_t row, bool several) {
+  enum { NARROW = 4 }; /* so few pixels have too few sums for the latency of multiply-adds */
+  if (several && conv->shape.result_size[1] < NARROW)
+    return (met_rows){row, unit->rows, 0, conv->shape.filter_size[0]};
+  met_rows met = {.row = row, .end = row + 1};
+  meet_filter(&conv->shape, unit->row + row, &met);
+  for (; several && met.end < unit->rows; met.end++) {
+    met_rows next;
+    meet_filter(&conv->shape, unit->row + met.end, &next);
+    if (next.first != met.first || next.past != met.past) break;
+  }
+  return met;
+}
+
+/* One panel: all runs of the windows, some together, and of each run the rows of results that meet
+ * it. */
 static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel,
                            const unsigned char *copy, const int64_t *windows, const rows_sums *sums,
                            const panel_extras *extras) {
@@ -181,44 +213,51 @@ static void multiply_panel(const launch *l, const rows_unit *unit, int64_t panel
   const conv_rows *s = &conv->rows;
   const compute_conv_attributes *c = &conv->shape;
   const int64_t columns = conv->type->columns, across = c->filter_size[1] / s->taps;
-  const int64_t column = (unit->panel + panel) * columns;
+  const int64_t column = (unit->panel + panel) * columns, width = c->result_size[1];
   const int64_t run_bytes = s->lines * columns * conv->element;
   const unsigned char *filter =
       l->packed + (unit->group * s->panels + unit->panel + panel) * s->runs * run_bytes;
-  const bool whole = (s->even || windows) && sums->row == c->result_size[1] * sums->pixel;
+  const bool whole = (s->even || windows) && sums->row == width * sums->pixel;
   const bool listed = whole && !s->even;
-  cpu_gemm_block block = {.m = whole ? unit->rows * c->result_size[1] : c->result_size[1],
-                          .n = cpu_min(columns, s->results - column),
+  cpu_gemm_block block = {.n = cpu_min(columns, s->results - column),
                           .k = s->run / conv->type->group,
                           .a_row = listed ? 0 : s->step[1] * s->pixel / conv->type->group,
-                          .a_rows = listed ? windows : NULL,
                           .a_run = s->apart / conv->type->group,
                           .a_k = 1,
                           .b_k = columns,
                           .b_column = columns * s->lines, /* there is one */
                           .c_row = sums->pixel,
                           .column = column};
-  for (int64_t run = 0; run < s->runs; run += block.runs) {
-    const int64_t first =
-        run / across * c->dilation[0] * s->line + run % across * c->dilation[1] * s->pixel;
-    block.b = filter + run * run_bytes;
-    block.runs = cpu_min(s->together, s->row_runs - run % s->row_runs);
-    block.accumulate = run > 0;
-    if (run + block.runs == s->runs) {
-      block.finish = extras->finish;
-      block.requantize = extras->requantize;
+  int64_t together;
+  for (int64_t run = 0; run < s->runs; run += together) {
+    together = cpu_min(s->together, s->row_runs - run % s->row_runs);
+    if (run + together == s->runs) {
       block.read = extras->read;
       block.written = extras->written;
     }
-    const int64_t parts = whole ? 1 : unit->rows;
-    const unsigned char *ahead = filter + (run + block.runs) * run_bytes;
-    block.ahead_bytes = cpu_divide_up(block.runs * run_bytes, parts);
-    for (int64_t row = 0; row < parts; row++) {
-      block.ahead = ahead + row * block.ahead_bytes;
-      block.a = copy + (first + row * s->step[0] * s->line) * s->size;
+    block.ahead = filter + (run + together) * run_bytes;
+    block.ahead_bytes = cpu_divide_up(together * run_bytes, whole ? 1 : unit->rows);
+    met_rows met;
+    for (int64_t row = 0; row < unit->rows; row = met.end) {
+      met = next_rows(conv, unit, row, whole);
+      const int64_t begin = met.first * across, end = met.past * across;
+      const int64_t first = cpu_max(run, begin), past = cpu_min(run + together, end);
+      if (first >= past) continue;
+      const int64_t tap =
+          first / across * c->dilation[0] * s->line + first % across * c->dilation[1] * s->pixel;
+      block.m = (met.end - row) * width;
+      block.runs = past - first;
+      block.accumulate = first > begin;
+      block.finish = past == end ? extras->finish : NULL;
+      block.requantize = past == end ? extras->requantize : NULL;
+      block.a = copy + (tap + (listed ? 0 : row * s->step[0] * s->line)) * s->size;
+      block.a_rows = listed ? windows + row * width : NULL;
+      block.b = filter + first * run_bytes;
       block.c = sums->at + (row * sums->row + panel * sums->panel) * conv->element;
-      block.row = (unit->row + row) * c->result_size[1];
+      block.row = (unit->row + row) * width;
       conv->type->multiply(&block);
+      block.ahead = (const unsigned char *)block.ahead + block.ahead_bytes;
+      if (whole) block.ahead_bytes = 0;
       block.read = block.written = NULL; /* once is enough */
     }
   }
