@@ -325,10 +325,8 @@ static void write_turned(builder *b, const ir_node *n) {
   layout *layouts = b->f->layouts;
   const uint32_t x = n->inputs[0];
   const int32_t last = n->shape.rank - 1;
-  if (n->op != OP_transpose || n->attributes.order[last] != last) return;
-  if (!ir_rule(&b->r->nodes[x])->any_rows || b->is_output[x] ||
-      b->edge_start[x + 1] - b->edge_start[x] != 1)
-    return;
+  if (n->op != OP_transpose || !ir_rule(&b->r->nodes[x])->any_rows || b->is_output[x]) return;
+  if (n->attributes.order[last] != last || b->edge_start[x + 1] - b->edge_start[x] != 1) return;
   int64_t strides[COMPUTE_MAX_RANK];
   shape_dense_strides(n->shape, strides);
   for (int32_t i = 0; i <= last; i++) layouts[x].stride[n->attributes.order[i]] = strides[i];
