@@ -217,6 +217,40 @@ static void columns_of_bf16_do_not_meet(void **state) {
   }
 }
 
+/* Sums of bf16 are rounded as every other kernel rounds them: what is added to 0 stays, be it
+ * denormal, which AVX512-BF16's own conversion makes 0. */
+static void denormal_addends_of_bf16_stay(void **state) {
+  (void)state;
+  static const uint16_t addends[] = {0x0001, 0x807f, 0x3f80, 0x0080, 0xff80};
+  enum { ADDENDS = sizeof addends / sizeof addends[0] };
+  for (int64_t m = 1; m <= 30; m += 29) {
+    const sample s = {.a = COMPUTE_BF16,
+                      .b = COMPUTE_BF16,
+                      .accumulate = COMPUTE_F32,
+                      .output = COMPUTE_BF16,
+                      .m = m,
+                      .n = 70,
+                      .k = 9,
+                      .constant_b = true,
+                      .epilogue = RESIDUAL};
+    test_random random = {.state = 6};
+    operands o = make_operands(&s, &random);
+    memset(block_data(&o.a), 0, (size_t)(s.m * s.k) * sizeof(uint16_t));
+    uint16_t *c = (void *)block_data(&o.c);
+    description d;
+    describe(&s, &o, &d);
+    for (size_t i = 0; i < device_kind_count; i++) {
+      fixture f;
+      if (!open_device(&f, 1, device_kinds[i].isa, device_kinds[i].blas)) continue;
+      for (int64_t e = 0; e < s.m * s.n; e++) c[e] = addends[e % ADDENDS];
+      assert_int_equal(run_kernel(&f, &cpu_gemm_kind, &d.descriptor, d.blocks), COMPUTE_OK);
+      for (int64_t e = 0; e < s.m * s.n; e++) assert_int_equal(c[e], addends[e % ADDENDS]);
+      fixture_close(&f);
+    }
+    release_operands(&o);
+  }
+}
+
 /* Rows of an even product have the same bits in any number of them. */
 static void rows_of_even_products_are_independent(void **state) {
   (void)state;
@@ -344,6 +378,7 @@ int main(void) {
       cmocka_unit_test(products_of_bf16_are_summed_in_f32),
       cmocka_unit_test(bf16_that_are_not_numbers_stay_so),
       cmocka_unit_test(columns_of_bf16_do_not_meet),
+      cmocka_unit_test(denormal_addends_of_bf16_stay),
       cmocka_unit_test(rows_of_even_products_are_independent),
       cmocka_unit_test(a_packed_constant_multiplies_as_any),
       cmocka_unit_test(batches_and_broadcast_operands_are_right),

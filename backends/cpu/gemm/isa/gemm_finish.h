@@ -15,7 +15,7 @@
 typedef uint16_t gemm_stored;
 
 GEMM_INLINE float gemm_widen(gemm_stored bits) {
-  return _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)((uint32_t)bits << 16))));
+  return convert_bf16_to_f32(bits);
 }
 GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
   const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from));
