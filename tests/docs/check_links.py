@@ -13,8 +13,9 @@ LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 
 
 def pages():
+    """Of the sources: neither of builds nor of what is installed below them, which has its pages in share/."""
     for folder, folders, files in os.walk(TREE):
-        folders[:] = [f for f in folders if not f.startswith((".", "build")) and
+        folders[:] = [f for f in folders if f != "share" and not f.startswith((".", "build")) and
                       os.path.join(folder, f) != os.path.join(TREE, "tests", "fuzz", "corpus")]
         for name in files:
             if name.endswith(".md"):
