@@ -326,7 +326,7 @@ typedef struct dialect_product {
   u32 held[2][8]; /* A's words of the item's two rows */
   f32 (*unit)(u32, int);
   int columns, bytes;
-  boolean is_held, a_across, b_across, add;
+  boolean is_held, across_a, across_b, add;
   u32 ends;
 } dialect_product;
 typedef struct dialect_products {
@@ -362,7 +362,7 @@ DEVICE void dialect_product_perform(const dialect_product *p) {
     f32 of_a[16];
     for (u32 k = 0; k < step; k++) {
       const u32 word = p->is_held ? p->held[half][p->bytes == 2 ? k / 2 : k]
-                                  : dialect_slab_element(p->a, row, k, p->a_across, p->bytes);
+                                  : dialect_slab_element(p->a, row, k, p->across_a, p->bytes);
       of_a[k] = p->unit(word, p->is_held && p->bytes == 2 ? (int)(k % 2) : 0);
     }
     for (int i = 0; i < p->columns / 4; i++) {
@@ -370,7 +370,7 @@ DEVICE void dialect_product_perform(const dialect_product *p) {
       f32 *sum = p->sum + i / 2 * 4 + (int)half * 2 + i % 2;
       f64 exact = p->add ? *sum : 0;
       for (u32 k = 0; k < step; k++) {
-        const u32 word = dialect_slab_element(p->b, column, k, p->b_across, p->bytes);
+        const u32 word = dialect_slab_element(p->b, column, k, p->across_b, p->bytes);
         exact += (f64)of_a[k] * (f64)p->unit(word, 0);
       }
       *sum = (f32)exact;
@@ -397,7 +397,7 @@ DEVICE dialect_product *dialect_product_begin(f32 *sum, u64 b, int columns, f32 
                          .b = b,
                          .columns = columns,
                          .unit = unit,
-                         .b_across = b_across,
+                         .across_b = b_across,
                          .add = add,
                          .bytes = unit == dialect_unit_tf32 ? 4 : 2,
                          .ends = all->ends};
@@ -415,6 +415,7 @@ DEVICE void dialect_product_hold(dialect_product *p, const u32 *a) {
   p->is_held = 1;
   BARRIER();
 }
+#define WARP_UNIFORM(x)             (x)
 #define SLABS_SHOW()                ((void)0)
 #define PRODUCTS_BEGIN()            ((void)0)
 #define PRODUCTS_END()              ((void)dialect_products_of_item()->ends++)
@@ -425,7 +426,7 @@ DEVICE void dialect_product_hold(dialect_product *p, const u32 *a) {
     dialect_product *p = dialect_product_begin(sum, b, n, dialect_unit_##type, b_across, add);     \
     DIALECT_EXPECT(p->bytes == 2 || !(a_across));                                                  \
     p->a = a;                                                                                      \
-    p->a_across = a_across;                                                                        \
+    p->across_a = a_across;                                                                        \
   }
 #define WARPGROUP_UNIT_HELD(name, n, type, b_across)                                               \
   DEVICE void name(f32 *sum, const u32 *a, u64 b, boolean add) {                                   \

@@ -192,6 +192,7 @@ MATRIX_PACKING(MATRIX_PACK_bf16, "cvt.rn.bf16x2.f32")
 /* Warpgroups (sm_90a): what README.md says of them. A descriptor's fields: the address, the step
  * between blocks of lines (of operands across), 1024 bytes between eights of lines, and a swizzle
  * of 128 bytes. */
+#define WARP_UNIFORM(x)     __shfl_sync(0xffffffffu, x, 0)
 #define SLABS_SHOW()        asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 #define PRODUCTS_BEGIN()    asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
 #define PRODUCTS_END()      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
