@@ -415,6 +415,55 @@ DEVICE void dialect_product_hold(dialect_product *p, const u32 *a) {
   p->is_held = 1;
   BARRIER();
 }
+
+/* An arrival counts its phases in the lower half, and the bytes that it expects in the upper. */
+enum { DIALECT_BULKS = 32 };
+typedef struct dialect_bulks {
+  u32 count;
+  struct {
+    void *to;
+    const void *from;
+    u32 bytes;
+    u64 *arrival;
+  } copy[DIALECT_BULKS];
+} dialect_bulks;
+DEVICE dialect_bulks *dialect_bulks_of_group(void) {
+  static _Thread_local dialect_bulks bulks;
+  return &bulks;
+}
+DEVICE void COPY_BULK(void *to, const void *from, u32 bytes, u64 *arrival) {
+  dialect_bulks *all = dialect_bulks_of_group();
+  DIALECT_EXPECT((uintptr_t)to % 16 == 0 && (uintptr_t)from % 16 == 0 && bytes % 16 == 0 &&
+                 all->count < DIALECT_BULKS);
+  memset(to, 0xff, bytes);
+  all->copy[all->count].to = to;
+  all->copy[all->count].from = from;
+  all->copy[all->count].bytes = bytes;
+  all->copy[all->count++].arrival = arrival;
+}
+DEVICE void ARRIVAL_BEGIN(u64 *arrival) {
+  *arrival = 0;
+}
+DEVICE void ARRIVAL_EXPECT(u64 *arrival, u32 bytes) {
+  DIALECT_EXPECT(*arrival >> 32 == 0);
+  *arrival += (u64)bytes << 32;
+}
+DEVICE void ARRIVAL_WAIT(u64 *arrival, u32 phase) {
+  dialect_bulks *all = dialect_bulks_of_group();
+  u32 left = 0, bytes = 0;
+  for (u32 i = 0; i < all->count; i++) {
+    if (all->copy[i].arrival == arrival) {
+      memcpy(all->copy[i].to, all->copy[i].from, all->copy[i].bytes);
+      bytes += all->copy[i].bytes;
+    } else {
+      all->copy[left++] = all->copy[i];
+    }
+  }
+  all->count = left;
+  DIALECT_EXPECT(*arrival >> 32 == bytes);
+  if (bytes > 0) *arrival = (*arrival & 0xffffffffu) + 1;
+  DIALECT_EXPECT(*arrival > 0 && (*arrival - 1) % 2 == phase);
+}
 #define WARP_UNIFORM(x)             (x)
 #define SLABS_SHOW()                ((void)0)
 #define PRODUCTS_BEGIN()            ((void)0)

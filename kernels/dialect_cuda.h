@@ -203,6 +203,34 @@ DEVICE u64 SLAB_AT(const void *place, u32 apart) {
   const u32 address = (u32)__cvta_generic_to_shared(place) & 0x3ffff;
   return (u64)(address >> 4) | (u64)(apart >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
+DEVICE u32 LOCAL_ADDRESS(const void *place) {
+  return (u32)__cvta_generic_to_shared(place);
+}
+DEVICE void ARRIVAL_BEGIN(u64 *arrival) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(LOCAL_ADDRESS(arrival)) : "memory");
+}
+DEVICE void ARRIVAL_EXPECT(u64 *arrival, u32 bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(LOCAL_ADDRESS(arrival)),
+      "r"(bytes)
+      : "memory");
+}
+DEVICE void ARRIVAL_WAIT(u64 *arrival, u32 phase) {
+  u32 arrived;
+  do {
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+                 "selp.u32 %0, 1, 0, p;}"
+                 : "=r"(arrived)
+                 : "r"(LOCAL_ADDRESS(arrival)), "r"(phase)
+                 : "memory");
+  } while (!arrived);
+}
+DEVICE void COPY_BULK(void *to, const void *from, u32 bytes, u64 *arrival) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+               "[%3];" ::"r"(LOCAL_ADDRESS(to)),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(LOCAL_ADDRESS(arrival))
+               : "memory");
+}
 #define SLAB_FORTH(slab, bytes) ((slab) + (u64)((bytes) >> 4))
 #define UNIT_TEXT_16            "%0, %1, %2, %3, %4, %5, %6, %7"
 #define UNIT_TEXT_32            UNIT_TEXT_16 ", %8, %9, %10, %11, %12, %13, %14, %15"

@@ -233,7 +233,13 @@ void gemm_matrix_define(generation *g, const gemm_problem *problem);
 void gemm_matrix_begin(text_buffer *text);
 void gemm_warpgroup_define(generation *g, const gemm_problem *problem);
 /* asked: whether the launch asks for the memory */
-void gemm_ring_begin(const generation *g, text_buffer *text, bool asked);
+void gemm_ring_begin(const generation *g, text_buffer *text, const gemm_problem *problem,
+                     bool asked);
+void gemm_warpgroup_begin(const generation *g, text_buffer *text, const gemm_problem *problem);
+/* Whether launches before pack the factors: these launches, and what they have written. */
+bool gemm_warpgroup_packs(const generation *g, const gemm_problem *problem);
+compute_status gemm_warpgroup_pack(generation *g, const gemm_problem *problem);
+void gemm_warpgroup_take_panels(generation *g, emit_launch *launch, const gemm_problem *problem);
 const char *gemm_matrix_begin_staged(text_buffer *text);
 /* The whole of it, with stores of several columns at once. */
 void gemm_matrix_store(generation *g, emit_launch *launch, const gemm_problem *problem);

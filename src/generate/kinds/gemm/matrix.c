@@ -181,7 +181,8 @@ void gemm_matrix_begin(text_buffer *text) {
   find_warp(text);
 }
 
-void gemm_ring_begin(const generation *g, text_buffer *text, bool asked) {
+void gemm_ring_begin(const generation *g, text_buffer *text, const gemm_problem *problem,
+                     bool asked) {
   begin(text, asked ? "LOCAL_ARRAY_ASKED(SLAB, slabs, LOCAL_SLABS);\n"
                       "LOCAL MATRIX_TYPE *ring = (LOCAL MATRIX_TYPE *)slabs;"
                     : "LOCAL_ARRAY(SLAB, slabs, LOCAL_SLABS);\n"
@@ -190,7 +191,7 @@ void gemm_ring_begin(const generation *g, text_buffer *text, bool asked) {
     find_warp(text);
     return;
   }
-  text_add(text, "const int warpgroup = WARP_UNIFORM(item / 128);\n");
+  gemm_warpgroup_begin(g, text, problem);
   gemm_find_tile(text);
 }
 

@@ -179,7 +179,7 @@ static void add_sums(generation *g, emit_launch *launch, const gemm_problem *pro
   text_buffer *text = &launch->body;
   const uint32_t variant = g->tuning.variant;
   if (gemm_has_ring(&g->tuning))
-    gemm_ring_begin(g, text, launch->local_bytes > 0);
+    gemm_ring_begin(g, text, problem, launch->local_bytes > 0);
   else if (variant == GEMM_MATRIX)
     gemm_matrix_begin(text);
   else
@@ -187,7 +187,9 @@ static void add_sums(generation *g, emit_launch *launch, const gemm_problem *pro
   gemm_find_part(text);
   gemm_begin_batches(g, launch, problem);
   if (gemm_has_ring(&g->tuning)) {
-    emit_template(g, text, "gemm_pipeline_operands");
+    emit_template(g, text,
+                  gemm_warpgroup_packs(g, problem) ? "gemm_warpgroup_panels"
+                                                   : "gemm_pipeline_operands");
     emit_template(g, text, variant == GEMM_PIPELINE ? "gemm_pipeline_tile" : "gemm_warpgroup_tile");
     return;
   }
@@ -237,12 +239,18 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
   gemm_define(g, of, false);
   define_operands(g, problem);
   text_add(&g->definitions, "#define ROWS shape.m\n#define COLUMNS shape.n\n");
+  const bool packs = gemm_warpgroup_packs(g, problem);
+  const compute_status status = packs ? gemm_warpgroup_pack(g, problem) : COMPUTE_OK;
+  if (status != COMPUTE_OK) return status;
   emit_launch *launch =
       gemm_launch(g, problem, entry_of(t), gemm_items(t), tiles_m * tiles_n, count);
   if (!launch) return COMPUTE_OK;
   if (gemm_has_ring(t) && gemm_matrix_local_bytes(g, problem) > emit_local_limit(g))
     launch->local_bytes = (uint32_t)gemm_matrix_local_bytes(g, problem);
-  gemm_take_factors(g, launch, problem);
+  if (packs)
+    gemm_warpgroup_take_panels(g, launch, problem);
+  else
+    gemm_take_factors(g, launch, problem);
   if (parts) {
     gemm_take_parts(g, launch, problem, count);
   } else {
