@@ -7,9 +7,12 @@
 
 #include "generate/kinds/gemm/gemm.h"
 
-enum { LINE = 128, BLOCK = 64 }; /* bytes of a line; rows or columns of a block in a slab */
-
-enum { PACK_GROUP = 256 };
+enum {
+  LINE = 128,      /* bytes of a line */
+  BLOCK = 64,      /* rows or columns of a block in a slab */
+  ARRIVALS = 1024, /* bytes before slabs, which begin at multiples of that */
+  PACK_GROUP = 256
+};
 #define PANEL_LIMIT ((uint64_t)2 << 30) /* bytes beyond which panels are not worth their memory */
 
 bool gemm_warpgroup_packs(const generation *g, const gemm_problem *problem) {
@@ -203,7 +206,9 @@ static uint32_t stages_of(const generation *g, const gemm_problem *problem,
                           const warpgroup_shape *shape) {
   const uint32_t least = gemm_matrix_bytes(problem) == 4 ? 4 : 3;
   uint32_t stages = shape->stages;
-  while (stages >= least && local_bytes(shape->m, shape->n, stages) > local_limit(g)) stages--;
+  while (stages >= least &&
+         local_bytes(shape->m, shape->n, stages) + (least == 4 ? ARRIVALS : 0) > local_limit(g))
+    stages--;
   return stages >= least ? stages : 0;
 }
 
@@ -256,10 +261,10 @@ static compute_status check(generation *g, const gemm_problem *problem) {
   const uint32_t copies = (t->tile_m + t->tile_n) * 8 / items * t->items;
   if (copies > GEMM_COPIES_LIMIT && !packs)
     return emit_refuse(g, "an item cannot have %u copies in progress", (unsigned)copies);
-  if (gemm_warpgroup_local_bytes(t) > local_limit(g))
+  const uint64_t needed = gemm_warpgroup_local_bytes(t) + (packs ? ARRIVALS : 0);
+  if (needed > local_limit(g))
     return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
-                       (unsigned long long)gemm_warpgroup_local_bytes(t),
-                       (unsigned long long)local_limit(g));
+                       (unsigned long long)needed, (unsigned long long)local_limit(g));
   if (packs && panels_of(g, problem, &problem->a).bytes + panels_of(g, problem, &problem->b).bytes >
                    PANEL_LIMIT)
     return emit_refuse(g, "the factors are too large to be packed");
