@@ -231,6 +231,72 @@ DEVICE void COPY_BULK(void *to, const void *from, u32 bytes, u64 *arrival) {
                "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(LOCAL_ADDRESS(arrival))
                : "memory");
 }
+/* A tensor map begins as zeros: every field that counts is replaced. Two dimensions (the rank is
+ * counted from 0), elements of 16 bits, the swizzle of slabs, zeros outside. */
+struct __align__(128) SLAB_MAP {
+  u32 word[32];
+};
+DEVICE void MAP_MAKE(SLAB_MAP *map, SLAB_MAP *scratch, const void *from, u32 elements, u32 lines,
+                     u64 step, u32 box) {
+  const u32 lane = threadIdx.x % 32, place = LOCAL_ADDRESS(scratch);
+  scratch->word[lane] = 0;
+  __syncwarp();
+  if (lane == 0) {
+    asm volatile(
+        "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(place),
+        "l"(from)
+        : "memory");
+    asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], %1;" ::"r"(place), "r"(1)
+                 : "memory");
+    asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], 0, %1;" ::"r"(place),
+                 "r"(64)
+                 : "memory");
+    asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], 1, %1;" ::"r"(place),
+                 "r"(box)
+                 : "memory");
+    asm volatile(
+        "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 0, %1;" ::"r"(place),
+        "r"(elements)
+        : "memory");
+    asm volatile(
+        "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 1, %1;" ::"r"(place),
+        "r"(lines)
+        : "memory");
+    asm volatile(
+        "tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 0, %1;" ::"r"(place),
+        "l"(step)
+        : "memory");
+    asm volatile(
+        "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 0, %1;" ::"r"(place),
+        "r"(1)
+        : "memory");
+    asm volatile(
+        "tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 1, %1;" ::"r"(place),
+        "r"(1)
+        : "memory");
+    asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], 1;" ::"r"(place)
+                 : "memory");
+    asm volatile(
+        "tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;" ::"r"(place)
+        : "memory");
+    asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 3;" ::"r"(place)
+                 : "memory");
+    asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;" ::"r"(place)
+                 : "memory");
+  }
+  __syncwarp();
+  map->word[lane] = scratch->word[lane];
+  asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
+}
+DEVICE void MAP_USE(const SLAB_MAP *map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+DEVICE void COPY_BOX(void *to, const SLAB_MAP *map, u32 element, u32 line, u64 *arrival) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+               "[%1, {%3, %4}], [%2];" ::"r"(LOCAL_ADDRESS(to)),
+               "l"(map), "r"(LOCAL_ADDRESS(arrival)), "r"(element), "r"(line)
+               : "memory");
+}
 #define SLAB_FORTH(slab, bytes) ((slab) + (u64)((bytes) >> 4))
 #define UNIT_TEXT_16            "%0, %1, %2, %3, %4, %5, %6, %7"
 #define UNIT_TEXT_32            UNIT_TEXT_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
