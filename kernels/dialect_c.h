@@ -418,11 +418,6 @@ DEVICE void dialect_product_hold(dialect_product *p, const u32 *a) {
 
 /* An arrival counts its phases in the lower half, and the bytes that it expects in the upper. */
 enum { DIALECT_BULKS = 32 };
-typedef struct __attribute__((aligned(128))) SLAB_MAP {
-  const u16 *from;
-  u64 step; /* in elements */
-  u32 elements, lines, box;
-} SLAB_MAP;
 typedef struct dialect_bulks {
   u32 count;
   struct {
@@ -430,7 +425,6 @@ typedef struct dialect_bulks {
     const void *from;
     u32 bytes;
     u64 *arrival;
-    SLAB_MAP map; /* with a box: the part of the matrix from it on */
   } copy[DIALECT_BULKS];
 } dialect_bulks;
 DEVICE dialect_bulks *dialect_bulks_of_group(void) {
@@ -445,31 +439,7 @@ DEVICE void COPY_BULK(void *to, const void *from, u32 bytes, u64 *arrival) {
   all->copy[all->count].to = to;
   all->copy[all->count].from = from;
   all->copy[all->count].bytes = bytes;
-  all->copy[all->count].map.box = 0;
   all->copy[all->count++].arrival = arrival;
-}
-DEVICE void MAP_MAKE(SLAB_MAP *map, SLAB_MAP *scratch, const void *from, u32 elements, u32 lines,
-                     u64 step, u32 box) {
-  (void)scratch;
-  DIALECT_EXPECT(step % 16 == 0 && box > 0 && box <= 256);
-  *map = (SLAB_MAP){(const u16 *)from, step / 2, elements, lines, box};
-}
-#define MAP_USE(map) ((void)(map))
-DEVICE void COPY_BOX(void *to, const SLAB_MAP *map, u32 element, u32 line, u64 *arrival) {
-  DIALECT_EXPECT((uintptr_t)to % 1024 == 0 && (uintptr_t)map->from % 16 == 0);
-  COPY_BULK(to, (const void *)map, 128 * map->box, arrival);
-  SLAB_MAP *part = &dialect_bulks_of_group()->copy[dialect_bulks_of_group()->count - 1].map;
-  *part = *map;
-  part->from += line * map->step + element;
-  part->elements = element < map->elements ? map->elements - element : 0;
-  part->lines = line < map->lines ? map->lines - line : 0;
-}
-DEVICE void dialect_box_perform(void *to, const SLAB_MAP *part) {
-  for (u32 line = 0; line < part->box; line++)
-    for (u32 i = 0; i < 64; i++) {
-      u16 *element = (u16 *)to + line * 64 + (i / 8 ^ line % 8) * 8 + i % 8;
-      *element = line < part->lines && i < part->elements ? part->from[line * part->step + i] : 0;
-    }
 }
 DEVICE void ARRIVAL_BEGIN(u64 *arrival) {
   *arrival = 0;
@@ -483,10 +453,7 @@ DEVICE void ARRIVAL_WAIT(u64 *arrival, u32 phase) {
   u32 left = 0, bytes = 0;
   for (u32 i = 0; i < all->count; i++) {
     if (all->copy[i].arrival == arrival) {
-      if (all->copy[i].map.box)
-        dialect_box_perform(all->copy[i].to, &all->copy[i].map);
-      else
-        memcpy(all->copy[i].to, all->copy[i].from, all->copy[i].bytes);
+      memcpy(all->copy[i].to, all->copy[i].from, all->copy[i].bytes);
       bytes += all->copy[i].bytes;
     } else {
       all->copy[left++] = all->copy[i];

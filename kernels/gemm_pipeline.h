@@ -58,10 +58,10 @@ DEVICE void BLOCK_COPY(LOCAL MATRIX_TYPE *slab, GLOBAL const BLOCK_TYPE *from, I
 #undef COPIES
 #undef LINE_PIECES
 
-/* Where a tile's operands begin, and COPY_PIECES, which begins to copy their next pair of slabs, or
+/* Where a tile's operands begin, and COPY_NEXT, which begins to copy their next pair of slabs, or
  * none after the last: copies have an end for every pair all the same. */
 //@ gemm_pipeline_operands
-#define COPY_PIECES(stage)                                                                         \
+#define COPY_NEXT(stage)                                                                           \
   if (k_left > 0) {                                                                                \
     LOCAL MATRIX_TYPE *slab_ = ring + (stage)*STAGE_ELEMENTS;                                      \
     copy_a(slab_, a, A_STEP, whole_a &&k_left >= TILE_K, aligned_a, item,                          \
@@ -107,7 +107,7 @@ UNROLL for (int i = 0; i < ITEM_M; i++) {
   UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = 0;
 }
 NO_UNROLL for (int first = 0; first < STAGES; first++) {
-  COPY_PIECES(first);
+  COPY_NEXT(first);
 }
 COPIES_WAIT(STAGES - 1);
 BARRIER();
@@ -123,7 +123,7 @@ NO_UNROLL for (INDEX pair = 0; pair < pairs; pair++) {
     }
     LOAD_STEP((step + 1) % 2, last ? next : stage, (step + 1) % STEPS);
     if (last) {
-      COPY_PIECES(stage);
+      COPY_NEXT(stage);
     }
     UNROLL for (int i = 0; i < ITEM_M; i++) {
       UNROLL for (int j = 0; j < WARP_N / 8; j++) {

@@ -85,39 +85,6 @@ GLOBAL const u32 *b = panels_b + (FIRST_B + column0 / TILE_N) * pairs * (TILE_N 
 SLABS_SHOW();
 BARRIER();
 
-/* After gemm_pipeline_operands, where a launch before has left maps of both operands: one
- * item copies boxes. Operands that are not aligned are copied piece by piece. */
-//@ gemm_warpgroup_boxes
-#define COPY_NEXT(place)                                                                           \
-  if (in_boxes) {                                                                                  \
-    if (item == 0 && k_left > 0) {                                                                 \
-      LOCAL MATRIX_TYPE *slab_ = ring + (place)*STAGE_ELEMENTS;                                    \
-      const int k_ = (int)(k_end - k_left);                                                        \
-      ARRIVAL_EXPECT(arrivals + (place), STAGE_ELEMENTS * MATRIX_BYTES);                           \
-      COPY_SIDE(A_ALONG_K, slab_, maps, TILE_M, (int)row0, k_, arrivals + (place));                \
-      COPY_SIDE(B_ALONG_K, slab_ + SLAB_OF_A, maps + 1, TILE_N, (int)column0, k_,                  \
-                arrivals + (place));                                                               \
-    }                                                                                              \
-    k_left -= TILE_K;                                                                              \
-  } else {                                                                                         \
-    COPY_PIECES(place);                                                                            \
-  }
-#define COPY_SIDE(along_k, to, map, side, outer, k, arrival)                                       \
-  if (along_k) {                                                                                   \
-    COPY_BOX(to, map, k, outer, arrival);                                                          \
-  } else {                                                                                         \
-    UNROLL for (int block_ = 0; block_ < (side) / 64; block_++) {                                  \
-      COPY_BOX((to) + block_ * (64 * TILE_K), map, (outer) + 64 * block_, k, arrival);             \
-    }                                                                                              \
-  }
-const boolean in_boxes = aligned_a && aligned_b;
-if (item == 0 && in_boxes) {
-  MAP_USE(maps);
-  MAP_USE(maps + 1);
-}
-SLABS_SHOW();
-BARRIER();
-
 /* The sums of one tile of C. At the barrier before the products of a pair, every warpgroup has
  * waited for the products of the pair before the last: what is copied next takes that one's place
  * in the ring. Copies by one item are begun before a barrier that comes before the wait for them.
@@ -125,16 +92,7 @@ BARRIER();
 //@ gemm_warpgroup_tile
 #if IS_PACKED
 #define PAIR_WAIT() ARRIVAL_WAIT(arrivals + stage, phase)
-#elif IS_BOXED
-#define PAIR_WAIT()                                                                                \
-  if (in_boxes) {                                                                                  \
-    ARRIVAL_WAIT(arrivals + stage, phase);                                                         \
-  } else {                                                                                         \
-    COPIES_WAIT(STAGES - 3);                                                                       \
-    SLABS_SHOW();                                                                                  \
-  }
 #else
-#define COPY_NEXT(place) COPY_PIECES(place)
 #define PAIR_WAIT()                                                                                \
   COPIES_WAIT(STAGES - 3);                                                                         \
   SLABS_SHOW()
@@ -148,7 +106,7 @@ NO_UNROLL for (int first = 0; first < STAGES - 2; first++) {
   COPY_NEXT(free_stage);
   free_stage = free_stage + 1 < STAGES ? free_stage + 1 : 0;
 }
-#if IS_PACKED || IS_BOXED
+#if IS_PACKED
 BARRIER();
 #endif
 NO_UNROLL for (INDEX pair = 0; pair < pairs; pair++) {

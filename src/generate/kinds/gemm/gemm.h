@@ -238,9 +238,6 @@ void gemm_ring_begin(const generation *g, text_buffer *text, const gemm_problem 
 void gemm_warpgroup_begin(const generation *g, text_buffer *text, const gemm_problem *problem);
 /* Whether launches before pack the factors: these launches, and what they have written. */
 bool gemm_warpgroup_packs(const generation *g, const gemm_problem *problem);
-bool gemm_warpgroup_has_boxes(const generation *g, const gemm_problem *problem);
-void gemm_warpgroup_map(generation *g, const gemm_problem *problem);
-void gemm_warpgroup_take_maps(generation *g, emit_launch *launch);
 compute_status gemm_warpgroup_pack(generation *g, const gemm_problem *problem);
 void gemm_warpgroup_take_panels(generation *g, emit_launch *launch, const gemm_problem *problem);
 const char *gemm_matrix_begin_staged(text_buffer *text);

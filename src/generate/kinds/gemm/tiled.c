@@ -187,9 +187,9 @@ static void add_sums(generation *g, emit_launch *launch, const gemm_problem *pro
   gemm_find_part(text);
   gemm_begin_batches(g, launch, problem);
   if (gemm_has_ring(&g->tuning)) {
-    const bool packs = gemm_warpgroup_packs(g, problem);
-    emit_template(g, text, packs ? "gemm_warpgroup_panels" : "gemm_pipeline_operands");
-    if (gemm_warpgroup_has_boxes(g, problem)) emit_template(g, text, "gemm_warpgroup_boxes");
+    emit_template(g, text,
+                  gemm_warpgroup_packs(g, problem) ? "gemm_warpgroup_panels"
+                                                   : "gemm_pipeline_operands");
     emit_template(g, text, variant == GEMM_PIPELINE ? "gemm_pipeline_tile" : "gemm_warpgroup_tile");
     return;
   }
@@ -242,8 +242,6 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
   const bool packs = gemm_warpgroup_packs(g, problem);
   const compute_status status = packs ? gemm_warpgroup_pack(g, problem) : COMPUTE_OK;
   if (status != COMPUTE_OK) return status;
-  const bool boxes = gemm_warpgroup_has_boxes(g, problem);
-  if (boxes) gemm_warpgroup_map(g, problem);
   emit_launch *launch =
       gemm_launch(g, problem, entry_of(t), gemm_items(t), tiles_m * tiles_n, count);
   if (!launch) return COMPUTE_OK;
@@ -253,7 +251,6 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
     gemm_warpgroup_take_panels(g, launch, problem);
   else
     gemm_take_factors(g, launch, problem);
-  if (boxes) gemm_warpgroup_take_maps(g, launch);
   if (parts) {
     gemm_take_parts(g, launch, problem, count);
   } else {

@@ -10,7 +10,6 @@
 enum {
   LINE = 128,      /* bytes of a line */
   BLOCK = 64,      /* rows or columns of a block in a slab */
-  PIECE = 8,       /* elements of 16 bytes */
   ARRIVALS = 1024, /* bytes before slabs, which begin at multiples of that */
   PACK_GROUP = 256
 };
@@ -136,47 +135,12 @@ void gemm_warpgroup_take_panels(generation *g, emit_launch *launch, const gemm_p
   emit_field_index(g, launch, "tiles_n", panels_of(g, problem, &problem->b).tiles);
 }
 
-/* ---- Maps ---------------------------------------------------------------------------------- */
-
-bool gemm_warpgroup_has_boxes(const generation *g, const gemm_problem *problem) {
-  return g->tuning.variant == GEMM_WARPGROUP && g->tuning.vector == BLOCK &&
-         !gemm_warpgroup_packs(g, problem);
-}
-
-static void make_map(text_buffer *text, const gemm_problem *problem, const gemm_factor *factor,
-                     unsigned side) {
-  const bool is_a = factor == &problem->a, along_k = gemm_along_k(factor);
-  const char *outer = is_a ? "shape.m" : "shape.n", *step = along_k ? "outer" : "k";
-  text_add(text,
-           "MAP_MAKE(maps + %d, scratch, IN_%c, (u32)%s, (u32)%s, (u64)shape.%c_%s * 2, %u);\n",
-           is_a ? 0 : 1, is_a ? 'A' : 'B', along_k ? "shape.k" : outer, along_k ? outer : "shape.k",
-           is_a ? 'a' : 'b', step, along_k ? side : (unsigned)BLOCK);
-}
-
-/* Maps of A and of B. */
-void gemm_warpgroup_map(generation *g, const gemm_problem *problem) {
-  enum { WARP = 32, MAP_BYTES = 128 };
-  g->workspace_bytes = 2 * MAP_BYTES;
-  emit_launch *launch = gemm_launch(g, problem, "gemm_maps", WARP, 1, 1);
-  if (!launch) return;
-  gemm_take_factors(g, launch, problem);
-  emit_workspace(g, launch, "maps", "SLAB_MAP", MAP_BYTES, 0, true);
-  gemm_fields(g, launch, problem);
-  text_add(&launch->body, "LOCAL_ARRAY(SLAB_MAP, scratch, 1);\n");
-  make_map(&launch->body, problem, &problem->a, g->tuning.tile_m);
-  make_map(&launch->body, problem, &problem->b, g->tuning.tile_n);
-}
-
-void gemm_warpgroup_take_maps(generation *g, emit_launch *launch) {
-  emit_workspace(g, launch, "maps", "SLAB_MAP", 128, 0, false);
-}
-
 /* ---- Text ---------------------------------------------------------------------------------- */
 
 void gemm_warpgroup_begin(const generation *g, text_buffer *text, const gemm_problem *problem) {
   text_add(text, "const int warpgroup = WARP_UNIFORM(item / 128);\n"
                  "int stage = 0, phase = 0;\n");
-  if (!gemm_warpgroup_packs(g, problem) && !gemm_warpgroup_has_boxes(g, problem)) {
+  if (!gemm_warpgroup_packs(g, problem)) {
     text_add(text, "(void)phase;\n");
     return;
   }
@@ -200,11 +164,10 @@ void gemm_warpgroup_define(generation *g, const gemm_problem *problem) {
   emit_constant(g, "STAGE_ELEMENTS", ((int64_t)t->tile_m + t->tile_n) * t->tile_k);
   const bool packs = gemm_warpgroup_packs(g, problem);
   text_add(&g->definitions,
-           "#define MATRIX_TYPE %s\n#define IS_PACKED %d\n#define IS_BOXED %d\n"
+           "#define MATRIX_TYPE %s\n#define IS_PACKED %d\n"
            "WARPGROUP_UNIT(multiply_slabs, %u, %s, %d, %d)\n",
-           packs ? "u32" : "u16", packs, gemm_warpgroup_has_boxes(g, problem), (unsigned)t->tile_n,
-           gemm_matrix_name(problem), !packs && !gemm_along_k(&problem->a),
-           !packs && !gemm_along_k(&problem->b));
+           packs ? "u32" : "u16", packs, (unsigned)t->tile_n, gemm_matrix_name(problem),
+           !packs && !gemm_along_k(&problem->a), !packs && !gemm_along_k(&problem->b));
   emit_template(g, &g->definitions, "gemm_warpgroup");
   if (packs) {
     emit_constant(g, "PACK_GROUP", PACK_GROUP);
@@ -238,15 +201,10 @@ static uint64_t local_limit(const generation *g) {
   return asked > given ? asked : given;
 }
 
-/* Copies that one item begins are begun a step earlier. */
-static uint32_t least_stages(const generation *g, const gemm_problem *problem) {
-  return gemm_matrix_bytes(problem) == 4 || g->tuning.vector == BLOCK ? 4 : 3;
-}
-
 /* One stage less is better than a smaller tile; 0 where too few fit. */
 static uint32_t stages_of(const generation *g, const gemm_problem *problem,
                           const warpgroup_shape *shape) {
-  const uint32_t least = least_stages(g, problem);
+  const uint32_t least = gemm_matrix_bytes(problem) == 4 ? 4 : 3;
   uint32_t stages = shape->stages;
   while (stages >= least &&
          local_bytes(shape->m, shape->n, stages) + (least == 4 ? ARRIVALS : 0) > local_limit(g))
@@ -270,7 +228,6 @@ static const warpgroup_shape *choose(const generation *g, const gemm_problem *pr
 
 static void complete(generation *g, const gemm_problem *problem) {
   compute_tuning *t = &g->tuning;
-  emit_default(&t->vector, PIECE);
   const warpgroup_shape *shape = choose(g, problem);
   emit_default(&t->tile_m, shape->m);
   emit_default(&t->tile_n, shape->n);
@@ -299,15 +256,12 @@ static compute_status check(generation *g, const gemm_problem *problem) {
     return emit_refuse(g, "groups of %u items are too large for the tile or the device",
                        (unsigned)items);
   const bool packs = gemm_warpgroup_packs(g, problem);
-  const bool arrives = packs || gemm_warpgroup_has_boxes(g, problem);
-  if (t->vector != PIECE && (t->vector != BLOCK || packs || problem->batches > 1 || t->groups > 1))
-    return emit_refuse(g, "there are no copies of %u elements here", (unsigned)t->vector);
-  if (t->items < least_stages(g, problem) || t->items > 6)
+  if (t->items < (packs ? 4 : 3) || t->items > 6)
     return emit_refuse(g, "%u stages are too few or too many, or do not fit", (unsigned)t->items);
   const uint32_t copies = (t->tile_m + t->tile_n) * 8 / items * t->items;
   if (copies > GEMM_COPIES_LIMIT && !packs)
     return emit_refuse(g, "an item cannot have %u copies in progress", (unsigned)copies);
-  const uint64_t needed = gemm_warpgroup_local_bytes(t) + (arrives ? ARRIVALS : 0);
+  const uint64_t needed = gemm_warpgroup_local_bytes(t) + (packs ? ARRIVALS : 0);
   if (needed > local_limit(g))
     return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
                        (unsigned long long)needed, (unsigned long long)local_limit(g));
