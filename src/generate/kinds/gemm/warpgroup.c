@@ -226,6 +226,9 @@ static const warpgroup_shape *choose(const generation *g, const gemm_problem *pr
   return best;
 }
 
+/* Parts are added up by another launch, which takes as long as a thousand or two of k. */
+enum { LONG_K = 2048 };
+
 static void complete(generation *g, const gemm_problem *problem) {
   compute_tuning *t = &g->tuning;
   const warpgroup_shape *shape = choose(g, problem);
@@ -238,7 +241,8 @@ static void complete(generation *g, const gemm_problem *problem) {
   emit_default(&t->items, stages_of(g, problem, &chosen));
   const double tiles = (double)divide_up(problem->m, t->tile_m) *
                        (double)divide_up(problem->n, t->tile_n) * (double)problem->batches;
-  const bool few = tiles * 2 <= (double)emit_units(g) && !gemm_warpgroup_packs(g, problem);
+  const bool few = tiles * 2 <= (double)emit_units(g) && problem->k >= LONG_K &&
+                   !gemm_warpgroup_packs(g, problem);
   emit_default(&t->groups, few ? gemm_choose_parts(g, problem, (int64_t)tiles) : 1);
 }
 
