@@ -315,3 +315,169 @@ DEVICE u32 dialect_bits_f16(f32 x) {
 }
 #define MATRIX_PACK_f16(low, high)  (dialect_bits_f16(low) | dialect_bits_f16(high) << 16)
 #define MATRIX_PACK_bf16(low, high) (dialect_bits_bf16(low) | dialect_bits_bf16(high) << 16)
+
+/* Warpgroups. Products, too, are performed as late as possible, from the slabs as they are then. A
+ * descriptor is an address, with the step between blocks, in units of 16 bytes, in its upper bits.
+ */
+enum { DIALECT_PRODUCTS = 32 };
+typedef struct dialect_product {
+  f32 *sum;
+  u64 a, b;
+  u32 held[2][8]; /* A's words of the item's two rows */
+  f32 (*unit)(u32, int);
+  int columns, bytes;
+  boolean is_held, across_a, across_b, add;
+  u32 ends;
+} dialect_product;
+typedef struct dialect_products {
+  u32 count, ends;
+  dialect_product product[DIALECT_PRODUCTS];
+} dialect_products;
+DEVICE dialect_products *dialect_products_of_item(void) {
+  static _Thread_local dialect_products products[1024];
+  return &products[LOCAL_ID_X];
+}
+DEVICE u64 SLAB_AT(const void *place, u32 apart) {
+  DIALECT_EXPECT((uintptr_t)place % 16 == 0 && (uintptr_t)place >> 48 == 0 && apart % 16 == 0);
+  return (u64)(uintptr_t)place | (u64)(apart / 16) << 48;
+}
+#define SLAB_FORTH(slab, bytes) ((slab) + (u64)(bytes))
+/* Element k of a line, as a word. */
+DEVICE u32 dialect_slab_element(u64 slab, u32 line, u32 k, boolean across, int bytes) {
+  const u64 apart = (slab >> 48) * 16, size = (u64)bytes;
+  u64 address = slab & 0xffffffffffffu;
+  if (across)
+    address += line / 64 * apart + line % 64 * size + k / 8 * 1024 + k % 8 * 128;
+  else
+    address += line / 8 * 1024 + line % 8 * 128 + k * size;
+  address ^= (address >> 7 & 7) << 4;
+  u32 word = 0;
+  memcpy(&word, (const void *)(uintptr_t)address, (size_t)bytes);
+  return word;
+}
+DEVICE void dialect_product_perform(const dialect_product *p) {
+  const u32 item = LOCAL_ID_X, lane = item % 32, step = p->bytes == 2 ? 16 : 8;
+  for (u32 half = 0; half < 2; half++) {
+    const u32 row = item / 32 % 4 * 16 + lane / 4 + half * 8;
+    f32 of_a[16];
+    for (u32 k = 0; k < step; k++) {
+      const u32 word = p->is_held ? p->held[half][p->bytes == 2 ? k / 2 : k]
+                                  : dialect_slab_element(p->a, row, k, p->across_a, p->bytes);
+      of_a[k] = p->unit(word, p->is_held && p->bytes == 2 ? (int)(k % 2) : 0);
+    }
+    for (int i = 0; i < p->columns / 4; i++) {
+      const u32 column = (u32)i / 2 * 8 + lane % 4 * 2 + (u32)i % 2;
+      f32 *sum = p->sum + i / 2 * 4 + (int)half * 2 + i % 2;
+      f64 exact = p->add ? *sum : 0;
+      for (u32 k = 0; k < step; k++) {
+        const u32 word = dialect_slab_element(p->b, column, k, p->across_b, p->bytes);
+        exact += (f64)of_a[k] * (f64)p->unit(word, 0);
+      }
+      *sum = (f32)exact;
+    }
+  }
+}
+DEVICE void dialect_products_wait(u32 ends) {
+  dialect_products *all = dialect_products_of_item();
+  u32 left = 0;
+  for (u32 i = 0; i < all->count; i++) {
+    if (all->ends - all->product[i].ends > ends)
+      dialect_product_perform(&all->product[i]);
+    else
+      all->product[left++] = all->product[i];
+  }
+  all->count = left;
+}
+DEVICE dialect_product *dialect_product_begin(f32 *sum, u64 b, int columns, f32 (*unit)(u32, int),
+                                              boolean b_across, boolean add) {
+  dialect_products *all = dialect_products_of_item();
+  DIALECT_EXPECT(all->count < DIALECT_PRODUCTS && GROUP_SIZE_X % 128 == 0);
+  dialect_product *p = &all->product[all->count++];
+  *p = (dialect_product){.sum = sum,
+                         .b = b,
+                         .columns = columns,
+                         .unit = unit,
+                         .across_b = b_across,
+                         .add = add,
+                         .bytes = unit == dialect_unit_tf32 ? 4 : 2,
+                         .ends = all->ends};
+  DIALECT_EXPECT(p->bytes == 2 || !b_across);
+  return p;
+}
+DEVICE void dialect_product_hold(dialect_product *p, const u32 *a) {
+  static _Thread_local u32 held[1024][4];
+  const u32 item = LOCAL_ID_X;
+  memcpy(held[item], a, sizeof *held);
+  BARRIER();
+  for (u32 half = 0; half < 2; half++)
+    for (u32 word = 0; word < 8; word++)
+      p->held[half][word] = held[item / 4 * 4 + word % 4][half + word / 4 * 2];
+  p->is_held = 1;
+  BARRIER();
+}
+
+/* An arrival counts its phases in the lower half, and the bytes that it expects in the upper. */
+enum { DIALECT_BULKS = 32 };
+typedef struct dialect_bulks {
+  u32 count;
+  struct {
+    void *to;
+    const void *from;
+    u32 bytes;
+    u64 *arrival;
+  } copy[DIALECT_BULKS];
+} dialect_bulks;
+DEVICE dialect_bulks *dialect_bulks_of_group(void) {
+  static _Thread_local dialect_bulks bulks;
+  return &bulks;
+}
+DEVICE void COPY_BULK(void *to, const void *from, u32 bytes, u64 *arrival) {
+  dialect_bulks *all = dialect_bulks_of_group();
+  DIALECT_EXPECT((uintptr_t)to % 16 == 0 && (uintptr_t)from % 16 == 0 && bytes % 16 == 0 &&
+                 all->count < DIALECT_BULKS);
+  memset(to, 0xff, bytes);
+  all->copy[all->count].to = to;
+  all->copy[all->count].from = from;
+  all->copy[all->count].bytes = bytes;
+  all->copy[all->count++].arrival = arrival;
+}
+DEVICE void ARRIVAL_BEGIN(u64 *arrival) {
+  *arrival = 0;
+}
+DEVICE void ARRIVAL_EXPECT(u64 *arrival, u32 bytes) {
+  DIALECT_EXPECT(*arrival >> 32 == 0);
+  *arrival += (u64)bytes << 32;
+}
+DEVICE void ARRIVAL_WAIT(u64 *arrival, u32 phase) {
+  dialect_bulks *all = dialect_bulks_of_group();
+  u32 left = 0, bytes = 0;
+  for (u32 i = 0; i < all->count; i++) {
+    if (all->copy[i].arrival == arrival) {
+      memcpy(all->copy[i].to, all->copy[i].from, all->copy[i].bytes);
+      bytes += all->copy[i].bytes;
+    } else {
+      all->copy[left++] = all->copy[i];
+    }
+  }
+  all->count = left;
+  DIALECT_EXPECT(*arrival >> 32 == bytes);
+  if (bytes > 0) *arrival = (*arrival & 0xffffffffu) + 1;
+  DIALECT_EXPECT(*arrival > 0 && (*arrival - 1) % 2 == phase);
+}
+#define WARP_UNIFORM(x)             (x)
+#define SLABS_SHOW()                ((void)0)
+#define PRODUCTS_BEGIN()            ((void)0)
+#define PRODUCTS_END()              ((void)dialect_products_of_item()->ends++)
+#define PRODUCTS_WAIT(ends)         dialect_products_wait(ends)
+#define PRODUCTS_KEEP(array, count) ((void)0)
+#define WARPGROUP_UNIT(name, n, type, a_across, b_across)                                          \
+  DEVICE void name(f32 *sum, u64 a, u64 b, boolean add) {                                          \
+    dialect_product *p = dialect_product_begin(sum, b, n, dialect_unit_##type, b_across, add);     \
+    DIALECT_EXPECT(p->bytes == 2 || !(a_across));                                                  \
+    p->a = a;                                                                                      \
+    p->across_a = a_across;                                                                        \
+  }
+#define WARPGROUP_UNIT_HELD(name, n, type, b_across)                                               \
+  DEVICE void name(f32 *sum, const u32 *a, u64 b, boolean add) {                                   \
+    dialect_product_hold(dialect_product_begin(sum, b, n, dialect_unit_##type, b_across, add), a); \
+  }

@@ -188,3 +188,125 @@ DEVICE void MATRIX_MULTIPLY_f64(f64 *sum, const f64 *a, const f64 *b) {
   }
 MATRIX_PACKING(MATRIX_PACK_f16, "cvt.rn.f16x2.f32")
 MATRIX_PACKING(MATRIX_PACK_bf16, "cvt.rn.bf16x2.f32")
+
+/* Warpgroups (sm_90a): what README.md says of them. A descriptor's fields: the address, the step
+ * between blocks of lines (of operands across), 1024 bytes between eights of lines, and a swizzle
+ * of 128 bytes. */
+#define WARP_UNIFORM(x)     __shfl_sync(0xffffffffu, x, 0)
+#define SLABS_SHOW()        asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+#define PRODUCTS_BEGIN()    asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
+#define PRODUCTS_END()      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
+#define PRODUCTS_WAIT(ends) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(ends) : "memory")
+#define PRODUCTS_KEEP(array, count)                                                                \
+  UNROLL for (int sum_ = 0; sum_ < (count); sum_++) asm volatile("" : "+f"((array)[sum_]))
+DEVICE u64 SLAB_AT(const void *place, u32 apart) {
+  const u32 address = (u32)__cvta_generic_to_shared(place) & 0x3ffff;
+  return (u64)(address >> 4) | (u64)(apart >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+DEVICE u32 LOCAL_ADDRESS(const void *place) {
+  return (u32)__cvta_generic_to_shared(place);
+}
+DEVICE void ARRIVAL_BEGIN(u64 *arrival) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(LOCAL_ADDRESS(arrival)) : "memory");
+}
+DEVICE void ARRIVAL_EXPECT(u64 *arrival, u32 bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(LOCAL_ADDRESS(arrival)),
+      "r"(bytes)
+      : "memory");
+}
+DEVICE void ARRIVAL_WAIT(u64 *arrival, u32 phase) {
+  u32 arrived;
+  do {
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+                 "selp.u32 %0, 1, 0, p;}"
+                 : "=r"(arrived)
+                 : "r"(LOCAL_ADDRESS(arrival)), "r"(phase)
+                 : "memory");
+  } while (!arrived);
+}
+DEVICE void COPY_BULK(void *to, const void *from, u32 bytes, u64 *arrival) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+               "[%3];" ::"r"(LOCAL_ADDRESS(to)),
+               "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(LOCAL_ADDRESS(arrival))
+               : "memory");
+}
+#define SLAB_FORTH(slab, bytes) ((slab) + (u64)((bytes) >> 4))
+#define UNIT_TEXT_16            "%0, %1, %2, %3, %4, %5, %6, %7"
+#define UNIT_TEXT_32            UNIT_TEXT_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define UNIT_TEXT_64                                                                               \
+  UNIT_TEXT_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define UNIT_TEXT_128                                                                              \
+  UNIT_TEXT_64                                                                                     \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, "        \
+  "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define UNIT_TEXT_256                                                                              \
+  UNIT_TEXT_128                                                                                    \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, "        \
+  "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, "     \
+  "%99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, "      \
+  "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define UNIT_SUM(s)       "+f"(*(s))
+#define UNIT_SUMS_4(s)    UNIT_SUM(s), UNIT_SUM((s) + 1), UNIT_SUM((s) + 2), UNIT_SUM((s) + 3)
+#define UNIT_SUMS_16(s)   UNIT_SUMS_4(s), UNIT_SUMS_4((s) + 4)
+#define UNIT_SUMS_32(s)   UNIT_SUMS_16(s), UNIT_SUMS_16((s) + 8)
+#define UNIT_SUMS_64(s)   UNIT_SUMS_32(s), UNIT_SUMS_32((s) + 16)
+#define UNIT_SUMS_128(s)  UNIT_SUMS_64(s), UNIT_SUMS_64((s) + 32)
+#define UNIT_SUMS_256(s)  UNIT_SUMS_128(s), UNIT_SUMS_128((s) + 64)
+#define UNIT_A_16         "%8"
+#define UNIT_B_16         "%9"
+#define UNIT_ADD_16       "%10"
+#define UNIT_HELD_16      "{%8, %9, %10, %11}"
+#define UNIT_HELD_B_16    "%12"
+#define UNIT_HELD_ADD_16  "%13"
+#define UNIT_A_32         "%16"
+#define UNIT_B_32         "%17"
+#define UNIT_ADD_32       "%18"
+#define UNIT_HELD_32      "{%16, %17, %18, %19}"
+#define UNIT_HELD_B_32    "%20"
+#define UNIT_HELD_ADD_32  "%21"
+#define UNIT_A_64         "%32"
+#define UNIT_B_64         "%33"
+#define UNIT_ADD_64       "%34"
+#define UNIT_HELD_64      "{%32, %33, %34, %35}"
+#define UNIT_HELD_B_64    "%36"
+#define UNIT_HELD_ADD_64  "%37"
+#define UNIT_A_128        "%64"
+#define UNIT_B_128        "%65"
+#define UNIT_ADD_128      "%66"
+#define UNIT_HELD_128     "{%64, %65, %66, %67}"
+#define UNIT_HELD_B_128   "%68"
+#define UNIT_HELD_ADD_128 "%69"
+#define UNIT_A_256        "%128"
+#define UNIT_B_256        "%129"
+#define UNIT_ADD_256      "%130"
+#define UNIT_HELD_256     "{%128, %129, %130, %131}"
+#define UNIT_HELD_B_256   "%132"
+#define UNIT_HELD_ADD_256 "%133"
+#define UNIT_f16(n)       "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16"
+#define UNIT_bf16(n)      "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16"
+#define UNIT_tf32(n)      "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32"
+#define UNIT_WAYS_f16(w)  w
+#define UNIT_WAYS_bf16(w) w
+#define UNIT_WAYS_tf32(w)
+#define UNIT_BEGIN(add) "{.reg .pred p; setp.ne.b32 p, " add ", 0; "
+#define WARPGROUP_UNIT(name, n, type, a_across, b_across)                                          \
+  DIALECT_UNIT(name, n, type, a_across, b_across)
+#define WARPGROUP_UNIT_HELD(name, n, type, b_across) DIALECT_UNIT_HELD(name, n, type, b_across)
+#define DIALECT_UNIT(name, n, type, a_across, b_across)                                            \
+  DEVICE void name(f32 *sum, u64 a, u64 b, boolean add) {                                          \
+    asm volatile(UNIT_BEGIN(UNIT_ADD_##n) UNIT_##type(n) " {" UNIT_TEXT_##n "}, " UNIT_A_##n       \
+                 ", " UNIT_B_##n ", p, 1, 1" UNIT_WAYS_##type(", " #a_across ", " #b_across) ";}"  \
+                 : UNIT_SUMS_##n(sum)                                                              \
+                 : "l"(a), "l"(b), "r"(add)                                                        \
+                 : "memory");                                                                      \
+  }
+#define DIALECT_UNIT_HELD(name, n, type, b_across)                                                 \
+  DEVICE void name(f32 *sum, const u32 *a, u64 b, boolean add) {                                   \
+    asm volatile(UNIT_BEGIN(UNIT_HELD_ADD_##n) UNIT_##type(n) " {" UNIT_TEXT_##n                   \
+                 "}, " UNIT_HELD_##n ", " UNIT_HELD_B_##n                                          \
+                 ", p, 1, 1" UNIT_WAYS_##type(", " #b_across) ";}"                                 \
+                 : UNIT_SUMS_##n(sum)                                                              \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add)                    \
+                 : "memory");                                                                      \
+  }

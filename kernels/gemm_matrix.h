@@ -17,8 +17,10 @@
 #define ITEM_M (WARP_M / 16)
 #define ITEM_N (WARP_N / 8 * 4)
 
-/* Sums from a row to the next, where they are in local memory to be stored. */
-#define STAGED_PITCH (WARP_N + 8)
+/* Sums from a row to the next, where they are in local memory to be stored; and the first of the 16
+ * rows of the tile that items of the warps in this place, from above, hold as their block i. */
+#define STAGED_PITCH        (WARP_N + 8)
+#define BLOCK_ROW(i, place) ((place)*WARP_M + (i)*16)
 
 #define IS_ALIGNED(from, step, vector, type)                                                       \
   ((size_t)(from) % ((vector) * sizeof(type)) == 0 && (step) % (vector) == 0)

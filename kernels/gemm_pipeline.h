@@ -58,14 +58,9 @@ DEVICE void BLOCK_COPY(LOCAL MATRIX_TYPE *slab, GLOBAL const BLOCK_TYPE *from, I
 #undef COPIES
 #undef LINE_PIECES
 
-/* The sums of one tile of C: what comes between the loop over batches and the
- * epilogue.
- *
- * Before the last step of a pair of slabs, all items have read all of it, so that after the pair's
- * only barrier its place in the ring is free for the pair that comes STAGES later. What a step
- * multiplies was loaded during the step before. After the last pair there are copies of nothing, so
- * that the number of those under way stays the same, and a load of what nobody multiplies. */
-//@ gemm_pipeline_tile
+/* Where a tile's operands begin, and COPY_NEXT, which begins to copy their next pair of slabs, or
+ * none after the last: copies have an end for every pair all the same. */
+//@ gemm_pipeline_operands
 #define COPY_NEXT(stage)                                                                           \
   if (k_left > 0) {                                                                                \
     LOCAL MATRIX_TYPE *slab_ = ring + (stage)*STAGE_ELEMENTS;                                      \
@@ -78,6 +73,23 @@ DEVICE void BLOCK_COPY(LOCAL MATRIX_TYPE *slab, GLOBAL const BLOCK_TYPE *from, I
     k_left -= TILE_K;                                                                              \
   }                                                                                                \
   COPIES_END()
+GLOBAL const A_TYPE *a = IN_A + batch_a + row0 * A_ROW + k_begin * A_K;
+GLOBAL const B_TYPE *b = IN_B + batch_b + column0 * B_COLUMN + k_begin * B_K;
+const boolean aligned_a = IS_ALIGNED(a, A_STEP, PIECE, A_TYPE);
+const boolean aligned_b = IS_ALIGNED(b, B_STEP, PIECE, B_TYPE);
+const boolean whole_a = aligned_a && row0 + TILE_M <= shape.m;
+const boolean whole_b = aligned_b && column0 + TILE_N <= shape.n;
+INDEX k_left = k_end - k_begin;
+const INDEX pairs = (k_left + TILE_K - 1) / TILE_K;
+
+/* The sums of one tile of C: what comes between the loop over batches and the
+ * epilogue.
+ *
+ * Before the last step of a pair of slabs, all items have read all of it, so that after the pair's
+ * only barrier its place in the ring is free for the pair that comes STAGES later. What a step
+ * multiplies was loaded during the step before. After the last pair there are copies of nothing, so
+ * that the number of those under way stays the same, and a load of what nobody multiplies. */
+//@ gemm_pipeline_tile
 #define LOAD_STEP(into, stage, step)                                                               \
   do {                                                                                             \
     LOCAL const MATRIX_TYPE *slab_ = ring + (stage)*STAGE_ELEMENTS;                                \
@@ -89,14 +101,6 @@ DEVICE void BLOCK_COPY(LOCAL MATRIX_TYPE *slab, GLOBAL const BLOCK_TYPE *from, I
               item % 32);                                                                          \
     }                                                                                              \
   } while (0)
-GLOBAL const A_TYPE *a = IN_A + batch_a + row0 * A_ROW + k_begin * A_K;
-GLOBAL const B_TYPE *b = IN_B + batch_b + column0 * B_COLUMN + k_begin * B_K;
-const boolean aligned_a = IS_ALIGNED(a, A_STEP, PIECE, A_TYPE);
-const boolean aligned_b = IS_ALIGNED(b, B_STEP, PIECE, B_TYPE);
-const boolean whole_a = aligned_a && row0 + TILE_M <= shape.m;
-const boolean whole_b = aligned_b && column0 + TILE_N <= shape.n;
-INDEX k_left = k_end - k_begin;
-const INDEX pairs = (k_left + TILE_K - 1) / TILE_K;
 SUM sum[ITEM_M][ITEM_N];
 FRAGMENT of_a[2][ITEM_M][4], of_b[2][WARP_N / 8][2];
 UNROLL for (int i = 0; i < ITEM_M; i++) {

@@ -323,13 +323,18 @@ static void describe(cublas_product *product) {
            p->compute_type == CUBLAS_BY_TF32 ? " in TF32" : "", bias, rest);
 }
 
-/* Whether a generated kernel may be as fast. Where matrix units multiply, the library is far ahead,
- * except where what counts is how fast a few rows' weights are read. */
-static bool is_contested(const cublas_problem *p) {
+/* Whether a generated kernel may be as fast. Where matrix units multiply, the library is ahead,
+ * except where what counts is how fast a few rows' weights are read, and, where warpgroups
+ * multiply, in products of a few microseconds. */
+static bool is_contested(const cuda_device *device, const cublas_problem *p) {
   enum { FEW = 16 };
-  const int64_t m = p->rows[2], n = p->columns[2];
+  const double few_products = 3e9;
+  const int64_t m = p->rows[2], n = p->columns[2], k = p->transpose[0] ? p->rows[0] : p->columns[0];
   const bool plain = p->type == CUBLAS_TYPE_F32 && p->compute_type == CUBLAS_BY_F32;
-  return plain || p->type == CUBLAS_TYPE_F64 || (m < n ? m : n) <= FEW;
+  const bool short_lived = (device->target.flags & COMPUTE_TARGET_WARPGROUP_MATRIX) &&
+                           p->element_bytes[0] == 2 &&
+                           (double)m * (double)n * (double)k * (double)p->batches <= few_products;
+  return plain || p->type == CUBLAS_TYPE_F64 || (m < n ? m : n) <= FEW || short_lived;
 }
 
 static bool serves(const compute_kernel_descriptor *descriptor, const char **reason) {
@@ -346,7 +351,7 @@ static compute_status prepare(cuda_device *device, const compute_kernel_descript
   product->library = cuda_library_open(device, CUDA_CUBLAS);
   (void)cublas_translate(descriptor, &product->problem, &reason);
   measure_operands(product);
-  product->shared.contested = is_contested(&product->problem);
+  product->shared.contested = is_contested(device, &product->problem);
   int32_t code = layouts_make(product);
   if (code == CUBLAS_OK) code = operation_make(product);
   compute_status status = COMPUTE_OK;

@@ -163,6 +163,8 @@ extern const builder_driver cuda_builder_driver;
 
 /* Finds the compiler for the device, or notes why there is none. COMPUTE_ERROR_OUT_OF_MEMORY. */
 compute_status cuda_compiler_open(cuda_device *device);
+/* The option for the architecture that is compiled for. */
+void cuda_compiler_target(const cuda_device *device, char *text, size_t bytes);
 void cuda_build_statistics(void *device, compute_build_statistics *statistics);
 
 bool cuda_group_fits(const cuda_device *device, const cuda_entry *entry, const uint32_t group[3]);

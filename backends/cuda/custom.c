@@ -31,11 +31,9 @@ static char *options_of(const cuda_device *device, const char *options) {
   const size_t bytes = strlen(given) + 96;
   char *text = builder_allocate(&device->builder, bytes);
   if (!text) return NULL;
-  if (chosen)
-    snprintf(text, bytes, "-default-device %s", given);
-  else
-    snprintf(text, bytes, "--gpu-architecture=%s_%d -default-device %s",
-             device->exact_architecture ? "sm" : "compute", device->architecture, given);
+  char architecture[40] = "";
+  if (!chosen) cuda_compiler_target(device, architecture, sizeof architecture);
+  snprintf(text, bytes, "%s -default-device %s", architecture, given);
   return text;
 }
 

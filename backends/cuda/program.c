@@ -13,6 +13,11 @@
 
 /* ---- The compiler -------------------------------------------------------------------------- */
 
+void cuda_compiler_target(const cuda_device *device, char *text, size_t bytes) {
+  snprintf(text, bytes, "--gpu-architecture=%s_%d%s", device->exact_architecture ? "sm" : "compute",
+           device->architecture, device->target.flags & COMPUTE_TARGET_WARPGROUP_MATRIX ? "a" : "");
+}
+
 compute_status cuda_compiler_open(cuda_device *device) {
   bool memory_short;
   device->nvrtc = nvrtc_find(device->services, device->capability, device->driver->version,
@@ -23,10 +28,14 @@ compute_status cuda_compiler_open(cuda_device *device) {
       nvrtc_architecture(device->nvrtc, device->capability, &device->exact_architecture);
   snprintf(device->compiler, sizeof device->compiler, "NVRTC %d.%d", device->nvrtc->major,
            device->nvrtc->minor);
+  /* Instructions of this one architecture alone: every NVRTC that knows it has them. */
+  if (device->exact_architecture && device->architecture == 90)
+    device->target.flags |= COMPUTE_TARGET_WARPGROUP_MATRIX;
+  char architecture[40];
+  cuda_compiler_target(device, architecture, sizeof architecture);
   /* Every dialect computes alike only without contraction. */
-  snprintf(device->options, sizeof device->options,
-           "--gpu-architecture=%s_%d -default-device --fmad=false --std=c++17",
-           device->exact_architecture ? "sm" : "compute", device->architecture);
+  snprintf(device->options, sizeof device->options, "%s -default-device --fmad=false --std=c++17",
+           architecture);
   return COMPUTE_OK;
 }
 

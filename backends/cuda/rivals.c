@@ -112,11 +112,19 @@ static void leave(cuda_device *device, cuda_kernel *kernel) {
   builder_kernel_clear(&device->builder, &kernel->shared);
 }
 
+/* Whether the library leaves the epilogue to another launch, where a generated kernel multiplies
+ * nearly as fast and needs none. */
+static bool has_pass(const cuda_device *device, const compute_kernel_descriptor *descriptor,
+                     const cuda_kernel *library) {
+  return (device->target.flags & COMPUTE_TARGET_WARPGROUP_MATRIX) &&
+         descriptor->kind == COMPUTE_KERNEL_GEMM && library->shared.launch_count > 0;
+}
+
 void cuda_rivals_meet(cuda_device *device, const compute_kernel_descriptor *descriptor,
                       const compute_tuning *tuning, cuda_kernel *kernel) {
   cuda_kernel others[RIVALS] = {{.references = 1}, {.references = 1}, {.references = 1}};
   match m = {.kernels = {kernel, &others[GENERATED]}};
-  if (!kernel->product || !kernel->product->contested ||
+  if (!kernel->product || (!kernel->product->contested && !has_pass(device, descriptor, kernel)) ||
       builder_kernel_build(&device->builder, descriptor, tuning, &others[GENERATED].shared) !=
           COMPUTE_OK)
     return;

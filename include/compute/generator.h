@@ -32,9 +32,11 @@ enum {
   COMPUTE_TARGET_LOCKSTEP = 1 << 3, /**< items run in groups of `lanes` on one instruction stream */
   COMPUTE_TARGET_MATRIX_CORES = 1 << 4, /**< matrix units of the CUDA dialect for f16, bf16, TF32 */
   COMPUTE_TARGET_FAULT_RECORDS =
-      1 << 5,                        /**< the module has COMPUTE_GENERATED_FAULT_WORDS for faults */
-  COMPUTE_TARGET_MATRIX_F64 = 1 << 6 /**< with COMPUTE_TARGET_MATRIX_CORES: they multiply f64
-                                      * faster than the other units do */
+      1 << 5, /**< the module has COMPUTE_GENERATED_FAULT_WORDS for faults */
+  COMPUTE_TARGET_MATRIX_F64 = 1 << 6,      /**< with COMPUTE_TARGET_MATRIX_CORES: they multiply f64
+                                            * faster than the other units do */
+  COMPUTE_TARGET_WARPGROUP_MATRIX = 1 << 7 /**< with COMPUTE_TARGET_MATRIX_CORES: warpgroups
+                                            * multiply from local memory (sm_90a) */
 };
 
 /** What the generator and the tuner need to know about a device. Texts are zero-terminated.

@@ -349,6 +349,48 @@ static void pipelines_take_aligned_operands_and_the_local_memory_that_there_is(v
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_MATRIX);
 }
 
+static void warpgroups_take_what_is_aligned_and_large(void **state) {
+  (void)state;
+  compute_target gpu = gpu_target();
+  product p;
+  gpu.dialect = COMPUTE_DIALECT_CUDA;
+  gpu.flags |= COMPUTE_TARGET_MATRIX_CORES | COMPUTE_TARGET_WARPGROUP_MATRIX;
+  describe(&p, COMPUTE_F16, 1, 4096, 4096, 4096);
+  for (int asked = 0; asked < 2; asked++) {
+    gpu.launch_local_bytes = asked ? 227 << 10 : 0;
+    const compute_generated *generated = generate(&gpu, &p, NULL);
+    assert_int_equal(generated->tuning.variant, GEMM_WARPGROUP);
+    assert_int_equal(generated->launches[0].local_bytes > gpu.local_bytes, asked);
+    assert_true(generated->launches[0].local_bytes <= gpu.launch_local_bytes);
+    if (asked) assert_int_equal(generated->tuning.tile_m * generated->tuning.tile_n, 128 * 256);
+    generate_release(generated);
+  }
+  describe(&p, COMPUTE_F16, 1, 4096, 4096, 4095);
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_MATRIX);
+  describe(&p, COMPUTE_F16, 1, 32, 4096, 4096);
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
+  describe(&p, COMPUTE_F16, 1, 256, 256, 512);
+  assert_int_equal(judge(&gpu, &p, 1).groups, 1);
+  describe(&p, COMPUTE_F16, 1, 256, 256, 8192);
+  assert_true(judge(&gpu, &p, 2).groups > 1);
+}
+
+/* Packing costs as much for a small product as it saves. */
+static void tf32_is_packed_for_warpgroups_where_that_pays(void **state) {
+  (void)state;
+  compute_target gpu = gpu_target();
+  product p;
+  gpu.dialect = COMPUTE_DIALECT_CUDA;
+  gpu.flags |= COMPUTE_TARGET_MATRIX_CORES | COMPUTE_TARGET_WARPGROUP_MATRIX;
+  gpu.launch_local_bytes = 227 << 10;
+  describe(&p, COMPUTE_F32, 1, 2048, 2048, 2048);
+  p.attributes.precision = COMPUTE_PRECISION_TF32;
+  assert_int_equal(judge(&gpu, &p, 2).variant, GEMM_WARPGROUP);
+  describe(&p, COMPUTE_F32, 1, 512, 512, 512);
+  p.attributes.precision = COMPUTE_PRECISION_TF32;
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
+}
+
 /* f64 needs units that multiply it, and more local memory than some targets have. */
 static void pipelines_of_f64_need_units_and_local_memory(void **state) {
   (void)state;
@@ -397,6 +439,7 @@ static const struct {
     {{.variant = 99}, "no variant"},
     {{.variant = GEMM_MATRIX}, "no matrix units"},
     {{.variant = GEMM_PIPELINE}, "no matrix units"},
+    {{.variant = GEMM_WARPGROUP}, "no warpgroup matrix units"},
     {{.variant = GEMM_PLAIN, .group_x = 100000}, "too large"},
     {{.variant = GEMM_TILED, .tile_m = 512}, "out of range"},
     {{.variant = GEMM_TILED, .tile_m = 66, .item_m = 2}, "multiple of 4"},
@@ -472,6 +515,8 @@ int main(void) {
       cmocka_unit_test(a_cpu_packs_what_is_large),
       cmocka_unit_test(judgement_stays_within_the_limits),
       cmocka_unit_test(pipelines_take_aligned_operands_and_the_local_memory_that_there_is),
+      cmocka_unit_test(warpgroups_take_what_is_aligned_and_large),
+      cmocka_unit_test(tf32_is_packed_for_warpgroups_where_that_pays),
       cmocka_unit_test(pipelines_of_f64_need_units_and_local_memory),
       cmocka_unit_test(pipelines_have_a_limited_number_of_copies_in_progress),
       cmocka_unit_test(impossible_parameters_are_refused_with_a_reason),

@@ -65,7 +65,7 @@ static const char *load(nvrtc *n) {
 static bool compile_text(const nvrtc *n, int arch, const char *text, char log[LOG_BYTES]) {
   char option[48];
   void *program = NULL;
-  snprintf(option, sizeof option, "--gpu-architecture=sm_%d", arch);
+  snprintf(option, sizeof option, "--gpu-architecture=sm_%d%s", arch, arch == 90 ? "a" : "");
   const char *const options[] = {option, "-default-device", "--fmad=false", "--std=c++17"};
   size_t bytes = 0;
   int error = n->create(&program, text, "kernel.cu", 0, NULL, NULL);
@@ -211,6 +211,7 @@ static bool is_taken(const sample_source *source, size_t number, int a) {
   const int last = tallies->arch_count - 1;
   while (first < last && tallies->archs[first] < source->least_arch) first++;
   if (getenv("COMPUTE_TEST_LONG")) return true;
+  if (source->only_arch) return test_in_spread(number);
   if (!test_in_spread(number)) return false;
   if (first == last) return true;
   if (a == first || a == last) return a == (number % 2 == 0 ? first : last);
@@ -225,7 +226,7 @@ static int compile_for(const nvrtc *n, int a, const sample_sources *sources, int
   int failures = 0;
   for (size_t i = (size_t)worker; i < sources->count; i += (size_t)workers) {
     const sample_source *source = &sources->sources[i];
-    if (arch < source->least_arch) {
+    if (arch < source->least_arch || (source->only_arch && arch != source->only_arch)) {
       tallies->unsuited[worker]++;
     } else if (!is_taken(source, i / (size_t)workers, a)) {
       tallies->spared[worker]++;
@@ -286,7 +287,7 @@ static void report(const sample_sources *sources) {
                 tallies->arch_count);
   for (int a = 0; a < tallies->arch_count; a++) print_message(" sm_%d", tallies->archs[a]);
   print_message("\n%zu sources: %zu compilations, %zu more that an earlier run has done, %zu left "
-                "out because the architecture has no tensor cores for them, %zu spared without "
+                "out because the architecture lacks the tensor cores for them, %zu spared without "
                 "COMPUTE_TEST_LONG\n",
                 sources->count, compiled, recalled, unsuited, spared);
   assert_int_equal(compiled + recalled + unsuited + spared,

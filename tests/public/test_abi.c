@@ -144,6 +144,7 @@ SIZE(compute_custom_argument, 32);
 SIZE(compute_tuning, 48);
 VALUE(COMPUTE_TARGET_FAULT_RECORDS, 32);
 VALUE(COMPUTE_TARGET_MATRIX_F64, 64);
+VALUE(COMPUTE_TARGET_WARPGROUP_MATRIX, 128);
 AT(compute_target, dialect, 8);
 AT(compute_target, type, 12);
 AT(compute_target, flags, 16);

@@ -68,8 +68,9 @@ static compute_target target_of(int which) {
     target.flags = COMPUTE_TARGET_F64;
   } else if (which == 3) {
     target.dialect = COMPUTE_DIALECT_CUDA;
-    target.flags |=
-        COMPUTE_TARGET_MATRIX_CORES | COMPUTE_TARGET_MATRIX_F64 | COMPUTE_TARGET_LOCKSTEP;
+    target.launch_local_bytes = 227 << 10;
+    target.flags |= COMPUTE_TARGET_MATRIX_CORES | COMPUTE_TARGET_MATRIX_F64 |
+                    COMPUTE_TARGET_WARPGROUP_MATRIX | COMPUTE_TARGET_LOCKSTEP;
   }
   return target;
 }

@@ -166,7 +166,8 @@ static const struct {
                     {.type = COMPUTE_DEVICE_GPU,
                      .flags = COMPUTE_TARGET_F64 | COMPUTE_TARGET_F16 | COMPUTE_TARGET_FAST_LOCAL |
                               COMPUTE_TARGET_LOCKSTEP | COMPUTE_TARGET_MATRIX_CORES |
-                              COMPUTE_TARGET_MATRIX_F64 | COMPUTE_TARGET_FAULT_RECORDS,
+                              COMPUTE_TARGET_MATRIX_F64 | COMPUTE_TARGET_WARPGROUP_MATRIX |
+                              COMPUTE_TARGET_FAULT_RECORDS,
                      .backend = "sample",
                      .vendor = "NVIDIA Corporation",
                      .family = "sm_90",

@@ -9,7 +9,7 @@
 #include "support/harness/values.h"
 #include "support/samples/attributes.h"
 
-enum { SAMPLE_TUNINGS = 12 };
+enum { SAMPLE_TUNINGS = 16 };
 
 typedef struct sample_kernel {
   char name[96];

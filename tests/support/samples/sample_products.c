@@ -118,6 +118,15 @@ static void add_matrix_cuts(sample_kernel *s) {
                                          .item_n = tiles[i][4],
                                          .items = tiles[i][5],
                                          .groups = i == 1 ? 3 : 1};
+  static const uint32_t warpgroups[][4] = {
+      {64, 64, 64, 3}, {64, 128, 64, 3}, {128, 64, 128, 4}, {128, 64, 64, 4}, {256, 64, 128, 3}};
+  for (size_t i = 0; i < sizeof warpgroups / sizeof *warpgroups; i++)
+    *sample_tuning(s) = (compute_tuning){.variant = 10,
+                                         .tile_m = warpgroups[i][0],
+                                         .tile_n = warpgroups[i][1],
+                                         .item_m = warpgroups[i][2],
+                                         .items = warpgroups[i][3],
+                                         .groups = i == 1 ? 2 : 1};
 }
 
 /* f32 products that may round their factors. */

@@ -11,6 +11,7 @@
 #include "generate/generate.h"
 
 enum { MOST_WORKERS = 8, MOST_FAILURES = 100, NOTHING_THERE = 101, FIRST_MATRIX_ARCH = 80 };
+enum { WARPGROUP_ARCH = 90 };
 
 static uint64_t hash_of(const char *text) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -55,6 +56,8 @@ static void add(sample_sources *all, const sample_kernel *s, const compute_targe
                               .f64 = sample_kernel_uses_f64(s),
                               .vector_width = width,
                               .least_arch = matrix_cores ? FIRST_MATRIX_ARCH : 0};
+    if (strstr(source->text, "\nWARPGROUP_UNIT"))
+      source->least_arch = source->only_arch = WARPGROUP_ARCH;
     snprintf(source->name, sizeof source->name, "%s on %s, way %u", s->name, name, way);
     if (source->text) all->count++;
   }
@@ -74,12 +77,15 @@ static void visit(const sample_kernel *s, void *user) {
     if (all->dialect == COMPUTE_DIALECT_CUDA && target != TARGET_GPU) continue;
     const char *name = sample_target_name((sample_target)target);
     const compute_target whole = sample_target_create((sample_target)target, all->dialect);
-    compute_target less = whole; /* without matrix cores, or with vectors of half the size */
-    less.flags &= ~(uint32_t)COMPUTE_TARGET_MATRIX_CORES;
+    compute_target less = whole;   /* without matrix cores, or with vectors of half the size */
+    compute_target middle = whole; /* without those of warpgroups */
+    middle.flags &= ~(uint32_t)COMPUTE_TARGET_WARPGROUP_MATRIX;
+    less.flags = middle.flags & ~(uint32_t)COMPUTE_TARGET_MATRIX_CORES;
     if (whole.type == COMPUTE_DEVICE_CPU) less.vector_width /= 2;
     for (uint32_t way = 0; way <= s->tuning_count; way++) {
       /* First what every device gets, then what is new. */
       add(user, s, &less, name, way);
+      if (all->dialect == COMPUTE_DIALECT_CUDA) add(user, s, &middle, name, way);
       if (whole.type == COMPUTE_DEVICE_CPU || all->dialect == COMPUTE_DIALECT_CUDA)
         add(user, s, &whole, name, way);
     }

@@ -12,6 +12,7 @@ typedef struct sample_source {
   bool f64;              /* needs f64 */
   uint32_t vector_width; /* of CPUs: f32 elements in its vectors; 0: made for any device */
   int least_arch;        /* of CUDA: older architectures lack what it needs; 0: none does */
+  int only_arch;         /* of CUDA: no other architecture has what it needs; 0: any */
 } sample_source;
 
 typedef struct sample_sources {

@@ -45,9 +45,9 @@ static compute_status write_plain(generation *g, void *of) {
 
 static const emit_form plain = {GEMM_PLAIN, NULL, accept_plain, write_plain};
 
-static const emit_form *const forms[] = {&gemm_dot,      &gemm_direct, &gemm_packed,
-                                         &gemm_pipeline, &gemm_matrix, &gemm_split,
-                                         &gemm_tiled,    &plain,       NULL};
+static const emit_form *const forms[] = {
+    &gemm_dot,    &gemm_direct, &gemm_packed, &gemm_warpgroup, &gemm_pipeline,
+    &gemm_matrix, &gemm_split,  &gemm_tiled,  &plain,          NULL};
 
 compute_status gemm_emit(generation *g, gemm_problem *problem) {
   if (problem->batches == 0 || problem->m == 0 || problem->n == 0) return COMPUTE_OK;
@@ -61,7 +61,14 @@ static compute_status emit(generation *g) {
   return gemm_emit(g, &problem);
 }
 
+/* Those of matrix units first: not all of the others are tried after them. */
 static const tuning_grid grids[] = {
+    {TUNE_OTHERS,
+     {TUNE(variant, 10), TUNE(tile_m, 64, 128, 256), TUNE(tile_n, 64, 128, 256),
+      TUNE(item_m, 64, 128), TUNE(items, 3, 4)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 8), TUNE(tile_m, 64, 128, 256), TUNE(tile_n, 64, 128, 256),
+      TUNE(item_m, 32, 64), TUNE(item_n, 32, 64), TUNE(items, 3, 4)}},
     {TUNE_OTHERS,
      {TUNE(variant, 2), TUNE(tile_m, 32, 64, 128), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 8, 16, 32), TUNE(item_m, 4, 8), TUNE(item_n, 4, 8)}},
@@ -70,9 +77,6 @@ static const tuning_grid grids[] = {
     {TUNE_OTHERS,
      {TUNE(variant, 4), TUNE(group_x, 8, 32, 128), TUNE(group_y, 1, 4, 8, 32), TUNE(items, 2, 4, 8),
       TUNE(groups, 1, 4, 16)}},
-    {TUNE_OTHERS,
-     {TUNE(variant, 8), TUNE(tile_m, 64, 128, 256), TUNE(tile_n, 64, 128, 256),
-      TUNE(item_m, 32, 64), TUNE(item_n, 32, 64), TUNE(items, 3, 4)}},
     {TUNE_OTHERS,
      {TUNE(variant, 6), TUNE(item_m, 4, 8), TUNE(item_n, 4, 8), TUNE(vector, 2, 4),
       TUNE(group_x, 32, 64)}},

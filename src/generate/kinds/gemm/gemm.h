@@ -7,6 +7,7 @@
  *   tiled.c    tiles through local memory, also with k cut into parts
  *   matrix.c   what is different where matrix units multiply the tiles
  *   pipeline.c the same with operands that asynchronous copies bring
+ *   warpgroup.c  the same where warpgroups multiply straight from local memory
  *   dot.c      few columns: groups of items add up one row
  *   direct.c   one item for each block of C, for CPUs
  *
@@ -36,7 +37,9 @@
  *           multiples of 16; vector as TILED; groups: parts of k, 1 … 64.
  *   PIPELINE  as MATRIX, by asynchronous copies, also f64: factors that are what the units take,
  *           each dense along k or along its other dimension. Tiles are powers of two, up to 256;
- *           items: pairs of slabs in local memory, 2 … 6; no vector. */
+ *           items: pairs of slabs in local memory, 2 … 6; no vector.
+ *   WARPGROUP as PIPELINE, of f16 or bf16. tile_m, tile_n: 64 128 256; tile_k: 64; item_m: rows of
+ * a warpgroup, 64 128; item_n: tile_n; items: 3 … 6. */
 typedef enum gemm_variant {
   GEMM_PLAIN = 1,
   GEMM_TILED = 2,
@@ -45,7 +48,8 @@ typedef enum gemm_variant {
   GEMM_DIRECT = 5,
   GEMM_PACKED = 6,
   GEMM_MATRIX = 7,
-  GEMM_PIPELINE = 8
+  GEMM_PIPELINE = 8,
+  GEMM_WARPGROUP = 10 /* 9 is a convolution's */
 } gemm_variant;
 
 enum {
@@ -189,8 +193,12 @@ void gemm_block_end(const generation *g, text_buffer *text);
 
 /* ---- Forms --------------------------------------------------------------------------------- */
 
-extern const emit_form gemm_tiled, gemm_split, gemm_matrix, gemm_pipeline, gemm_dot, gemm_direct,
-    gemm_packed;
+extern const emit_form gemm_tiled, gemm_split, gemm_matrix, gemm_pipeline, gemm_warpgroup, gemm_dot,
+    gemm_direct, gemm_packed;
+
+/* Whether matrix units multiply the tiles; and whether copies bring them into a ring of slabs. */
+bool gemm_has_units(const compute_tuning *tuning);
+bool gemm_has_ring(const compute_tuning *tuning);
 
 /* Sums that a group of a tile has in local memory. */
 uint32_t gemm_local_sums(const compute_tuning *tuning);
@@ -206,14 +214,32 @@ bool gemm_matrix_has_unit(const generation *g, const gemm_problem *problem);
 bool gemm_matrix_is_large(const generation *g, const gemm_problem *problem); /* enough for them */
 uint32_t gemm_matrix_step(const gemm_problem *problem);
 uint32_t gemm_matrix_bytes(const gemm_problem *problem); /* of an element in local memory */
+const char *gemm_matrix_name(const gemm_problem *problem);
 uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem);
+uint64_t gemm_warpgroup_local_bytes(const compute_tuning *tuning);
 void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char *text,
                           size_t bytes);
+/* What asynchronous copies can bring: elements that the units take, in lines. And whether these
+ * begin at multiples of 16 bytes, given that the matrix does; the walk of the factor. */
+bool gemm_is_copied(const gemm_problem *problem, const gemm_factor *factor);
+bool gemm_is_aligned(const gemm_problem *problem, const gemm_factor *factor, uint32_t walk);
+/* Defines the copies of a slab, with BLOCK_AT; `side`: lines along k. */
+void gemm_define_copy(generation *g, const gemm_factor *factor, char letter, uint32_t side);
+/* Tiles for each of which a unit takes as long as `speed` says, one at a time. */
+double gemm_time_of_tiles(const generation *g, const gemm_problem *problem, uint32_t tile_m,
+                          uint32_t tile_n, double speed);
 /* As gemm_define_tile and gemm_begin_tile; and what gemm_begin_staged says for matrix units. */
 void gemm_matrix_define(generation *g, const gemm_problem *problem);
 void gemm_matrix_begin(text_buffer *text);
-void gemm_pipeline_begin(text_buffer *text,
-                         bool asked); /* whether the launch asks for the memory */
+void gemm_warpgroup_define(generation *g, const gemm_problem *problem);
+/* asked: whether the launch asks for the memory */
+void gemm_ring_begin(const generation *g, text_buffer *text, const gemm_problem *problem,
+                     bool asked);
+void gemm_warpgroup_begin(const generation *g, text_buffer *text, const gemm_problem *problem);
+/* Whether a launch before packs the factors: that launch, and what it has written. */
+bool gemm_warpgroup_packs(const generation *g, const gemm_problem *problem);
+compute_status gemm_warpgroup_pack(generation *g, const gemm_problem *problem);
+void gemm_warpgroup_take_panels(generation *g, emit_launch *launch, const gemm_problem *problem);
 const char *gemm_matrix_begin_staged(text_buffer *text);
 /* The whole of it, with stores of several columns at once. */
 void gemm_matrix_store(generation *g, emit_launch *launch, const gemm_problem *problem);

@@ -48,6 +48,10 @@ uint32_t gemm_matrix_bytes(const gemm_problem *problem) {
   return unit_of(problem)->bytes;
 }
 
+const char *gemm_matrix_name(const gemm_problem *problem) {
+  return unit_of(problem)->name;
+}
+
 static bool is_pipeline(const generation *g) {
   return g->tuning.variant == GEMM_PIPELINE;
 }
@@ -69,6 +73,7 @@ static uint32_t slab_of(const generation *g, const gemm_problem *problem, const 
 
 uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
+  if (t->variant == GEMM_WARPGROUP) return gemm_warpgroup_local_bytes(t);
   const uint64_t slabs = (slab_of(g, problem, &problem->a, t->tile_m) +
                           (uint64_t)slab_of(g, problem, &problem->b, t->tile_n)) *
                          gemm_matrix_bytes(problem) * (is_pipeline(g) ? t->items : 1);
@@ -93,6 +98,16 @@ static void define_place(generation *g, const gemm_problem *problem, const gemm_
              (unsigned)together);
 }
 
+void gemm_define_copy(generation *g, const gemm_factor *factor, char letter, uint32_t side) {
+  text_buffer *text = &g->definitions;
+  text_add(text,
+           "#define BLOCK_COPY copy_%c\n#define BLOCK_TYPE %c_TYPE\n#define BLOCK_SIDE %u\n"
+           "#define %c_ALONG_K %d\n",
+           letter + ('a' - 'A'), letter, (unsigned)side, letter, gemm_along_k(factor));
+  emit_template(g, text, "gemm_pipeline_copy");
+  text_add(text, "#undef BLOCK_COPY\n#undef BLOCK_TYPE\n#undef BLOCK_SIDE\n");
+}
+
 static void define_block(generation *g, const gemm_problem *problem, const gemm_factor *factor,
                          char letter, uint32_t side) {
   text_buffer *text = &g->definitions;
@@ -103,14 +118,7 @@ static void define_block(generation *g, const gemm_problem *problem, const gemm_
            small, letter, letter == 'A', gemm_along_k(factor));
   define_place(g, problem, factor);
   emit_template(g, text, "gemm_matrix_block");
-  if (is_pipeline(g)) {
-    text_add(text,
-             "#define BLOCK_COPY copy_%c\n#define BLOCK_TYPE %c_TYPE\n#define BLOCK_SIDE %u\n"
-             "#define %c_ALONG_K %d\n",
-             small, letter, (unsigned)side, letter, gemm_along_k(factor));
-    emit_template(g, text, "gemm_pipeline_copy");
-    text_add(text, "#undef BLOCK_COPY\n#undef BLOCK_TYPE\n#undef BLOCK_SIDE\n");
-  }
+  if (is_pipeline(g)) gemm_define_copy(g, factor, letter, side);
   text_add(text, "#undef BLOCK_LOAD\n#undef BLOCK_PITCH\n#undef BLOCK_IS_A\n"
                  "#undef BLOCK_ALONG_K\n#undef BLOCK_AT\n");
 }
@@ -156,10 +164,13 @@ static void begin(text_buffer *text, const char *slabs) {
            "%s\n"
            "LOCAL SUM *staged = (LOCAL SUM *)slabs;\n"
            "const int item = (int)LOCAL_ID_X;\n"
-           "const int warp = item / 32, line = item %% 32 / 4, quad = item %% 4;\n"
-           "const int warp_row = warp / WARPS_N * WARP_M;\n"
-           "const int warp_column = warp %% WARPS_N * WARP_N;\n",
+           "const int warp = item / 32, line = item %% 32 / 4, quad = item %% 4;\n",
            slabs);
+}
+
+static void find_warp(text_buffer *text) {
+  text_add(text, "const int warp_row = warp / WARPS_N * WARP_M;\n"
+                 "const int warp_column = warp %% WARPS_N * WARP_N;\n");
   gemm_find_tile(text);
 }
 
@@ -167,13 +178,21 @@ void gemm_matrix_begin(text_buffer *text) {
   begin(text, "LOCAL_ARRAY(SLAB, slabs, LOCAL_SLABS);\n"
               "LOCAL MATRIX_TYPE *slab_a = (LOCAL MATRIX_TYPE *)slabs;\n"
               "LOCAL MATRIX_TYPE *slab_b = slab_a + SLAB_OF_A;");
+  find_warp(text);
 }
 
-void gemm_pipeline_begin(text_buffer *text, bool asked) {
+void gemm_ring_begin(const generation *g, text_buffer *text, const gemm_problem *problem,
+                     bool asked) {
   begin(text, asked ? "LOCAL_ARRAY_ASKED(SLAB, slabs, LOCAL_SLABS);\n"
                       "LOCAL MATRIX_TYPE *ring = (LOCAL MATRIX_TYPE *)slabs;"
                     : "LOCAL_ARRAY(SLAB, slabs, LOCAL_SLABS);\n"
                       "LOCAL MATRIX_TYPE *ring = (LOCAL MATRIX_TYPE *)slabs;");
+  if (is_pipeline(g)) {
+    find_warp(text);
+    return;
+  }
+  gemm_warpgroup_begin(g, text, problem);
+  gemm_find_tile(text);
 }
 
 /* 16 rows of every warp at a time, which lie apart so that lines of a warp are on different banks.
@@ -198,7 +217,7 @@ static void begin_places(text_buffer *text, uint32_t vector) {
            "const int across = place %% TILE_N, down = place / TILE_N;\n"
            "const int from = ((down / 16 * WARPS_N + across / WARP_N) * 16 + down %% 16) * "
            "STAGED_PITCH + across %% WARP_N;\n"
-           "const INDEX row = row0 + down / 16 * WARP_M + i * 16 + down %% 16;\n"
+           "const INDEX row = row0 + BLOCK_ROW(i, down / 16) + down %% 16;\n"
            "const INDEX column = column0 + across;\n"
            "if (row < ROWS && column < COLUMNS) {\n",
            (unsigned)vector, (unsigned)vector);
@@ -236,10 +255,10 @@ void gemm_matrix_describe(const generation *g, const gemm_problem *problem, char
                           size_t bytes) {
   const compute_tuning *t = &g->tuning;
   char stages[24] = "";
-  if (is_pipeline(g)) snprintf(stages, sizeof stages, ", %u stages", (unsigned)t->items);
-  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per warp%s", unit_of(problem)->name,
+  if (gemm_has_ring(t)) snprintf(stages, sizeof stages, ", %u stages", (unsigned)t->items);
+  snprintf(text, bytes, "matrix units (%s) GEMM %ux%ux%u, %ux%u per %s%s", unit_of(problem)->name,
            (unsigned)t->tile_m, (unsigned)t->tile_n, (unsigned)t->tile_k, (unsigned)t->item_m,
-           (unsigned)t->item_n, stages);
+           (unsigned)t->item_n, t->variant == GEMM_WARPGROUP ? "warpgroup" : "warp", stages);
 }
 
 /* ---- Choice -------------------------------------------------------------------------------- */

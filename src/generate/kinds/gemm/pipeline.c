@@ -3,20 +3,18 @@
  * them; here is the choice of the parameters. */
 #include "generate/kinds/gemm/gemm.h"
 
-/* What the units take, without a conversion, and in lines. */
-static bool is_copied(const gemm_problem *problem, const gemm_factor *factor) {
+bool gemm_is_copied(const gemm_problem *problem, const gemm_factor *factor) {
   return compute_dtype_size(factor->dtype) == gemm_matrix_bytes(problem) &&
          (factor->outer == 1 || factor->k == 1);
 }
 
 static bool is_served(const generation *g, const gemm_problem *problem) {
-  return gemm_matrix_has_unit(g, problem) && is_copied(problem, &problem->a) &&
-         is_copied(problem, &problem->b) && dtype_is_float(problem->a.dtype) &&
+  return gemm_matrix_has_unit(g, problem) && gemm_is_copied(problem, &problem->a) &&
+         gemm_is_copied(problem, &problem->b) && dtype_is_float(problem->a.dtype) &&
          dtype_is_float(problem->b.dtype);
 }
 
-/* Whether lines begin at multiples of 16 bytes, given that the matrix does. */
-static bool is_aligned(const gemm_problem *problem, const gemm_factor *factor, uint32_t walk) {
+bool gemm_is_aligned(const gemm_problem *problem, const gemm_factor *factor, uint32_t walk) {
   const int64_t piece = 16 / gemm_matrix_bytes(problem);
   const emit_space *batch = &problem->batch;
   bool aligned = (gemm_along_k(factor) ? factor->outer : factor->k) % piece == 0;
@@ -40,17 +38,18 @@ static const pipeline_shape shapes[] = {{128, 256, 64, 64, 4, 1},   {256, 128, 6
 static const pipeline_shape shapes_f64[] = {
     {128, 64, 32, 32, 4, 1}, {64, 64, 32, 32, 4, 0.85}, {32, 32, 16, 16, 4, 0.3}};
 
-static double tiles_of(const gemm_problem *problem, const pipeline_shape *shape) {
-  return (double)divide_up(problem->m, shape->m) * (double)divide_up(problem->n, shape->n) *
-         (double)problem->batches;
+double gemm_time_of_tiles(const generation *g, const gemm_problem *problem, uint32_t tile_m,
+                          uint32_t tile_n, double speed) {
+  const double units = (double)emit_units(g);
+  const double tiles = (double)divide_up(problem->m, tile_m) *
+                       (double)divide_up(problem->n, tile_n) * (double)problem->batches;
+  const double rounds = tiles < 1e15 ? (double)divide_up((int64_t)tiles, (int64_t)units) : tiles;
+  return rounds * tile_m * tile_n / speed;
 }
 
-/* Time for all tiles, one per compute unit at a time. */
 static double time_of(const generation *g, const gemm_problem *problem,
                       const pipeline_shape *shape) {
-  const double units = (double)emit_units(g), tiles = tiles_of(problem, shape);
-  const double rounds = tiles < 1e15 ? (double)divide_up((int64_t)tiles, (int64_t)units) : tiles;
-  return rounds * shape->m * shape->n / shape->speed;
+  return gemm_time_of_tiles(g, problem, shape->m, shape->n, shape->speed);
 }
 
 static uint64_t local_limit(const generation *g) {
@@ -137,8 +136,8 @@ static compute_status check(generation *g, const gemm_problem *problem) {
 static bool suits(const generation *g, const void *of) {
   const gemm_problem *problem = of;
   return is_served(g, problem) && gemm_matrix_is_large(g, problem) && problem->k >= 64 &&
-         smallest_fits(g, problem) && is_aligned(problem, &problem->a, 0) &&
-         is_aligned(problem, &problem->b, 1);
+         smallest_fits(g, problem) && gemm_is_aligned(problem, &problem->a, 0) &&
+         gemm_is_aligned(problem, &problem->b, 1);
 }
 
 static compute_status accept(generation *g, void *of) {

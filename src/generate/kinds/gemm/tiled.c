@@ -6,9 +6,17 @@
 
 #include "generate/kinds/gemm/gemm.h"
 
+bool gemm_has_ring(const compute_tuning *t) {
+  return t->variant == GEMM_PIPELINE || t->variant == GEMM_WARPGROUP;
+}
+
+bool gemm_has_units(const compute_tuning *t) {
+  return t->variant == GEMM_MATRIX || gemm_has_ring(t);
+}
+
 uint32_t gemm_items(const compute_tuning *t) {
   const uint32_t cuts = (t->tile_m / t->item_m) * (t->tile_n / t->item_n);
-  return t->variant == GEMM_MATRIX || t->variant == GEMM_PIPELINE ? 32 * cuts : cuts;
+  return t->variant == GEMM_WARPGROUP ? 128 * cuts : gemm_has_units(t) ? 32 * cuts : cuts;
 }
 
 /* Elements of one load: only where they lie side by side. */
@@ -170,16 +178,19 @@ void gemm_end_staged(text_buffer *text) {
 static void add_sums(generation *g, emit_launch *launch, const gemm_problem *problem) {
   text_buffer *text = &launch->body;
   const uint32_t variant = g->tuning.variant;
-  if (variant == GEMM_PIPELINE)
-    gemm_pipeline_begin(text, launch->local_bytes > 0);
+  if (gemm_has_ring(&g->tuning))
+    gemm_ring_begin(g, text, problem, launch->local_bytes > 0);
   else if (variant == GEMM_MATRIX)
     gemm_matrix_begin(text);
   else
     gemm_begin_tile(text);
   gemm_find_part(text);
   gemm_begin_batches(g, launch, problem);
-  if (variant == GEMM_PIPELINE) {
-    emit_template(g, text, "gemm_pipeline_tile");
+  if (gemm_has_ring(&g->tuning)) {
+    emit_template(g, text,
+                  gemm_warpgroup_packs(g, problem) ? "gemm_warpgroup_panels"
+                                                   : "gemm_pipeline_operands");
+    emit_template(g, text, variant == GEMM_PIPELINE ? "gemm_pipeline_tile" : "gemm_warpgroup_tile");
     return;
   }
   emit_template(g, text, "gemm_tiled");
@@ -187,18 +198,22 @@ static void add_sums(generation *g, emit_launch *launch, const gemm_problem *pro
 }
 
 static const char *entry_of(const compute_tuning *t) {
-  return t->variant == GEMM_PIPELINE ? "gemm_pipeline"
-         : t->variant == GEMM_MATRIX ? "gemm_matrix"
-                                     : "gemm_tiled";
+  return t->variant == GEMM_WARPGROUP  ? "gemm_warpgroup"
+         : t->variant == GEMM_PIPELINE ? "gemm_pipeline"
+         : t->variant == GEMM_MATRIX   ? "gemm_matrix"
+                                       : "gemm_tiled";
 }
 
 /* How the operands come into local memory, and what becomes of them there. */
 static void define_operands(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
-  if (t->variant == GEMM_PIPELINE) {
+  if (gemm_has_ring(t)) {
     gemm_define_step(g, &problem->a, 'A');
     gemm_define_step(g, &problem->b, 'B');
-    gemm_matrix_define(g, problem);
+    if (t->variant == GEMM_PIPELINE)
+      gemm_matrix_define(g, problem);
+    else
+      gemm_warpgroup_define(g, problem);
     return;
   }
   if (t->variant == GEMM_MATRIX)
@@ -212,7 +227,7 @@ static void define_operands(generation *g, const gemm_problem *problem) {
 compute_status gemm_emit_tiled(generation *g, void *of) {
   const gemm_problem *problem = of;
   const compute_tuning *t = &g->tuning;
-  const bool matrix = t->variant == GEMM_MATRIX || t->variant == GEMM_PIPELINE;
+  const bool matrix = gemm_has_units(t);
   const bool parts = matrix ? t->groups > 1 : t->variant == GEMM_SPLIT;
   const int64_t tiles_m = (problem->m + t->tile_m - 1) / t->tile_m;
   const int64_t tiles_n = (problem->n + t->tile_n - 1) / t->tile_n;
@@ -224,12 +239,18 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
   gemm_define(g, of, false);
   define_operands(g, problem);
   text_add(&g->definitions, "#define ROWS shape.m\n#define COLUMNS shape.n\n");
+  const bool packs = gemm_warpgroup_packs(g, problem);
+  const compute_status status = packs ? gemm_warpgroup_pack(g, problem) : COMPUTE_OK;
+  if (status != COMPUTE_OK) return status;
   emit_launch *launch =
       gemm_launch(g, problem, entry_of(t), gemm_items(t), tiles_m * tiles_n, count);
   if (!launch) return COMPUTE_OK;
-  if (t->variant == GEMM_PIPELINE && gemm_matrix_local_bytes(g, problem) > emit_local_limit(g))
+  if (gemm_has_ring(t) && gemm_matrix_local_bytes(g, problem) > emit_local_limit(g))
     launch->local_bytes = (uint32_t)gemm_matrix_local_bytes(g, problem);
-  gemm_take_factors(g, launch, problem);
+  if (packs)
+    gemm_warpgroup_take_panels(g, launch, problem);
+  else
+    gemm_take_factors(g, launch, problem);
   if (parts) {
     gemm_take_parts(g, launch, problem, count);
   } else {
