@@ -153,6 +153,28 @@ static void attention_goes_by_tiles_where_they_fit(void **state) {
   }
 }
 
+/* On a GPU whose tiles arrive by copies; where groups of 128 queries are few, two sides share the
+ * keys. */
+static void groups_of_attention_follow_their_number(void **state) {
+  (void)state;
+  static const struct {
+    int64_t batch, queries;
+    uint32_t tile_m, group_x;
+  } cases[] = {{64, 512, 128, 128}, {4, 256, 64, 256}, {2, 128, 16, 256}};
+  const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_CUDA);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const compute_generated *g;
+    char reason[200] = "";
+    problem p;
+    make_attention(&p, cases[i].batch, cases[i].queries, 512);
+    if (generate_kernel(&t, &p.d, NULL, &g, reason, sizeof reason)) fail_msg("%s", reason);
+    assert_int_equal(g->tuning.tile_m, cases[i].tile_m);
+    assert_int_equal(g->tuning.group_x, cases[i].group_x);
+    assert_true(g->launches[0].local_bytes <= t.launch_local_bytes);
+    generate_release(g);
+  }
+}
+
 static void one_source_serves_many_sizes(void **state) {
   (void)state;
   for (int target = 0; target < TARGET_COUNT; target++) {
@@ -210,6 +232,7 @@ int main(void) {
       cmocka_unit_test(sorting_rows_takes_bounded_memory),
       cmocka_unit_test(overlapping_windows_note_their_maxima),
       cmocka_unit_test(attention_goes_by_tiles_where_they_fit),
+      cmocka_unit_test(groups_of_attention_follow_their_number),
       cmocka_unit_test(one_source_serves_many_sizes),
       cmocka_unit_test(parameters_that_cannot_work_are_refused),
   };

@@ -13,10 +13,11 @@
  *
  * MATRIX the same on matrix units, for f16 and bf16
  *
- * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
- * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
- * items (the width of a slice of Q and K; 16 … 64); for MATRIX group_x (128 or 256), tile_m (64 or
- * 128; 16 or 32 for each warp), tile_n (16 … 128) and tile_k (16 … 64).
+ * Of the parameters it reads variant, item_n (PLAIN: columns of an item), and for TILED group_x
+ * (128 for each share of a block's keys), tile_m (queries; 16 … 128), tile_n (columns of V; 32 …
+ * 256), tile_k (keys of a block; 8 … 64) and items (the width of a slice of Q and K; 16 … 64); for
+ * MATRIX group_x (128 or 256), tile_m (64 or 128; 16 or 32 for each warp), tile_n (16 … 128) and
+ * tile_k (16 … 64).
  */
 #include <float.h>
 #include <inttypes.h>
@@ -57,12 +58,40 @@ static bool shuffles(const generation *g) {
          g->target->dialect != COMPUTE_DIALECT_OPENCL;
 }
 
+/* Groups of TILED that share queries: each has its share of a block's keys. */
+static uint32_t sides_of(const compute_tuning *t) {
+  return t->group_x / (ACROSS * DOWN);
+}
+
+static uint64_t tile_values(const compute_tuning *t) {
+  const uint64_t sides = sides_of(t), keys = sides * t->tile_k;
+  const uint64_t slices = (t->tile_m + keys) * (t->items + 4);
+  const uint64_t tiles = slices + sides * t->tile_m * (t->tile_k + 8) + keys * t->tile_n;
+  /* An item shows its sums, peaks and totals to the first side. */
+  const uint64_t shown = (sides - 1) * t->tile_m * (t->tile_n + 2 * ACROSS);
+  return tiles > shown ? tiles : shown;
+}
+
 static uint64_t local_bytes(const attention_kernel *k, const compute_tuning *t) {
-  const uint64_t slices = (uint64_t)(t->tile_m + t->tile_k) * (t->items + 4);
-  const uint64_t weights = (uint64_t)t->tile_m * (t->tile_k + 8);
-  const uint64_t values = (uint64_t)t->tile_k * t->tile_n;
-  const uint64_t peaks = shuffles(k->g) ? 0 : (uint64_t)t->tile_m * (ACROSS + 1);
-  return (slices + weights + values + peaks) * k->bytes;
+  const uint64_t peaks = shuffles(k->g) ? 0 : (uint64_t)sides_of(t) * t->tile_m * (ACROSS + 1);
+  return (tile_values(t) + peaks) * k->bytes;
+}
+
+/* Whether tiles of TILED arrive while others are multiplied. */
+static bool copies(const attention_kernel *k, const compute_tuning *t) {
+  const compute_operand *in = k->g->descriptor->inputs;
+  return shuffles(k->g) && emit_has(k->g, COMPUTE_TARGET_MATRIX_CORES) &&
+         k->g->descriptor->accumulate == COMPUTE_F32 && in[0].dtype == COMPUTE_F32 &&
+         in[1].dtype == COMPUTE_F32 && in[2].dtype == COMPUTE_F32 && k->a->width <= t->items;
+}
+
+/* Whether that is more than a source may declare. */
+static bool asks(const attention_kernel *k, const compute_tuning *t) {
+  return copies(k, t) && local_bytes(k, t) > k->g->target->local_bytes;
+}
+
+static uint64_t local_limit(const attention_kernel *k, const compute_tuning *t) {
+  return asks(k, t) ? emit_asked_local_limit(k->g) : k->g->target->local_bytes;
 }
 
 /* What the units of MATRIX multiply, or NULL. */
@@ -91,12 +120,27 @@ static bool grid_fits(const attention_kernel *k, const compute_tuning *t) {
 
 static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
   const compute_target *target = k->g->target;
-  const bool group = (!target->group_limit || ACROSS * DOWN <= target->group_limit) &&
-                     (!target->group_limit_of[0] || ACROSS * DOWN <= target->group_limit_of[0]);
-  return group && is_multiple(t->tile_m, DOWN) && t->tile_m <= 8 * DOWN &&
-         is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
+  const bool group = (!target->group_limit || t->group_x <= target->group_limit) &&
+                     (!target->group_limit_of[0] || t->group_x <= target->group_limit_of[0]);
+  return group && is_multiple(t->group_x, ACROSS * DOWN) && is_multiple(t->tile_m, DOWN) &&
+         t->tile_m <= 8 * DOWN && is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
          is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS && is_multiple(t->items, 4) &&
-         t->items <= 64 && local_bytes(k, t) <= target->local_bytes && grid_fits(k, t);
+         t->items <= 64 && local_bytes(k, t) <= local_limit(k, t) && grid_fits(k, t);
+}
+
+/* Tiles that arrive by copies: items have 8 × 8 scores where that leaves no compute unit without
+ * work, sums find room in registers beside them, and a tile of 64 queries would not do. Others have
+ * 4 × 8, and where there are few groups, two sides share the keys. */
+static void choose_copies(const attention_kernel *k, compute_tuning *t) {
+  const int64_t units = emit_units(k->g), tall = divide_up(k->queries, 8 * DOWN);
+  const int64_t low = divide_up(k->queries, 4 * DOWN);
+  const bool few = k->batches * tall < 3 * units / 2;
+  t->group_x = few ? 2 * ACROSS * DOWN : ACROSS * DOWN;
+  t->tile_m = !few && k->columns <= 64 && (2 * tall == low || tall > 4) ? 8 * DOWN : 4 * DOWN;
+  t->tile_k = 8 * ACROSS;
+  while (t->tile_m > DOWN && 2 * k->batches * divide_up(k->queries, t->tile_m) <= units)
+    t->tile_m /= 2;
+  while (t->tile_k > 2 * ACROSS && !tiles_fit(k, t)) t->tile_k /= 2;
 }
 
 /* Tall tiles read keys less often; where they would leave compute units without work, lower ones
@@ -104,14 +148,18 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
 static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   const bool open[4] = {!t->tile_m, !t->tile_n, !t->tile_k, !t->items};
   const int64_t width = k->a->width;
-  if (open[0]) t->tile_m = 4 * DOWN;
-  while (open[0] && t->tile_m > DOWN &&
-         (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
-                                             t->tile_m / (2 * DOWN) * emit_units(k->g)))
-    t->tile_m /= 2;
   if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
-  if (open[2]) t->tile_k = 4 * ACROSS;
   if (open[3]) t->items = width <= 16 ? 16 : width <= 32 ? 32 : 64;
+  if (open[0] && open[2] && !t->group_x && copies(k, t)) choose_copies(k, t);
+  emit_default(&t->group_x, ACROSS * DOWN);
+  emit_default(&t->tile_k, 4 * ACROSS);
+  if (!t->tile_m) {
+    t->tile_m = 4 * DOWN;
+    while (t->tile_m > DOWN &&
+           (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
+                                               t->tile_m / (2 * DOWN) * emit_units(k->g)))
+      t->tile_m /= 2;
+  }
   while (!tiles_fit(k, t)) {
     if (open[3] && t->items > 32)
       t->items /= 2;
@@ -360,7 +408,7 @@ static void emit_tiles(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
   const int64_t tiles = divide_up(k->queries, t->tile_m);
-  const uint32_t group = t->variant == MATRIX ? t->group_x : ACROSS * DOWN;
+  const uint32_t group = t->group_x;
   const uint32_t across = (uint32_t)divide_up(k->columns, t->tile_n);
   emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){group, 1, 1},
                                           (uint32_t[3]){(uint32_t)(k->batches * tiles), across, 1});
@@ -379,6 +427,14 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_ACROSS", ACROSS);
   emit_define_number(text, "TILE_DOWN", DOWN);
   emit_define_number(text, "TILE_GROUP", group);
+  if (t->variant == TILED) {
+    const bool asked = asks(k, t);
+    emit_define_number(text, "TILE_SIDES", sides_of(t));
+    emit_define_number(text, "TILE_COPIES", copies(k, t));
+    emit_define_number(text, "TILE_QUADS", (int64_t)tile_values(t) / 4);
+    emit_define(text, "TILE_ARRAY", asked ? "LOCAL_ARRAY_ASKED" : "LOCAL_ARRAY");
+    if (asked) launch->local_bytes = (uint32_t)local_bytes(k, t);
+  }
   if (longest_first(k))
     text_add(text, "const INDEX turn = DIVIDE((INDEX)GROUP_ID_X, shape.batches);\n"
                    "const INDEX batch = (INDEX)GROUP_ID_X - turn * shape.batches;\n"
@@ -390,7 +446,6 @@ static void emit_tiles(attention_kernel *k) {
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
   emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");
-  t->group_x = group;
   snprintf(g->text, sizeof g->text, "attention %s of %u queries, %u keys, %u columns",
            t->variant == MATRIX ? "on matrix units by tiles" : "by tiles", (unsigned)t->tile_m,
            (unsigned)t->tile_k, (unsigned)t->tile_n);
@@ -420,8 +475,8 @@ static compute_status emit(generation *g) {
 
 static const tuning_grid grids[] = {
     {TUNE_OTHERS,
-     {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
-      TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
+     {TUNE(variant, 2), TUNE(group_x, 128, 256, 512), TUNE(tile_m, 16, 32, 64),
+      TUNE(tile_n, 32, 64, 128), TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
     {TUNE_OTHERS,
      {TUNE(variant, 3), TUNE(group_x, 128, 256), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
       TUNE(tile_k, 16, 32, 64)}},

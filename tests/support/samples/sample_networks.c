@@ -340,11 +340,14 @@ typedef struct attention_sample {
 } attention_sample;
 
 static void sample_attention(const attention_sample *c, sample_visitor visit, void *user) {
-  static const compute_tuning cuts[] = {{.variant = 1, .item_n = 3},
-                                        {.variant = 2, .tile_m = 16, .tile_n = 32, .tile_k = 16},
-                                        {.variant = 2, .tile_m = 64, .tile_n = 64, .tile_k = 32},
-                                        {.variant = 3, .tile_m = 128, .tile_n = 32, .tile_k = 16},
-                                        {.variant = 3, .group_x = 128, .tile_m = 128}};
+  static const compute_tuning cuts[] = {
+      {.variant = 1, .item_n = 3},
+      {.variant = 2, .tile_m = 16, .tile_n = 32, .tile_k = 16},
+      {.variant = 2, .tile_m = 64, .tile_n = 64, .tile_k = 32},
+      {.variant = 3, .tile_m = 128, .tile_n = 32, .tile_k = 16},
+      {.variant = 3, .group_x = 128, .tile_m = 128},
+      {.variant = 2, .group_x = 256, .tile_m = 16, .tile_k = 8},
+      {.variant = 2, .group_x = 512, .tile_m = 128, .tile_k = 64}};
   sample_kernel s;
   sample_begin(&s, COMPUTE_KERNEL_ATTENTION,
                COMPUTE_SHAPE(c->batch, c->heads, c->queries, c->columns),
