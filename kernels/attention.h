@@ -193,17 +193,28 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
     ATTENTION_FETCH(ATTENTION_VALUE, value_whole, values, TILE_COLUMNS, BLOCK_KEYS, TILE_COLUMNS,  \
                     block, end, column, shape.columns)                                             \
   }
+/* Where all of a product of 8 × 8 scores is one straight run of instructions, their cache is too
+ * small for it. */
+#define WIDTH_ROUND (TILE_WIDTH % 16 == 0 ? 16 : 4)
+#define KEYS_ROUND  (TILE_KEYS % 16 == 0 ? 16 : 8)
+#if defined(__CUDACC__)
+#define ROUNDS _Pragma("unroll 1")
+#else
+#define ROUNDS UNROLL
+#endif
 #define MULTIPLY_KEYS()                                                                            \
-  UNROLL for (int w = 0; w < TILE_WIDTH; w += 4) {                                                 \
-    VALUE of_query[ITEM_ROWS][4];                                                                  \
-    UNROLL for (int i = 0; i < ITEM_ROWS; i++)                                                     \
-        QUAD_LOAD(of_query[i], queries + (down + i * TILE_DOWN) * SLICE_PITCH + w);                \
-    UNROLL for (int j = 0; j < ITEM_KEYS; j++) {                                                   \
-      VALUE of_key[4];                                                                             \
-      QUAD_LOAD(of_key, side_keys + (across + j * TILE_ACROSS) * SLICE_PITCH + w);                 \
-      UNROLL for (int i = 0; i < ITEM_ROWS; i++) {                                                 \
-        UNROLL for (int v = 0; v < 4; v++) score[i][j] =                                           \
-            ATTENTION_MAD(of_query[i][v], of_key[v], score[i][j]);                                 \
+  ROUNDS for (int from = 0; from < TILE_WIDTH; from += WIDTH_ROUND) {                              \
+    UNROLL for (int w = from; w < from + WIDTH_ROUND; w += 4) {                                    \
+      VALUE of_query[ITEM_ROWS][4];                                                                \
+      UNROLL for (int i = 0; i < ITEM_ROWS; i++)                                                   \
+          QUAD_LOAD(of_query[i], queries + (down + i * TILE_DOWN) * SLICE_PITCH + w);              \
+      UNROLL for (int j = 0; j < ITEM_KEYS; j++) {                                                 \
+        VALUE of_key[4];                                                                           \
+        QUAD_LOAD(of_key, side_keys + (across + j * TILE_ACROSS) * SLICE_PITCH + w);               \
+        UNROLL for (int i = 0; i < ITEM_ROWS; i++) {                                               \
+          UNROLL for (int v = 0; v < 4; v++) score[i][j] =                                         \
+              ATTENTION_MAD(of_query[i][v], of_key[v], score[i][j]);                               \
+        }                                                                                          \
       }                                                                                            \
     }                                                                                              \
   }
@@ -298,17 +309,20 @@ for (INDEX block = 0; block < end; block += BLOCK_KEYS) {
 #else
   BARRIER();
 #endif
-  UNROLL for (int n = 0; n < TILE_KEYS; n += 4) {
-    VALUE weight[ITEM_ROWS][4];
-    UNROLL for (int i = 0; i < ITEM_ROWS; i++)
-        QUAD_LOAD(weight[i], weights + (down + i * TILE_DOWN) * WEIGHT_PITCH + n);
-    UNROLL for (int v = 0; v < 4; v++) {
-      UNROLL for (int piece = 0; piece < ITEM_QUADS; piece++) {
-        VALUE value[4];
-        QUAD_LOAD(value, side_values + (n + v) * TILE_COLUMNS + (across + piece * TILE_ACROSS) * 4);
-        UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-          UNROLL for (int c = 0; c < 4; c++) sum[i][piece * 4 + c] =
-              ATTENTION_MAD(weight[i][v], value[c], sum[i][piece * 4 + c]);
+  ROUNDS for (int from = 0; from < TILE_KEYS; from += KEYS_ROUND) {
+    UNROLL for (int n = from; n < from + KEYS_ROUND; n += 4) {
+      VALUE weight[ITEM_ROWS][4];
+      UNROLL for (int i = 0; i < ITEM_ROWS; i++)
+          QUAD_LOAD(weight[i], weights + (down + i * TILE_DOWN) * WEIGHT_PITCH + n);
+      UNROLL for (int v = 0; v < 4; v++) {
+        UNROLL for (int piece = 0; piece < ITEM_QUADS; piece++) {
+          VALUE value[4];
+          QUAD_LOAD(value,
+                    side_values + (n + v) * TILE_COLUMNS + (across + piece * TILE_ACROSS) * 4);
+          UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+            UNROLL for (int c = 0; c < 4; c++) sum[i][piece * 4 + c] =
+                ATTENTION_MAD(weight[i][v], value[c], sum[i][piece * 4 + c]);
+          }
         }
       }
     }
