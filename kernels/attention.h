@@ -78,11 +78,13 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
 }
 
 /* TILE_QUERIES queries from `query` on and TILE_COLUMNS columns of V from `column` on, by a group
- * of TILE_DOWN × TILE_ACROSS items. An item holds the scores of queries down + i · TILE_DOWN for
- * the keys across + j · TILE_ACROSS of a block of TILE_KEYS, and sums for the same queries and
- * every TILE_ACROSS-th quad of columns. Q and K pass in slices TILE_WIDTH wide; where one slice is
- * all, Q stays. Lines of local memory end with four values more, which keep neighbouring lines on
- * different banks and quads whole. Configured as attention, and by
+ * of TILE_SIDES × TILE_DOWN × TILE_ACROSS items. Each side takes its TILE_KEYS keys of a block;
+ * sums of sides meet at the end. An item holds the scores of queries down + i · TILE_DOWN for the
+ * keys across + j · TILE_ACROSS of its side, and sums for the same queries and every TILE_ACROSS-th
+ * quad of columns. Q and K pass in slices TILE_WIDTH wide; where one slice is all, Q stays. With
+ * TILE_COPIES, for which one slice is all, K comes while the weights of the block before are
+ * multiplied, and V while scores are. Lines of local memory end with four values more, which keep
+ * neighbouring lines on different banks and quads whole. Configured as attention, and by
  *
  *   ATTENTION_SHUFFLE            how the items of a query exchange values, if they can
  *   ATTENTION_QUERY_AT(i, j), _KEY_AT, _VALUE_AT      addresses of elements
@@ -97,8 +99,11 @@ for (int c = 0; c < ATTENTION_COLUMNS; c++) {
 #define WEIGHT_PITCH  (TILE_KEYS + 8)
 #define PEAK_PITCH    (TILE_ACROSS + 1)
 #define QUERY_VALUES  (TILE_QUERIES * SLICE_PITCH)
-#define KEY_VALUES    (TILE_KEYS * SLICE_PITCH)
-#define WEIGHT_VALUES (TILE_QUERIES * WEIGHT_PITCH)
+#define BLOCK_KEYS    (TILE_KEYS * TILE_SIDES)
+#define KEY_VALUES    (BLOCK_KEYS * SLICE_PITCH)
+#define WEIGHT_VALUES (TILE_SIDES * TILE_QUERIES * WEIGHT_PITCH)
+#define SIDE_ITEMS    (TILE_DOWN * TILE_ACROSS)
+#define SHOWN_VALUES  (ITEM_ROWS * (ITEM_QUADS * 4 + 2)) /* of an item to another side */
 #if defined(__OPENCL_VERSION__)
 typedef VECTOR_PASTE(VALUE, x4) QUAD;
 #define QUAD_LOAD(array, pointer)  vstore4(vload4(0, pointer), 0, array)
@@ -114,29 +119,37 @@ typedef struct __attribute__((aligned(4 * sizeof(VALUE)))) QUAD {
 #define QUAD_LOAD(array, pointer)  VLOAD(4, VALUE, array, pointer)
 #define QUAD_STORE(pointer, array) VSTORE(4, VALUE, pointer, array)
 #endif
-LOCAL_ARRAY(QUAD, room, (QUERY_VALUES + KEY_VALUES + WEIGHT_VALUES + TILE_KEYS * TILE_COLUMNS) / 4);
+TILE_ARRAY(QUAD, room, TILE_QUADS);
 LOCAL VALUE *const queries = (LOCAL VALUE *)room;
 LOCAL VALUE *const keys = queries + QUERY_VALUES;
-LOCAL VALUE *const weights = keys + KEY_VALUES;
-LOCAL VALUE *const values = weights + WEIGHT_VALUES;
+LOCAL VALUE *const values = keys + KEY_VALUES;
+const int lane = (int)LOCAL_ID_X, side = lane / SIDE_ITEMS;
+const int down = lane % SIDE_ITEMS / TILE_ACROSS, across = lane % TILE_ACROSS;
+LOCAL VALUE *const weights =
+    values + BLOCK_KEYS * TILE_COLUMNS + side * TILE_QUERIES * WEIGHT_PITCH;
+LOCAL const VALUE *const side_keys = keys + side * TILE_KEYS * SLICE_PITCH;
+LOCAL const VALUE *const side_values = values + side * TILE_KEYS * TILE_COLUMNS;
 #ifndef ATTENTION_SHUFFLE
-LOCAL_ARRAY(VALUE, peaks, TILE_QUERIES *PEAK_PITCH);
+LOCAL_ARRAY(VALUE, all_peaks, TILE_SIDES *TILE_QUERIES *PEAK_PITCH);
+LOCAL VALUE *const peaks = all_peaks + side * TILE_QUERIES * PEAK_PITCH;
 #endif
-const int lane = (int)LOCAL_ID_X, down = lane / TILE_ACROSS, across = lane % TILE_ACROSS;
 const boolean query_whole = ATTENTION_QUERY_WHOLE, key_whole = ATTENTION_KEY_WHOLE;
 const boolean value_whole = ATTENTION_VALUE_WHOLE;
 const INDEX last =
     shape.queries - query < TILE_QUERIES ? shape.queries - 1 : query + TILE_QUERIES - 1;
 const INDEX end = ATTENTION_SEEN(last);
+const INDEX seen_by_all = ATTENTION_SEEN(query);
 VALUE sum[ITEM_ROWS][ITEM_QUADS * 4], peak[ITEM_ROWS], total[ITEM_ROWS];
-INDEX seen[ITEM_ROWS];
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-  const INDEX row = query + down + i * TILE_DOWN;
-  seen[i] = row < shape.queries ? ATTENTION_SEEN(row) : 0;
   peak[i] = ATTENTION_LOWEST;
   total[i] = 0;
   UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) sum[i][j] = 0;
 }
+#if TILE_COPIES
+#define QUAD_COPY COPY_PART
+#else
+#define QUAD_COPY(to, from, bytes) ((void)0)
+#endif
 /* What lies outside is 0; it is read from inside all the same, so that loads have no condition. */
 #define ATTENTION_FETCH(LINE, whole, to, pitch, lines, width, first_line, end_line, first_place,   \
                         end_place)                                                                 \
@@ -145,6 +158,13 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
     const boolean inside = (first_line) + down_ < (end_line);                                      \
     const INDEX line_ = inside ? (first_line) + down_ : (first_line);                              \
     VALUE quad_[4];                                                                                \
+    if (TILE_COPIES && (whole)) {                                                                  \
+      const boolean there_ = inside && (first_place) + over_ < (end_place);                        \
+      QUAD_COPY((to) + down_ * (pitch) + over_,                                                    \
+                LINE##_AT(line_, there_ ? (first_place) + over_ : (first_place)),                  \
+                there_ ? 16 : 0);                                                                  \
+      continue;                                                                                    \
+    }                                                                                              \
     if (whole) {                                                                                   \
       const boolean there_ = inside && (first_place) + over_ < (end_place);                        \
       VLOAD(4, VALUE, quad_, LINE##_AT(line_, there_ ? (first_place) + over_ : (first_place)));    \
@@ -158,51 +178,97 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
     }                                                                                              \
     QUAD_STORE((to) + down_ * (pitch) + over_, quad_);                                             \
   }
-for (INDEX first = 0; first < end; first += TILE_KEYS) {
+#define FETCH_QUERIES(slice)                                                                       \
+  {                                                                                                \
+    ATTENTION_FETCH(ATTENTION_QUERY, query_whole, queries, SLICE_PITCH, TILE_QUERIES, TILE_WIDTH,  \
+                    query, shape.queries, slice, shape.width)                                      \
+  }
+#define FETCH_KEYS(block, slice)                                                                   \
+  {                                                                                                \
+    ATTENTION_FETCH(ATTENTION_KEY, key_whole, keys, SLICE_PITCH, BLOCK_KEYS, TILE_WIDTH, block,    \
+                    end, slice, shape.width)                                                       \
+  }
+#define FETCH_VALUES(block)                                                                        \
+  {                                                                                                \
+    ATTENTION_FETCH(ATTENTION_VALUE, value_whole, values, TILE_COLUMNS, BLOCK_KEYS, TILE_COLUMNS,  \
+                    block, end, column, shape.columns)                                             \
+  }
+/* Where all of a product of 8 × 8 scores is one straight run of instructions, their cache is too
+ * small for it. */
+#define WIDTH_ROUND (TILE_WIDTH % 16 == 0 ? 16 : 4)
+#define KEYS_ROUND  (TILE_KEYS % 16 == 0 ? 16 : 8)
+#if defined(__CUDACC__)
+#define ROUNDS _Pragma("unroll 1")
+#else
+#define ROUNDS UNROLL
+#endif
+#define MULTIPLY_KEYS()                                                                            \
+  ROUNDS for (int from = 0; from < TILE_WIDTH; from += WIDTH_ROUND) {                              \
+    UNROLL for (int w = from; w < from + WIDTH_ROUND; w += 4) {                                    \
+      VALUE of_query[ITEM_ROWS][4];                                                                \
+      UNROLL for (int i = 0; i < ITEM_ROWS; i++)                                                   \
+          QUAD_LOAD(of_query[i], queries + (down + i * TILE_DOWN) * SLICE_PITCH + w);              \
+      UNROLL for (int j = 0; j < ITEM_KEYS; j++) {                                                 \
+        VALUE of_key[4];                                                                           \
+        QUAD_LOAD(of_key, side_keys + (across + j * TILE_ACROSS) * SLICE_PITCH + w);               \
+        UNROLL for (int i = 0; i < ITEM_ROWS; i++) {                                               \
+          UNROLL for (int v = 0; v < 4; v++) score[i][j] =                                         \
+              ATTENTION_MAD(of_query[i][v], of_key[v], score[i][j]);                               \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+  }
+#if TILE_COPIES
+if (end > 0) {
+  FETCH_QUERIES(0)
+  FETCH_KEYS(0, 0)
+}
+COPIES_END();
+#endif
+for (INDEX block = 0; block < end; block += BLOCK_KEYS) {
+  const INDEX first = block + side * TILE_KEYS;
   VALUE score[ITEM_ROWS][ITEM_KEYS];
   UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
     UNROLL for (int j = 0; j < ITEM_KEYS; j++) score[i][j] = 0;
   }
-  ATTENTION_FETCH(ATTENTION_VALUE, value_whole, values, TILE_COLUMNS, TILE_KEYS, TILE_COLUMNS,
-                  first, end, column, shape.columns)
+#if TILE_COPIES
+  COPIES_WAIT(0);
+  BARRIER();
+  FETCH_VALUES(block)
+  COPIES_END();
+  MULTIPLY_KEYS()
+#else
+  FETCH_VALUES(block)
   for (INDEX slice = 0; slice < shape.width; slice += TILE_WIDTH) {
-    if (first == 0 || shape.width > TILE_WIDTH) {
-      ATTENTION_FETCH(ATTENTION_QUERY, query_whole, queries, SLICE_PITCH, TILE_QUERIES, TILE_WIDTH,
-                      query, shape.queries, slice, shape.width)
-    }
-    ATTENTION_FETCH(ATTENTION_KEY, key_whole, keys, SLICE_PITCH, TILE_KEYS, TILE_WIDTH, first, end,
-                    slice, shape.width)
+    if (block == 0 || shape.width > TILE_WIDTH) FETCH_QUERIES(slice)
+    FETCH_KEYS(block, slice)
     BARRIER();
-    UNROLL for (int w = 0; w < TILE_WIDTH; w += 4) {
-      VALUE of_query[ITEM_ROWS][4];
-      UNROLL for (int i = 0; i < ITEM_ROWS; i++)
-          QUAD_LOAD(of_query[i], queries + (down + i * TILE_DOWN) * SLICE_PITCH + w);
-      UNROLL for (int j = 0; j < ITEM_KEYS; j++) {
-        VALUE of_key[4];
-        QUAD_LOAD(of_key, keys + (across + j * TILE_ACROSS) * SLICE_PITCH + w);
-        UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-          UNROLL for (int v = 0; v < 4; v++) score[i][j] =
-              ATTENTION_MAD(of_query[i][v], of_key[v], score[i][j]);
-        }
-      }
-    }
+    MULTIPLY_KEYS()
     if (slice + TILE_WIDTH < shape.width) BARRIER();
   }
+#endif
   VALUE largest[ITEM_ROWS];
   UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-    largest[i] = peak[i];
-    UNROLL for (int j = 0; j < ITEM_KEYS; j++) {
-      const INDEX key = first + across + j * TILE_ACROSS;
-      VALUE value = ATTENTION_LOWEST;
-      if (key < seen[i]) {
-        value = score[i][j] * shape.scale;
+    UNROLL for (int j = 0; j < ITEM_KEYS; j++) score[i][j] *= shape.scale;
+  }
+  if (ATTENTION_BIASED || block + BLOCK_KEYS > seen_by_all) {
+    UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+      const INDEX row = query + down + i * TILE_DOWN;
+      const INDEX left = (row < shape.queries ? ATTENTION_SEEN(row) : 0) - first - across;
+      UNROLL for (int j = 0; j < ITEM_KEYS; j++) {
+        const boolean visible = j * TILE_ACROSS < left;
 #if ATTENTION_BIASED
-        value += ATTENTION_BIAS(query + down + i * TILE_DOWN, key) * ATTENTION_UNIT;
+        if (visible)
+          score[i][j] += ATTENTION_BIAS(row, first + across + j * TILE_ACROSS) * ATTENTION_UNIT;
 #endif
+        score[i][j] = visible ? score[i][j] : ATTENTION_LOWEST;
       }
-      score[i][j] = value;
-      largest[i] = ATTENTION_LARGER(value, largest[i]);
     }
+  }
+  UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+    largest[i] = peak[i];
+    UNROLL for (int j = 0; j < ITEM_KEYS; j++) largest[i] =
+        ATTENTION_LARGER(score[i][j], largest[i]);
   }
 #ifdef ATTENTION_SHUFFLE
   UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
@@ -235,23 +301,35 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
     total[i] = total[i] * shrink + part;
     UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) sum[i][j] *= shrink;
   }
+#if TILE_COPIES
+  COPIES_WAIT(0);
   BARRIER();
-  UNROLL for (int n = 0; n < TILE_KEYS; n += 4) {
-    VALUE weight[ITEM_ROWS][4];
-    UNROLL for (int i = 0; i < ITEM_ROWS; i++)
-        QUAD_LOAD(weight[i], weights + (down + i * TILE_DOWN) * WEIGHT_PITCH + n);
-    UNROLL for (int v = 0; v < 4; v++) {
-      UNROLL for (int piece = 0; piece < ITEM_QUADS; piece++) {
-        VALUE value[4];
-        QUAD_LOAD(value, values + (n + v) * TILE_COLUMNS + (across + piece * TILE_ACROSS) * 4);
-        UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
-          UNROLL for (int c = 0; c < 4; c++) sum[i][piece * 4 + c] =
-              ATTENTION_MAD(weight[i][v], value[c], sum[i][piece * 4 + c]);
+  if (block + BLOCK_KEYS < end) FETCH_KEYS(block + BLOCK_KEYS, 0)
+  COPIES_END();
+#else
+  BARRIER();
+#endif
+  ROUNDS for (int from = 0; from < TILE_KEYS; from += KEYS_ROUND) {
+    UNROLL for (int n = from; n < from + KEYS_ROUND; n += 4) {
+      VALUE weight[ITEM_ROWS][4];
+      UNROLL for (int i = 0; i < ITEM_ROWS; i++)
+          QUAD_LOAD(weight[i], weights + (down + i * TILE_DOWN) * WEIGHT_PITCH + n);
+      UNROLL for (int v = 0; v < 4; v++) {
+        UNROLL for (int piece = 0; piece < ITEM_QUADS; piece++) {
+          VALUE value[4];
+          QUAD_LOAD(value,
+                    side_values + (n + v) * TILE_COLUMNS + (across + piece * TILE_ACROSS) * 4);
+          UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+            UNROLL for (int c = 0; c < 4; c++) sum[i][piece * 4 + c] =
+                ATTENTION_MAD(weight[i][v], value[c], sum[i][piece * 4 + c]);
+          }
         }
       }
     }
   }
+#if !TILE_COPIES
   BARRIER();
+#endif
 }
 #ifdef ATTENTION_SHUFFLE
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
@@ -269,11 +347,37 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   for (int j = 0; j < TILE_ACROSS; j++) total[i] += peaks[(down + i * TILE_DOWN) * PEAK_PITCH + j];
 }
 #endif
+#if TILE_SIDES > 1
+BARRIER();
+if (side > 0) {
+  LOCAL VALUE *const to = queries + (side - 1) * SHOWN_VALUES * SIDE_ITEMS + lane % SIDE_ITEMS;
+  UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+    LOCAL VALUE *const shown = to + i * (ITEM_QUADS * 4 + 2) * SIDE_ITEMS;
+    shown[0] = peak[i];
+    shown[SIDE_ITEMS] = total[i];
+    UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) shown[(j + 2) * SIDE_ITEMS] = sum[i][j];
+  }
+}
+BARRIER();
+UNROLL for (int other = 0; other < TILE_SIDES - 1; other++) {
+  LOCAL const VALUE *const from = queries + other * SHOWN_VALUES * SIDE_ITEMS + lane % SIDE_ITEMS;
+  UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
+    LOCAL const VALUE *const shown = from + i * (ITEM_QUADS * 4 + 2) * SIDE_ITEMS;
+    const VALUE largest = ATTENTION_LARGER(shown[0], peak[i]);
+    const VALUE part = ATTENTION_SHRINK(peak[i], largest);
+    const VALUE its_part = ATTENTION_SHRINK(shown[0], largest);
+    peak[i] = largest;
+    total[i] = total[i] * part + shown[SIDE_ITEMS] * its_part;
+    UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) sum[i][j] =
+        sum[i][j] * part + shown[(j + 2) * SIDE_ITEMS] * its_part;
+  }
+}
+#endif
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   const INDEX row = query + down + i * TILE_DOWN;
   UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) {
     const INDEX c = column + (across + j / 4 * TILE_ACROSS) * 4 + j % 4;
-    if (row < shape.queries && c < shape.columns) {
+    if (side == 0 && row < shape.queries && c < shape.columns) {
       const VALUE result = total[i] == 0 ? (VALUE)0 : sum[i][j] / total[i];
       ATTENTION_STORE(row, c, result)
     }

@@ -1,4 +1,58 @@
 /* SPDX-License-Identifier: MIT */
+/* What attention_matrix and attention_warpgroup have in common: lines of elements in local memory,
+ * where piece `place` / 8 of a line lies at LINES_PLACE, with the same order after LINES_PERIOD
+ * lines. */
+//@ attention_lines
+/* The exponential of a score less the largest one. A NaN is never the largest: its weight takes it
+ * to the results. */
+#if ATTENTION_FOLDED
+#define ATTENTION_WEIGHT(score, shift)                                                             \
+  ATTENTION_EXP(MAD_f32(score, shape.scale, -(shift)*shape.scale))
+#else
+#define ATTENTION_WEIGHT(score, shift) ATTENTION_EXP((score) - (shift))
+#endif
+#if defined(__CUDACC__)
+#define NO_UNROLL _Pragma("unroll 1")
+#else
+#define NO_UNROLL
+#endif
+/* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. Where there
+ * is no edge, and as many pieces for each item, it advances a fixed number of lines per copy, at
+ * which the places of pieces repeat themselves. */
+#define ATTENTION_LINES(to, lines, elements, AT, whole, first_line, end_line, first_place,         \
+                        end_place)                                                                 \
+  {                                                                                                \
+    enum { PIECES = (elements) / 8, ALL = (lines)*PIECES, STEP = TILE_GROUP / PIECES };            \
+    if (ALL % TILE_GROUP == 0 && TILE_GROUP % PIECES == 0 && STEP % LINES_PERIOD == 0 &&           \
+        (whole) && (first_line) + (lines) <= (end_line) &&                                         \
+        (first_place) + (elements) <= (end_place)) {                                               \
+      const int line_at = lane / PIECES, place_at = lane % PIECES * 8;                             \
+      LOCAL u16 *const into_ = (to) + LINES_PLACE(lines, elements, line_at, place_at);             \
+      GLOBAL const u16 *from_ = AT((first_line) + line_at, (first_place) + place_at);              \
+      UNROLL for (int copy = 0; copy < ALL / TILE_GROUP; copy++) {                                 \
+        COPY_PIECE(into_ + copy * LINES_PLACE(lines, elements, STEP, 0), from_);                   \
+        from_ += AT(STEP, 0) - AT(0, 0);                                                           \
+      }                                                                                            \
+    } else {                                                                                       \
+      NO_UNROLL for (int slot = lane; slot < ALL; slot += TILE_GROUP) {                            \
+        const int line_at = slot / PIECES, place_at = slot % PIECES * 8;                           \
+        const INDEX line_ = (first_line) + line_at, place_ = (first_place) + place_at;             \
+        const boolean inside_ = line_ < (end_line) && place_ < (end_place);                        \
+        LOCAL u16 *const into_ = (to) + LINES_PLACE(lines, elements, line_at, place_at);           \
+        if (whole) {                                                                               \
+          COPY_PART(into_, inside_ ? AT(line_, place_) : AT(0, 0), inside_ ? 16 : 0);              \
+        } else {                                                                                   \
+          u16 piece[8];                                                                            \
+          UNROLL for (int e_ = 0; e_ < 8; e_++) {                                                  \
+            const boolean there_ = inside_ && place_ + e_ < (end_place);                           \
+            piece[e_] = there_ ? *AT(line_, place_ + e_) : (u16)0;                                 \
+          }                                                                                        \
+          VSTORE(8, u16, into_, piece);                                                            \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+  }
+
 /* Attention on matrix units, as gemm_matrix.h describes them: f16 or bf16 operands, sums and
  * softmax in f32. Configured as attention_tile, with TILE_WIDTH the whole width of Q and K, and
  *
@@ -34,62 +88,22 @@
 #define KEY_ROOM    (TILE_KEYS * WIDTH_PITCH)
 #define BLOCK_ROOM  (KEY_ROOM + TILE_KEYS * VALUE_PITCH)
 #define SECOND_ROOM (QUERY_ROOM > BLOCK_ROOM ? QUERY_ROOM : BLOCK_ROOM)
-/* The exponential of a score less the largest one. A NaN is never the largest: its weight takes it
- * to the results. */
-#if ATTENTION_FOLDED
-#define ATTENTION_WEIGHT(score, shift)                                                             \
-  ATTENTION_EXP(MAD_f32(score, shape.scale, -(shift)*shape.scale))
-#else
-#define ATTENTION_WEIGHT(score, shift) ATTENTION_EXP((score) - (shift))
-#endif
 #if defined(__CUDACC__)
 typedef vector_of<u16, 8> PIECE;
-#define NO_UNROLL _Pragma("unroll 1")
 #else
-#define NO_UNROLL
 typedef struct __attribute__((aligned(16))) PIECE {
   u16 element[8];
 } PIECE;
 #endif
-/* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. Where there
- * is no edge, and as many pieces for each item, it advances a fixed number of lines per copy. */
-#define MATRIX_LINES(to, lines, elements, AT, whole, first_line, end_line, first_place, end_place) \
-  {                                                                                                \
-    enum { PIECES = (elements) / 8, ALL = (lines)*PIECES, STEP = TILE_GROUP / PIECES };            \
-    if (ALL % TILE_GROUP == 0 && TILE_GROUP % PIECES == 0 && (whole) &&                            \
-        (first_line) + (lines) <= (end_line) && (first_place) + (elements) <= (end_place)) {       \
-      const int line_at = lane / PIECES, place_at = lane % PIECES * 8;                             \
-      LOCAL u16 *const into_ = (to) + line_at * ((elements) + 8) + place_at;                       \
-      GLOBAL const u16 *from_ = AT((first_line) + line_at, (first_place) + place_at);              \
-      UNROLL for (int copy = 0; copy < ALL / TILE_GROUP; copy++) {                                 \
-        COPY_PIECE(into_ + copy * STEP * ((elements) + 8), from_);                                 \
-        from_ += AT(STEP, 0) - AT(0, 0);                                                           \
-      }                                                                                            \
-    } else {                                                                                       \
-      NO_UNROLL for (int slot = lane; slot < ALL; slot += TILE_GROUP) {                            \
-        const int line_at = slot / PIECES, place_at = slot % PIECES * 8;                           \
-        const INDEX line_ = (first_line) + line_at, place_ = (first_place) + place_at;             \
-        const boolean inside_ = line_ < (end_line) && place_ < (end_place);                        \
-        LOCAL u16 *const into_ = (to) + line_at * ((elements) + 8) + place_at;                     \
-        if (whole) {                                                                               \
-          COPY_PART(into_, inside_ ? AT(line_, place_) : AT(0, 0), inside_ ? 16 : 0);              \
-        } else {                                                                                   \
-          u16 piece[8];                                                                            \
-          UNROLL for (int e_ = 0; e_ < 8; e_++) {                                                  \
-            const boolean there_ = inside_ && place_ + e_ < (end_place);                           \
-            piece[e_] = there_ ? *AT(line_, place_ + e_) : (u16)0;                                 \
-          }                                                                                        \
-          VSTORE(8, u16, into_, piece);                                                            \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-  }
+/* Lines have padding of a piece. */
+#define LINES_PERIOD                              1
+#define LINES_PLACE(lines, elements, line, place) ((line) * ((elements) + 8) + (place))
 #define COPY_BLOCK(place, first)                                                                   \
   {                                                                                                \
-    MATRIX_LINES(place, TILE_KEYS, TILE_WIDTH, ATTENTION_KEY_AT, key_whole, first, end, 0,         \
-                 shape.width)                                                                      \
-    MATRIX_LINES((place) + KEY_ROOM, TILE_KEYS, TILE_COLUMNS, ATTENTION_VALUE_AT, value_whole,     \
-                 first, end, column, shape.columns)                                                \
+    ATTENTION_LINES(place, TILE_KEYS, TILE_WIDTH, ATTENTION_KEY_AT, key_whole, first, end, 0,      \
+                    shape.width)                                                                   \
+    ATTENTION_LINES((place) + KEY_ROOM, TILE_KEYS, TILE_COLUMNS, ATTENTION_VALUE_AT, value_whole,  \
+                    first, end, column, shape.columns)                                             \
   }
 LOCAL_ARRAY(PIECE, room, (BLOCK_ROOM + SECOND_ROOM) / 8);
 LOCAL u16 *const places = (LOCAL u16 *)room;
@@ -102,8 +116,8 @@ const INDEX last =
     shape.queries - query < TILE_QUERIES ? shape.queries - 1 : query + TILE_QUERIES - 1;
 const INDEX end = ATTENTION_SEEN(last), seen_by_all = ATTENTION_SEEN(query);
 u32 of_query[ROW_BLOCKS][STEPS][4];
-MATRIX_LINES(places + BLOCK_ROOM, TILE_QUERIES, TILE_WIDTH, ATTENTION_QUERY_AT, query_whole, query,
-             shape.queries, 0, shape.width)
+ATTENTION_LINES(places + BLOCK_ROOM, TILE_QUERIES, TILE_WIDTH, ATTENTION_QUERY_AT, query_whole,
+                query, shape.queries, 0, shape.width)
 if (end > 0) COPY_BLOCK(places, 0)
 COPIES_END();
 COPIES_WAIT(0);

@@ -153,6 +153,46 @@ static void attention_goes_by_tiles_where_they_fit(void **state) {
   }
 }
 
+/* On a GPU with warpgroups; where groups of 128 queries are few, two sides share the keys. */
+static void groups_of_attention_follow_their_number(void **state) {
+  (void)state;
+  static const struct {
+    compute_dtype dtype;
+    int64_t batch, queries;
+    uint32_t variant, tile_m, group_x;
+  } cases[] = {{COMPUTE_F32, 64, 512, 2, 128, 128}, {COMPUTE_F32, 4, 256, 2, 64, 256},
+               {COMPUTE_F32, 2, 128, 2, 16, 256},   {COMPUTE_BF16, 64, 512, 4, 128, 256},
+               {COMPUTE_BF16, 4, 256, 4, 64, 256},  {COMPUTE_F16, 64, 512, 4, 128, 256}};
+  compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_CUDA);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const compute_generated *g;
+    char reason[200] = "";
+    problem p;
+    make_attention(&p, cases[i].batch, cases[i].queries, 512);
+    for (int j = 0; j < 3; j++) p.inputs[j].dtype = cases[i].dtype;
+    p.outputs[0].dtype = cases[i].dtype;
+    if (generate_kernel(&t, &p.d, NULL, &g, reason, sizeof reason)) fail_msg("%s", reason);
+    assert_int_equal(g->tuning.variant, cases[i].variant);
+    assert_int_equal(g->tuning.tile_m, cases[i].tile_m);
+    assert_int_equal(g->tuning.group_x, cases[i].group_x);
+    assert_true(g->launches[0].local_bytes <= t.launch_local_bytes);
+    generate_release(g);
+  }
+  t.flags &= ~(uint32_t)COMPUTE_TARGET_WARPGROUP_MATRIX;
+  const compute_tuning asked = {.variant = 4};
+  const compute_generated *g;
+  char reason[200] = "";
+  problem p;
+  make_attention(&p, 64, 512, 512);
+  for (int j = 0; j < 3; j++) p.inputs[j].dtype = COMPUTE_BF16;
+  p.outputs[0].dtype = COMPUTE_BF16;
+  assert_int_equal(generate_kernel(&t, &p.d, &asked, &g, reason, sizeof reason),
+                   COMPUTE_ERROR_UNSUPPORTED);
+  if (generate_kernel(&t, &p.d, NULL, &g, reason, sizeof reason)) fail_msg("%s", reason);
+  assert_int_equal(g->tuning.variant, 3);
+  generate_release(g);
+}
+
 static void one_source_serves_many_sizes(void **state) {
   (void)state;
   for (int target = 0; target < TARGET_COUNT; target++) {
@@ -210,6 +250,7 @@ int main(void) {
       cmocka_unit_test(sorting_rows_takes_bounded_memory),
       cmocka_unit_test(overlapping_windows_note_their_maxima),
       cmocka_unit_test(attention_goes_by_tiles_where_they_fit),
+      cmocka_unit_test(groups_of_attention_follow_their_number),
       cmocka_unit_test(one_source_serves_many_sizes),
       cmocka_unit_test(parameters_that_cannot_work_are_refused),
   };

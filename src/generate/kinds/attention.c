@@ -12,11 +12,14 @@
  *        tile_n belong to further groups, which compute the scores again
  *
  * MATRIX the same on matrix units, for f16 and bf16
+ * WARPGROUP the same by products of warpgroups from local memory
  *
- * Of the parameters it reads variant, item_n (PLAIN: columns of an item), group_x, and for TILED
- * tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of a block; 8 … 64) and
- * items (the width of a slice of Q and K; 16 … 64); for MATRIX group_x (128 or 256), tile_m (64 or
- * 128; 16 or 32 for each warp), tile_n (16 … 128) and tile_k (16 … 64).
+ * Of the parameters it reads variant, item_n (PLAIN: columns of an item), and for TILED group_x
+ * (128 for each share of a block's keys), tile_m (queries; 16 … 128), tile_n (columns of V; 32 …
+ * 256), tile_k (keys of a block; 8 … 64) and items (the width of a slice of Q and K; 16 … 64); for
+ * MATRIX group_x (128 or 256), tile_m (64 or 128; 16 or 32 for each warp), tile_n (16 … 128) and
+ * tile_k (16 … 64); for WARPGROUP group_x (128 … 512), tile_m (64 for each warpgroup, or for some
+ * that share them), tile_n (32, 64 or 128) and tile_k (keys of a warpgroup's block: 32, 64 or 128).
  */
 #include <float.h>
 #include <inttypes.h>
@@ -28,9 +31,11 @@ enum {
   PLAIN = 1,
   TILED = 2,
   MATRIX = 3,
+  WARPGROUP = 4,
   ACROSS = 8, /* items of a group side by side: columns of tiles */
   DOWN = 16,  /* below each other: rows */
   WARP = 32,
+  FOUR_WARPS = 4 * WARP, /* a warpgroup */
   PLAIN_GROUP = 64,
   PLAIN_COLUMNS = 16,
   CPU_COLUMNS = 64,
@@ -38,6 +43,8 @@ enum {
   MOST_WIDTH = 128, /* of Q and K in the registers of MATRIX */
   KEY_BLOCK = 16,   /* of PLAIN */
   FEW_QUERIES = 8,
+  SLAB_BYTES = 1024,
+  STAGES = 3, /* of WARPGROUP */
   MOST_GROUPS_Y = 65535
 };
 
@@ -57,12 +64,41 @@ static bool shuffles(const generation *g) {
          g->target->dialect != COMPUTE_DIALECT_OPENCL;
 }
 
+/* Groups of TILED that share queries: each has its share of a block's keys. */
+static uint32_t sides_of(const compute_tuning *t) {
+  return t->group_x / (ACROSS * DOWN);
+}
+
+static uint64_t tile_values(const compute_tuning *t) {
+  const uint64_t sides = sides_of(t), keys = sides * t->tile_k;
+  const uint64_t slices = (t->tile_m + keys) * (t->items + 4);
+  const uint64_t tiles = slices + sides * t->tile_m * (t->tile_k + 8) + keys * t->tile_n;
+  /* An item shows its sums, peaks and totals to the first side. */
+  const uint64_t shown = (sides - 1) * t->tile_m * (t->tile_n + 2 * ACROSS);
+  return tiles > shown ? tiles : shown;
+}
+
 static uint64_t local_bytes(const attention_kernel *k, const compute_tuning *t) {
-  const uint64_t slices = (uint64_t)(t->tile_m + t->tile_k) * (t->items + 4);
-  const uint64_t weights = (uint64_t)t->tile_m * (t->tile_k + 8);
-  const uint64_t values = (uint64_t)t->tile_k * t->tile_n;
-  const uint64_t peaks = shuffles(k->g) ? 0 : (uint64_t)t->tile_m * (ACROSS + 1);
-  return (slices + weights + values + peaks) * k->bytes;
+  const uint64_t peaks = shuffles(k->g) ? 0 : (uint64_t)sides_of(t) * t->tile_m * (ACROSS + 1);
+  return (tile_values(t) + peaks) * k->bytes;
+}
+
+/* Whether tiles of TILED arrive while others are multiplied. */
+static bool copies(const attention_kernel *k, const compute_tuning *t) {
+  const compute_operand *in = k->g->descriptor->inputs;
+  return shuffles(k->g) && emit_has(k->g, COMPUTE_TARGET_MATRIX_CORES) &&
+         k->g->descriptor->accumulate == COMPUTE_F32 && in[0].dtype == COMPUTE_F32 &&
+         in[1].dtype == COMPUTE_F32 && in[2].dtype == COMPUTE_F32 && k->a->width <= t->items;
+}
+
+/* Whether they are more than a source may declare. */
+static bool asks(const attention_kernel *k, uint64_t bytes) {
+  return bytes > k->g->target->local_bytes && bytes <= emit_asked_local_limit(k->g);
+}
+
+static uint64_t local_limit(const attention_kernel *k, const compute_tuning *t) {
+  const uint64_t declared = k->g->target->local_bytes, asked = emit_asked_local_limit(k->g);
+  return copies(k, t) && asked > declared ? asked : declared;
 }
 
 /* What the units of MATRIX multiply, or NULL. */
@@ -91,12 +127,27 @@ static bool grid_fits(const attention_kernel *k, const compute_tuning *t) {
 
 static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
   const compute_target *target = k->g->target;
-  const bool group = (!target->group_limit || ACROSS * DOWN <= target->group_limit) &&
-                     (!target->group_limit_of[0] || ACROSS * DOWN <= target->group_limit_of[0]);
-  return group && is_multiple(t->tile_m, DOWN) && t->tile_m <= 8 * DOWN &&
-         is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
+  const bool group = (!target->group_limit || t->group_x <= target->group_limit) &&
+                     (!target->group_limit_of[0] || t->group_x <= target->group_limit_of[0]);
+  return group && is_multiple(t->group_x, ACROSS * DOWN) && is_multiple(t->tile_m, DOWN) &&
+         t->tile_m <= 8 * DOWN && is_multiple(t->tile_n, 4 * ACROSS) && t->tile_n <= 32 * ACROSS &&
          is_multiple(t->tile_k, ACROSS) && t->tile_k <= 8 * ACROSS && is_multiple(t->items, 4) &&
-         t->items <= 64 && local_bytes(k, t) <= target->local_bytes && grid_fits(k, t);
+         t->items <= 64 && local_bytes(k, t) <= local_limit(k, t) && grid_fits(k, t);
+}
+
+/* Tiles that arrive by copies: items have 8 × 8 scores where that leaves no compute unit without
+ * work, sums find room in registers beside them, and a tile of 64 queries would not do. Others have
+ * 4 × 8, and where there are few groups, two sides share the keys. */
+static void choose_copies(const attention_kernel *k, compute_tuning *t) {
+  const int64_t units = emit_units(k->g), tall = divide_up(k->queries, 8 * DOWN);
+  const int64_t low = divide_up(k->queries, 4 * DOWN);
+  const bool few = k->batches * tall < 3 * units / 2;
+  t->group_x = few ? 2 * ACROSS * DOWN : ACROSS * DOWN;
+  t->tile_m = !few && k->columns <= 64 && (2 * tall == low || tall > 4) ? 8 * DOWN : 4 * DOWN;
+  t->tile_k = 8 * ACROSS;
+  while (t->tile_m > DOWN && 2 * k->batches * divide_up(k->queries, t->tile_m) <= units)
+    t->tile_m /= 2;
+  while (t->tile_k > 2 * ACROSS && !tiles_fit(k, t)) t->tile_k /= 2;
 }
 
 /* Tall tiles read keys less often; where they would leave compute units without work, lower ones
@@ -104,14 +155,18 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
 static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   const bool open[4] = {!t->tile_m, !t->tile_n, !t->tile_k, !t->items};
   const int64_t width = k->a->width;
-  if (open[0]) t->tile_m = 4 * DOWN;
-  while (open[0] && t->tile_m > DOWN &&
-         (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
-                                             t->tile_m / (2 * DOWN) * emit_units(k->g)))
-    t->tile_m /= 2;
   if (open[1]) t->tile_n = k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128;
-  if (open[2]) t->tile_k = 4 * ACROSS;
   if (open[3]) t->items = width <= 16 ? 16 : width <= 32 ? 32 : 64;
+  if (open[0] && open[2] && !t->group_x && copies(k, t)) choose_copies(k, t);
+  emit_default(&t->group_x, ACROSS * DOWN);
+  emit_default(&t->tile_k, 4 * ACROSS);
+  if (!t->tile_m) {
+    t->tile_m = 4 * DOWN;
+    while (t->tile_m > DOWN &&
+           (k->queries <= t->tile_m / 2 || k->batches * divide_up(k->queries, t->tile_m) <
+                                               t->tile_m / (2 * DOWN) * emit_units(k->g)))
+      t->tile_m /= 2;
+  }
   while (!tiles_fit(k, t)) {
     if (open[3] && t->items > 32)
       t->items /= 2;
@@ -153,6 +208,49 @@ static bool choose_matrix(const attention_kernel *k, compute_tuning *t) {
   return matrix_fits(k, t);
 }
 
+static bool has_warpgroups(const attention_kernel *k) {
+  return unit_of(k) && emit_has(k->g, COMPUTE_TARGET_WARPGROUP_MATRIX);
+}
+
+static uint64_t warpgroup_bytes(const compute_tuning *t) {
+  const uint64_t sides = t->group_x / 2 / t->tile_m, width = (t->items + 63) / 64 * 64;
+  const uint64_t shown = (sides - 1) * t->tile_m * 2 * (t->tile_n / 2 + 4) * 4;
+  const uint64_t columns = (t->tile_n + 63) / 64 * 64;
+  const uint64_t stage = sides * t->tile_k * (width + columns) * 2;
+  const uint64_t slabs = STAGES * stage + t->tile_m * width * 2;
+  return slabs > shown ? slabs : (shown + SLAB_BYTES - 1) / SLAB_BYTES * SLAB_BYTES;
+}
+
+static bool warpgroup_fits(const attention_kernel *k, const compute_tuning *t) {
+  return is_multiple(t->group_x, FOUR_WARPS) && t->group_x <= 4 * FOUR_WARPS &&
+         t->group_x <= emit_group_limit(k->g) && is_multiple(t->tile_m, 64) &&
+         is_multiple(t->group_x, 2 * t->tile_m) &&
+         (t->tile_n == 32 || t->tile_n == 64 || t->tile_n == 128) &&
+         (t->tile_k == 32 || t->tile_k == 64 || t->tile_k == 128) &&
+         (warpgroup_bytes(t) <= k->g->target->local_bytes || asks(k, warpgroup_bytes(t))) &&
+         grid_fits(k, t);
+}
+
+/* Where groups of 128 queries would leave compute units without work, there are twice as many of
+ * 64, whose warpgroups share the keys. */
+static bool choose_warpgroup(const attention_kernel *k, compute_tuning *t) {
+  const bool open = !t->tile_k;
+  const bool few = k->batches * divide_up(k->queries, 128) < emit_units(k->g);
+  t->items = matrix_width(k);
+  emit_default(&t->tile_m, few || t->group_x == FOUR_WARPS ? 64 : 128);
+  emit_default(&t->group_x, 2 * FOUR_WARPS);
+  emit_default(&t->tile_n, k->columns <= 32 ? 32 : k->columns <= 64 ? 64 : 128);
+  emit_default(&t->tile_k, 64);
+  if (open && !warpgroup_fits(k, t)) t->tile_k = 32;
+  return warpgroup_fits(k, t);
+}
+
+/* Sixteen warps on a compute unit, which leaves 128 registers for each item, if they suffice. */
+static uint32_t warpgroup_room(const compute_tuning *t) {
+  enum { WARPS = 16 };
+  return t->tile_n <= 64 && t->tile_k <= 64 ? WARPS * WARP / t->group_x : 0;
+}
+
 /* How many groups should find room on a compute unit. Sixteen warps have 128 registers for each
  * item: enough beside this many words of Q, scores and sums. */
 static uint32_t matrix_room(const compute_tuning *t) {
@@ -165,6 +263,7 @@ static uint32_t matrix_room(const compute_tuning *t) {
 /* Whether the variant can be; writes down its parameters. */
 static bool complete(const attention_kernel *k, uint32_t variant, compute_tuning *t) {
   t->variant = variant;
+  if (variant == WARPGROUP) return has_warpgroups(k) && choose_warpgroup(k, t);
   if (variant == MATRIX) return unit_of(k) && choose_matrix(k, t);
   if (variant == TILED) {
     choose_tiles(k, t);
@@ -177,10 +276,11 @@ static bool complete(const attention_kernel *k, uint32_t variant, compute_tuning
 static compute_status choose(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
-  if (t->variant > MATRIX) return emit_refuse(g, "attention: there is no variant %u", t->variant);
+  if (t->variant > WARPGROUP)
+    return emit_refuse(g, "attention: there is no variant %u", t->variant);
   const bool open = t->variant == 0;
   const bool wise = !emit_for_cpu(g) && k->queries >= FEW_QUERIES;
-  uint32_t variant = !open ? t->variant : wise ? MATRIX : PLAIN;
+  uint32_t variant = !open ? t->variant : wise ? WARPGROUP : PLAIN;
   for (;; variant--) {
     compute_tuning tried = *t;
     const bool fits = complete(k, variant, &tried);
@@ -241,7 +341,7 @@ static void define_addresses(attention_kernel *k) {
   static const char *const heads[] = {"QUERY", "KEY", "VALUE"};
   generation *g = k->g;
   const compute_kernel_descriptor *d = g->descriptor;
-  const bool matrix = g->tuning.variant == MATRIX;
+  const bool matrix = g->tuning.variant >= MATRIX;
   for (int i = 0; i < 3; i++)
     define_address(k, i, heads[i], matrix ? 8 : 4, matrix || d->inputs[i].dtype == d->accumulate);
   if (matrix) define_address(k, 4, "RESULT", 2, d->outputs[0].dtype == d->inputs[0].dtype);
@@ -252,6 +352,17 @@ static void define_addresses(attention_kernel *k) {
              "#define MATRIX_WIDEN widen_%s\n"
              "#define ATTENTION_FOLDED %d\n",
              unit_of(k), unit_of(k), unit_of(k), k->a->scale >= FLT_MIN && !k->a->biased);
+}
+
+static void define_units(attention_kernel *k) {
+  generation *g = k->g;
+  const compute_tuning *t = &g->tuning;
+  const char *unit = unit_of(k);
+  emit_constant(g, "LOCAL_SLABS", (int64_t)warpgroup_bytes(t) / SLAB_BYTES);
+  emit_constant(g, "WEIGHTS_CUT", g->descriptor->inputs[0].dtype == COMPUTE_BF16);
+  text_add(&g->definitions,
+           "WARPGROUP_UNIT(SCORE_UNIT, %u, %s, 0, 0)\nWARPGROUP_UNIT_HELD(SUM_UNIT, %u, %s, 1)\n",
+           (unsigned)t->tile_k, unit, (unsigned)t->tile_n, unit);
 }
 
 static void define(attention_kernel *k) {
@@ -294,6 +405,7 @@ static void define(attention_kernel *k) {
     emit_define_text(definitions, head, &text);
   }
   if (g->tuning.variant != PLAIN) define_addresses(k);
+  if (g->tuning.variant == WARPGROUP) define_units(k);
   emit_template(g, definitions, "attention");
 }
 
@@ -356,16 +468,41 @@ static bool longest_first(const attention_kernel *k) {
   return k->a->causal && k->batches <= emit_units(k->g);
 }
 
+static void add_warpgroup(generation *g, text_buffer *text) {
+  emit_template(g, text, "attention_lines");
+  emit_template(g, text, "attention_warpgroup");
+  emit_template(g, text, "attention_warpgroup_weights");
+  text_add(text, "SPLIT_WEIGHTS()\n"
+                 "for (INDEX block = BLOCK_KEYS; block < end; block += BLOCK_KEYS) {\n");
+  emit_template(g, text, "attention_warpgroup_scores");
+  emit_template(g, text, "attention_warpgroup_weights");
+  emit_template(g, text, "attention_warpgroup_sums");
+  text_add(text, "}\n");
+  emit_template(g, text, "attention_warpgroup_end");
+}
+
+static void add_templates(generation *g, text_buffer *text) {
+  switch (g->tuning.variant) {
+  case WARPGROUP: add_warpgroup(g, text); break;
+  case MATRIX:
+    emit_template(g, text, "attention_lines");
+    emit_template(g, text, "attention_matrix");
+    break;
+  default: emit_template(g, text, "attention_tile");
+  }
+}
+
 static void emit_tiles(attention_kernel *k) {
   generation *g = k->g;
   compute_tuning *t = &g->tuning;
   const int64_t tiles = divide_up(k->queries, t->tile_m);
-  const uint32_t group = t->variant == MATRIX ? t->group_x : ACROSS * DOWN;
+  const uint32_t group = t->group_x;
   const uint32_t across = (uint32_t)divide_up(k->columns, t->tile_n);
   emit_launch *launch = emit_launch_begin(g, "attention", (uint32_t[3]){group, 1, 1},
                                           (uint32_t[3]){(uint32_t)(k->batches * tiles), across, 1});
   if (!launch) return;
   if (t->variant == MATRIX) launch->room = matrix_room(t);
+  if (t->variant == WARPGROUP) launch->room = warpgroup_room(t);
   text_buffer *text = &launch->body;
   emit_inputs(g, launch, 0, g->descriptor->input_count);
   emit_output(g, launch, 0);
@@ -379,6 +516,16 @@ static void emit_tiles(attention_kernel *k) {
   emit_define_number(text, "TILE_ACROSS", ACROSS);
   emit_define_number(text, "TILE_DOWN", DOWN);
   emit_define_number(text, "TILE_GROUP", group);
+  if (t->variant == TILED) {
+    emit_define_number(text, "TILE_SIDES", sides_of(t));
+    emit_define_number(text, "TILE_COPIES", copies(k, t));
+    emit_define_number(text, "TILE_QUADS", (int64_t)tile_values(t) / 4);
+  }
+  if (t->variant != MATRIX) {
+    const uint64_t bytes = t->variant == TILED ? local_bytes(k, t) : warpgroup_bytes(t);
+    emit_define(text, "TILE_ARRAY", asks(k, bytes) ? "LOCAL_ARRAY_ASKED" : "LOCAL_ARRAY");
+    if (asks(k, bytes)) launch->local_bytes = (uint32_t)bytes;
+  }
   if (longest_first(k))
     text_add(text, "const INDEX turn = DIVIDE((INDEX)GROUP_ID_X, shape.batches);\n"
                    "const INDEX batch = (INDEX)GROUP_ID_X - turn * shape.batches;\n"
@@ -389,11 +536,12 @@ static void emit_tiles(attention_kernel *k) {
   text_add(text, "const INDEX query = tile * TILE_QUERIES;\n"
                  "const INDEX column = (INDEX)GROUP_ID_Y * TILE_COLUMNS;\n");
   emit_offsets(g, text, &k->space, 0, k->space.rank, "batch", "at");
-  emit_template(g, text, t->variant == MATRIX ? "attention_matrix" : "attention_tile");
-  t->group_x = group;
-  snprintf(g->text, sizeof g->text, "attention %s of %u queries, %u keys, %u columns",
-           t->variant == MATRIX ? "on matrix units by tiles" : "by tiles", (unsigned)t->tile_m,
-           (unsigned)t->tile_k, (unsigned)t->tile_n);
+  add_templates(g, text);
+  snprintf(g->text, sizeof g->text, "attention%s by tiles of %u queries, %u keys, %u columns",
+           t->variant == WARPGROUP ? " of warpgroups"
+           : t->variant == MATRIX  ? " on matrix units"
+                                   : "",
+           (unsigned)t->tile_m, (unsigned)t->tile_k, (unsigned)t->tile_n);
 }
 
 static compute_status emit(generation *g) {
@@ -420,10 +568,16 @@ static compute_status emit(generation *g) {
 
 static const tuning_grid grids[] = {
     {TUNE_OTHERS,
-     {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64), TUNE(tile_n, 32, 64, 128),
-      TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
+     {TUNE(variant, 4), TUNE(group_x, 128, 256, 512), TUNE(tile_m, 64, 128), TUNE(tile_n, 64, 128),
+      TUNE(tile_k, 32, 64)}},
     {TUNE_OTHERS,
      {TUNE(variant, 3), TUNE(group_x, 128, 256), TUNE(tile_m, 64, 128), TUNE(tile_n, 32, 64, 128),
+      TUNE(tile_k, 16, 32, 64)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 2), TUNE(tile_m, 16, 32, 64, 128), TUNE(tile_n, 32, 64, 128),
+      TUNE(tile_k, 16, 32, 64), TUNE(items, 32, 64)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 2), TUNE(group_x, 256, 512), TUNE(tile_m, 32, 64), TUNE(tile_n, 32, 64),
       TUNE(tile_k, 16, 32, 64)}},
     {TUNE_OTHERS, {TUNE(variant, 1), TUNE(item_n, 4, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 1), TUNE(item_n, 16, 32, 64, 128)}},

@@ -344,7 +344,11 @@ static void sample_attention(const attention_sample *c, sample_visitor visit, vo
                                         {.variant = 2, .tile_m = 16, .tile_n = 32, .tile_k = 16},
                                         {.variant = 2, .tile_m = 64, .tile_n = 64, .tile_k = 32},
                                         {.variant = 3, .tile_m = 128, .tile_n = 32, .tile_k = 16},
-                                        {.variant = 3, .group_x = 128, .tile_m = 128}};
+                                        {.variant = 3, .group_x = 128, .tile_m = 128},
+                                        {.variant = 2, .group_x = 256, .tile_m = 16, .tile_k = 8},
+                                        {.variant = 2, .group_x = 512, .tile_m = 128, .tile_k = 64},
+                                        {.variant = 4, .tile_m = 128},
+                                        {.variant = 4, .group_x = 256, .tile_m = 64, .tile_k = 32}};
   sample_kernel s;
   sample_begin(&s, COMPUTE_KERNEL_ATTENTION,
                COMPUTE_SHAPE(c->batch, c->heads, c->queries, c->columns),
@@ -395,6 +399,9 @@ static void sample_attentions(sample_visitor visit, void *user) {
       {2, 2, 70, 150, 48, 40, COMPUTE_F16, false, false, false, true, LIES_LAST},
       {1, 1, 70, 300, 20, 12, COMPUTE_BF16, false, false, true, false, LIES_DENSE},
       {1, 1, 9, 80, 40, 72, COMPUTE_BF16, false, true, true, false, LIES_DENSE},
+      {1, 3, 200, 330, 72, 96, COMPUTE_F16, false, false, false, false, LIES_DENSE},
+      {1, 1, 40, 5, 32, 24, COMPUTE_BF16, true, false, false, false, LIES_DENSE},
+      {1, 2, 9, 0, 16, 8, COMPUTE_F16, false, false, false, false, LIES_DENSE},
       {1, 1, 9, 11, 0, 5, COMPUTE_BF16, false, false, false, false, LIES_DENSE},
       {20011, 16, 1024, 1024, 64, 64, COMPUTE_F32, true, false, false, false, LIES_DENSE},
   };
