@@ -80,6 +80,7 @@ static uint32_t choose_lanes(const reduce_pass *pass, int64_t kept) {
   const uint32_t few = pass->count <= 8      ? 1
                        : pass->count <= 64   ? 8
                        : pass->count <= 1024 ? 32
+                       : pass->count <= 4096 ? 128
                                              : GROUP;
   const uint32_t columns =
       pass->across ? (uint32_t)emit_power_of_two(emit_clamp(kept, 1, MOST_COLUMNS)) : 1;
