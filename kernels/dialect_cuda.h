@@ -151,6 +151,12 @@ DEVICE void COPY_PART(void *to, const void *from, int bytes) {
       "l"(__cvta_generic_to_global(from)), "r"(bytes)
       : "memory");
 }
+DEVICE void COPY_WORD(void *to, const void *from, boolean inside) {
+  asm volatile(
+      "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((u32)__cvta_generic_to_shared(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(inside ? 4 : 0)
+      : "memory");
+}
 #define COPIES_END()      asm volatile("cp.async.commit_group;" ::: "memory")
 #define COPIES_WAIT(ends) asm volatile("cp.async.wait_group %0;" ::"n"(ends) : "memory")
 LOADER(LOAD_BLOCKS, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")
