@@ -251,7 +251,7 @@ static void define_row(row_kernel *r) {
   if (compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE) {
     emit_define(text, "ROW_ROOT", wide ? "sqrt_f64" : "sqrt_f32");
   } else {
-    emit_define(text, "ROW_EXP", wide ? "exp_f64" : "exp_f32");
+    emit_define(text, "ROW_EXP", wide ? "exp_f64" : "exp_falling_f32");
     emit_define(text, "ROW_INFINITY", wide ? "INFINITY_f64" : "INFINITY_f32");
     emit_define(text, "ROW_NAN", wide ? "NAN_f64" : "NAN_f32");
   }
