@@ -376,6 +376,28 @@ static void add_fields(reduction *r, emit_launch *launch, const reduce_pass *pas
   if (results) emit_space_fields(g, launch, &r->result, 0, r->result.rank);
 }
 
+/* Neighbours that a load takes, where groups run along elements that lie side by side: they are
+ * folded in another order than one by one, which is only told apart by rounding. */
+static uint32_t choose_vector(const reduction *r, const reduce_pass *pass, bool elements) {
+  const emit_space *space = &r->space;
+  if (!elements || pass->items || pass->across || r->search || space->rank == space->fence)
+    return 1;
+  const uint32_t vector = vector_choose(r->g, space);
+  return pass->share % vector == 0 || pass->splits == 1 ? vector : 1;
+}
+
+static void define_vector(reduction *r, emit_launch *launch, uint32_t vector) {
+  generation *g = r->g;
+  text_buffer *body = &launch->body, aligned = {0};
+  emit_define_number(body, "REDUCE_VECTOR", vector);
+  if (vector == 1) return;
+  emit_field_u32(g, launch, "whole", vector_fits(g, &r->space, vector));
+  text_add(&aligned, "shape.whole");
+  vector_aligned(g, &aligned, &r->space, g->descriptor->prologue_inputs, false, vector);
+  emit_define_text(body, "REDUCE_ALIGNED", &aligned);
+  vector_define_elements(g, body, &r->space, &r->prologue, vector, "kept_$ + reduced_$");
+}
+
 static void add_pass(reduction *r, const reduce_pass *pass, bool elements, bool results) {
   generation *g = r->g;
   const uint32_t group[3] = {pass->group, 1, 1};
@@ -387,6 +409,7 @@ static void add_pass(reduction *r, const reduce_pass *pass, bool elements, bool 
   text_buffer *body = &launch->body;
   define_source(r, pass, body, elements);
   define_sink(r, body, results);
+  define_vector(r, launch, choose_vector(r, pass, elements));
   emit_define_number(body, "REDUCE_GROUP", pass->group);
   emit_define_number(body, "REDUCE_LANES", pass->lanes);
   emit_define_number(body, "REDUCE_COLUMNS", pass->columns);
