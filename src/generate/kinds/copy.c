@@ -77,11 +77,13 @@ static void add_settings(generation *g, const emit_space *space, const transpose
   text_add(text,
            "#define TILE_ROWS %lld\n#define TILE_COLUMNS %lld\n"
            "#define GROUP_X %u\n#define GROUP_Y %u\n"
+           "#define TRANSPOSE_DOWN %lld\n#define TRANSPOSE_ACROSS %lld\n#define TILE_TYPE %s\n"
            "#define ROWS shape.%s_size%d\n#define COLUMNS shape.%s_size%d\n"
            "#define IN_COLUMN %s\n#define OUT_ROW %s\n",
            (long long)t->rows, (long long)t->columns, (unsigned)t->group_x, (unsigned)t->group_y,
-           space->name, (int)row, space->name, (int)column,
-           emit_stride(space, "in0", column, in_column, sizeof in_column),
+           (long long)divide_up(t->columns, t->group_y), (long long)divide_up(t->rows, t->group_x),
+           emit_storage(g->descriptor->inputs[0].dtype), space->name, (int)row, space->name,
+           (int)column, emit_stride(space, "in0", column, in_column, sizeof in_column),
            emit_stride(space, "out0", row, out_row, sizeof out_row));
   add_put(g, text);
 }
