@@ -75,13 +75,15 @@ static void cut_groups(reduce_pass *pass, int64_t kept) {
   pass->groups = emit_clamp(pass->tiles, 1, MOST_GROUPS);
 }
 
-/* Items that share a result: few classes, so that few sources serve all sizes. */
-static uint32_t choose_lanes(const reduce_pass *pass, int64_t kept) {
-  const uint32_t few = pass->count <= 8      ? 1
-                       : pass->count <= 64   ? 8
-                       : pass->count <= 1024 ? 32
-                       : pass->count <= 4096 ? 128
-                                             : GROUP;
+/* Items that share a result: few classes, so that few sources serve all sizes. Where there are
+ * results for all units, two to a group hide more of each other's end. */
+static uint32_t choose_lanes(const generation *g, const reduce_pass *pass, int64_t kept) {
+  const bool many = kept >= 2 * GROUPS_PER_UNIT * emit_units(g);
+  const uint32_t few = pass->count <= 8              ? 1
+                       : pass->count <= 64           ? 8
+                       : pass->count <= 1024         ? 32
+                       : pass->count <= 4096 && many ? GROUP / 2
+                                                     : GROUP;
   const uint32_t columns =
       pass->across ? (uint32_t)emit_power_of_two(emit_clamp(kept, 1, MOST_COLUMNS)) : 1;
   const uint32_t most = pass->group / columns > 0 ? pass->group / columns : 1;
@@ -96,7 +98,7 @@ static bool plan_group(generation *g, const reduce_problem *p, reduce_pass *pass
   pass->group = t->group_x ? t->group_x : GROUP;
   while (!t->group_x && pass->group > limit) pass->group /= 2;
   pass->unroll = t->items ? t->items : UNROLLED;
-  pass->lanes = t->tile_k ? t->tile_k : choose_lanes(pass, p->kept);
+  pass->lanes = t->tile_k ? t->tile_k : choose_lanes(g, pass, p->kept);
   if (pass->group > limit || pass->group > 1024 || pass->group & (pass->group - 1) ||
       pass->lanes > pass->group || pass->lanes & (pass->lanes - 1) || pass->unroll > 16) {
     emit_refuse(g, "reduce: %u items in groups of %u with %u for a result", pass->unroll,
