@@ -26,6 +26,7 @@ enum {
   GPU_GROUP = 256,
   GPU_GROUPS = 64, /* for each compute unit, before items stride */
   GPU_GROUPS_OPENCL = 16,
+  GPU_GROUPS_LEAST = 8,
   GPU_MOST_ITEMS = 1 << 23, /* that stride: a step of all of them past the end is still a number */
   GPU_SHORT = 8,            /* operations of a program that does not delay memory */
   GPU_ITEMS = 4,            /* elements that an item has under way where they are no vectors */
@@ -355,7 +356,10 @@ static uint64_t choose_groups(const elementwise *e, uint64_t count, uint32_t gro
   uint64_t most = (uint64_t)emit_units(g) * each;
   const uint64_t limit = GPU_MOST_ITEMS / items / group;
   if (most > limit) most = limit;
-  const uint64_t needed = (all + items - 1) / items;
+  /* Several elements to an item only where that leaves groups for all units. */
+  const uint64_t few = (uint64_t)emit_units(g) * GPU_GROUPS_LEAST;
+  uint64_t needed = (all + items - 1) / items;
+  if (needed < few) needed = all < few ? all : few;
   return needed < most ? needed : most;
 }
 
