@@ -90,7 +90,10 @@ static void choose_tile(compute_tuning *t, const conv_problem *p) {
   emit_default(&t->tile_n, 16);
   emit_default(&t->item_m, large ? 16 : t->tile_m / 8);
   uint32_t columns = large ? 32 : 16;
-  while (columns > 8 && divide_up(width, columns) * columns * 8 > width * 9) columns /= 2;
+  for (uint32_t less = columns / 2; less >= 8; less /= 2) {
+    const int64_t padded = divide_up(width, columns) * columns;
+    if (padded * 8 > width * 9 && divide_up(width, less) * less < padded) columns = less;
+  }
   emit_default(&t->tile_k, columns);
   emit_default(&t->items, t->tile_k == 32 ? 2 : t->tile_k == 16 ? 3 : 4);
 }
