@@ -62,18 +62,24 @@ INDEX line_of_slab = DIVIDE(slab_first, shape.stretches);
 INDEX stretch = slab_first - line_of_slab * shape.stretches;
 INDEX k0 = DIVIDE(line_of_slab, shape.k1), k1 = line_of_slab - k0 * shape.k1;
 INDEX fetched = slab_first;
+/* What is known is read before the first copy, which orders what follows it. */
 #define FETCH(stage)                                                                               \
   if (fetched < slab_end) {                                                                        \
     const INDEX first = stretch * FILTER_Q;                                                        \
     const INDEX data_from = DATA_AT(batch_data + k0 * shape.data_k0, k1, first);                   \
+    INDEX at[DATA_COPIES];                                                                         \
+    int place[DATA_COPIES];                                                                        \
+    UNROLL for (int i = 0; i < DATA_COPIES; i++) {                                                 \
+      at[i] = data_at[i * GROUP];                                                                  \
+      place[i] = data_place[i * GROUP];                                                            \
+    }                                                                                              \
     UNROLL for (int i = 0; i < DATA_COPIES; i++) {                                                 \
       const int element = item + i * GROUP;                                                        \
-      const int place = data_place[i * GROUP];                                                     \
-      const INDEX h = k1 + (place >> 16), v = first + (i16)place;                                  \
+      const INDEX h = k1 + (place[i] >> 16), v = first + (i16)place[i];                            \
       if (DATA_ELEMENTS % GROUP == 0 || i < DATA_COPIES - 1 || element < DATA_ELEMENTS)            \
         COPY_WORD(data_slabs + (stage)*DATA_SLAB + element / DATA_REACH * DATA_PITCH +             \
                       element % DATA_REACH,                                                        \
-                  IN_DATA + data_from + data_at[i * GROUP], IS_INSIDE(h, v));                      \
+                  IN_DATA + data_from + at[i], IS_INSIDE(h, v));                                   \
     }                                                                                              \
     const boolean inside = first + result_column < SIZE_K2;                                        \
     GLOBAL const f32 *from = IN_WEIGHT + (WEIGHT_FIRST + k0 * shape.weight_k0 +                    \
@@ -173,15 +179,19 @@ if (data0 + channel < shape.m0) {
     SPLIT_TERM(k)
     const SUM weight = LOAD_WEIGHT(WEIGHT_FIRST + WEIGHT_OF_TERM);
     const INDEX far = batch_data + k0 * shape.data_k0;
+    SUM values[FILTER_H * FILTER_V]; /* all are under way before one is waited for */
     UNROLL for (int m1 = 0; m1 < FILTER_H; m1++) {
       const INDEX h = H_OF_POSITION + H_OF_TERM;
+      const boolean in_row = (h >= 0) & (h < shape.height);
       UNROLL for (int m2 = 0; m2 < FILTER_V; m2++) {
         const INDEX v = V_OF_POSITION + V_OF_TERM;
-        if (IS_INSIDE(h, v))
-          sums[m1 * FILTER_V + m2] =
-              SUM_MAD(LOAD_DATA(DATA_AT(far, h, v)), weight, sums[m1 * FILTER_V + m2]);
+        values[m1 * FILTER_V + m2] = 0;
+        if (in_row & (v >= 0) & (v < shape.width))
+          values[m1 * FILTER_V + m2] = LOAD_DATA(DATA_AT(far, h, v));
       }
     }
+    UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++)
+      sums[place] = SUM_MAD(values[place], weight, sums[place]);
   }
   UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++)
     scratch[place * GROUP + item] = sums[place];

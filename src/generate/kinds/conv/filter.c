@@ -13,7 +13,7 @@ enum {
   MOST_ROWS = 1 << 15,
   LEAST_DATA = 8, /* channels, and columns of the results */
   LEAST_RESULTS = 16,
-  LEAST_SLABS = 8, /* of a part */
+  LEAST_SLABS = 4, /* of a part */
   MOST_PARTS = 512,
   COMBINE_GROUP = 64,
   MOST_PLACES_OF_GROUP = 25,
