@@ -379,10 +379,15 @@ static void add_fields(reduction *r, emit_launch *launch, const reduce_pass *pas
 }
 
 /* Neighbours that a load takes, where groups run along elements that lie side by side: they are
- * folded in another order than one by one, which is only told apart by rounding. */
+ * folded in another order than one by one, which is only told apart by rounding. A single operand
+ * of 4 bytes or more in one dimension is read as fast one by one. */
 static uint32_t choose_vector(const reduction *r, const reduce_pass *pass, bool elements) {
   const emit_space *space = &r->space;
   if (!elements || pass->items || pass->across || r->search || space->rank == space->fence)
+    return 1;
+  const compute_operand *in = r->g->descriptor->inputs;
+  if (r->g->descriptor->prologue_inputs == 1 && space->rank - space->fence == 1 &&
+      compute_dtype_size(in[0].dtype) >= 4)
     return 1;
   const uint32_t vector = vector_choose(r->g, space);
   return pass->share % vector == 0 || pass->splits == 1 ? vector : 1;
