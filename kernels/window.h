@@ -162,12 +162,16 @@ for (INDEX r = rows.first; r < rows.end; r++) {
  * an item's loads are under way at once. Configured as window, and by
  *
  *   BLOCK_RESULTS    windows of an item, side by side
+ *   WINDOW_NATURAL   INDEX without a sign
  *   WINDOW_WHOLE     1: every window of every item lies in the data
  *   WINDOW_COUNTED   how many elements averages count, where that is the same for all windows;
  *                    else 0
  *
  * cell_row, cell_column and the offsets of planes are those of the block's first result. Leaves
  * VALUE folded[1][BLOCK_RESULTS]. */
+//@ window_block_inside
+#define WINDOW_INSIDE(at, size) ((WINDOW_NATURAL)(at) < (WINDOW_NATURAL)(size))
+
 //@ window_block
 #define BLOCK_REACH ((BLOCK_RESULTS - 1) * WINDOW_STRIDE_V + WINDOW_SIZE_V)
 VALUE folded[1][BLOCK_RESULTS];
@@ -177,11 +181,11 @@ VALUE folded[1][BLOCK_RESULTS];
   VALUE line[WINDOW_SIZE_H][BLOCK_REACH];
   UNROLL for (int r = 0; r < WINDOW_SIZE_H; r++) {
     const INDEX row = top + r;
-    const boolean inside = WINDOW_WHOLE || ((row >= 0) & (row < shape.data_rows));
+    const boolean inside = WINDOW_WHOLE || WINDOW_INSIDE(row, shape.data_rows);
     UNROLL for (int s = 0; s < BLOCK_REACH; s++) {
       const INDEX column = left + s;
       line[r][s] = WINDOW_START;
-      if (WINDOW_WHOLE || (inside & (column >= 0) & (column < shape.data_columns)))
+      if (WINDOW_WHOLE || (inside & WINDOW_INSIDE(column, shape.data_columns)))
         line[r][s] = ELEMENT0(cell_in0 + row * shape.in0_h + column * shape.in0_v);
     }
   }
@@ -227,11 +231,11 @@ VALUE folded[WINDOW_STRIDE_H][WINDOW_STRIDE_V * BLOCK_RESULTS];
   VALUE received[BLOCK_DOWN + 1][BLOCK_ALONG + BLOCK_RESULTS];
   UNROLL for (int i = 0; i <= BLOCK_DOWN; i++) {
     const INDEX p = first_p + i;
-    const boolean exists = WINDOW_WHOLE || ((p >= 0) & (p < shape.rows));
+    const boolean exists = WINDOW_WHOLE || WINDOW_INSIDE(p, shape.rows);
     UNROLL for (int j = 0; j < BLOCK_ALONG + BLOCK_RESULTS; j++) {
       const INDEX q = first_q + j;
       received[i][j] = 0;
-      if (WINDOW_WHOLE || (exists & (q >= 0) & (q < shape.columns))) {
+      if (WINDOW_WHOLE || (exists & WINDOW_INSIDE(q, shape.columns))) {
 #if WINDOW_IS_MAX
         received[i][j] = ELEMENT1(cell_in1 + p * shape.in1_h + q * shape.in1_v);
 #elif WINDOW_COUNTED
@@ -255,7 +259,7 @@ VALUE folded[WINDOW_STRIDE_H][WINDOW_STRIDE_V * BLOCK_RESULTS];
   UNROLL for (int s = 0; s < BLOCK_WIDTH; s++) in_column[s] =
       WINDOW_WHOLE || ((left + s >= 0) & (left + s < shape.data_columns));
   UNROLL for (int r = 0; r < BLOCK_HEIGHT; r++) {
-    in_row[r] = WINDOW_WHOLE || ((top + r >= 0) & (top + r < shape.data_rows));
+    in_row[r] = WINDOW_WHOLE || WINDOW_INSIDE(top + r, shape.data_rows);
     UNROLL for (int s = 0; s < BLOCK_WIDTH; s++) {
       data[r][s] = WINDOW_START;
       if (in_row[r] & in_column[s])
@@ -275,9 +279,9 @@ VALUE folded[WINDOW_STRIDE_H][WINDOW_STRIDE_V * BLOCK_RESULTS];
         UNROLL for (int s = 0; s < WINDOW_SIZE_V; s++) {
           const int row = i * WINDOW_STRIDE_H + r, column = j * WINDOW_STRIDE_V + s;
           const VALUE element = data[row][column];
-          const boolean more =
-              (element > largest) | (WINDOW_IS_NAN(element) & !WINDOW_IS_NAN(largest));
-          if ((more | (found < 0)) & in_row[row] & in_column[column]) {
+          /* What is missing is never more. */
+          const boolean more = !(element <= largest) & !WINDOW_IS_NAN(largest);
+          if (more | ((found < 0) & in_row[row] & in_column[column])) {
             largest = element;
             found = r * WINDOW_SIZE_V + s;
           }

@@ -258,6 +258,8 @@ static void define_block(window_kernel *k, const window_block *b) {
   emit_define_number(text, "WINDOW_STRIDE_H", w->stride[0]);
   emit_define_number(text, "WINDOW_STRIDE_V", w->stride[1]);
   emit_define_number(text, "BLOCK_RESULTS", k->g->tuning.item_n);
+  emit_define(text, "WINDOW_NATURAL", k->g->wide ? "u64" : "u32");
+  emit_template(k->g, text, "window_block_inside");
   emit_define_number(text, "WINDOW_WHOLE", b->whole);
   emit_define_number(text, "WINDOW_COUNTED", k->max ? 0 : same_count(w));
 }
@@ -342,10 +344,10 @@ static bool block_is_possible(const window_kernel *k) {
          w->result_size[1] > 0 && held_in_block(k, 1) <= BLOCK_HELD;
 }
 
-/* Windows of an item: more where neighbours share elements. A gradient without overlap takes one,
- * so that neighbouring items store close together. */
-static uint32_t choose_block(const compute_window_attributes *w) {
-  if (w->by_data) return w->size[1] > w->stride[1] ? 2 : 1;
+/* Windows of an item: more where neighbours share elements. A gradient takes one, so that
+ * neighbouring items store close together, unless it looks for maxima that overlap. */
+static uint32_t choose_block(const compute_window_attributes *w, bool max) {
+  if (w->by_data) return max && w->size[1] > w->stride[1] ? 2 : 1;
   return w->stride[1] == 1 && w->size[1] > 1 ? 4 : 2;
 }
 
@@ -361,7 +363,7 @@ static compute_status choose(window_kernel *k) {
     return emit_refuse(g, "window: it is too large for a text of its own");
   k->block = t->variant ? t->variant == BLOCK : possible;
   if (k->block) {
-    emit_default(&t->item_n, choose_block(w));
+    emit_default(&t->item_n, choose_block(w, k->max));
     if (!emit_is_power(t->item_n) || held_in_block(k, t->item_n) > 2 * BLOCK_HELD)
       return emit_refuse(g, "window: %u windows are too many for an item", (unsigned)t->item_n);
   } else if (k->max && w->by_data && results) {
