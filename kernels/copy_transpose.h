@@ -6,13 +6,24 @@
  *
  * Configured by TILE_ROWS x TILE_COLUMNS, the items of a group GROUP_X x GROUP_Y, the matrix's ROWS
  * and COLUMNS, the strides IN_COLUMN and OUT_ROW, and PUT(at, i): out0[at] = tile[i], converted.
- * row0 and column0 are the tile's first row and column; from and to are the matrix's offsets. */
+ * TILE_TYPE is the type of an element of the tile, TRANSPOSE_DOWN x TRANSPOSE_ACROSS what an item
+ * reads of it. row0 and column0 are the tile's first row and column; from and to are the matrix's offsets. */
 //@ copy_transpose
 const INDEX x0 = (INDEX)LOCAL_ID_X, y0 = (INDEX)LOCAL_ID_Y;
-for (INDEX y = y0; y < TILE_COLUMNS; y += GROUP_Y) {
-  for (INDEX x = x0; x < TILE_ROWS; x += GROUP_X) {
-    if (row0 + x < ROWS && column0 + y < COLUMNS) {
-      tile[y * (TILE_ROWS + 1) + x] = in0[from + row0 + x + (column0 + y) * IN_COLUMN];
+{
+  TILE_TYPE held[TRANSPOSE_DOWN][TRANSPOSE_ACROSS]; /* all are under way before one is waited for */
+  UNROLL for (int j = 0; j < TRANSPOSE_DOWN; j++) {
+    UNROLL for (int i = 0; i < TRANSPOSE_ACROSS; i++) {
+      const INDEX x = x0 + i * GROUP_X, y = y0 + j * GROUP_Y;
+      if (x < TILE_ROWS && y < TILE_COLUMNS && row0 + x < ROWS && column0 + y < COLUMNS)
+        held[j][i] = in0[from + row0 + x + (column0 + y) * IN_COLUMN];
+    }
+  }
+  UNROLL for (int j = 0; j < TRANSPOSE_DOWN; j++) {
+    UNROLL for (int i = 0; i < TRANSPOSE_ACROSS; i++) {
+      const INDEX x = x0 + i * GROUP_X, y = y0 + j * GROUP_Y;
+      if (x < TILE_ROWS && y < TILE_COLUMNS && row0 + x < ROWS && column0 + y < COLUMNS)
+        tile[y * (TILE_ROWS + 1) + x] = held[j][i];
     }
   }
 }

@@ -224,20 +224,21 @@ typedef struct dialect_copies {
   struct {
     void *to;
     const void *from;
-    u32 bytes, ends;
+    u32 room, bytes, ends;
   } copy[DIALECT_COPIES];
 } dialect_copies;
 DEVICE dialect_copies *dialect_copies_of_item(void) {
   static _Thread_local dialect_copies copies[1024];
   return &copies[LOCAL_ID_X];
 }
-DEVICE void COPY_PART(void *to, const void *from, int bytes) {
+DEVICE void dialect_copy(void *to, const void *from, int room, int bytes) {
   dialect_copies *c = dialect_copies_of_item();
-  DIALECT_EXPECT((uintptr_t)to % 16 == 0 && (uintptr_t)from % 16 == 0 && bytes >= 0 &&
-                 bytes <= 16 && c->count < DIALECT_COPIES);
-  memset(to, 0xff, 16);
+  DIALECT_EXPECT((uintptr_t)to % (uintptr_t)room == 0 && (uintptr_t)from % (uintptr_t)room == 0 &&
+                 bytes >= 0 && bytes <= room && c->count < DIALECT_COPIES);
+  memset(to, 0xff, (size_t)room);
   c->copy[c->count].to = to;
   c->copy[c->count].from = from;
+  c->copy[c->count].room = (u32)room;
   c->copy[c->count].bytes = (u32)bytes;
   c->copy[c->count++].ends = c->ends;
 }
@@ -246,15 +247,17 @@ DEVICE void dialect_copies_wait(u32 ends) {
   u32 left = 0;
   for (u32 i = 0; i < c->count; i++) {
     if (c->ends - c->copy[i].ends > ends) {
-      memset(c->copy[i].to, 0, 16);
-      memcpy(c->copy[i].to, c->copy[i].from, c->copy[i].bytes);
+      memset(c->copy[i].to, 0, c->copy[i].room);
+      if (c->copy[i].bytes > 0) memcpy(c->copy[i].to, c->copy[i].from, c->copy[i].bytes);
     } else {
       c->copy[left++] = c->copy[i];
     }
   }
   c->count = left;
 }
-#define COPY_PIECE(to, from) COPY_PART(to, from, 16)
+#define COPY_PART(to, from, bytes)  dialect_copy(to, from, 16, bytes)
+#define COPY_PIECE(to, from)        dialect_copy(to, from, 16, 16)
+#define COPY_WORD(to, from, inside) dialect_copy(to, from, 4, (inside) ? 4 : 0)
 #define COPIES_END()         ((void)dialect_copies_of_item()->ends++)
 #define COPIES_WAIT(ends)    dialect_copies_wait(ends)
 

@@ -105,6 +105,14 @@ DEVICE u16 F32_TO_HALF(f32 x) {
 }
 #define HALF_TO_F32 HALF_TO_F32
 #define F32_TO_HALF F32_TO_HALF
+#if __CUDA_ARCH__ >= 800
+DEVICE u16 F32_TO_BF16(f32 x) {
+  u16 bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+#define F32_TO_BF16 F32_TO_BF16
+#endif
 
 #define ALIGNED(pointer, bytes) ((u64)(pointer) % (bytes < 16 ? bytes : 16) == 0)
 #define VECTOR_LIMIT(bytes)     ((bytes) < 16 ? (bytes) : 16)
@@ -149,6 +157,12 @@ DEVICE void COPY_PART(void *to, const void *from, int bytes) {
   asm volatile(
       "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)),
       "l"(__cvta_generic_to_global(from)), "r"(bytes)
+      : "memory");
+}
+DEVICE void COPY_WORD(void *to, const void *from, boolean inside) {
+  asm volatile(
+      "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"((u32)__cvta_generic_to_shared(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(inside ? 4 : 0)
       : "memory");
 }
 #define COPIES_END()      asm volatile("cp.async.commit_group;" ::: "memory")

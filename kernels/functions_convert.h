@@ -40,11 +40,15 @@ DEVICE u16 convert_f32_f16(f32 x) {
 #endif
 
 //@ convert_f32_bf16
+#ifdef F32_TO_BF16
+#define convert_f32_bf16(x) F32_TO_BF16(x)
+#else
 DEVICE u16 convert_f32_bf16(f32 x) {
   const u32 bits = as_u32(x);
   const u32 rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, nan = bits >> 16 | 0x40u;
   return (u16)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
+#endif
 
 //@ round_f16_f32
 #define round_f16_f32(x) widen_f16(convert_f32_f16(x))

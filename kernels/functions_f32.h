@@ -82,6 +82,14 @@ DEVICE f32 exp_f32(f32 x) {
   return x < 0.0f ? unscale_f32(q) : q + q;
 }
 
+//@ exp_falling_f32
+/* exp(x) for x <= 0 or NaN. */
+#ifdef FAST_SUBNORMALS
+#define exp_falling_f32(x) unscale_f32(exp_scaled_f32((x) < -110.0f ? -110.0f : (x)))
+#else
+#define exp_falling_f32(x) exp_f32(x)
+#endif
+
 //@ expm1_f32
 /* 2^n exp(r) - 1 = 2^n (exp(r) - 1) + (2^n - 1), halved so that 2^n stays in range. */
 DEVICE f32 expm1_f32(f32 x) {

@@ -10,7 +10,8 @@
  * GROUP_ID_Y is the part of the reduced elements that the group folds.
  *
  * Around it stand the macros KEPT_OFFSETS(kept), REDUCED_OFFSETS(element), ELEMENT, PLACE and
- * FINISH(kept, value, place). */
+ * FINISH(kept, value, place); and where REDUCE_VECTOR neighbours can be loaded at once, if
+ * REDUCE_ALIGNED, VECTOR_ELEMENTS(0, values) after the offsets of the first. */
 //@ reduce_group
 #if REDUCE_LANES > 1
 LOCAL_ARRAY(VALUE, room, REDUCE_GROUP);
@@ -36,7 +37,41 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   }
   if (active) {
     KEPT_OFFSETS(kept)
+#if REDUCE_VECTOR > 1
+    const boolean whole = REDUCE_ALIGNED;
+    INDEX element = first + (INDEX)lane * (whole ? REDUCE_VECTOR : 1);
+    while (whole && element < end) {
+      const INDEX most = REDUCE_BLOCK * REDUCE_UNROLL * REDUCE_LANES;
+      const INDEX stop = end - element > most ? element + most : end;
+      UNROLL for (int u = 0; u < REDUCE_UNROLL; u++) {
+        FOLD_CLEAR(part, part_places, u)
+      }
+      for (; element < stop; element += 2 * REDUCE_LANES * REDUCE_VECTOR) {
+        VALUE values[2][REDUCE_VECTOR];
+        const INDEX next = element + REDUCE_LANES * REDUCE_VECTOR;
+        UNROLL for (int v = 0; v < REDUCE_VECTOR; v++) values[1][v] = FOLD_IDENTITY;
+        {
+          REDUCED_OFFSETS(element)
+          VECTOR_ELEMENTS(0, values[0])
+        }
+        if (next < stop) {
+          REDUCED_OFFSETS(next)
+          VECTOR_ELEMENTS(0, values[1])
+        }
+        UNROLL for (int v = 0; v < REDUCE_VECTOR; v++) {
+          FOLD_TAKE(part, part_places, v % REDUCE_UNROLL, values[0][v], 0)
+        }
+        UNROLL for (int v = 0; v < REDUCE_VECTOR; v++) {
+          FOLD_TAKE(part, part_places, v % REDUCE_UNROLL, values[1][v], 0)
+        }
+      }
+      UNROLL for (int u = 0; u < REDUCE_UNROLL; u++) {
+        FOLD_ADD(total, total_places, lost, u, part[u], part_places[u])
+      }
+    }
+#else
     INDEX element = first + (INDEX)lane;
+#endif
     while (element < end) {
       const INDEX most = REDUCE_BLOCK * REDUCE_UNROLL * REDUCE_LANES;
       const INDEX stop = end - element > most ? element + most : end;

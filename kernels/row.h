@@ -3,7 +3,8 @@
  *
  *   VALUE               type of the elements
  *   ROW_OPERATION       one of the three below
- *   ROW_EXP, ROW_LOG, ROW_ROOT
+ *   ROW_EXP             of numbers up to 0
+ *   ROW_LOG, ROW_ROOT
  *   ROW_INFINITY, ROW_NAN
  *
  * and for groups of items by

@@ -24,8 +24,7 @@ typedef struct {
   INDEX first, end, counted;
 } window_span;
 
-DEVICE window_span window_cut(INDEX start, INDEX size, INDEX dilation, INDEX extent,
-                              INDEX behind) {
+DEVICE window_span window_cut(INDEX start, INDEX size, INDEX dilation, INDEX extent, INDEX behind) {
   window_span span;
   const INDEX room = extent - start;
   const INDEX reached = room > 0 ? WINDOW_STEPS(room, dilation) : 0;
@@ -150,11 +149,158 @@ for (INDEX r = rows.first; r < rows.end; r++) {
   for (INDEX s = columns.first; s < columns.end; s++) {
     const INDEX column = left + s * shape.dilation_v;
     const VALUE element = ELEMENT0(at_in0 + row * shape.in0_h + column * shape.in0_v);
-    const boolean more =
-        (element > largest) | (WINDOW_IS_NAN(element) & !WINDOW_IS_NAN(largest));
+    const boolean more = (element > largest) | (WINDOW_IS_NAN(element) & !WINDOW_IS_NAN(largest));
     if (more | (found < 0)) {
       largest = element;
       found = row * shape.data_columns + column;
+    }
+  }
+}
+
+/* Results of an item that lie side by side in blocks: WINDOW_SIZE_H x WINDOW_SIZE_V elements,
+ * WINDOW_STRIDE_H and WINDOW_STRIDE_V apart, are constants here, so that nothing loops and all of
+ * an item's loads are under way at once. Configured as window, and by
+ *
+ *   BLOCK_RESULTS    windows of an item, side by side
+ *   WINDOW_NATURAL   INDEX without a sign
+ *   WINDOW_WHOLE     1: every window of every item lies in the data
+ *   WINDOW_COUNTED   how many elements averages count, where that is the same for all windows;
+ *                    else 0
+ *
+ * cell_row, cell_column and the offsets of planes are those of the block's first result. Leaves
+ * VALUE folded[1][BLOCK_RESULTS]. */
+//@ window_block_inside
+#define WINDOW_INSIDE(at, size) ((WINDOW_NATURAL)(at) < (WINDOW_NATURAL)(size))
+
+//@ window_block
+#define BLOCK_REACH ((BLOCK_RESULTS - 1) * WINDOW_STRIDE_V + WINDOW_SIZE_V)
+VALUE folded[1][BLOCK_RESULTS];
+{
+  const INDEX top = cell_row * WINDOW_STRIDE_H - shape.padding_h;
+  const INDEX left = cell_column * WINDOW_STRIDE_V - shape.padding_v;
+  VALUE line[WINDOW_SIZE_H][BLOCK_REACH];
+  UNROLL for (int r = 0; r < WINDOW_SIZE_H; r++) {
+    const INDEX row = top + r;
+    const boolean inside = WINDOW_WHOLE || WINDOW_INSIDE(row, shape.data_rows);
+    UNROLL for (int s = 0; s < BLOCK_REACH; s++) {
+      const INDEX column = left + s;
+      line[r][s] = WINDOW_START;
+      if (WINDOW_WHOLE || (inside & WINDOW_INSIDE(column, shape.data_columns)))
+        line[r][s] = ELEMENT0(cell_in0 + row * shape.in0_h + column * shape.in0_v);
+    }
+  }
+  UNROLL for (int result = 0; result < BLOCK_RESULTS; result++) {
+    VALUE total = WINDOW_START;
+    UNROLL for (int r = 0; r < WINDOW_SIZE_H; r++) {
+      VALUE part = WINDOW_START;
+      UNROLL for (int s = 0; s < WINDOW_SIZE_V; s++) {
+        const VALUE element = line[r][result * WINDOW_STRIDE_V + s];
+        part = WINDOW_FOLD(part, element);
+      }
+      total = WINDOW_FOLD(total, part);
+    }
+#if WINDOW_IS_MAX
+    folded[0][result] = total;
+#elif WINDOW_COUNTED
+    folded[0][result] = total / (VALUE)WINDOW_COUNTED;
+#else
+    const window_span rows = WINDOW_ROWS(top);
+    const window_span columns = WINDOW_COLUMNS(left + result * WINDOW_STRIDE_V);
+    const INDEX counted = rows.counted * columns.counted;
+    folded[0][result] = counted > 0 ? total / (VALUE)counted : 0;
+#endif
+  }
+}
+
+/* The gradient of the elements that windows advance by, WINDOW_STRIDE_H rows and WINDOW_STRIDE_V
+ * columns for each of BLOCK_RESULTS windows: all windows that reach one of these elements are
+ * looked at once. Configured as window_block; WINDOW_WHOLE also says that there is a window for
+ * every such block. cell_row and cell_column count from the beginning of the padding. Leaves VALUE
+ * folded[WINDOW_STRIDE_H][WINDOW_STRIDE_V * BLOCK_RESULTS]. */
+//@ window_block_gradient
+#define BLOCK_DOWN   ((WINDOW_SIZE_H - 1) / WINDOW_STRIDE_H)
+#define BLOCK_ALONG  ((WINDOW_SIZE_V - 1) / WINDOW_STRIDE_V)
+#define BLOCK_HEIGHT (BLOCK_DOWN * WINDOW_STRIDE_H + WINDOW_SIZE_H)
+#define BLOCK_WIDTH  ((BLOCK_ALONG + BLOCK_RESULTS - 1) * WINDOW_STRIDE_V + WINDOW_SIZE_V)
+#define BLOCK_ROW    (BLOCK_DOWN * WINDOW_STRIDE_H)
+#define BLOCK_COLUMN (BLOCK_ALONG * WINDOW_STRIDE_V)
+VALUE folded[WINDOW_STRIDE_H][WINDOW_STRIDE_V * BLOCK_RESULTS];
+{
+  const INDEX first_p = cell_row / WINDOW_STRIDE_H - BLOCK_DOWN;
+  const INDEX first_q = cell_column / WINDOW_STRIDE_V - BLOCK_ALONG;
+  VALUE received[BLOCK_DOWN + 1][BLOCK_ALONG + BLOCK_RESULTS];
+  UNROLL for (int i = 0; i <= BLOCK_DOWN; i++) {
+    const INDEX p = first_p + i;
+    const boolean exists = WINDOW_WHOLE || WINDOW_INSIDE(p, shape.rows);
+    UNROLL for (int j = 0; j < BLOCK_ALONG + BLOCK_RESULTS; j++) {
+      const INDEX q = first_q + j;
+      received[i][j] = 0;
+      if (WINDOW_WHOLE || (exists & WINDOW_INSIDE(q, shape.columns))) {
+#if WINDOW_IS_MAX
+        received[i][j] = ELEMENT1(cell_in1 + p * shape.in1_h + q * shape.in1_v);
+#elif WINDOW_COUNTED
+        received[i][j] =
+            ELEMENT0(cell_in0 + p * shape.in0_h + q * shape.in0_v) / (VALUE)WINDOW_COUNTED;
+#else
+        const window_span rows = WINDOW_ROWS(p * WINDOW_STRIDE_H - shape.padding_h);
+        const window_span columns = WINDOW_COLUMNS(q * WINDOW_STRIDE_V - shape.padding_v);
+        const INDEX counted = rows.counted * columns.counted;
+        if (counted > 0)
+          received[i][j] = ELEMENT0(cell_in0 + p * shape.in0_h + q * shape.in0_v) / (VALUE)counted;
+#endif
+      }
+    }
+  }
+#if WINDOW_IS_MAX
+  const INDEX top = cell_row - shape.padding_h - BLOCK_ROW;
+  const INDEX left = cell_column - shape.padding_v - BLOCK_COLUMN;
+  VALUE data[BLOCK_HEIGHT][BLOCK_WIDTH];
+  boolean in_row[BLOCK_HEIGHT], in_column[BLOCK_WIDTH];
+  UNROLL for (int s = 0; s < BLOCK_WIDTH; s++) in_column[s] =
+      WINDOW_WHOLE || ((left + s >= 0) & (left + s < shape.data_columns));
+  UNROLL for (int r = 0; r < BLOCK_HEIGHT; r++) {
+    in_row[r] = WINDOW_WHOLE || WINDOW_INSIDE(top + r, shape.data_rows);
+    UNROLL for (int s = 0; s < BLOCK_WIDTH; s++) {
+      data[r][s] = WINDOW_START;
+      if (in_row[r] & in_column[s])
+        data[r][s] = ELEMENT0(cell_in0 + (top + r) * shape.in0_h + (left + s) * shape.in0_v);
+    }
+  }
+#endif
+  UNROLL for (int r = 0; r < WINDOW_STRIDE_H; r++) {
+    UNROLL for (int s = 0; s < WINDOW_STRIDE_V * BLOCK_RESULTS; s++) folded[r][s] = 0;
+  }
+  UNROLL for (int i = 0; i <= BLOCK_DOWN; i++) {
+    UNROLL for (int j = 0; j < BLOCK_ALONG + BLOCK_RESULTS; j++) {
+#if WINDOW_IS_MAX
+      VALUE largest = WINDOW_START;
+      int found = -1;
+      UNROLL for (int r = 0; r < WINDOW_SIZE_H; r++) {
+        UNROLL for (int s = 0; s < WINDOW_SIZE_V; s++) {
+          const int row = i * WINDOW_STRIDE_H + r, column = j * WINDOW_STRIDE_V + s;
+          const VALUE element = data[row][column];
+          /* What is missing is never more. */
+          const boolean more = !(element <= largest) & !WINDOW_IS_NAN(largest);
+          if (more | ((found < 0) & in_row[row] & in_column[column])) {
+            largest = element;
+            found = r * WINDOW_SIZE_V + s;
+          }
+        }
+      }
+#endif
+      UNROLL for (int r = 0; r < WINDOW_SIZE_H; r++) {
+        UNROLL for (int s = 0; s < WINDOW_SIZE_V; s++) {
+          const int row = i * WINDOW_STRIDE_H + r - BLOCK_ROW;
+          const int column = j * WINDOW_STRIDE_V + s - BLOCK_COLUMN;
+          if (row < 0 || row >= WINDOW_STRIDE_H || column < 0 ||
+              column >= WINDOW_STRIDE_V * BLOCK_RESULTS)
+            continue;
+#if WINDOW_IS_MAX
+          if (found == r * WINDOW_SIZE_V + s)
+#endif
+            folded[row][column] += received[i][j];
+        }
+      }
     }
   }
 }

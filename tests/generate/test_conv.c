@@ -187,9 +187,32 @@ static void a_gpu_gets_tiles_parts_sums_or_stretches(void **state) {
   c.shape.groups = 64;
   assert_int_equal(judge(TARGET_GPU, &c, 1), CONV_DIRECT);
   c.direction = COMPUTE_CONVOLUTION_BY_FILTER;
-  assert_int_equal(judge(TARGET_GPU, &c, 1), CONV_DOT);
+  assert_int_equal(judge(TARGET_GPU, &c, 1), CONV_PLACES);
   c = usual(COMPUTE_CONVOLUTION_BY_FILTER, 8, 1, 1, 224); /* nine sums for all units */
-  assert_int_equal(judge(TARGET_GPU, &c, 2), CONV_DOT);
+  assert_int_equal(judge(TARGET_GPU, &c, 2), CONV_PLACES);
+  c.shape.filter[0] = c.shape.filter[1] = 11; /* more than an item can hold */
+  assert_int_equal(judge(TARGET_GPU, &c, 1), CONV_DOT);
+}
+
+/* Where copies run beside the arithmetic, and windows overlap. */
+static void rows_of_data_serve_all_places_of_a_filter(void **state) {
+  (void)state;
+  static const struct {
+    int64_t c, k, stride, filter;
+    bool serve;
+  } cases[] = {{64, 128, 1, 3, true}, {64, 64, 1, 3, true},  {64, 64, 1, 2, true},
+               {64, 64, 2, 3, false}, {64, 64, 1, 5, false}, {3, 64, 1, 3, false}};
+  const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_CUDA);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    sample_convolution c = usual(COMPUTE_CONVOLUTION_BY_FILTER, 8, cases[i].c, cases[i].k, 56);
+    c.shape.stride[0] = c.shape.stride[1] = cases[i].stride;
+    c.shape.filter[0] = c.shape.filter[1] = cases[i].filter;
+    made m = {.target = &t};
+    sample_convolution_visit(&c, make, &m);
+    assert_int_equal(m.status, COMPUTE_OK);
+    assert_int_equal(m.generated->tuning.variant == CONV_FILTER, cases[i].serve);
+    generate_release(m.generated);
+  }
 }
 
 static void large_ones_are_filtered_where_that_is_allowed(void **state) {
@@ -352,6 +375,7 @@ int main(void) {
       cmocka_unit_test(directions_of_one_layout_differ_only_in_strides),
       cmocka_unit_test(nothing_to_store_is_no_launch),
       cmocka_unit_test(a_gpu_gets_tiles_parts_sums_or_stretches),
+      cmocka_unit_test(rows_of_data_serve_all_places_of_a_filter),
       cmocka_unit_test(large_ones_are_filtered_where_that_is_allowed),
       cmocka_unit_test(a_cpu_packs_what_has_channels),
       cmocka_unit_test(a_target_with_nothing_gets_a_plain_version),

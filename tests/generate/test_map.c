@@ -128,6 +128,41 @@ static void dimensions_follow_the_memory_of_the_result(void **state) {
   }
 }
 
+/* A group for each 256 vectors; of elements one by one, groups that take four of each item. Large
+ * transposes take large tiles. */
+static void many_elements_make_many_groups(void **state) {
+  (void)state;
+  const compute_target target = {.struct_size = sizeof(compute_target),
+                                 .dialect = COMPUTE_DIALECT_CUDA,
+                                 .type = COMPUTE_DEVICE_GPU,
+                                 .compute_units = 16,
+                                 .group_limit = 1024,
+                                 .local_bytes = 49152};
+  static const struct {
+    int64_t side;
+    bool transposed;
+    int64_t step; /* of the source along its rows */
+    uint32_t groups, group_y;
+  } cases[] = {{4096, false, 1, 4096 * 4096 / 1024, 1},
+               {64, false, 1, 4, 1},
+               {4096, false, 2, 16 * 64, 1},
+               {64, false, 2, 16, 1},
+               {4096, true, 1, 64 * 64, 16},
+               {256, true, 1, 8 * 8, 8}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    map_sample s;
+    const compute_generated *generated;
+    char reason[160] = "";
+    make_copy(&s, COMPUTE_F32, cases[i].side, cases[i].side, cases[i].transposed);
+    for (int d = 0; d < 2; d++) s.in[0].stride[d] *= cases[i].step;
+    assert_int_equal(generate_kernel(&target, &s.d, NULL, &generated, reason, sizeof reason),
+                     COMPUTE_OK);
+    assert_int_equal(generated->launches[0].groups[0], cases[i].groups);
+    assert_int_equal(generated->launches[0].group[1], cases[i].group_y);
+    generate_release(generated);
+  }
+}
+
 static void transposing_copies_go_through_local_memory_on_gpus(void **state) {
   (void)state;
   map_sample s;
@@ -229,6 +264,7 @@ int main(void) {
       cmocka_unit_test(inputs_that_no_output_needs_are_not_bound),
       cmocka_unit_test(only_the_innermost_strides_make_another_source),
       cmocka_unit_test(dimensions_follow_the_memory_of_the_result),
+      cmocka_unit_test(many_elements_make_many_groups),
       cmocka_unit_test(transposing_copies_go_through_local_memory_on_gpus),
       cmocka_unit_test(results_may_take_the_place_of_operands),
       cmocka_unit_test(tiles_cover_the_edges_of_a_converting_transpose),

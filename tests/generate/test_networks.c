@@ -136,6 +136,25 @@ static void overlapping_windows_note_their_maxima(void **state) {
   generate_release(g);
 }
 
+/* On GPUs; larger ones share a source for all sizes. */
+static void small_windows_are_text_of_their_own(void **state) {
+  (void)state;
+  static const struct {
+    int64_t size, stride;
+    uint32_t variant;
+  } cases[] = {{2, 2, 3}, {3, 2, 3}, {3, 1, 3}, {5, 1, 2}, {7, 7, 2}, {3, 5, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    problem p;
+    make_maxima(&p, cases[i].size, cases[i].stride);
+    const compute_generated *g = generate(TARGET_GPU, &p, NULL);
+    assert_int_equal(g->tuning.variant, cases[i].variant);
+    generate_release(g);
+    g = generate(TARGET_CPU, &p, NULL);
+    assert_true(g->tuning.variant < 3);
+    generate_release(g);
+  }
+}
+
 /* A device with little of anything gets smaller tiles, or none. */
 static void attention_goes_by_tiles_where_they_fit(void **state) {
   (void)state;
@@ -227,7 +246,9 @@ static void parameters_that_cannot_work_are_refused(void **state) {
                {COMPUTE_KERNEL_ATTENTION, {.variant = 2, .tile_m = 12}},
                {COMPUTE_KERNEL_ATTENTION, {.variant = 2, .tile_n = 512}},
                {COMPUTE_KERNEL_ATTENTION, {.variant = 1, .item_n = 1000}},
-               {COMPUTE_KERNEL_WINDOW, {.variant = 3}}};
+               {COMPUTE_KERNEL_WINDOW, {.variant = 4}},
+               {COMPUTE_KERNEL_WINDOW, {.variant = 3, .item_n = 3}},
+               {COMPUTE_KERNEL_WINDOW, {.variant = 3, .item_n = 64}}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_OPENCL);
     const compute_generated *generated;
@@ -249,6 +270,7 @@ int main(void) {
       cmocka_unit_test(the_way_to_the_largest_follows_their_number),
       cmocka_unit_test(sorting_rows_takes_bounded_memory),
       cmocka_unit_test(overlapping_windows_note_their_maxima),
+      cmocka_unit_test(small_windows_are_text_of_their_own),
       cmocka_unit_test(attention_goes_by_tiles_where_they_fit),
       cmocka_unit_test(groups_of_attention_follow_their_number),
       cmocka_unit_test(one_source_serves_many_sizes),

@@ -142,7 +142,7 @@ static void neighbours_in_memory_are_read_together(void **state) {
 
 static void one_source_serves_many_sizes(void **state) {
   (void)state;
-  static const int64_t sizes[][2] = {{100, 3000}, {301, 5000}, {7001, 2048}};
+  static const int64_t sizes[][2] = {{100, 7000}, {301, 5000}, {7001, 4500}};
   for (int target = 0; target < TARGET_COUNT; target++)
     for (int columns = 0; columns <= 1; columns++) {
       const compute_generated *g[3];

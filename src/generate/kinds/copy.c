@@ -9,7 +9,10 @@ enum {
   TILE = 32,
   TRANSPOSE_GROUP_X = 32,
   TRANSPOSE_GROUP_Y = 8,
-  LEAST_SIZE = 8 /* of both dimensions, for tiles to be worth it */
+  LARGE_TILE = 64,
+  LARGE_GROUP_Y = 16,
+  LARGE_TILES = 4, /* for each compute unit */
+  LEAST_SIZE = 8   /* of both dimensions, for tiles to be worth it */
 };
 
 /* ---- Whether to transpose ------------------------------------------------------------------ */
@@ -40,9 +43,25 @@ typedef struct transpose {
   uint32_t group_x, group_y;
 } transpose;
 
-static transpose choose_transpose(const generation *g) {
-  const compute_tuning *asked = &g->tuning;
+/* Larger tiles have more loads under way, if there are enough of them for all units. */
+static bool is_large(const generation *g, const emit_space *space) {
+  const double elements = (double)space_count(space, 0, space->rank);
+  const uint64_t bytes =
+      LARGE_TILE * (LARGE_TILE + 1) * compute_dtype_size(g->descriptor->inputs[0].dtype);
+  return g->target->dialect != COMPUTE_DIALECT_OPENCL && bytes <= g->target->local_bytes &&
+         g->target->group_limit >= LARGE_GROUP_Y * TRANSPOSE_GROUP_X &&
+         elements >= (double)emit_units(g) * LARGE_TILES * LARGE_TILE * LARGE_TILE;
+}
+
+static transpose choose_transpose(const generation *g, const emit_space *space) {
+  compute_tuning chosen = g->tuning;
+  const compute_tuning *asked = &chosen;
   const uint32_t limit = g->target->group_limit;
+  if (!chosen.tile_m && !chosen.tile_n && !chosen.group_x && !chosen.group_y &&
+      is_large(g, space)) {
+    chosen.tile_m = chosen.tile_n = LARGE_TILE;
+    chosen.group_y = LARGE_GROUP_Y;
+  }
   transpose t = {.rows = asked->tile_m ? (int64_t)asked->tile_m : TILE,
                  .columns = asked->tile_n ? (int64_t)asked->tile_n : TILE,
                  .group_x = asked->group_x ? asked->group_x : TRANSPOSE_GROUP_X,
@@ -77,11 +96,13 @@ static void add_settings(generation *g, const emit_space *space, const transpose
   text_add(text,
            "#define TILE_ROWS %lld\n#define TILE_COLUMNS %lld\n"
            "#define GROUP_X %u\n#define GROUP_Y %u\n"
+           "#define TRANSPOSE_DOWN %lld\n#define TRANSPOSE_ACROSS %lld\n#define TILE_TYPE %s\n"
            "#define ROWS shape.%s_size%d\n#define COLUMNS shape.%s_size%d\n"
            "#define IN_COLUMN %s\n#define OUT_ROW %s\n",
            (long long)t->rows, (long long)t->columns, (unsigned)t->group_x, (unsigned)t->group_y,
-           space->name, (int)row, space->name, (int)column,
-           emit_stride(space, "in0", column, in_column, sizeof in_column),
+           (long long)divide_up(t->columns, t->group_y), (long long)divide_up(t->rows, t->group_x),
+           emit_storage(g->descriptor->inputs[0].dtype), space->name, (int)row, space->name,
+           (int)column, emit_stride(space, "in0", column, in_column, sizeof in_column),
            emit_stride(space, "out0", row, out_row, sizeof out_row));
   add_put(g, text);
 }
@@ -139,7 +160,7 @@ static compute_status emit(generation *g) {
   elementwise_order(&e);
   if (space_count(&e.space, 0, e.space.rank) == 0) return COMPUTE_OK;
   if (!emit_for_cpu(g)) {
-    const transpose t = choose_transpose(g);
+    const transpose t = choose_transpose(g, &e.space);
     const bool fits = tile_bytes(g, &t) <= g->target->local_bytes;
     if (fits && find_matrix(&e.space) && tile_count(&e.space, &t) <= INT32_MAX) {
       return emit_transpose(g, &e.space, &t);

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernel/program.h"
+
 enum {
   SHORT_ROW = 32,       /* CPU: rows below this are not worth a loop of their own */
   CPU_ELEMENTS = 16384, /* of one item, where there are enough */
@@ -22,7 +24,12 @@ enum {
   TILE_COLUMNS = 256, /* CPU, where an operand crosses the rows: keeps its lines in the cache */
   TILE_ROWS = 64,
   GPU_GROUP = 256,
-  GPU_GROUPS = 16, /* for each compute unit */
+  GPU_GROUPS = 64, /* for each compute unit, before items stride */
+  GPU_GROUPS_OPENCL = 16,
+  GPU_GROUPS_LEAST = 8,
+  GPU_MOST_ITEMS = 1 << 23, /* that stride: a step of all of them past the end is still a number */
+  GPU_SHORT = 8,            /* operations of a program that does not delay memory */
+  GPU_ITEMS = 4,            /* elements that an item has under way where they are no vectors */
   VECTOR_BYTES = 16,
   VECTOR_VALUES = 64 /* that all operands together keep in registers */
 };
@@ -326,6 +333,69 @@ static void add_vector_loop(elementwise *e, emit_launch *launch, uint32_t vector
   text_add(body, "  }\n  }\n");
 }
 
+/* Whether memory alone takes the time. */
+static bool is_short(const elementwise *e) {
+  return e->plain || program_flops(&e->g->descriptor->epilogue) < GPU_SHORT;
+}
+
+/* Groups that are launched: of vectors an item for each, since groups that start when others end
+ * keep memory busier than items that stride. */
+static uint64_t choose_groups(const elementwise *e, uint64_t count, uint32_t group, uint32_t vector,
+                              uint32_t items) {
+  const generation *g = e->g;
+  const bool opencl = g->target->dialect == COMPUTE_DIALECT_OPENCL;
+  const uint32_t each = g->tuning.groups ? g->tuning.groups
+                        : opencl         ? GPU_GROUPS_OPENCL
+                                         : GPU_GROUPS;
+  const uint64_t all = (count + (uint64_t)group * vector - 1) / ((uint64_t)group * vector);
+  /* The loop without vectors steps past the end by all items. */
+  const bool counted = g->wide || count + all * group <= INT32_MAX;
+  if (vector > 1 && !g->tuning.groups && !opencl && counted && all <= INT32_MAX) return all;
+  uint64_t most = (uint64_t)emit_units(g) * each;
+  const uint64_t limit = GPU_MOST_ITEMS / items / group;
+  if (most > limit) most = limit;
+  /* Several elements to an item only where that leaves groups for all units. */
+  const uint64_t few = (uint64_t)emit_units(g) * GPU_GROUPS_LEAST;
+  uint64_t needed = (all + items - 1) / items;
+  if (needed < few) needed = all < few ? all : few;
+  return needed < most ? needed : most;
+}
+
+/* Elements one by one, `items` of them under way at a time: all are read before any is stored,
+ * which a compiler that cannot tell operands apart does not do by itself. */
+static void add_single_loop(elementwise *e, emit_launch *launch, uint32_t items) {
+  text_buffer *body = &launch->body;
+  char type[EMIT_NAME_BYTES + 8];
+  const char *result = e->plain ? emit_storage(e->g->descriptor->outputs[0].dtype)
+                                : emit_result_type(&e->program, type, sizeof type);
+  text_add(body,
+           "  for (INDEX start = first + item; start < shape.count; start += items * %u) {\n"
+           "  %s held[%u];\n",
+           (unsigned)items, result, (unsigned)items);
+  for (int pass = 0; pass < 2; pass++) {
+    text_add(body,
+             "  UNROLL for (int n = 0; n < %u; n++) {\n"
+             "  const INDEX i = start + n * items;\n"
+             "  if (i < shape.count) {\n",
+             (unsigned)items);
+    emit_offsets(e->g, body, &e->space, 0, e->space.rank, "i", "at");
+    if (pass == 0) {
+      text_add(body, "  held[n] = ");
+      if (e->plain)
+        text_add(body, "in0[at_in0]");
+      else
+        emit_function_call(e->g, body, &e->program, NULL, "at_$");
+      text_add(body, ";\n");
+    } else if (e->plain) {
+      text_add(body, "  out0[at_out0] = held[n];\n");
+    } else {
+      emit_stores(e->g, body, &e->program, "held[n]", "at_$");
+    }
+    text_add(body, "  }\n  }\n");
+  }
+  text_add(body, "  }\n");
+}
+
 static compute_status emit_on_gpu(elementwise *e) {
   generation *g = e->g;
   const int64_t count = space_count(&e->space, 0, e->space.rank);
@@ -335,11 +405,11 @@ static compute_status emit_on_gpu(elementwise *e) {
   if (vector > 16 || (vector & (vector - 1)) != 0) {
     return emit_refuse(g, "vectors of %u elements do not exist", (unsigned)vector);
   }
-  const uint64_t most =
-      (uint64_t)emit_units(g) * (g->tuning.groups ? g->tuning.groups : GPU_GROUPS);
-  uint64_t groups = (uint64_t)divide_up(count, (int64_t)group * vector);
-  if (groups > most) groups = most;
-  emit_launch *launch = begin_launch(e, group, groups);
+  emit_default(&g->tuning.items, vector == 1 && is_short(e) ? GPU_ITEMS : 1);
+  const uint32_t items = vector == 1 ? g->tuning.items : 1;
+  if (items > 16) return emit_refuse(g, "%u elements at once are too many", (unsigned)items);
+  emit_launch *launch =
+      begin_launch(e, group, choose_groups(e, (uint64_t)count, group, vector, items));
   if (!launch) return COMPUTE_OK;
   text_buffer *body = &launch->body;
   emit_field_index(g, launch, "count", count);
@@ -349,10 +419,14 @@ static compute_status emit_on_gpu(elementwise *e) {
            "  INDEX first = 0;\n",
            (unsigned)group, (unsigned)group);
   if (vector > 1) add_vector_loop(e, launch, vector);
-  text_add(body, "  for (INDEX i = first + item; i < shape.count; i += items) {\n");
-  emit_offsets(g, body, &e->space, 0, e->space.rank, "i", "at");
-  add_statement(e, body, "at_$");
-  text_add(body, "  }\n");
+  if (items > 1) {
+    add_single_loop(e, launch, items);
+  } else {
+    text_add(body, "  for (INDEX i = first + item; i < shape.count; i += items) {\n");
+    emit_offsets(g, body, &e->space, 0, e->space.rank, "i", "at");
+    add_statement(e, body, "at_$");
+    text_add(body, "  }\n");
+  }
   g->tuning.group_x = group;
   g->tuning.vector = vector;
   snprintf(g->text, sizeof g->text, "%s, groups of %u, vectors of %u", e->what, (unsigned)group,

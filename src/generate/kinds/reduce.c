@@ -75,12 +75,15 @@ static void cut_groups(reduce_pass *pass, int64_t kept) {
   pass->groups = emit_clamp(pass->tiles, 1, MOST_GROUPS);
 }
 
-/* Items that share a result: few classes, so that few sources serve all sizes. */
-static uint32_t choose_lanes(const reduce_pass *pass, int64_t kept) {
-  const uint32_t few = pass->count <= 8      ? 1
-                       : pass->count <= 64   ? 8
-                       : pass->count <= 1024 ? 32
-                                             : GROUP;
+/* Items that share a result: few classes, so that few sources serve all sizes. Where there are
+ * results for all units, two to a group hide more of each other's end. */
+static uint32_t choose_lanes(const generation *g, const reduce_pass *pass, int64_t kept) {
+  const bool many = kept >= 2 * GROUPS_PER_UNIT * emit_units(g);
+  const uint32_t few = pass->count <= 8              ? 1
+                       : pass->count <= 64           ? 8
+                       : pass->count <= 1024         ? 32
+                       : pass->count <= 4096 && many ? GROUP / 2
+                                                     : GROUP;
   const uint32_t columns =
       pass->across ? (uint32_t)emit_power_of_two(emit_clamp(kept, 1, MOST_COLUMNS)) : 1;
   const uint32_t most = pass->group / columns > 0 ? pass->group / columns : 1;
@@ -95,7 +98,7 @@ static bool plan_group(generation *g, const reduce_problem *p, reduce_pass *pass
   pass->group = t->group_x ? t->group_x : GROUP;
   while (!t->group_x && pass->group > limit) pass->group /= 2;
   pass->unroll = t->items ? t->items : UNROLLED;
-  pass->lanes = t->tile_k ? t->tile_k : choose_lanes(pass, p->kept);
+  pass->lanes = t->tile_k ? t->tile_k : choose_lanes(g, pass, p->kept);
   if (pass->group > limit || pass->group > 1024 || pass->group & (pass->group - 1) ||
       pass->lanes > pass->group || pass->lanes & (pass->lanes - 1) || pass->unroll > 16) {
     emit_refuse(g, "reduce: %u items in groups of %u with %u for a result", pass->unroll,
@@ -375,6 +378,33 @@ static void add_fields(reduction *r, emit_launch *launch, const reduce_pass *pas
   if (results) emit_space_fields(g, launch, &r->result, 0, r->result.rank);
 }
 
+/* Neighbours that a load takes, where groups run along elements that lie side by side: they are
+ * folded in another order than one by one, which is only told apart by rounding. A single operand
+ * of 4 bytes or more in one dimension is read as fast one by one. */
+static uint32_t choose_vector(const reduction *r, const reduce_pass *pass, bool elements) {
+  const emit_space *space = &r->space;
+  if (!elements || pass->items || pass->across || r->search || space->rank == space->fence)
+    return 1;
+  const compute_operand *in = r->g->descriptor->inputs;
+  if (r->g->descriptor->prologue_inputs == 1 && space->rank - space->fence == 1 &&
+      compute_dtype_size(in[0].dtype) >= 4)
+    return 1;
+  const uint32_t vector = vector_choose(r->g, space);
+  return pass->share % vector == 0 || pass->splits == 1 ? vector : 1;
+}
+
+static void define_vector(reduction *r, emit_launch *launch, uint32_t vector) {
+  generation *g = r->g;
+  text_buffer *body = &launch->body, aligned = {0};
+  emit_define_number(body, "REDUCE_VECTOR", vector);
+  if (vector == 1) return;
+  emit_field_u32(g, launch, "whole", vector_fits(g, &r->space, vector));
+  text_add(&aligned, "shape.whole");
+  vector_aligned(g, &aligned, &r->space, g->descriptor->prologue_inputs, false, vector);
+  emit_define_text(body, "REDUCE_ALIGNED", &aligned);
+  vector_define_elements(g, body, &r->space, &r->prologue, vector, "kept_$ + reduced_$");
+}
+
 static void add_pass(reduction *r, const reduce_pass *pass, bool elements, bool results) {
   generation *g = r->g;
   const uint32_t group[3] = {pass->group, 1, 1};
@@ -386,6 +416,7 @@ static void add_pass(reduction *r, const reduce_pass *pass, bool elements, bool 
   text_buffer *body = &launch->body;
   define_source(r, pass, body, elements);
   define_sink(r, body, results);
+  define_vector(r, launch, choose_vector(r, pass, elements));
   emit_define_number(body, "REDUCE_GROUP", pass->group);
   emit_define_number(body, "REDUCE_LANES", pass->lanes);
   emit_define_number(body, "REDUCE_COLUMNS", pass->columns);

@@ -71,14 +71,15 @@ static void set_share(row_cut *cut, const row_problem *p, int64_t splits, int64_
 /* ---- By groups ----------------------------------------------------------------------------- */
 
 /* How many items share a row: with more than SOME_ITEMS elements each, too few items are resident
- * to keep memory busy, which costs more than a barrier between warps. Few classes, so that few
- * sources serve all lengths. */
+ * to keep memory busy, which costs more than a barrier between warps. Not so where a load takes 8
+ * elements: arithmetic takes the time. Few classes, so that few sources serve all lengths. */
 static uint32_t choose_lanes(const row_problem *p, const row_cut *cut, uint32_t limit) {
   const int64_t columns = emit_power_of_two(emit_clamp(p->rows, 1, MOST_COLUMNS));
   const int64_t most = cut->across ? emit_clamp(limit, 1, GROUP) / columns : limit;
+  const int64_t some = cut->vector == VECTOR_MOST && p->bytes == 4 ? MOST_ITEMS : SOME_ITEMS;
   int64_t lanes = p->length <= LEAST_LANES * LEAST_ITEMS ? LEAST_LANES : WARP;
-  while (lanes < most && p->length > lanes * SOME_ITEMS) lanes *= 2;
-  if (p->length > lanes * SOME_ITEMS && lanes > GROUP) lanes = GROUP; /* read twice anyway */
+  while (lanes < most && p->length > lanes * some) lanes *= 2;
+  if (p->length > lanes * some && lanes > GROUP) lanes = GROUP; /* read twice anyway */
   return (uint32_t)emit_clamp(lanes, 1, most);
 }
 
@@ -251,7 +252,7 @@ static void define_row(row_kernel *r) {
   if (compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE) {
     emit_define(text, "ROW_ROOT", wide ? "sqrt_f64" : "sqrt_f32");
   } else {
-    emit_define(text, "ROW_EXP", wide ? "exp_f64" : "exp_f32");
+    emit_define(text, "ROW_EXP", wide ? "exp_f64" : "exp_falling_f32");
     emit_define(text, "ROW_INFINITY", wide ? "INFINITY_f64" : "INFINITY_f32");
     emit_define(text, "ROW_NAN", wide ? "NAN_f64" : "NAN_f32");
   }

@@ -9,8 +9,12 @@
  * windows overlap little, each element looks for itself (DIRECT); else a first launch notes the
  * places in the workspace (PLACES).
  *
- * Of the parameters it reads group_x and, for the gradient of a maximum, variant (1: DIRECT, 2:
- * PLACES). */
+ * On GPUs, windows of a few elements are text of their own (BLOCK): an item takes results side by
+ * side, or for a gradient all elements that the windows advance by, and loads what they need at
+ * once.
+ *
+ * Of the parameters it reads group_x, variant (1: DIRECT, 2: PLACES, of the gradient of a maximum,
+ * 3: BLOCK) and, for BLOCK, item_n (windows of an item). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -19,11 +23,21 @@
 enum {
   DIRECT = 1,
   PLACES = 2,
+  BLOCK = 3,
   GROUP = 256,
   LEAST_SHARE = 256,    /* results that are worth an item of a CPU */
   DIRECT_ELEMENTS = 24, /* that an element may look at by itself */
+  BLOCK_WINDOW = 25,    /* elements of a window that is text of its own */
+  BLOCK_STRIDE = 4,
+  BLOCK_HELD = 64, /* elements that an item holds */
   OWN_RANK = 4
 };
+
+/* Where results lie in a block of an item: its size, and what precedes the first. */
+typedef struct window_block {
+  int64_t size[2], before[2];
+  bool whole; /* every window lies in the data, and every block is full */
+} window_block;
 
 static const space_order plain_order = {OWN_RANK, OWN_RANK, {0, 1, 2, 3}};
 
@@ -32,8 +46,9 @@ typedef struct window_kernel {
   const compute_window_attributes *w;
   uint32_t own;     /* inputs before those of the epilogue */
   bool max, places; /* of maxima; looked up */
+  bool block;
   emit_function epilogue;
-  emit_space space;
+  emit_space space, full; /* with as few dimensions as there can be, and with all */
 } window_kernel;
 
 /* ---- Spaces -------------------------------------------------------------------------------- */
@@ -132,7 +147,7 @@ static void add_fields(window_kernel *k, emit_launch *launch) {
 }
 
 static emit_launch *begin_launch(window_kernel *k, const char *entry, const emit_space *space,
-                                 uint32_t inputs, bool stores) {
+                                 const char *prefix, uint32_t inputs, bool stores) {
   generation *g = k->g;
   const int64_t count = space_count(space, 0, space->rank);
   const sweep s = sweep_plan(g, count, LEAST_SHARE, GROUP);
@@ -143,7 +158,7 @@ static emit_launch *begin_launch(window_kernel *k, const char *entry, const emit
   add_fields(k, launch);
   emit_space_fields(g, launch, space, 0, space->rank);
   sweep_begin(g, launch, &s);
-  emit_offsets(g, &launch->body, space, 0, space->rank, "at", "at");
+  emit_offsets(g, &launch->body, space, 0, space->rank, "at", prefix);
   return launch;
 }
 
@@ -159,7 +174,7 @@ static void note_places(window_kernel *k) {
   space_canonicalise(g, &space);
   space.generic = space.rank;
   const int64_t count = space_count(&space, 0, space.rank);
-  emit_launch *launch = begin_launch(k, "window_places", &space, 1, false);
+  emit_launch *launch = begin_launch(k, "window_places", &space, "at", 1, false);
   if (!launch) return;
   emit_workspace(g, launch, "places", g->wide ? "i64" : "i32", bytes, 0, true);
   emit_template(g, &launch->body, "window_places");
@@ -172,7 +187,7 @@ static void fold_windows(window_kernel *k) {
   const compute_kernel_descriptor *d = g->descriptor;
   const bool by_data = k->w->by_data;
   const char *entry = by_data ? "window_gradient" : "window";
-  emit_launch *launch = begin_launch(k, entry, &k->space, d->input_count, true);
+  emit_launch *launch = begin_launch(k, entry, &k->space, "at", d->input_count, true);
   if (!launch) return;
   text_buffer *text = &launch->body;
   if (k->places)
@@ -189,6 +204,112 @@ static void fold_windows(window_kernel *k) {
   text_add(text, "}\n");
 }
 
+/* ---- Blocks -------------------------------------------------------------------------------- */
+
+static bool windows_lie_inside(const compute_window_attributes *w, int i) {
+  return w->padding[i] == 0 &&
+         (w->result_size[i] - 1) * w->stride[i] + w->size[i] <= w->data_size[i];
+}
+
+/* How many elements averages count, 0 where that differs. */
+static int64_t same_count(const compute_window_attributes *w) {
+  for (int i = 0; i < 2; i++) {
+    const int64_t reach = (w->result_size[i] - 1) * w->stride[i] + w->size[i];
+    const int64_t behind = w->padding[i] + w->padding_more[i];
+    const bool all = w->count_padding ? reach <= w->data_size[i] + w->padding[i] + behind
+                                      : windows_lie_inside(w, i);
+    if (!all) return 0;
+  }
+  return w->size[0] * w->size[1];
+}
+
+static window_block measure_block(const window_kernel *k, int64_t results) {
+  const compute_window_attributes *w = k->w;
+  window_block b = {.size = {1, results}, .whole = true};
+  for (int i = 0; i < 2; i++) {
+    const int64_t plane = k->full.size[2 + i];
+    if (w->by_data) {
+      b.size[i] = i ? w->stride[i] * results : w->stride[i];
+      b.before[i] = w->padding[i];
+      if (w->size[i] > w->stride[i] || plane != w->result_size[i] * w->stride[i]) b.whole = false;
+    }
+    if (!windows_lie_inside(w, i) || plane % b.size[i] != 0) b.whole = false;
+  }
+  return b;
+}
+
+/* The space of blocks: in rows and columns a step is a block. */
+static emit_space block_space(const window_kernel *k, const window_block *b) {
+  emit_space space = k->full;
+  for (int i = 0; i < 2; i++) {
+    space.size[2 + i] = divide_up(space.size[2 + i] + b->before[i], b->size[i]);
+    for (uint32_t n = 0; n < space.walk_count; n++) space.walk[n].stride[2 + i] *= b->size[i];
+  }
+  space_canonicalise(k->g, &space);
+  space.generic = space.rank;
+  return space;
+}
+
+static void define_block(window_kernel *k, const window_block *b) {
+  const compute_window_attributes *w = k->w;
+  text_buffer *text = &k->g->definitions;
+  emit_define_number(text, "WINDOW_SIZE_H", w->size[0]);
+  emit_define_number(text, "WINDOW_SIZE_V", w->size[1]);
+  emit_define_number(text, "WINDOW_STRIDE_H", w->stride[0]);
+  emit_define_number(text, "WINDOW_STRIDE_V", w->stride[1]);
+  emit_define_number(text, "BLOCK_RESULTS", k->g->tuning.item_n);
+  emit_define(text, "WINDOW_NATURAL", k->g->wide ? "u64" : "u32");
+  emit_template(k->g, text, "window_block_inside");
+  emit_define_number(text, "WINDOW_WHOLE", b->whole);
+  emit_define_number(text, "WINDOW_COUNTED", k->max ? 0 : same_count(w));
+}
+
+/* const INDEX at_<walk> = …; of the result in row r and column s of the block */
+static void find_in_block(window_kernel *k, emit_launch *launch) {
+  static const char *const sides[] = {"down", "along"};
+  text_buffer *text = &launch->body;
+  for (uint32_t n = 0; n < k->full.walk_count; n++) {
+    const emit_walk *walk = &k->full.walk[n];
+    text_add(text, "const INDEX at_%s = cell_%s", walk->name, walk->name);
+    for (int i = 0; i < 2; i++) {
+      const int64_t step = walk->stride[2 + i];
+      char field[48];
+      if (step == 0) continue;
+      snprintf(field, sizeof field, "%s_%s", sides[i], walk->name);
+      emit_field_index(k->g, launch, field, step);
+      text_add(text, " + (%s) * shape.%s", i ? "s - before_v" : "r - before_h", field);
+    }
+    text_add(text, ";\n");
+  }
+}
+
+static void fold_blocks(window_kernel *k) {
+  generation *g = k->g;
+  const window_block b = measure_block(k, g->tuning.item_n);
+  emit_space space = block_space(k, &b);
+  const bool by_data = k->w->by_data;
+  define_block(k, &b);
+  emit_launch *launch = begin_launch(k, by_data ? "window_gradient" : "window", &space, "cell",
+                                     g->descriptor->input_count, true);
+  if (!launch) return;
+  emit_field_index(g, launch, "before_h", b.before[0]);
+  emit_field_index(g, launch, "before_v", b.before[1]);
+  text_buffer *text = &launch->body;
+  emit_template(g, text, by_data ? "window_block_gradient" : "window_block");
+  text_add(text, "const INDEX before_h = shape.before_h, before_v = shape.before_v;\n");
+  text_add(text,
+           "UNROLL for (int r = 0; r < %lld; r++) {\nUNROLL for (int s = 0; s < %lld; s++) {\n",
+           (long long)b.size[0], (long long)b.size[1]);
+  find_in_block(k, launch);
+  if (!b.whole)
+    text_add(text,
+             "if ((at_row >= 0) & (at_row < shape.%s) & (at_column >= 0) & (at_column < "
+             "shape.%s)) {\n",
+             by_data ? "data_rows" : "rows", by_data ? "data_columns" : "columns");
+  emit_apply(g, text, &k->epilogue, "folded[r][s]", "at_$");
+  text_add(text, b.whole ? "}\n}\n}\n" : "}\n}\n}\n}\n");
+}
+
 /* ---- Choice -------------------------------------------------------------------------------- */
 
 /* How many elements an element of the data looks at to find the maxima it is. */
@@ -201,15 +322,54 @@ static double direct_work(const compute_window_attributes *w) {
   return work;
 }
 
+/* How many elements of the data an item of BLOCK holds, for `results` windows side by side. */
+static int64_t held_in_block(const window_kernel *k, int64_t results) {
+  const compute_window_attributes *w = k->w;
+  if (!w->by_data) return w->size[0] * ((results - 1) * w->stride[1] + w->size[1]);
+  const int64_t down = (w->size[0] - 1) / w->stride[0], along = (w->size[1] - 1) / w->stride[1];
+  const int64_t rows = down * w->stride[0] + w->size[0];
+  const int64_t columns = (along + results - 1) * w->stride[1] + w->size[1];
+  const int64_t windows = (down + 1) * (along + results);
+  return k->max ? rows * columns + windows : windows + w->stride[0] * w->stride[1] * results;
+}
+
+/* Text for each window: few elements, close together. */
+static bool block_is_possible(const window_kernel *k) {
+  const compute_window_attributes *w = k->w;
+  for (int i = 0; i < 2; i++)
+    if (w->dilation[i] != 1 || w->size[i] > BLOCK_WINDOW || w->stride[i] > BLOCK_STRIDE)
+      return false;
+  return !emit_for_cpu(k->g) && w->operation != COMPUTE_WINDOW_ARGMAX &&
+         w->size[0] * w->size[1] <= BLOCK_WINDOW && w->result_size[0] > 0 &&
+         w->result_size[1] > 0 && held_in_block(k, 1) <= BLOCK_HELD;
+}
+
+/* Windows of an item: more where neighbours share elements. A gradient takes one, so that
+ * neighbouring items store close together, unless it looks for maxima that overlap. */
+static uint32_t choose_block(const compute_window_attributes *w, bool max) {
+  if (w->by_data) return max && w->size[1] > w->stride[1] ? 2 : 1;
+  return w->stride[1] == 1 && w->size[1] > 1 ? 4 : 2;
+}
+
 static compute_status choose(window_kernel *k) {
   generation *g = k->g;
   const compute_window_attributes *w = k->w;
-  if (g->tuning.variant > PLACES)
-    return emit_refuse(g, "window: there is no variant %u", (unsigned)g->tuning.variant);
+  compute_tuning *t = &g->tuning;
+  if (t->variant > BLOCK)
+    return emit_refuse(g, "window: there is no variant %u", (unsigned)t->variant);
   const bool results = w->result_size[0] > 0 && w->result_size[1] > 0;
-  if (k->max && w->by_data && results)
-    k->places = g->tuning.variant ? g->tuning.variant == PLACES : direct_work(w) > DIRECT_ELEMENTS;
-  g->tuning.variant = k->places ? PLACES : DIRECT;
+  const bool possible = block_is_possible(k);
+  if (t->variant == BLOCK && !possible)
+    return emit_refuse(g, "window: it is too large for a text of its own");
+  k->block = t->variant ? t->variant == BLOCK : possible;
+  if (k->block) {
+    emit_default(&t->item_n, choose_block(w, k->max));
+    if (!emit_is_power(t->item_n) || held_in_block(k, t->item_n) > 2 * BLOCK_HELD)
+      return emit_refuse(g, "window: %u windows are too many for an item", (unsigned)t->item_n);
+  } else if (k->max && w->by_data && results) {
+    k->places = t->variant ? t->variant == PLACES : direct_work(w) > DIRECT_ELEMENTS;
+  }
+  t->variant = k->block ? BLOCK : k->places ? PLACES : DIRECT;
   return COMPUTE_OK;
 }
 
@@ -228,23 +388,31 @@ static compute_status emit(generation *g) {
   begin_space(&k, &k.space, d->size);
   space_add_function(&k.space, d, &k.epilogue, &plain_order, OWN_RANK);
   space_add_outputs_in_order(&k.space, d, &plain_order);
+  k.full = k.space;
   space_canonicalise(g, &k.space);
   k.space.generic = k.space.rank; /* one program for all layouts: windows dwarf the products */
   measure(&k);
   define(&k);
   if (k.places) note_places(&k);
-  fold_windows(&k);
+  if (k.block)
+    fold_blocks(&k);
+  else
+    fold_windows(&k);
   snprintf(g->text, sizeof g->text, "%s pooling%s%s, groups of %u",
            place   ? "argmax"
            : k.max ? "max"
                    : "average",
-           w->by_data ? ", gradient" : "", k.places ? " by noted places" : "",
+           w->by_data ? ", gradient" : "",
+           k.places  ? " by noted places"
+           : k.block ? " by blocks"
+                     : "",
            (unsigned)g->tuning.group_x);
   return COMPUTE_OK;
 }
 
 static const tuning_grid grids[] = {
     {TUNE_OTHERS, {TUNE(variant, 1, 2), TUNE(group_x, 64, 128, 256, 512)}},
+    {TUNE_OTHERS, {TUNE(variant, 3), TUNE(group_x, 128, 256, 512), TUNE(item_n, 1, 2, 4)}},
     {TUNE_CPU, {TUNE(variant, 1, 2)}},
     {.target = TUNE_END},
 };

@@ -331,6 +331,45 @@ static void sample_filtering(compute_convolution_direction direction, sample_vis
   }
 }
 
+/* Gradients of filters in the forms that are only for them, also in tiles of which the last are not
+ * whole. */
+static void sample_filters(sample_visitor visit, void *user) {
+  static const sample_convolution_shape shapes[] = {
+      {2, 19, 37, 1, {9, 21}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+      {3, 20, 48, 2, {5, 12}, {2, 3}, {1, 1}, {1, 1}, {0, 2}, {0, 0}},
+      {1, 8, 16, 1, {40, 9}, {1, 5}, {1, 1}, {1, 1}, {0, 3}, {0, 1}},
+      {3, 6, 6, 6, {9, 33}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+      {2, 4, 4, 4, {22, 40}, {5, 3}, {2, 1}, {1, 2}, {2, 1}, {0, 0}}};
+  static const compute_tuning cuts[] = {
+      {.variant = 10},
+      {.variant = 10, .tile_m = 32, .tile_n = 8, .tile_k = 8, .item_m = 4, .items = 3, .groups = 3},
+      {.variant = 10,
+       .tile_m = 64,
+       .tile_n = 16,
+       .tile_k = 16,
+       .item_m = 8,
+       .items = 2,
+       .groups = 2},
+      {.variant = 11},
+      {.variant = 11, .group_x = 32, .groups = 3}};
+  static const sample_layout layouts[] = {LAYOUT_NCHW, LAYOUT_NHWC, LAYOUT_FLIPPED};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (int end = ENDING_PLAIN; end < ENDING_COUNT; end++) {
+      const sample_convolution made = {.shape = shapes[i],
+                                       .direction = COMPUTE_CONVOLUTION_BY_FILTER,
+                                       .layout = layouts[((int)i + end) % 3],
+                                       .dtype = COMPUTE_F32,
+                                       .result = COMPUTE_F32,
+                                       .ending = (sample_ending)end};
+      sample_kernel s;
+      begin(&s, &made);
+      add_ending(&s, made.layout, made.dtype, made.result, made.ending);
+      for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) *sample_tuning(&s) = cuts[c];
+      sample_end(&s, visit, user);
+    }
+  }
+}
+
 void sample_convolutions(sample_visitor visit, void *user) {
   static const compute_dtype dtypes[][2] = {
       {COMPUTE_F64, COMPUTE_F64}, {COMPUTE_F16, COMPUTE_F16},   {COMPUTE_F16, COMPUTE_F32},
@@ -378,6 +417,7 @@ void sample_convolutions(sample_visitor visit, void *user) {
                                      .result = COMPUTE_I32};
     sample_convolution_visit(&made, visit, user);
   }
+  sample_filters(visit, user);
 }
 
 /* ---- The reference ------------------------------------------------------------------------- */

@@ -308,6 +308,8 @@ void sample_copies(sample_visitor visit, void *user) {
       *sample_tuning(&s) = (compute_tuning){.tile_m = 16, .tile_n = 16};
       *sample_tuning(&s) =
           (compute_tuning){.tile_m = 32, .tile_n = 32, .group_x = 32, .group_y = 8};
+      *sample_tuning(&s) =
+          (compute_tuning){.tile_m = 64, .tile_n = 64, .group_x = 32, .group_y = 16};
       *sample_tuning(&s) = (compute_tuning){.variant = 1};
       *sample_tuning(&s) = (compute_tuning){.variant = 2};
     }

@@ -145,6 +145,9 @@ static void sample_window(const window_sample *w, sample_visitor visit, void *us
     sample_tuning(&s)->variant = 1;
     *sample_tuning(&s) = (compute_tuning){.variant = 2, .group_x = 32};
   }
+  if (w->dtype == COMPUTE_F32 && w->how == LIES_DENSE && !w->ending)
+    for (uint32_t each = 1; each <= 4; each *= 2)
+      *sample_tuning(&s) = (compute_tuning){.variant = 3, .item_n = each};
   sample_end(&s, visit, user);
 }
 

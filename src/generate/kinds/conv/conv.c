@@ -228,8 +228,9 @@ static const emit_form dot = {CONV_DOT, dot_suits, accept_dot, write_dot};
 
 /* ---- The kind ------------------------------------------------------------------------------ */
 
-static const emit_form *const forms[] = {&conv_packed, &conv_matrix, &conv_winograd, &dot, &direct,
-                                         &conv_split,  &conv_tiled,  &plain,         NULL};
+static const emit_form *const forms[] = {
+    &conv_packed, &conv_matrix, &conv_winograd, &conv_filter, &conv_places, &dot,
+    &direct,      &conv_split,  &conv_tiled,    &plain,       NULL};
 
 static compute_status emit(generation *g) {
   conv_problem problem;
@@ -254,6 +255,10 @@ static const tuning_grid grids[] = {
     {TUNE_OTHERS,
      {TUNE(variant, 9), TUNE(tile_m, 32, 64, 128), TUNE(tile_n, 32, 64, 128), TUNE(tile_k, 8, 16),
       TUNE(item_m, 4, 8), TUNE(item_n, 4, 8)}},
+    {TUNE_OTHERS,
+     {TUNE(variant, 10), TUNE(tile_m, 32, 64, 128), TUNE(tile_n, 8, 16), TUNE(tile_k, 8, 16, 32),
+      TUNE(item_m, 4, 8, 16), TUNE(items, 2, 3, 4)}},
+    {TUNE_OTHERS, {TUNE(variant, 11), TUNE(group_x, 128, 256, 512), TUNE(groups, 1, 2, 4, 8, 16)}},
     {TUNE_CPU, {TUNE(variant, 4), TUNE(vector, 8, 16, 32)}},
     {TUNE_CPU, {TUNE(variant, 5), TUNE(item_m, 16, 32, 64, 128, 256)}},
     {TUNE_CPU,

@@ -7,6 +7,7 @@
  *   tiled.c    tiles through local memory, also with the terms cut into parts
  *   packed.c   one item for each block of results, for CPUs
  *   winograd.c minimal filtering, where it is allowed
+ *   filter.c   gradients of filters: rows that places share, and all places of depthwise ones
  *
  * A convolution is a matrix product whose one factor is not in memory: its element for a position
  * and a term is found in the data by arithmetic (kernels/conv_window.h). Nothing is unfolded into a
@@ -38,6 +39,11 @@
  *   MATRIX  as GEMM's, without vector; groups: not for phases. tile / group or group / tile is a
  *           whole number in both directions, and so is group / tile_k.
  *   WINOGRAD as GEMM's TILED. For 3×3 filters without strides in f32, where it is allowed.
+ *   FILTER  the gradient of an f32 filter of 2 … 9 places without strides. tile_m × tile_n:
+ * channels of results and data; tile_k: columns of results at a time, 8 … 64; item_m: channels of
+ *           results of an item, 4 … 16; items: stages, 2 … 6; groups: parts, 1 … 512
+ *   PLACES  the gradient of a depthwise filter of up to 25 places. group_x: items that share a
+ *           channel, a power of two; groups: parts of the terms
  *
  * A convolution that is a plain product (1×1, stride 1, or a window over all of the data) is given
  * to GEMM, with GEMM's parameters. */
@@ -49,7 +55,9 @@ typedef enum conv_variant {
   CONV_DIRECT = 5,
   CONV_PACKED = 6,
   CONV_MATRIX = 7,
-  CONV_WINOGRAD = 9 /* 8 is a product's pipeline, whose groups are warps */
+  CONV_WINOGRAD = 9, /* 8 is a product's pipeline, whose groups are warps */
+  CONV_FILTER = 10,
+  CONV_PLACES = 11
 } conv_variant;
 
 /* The normal form. Names are those of kernels/conv_window.h; [0] is for rows, [1] for columns. */
@@ -114,6 +122,7 @@ conv_parts conv_cut(const conv_problem *problem, uint32_t parts, uint32_t multip
 void conv_find_part(generation *g, emit_launch *launch, const conv_parts *parts);
 void conv_emit_combine(generation *g, const conv_problem *problem, const conv_parts *parts);
 
-extern const emit_form conv_tiled, conv_split, conv_matrix, conv_packed, conv_winograd;
+extern const emit_form conv_tiled, conv_split, conv_matrix, conv_packed, conv_winograd, conv_filter,
+    conv_places;
 
 #endif
