@@ -17,4 +17,14 @@ bool cpu_formula_suits(const cpu_formula *formula, const cpu_tile *tile);
 void cpu_formula_run(const cpu_formula *formula, const cpu_tile *tile, int64_t start, int64_t count,
                      void *const *outputs);
 
+/* From one line to the next, in elements of each operand. */
+typedef struct cpu_line_steps {
+  int64_t input[COMPUTE_MAX_OPERANDS], output[COMPUTE_MAX_OPERANDS];
+} cpu_line_steps;
+
+/* `lines` lines of such a tile's length, the first of which is the tile, whose outputs are dense.
+ */
+void cpu_formula_run_lines(const cpu_formula *formula, const cpu_tile *tile,
+                           const cpu_line_steps *step, int64_t lines);
+
 #endif
