@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "program/lines.h"
+
 /* A row as text, in postfix: "i1r0*" is the product of IN(1) and REPEATED(0). */
 #define IN(n)           "i" #n
 #define REPEATED(n)     "r" #n
@@ -203,4 +205,27 @@ void cpu_formula_run_lines(const cpu_formula *formula, const cpu_tile *tile,
     o.output_line[k] = step->output[output];
   }
   formula->loop(lines, tile->count, &o);
+}
+
+bool cpu_formula_run_box(const cpu_formula *formula, const cpu_box *box, int32_t along) {
+  const uint32_t inputs = box->program->input_count;
+  cpu_tile tile = {.count = box->count[along]};
+  if (!formula->loop) return false;
+  for (uint32_t i = 0; i < inputs; i++) tile.input_stride[i] = box->input_step[i][along];
+  if (!cpu_formula_suits(formula, &tile)) return false;
+  for (uint32_t k = 0; k < formula->outputs; k++)
+    if (box->output_step[k][along] != 1) return false;
+  cpu_lines lines = cpu_lines_first(box, along);
+  do {
+    cpu_line_steps step;
+    for (uint32_t i = 0; i < inputs; i++)
+      tile.input[i] = box->input[i] + cpu_lines_offset(&lines, box->input_step[i], &step.input[i]) *
+                                          (int64_t)box->program->input_bytes[i];
+    for (uint32_t k = 0; k < formula->outputs; k++)
+      tile.output[k] =
+          box->output[k] +
+          cpu_lines_offset(&lines, box->output_step[k], &step.output[k]) * (int64_t)sizeof(float);
+    cpu_formula_run_lines(formula, &tile, &step, lines.rows);
+  } while (cpu_lines_next(&lines));
+  return true;
 }

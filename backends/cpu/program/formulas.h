@@ -27,4 +27,8 @@ typedef struct cpu_line_steps {
 void cpu_formula_run_lines(const cpu_formula *formula, const cpu_tile *tile,
                            const cpu_line_steps *step, int64_t lines);
 
+/* A box in lines along one of its dimensions, whose input 0 is what finished values are; false if
+ * the loop does not take them. */
+bool cpu_formula_run_box(const cpu_formula *formula, const cpu_box *box, int32_t along);
+
 #endif

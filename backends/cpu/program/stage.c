@@ -207,7 +207,8 @@ static void run_rest(const cpu_box *box, int32_t along) {
 void cpu_box_run(const cpu_box *box, int32_t along) {
   const cpu_program *program = box->program;
   if (cpu_finish_run(&program->finish, box, along) ||
-      cpu_requantize_run(&program->requantize, box, along))
+      cpu_requantize_run(&program->requantize, box, along) ||
+      cpu_formula_run_box(&program->formula, box, along))
     return;
   if (program->rest && cpu_finish_run(&program->first, box, along)) {
     run_rest(box, along);
