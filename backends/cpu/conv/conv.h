@@ -102,6 +102,7 @@ typedef struct conv_filter_schedule {
   int64_t chunk_rows;                           /* of results, multiplied at a time */
   int64_t parts;
   bool dots;             /* dot products along rows of results, else register tiles */
+  int64_t step[2];       /* rows and columns of the copy from one result's window to the next */
   int64_t height, width; /* of the copy */
   int64_t tile;          /* elements of a unit's sums */
   uint64_t copy_bytes, factor_bytes, list_bytes, panel_bytes, worker_bytes, sums_bytes;
