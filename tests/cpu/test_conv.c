@@ -102,6 +102,8 @@ static const sample_convolution_shape wide_shapes[] = {
     {25, 4, 60, 1, {7, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
     {13, 60, 30, 1, {8, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
     {13, 60, 60, 1, {6, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {2, 30, 37, 1, {31, 41}, {1, 1}, {3, 2}, {1, 1}, {0, 0}, {0, 0}},
+    {3, 30, 37, 1, {20, 41}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
 };
 
 static void run_wide(fixture *f, uint64_t seed) {
@@ -397,6 +399,61 @@ static void turned_planes_are_right_in_small_blocks(void **state) {
   on_every_device(run_turned, 3, 4096);
 }
 
+/* Gradients of the data that are convolutions with the filter in reverse: more padding than it had
+ * and less, none and rows that no window meets, dilation, planes that compete. */
+static const sample_convolution_shape reversed_shapes[] = {
+    {2, 47, 64, 1, {20, 16}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 48, 40, 1, {23, 32}, {5, 3}, {1, 1}, {1, 2}, {2, 1}, {0, 0}},
+    {1, 64, 70, 1, {32, 32}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+    {1, 48, 40, 1, {18, 16}, {3, 2}, {1, 1}, {1, 1}, {2, 1}, {0, 0}},
+    {1, 48, 36, 1, {17, 16}, {3, 3}, {1, 1}, {1, 1}, {3, 4}, {0, 0}},
+};
+
+static sample_convolution reversed(size_t i, sample_ending ending) {
+  return (sample_convolution){.shape = reversed_shapes[i],
+                              .direction = COMPUTE_CONVOLUTION_BY_DATA,
+                              .dtype = COMPUTE_F32,
+                              .result = COMPUTE_F32,
+                              .ending = ending};
+}
+
+/* With what follows in training instead: the gradient of relu. */
+static void check_passed(const sample_kernel *s, void *user) {
+  static const compute_instruction instructions[] = {
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 0},
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 1},
+      {.code = COMPUTE_I_CONSTANT, .type = COMPUTE_F32},
+      {.code = COMPUTE_I_LE, .type = COMPUTE_BOOL, .a = 1, .b = 2},
+      {.code = COMPUTE_I_SELECT, .type = COMPUTE_F32, .a = 3, .b = 2, .c = 0},
+  };
+  static const uint16_t result = 4;
+  sample_kernel passed = *s;
+  attributes_bind(&passed.descriptor, &passed.attributes);
+  passed.descriptor.epilogue = (compute_program){5, 1, instructions, &result};
+  check_pixels(&passed, user);
+}
+
+static void run_reversed(fixture *f, uint64_t seed) {
+  checker c = {.f = f, .random = {.state = seed}};
+  if (strcmp(f->device->isa->name, "avx512") != 0) return;
+  for (size_t i = 0; i < sizeof reversed_shapes / sizeof *reversed_shapes; i++)
+    for (int end = ENDING_PLAIN; end <= ENDING_RESIDUAL; end++) {
+      const sample_convolution s = reversed(i, (sample_ending)end);
+      sample_convolution_visit(&s, check_pixels, &c);
+      if (end == ENDING_RESIDUAL) sample_convolution_visit(&s, check_passed, &c);
+    }
+}
+
+static void reversed_planes_are_right(void **state) {
+  (void)state;
+  on_every_device(run_reversed, 2, 0);
+}
+
+static void reversed_planes_are_right_in_small_blocks(void **state) {
+  (void)state;
+  on_every_device(run_reversed, 3, 4096);
+}
+
 /* Products of bytes, of data with channels last and of planes. */
 static void run_bytes(fixture *f, uint64_t seed) {
   static const struct {
@@ -488,6 +545,11 @@ static void turned_planes_do_not_depend_on_threads_or_batch(void **state) {
       s.shape.n = 3;
       sample_convolution_visit(&s, check_images, &s);
     }
+  for (size_t i = 0; i < sizeof reversed_shapes / sizeof *reversed_shapes; i++) {
+    sample_convolution s = reversed(i, ENDING_BIAS);
+    s.shape.n = 3;
+    sample_convolution_visit(&s, check_images, &s);
+  }
 }
 
 /* ---- Promises of a kernel ------------------------------------------------------------------ */
@@ -634,6 +696,8 @@ int main(void) {
       cmocka_unit_test(channels_last_do_not_depend_on_threads_or_batch),
       cmocka_unit_test(turned_planes_are_right),
       cmocka_unit_test(turned_planes_are_right_in_small_blocks),
+      cmocka_unit_test(reversed_planes_are_right),
+      cmocka_unit_test(reversed_planes_are_right_in_small_blocks),
       cmocka_unit_test(turned_planes_do_not_depend_on_threads_or_batch),
       cmocka_unit_test(bytes_are_exact),
       cmocka_unit_test(bytes_are_exact_in_small_blocks),

@@ -167,6 +167,62 @@ static void loops_give_the_bits_of_the_interpreter(void **state) {
   }
 }
 
+/* Boxes of three dimensions, in lines along any of them that is dense. */
+static void check_box(fixture *f, int along, const cpu_program *program) {
+  enum { A = 3, B = 4, C = 50, GAP = 7, ALL = A * B * (C + GAP) + GAP };
+  static float x[ALL], relu[ALL], y[ALL], before[ALL];
+  test_random random = {11};
+  int64_t count[3] = {A, B, A}, step = 1;
+  cpu_box box = {.program = program,
+                 .rank = 3,
+                 .input = {(const unsigned char *)x, (const unsigned char *)relu},
+                 .output = {(unsigned char *)y}};
+  count[along] = C;
+  for (int i = 0; i < 3; i++) {
+    const int d = (along + 2 * i) % 3; /* this dimension first */
+    box.count[d] = count[d];
+    box.output_step[0][d] = box.input_step[0][d] = box.input_step[1][d] = step;
+    step *= count[d] + (i == 0 ? GAP : 0);
+  }
+  fill(x, ALL, &random);
+  fill(relu, ALL, &random);
+  fill(y, ALL, &random);
+  memcpy(before, y, sizeof y);
+  assert_true(cpu_formula_run_box(&program->formula, &box, along));
+  assert_false(cpu_formula_run_box(&program->formula, &box, (along + 1) % 3));
+  for (int64_t i = 0; i < step; i++) {
+    const bool inside = i % (C + GAP) < C;
+    const float expected = !inside ? before[i] : relu[i] <= 0 ? 0 : x[i];
+    if (!same(y[i], expected))
+      fail_msg("%s, along %d, element %lld: %.9g, not %.9g", f->device->isa->name, along,
+               (long long)i, (double)y[i], (double)expected);
+  }
+}
+
+static void boxes_are_whole(void **state) {
+  static const compute_instruction instructions[] = {
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 0},
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 1},
+      {.code = COMPUTE_I_CONSTANT, .type = COMPUTE_F32},
+      {.code = COMPUTE_I_LE, .type = COMPUTE_BOOL, .a = 1, .b = 2},
+      {.code = COMPUTE_I_SELECT, .type = COMPUTE_F32, .a = 3, .b = 2, .c = 0},
+  };
+  static const uint16_t result = 4;
+  static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F32};
+  const compute_program passed = {5, 1, instructions, &result};
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    cpu_program *program = NULL;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    assert_int_equal(cpu_program_prepare(f.device, &passed, 2, dtypes, 1, dtypes, &program),
+                     COMPUTE_OK);
+    for (int along = 0; along < 3; along++) check_box(&f, along, program);
+    cpu_program_release(f.device, program);
+    fixture_close(&f);
+  }
+}
+
 /* ---- What the library records ---------------------------------------------------------------- */
 
 typedef compute_node (*apply_function)(compute_graph *graph, const compute_node *parameter,
@@ -227,6 +283,7 @@ static void optimizers_are_one_loop(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(loops_give_the_bits_of_the_interpreter),
+      cmocka_unit_test(boxes_are_whole),
       cmocka_unit_test(optimizers_are_one_loop),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

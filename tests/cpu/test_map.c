@@ -235,6 +235,76 @@ static void outputs_may_overwrite_inputs(void **state) {
   fixture_close(&f);
 }
 
+/* Batch norm, a program that is one loop, over planes of any size: each has numbers of its own. */
+static void normalize(fixture *f, const int64_t *size, bool in_place, test_random *random) {
+  static const compute_instruction instructions[] = {
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 0},
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 1},
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 2},
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 3},
+      {.code = COMPUTE_I_SUB, .type = COMPUTE_F32, .a = 0, .b = 1},
+      {.code = COMPUTE_I_MUL, .type = COMPUTE_F32, .a = 4, .b = 2},
+      {.code = COMPUTE_I_ADD, .type = COMPUTE_F32, .a = 5, .b = 3},
+  };
+  static const uint16_t result = 6;
+  const int64_t planes[] = {size[1] * size[2], size[2], 1}, numbers[] = {0, 1, 0};
+  block blocks[5];
+  block *const pointers[] = {&blocks[0], &blocks[1], &blocks[2], &blocks[3],
+                             &blocks[in_place ? 0 : 4]};
+  compute_operand operands[5];
+  for (int i = 0; i < 5; i++) {
+    blocks[i] = block_create(COMPUTE_F32, 3, size, i % 4 == 0 ? planes : numbers);
+    if (i < 4) block_fill(&blocks[i], -2, 2, random);
+    operands[i] = operand_of(&blocks[i], 3);
+  }
+  block x = block_create(COMPUTE_F32, 3, size, planes);
+  memcpy(block_data(&x), block_data(&blocks[0]), (size_t)x.elements * sizeof(float));
+  const compute_kernel_descriptor descriptor = {.struct_size = sizeof descriptor,
+                                                .kind = COMPUTE_KERNEL_MAP,
+                                                .rank = 3,
+                                                .size = {size[0], size[1], size[2]},
+                                                .input_count = 4,
+                                                .output_count = 1,
+                                                .inputs = operands,
+                                                .outputs = &operands[4],
+                                                .epilogue = {7, 1, instructions, &result}};
+  assert_int_equal(run_kernel(f, &cpu_map_kind, &descriptor, pointers), COMPUTE_OK);
+  int64_t point[3] = {0};
+  do {
+    float value = (float)block_get(&x, block_at(&x, point)), number[3];
+    for (int i = 0; i < 3; i++)
+      number[i] = (float)block_get(&blocks[i + 1], block_at(&blocks[i + 1], point));
+    value = value - number[0];
+    value = value * number[1];
+    value = value + number[2];
+    const float actual = (float)block_get(pointers[4], block_at(pointers[4], point));
+    if (memcmp(&actual, &value, sizeof value) != 0)
+      fail_msg("%s, %lld × %lld × %lld at %lld,%lld,%lld: %.9g, not %.9g", f->device->isa->name,
+               (long long)size[0], (long long)size[1], (long long)size[2], (long long)point[0],
+               (long long)point[1], (long long)point[2], (double)actual, (double)value);
+  } while (next_point(3, size, point));
+  block_check_guards(pointers[4]);
+  for (int i = 0; i < 5; i++) block_release(&blocks[i]);
+  block_release(&x);
+}
+
+static void lines_of_one_loop_have_their_own_numbers(void **state) {
+  static const int64_t sizes[][3] = {{4, 64, 16},  {3, 33, 49},  {2, 5, 1},    {5, 3, 7},
+                                     {1, 70, 100}, {7, 1, 1000}, {2, 9, 5000}, {90, 40, 16}};
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++)
+    for (int32_t threads = 1; threads <= 3; threads += 2) {
+      fixture f;
+      test_random random = {31};
+      if (!fixture_open(&f, threads, fixture_sets[set])) continue;
+      for (size_t i = 0; i < 4 * sizeof sizes / sizeof *sizes; i++) {
+        f.device->share_bytes = i & 1 ? 64 : 1 << 30;
+        normalize(&f, sizes[i / 4], i & 2, &random);
+      }
+      fixture_close(&f);
+    }
+}
+
 static void allocation_failures_are_reported(void **state) {
   (void)state;
   const int64_t size = 10, stride = 1;
@@ -265,6 +335,7 @@ int main(void) {
       cmocka_unit_test(large_spaces_are_shared_among_threads),
       cmocka_unit_test(an_empty_space_stores_nothing),
       cmocka_unit_test(outputs_may_overwrite_inputs),
+      cmocka_unit_test(lines_of_one_loop_have_their_own_numbers),
       cmocka_unit_test(allocation_failures_are_reported),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -407,12 +407,28 @@ static void explain_names_the_bands(void **state) {
   test_close(context);
 }
 
+/* Values that the caches have room for, but not those of one core, are cut only for several. */
+static void slices_stay_near_their_cores(void **state) {
+  (void)state;
+  compute_context *context[] = {open_with(1, UNLIMITED), open_with(2, UNLIMITED)};
+  network whole = network_create(context[0], 32, build_layers);
+  network cut = network_create(context[1], 32, build_layers);
+  assert_explained(&whole, "slices of the 32 items", false);
+  assert_explained(&cut, "slices of the 32 items, each on one thread", true);
+  network_run(&whole, 1);
+  network_run(&cut, 2);
+  for (size_t i = 0; i < cut.outputs; i++) assert_same_start(cut.result[i], whole.result[i]);
+  network_release(&whole);
+  network_release(&cut);
+  for (int i = 0; i < 2; i++) test_close(context[i]);
+}
+
 /* What only the steps of a slice use takes memory for one slice. */
 static void a_slice_takes_little_memory(void **state) {
   (void)state;
   compute_plan_info info[2];
   for (int i = 0; i < 2; i++) {
-    compute_context *context = open_with(2, i == 0 ? UNLIMITED : 256 << 10);
+    compute_context *context = open_with(1 + i, i == 0 ? UNLIMITED : 256 << 10);
     network n = network_create(context, 32, build_layers);
     info[i] = network_run(&n, 1);
     network_release(&n);
@@ -568,6 +584,7 @@ int main(void) {
       cmocka_unit_test(bands_keep_to_short_sums),
       cmocka_unit_test(slices_after_bands_read_their_own_weights),
       cmocka_unit_test(explain_names_the_bands),
+      cmocka_unit_test(slices_stay_near_their_cores),
       cmocka_unit_test(a_slice_takes_little_memory),
       cmocka_unit_test(explain_names_the_slices),
       cmocka_unit_test(watching_changes_no_bit),

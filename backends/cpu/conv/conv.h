@@ -5,7 +5,8 @@
  *                    the first of them: filters of one element are a matrix product
  *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
  *   conv_planes.c    FORWARD of single channels, where planes do not need a copy
- *   conv_rows.c      FORWARD where results have channels last, or planes repay turning
+ *   conv_rows.c      FORWARD where results have channels last, or planes repay turning, as which
+ *                    it takes BY_DATA without strides, too
  *   conv_rows_schedule.c how it cuts its work
  *   conv_rows_pack.c its filters
  *   conv_taps.c      FORWARD and BY_DATA of small planes, tap by tap
@@ -101,6 +102,7 @@ typedef struct conv_filter_schedule {
   int64_t chunk_rows;                           /* of results, multiplied at a time */
   int64_t parts;
   bool dots;             /* dot products along rows of results, else register tiles */
+  int64_t step[2];       /* rows and columns of the copy from one result's window to the next */
   int64_t height, width; /* of the copy */
   int64_t tile;          /* elements of a unit's sums */
   uint64_t copy_bytes, factor_bytes, list_bytes, panel_bytes, worker_bytes, sums_bytes;
@@ -150,6 +152,7 @@ typedef struct conv_rows {
   int64_t row_runs, together; /* runs at one distance `apart`; so many are multiplied at a time */
   int64_t apart;
   int64_t panels, lines; /* of the filter, for one group; of a panel, for one run */
+  int64_t filter_first;  /* where its first tap lies */
   bool sparse;           /* the copy has only the pixels that filters of one element meet */
   bool finishes;         /* the micro-kernel computes the epilogue, … */
   uint64_t values;       /* … to which an input is added then: where in a worker's memory; or 0 */

@@ -93,6 +93,30 @@ static void copy_channels(const cpu_conv *conv, const conv_filter_unit *unit,
   }
 }
 
+/* Of filters of one element, whose results meet places apart from each other, only these. */
+static bool is_sparse(const cpu_conv *conv) {
+  const compute_conv_attributes *c = &conv->shape;
+  for (int d = 0; d < 2; d++)
+    if (c->filter_size[d] != 1 || c->padding[d] != 0 || conv->axes[d]->taps != 1) return false;
+  return !conv->filter.dots;
+}
+
+static void copy_sparse(const cpu_conv *conv, const void *data, const conv_filter_unit *unit,
+                        int64_t image, int64_t rows, unsigned char *copy) {
+  const conv_operand *x = &conv->input[0];
+  const int64_t step_h = conv->axes[0]->source_step, step_w = conv->axes[1]->source_step;
+  const int64_t per_group = conv->shape.data_channels / conv->shape.groups;
+  for (int64_t i = 0; i < rows; i++) {
+    const int64_t at = image * x->stride[0] + (unit->group * per_group + unit->c) * x->stride[1] +
+                       (unit->row + i) * step_h * x->stride[2] +
+                       unit->column * step_w * x->stride[3];
+    const cpu_gemm_source source = {(const unsigned char *)data + at * x->size, x->dtype,
+                                    step_w * x->stride[3], x->stride[1]};
+    conv->type->pack_rows(copy + i * conv->filter.width * unit->c_count * conv->element,
+                          unit->c_count, unit->columns, unit->c_count, &source);
+  }
+}
+
 /* `rows` rows of results of one image. */
 static void copy_image(const cpu_conv *conv, const void *data, const conv_filter_unit *unit,
                        int64_t image, int64_t rows, unsigned char *copy) {
@@ -103,6 +127,10 @@ static void copy_image(const cpu_conv *conv, const void *data, const conv_filter
   const int64_t row = s->width * (s->dots ? 1 : unit->c_count) * conv->element;
   const int64_t height = (rows - 1) * h->source_step + (h->taps - 1) * h->offset_step + 1;
   int64_t top, first_row, end_row, left, first, end;
+  if (is_sparse(conv)) {
+    copy_sparse(conv, data, unit, image, rows, copy);
+    return;
+  }
   find_inside(h, unit->row, height, &top, &first_row, &end_row);
   find_inside(w, unit->column, s->width, &left, &first, &end);
   for (int64_t i = 0; i < height; i++) {
@@ -168,8 +196,7 @@ static void multiply_tiles(const cpu_conv *conv, const conv_filter_unit *unit, i
   const int64_t *filter = conv->shape.filter_size;
   for (int64_t i = row, k = 0; i < row + rows; i++)
     for (int64_t j = 0; j < unit->columns; j++, k++)
-      list[k] = ((i / s->rows * s->height + i % s->rows * h->source_step) * s->width +
-                 j * w->source_step) *
+      list[k] = ((i / s->rows * s->height + i % s->rows * s->step[0]) * s->width + j * s->step[1]) *
                 channels;
   /* Taps at neighbouring places are one run of columns. */
   const int64_t run = w->offset_step == 1 ? w->taps : 1;
@@ -397,20 +424,23 @@ static void choose_bands(const cpu_conv *conv, conv_filter_schedule *s) {
   const conv_axis *h = conv->axes[0], *w = conv->axes[1];
   const int64_t size = conv->element;
   const int64_t taps_h = cpu_max(h->taps, 1), taps_w = cpu_max(w->taps, 1);
+  const bool sparse = is_sparse(conv);
+  s->step[0] = sparse ? 1 : h->source_step;
+  s->step[1] = sparse ? 1 : w->source_step;
   s->columns = conv_equal_parts(w->count, LONGEST_ROW);
-  s->width = (s->columns - 1) * w->source_step + (taps_w - 1) * w->offset_step + 1;
+  s->width = (s->columns - 1) * s->step[1] + (taps_w - 1) * w->offset_step + 1;
   if (s->dots) s->width = cpu_round_up(s->width, w->source_step);
   const int64_t row_bytes = s->width * s->block_c * size;
   const int64_t window = (taps_h - 1) * h->offset_step + 1;
   const int64_t fit = (int64_t)(conv->head.device->l2_bytes / 3) / row_bytes - window;
-  const int64_t least = cpu_divide_up(2 * window, h->source_step);
-  int64_t rows = cpu_max(fit / h->source_step + 1, least);
+  const int64_t least = cpu_divide_up(2 * window, s->step[0]);
+  int64_t rows = cpu_max(fit / s->step[0] + 1, least);
   const int64_t bands =
       cpu_divide_up(wanted_parts(conv), cpu_max(conv->shape.batch, 1) *
                                             cpu_max(cpu_divide_up(w->count, s->columns), 1));
   if (bands > 1) rows = cpu_min(rows, cpu_max(cpu_divide_up(h->count, bands), 2 * least));
   s->rows = conv_equal_parts(h->count, rows);
-  s->height = (s->rows - 1) * h->source_step + window;
+  s->height = (s->rows - 1) * s->step[0] + window;
   s->chunk_rows = cpu_min(cpu_max(CLOSE_K / s->columns, 1), s->rows);
   s->bands_h = cpu_divide_up(h->count, s->rows);
   s->bands_w = cpu_divide_up(w->count, s->columns);

@@ -35,7 +35,8 @@ int64_t conv_places_elements(const conv_places *p, int64_t images) {
   return p->parts[0] * p->parts[1] * p->place[0] * p->place[1] * images * p->pixel;
 }
 
-/* One row of one image: by way of `line`, unless neighbours stay neighbours. */
+/* One row of one image: part after part, or by way of `line`, where every third or fourth place
+ * would be picked out of planes. */
 static void copy_row(const cpu_conv *conv, const conv_operand *x, const conv_places *p,
                      const unsigned char *from, int64_t row, int64_t channels, int64_t images,
                      unsigned char *line, unsigned char *copy) {
@@ -43,9 +44,16 @@ static void copy_row(const cpu_conv *conv, const conv_operand *x, const conv_pla
   const int64_t place = row / p->step[0];
   const cpu_gemm_source source = {from, x->dtype, x->stride[3], x->stride[1]};
   if (part_h < 0) return;
-  if (p->step[1] == 1) {
-    conv->type->pack_rows(copy + conv_place(p, images, part_h, 0, place, 0) * size,
-                          images * p->pixel, p->size[1], channels, &source);
+  if (p->step[1] <= 2 || x->stride[1] == 1) {
+    for (int64_t first = 0; first < p->step[1] && first < p->size[1]; first++) {
+      const int64_t part_w = p->part[1][first];
+      const cpu_gemm_source part = {from + first * x->stride[3] * x->size, x->dtype,
+                                    p->step[1] * x->stride[3], x->stride[1]};
+      if (part_w >= 0)
+        conv->type->pack_rows(copy + conv_place(p, images, part_h, part_w, place, 0) * size,
+                              images * p->pixel, cpu_divide_up(p->size[1] - first, p->step[1]),
+                              channels, &part);
+    }
     return;
   }
   conv->type->pack_rows(line, p->pixel, p->size[1], channels, &source);

@@ -101,7 +101,8 @@ static void pack_task(void *argument, int64_t task, int32_t worker) {
   const conv_rows *s = &conv->rows;
   const int64_t column = task % s->panels * conv->type->columns;
   const int64_t columns = cpu_min(conv->type->columns, s->results - column);
-  const int64_t first = (task / s->panels * s->results + column) * conv->input[1].stride[0];
+  const int64_t first =
+      s->filter_first + (task / s->panels * s->results + column) * conv->input[1].stride[0];
   const unsigned char *from = p->filter + first * conv->input[1].size;
   unsigned char *to = p->packed + task * s->runs * s->lines * conv->type->columns * conv->element;
   if (conv->type->group > 1)

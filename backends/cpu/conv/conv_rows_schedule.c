@@ -224,10 +224,47 @@ static bool suits(const cpu_conv *conv, const char **reason) {
   return type_of(conv) != NULL;
 }
 
+static void exchange(int64_t *a, int64_t *b) {
+  const int64_t a_before = *a;
+  *a = *b;
+  *b = a_before;
+}
+
+/* BY_DATA without strides is FORWARD with both channels exchanged, the filter's taps in the
+ * opposite order, and as much padding as is missing for windows that end at the first element. */
+static void make_forward(cpu_conv *conv) {
+  compute_conv_attributes *c = &conv->shape;
+  int64_t *stride = conv->input[1].stride;
+  c->direction = COMPUTE_CONVOLUTION_FORWARD;
+  exchange(&c->data_channels, &c->result_channels);
+  exchange(&stride[0], &stride[1]);
+  for (int d = 0; d < 2; d++) {
+    exchange(&c->data_size[d], &c->result_size[d]);
+    c->padding[d] = (c->filter_size[d] - 1) * c->dilation[d] - c->padding[d];
+    conv->rows.filter_first += (c->filter_size[d] - 1) * stride[2 + d];
+    stride[2 + d] = -stride[2 + d];
+  }
+}
+
+/* Of planes only, and without an interpreter's program, which takes back what is gained. */
+static bool is_forward_in_reverse(const cpu_conv *conv) {
+  const compute_conv_attributes *c = &conv->shape;
+  return c->direction == COMPUTE_CONVOLUTION_BY_DATA && c->groups == 1 && c->stride[0] == 1 &&
+         c->stride[1] == 1 && conv->output[0].stride[1] != 1 &&
+         (conv->identity || conv->epilogue->formula.loop || conv->epilogue->finish.loops);
+}
+
 compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                 const char **reason) {
   cpu_conv *conv = (cpu_conv *)kernel;
-  if (!suits(conv, reason)) return COMPUTE_OK;
+  const compute_conv_attributes shape = conv->shape;
+  const conv_operand filter = conv->input[1];
+  if (is_forward_in_reverse(conv)) make_forward(conv);
+  if (!suits(conv, reason)) {
+    conv->shape = shape;
+    conv->input[1] = filter;
+    return COMPUTE_OK;
+  }
   conv->type = type_of(conv);
   conv->rows.turned = conv->output[0].stride[1] != 1;
   conv->rows.finishes = can_finish(conv);

@@ -12,11 +12,12 @@
 #include <stdio.h>
 
 #include "core/cpu.h"
+#include "program/formulas.h"
 #include "program/program.h"
 #include "core/nest.h"
 
 /* A tile's fixed cost and an element's, in about tenths of a nanosecond. */
-enum { TILE_COST = 400, STEP_COST = 80, DENSE_COST = 1, STRIDED_COST = 8 };
+enum { TILE_COST = 400, STEP_COST = 80, LINE_COST = 50, DENSE_COST = 1, STRIDED_COST = 8 };
 enum { TASK_COST = 40000, TASKS_PER_THREAD = 8 };
 
 /* Operands count as crossing from this stride on. Rows of a unit, and rows transposed at once.
@@ -47,6 +48,7 @@ typedef struct map_kernel {
   int32_t position; /* operand number of the row-major position */
   int32_t turned_count;
   int32_t turned[MOST_TURNED]; /* inputs that are transposed into a buffer */
+  bool by_lines;               /* units are lines of one loop (formulas.h) */
   map_single single;
 } map_kernel;
 
@@ -143,6 +145,23 @@ static void set_strides(const map_kernel *map, cpu_tile *tile) {
   tile->position_step = cpu_nest_step(&map->nest, map->position);
 }
 
+/* Units that are lines: as many at once as follow each other along the last dimension but one. */
+static void run_lines(map_task *task, int64_t first, int64_t end) {
+  const map_kernel *map = task->run->map;
+  const int32_t across = map->walked - 1;
+  cpu_line_steps step;
+  for (int32_t k = 0; k < map->inputs; k++) step.input[k] = map->nest.stride[k][across];
+  for (int32_t k = 0; k < map->outputs; k++)
+    step.output[k] = map->nest.stride[map->inputs + k][across];
+  task->tile.count = cpu_nest_length(&map->nest);
+  for (int64_t unit = first, lines; unit < end; unit += lines) {
+    cpu_walk_start(&map->nest, map->walked, unit, &task->walk);
+    lines = cpu_min(end - unit, map->nest.size[across] - task->walk.index[across]);
+    place_tile(task, 0, 0);
+    cpu_formula_run_lines(&map->program->formula, &task->tile, &step, lines);
+  }
+}
+
 /* A share of the units, which are numbered with the block as the fastest, then the group of rows.
  */
 static void run_task(void *argument, int64_t number, int32_t worker) {
@@ -155,6 +174,10 @@ static void run_task(void *argument, int64_t number, int32_t worker) {
   map_task task;
   task.run = run;
   set_strides(map, &task.tile);
+  if (map->by_lines && !run->stream) {
+    run_lines(&task, first, end);
+    return;
+  }
   int64_t block = first % map->blocks, group = first / map->blocks % map->groups;
   cpu_walk_start(&map->nest, map->walked, first / map->blocks / map->groups, &task.walk);
   for (int64_t unit = first; unit < end; unit++) {
@@ -202,11 +225,23 @@ static void clear_map(cpu_kernel *kernel) {
 
 /* ---- Preparing ----------------------------------------------------------------------------- */
 
+/* Whether tiles along dimension d, if they are whole lines, are those of a program that is one
+ * loop over several. */
+static bool suits_lines(const map_kernel *map, int32_t d) {
+  cpu_tile tile;
+  for (int32_t k = 0; k < map->outputs; k++)
+    if (map->nest.stride[map->inputs + k][d] != 1) return false;
+  for (int32_t k = 0; k < map->inputs; k++) tile.input_stride[k] = map->nest.stride[k][d];
+  return map->nest.rank > 1 && cpu_formula_suits(&map->program->formula, &tile);
+}
+
 /* The cost of one element if tiles run along dimension d. */
 static double element_cost(const map_kernel *map, int32_t d) {
   const int64_t size = map->nest.size[d], tile = cpu_program_tile_elements(map->program);
   const int64_t length = size < tile ? size : tile;
-  double cost = (double)(TILE_COST + STEP_COST * (int64_t)map->program->passes) / (double)length;
+  const bool by_lines = size <= tile && suits_lines(map, d);
+  const int64_t fixed = TILE_COST + STEP_COST * (int64_t)map->program->passes;
+  double cost = (double)(by_lines ? LINE_COST : fixed) / (double)length;
   for (int32_t k = 0; k < map->inputs + map->outputs; k++) {
     const int64_t stride = map->nest.stride[k][d];
     if (stride != 0) cost += stride == 1 ? DENSE_COST : STRIDED_COST;
@@ -376,6 +411,8 @@ static void make_plan(map_kernel *map, const compute_kernel_descriptor *descript
     map->output_bytes += (uint64_t)elements * map->bytes[map->inputs + k];
   const double cost = choose_tiles(map);
   cut(map, elements, cost);
+  map->by_lines =
+      map->blocks == 1 && map->walked == cpu_nest_last(&map->nest) && suits_lines(map, map->walked);
   find_single(map);
 }
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "program/lines.h"
+
 /* A row as text, in postfix: "i1r0*" is the product of IN(1) and REPEATED(0). */
 #define IN(n)           "i" #n
 #define REPEATED(n)     "r" #n
@@ -169,14 +171,61 @@ bool cpu_formula_suits(const cpu_formula *formula, const cpu_tile *tile) {
   return true;
 }
 
+/* The inputs of a tile from its element `start` on. */
+static cpu_formula_operands place_inputs(const cpu_formula *formula, const cpu_tile *tile,
+                                         int64_t start) {
+  cpu_formula_operands o = {.input_line = {0}};
+  for (int n = 0; n < CPU_FORMULA_INPUTS; n++)
+    o.input[n] = formula->input[n] < 0 ? formula->number
+                                       : (const float *)tile->input[formula->input[n]] + start;
+  for (int n = 0; n < CPU_FORMULA_NUMBERS; n++)
+    o.repeated[n] =
+        formula->repeated[n] < 0 ? &formula->number[n] : tile->input[formula->repeated[n]];
+  return o;
+}
+
 void cpu_formula_run(const cpu_formula *formula, const cpu_tile *tile, int64_t start, int64_t count,
                      void *const *outputs) {
-  cpu_formula_operands o = {.input = {NULL}};
+  cpu_formula_operands o = place_inputs(formula, tile, start);
+  for (uint32_t k = 0; k < CPU_FORMULA_OUTPUTS; k++)
+    o.output[k] = outputs[k < formula->outputs ? k : 0];
+  formula->loop(1, count, &o);
+}
+
+void cpu_formula_run_lines(const cpu_formula *formula, const cpu_tile *tile,
+                           const cpu_line_steps *step, int64_t lines) {
+  cpu_formula_operands o = place_inputs(formula, tile, 0);
   for (int n = 0; n < CPU_FORMULA_INPUTS; n++)
-    if (formula->input[n] >= 0) o.input[n] = (const float *)tile->input[formula->input[n]] + start;
+    if (formula->input[n] >= 0) o.input_line[n] = step->input[formula->input[n]];
   for (int n = 0; n < CPU_FORMULA_NUMBERS; n++)
-    o.number[n] = formula->repeated[n] < 0 ? formula->number[n]
-                                           : *(const float *)tile->input[formula->repeated[n]];
-  for (uint32_t k = 0; k < formula->outputs; k++) o.output[k] = outputs[k];
-  formula->loop(count, &o);
+    if (formula->repeated[n] >= 0) o.repeated_line[n] = step->input[formula->repeated[n]];
+  for (uint32_t k = 0; k < CPU_FORMULA_OUTPUTS; k++) {
+    const uint32_t output = k < formula->outputs ? k : 0;
+    o.output[k] = tile->output[output];
+    o.output_line[k] = step->output[output];
+  }
+  formula->loop(lines, tile->count, &o);
+}
+
+bool cpu_formula_run_box(const cpu_formula *formula, const cpu_box *box, int32_t along) {
+  const uint32_t inputs = box->program->input_count;
+  cpu_tile tile = {.count = box->count[along]};
+  if (!formula->loop) return false;
+  for (uint32_t i = 0; i < inputs; i++) tile.input_stride[i] = box->input_step[i][along];
+  if (!cpu_formula_suits(formula, &tile)) return false;
+  for (uint32_t k = 0; k < formula->outputs; k++)
+    if (box->output_step[k][along] != 1) return false;
+  cpu_lines lines = cpu_lines_first(box, along);
+  do {
+    cpu_line_steps step;
+    for (uint32_t i = 0; i < inputs; i++)
+      tile.input[i] = box->input[i] + cpu_lines_offset(&lines, box->input_step[i], &step.input[i]) *
+                                          (int64_t)box->program->input_bytes[i];
+    for (uint32_t k = 0; k < formula->outputs; k++)
+      tile.output[k] =
+          box->output[k] +
+          cpu_lines_offset(&lines, box->output_step[k], &step.output[k]) * (int64_t)sizeof(float);
+    cpu_formula_run_lines(formula, &tile, &step, lines.rows);
+  } while (cpu_lines_next(&lines));
+  return true;
 }

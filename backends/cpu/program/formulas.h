@@ -17,4 +17,18 @@ bool cpu_formula_suits(const cpu_formula *formula, const cpu_tile *tile);
 void cpu_formula_run(const cpu_formula *formula, const cpu_tile *tile, int64_t start, int64_t count,
                      void *const *outputs);
 
+/* From one line to the next, in elements of each operand. */
+typedef struct cpu_line_steps {
+  int64_t input[COMPUTE_MAX_OPERANDS], output[COMPUTE_MAX_OPERANDS];
+} cpu_line_steps;
+
+/* `lines` lines of such a tile's length, the first of which is the tile, whose outputs are dense.
+ */
+void cpu_formula_run_lines(const cpu_formula *formula, const cpu_tile *tile,
+                           const cpu_line_steps *step, int64_t lines);
+
+/* A box in lines along one of its dimensions, whose input 0 is what finished values are; false if
+ * the loop does not take them. */
+bool cpu_formula_run_box(const cpu_formula *formula, const cpu_box *box, int32_t along);
+
 #endif

@@ -131,13 +131,12 @@ bool cpu_stage_run_lines(const cpu_stage *stage, const cpu_nest *along, const cp
   if (!formula->loop || stage->epilogue) return false;
   make_tile(stage, along, place, pointers, &tile);
   if (!cpu_formula_suits(formula, &tile)) return false;
-  for (int64_t line = 0; line < lines; line++) {
-    void *const output = (unsigned char *)values + line * count * stage->value_bytes;
-    cpu_formula_run(formula, &tile, 0, count, &output);
-    for (int32_t i = 0; i < stage->inputs; i++)
-      tile.input[i] = (const unsigned char *)tile.input[i] +
-                      across->stride[stage->first_input + i][last] * (int64_t)stage->bytes[i];
-  }
+  cpu_line_steps step = {.output = {count}};
+  for (int32_t i = 0; i < stage->inputs; i++)
+    step.input[i] = across->stride[stage->first_input + i][last];
+  tile.count = count;
+  tile.output[0] = values;
+  cpu_formula_run_lines(formula, &tile, &step, lines);
   return true;
 }
 
@@ -208,7 +207,8 @@ static void run_rest(const cpu_box *box, int32_t along) {
 void cpu_box_run(const cpu_box *box, int32_t along) {
   const cpu_program *program = box->program;
   if (cpu_finish_run(&program->finish, box, along) ||
-      cpu_requantize_run(&program->requantize, box, along))
+      cpu_requantize_run(&program->requantize, box, along) ||
+      cpu_formula_run_box(&program->formula, box, along))
     return;
   if (program->rest && cpu_finish_run(&program->first, box, along)) {
     run_rest(box, along);

@@ -419,8 +419,11 @@ static void choose_extents(reduce_kernel *kernel) {
     kernel->length = cpu_max(1, cpu_min(reduced, most));
   } else {
     kernel->length = even_pieces(reduced, tile);
-    kernel->width =
-        cpu_min(kept, reduced <= kernel->length && kernel->reduced.rank == 1 ? 256 : 16);
+    /* Each line of short ones would take longer to set up than to fold. */
+    const int64_t most = reduced <= kernel->length && kernel->reduced.rank == 1
+                             ? 256
+                             : cpu_max(16, cpu_min(tile, PANEL) / kernel->length);
+    kernel->width = cpu_min(kept, most);
   }
 }
 

@@ -26,6 +26,8 @@ enum {
   LARGE = 2,         /* a step is large if its operands are so many times as much */
   REREAD_SHARE = 32, /* what each slice reads as a whole is at most this part: it stays there */
   MOST_FLOPS = 16,   /* for each byte: with more, computing hides that memory is slow */
+  CLOSE_KIB = 1024,  /* the operands of a slice on one thread, to be near its core … */
+  CLOSE_FLOPS = 24,  /* … with at most so many operations */
   BUSY = 7,          /* slices run side by side if the threads have work for … */
   BUSY_OF = 8,       /* … BUSY of BUSY_OF parts of the time */
   LANE_SLICES = 2,   /* for each lane, of steps that are not large */
@@ -54,6 +56,7 @@ enum { WRITTEN = 1, NOT_APART = 2 };
 
 typedef struct slicer {
   lowering *l;
+  bool close; /* slices are to stay near a core, rather than in the caches at all */
   division *steps;
   uint32_t *run_of; /* by storage: the run that `uses` is about */
   unsigned char *uses;
@@ -75,15 +78,17 @@ uint64_t slices_cache_bytes(const lowering *l, const build_step *s) {
   return (device->capabilities & COMPUTE_CAPABILITY_HOST) != 0 ? device->cache_bytes : 0;
 }
 
-static uint64_t slice_bytes(const lowering *l, const build_step *s) {
-  const uint64_t threads = l->plan->device[s->device]->info.compute_units;
-  const uint64_t share = slices_cache_bytes(l, s) / SLICE_SHARE;
+static uint64_t slice_bytes(const slicer *z, const build_step *s) {
+  const uint64_t threads = z->l->plan->device[s->device]->info.compute_units;
+  const uint64_t share = slices_cache_bytes(z->l, s) / SLICE_SHARE;
   const uint64_t least = threads * (uint64_t)(SLICE_KIB << 10);
-  return share > least ? share : least;
+  const uint64_t close = threads * (uint64_t)(CLOSE_KIB << 10);
+  const uint64_t bytes = share > least ? share : least;
+  return z->close && close < bytes ? close : bytes;
 }
 
-static bool is_large(const lowering *l, const build_step *s, uint64_t bytes) {
-  return slices_cache_bytes(l, s) > 0 && bytes > LARGE * slice_bytes(l, s);
+static bool is_large(const slicer *z, const build_step *s, uint64_t bytes) {
+  return slices_cache_bytes(z->l, s) > 0 && bytes > LARGE * slice_bytes(z, s);
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -200,7 +205,8 @@ static bool pays(const slicer *z, const segment *g) {
     flops += z->l->steps[i].flops;
     bytes += z->steps[i].divided;
   }
-  return flops / MOST_FLOPS <= bytes && is_large(z->l, &z->l->steps[g->first], kept_bytes(z, g));
+  return flops / (z->close ? CLOSE_FLOPS : MOST_FLOPS) <= bytes &&
+         is_large(z, &z->l->steps[g->first], kept_bytes(z, g));
 }
 
 /* Of the step that has most. */
@@ -226,7 +232,7 @@ static uint32_t count_lanes(const slicer *z, const segment *g) {
 /* Enough that the operands of a step for one slice fit, unless that makes too many steps; of
  * several lanes, a multiple. */
 static uint32_t count_slices(const slicer *z, const segment *g) {
-  const uint64_t room = slice_bytes(z->l, &z->l->steps[g->first]) / g->lanes;
+  const uint64_t room = slice_bytes(z, &z->l->steps[g->first]) / g->lanes;
   const uint64_t item = item_bytes(z, g), all = (uint64_t)g->items;
   const uint64_t items = item > 0 && item < room ? room / item : 1;
   const uint64_t limit = MOST_STEPS / (g->last - g->first + 1);
@@ -258,14 +264,16 @@ static void choose(slicer *z, uint32_t first, uint32_t end, int64_t items) {
   for (uint32_t i = first; i < end; i++) {
     segment g = {.first = IR_NONE, .items = items};
     for (; i < end && !rereads_much(z, i); i++) {
-      if (!is_large(z->l, &z->l->steps[i], z->steps[i].divided)) continue;
+      if (!is_large(z, &z->l->steps[i], z->steps[i].divided)) continue;
       if (g.first == IR_NONE) g.first = i;
       g.last = i;
     }
     if (g.first == IR_NONE || !pays(z, &g)) continue;
     g.lanes = count_lanes(z, &g);
+    if (z->close && g.lanes == 1) continue;
     g.slices = count_slices(z, &g);
     if (g.slices == 0) { /* fewer steps are allowed than lanes would make */
+      if (z->close) continue;
       g.lanes = 1;
       g.slices = count_slices(z, &g);
     }
@@ -276,7 +284,6 @@ static void choose(slicer *z, uint32_t first, uint32_t end, int64_t items) {
 }
 
 static void find_segments(slicer *z) {
-  for (uint32_t i = 0; i < z->l->step_count; i++) divide_step(z, &z->l->steps[i], &z->steps[i]);
   for (uint32_t first = 0; first < z->l->step_count;) {
     int64_t items;
     const uint32_t end = find_run(z, first, &items);
@@ -432,12 +439,18 @@ void slices_find_lifetimes(lowering *l) {
     }
 }
 
+static bool has_large_step(const slicer *z) {
+  for (uint32_t i = 0; i < z->l->step_count; i++) {
+    const build_step *s = &z->l->steps[i];
+    if (is_large(z, s, s->bytes_read + s->bytes_written)) return true;
+  }
+  return false;
+}
+
+/* Where no values exceed the caches, slices side by side may still keep them near the cores. */
 compute_status slices_cut(lowering *l) {
-  bool any = false;
-  for (uint32_t i = 0; i < l->step_count && !any; i++)
-    any = is_large(l, &l->steps[i], l->steps[i].bytes_read + l->steps[i].bytes_written);
-  if (!any) return COMPUTE_OK;
-  slicer z = {.l = l};
+  slicer z = {.l = l, .close = true};
+  if (!has_large_step(&z)) return COMPUTE_OK;
   z.steps = scratch_take(l->memory, l->step_count, sizeof *z.steps);
   z.segments = scratch_take(l->memory, l->step_count, sizeof *z.segments);
   z.run_of = scratch_take(l->memory, l->storage_count, sizeof *z.run_of);
@@ -448,7 +461,11 @@ compute_status slices_cut(lowering *l) {
   if (!z.steps || !z.segments || !z.run_of || !z.uses || !z.inside || !z.local || !z.copy)
     return slices_out_of_memory(l);
   memset(z.local, 0xff, sizeof *z.local * l->storage_count);
+  for (uint32_t i = 0; i < l->step_count; i++) divide_step(&z, &l->steps[i], &z.steps[i]);
+  z.close = false;
   find_segments(&z);
+  z.close = z.count == 0;
+  if (z.close) find_segments(&z);
   if (z.count == 0) return COMPUTE_OK;
   const compute_status status = cut_all(&z);
   slices_find_lifetimes(l);

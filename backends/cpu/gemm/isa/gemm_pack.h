@@ -136,18 +136,30 @@ static void gemm_copy_rows(GEMM_ELEMENT *packed, int64_t row, int64_t outer, int
 typedef GEMM_ELEMENT gemm_square_row
     __attribute__((vector_size(16), aligned(__alignof__(GEMM_ELEMENT))));
 
-GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, const GEMM_ELEMENT *from,
-                                  int64_t from_row) {
+/* Elements of a row, every one or every second; no others behind them are read. */
+GEMM_INLINE gemm_square_row gemm_load_row(const GEMM_ELEMENT *row, const int step) {
+  const gemm_square_row first = *(const gemm_square_row *)row;
+  if (step == 1) return first;
+  const gemm_square_row rest = *(const gemm_square_row *)(row + GEMM_SQUARE - 1);
 #if GEMM_ELEMENT_BYTES == 8
-  const gemm_square_row r0 = *(const gemm_square_row *)from;
-  const gemm_square_row r1 = *(const gemm_square_row *)(from + from_row);
+  return __builtin_shufflevector(first, rest, 0, 3);
+#else
+  return __builtin_shufflevector(first, rest, 0, 2, 5, 7);
+#endif
+}
+
+GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, const GEMM_ELEMENT *from,
+                                  int64_t from_row, const int step) {
+#if GEMM_ELEMENT_BYTES == 8
+  const gemm_square_row r0 = gemm_load_row(from, step);
+  const gemm_square_row r1 = gemm_load_row(from + from_row, step);
   *(gemm_square_row *)to = __builtin_shufflevector(r0, r1, 0, 2);
   *(gemm_square_row *)(to + to_row) = __builtin_shufflevector(r0, r1, 1, 3);
 #else
-  const gemm_square_row r0 = *(const gemm_square_row *)from;
-  const gemm_square_row r1 = *(const gemm_square_row *)(from + from_row);
-  const gemm_square_row r2 = *(const gemm_square_row *)(from + 2 * from_row);
-  const gemm_square_row r3 = *(const gemm_square_row *)(from + 3 * from_row);
+  const gemm_square_row r0 = gemm_load_row(from, step);
+  const gemm_square_row r1 = gemm_load_row(from + from_row, step);
+  const gemm_square_row r2 = gemm_load_row(from + 2 * from_row, step);
+  const gemm_square_row r3 = gemm_load_row(from + 3 * from_row, step);
   const gemm_square_row low01 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
   const gemm_square_row low23 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
   const gemm_square_row high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
@@ -159,24 +171,36 @@ GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, const GEMM_E
 #endif
 }
 
-/* `rows` rows of neighbours turned into k rows of `rows` elements: one tile's part of A. */
-static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
-                             const GEMM_ELEMENT *from, int64_t from_row) {
+GEMM_INLINE void gemm_turn_rows(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
+                                const GEMM_ELEMENT *from, int64_t from_row, const int step) {
   int64_t i = 0;
   for (; i + GEMM_SQUARE <= rows; i += GEMM_SQUARE) {
     int64_t p = 0;
     for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE)
-      gemm_turn_square(sliver + p * sliver_row + i, sliver_row, from + i * from_row + p, from_row);
+      gemm_turn_square(sliver + p * sliver_row + i, sliver_row, from + i * from_row + p * step,
+                       from_row, step);
     for (; p < k; p++) {
       for (int r = 0; r < GEMM_SQUARE; r++)
-        sliver[p * sliver_row + i + r] = from[(i + r) * from_row + p];
+        sliver[p * sliver_row + i + r] = from[(i + r) * from_row + p * step];
     }
   }
   for (; i < rows; i++) {
-    for (int64_t p = 0; p < k; p++) sliver[p * sliver_row + i] = from[i * from_row + p];
+    for (int64_t p = 0; p < k; p++) sliver[p * sliver_row + i] = from[i * from_row + p * step];
   }
 }
 #endif
+
+/* `rows` rows of neighbours turned into k rows of `rows` elements: one tile's part of A. */
+static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
+                             const GEMM_ELEMENT *from, int64_t from_row) {
+  gemm_turn_rows(sliver, sliver_row, rows, k, from, from_row, 1);
+}
+
+/* The same of every second neighbour: what a convolution with stride 2 reads. */
+static void gemm_turn_picked(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
+                             const GEMM_ELEMENT *from, int64_t from_row) {
+  gemm_turn_rows(sliver, sliver_row, rows, k, from, from_row, 2);
+}
 
 /* Every second element: what a convolution with stride 2 reads. A loop of its own, as compilers
  * make shuffles of it where they know the step. */
@@ -194,6 +218,8 @@ static void gemm_pack_rows(void *packed, int64_t row, int64_t outer, int64_t inn
     gemm_turn_sliver(packed, row, inner, outer, source->data, source->inner);
   else if (source->dtype == GEMM_NATIVE && source->inner == 2)
     gemm_pick_rows(packed, row, outer, inner, source->data, source->outer);
+  else if (source->dtype == GEMM_NATIVE && source->outer == 2)
+    gemm_turn_picked(packed, row, inner, outer, source->data, source->inner);
   else
     gemm_gather(packed, row, outer, inner, source->data, source->dtype, source->outer,
                 source->inner);
@@ -231,9 +257,14 @@ static void gemm_pack_slivers(void *packed, int64_t m, int64_t k, const cpu_gemm
   }
 }
 
-#if GEMM_VECTOR_BYTES < 64
-/* A full panel from columns that lie `column` apart and whose elements lie side by side. The next
- * panel's columns, new runs of memory, are asked for meanwhile. */
+#if GEMM_VECTOR_BYTES == 64
+/* A full panel from columns that lie `column` apart and whose elements lie side by side. */
+static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
+                            int64_t column) {
+  gemm_turn_sliver(panel, GEMM_COLUMNS, GEMM_COLUMNS, k, from, column);
+}
+#else
+/* The same; the next panel's columns, new runs of memory, are asked for meanwhile. */
 static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
                             int64_t column) {
   int64_t p = 0;
@@ -241,7 +272,8 @@ static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *
     const int64_t next = GEMM_COLUMNS + p / GEMM_SQUARE % GEMM_SQUARE;
     for (int j = 0; j < GEMM_COLUMNS; j += GEMM_SQUARE) {
       __builtin_prefetch(from + (j + next) * column + p);
-      gemm_turn_square(panel + p * GEMM_COLUMNS + j, GEMM_COLUMNS, from + j * column + p, column);
+      gemm_turn_square(panel + p * GEMM_COLUMNS + j, GEMM_COLUMNS, from + j * column + p, column,
+                       1);
     }
   }
   for (; p < k; p++) {

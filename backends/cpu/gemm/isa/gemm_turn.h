@@ -75,16 +75,37 @@ GEMM_INLINE void gemm_turn(gemm_vector square[GEMM_SQUARE]) {
 /* Elements of a row that are on their way: of more rows than the hardware foresees. */
 enum { GEMM_TURN_AHEAD = 256 / GEMM_ELEMENT_BYTES };
 
-/* A square's rows begin at from[place[i]]; `count` columns of it become rows of `rows` elements,
- * and both are constants where they are those of the square. */
+#if GEMM_ELEMENT_BYTES == 8
+#define GEMM_EVEN 0, 2, 4, 6, 9, 11, 13, 15
+#else
+#define GEMM_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31
+#endif
+
+/* `count` elements, every one or every second. No other memory is read. */
+GEMM_INLINE gemm_vector gemm_load_row(const GEMM_ELEMENT *row, const int step, int64_t count) {
+  const GEMM_ELEMENT *rest = row + GEMM_SQUARE - 1; /* begins with one that is left out */
+  if (step == 1 && count == GEMM_SQUARE) return *(const gemm_vector_at *)row;
+  if (step == 1) return GEMM_LOAD((1u << count) - 1, row);
+  if (count == GEMM_SQUARE)
+    return __builtin_shufflevector(*(const gemm_vector_at *)row, *(const gemm_vector_at *)rest,
+                                   GEMM_EVEN);
+  const unsigned load = (unsigned)((UINT64_C(1) << (2 * count - 1)) - 1);
+  return __builtin_shufflevector(GEMM_LOAD(load, row), GEMM_LOAD(load >> (GEMM_SQUARE - 1), rest),
+                                 GEMM_EVEN);
+}
+
+/* A square's rows begin at from[place[i]]; `count` columns of it, `step` elements apart, become
+ * rows of `rows` elements. All are constants, rows and columns where they are those of the square.
+ */
 GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, int64_t rows, int64_t count,
-                                  const GEMM_ELEMENT *from, const int64_t place[GEMM_SQUARE]) {
-  const unsigned store = (1u << rows) - 1, load = (1u << count) - 1;
+                                  const GEMM_ELEMENT *from, const int step,
+                                  const int64_t place[GEMM_SQUARE]) {
+  const unsigned store = (1u << rows) - 1;
   gemm_vector square[GEMM_SQUARE];
   GEMM_UNROLL
   for (int i = 0; i < GEMM_SQUARE; i++) {
     const GEMM_ELEMENT *row = from + place[i];
-    square[i] = count == GEMM_SQUARE ? *(const gemm_vector_at *)row : GEMM_LOAD(load, row);
+    square[i] = gemm_load_row(row, step, count);
     __builtin_prefetch(row + GEMM_TURN_AHEAD);
   }
   gemm_turn(square);
@@ -98,9 +119,8 @@ GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, int64_t rows
   }
 }
 
-/* `rows` rows of neighbours turned into k rows of `rows` elements: one tile's part of A. */
-static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
-                             const GEMM_ELEMENT *from, int64_t from_row) {
+GEMM_INLINE void gemm_turn_rows(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t rows, int64_t k,
+                                const GEMM_ELEMENT *from, int64_t from_row, const int step) {
   for (int64_t i = 0; i < rows; i += GEMM_SQUARE) {
     const int64_t height = rows - i < GEMM_SQUARE ? rows - i : GEMM_SQUARE;
     int64_t place[GEMM_SQUARE], p = 0;
@@ -109,19 +129,15 @@ static void gemm_turn_sliver(GEMM_ELEMENT *sliver, int64_t sliver_row, int64_t r
     GEMM_ELEMENT *to = sliver + i;
     if (height == GEMM_SQUARE) {
       for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE, to += GEMM_SQUARE * sliver_row)
-        gemm_turn_square(to, sliver_row, GEMM_SQUARE, GEMM_SQUARE, from + p, place);
+        gemm_turn_square(to, sliver_row, GEMM_SQUARE, GEMM_SQUARE, from + p * step, step, place);
     } else {
       for (; p + GEMM_SQUARE <= k; p += GEMM_SQUARE, to += GEMM_SQUARE * sliver_row)
-        gemm_turn_square(to, sliver_row, height, GEMM_SQUARE, from + p, place);
+        gemm_turn_square(to, sliver_row, height, GEMM_SQUARE, from + p * step, step, place);
     }
-    if (p < k) gemm_turn_square(to, sliver_row, height, k - p, from + p, place);
+    if (p < k) gemm_turn_square(to, sliver_row, height, k - p, from + p * step, step, place);
   }
 }
 
-/* A full panel from columns that lie `column` apart and whose elements lie side by side. */
-static void gemm_turn_panel(GEMM_ELEMENT *panel, int64_t k, const GEMM_ELEMENT *from,
-                            int64_t column) {
-  gemm_turn_sliver(panel, GEMM_COLUMNS, GEMM_COLUMNS, k, from, column);
-}
+#undef GEMM_EVEN
 
 #endif

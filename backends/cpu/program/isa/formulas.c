@@ -12,7 +12,7 @@ CPU_INLINE float relu(float x) {
 }
 
 #define IN(n)           o.input[n][i]
-#define REPEATED(n)     o.number[n]
+#define REPEATED(n)     number[n]
 #define VALUE(n)        value##n
 #define ADD(a, b)       ((a) + (b))
 #define SUB(a, b)       ((a) - (b))
@@ -30,12 +30,23 @@ CPU_INLINE float relu(float x) {
 #define WRITE_2 WRITE_1 o.output[1][i] = value1;
 #define WRITE_3 WRITE_2 o.output[2][i] = value2;
 
+CPU_INLINE void next_line(cpu_formula_operands *o) {
+  for (int n = 0; n < CPU_FORMULA_INPUTS; n++) o->input[n] += o->input_line[n];
+  for (int n = 0; n < CPU_FORMULA_NUMBERS; n++) o->repeated[n] += o->repeated_line[n];
+  for (int n = 0; n < CPU_FORMULA_OUTPUTS; n++) o->output[n] += o->output_line[n];
+}
+
 #define FORMULA(name, outputs, body)                                                               \
-  static void name(int64_t count, const cpu_formula_operands *operands) {                          \
-    const cpu_formula_operands o = *operands;                                                      \
-    CPU_INDEPENDENT                                                                                \
-    for (int64_t i = 0; i < count; i++) {                                                          \
-      body WRITE_##outputs                                                                         \
+  static void name(int64_t lines, int64_t count, const cpu_formula_operands *operands) {           \
+    cpu_formula_operands o = *operands;                                                            \
+    for (; lines > 0; lines--) {                                                                   \
+      float number[CPU_FORMULA_NUMBERS];                                                           \
+      for (int n = 0; n < CPU_FORMULA_NUMBERS; n++) number[n] = *o.repeated[n];                    \
+      CPU_INDEPENDENT                                                                              \
+      for (int64_t i = 0; i < count; i++) {                                                        \
+        body WRITE_##outputs                                                                       \
+      }                                                                                            \
+      next_line(&o);                                                                               \
     }                                                                                              \
   }
 #include "program/isa/formulas.def"

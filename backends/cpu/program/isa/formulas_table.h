@@ -15,14 +15,19 @@ enum {
   CPU_FORMULA_COUNT
 };
 
-/* Elements side by side; an output may be an input. */
+/* The first of some lines of elements that lie side by side, and the steps from one to the next; a
+ * line has its own numbers (REPEATED), of which all can be read. An output may be an input. */
 typedef struct cpu_formula_operands {
   const float *input[CPU_FORMULA_INPUTS];
-  float number[CPU_FORMULA_NUMBERS]; /* REPEATED */
+  const float *repeated[CPU_FORMULA_NUMBERS];
   float *output[CPU_FORMULA_OUTPUTS];
+  int64_t input_line[CPU_FORMULA_INPUTS];
+  int64_t repeated_line[CPU_FORMULA_NUMBERS];
+  int64_t output_line[CPU_FORMULA_OUTPUTS];
 } cpu_formula_operands;
 
-typedef void (*cpu_formula_loop)(int64_t count, const cpu_formula_operands *operands);
+typedef void (*cpu_formula_loop)(int64_t lines, int64_t count,
+                                 const cpu_formula_operands *operands);
 
 typedef struct cpu_formulas_table {
   cpu_formula_loop loop[CPU_FORMULA_COUNT];

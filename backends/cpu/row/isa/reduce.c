@@ -159,6 +159,30 @@ ALWAYS_INLINE void fold_four_lines(const ELEMENT *x, int64_t step, int64_t lengt
   folded = combine_parts((pack_part){identity, identity, identity, identity}, folded);
   __builtin_memcpy(result, &folded, sizeof folded);
 }
+
+/* Four lines that are too short for packs, as fold_line. */
+ALWAYS_INLINE void fold_four_short_lines(const ELEMENT *x, int64_t step, int64_t length,
+                                         ELEMENT *result, ELEMENT identity,
+                                         part_combination combine_parts) {
+  pack_part folded = {identity, identity, identity, identity};
+  int64_t i = 0;
+  for (; i + 4 <= length; i += 4) {
+    pack_part line[4];
+    for (int l = 0; l < 4; l++) __builtin_memcpy(&line[l], x + l * step + i, sizeof line[l]);
+    const pack_part first = combine_parts(__builtin_shufflevector(line[0], line[1], 0, 2, 4, 6),
+                                          __builtin_shufflevector(line[0], line[1], 1, 3, 5, 7));
+    const pack_part second = combine_parts(__builtin_shufflevector(line[2], line[3], 0, 2, 4, 6),
+                                           __builtin_shufflevector(line[2], line[3], 1, 3, 5, 7));
+    const pack_part four = combine_parts(__builtin_shufflevector(first, second, 0, 2, 4, 6),
+                                         __builtin_shufflevector(first, second, 1, 3, 5, 7));
+    folded = combine_parts(folded, four);
+  }
+  for (; i < length; i++) {
+    const pack_part next = {x[i], x[step + i], x[2 * step + i], x[3 * step + i]};
+    folded = combine_parts(folded, next);
+  }
+  __builtin_memcpy(result, &folded, sizeof folded);
+}
 #endif
 
 ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, int64_t length,
@@ -172,6 +196,9 @@ ALWAYS_INLINE void fold_rows(const void *source, int64_t step, int64_t lines, in
     for (; l + 4 <= lines; l += 4)
       fold_four_lines(x + l * step, step, length, result + l, identity, combine_packs,
                       combine_parts);
+  if (length < folded_by_packs)
+    for (; l + 4 <= lines; l += 4)
+      fold_four_short_lines(x + l * step, step, length, result + l, identity, combine_parts);
 #endif
   for (; l < lines; l++)
     result[l] = fold_line(x + l * step, length, identity, combine, combine_packs, combine_parts);
