@@ -283,6 +283,13 @@ GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_ge
                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
   const bool whole = columns == vectors * GEMM_LANES;
+  if (block->requantize->rows) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) sum[i][v] += block->requantize->rows[block->row + i];
+    }
+  }
   if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, c, block->c_row);
   if (whole && gemm_requantize_tile(rows, vectors, block, terms, sum)) return;
   gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
