@@ -24,10 +24,10 @@ GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
 GEMM_INLINE gemm_stored gemm_narrow(float x) {
   return convert_f32_to_bf16(x);
 }
-/* The instruction makes zeros of denormals, which are rare. */
-GEMM_INLINE bool gemm_narrows(gemm_vector x) {
+/* The elements that the instruction below would make zero: denormals, which are rare. */
+GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
   enum { DENORMAL = 0x20 };
-  return _mm512_fpclass_ps_mask(x, DENORMAL) == 0;
+  return _mm512_fpclass_ps_mask(x, DENORMAL);
 }
 GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
   _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
@@ -41,9 +41,9 @@ GEMM_INLINE float gemm_widen(gemm_stored x) {
 GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
   return *(const gemm_vector_at *)from;
 }
-GEMM_INLINE bool gemm_narrows(gemm_vector x) {
+GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
   (void)x;
-  return true;
+  return 0;
 }
 GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
   *(gemm_vector_at *)to = x;
@@ -93,10 +93,10 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
         sum += gemm_load(b + j);
       sum = (gemm_vector)CPU_AT_LEAST(low, sum) + zero;
       sum = (gemm_vector)CPU_AT_MOST(high, sum);
-      if (gemm_narrows(sum))
-        gemm_store(y + j, sum);
-      else
+      if (gemm_lost(sum))
         gemm_store_each(1, GEMM_LANES, (const float *)&sum, y + j, 0);
+      else
+        gemm_store(y + j, sum);
     }
     for (int64_t j = columns / GEMM_LANES * GEMM_LANES; j < columns; j++)
       y[j] = gemm_finished(f, row + i, column + j, x[j]);
@@ -124,7 +124,7 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
       has_c ? (const gemm_stored *)f->c + block->row * f->c_row + block->column : NULL;
   gemm_stored *y = (gemm_stored *)f->y + block->row * f->y_row + block->column;
   gemm_vector along[GEMM_MAX_VECTORS];
-  bool narrows = true;
+  unsigned lost = 0;
   GEMM_UNROLL
   for (int v = 0; v < vectors && !repeats; v++) along[v] = gemm_load(a + v * GEMM_LANES);
   GEMM_UNROLL
@@ -139,13 +139,13 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
         x += gemm_load(b + v * GEMM_LANES);
       x = (gemm_vector)CPU_AT_LEAST(low, x) + zero;
       sum[i][v] = (gemm_vector)CPU_AT_MOST(high, x);
-      narrows &= gemm_narrows(sum[i][v]);
+      lost |= gemm_lost(sum[i][v]);
     }
     if (repeats) a += f->a_row;
     if (has_b) b += f->b_row;
     if (has_c) c += f->c_row;
   }
-  if (!narrows) {
+  if (lost) {
     gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
