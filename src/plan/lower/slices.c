@@ -25,7 +25,7 @@ enum {
   SLICE_KIB = 256,   /* but are not less for each thread, which would not pay */
   LARGE = 2,         /* a step is large if its operands are so many times as much */
   REREAD_SHARE = 32, /* what each slice reads as a whole is at most this part: it stays there */
-  MOST_FLOPS = 16,   /* for each byte: with more, computing hides that memory is slow */
+  MOST_FLOPS = 100,  /* for each byte: with more, computing hides that memory is slow */
   BUSY = 7,          /* slices run side by side if the threads have work for … */
   BUSY_OF = 8,       /* … BUSY of BUSY_OF parts of the time */
   LANE_SLICES = 2,   /* for each lane, of steps that are not large */
