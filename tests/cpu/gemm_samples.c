@@ -70,10 +70,17 @@ operands make_operands(const sample *s, test_random *random) {
   fill(&o.a, random);
   fill(&o.b, random);
   if (s->extreme) fill_extremes(&o.a), fill_extremes(&o.b);
-  if (s->epilogue == BYTES) {
+  if (s->epilogue == BYTES || s->epilogue == BYTES_TERMS) {
+    const bool along = test_random_integer(random, 0, 1);
     o.has_extra = true;
-    o.extra = make_vector(s, s->accumulate, test_random_integer(random, 0, 1));
+    o.extra = make_vector(s, s->accumulate, along);
     block_fill(&o.extra, -BYTES_OFFSET, BYTES_OFFSET, random);
+    o.has_other = s->epilogue == BYTES_TERMS;
+    if (o.has_other) {
+      const bool other_along = test_random_integer(random, 0, 3) ? !along : along;
+      o.other = make_vector(s, s->accumulate, other_along);
+      block_fill(&o.other, -BYTES_OFFSET, BYTES_OFFSET, random);
+    }
   } else if (s->epilogue == BIAS_GELU || s->epilogue == BIAS_COLUMN || s->epilogue == TWO_OUTPUTS) {
     o.has_extra = true;
     o.extra = make_vector(s, s->accumulate, s->epilogue != BIAS_COLUMN);
@@ -98,7 +105,22 @@ void release_operands(operands *o) {
   block_release(&o->b);
   block_release(&o->c);
   if (o->has_extra) block_release(&o->extra);
+  if (o->has_other) block_release(&o->other);
   if (o->has_second) block_release(&o->second);
+}
+
+static uint16_t add_terms(program_builder *p, uint16_t sum, uint16_t extra) {
+  const compute_dtype type = COMPUTE_I32;
+  const uint16_t other = program_load(p, type, 2);
+  const uint16_t shifted = program_apply(p, COMPUTE_I_SUB, type, extra,
+                                         program_constant_integer(p, type, TERM_SHIFT), 0);
+  const uint16_t term = program_apply(p, COMPUTE_I_MUL, type,
+                                      program_constant_integer(p, type, TERM_FACTOR), shifted, 0);
+  const uint16_t less = program_apply(p, COMPUTE_I_SUB, type, sum, term, 0);
+  return program_apply(p, COMPUTE_I_ADD, type,
+                       program_apply(p, COMPUTE_I_MUL, type, other,
+                                     program_constant_integer(p, type, OTHER_FACTOR), 0),
+                       less, 0);
 }
 
 static void build_epilogue(const sample *s, program_builder *p) {
@@ -122,8 +144,10 @@ static void build_epilogue(const sample *s, program_builder *p) {
     return;
   }
   const uint16_t extra = program_load(p, type, 1);
-  const uint16_t added = program_apply(p, COMPUTE_I_ADD, type, sum, extra, 0);
-  if (s->epilogue == BYTES) {
+  const uint16_t added = s->epilogue == BYTES_TERMS
+                             ? add_terms(p, sum, extra)
+                             : program_apply(p, COMPUTE_I_ADD, type, sum, extra, 0);
+  if (s->epilogue == BYTES || s->epilogue == BYTES_TERMS) {
     const uint16_t number = program_apply(p, COMPUTE_I_CAST, COMPUTE_F32, added, 0, 0);
     const uint16_t quotient = program_apply(p, COMPUTE_I_DIV, COMPUTE_F32, number,
                                             program_constant(p, COMPUTE_F32, BYTES_DIVISOR), 0);
@@ -147,7 +171,7 @@ void describe(const sample *s, operands *o, description *d) {
   d->descriptor = (compute_kernel_descriptor){.struct_size = sizeof d->descriptor,
                                               .kind = COMPUTE_KERNEL_GEMM,
                                               .rank = rank,
-                                              .input_count = o->has_extra ? 3 : 2,
+                                              .input_count = 2u + o->has_extra + o->has_other,
                                               .output_count = o->has_second ? 2 : 1,
                                               .inputs = d->inputs,
                                               .outputs = d->outputs,
@@ -166,6 +190,10 @@ void describe(const sample *s, operands *o, description *d) {
   if (o->has_extra) {
     d->inputs[2] = operand_of(s->epilogue == RESIDUAL ? &o->c : &o->extra, rank);
     d->blocks[blocks++] = s->epilogue == RESIDUAL ? &o->c : &o->extra;
+  }
+  if (o->has_other) {
+    d->inputs[3] = operand_of(&o->other, rank);
+    d->blocks[blocks++] = &o->other;
   }
   d->outputs[0] = operand_of(&o->c, rank);
   d->blocks[blocks++] = &o->c;
@@ -283,8 +311,12 @@ static void check_integers(const sample *s, operands *o) {
       left[r + 1] = right[r] = p;
       sum += integer_at(&o->a, block_at(&o->a, left)) * integer_at(&o->b, block_at(&o->b, right));
     }
-    if (o->has_extra) sum += integer_at(&o->extra, block_at(&o->extra, point));
-    if (s->epilogue == BYTES) sum = byte_of(s, (int32_t)sum);
+    if (o->has_other)
+      sum += OTHER_FACTOR * integer_at(&o->other, block_at(&o->other, point)) -
+             TERM_FACTOR * (integer_at(&o->extra, block_at(&o->extra, point)) - TERM_SHIFT);
+    else if (o->has_extra)
+      sum += integer_at(&o->extra, block_at(&o->extra, point));
+    if (s->epilogue == BYTES || s->epilogue == BYTES_TERMS) sum = byte_of(s, (int32_t)sum);
     const uint64_t actual = integer_at(&o->c, block_at(&o->c, point));
     if (actual << unused != sum << unused)
       check_element(s, "the integer product", (double)actual, (double)sum, 0, point);

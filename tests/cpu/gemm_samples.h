@@ -15,10 +15,12 @@ typedef enum epilogue {
   TWO_OUTPUTS, /* sum + row vector, and relu(sum) with columns side by side */
   PLACES,      /* sum + what position and coordinates say */
   EPILOGUE_COUNT,
-  BYTES /* round((sum + column vector) / 512) + 100 as bytes, of sums of bytes */
+  BYTES,      /* round((sum + column vector) / 512) + 100 as bytes, of sums of bytes */
+  BYTES_TERMS /* the same of sum - 3 * (vector - 11) + 5 * other vector */
 } epilogue;
 
 enum { BYTES_DIVISOR = 512, BYTES_ZERO = 100, BYTES_OFFSET = 30000 };
+enum { TERM_FACTOR = 3, TERM_SHIFT = 11, OTHER_FACTOR = 5 };
 
 typedef enum layout { DENSE, TRANSPOSED, PADDED, TRANSPOSED_PADDED, GAPS, LAYOUT_COUNT } layout;
 
@@ -35,19 +37,19 @@ typedef struct sample {
 
 /* The operands of one sample: blocks over (batch…, rows, columns). */
 typedef struct operands {
-  block a, b, extra, c, second;
-  bool has_extra, has_second;
+  block a, b, extra, other, c, second;
+  bool has_extra, has_other, has_second;
 } operands;
 
 operands make_operands(const sample *s, test_random *random);
 void release_operands(operands *o);
 
 typedef struct description {
-  compute_operand inputs[3], outputs[2];
+  compute_operand inputs[4], outputs[2];
   program_builder program;
   compute_kernel_descriptor descriptor;
   compute_gemm_attributes attributes;
-  block *blocks[5];
+  block *blocks[6];
 } description;
 
 void describe(const sample *s, operands *o, description *d);

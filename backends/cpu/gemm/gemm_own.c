@@ -7,6 +7,7 @@
  * wherever that has their dtype and dense rows, else in scratch memory; after the last block of k
  * the epilogue runs over some columns of a block of rows at a time, while they are in the cache. */
 #include <stdio.h>
+#include <string.h>
 
 #include "gemm.h"
 #include "program/finish.h"
@@ -32,10 +33,11 @@ typedef struct own_unit {
   int32_t worker;
   unsigned char *sums; /* of the unit's first element */
   int64_t sums_row;
-  bool finish;               /* the epilogue follows the last block of k … */
-  bool in_kernel;            /* … in the micro-kernel */
-  cpu_gemm_finish ends;      /* of types that finish */
-  cpu_gemm_requantize makes; /* of types that requantize */
+  bool finish;                        /* the epilogue follows the last block of k … */
+  bool in_kernel;                     /* … in the micro-kernel */
+  cpu_gemm_finish ends;               /* of types that finish */
+  cpu_gemm_requantize makes;          /* of types that requantize */
+  uint32_t *row_terms, *column_terms; /* of their rows and columns, of the whole matrix */
 } own_unit;
 
 /* The elements along k of `count` words from word p on. */
@@ -310,15 +312,37 @@ static const gemm_operand *addend(const cpu_gemm *gemm, int i) {
   return input > 0 ? &gemm->problem.extra[input - 1] : NULL;
 }
 
+/* How the epilogue makes bytes of sums, or NULL. */
+static const cpu_requantize *requantize_of(const cpu_gemm *gemm) {
+  const cpu_program *epilogue = gemm->epilogue;
+  return epilogue->requantize.loops                 ? &epilogue->requantize
+         : epilogue->requantize_product.makes.loops ? &epilogue->requantize_product.makes
+                                                    : NULL;
+}
+
+/* The terms that the epilogue adds to sums. */
+static const cpu_requantize_product *terms_of(const cpu_gemm *gemm) {
+  return &gemm->epilogue->requantize_product;
+}
+
+static bool has_terms(const cpu_gemm *gemm) {
+  return gemm->finishes && gemm->problem.type->requantizes && !gemm->epilogue->requantize.loops;
+}
+
 /* Whether the epilogue makes bytes of sums, and its operands' columns lie side by side. */
 static bool can_requantize(const cpu_gemm *gemm) {
   const gemm_problem *problem = &gemm->problem;
-  const cpu_requantize *q = &gemm->epilogue->requantize;
-  if (!q->loops || problem->output[0].column != 1) return false;
+  const cpu_requantize *q = requantize_of(gemm);
+  if (!q || problem->output[0].column != 1) return false;
   for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
     if (q->input[i] < 0) continue;
     const int64_t column = problem->extra[q->input[i] - 1].column;
     if (column != 0 && column != 1) return false;
+  }
+  if (q == &gemm->epilogue->requantize) return true;
+  for (uint32_t t = 0; t < terms_of(gemm)->count; t++) {
+    const gemm_operand *from = &problem->extra[terms_of(gemm)->term[t].input - 1];
+    if (from->row != 0 && from->column != 0) return false;
   }
   return true;
 }
@@ -350,7 +374,7 @@ static const void *addend_at(const own_unit *unit, int i, int64_t *row) {
 
 static void place_requantize(own_unit *unit) {
   const cpu_gemm *gemm = unit->launch->gemm;
-  const cpu_requantize *q = &gemm->epilogue->requantize;
+  const cpu_requantize *q = requantize_of(gemm);
   cpu_requantize_operand operands[CPU_REQUANTIZE_INPUTS];
   for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) {
     if (q->input[i] < 0) continue;
@@ -362,6 +386,33 @@ static void place_requantize(own_unit *unit) {
   unit->makes.lines = cpu_requantize_bind(q, operands);
   unit->makes.lines.y = unit->matrix.output[0];
   unit->makes.lines.y_row = gemm->problem.output[0].row;
+}
+
+/* Adds a term's numbers for rows or columns from `first` on. */
+static void add_term(const cpu_requantize_term_i32 *term, const int32_t *from, int64_t step,
+                     int64_t first, int64_t count, uint32_t *to) {
+  for (int64_t i = first; i < first + count; i++)
+    to[i] += term->factor * (uint32_t)from[i * step] + term->constant;
+}
+
+/* What the epilogue adds to the rows and columns of a unit. */
+static void place_terms(own_unit *unit) {
+  const cpu_gemm *gemm = unit->launch->gemm;
+  const cpu_requantize_product *terms = terms_of(gemm);
+  memset(unit->row_terms + unit->row, 0, (size_t)unit->rows * sizeof *unit->row_terms);
+  memset(unit->column_terms + unit->column, 0, (size_t)unit->columns * sizeof *unit->column_terms);
+  for (uint32_t t = 0; t < terms->count; t++) {
+    const cpu_requantize_term_i32 *term = &terms->term[t];
+    const gemm_operand *operand = &gemm->problem.extra[term->input - 1];
+    const int32_t *from = (const int32_t *)(const void *)unit->matrix.extra[term->input - 1];
+    if (operand->row == 0)
+      add_term(term, from, operand->column, unit->column, unit->columns, unit->column_terms);
+    else
+      add_term(term, from, operand->row, unit->row, unit->rows, unit->row_terms);
+  }
+  unit->makes.rows = unit->row_terms;
+  unit->makes.lines.offset = (const int32_t *)unit->column_terms;
+  unit->makes.lines.offset_along = true;
 }
 
 /* For a batch entry; nothing where the sums are finished later. */
@@ -403,6 +454,9 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
       launch->scratch ? launch->scratch + (uint64_t)worker * launch->worker_bytes : NULL;
   unit.packed_a = scratch;
   unit.packed_b = after(scratch, schedule->a_bytes);
+  unit.row_terms = (uint32_t *)(void *)after(scratch, schedule->a_bytes + schedule->b_bytes +
+                                                          schedule->sums_bytes);
+  unit.column_terms = unit.row_terms ? unit.row_terms + problem->m : NULL;
   for (int64_t index = first; index < end; index++) {
     const int64_t tile = index % per_batch / schedule->splits, split = index % schedule->splits;
     if (index == first || index % per_batch == 0) {
@@ -415,6 +469,7 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
     unit.columns = cpu_min(schedule->tile_n, problem->n - unit.column);
     unit.k_first = problem->k * split / schedule->splits;
     unit.k_count = problem->k * (split + 1) / schedule->splits - unit.k_first;
+    if (unit.in_kernel && has_terms(launch->gemm)) place_terms(&unit);
     place_sums(&unit, after(scratch, schedule->a_bytes + schedule->b_bytes),
                index / per_batch * schedule->splits + split);
     do_unit(&unit);
@@ -447,6 +502,9 @@ compute_status gemm_run_filled(const cpu_gemm *gemm, void *const *pointers,
   launch.schedule = launch.direct ? &gemm->direct : &gemm->buffered;
   const gemm_schedule *schedule = launch.schedule;
   launch.worker_bytes = schedule->a_bytes + schedule->b_bytes + schedule->sums_bytes;
+  if (has_terms(gemm))
+    launch.worker_bytes +=
+        (uint64_t)cpu_round_up((problem->m + problem->n) * (int64_t)sizeof(uint32_t), 64);
   const uint64_t parts_bytes = schedule->splits > 1
                                    ? (uint64_t)(problem->batches * schedule->splits * problem->m *
                                                 problem->n * problem->size)

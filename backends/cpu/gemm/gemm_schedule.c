@@ -15,7 +15,9 @@
 enum {
   SUMS_LIMIT = 1 << 20,    /* of sums in scratch memory per thread */
   FEW_ROWS = 16,           /* so few rows do not repay packing B */
-  TALL_BLOCKS = 3,         /* of k that tall tiles read in one go, out of the level-2 cache */
+  TALL_BLOCKS = 3,         /* of k that tall tiles read in one go, out of the level-2 cache; */
+  WORD_BLOCKS = 4,         /* the same of words of bf16, */
+  BYTE_BLOCKS = 2,         /* and of words of bytes, whose sums need not be apart */
   DIRECT_B = 40 << 10,     /* a B this small is read where it lies, if its rows are close */
   NEAR_STRIDE = 2048,      /* bytes; rows of A further apart than that compete for cache sets */
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
@@ -46,8 +48,14 @@ static int64_t equal_blocks(int64_t k, int64_t most) {
   return cpu_max(cpu_divide_up(k, cuts), 1);
 }
 
+/* Whether tiles are tall, of 64-byte vectors. */
+static bool fills_vectors(const gemm_problem *problem) {
+  return problem->type->lanes * (int64_t)problem->size == 64;
+}
+
 static int64_t most_tile_k(const gemm_problem *problem) {
-  return GEMM_CLOSE_CACHE / (problem->type->columns * (int64_t)problem->size);
+  const int64_t close = GEMM_CLOSE_CACHE / (problem->type->columns * (int64_t)problem->size);
+  return problem->type->terms && fills_vectors(problem) ? BYTE_BLOCKS * close : close;
 }
 
 int64_t gemm_packed_block(const gemm_problem *problem) {
@@ -76,7 +84,7 @@ static bool can_read_a(const gemm_problem *problem) {
 
 /* Whether register tiles are tall, of 64-byte vectors of numbers. */
 static bool is_tall(const gemm_problem *problem) {
-  return problem->type->group == 1 && problem->type->lanes * (int64_t)problem->size == 64;
+  return problem->type->group == 1 && fills_vectors(problem);
 }
 
 /* Whether the rows of A that a tile reads do not get into each other's way. Tall tiles, of 64-byte
@@ -132,7 +140,8 @@ static void choose_methods(const cpu_gemm *gemm, gemm_schedule *schedule) {
   if (!gemm->packed_b && is_few(gemm, schedule)) return;
   schedule->method = GEMM_TILES;
   schedule->depth = schedule->block_k = most_tile_k(problem);
-  if (is_tall(problem) && !gemm->filled) schedule->block_k *= TALL_BLOCKS;
+  if (fills_vectors(problem) && !problem->type->terms && !gemm->filled)
+    schedule->block_k *= problem->type->group == 1 ? TALL_BLOCKS : WORD_BLOCKS;
   const bool close_b = problem->k * problem->n * size <= DIRECT_B && b->row * size <= 512;
   const bool in_place = !gemm->filled && is_native(problem, b) && b->column == 1 &&
                         (problem->m <= FEW_ROWS || close_b);

@@ -375,6 +375,8 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   cpu_finish_rest rest;
   cpu_finish_read(device->isa, program, inputs, output_count, outputs, &prepared->finish);
   cpu_requantize_read(device->isa, program, inputs, output_count, outputs, &prepared->requantize);
+  cpu_requantize_product_read(device->isa, program, inputs, output_count, outputs,
+                              &prepared->requantize_product);
   cpu_requantize_sum_read(device->isa, program, inputs, output_count, outputs,
                           &prepared->requantize_sum);
   cpu_formula_read(device->isa, program, inputs, output_count, outputs, &prepared->formula);

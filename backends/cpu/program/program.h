@@ -183,6 +183,7 @@ typedef struct cpu_finish {
 } cpu_finish;
 
 enum { CPU_REQUANTIZE_OFFSET, CPU_REQUANTIZE_SCALE, CPU_REQUANTIZE_BIAS, CPU_REQUANTIZE_INPUTS };
+enum { CPU_REQUANTIZE_TERMS = 3 };
 
 /* The same of a program that makes bytes of sums (requantize.h): its inputs, −1 for none, and its
  * numbers, neutral ones for what is missing. */
@@ -194,6 +195,20 @@ typedef struct cpu_requantize {
   bool subtracts; /* the offset */
   bool is_signed;
 } cpu_requantize;
+
+/* factor · input + constant, in i32 that wrap. */
+typedef struct cpu_requantize_term_i32 {
+  int16_t input;
+  uint32_t factor, constant;
+} cpu_requantize_term_i32;
+
+/* The same of a program that adds or subtracts several such terms first, as the zero points of both
+ * operands of a product require. */
+typedef struct cpu_requantize_product {
+  cpu_requantize makes; /* without an offset; its loops are NULL: the program has another form */
+  uint32_t count;
+  cpu_requantize_term_i32 term[CPU_REQUANTIZE_TERMS];
+} cpu_requantize_product;
 
 /* The same of a program that makes bytes of the sum of two tensors of bytes (requantize.h). */
 typedef struct cpu_requantize_sum {
@@ -218,6 +233,7 @@ struct cpu_program {
   const cpu_tile_table *table;
   cpu_finish finish;
   cpu_requantize requantize;
+  cpu_requantize_product requantize_product;
   cpu_requantize_sum requantize_sum;
   cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */

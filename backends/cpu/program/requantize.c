@@ -30,7 +30,8 @@ typedef struct reading {
   const compute_program *program;
   const compute_dtype *inputs;
   cpu_requantize *made;
-  uint16_t value; /* of the last instruction that was read */
+  cpu_requantize_product *product; /* that terms are read for; or NULL */
+  uint16_t value;                  /* of the last instruction that was read */
   part at;
 } reading;
 
@@ -62,9 +63,52 @@ static bool take_operand(const reading *r, const compute_instruction *from, comp
   return true;
 }
 
+/* A factor, or a constant that is added or subtracted, of an integer expression, and its other
+ * operand. */
+static bool take_integer(const reading *r, const compute_instruction *i, uint32_t *number,
+                         uint16_t *other) {
+  const compute_instruction *a = &r->program->instructions[i->a],
+                            *b = &r->program->instructions[i->b];
+  const bool turned = b->code != COMPUTE_I_CONSTANT;
+  if (turned && (a->code != COMPUTE_I_CONSTANT || i->code == COMPUTE_I_SUB)) return false;
+  *number = (uint32_t)(turned ? a : b)->immediate.i64;
+  *other = turned ? i->b : i->a;
+  return true;
+}
+
+/* One more term: the value, subtracted if `negative`. */
+static bool take_term(reading *r, uint16_t value, bool negative) {
+  if (r->product->count == CPU_REQUANTIZE_TERMS) return false;
+  cpu_requantize_term_i32 term = {.factor = negative ? UINT32_MAX : 1};
+  for (;;) {
+    const compute_instruction *i = &r->program->instructions[value];
+    uint32_t number;
+    if (i->type != COMPUTE_I32) return false;
+    if (i->code == COMPUTE_I_LOAD) {
+      term.input = (int16_t)i->immediate.i64;
+      r->product->term[r->product->count++] = term;
+      return term.input > 0 && r->inputs[term.input] == COMPUTE_I32;
+    }
+    if (i->code != COMPUTE_I_ADD && i->code != COMPUTE_I_SUB && i->code != COMPUTE_I_MUL)
+      return false;
+    if (!take_integer(r, i, &number, &value)) return false;
+    if (i->code == COMPUTE_I_MUL)
+      term.factor *= number;
+    else
+      term.constant += term.factor * (i->code == COMPUTE_I_SUB ? -number : number);
+  }
+}
+
+static bool read_term(reading *r, const compute_instruction *i, bool commutes, bool negative) {
+  if (r->at > PART_OFFSET) return false;
+  r->at = PART_OFFSET;
+  return other_operand(r, i, commutes) && take_term(r, i->a == r->value ? i->b : i->a, negative);
+}
+
 static bool read_add(reading *r, const compute_instruction *i) {
   cpu_requantize *q = r->made;
   const compute_instruction *with = other_operand(r, i, true);
+  if (i->type == COMPUTE_I32 && r->product) return read_term(r, i, true, false);
   if (i->type == COMPUTE_I32)
     return move_on(r, PART_OFFSET) &&
            take_operand(r, with, COMPUTE_I32, &q->input[CPU_REQUANTIZE_OFFSET], NULL);
@@ -79,6 +123,7 @@ static bool read_instruction(reading *r, const compute_instruction *i) {
   switch (i->code) {
   case COMPUTE_I_ADD: return read_add(r, i);
   case COMPUTE_I_SUB:
+    if (i->type == COMPUTE_I32 && r->product) return read_term(r, i, false, true);
     q->subtracts = true;
     return i->type == COMPUTE_I32 && move_on(r, PART_OFFSET) &&
            take_operand(r, other_operand(r, i, false), COMPUTE_I32,
@@ -118,15 +163,19 @@ bool cpu_requantize_has_zero(const cpu_requantize *q) {
   return fabsf(q->zero) <= 255 && q->zero == rintf(q->zero);
 }
 
-void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
-                         const compute_dtype *inputs, uint32_t output_count,
-                         const compute_dtype *outputs, cpu_requantize *requantize) {
-  cpu_requantize *q = requantize;
+/* Whether an instruction only computes what a term is made of. */
+static bool is_within_term(const reading *r, const compute_instruction *i) {
+  return r->product && i->type == COMPUTE_I32 && i->a != r->value && i->b != r->value;
+}
+
+static void read_program(const cpu_isa *isa, reading *r, uint32_t output_count,
+                         const compute_dtype *outputs) {
+  const compute_program *program = r->program;
+  cpu_requantize *q = r->made;
   *q = cpu_requantize_none();
-  if (program->count < 2 || output_count != 1 || inputs[0] != COMPUTE_I32 ||
+  if (program->count < 2 || output_count != 1 || r->inputs[0] != COMPUTE_I32 ||
       (outputs[0] != COMPUTE_I8 && outputs[0] != COMPUTE_U8))
     return;
-  reading r = {.program = program, .inputs = inputs, .made = q};
   bool begun = false;
   for (uint32_t k = 0; k < program->count; k++) {
     const compute_instruction *i = &program->instructions[k];
@@ -134,16 +183,31 @@ void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
     if (i->code == COMPUTE_I_LOAD && i->immediate.i64 == 0) {
       if (begun || i->type != COMPUTE_I32) return;
       begun = true;
-      r.value = (uint16_t)k;
-    } else if (!is_source) {
-      if (!begun || !read_instruction(&r, i)) return;
-      r.value = (uint16_t)k;
+      r->value = (uint16_t)k;
+    } else if (!is_source && !(begun && is_within_term(r, i))) {
+      if (!begun || !read_instruction(r, i)) return;
+      r->value = (uint16_t)k;
     }
   }
-  if (!begun || r.at < PART_ROUND || program->outputs[0] != r.value) return;
+  if (!begun || r->at < PART_ROUND || program->outputs[0] != r->value) return;
   if (!cpu_requantize_has_zero(q)) return;
   q->is_signed = outputs[0] == COMPUTE_I8;
   q->loops = CPU_PICK(isa, cpu_requantize);
+}
+
+void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
+                         const compute_dtype *inputs, uint32_t output_count,
+                         const compute_dtype *outputs, cpu_requantize *requantize) {
+  reading r = {.program = program, .inputs = inputs, .made = requantize};
+  read_program(isa, &r, output_count, outputs);
+}
+
+void cpu_requantize_product_read(const cpu_isa *isa, const compute_program *program,
+                                 const compute_dtype *inputs, uint32_t output_count,
+                                 const compute_dtype *outputs, cpu_requantize_product *product) {
+  *product = (cpu_requantize_product){0};
+  reading r = {.program = program, .inputs = inputs, .made = &product->makes, .product = product};
+  read_program(isa, &r, output_count, outputs);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */

@@ -10,6 +10,11 @@ void cpu_requantize_read(const cpu_isa *isa, const compute_program *program,
                          const compute_dtype *inputs, uint32_t output_count,
                          const compute_dtype *outputs, cpu_requantize *requantize);
 
+/* The same of a program with terms in place of an offset. */
+void cpu_requantize_product_read(const cpu_isa *isa, const compute_program *program,
+                                 const compute_dtype *inputs, uint32_t output_count,
+                                 const compute_dtype *outputs, cpu_requantize_product *product);
+
 /* Without a program: x is rounded and stored. */
 cpu_requantize cpu_requantize_none(void);
 

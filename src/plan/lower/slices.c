@@ -25,7 +25,7 @@ enum {
   SLICE_KIB = 256,   /* but are not less for each thread, which would not pay */
   LARGE = 2,         /* a step is large if its operands are so many times as much */
   REREAD_SHARE = 32, /* what each slice reads as a whole is at most this part: it stays there */
-  MOST_FLOPS = 16,   /* for each byte: with more, computing hides that memory is slow */
+  MOST_FLOPS = 100,  /* for each byte: with more, computing hides that memory is slow */
   CLOSE_KIB = 1024,  /* the operands of a slice on one thread, to be near its core … */
   CLOSE_FLOPS = 24,  /* … with at most so many operations */
   BUSY = 7,          /* slices run side by side if the threads have work for … */

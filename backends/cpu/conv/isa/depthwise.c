@@ -20,6 +20,9 @@
 #define MULTIPLY_LOW(a, b)  ((words)_mm512_madd_epi16((__m512i)(a), (__m512i)(b)))
 #define WIDEN_U8(from)      ((words)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(from))))
 #define WIDEN_I8(from)      ((words)_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(from))))
+#define WIDEN_U16(from)                                                                            \
+  ((unsigned_words)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(from))))
+#define NARROW_U16(words) ((halves_at)_mm512_cvtepi32_epi16((__m512i)(words)))
 #elif defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 #define VECTOR_BYTES        32
@@ -27,6 +30,12 @@
 #define MULTIPLY_LOW(a, b)  ((words)_mm256_madd_epi16((__m256i)(a), (__m256i)(b)))
 #define WIDEN_U8(from)      ((words)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(from))))
 #define WIDEN_I8(from)      ((words)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(from))))
+#define WIDEN_U16(from)                                                                            \
+  ((unsigned_words)_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(from))))
+/* Of words below 2^16; each half has its own four. */
+#define NARROW_U16(words)                                                                          \
+  ((halves_at)_mm256_castsi256_si128(_mm256_permute4x64_epi64(                                     \
+      _mm256_packus_epi32((__m256i)(words), (__m256i)(words)), _MM_SHUFFLE(3, 1, 2, 0))))
 #else
 #define VECTOR_BYTES 16
 #if defined(__SSE2__)
@@ -42,8 +51,10 @@
 #else
 #define ADD_FLOATS(a, b, c) ((a) * (b) + (c))
 #endif
-#define WIDEN_U8(from) __builtin_convertvector(*(const bytes_at *)(from), words)
-#define WIDEN_I8(from) __builtin_convertvector(*(const signed_bytes_at *)(from), words)
+#define WIDEN_U8(from)    __builtin_convertvector(*(const bytes_at *)(from), words)
+#define WIDEN_I8(from)    __builtin_convertvector(*(const signed_bytes_at *)(from), words)
+#define WIDEN_U16(from)   __builtin_convertvector(*(const halves_at *)(from), unsigned_words)
+#define NARROW_U16(words) __builtin_convertvector(words, halves_at)
 #endif
 
 #define LANES  (VECTOR_BYTES / 4)
@@ -65,15 +76,16 @@ typedef int8_t signed_bytes_at __attribute__((vector_size(LANES), aligned(1)));
 
 enum { MOST_PIXELS = 7, TILE_VECTORS = 2, EDGE_VECTORS = 6, MOST_TAPS = 5 };
 
-/* f32 of as many bf16, and back, to the nearest, of two to the even one; a NaN stays one. */
+/* f32 of as many bf16, and back, to the nearest, of two to the even one; a NaN stays one. Compilers
+ * widen and narrow such vectors by halves. */
 INLINE floats widen_bf16(const uint16_t *from) {
-  return (floats)(__builtin_convertvector(*(const halves_at *)from, unsigned_words) << 16);
+  return (floats)(WIDEN_U16(from) << 16);
 }
 INLINE void store_bf16(uint16_t *to, floats x) {
   const unsigned_words bits = (unsigned_words)x;
-  const unsigned_words rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40;
+  const unsigned_words rounded = bits + 0x7fff + (bits >> 16 & 1), nan = bits | 0x400000;
   const unsigned_words is_nan = (unsigned_words)(x != x);
-  *(halves_at *)to = __builtin_convertvector((nan & is_nan) | (rounded & ~is_nan), halves_at);
+  *(halves_at *)to = NARROW_U16(((nan & is_nan) | (rounded & ~is_nan)) >> 16);
 }
 
 /* Sums and their bias, limited. */

@@ -24,16 +24,13 @@ GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
 GEMM_INLINE gemm_stored gemm_narrow(float x) {
   return convert_f32_to_bf16(x);
 }
-static __attribute__((noinline)) void gemm_store_each(gemm_stored *to, gemm_vector x) {
-  for (int i = 0; i < GEMM_LANES; i++) to[i] = gemm_narrow(x[i]);
-}
-/* The instruction makes zeros of denormals, which are rare. */
-GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
+/* The elements that the instruction below would make zero: denormals, which are rare. */
+GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
   enum { DENORMAL = 0x20 };
-  if (__builtin_expect(_mm512_fpclass_ps_mask(x, DENORMAL) != 0, 0))
-    gemm_store_each(to, x);
-  else
-    _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
+  return _mm512_fpclass_ps_mask(x, DENORMAL);
+}
+GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
+  _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 #else
 typedef GEMM_ELEMENT gemm_stored;
@@ -44,6 +41,10 @@ GEMM_INLINE float gemm_widen(gemm_stored x) {
 GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
   return *(const gemm_vector_at *)from;
 }
+GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
+  (void)x;
+  return 0;
+}
 GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
   *(gemm_vector_at *)to = x;
 }
@@ -51,6 +52,14 @@ GEMM_INLINE gemm_stored gemm_narrow(float x) {
   return x;
 }
 #endif
+
+/* Stores rows of `x` one by one. */
+static __attribute__((noinline)) void gemm_store_each(int64_t rows, int64_t columns, const float *x,
+                                                      gemm_stored *y, int64_t y_row) {
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++)
+      y[i * y_row + j] = gemm_narrow(x[i * GEMM_MAX_VECTORS * GEMM_LANES + j]);
+}
 
 GEMM_INLINE gemm_stored gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
   const gemm_stored *a = f->a, *b = f->b, *c = f->c;
@@ -83,7 +92,11 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
       else if (has_b)
         sum += gemm_load(b + j);
       sum = (gemm_vector)CPU_AT_LEAST(low, sum) + zero;
-      gemm_store(y + j, (gemm_vector)CPU_AT_MOST(high, sum));
+      sum = (gemm_vector)CPU_AT_MOST(high, sum);
+      if (gemm_lost(sum))
+        gemm_store_each(1, GEMM_LANES, (const float *)&sum, y + j, 0);
+      else
+        gemm_store(y + j, sum);
     }
     for (int64_t j = columns / GEMM_LANES * GEMM_LANES; j < columns; j++)
       y[j] = gemm_finished(f, row + i, column + j, x[j]);
@@ -96,7 +109,8 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
 
 /* Finishes a whole tile in registers: the usual one, with an addend along the columns or one for
  * each row, and perhaps one or two like the result. The same operations in the same order as above.
- */
+ * Results stay in the registers of the sums until all are known to narrow: calls among them would
+ * have compilers keep the sums in memory throughout. */
 GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool repeats,
                                   const bool has_b, const bool has_c, const cpu_gemm_finish *f,
                                   const cpu_gemm_block *block,
@@ -110,6 +124,7 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
       has_c ? (const gemm_stored *)f->c + block->row * f->c_row + block->column : NULL;
   gemm_stored *y = (gemm_stored *)f->y + block->row * f->y_row + block->column;
   gemm_vector along[GEMM_MAX_VECTORS];
+  unsigned lost = 0;
   GEMM_UNROLL
   for (int v = 0; v < vectors && !repeats; v++) along[v] = gemm_load(a + v * GEMM_LANES);
   GEMM_UNROLL
@@ -123,12 +138,27 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
       else if (has_b)
         x += gemm_load(b + v * GEMM_LANES);
       x = (gemm_vector)CPU_AT_LEAST(low, x) + zero;
-      gemm_store(y + v * GEMM_LANES, (gemm_vector)CPU_AT_MOST(high, x));
+      sum[i][v] = (gemm_vector)CPU_AT_MOST(high, x);
+      lost |= gemm_lost(sum[i][v]);
     }
     if (repeats) a += f->a_row;
     if (has_b) b += f->b_row;
     if (has_c) c += f->c_row;
-    y += f->y_row;
+  }
+  if (lost) {
+    gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v];
+    }
+    gemm_store_each(rows, vectors * GEMM_LANES, (const float *)x, y, f->y_row);
+    return;
+  }
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) gemm_store(y + i * f->y_row + v * GEMM_LANES, sum[i][v]);
   }
 }
 
@@ -253,6 +283,13 @@ GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_ge
                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
   const bool whole = columns == vectors * GEMM_LANES;
+  if (block->requantize->rows) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) sum[i][v] += block->requantize->rows[block->row + i];
+    }
+  }
   if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, c, block->c_row);
   if (whole && gemm_requantize_tile(rows, vectors, block, terms, sum)) return;
   gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];

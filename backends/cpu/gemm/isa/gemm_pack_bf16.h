@@ -113,4 +113,27 @@ static void gemm_weave_panels(uint32_t *to, const gemm_line_source *source, int6
   }
 }
 
+/* Pixels of up to four channels, each a plane of its own, as two words each. */
+static void gemm_weave_pixels(gemm_unit *to, int64_t pixels, int64_t channels,
+                              const cpu_gemm_source *source) {
+  const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(GEMM_SIDE / 2));
+  const gemm_unit *from = source->data;
+  for (int64_t i = 0; i < pixels; i += GEMM_SIDE, from += GEMM_SIDE, to += 4 * GEMM_SIDE) {
+    const int64_t count = pixels - i < GEMM_SIDE ? pixels - i : GEMM_SIDE;
+    __m512i x[4];
+    for (int64_t c = 0; c < 4; c++) {
+      const __mmask16 mask = (__mmask16)(c < channels ? gemm_mask(count) : 0);
+      const __m256i halves = _mm256_maskz_loadu_epi16(mask, from + (mask ? c * source->inner : 0));
+      x[c] = _mm512_cvtepu16_epi32(halves);
+    }
+    const __m512i first = _mm512_or_si512(x[0], _mm512_slli_epi32(x[1], 16));
+    const __m512i second = _mm512_or_si512(x[2], _mm512_slli_epi32(x[3], 16));
+    _mm512_mask_storeu_epi32(to, (__mmask16)gemm_mask(2 * count),
+                             _mm512_permutex2var_epi32(first, low, second));
+    _mm512_mask_storeu_epi32(to + 2 * GEMM_SIDE, (__mmask16)gemm_mask(2 * count - GEMM_SIDE),
+                             _mm512_permutex2var_epi32(first, high, second));
+  }
+}
+
 #endif

@@ -280,6 +280,11 @@ static void gemm_pack_word_rows(void *packed, int64_t row, int64_t outer, int64_
     gemm_weave_rows(packed, outer, inner, source, flip);
     return;
   }
+#elif defined(CPU_VARIANT_BF16)
+  if (source->outer == 1 && row == 2 * GEMM_GROUP && inner <= row) {
+    gemm_weave_pixels(packed, outer, inner, source);
+    return;
+  }
 #endif
   if (source->inner == 1 && source->outer == inner && row == inner && inner % GEMM_GROUP == 0) {
     inner *= outer;

@@ -25,10 +25,12 @@ typedef struct cpu_gemm_finish {
 } cpu_gemm_finish;
 
 /* Sums of bytes that become bytes (requantize_table.h): operands and result begin at element (0, 0)
- * of the matrix, sums and counts are the micro-kernel's. */
+ * of the matrix, sums and counts are the micro-kernel's. Before anything else each row's number of
+ * `rows` is added to its sums, if that is not NULL. */
 typedef struct cpu_gemm_requantize {
   void (*run)(const cpu_requantize_lines *lines);
   cpu_requantize_lines lines;
+  const uint32_t *rows;
 } cpu_gemm_requantize;
 
 /* So many rows of A are as many runs of memory as the hardware foresees. */
