@@ -150,7 +150,7 @@ static cpu_gemm_requantize place_requantize(const launch *l, const rows_unit *un
     at += (unit->image * from->stride[0] + channel * from->stride[1]) * from->size;
     operands[i] = (cpu_requantize_operand){at, from->stride[3], from->stride[1] != 0};
   }
-  cpu_gemm_requantize makes = {q->loops->run, cpu_requantize_bind(q, operands)};
+  cpu_gemm_requantize makes = {.run = q->loops->run, .lines = cpu_requantize_bind(q, operands)};
   makes.lines.y = (unsigned char *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] +
                   channel * y->stride[1];
   makes.lines.y_row = y->stride[3];
