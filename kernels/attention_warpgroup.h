@@ -78,13 +78,6 @@ typedef struct __attribute__((aligned(1024))) SLAB {
   u16 element[512];
 } SLAB;
 #endif
-/* The compiler moves the wait up to where weights are not made yet, past anything but such. Where
- * warps are few, that counts. */
-#if defined(__CUDACC__)
-#define MEANWHILE() asm volatile("pmevent 1;" ::: "memory")
-#else
-#define MEANWHILE() ((void)0)
-#endif
 #define LINES_PERIOD 8
 #define LINES_PLACE(lines, elements, line, place)                                                  \
   ((place) / 64 * (lines)*64 + (line)*64 + (((place) / 8 ^ (line)) % 8) * 8)
@@ -186,10 +179,6 @@ PRODUCTS_WAIT(1);
 PRODUCTS_KEEP(score, TILE_KEYS / 2);
 
 //@ attention_warpgroup_sums
-#if SIDES > 1
-PRODUCTS_KEEP(score, TILE_KEYS / 2);
-MEANWHILE();
-#endif
 PRODUCTS_WAIT(0);
 PRODUCTS_KEEP(sum, TILE_COLUMNS / 2);
 SHRINK_SUMS()
