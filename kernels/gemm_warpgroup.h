@@ -6,7 +6,7 @@
  * A warpgroup has 64 rows and all columns of the tile, ITEM_M times: block i of warpgroup g has the
  * rows from 64 · (i · WARPGROUPS + g). Slabs are those of README.md, along k 128 bytes.
  *
- * TF32 has to be rounded and to lie along k: a launch before has packed the slabs, and one item
+ * TF32 has to be rounded and to lie along k: launches before have packed the slabs, and one item
  * copies them whole. */
 //@ gemm_warpgroup
 #define WARPGROUPS          (TILE_M / (64 * ITEM_M))

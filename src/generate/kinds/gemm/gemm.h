@@ -236,7 +236,7 @@ void gemm_warpgroup_define(generation *g, const gemm_problem *problem);
 void gemm_ring_begin(const generation *g, text_buffer *text, const gemm_problem *problem,
                      bool asked);
 void gemm_warpgroup_begin(const generation *g, text_buffer *text, const gemm_problem *problem);
-/* Whether a launch before packs the factors: that launch, and what it has written. */
+/* Whether launches before pack the factors: these launches, and what they have written. */
 bool gemm_warpgroup_packs(const generation *g, const gemm_problem *problem);
 compute_status gemm_warpgroup_pack(generation *g, const gemm_problem *problem);
 void gemm_warpgroup_take_panels(generation *g, emit_launch *launch, const gemm_problem *problem);

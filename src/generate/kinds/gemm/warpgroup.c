@@ -77,67 +77,62 @@ static void define_packing(generation *g, const gemm_factor *factor, char letter
   emit_template(g, text, "gemm_warpgroup_pack");
   text_add(text, "#undef PACK\n#undef PACK_TYPE\n#undef PACK_IN\n#undef PACK_LOAD\n"
                  "#undef PACK_SIDE\n#undef PACK_ALONG_K\n");
-  text_add(text, "#define PACK_%c_AT(batch) %s\n#define FIRST_%c %s\n", letter,
-           factor->batched ? "1" : "((batch) == 0)", letter,
+  text_add(text, "#define FIRST_%c %s\n", letter,
            !factor->batched ? "0"
            : letter == 'A'  ? "(batch * shape.tiles_m)"
                             : "(batch * shape.tiles_n)");
 }
 
-static void pack_slab(text_buffer *text, char letter, char side, unsigned tile) {
-  const int small = letter + ('a' - 'A');
-  text_add(text,
-           "if (PACK_%c_AT(batch))\n"
-           "pack_%c(panels_%c + ((FIRST_%c + tile) * shape.pairs + pair) * (%u * TILE_K), IN_%c,\n"
-           "batch_%c + tile * %u * shape.%c_outer + k * shape.%c_k, shape.%c_outer, shape.%c_k,\n"
-           "shape.%c - tile * %u, shape.k - k, (LOCAL u32 *)slabs, (int)LOCAL_ID_X);\n",
-           letter, small, small, letter, tile, letter, small, tile, small, small, small, small,
-           side, tile);
-}
-
-static void take_panels(generation *g, emit_launch *launch, const panels *a, const panels *b,
-                        bool written) {
-  emit_workspace(g, launch, "panels_a", "u32", 4, 0, written);
-  emit_workspace(g, launch, "panels_b", "u32", 4, a->bytes, written);
-  emit_field_index(g, launch, "tiles_n", b->tiles);
-}
-
 /* A group for each slab; of what all batches share, those of the first. */
-compute_status gemm_warpgroup_pack(generation *g, const gemm_problem *problem) {
-  const compute_tuning *t = &g->tuning;
-  const panels a = panels_of(g, problem, &problem->a), b = panels_of(g, problem, &problem->b);
-  if (a.tiles + b.tiles > INT32_MAX / a.pairs)
+static compute_status emit_packing(generation *g, const gemm_problem *problem,
+                                   const gemm_factor *factor, uint64_t start) {
+  const panels p = panels_of(g, problem, factor);
+  const bool is_a = factor == &problem->a;
+  const char *small = is_a ? "a" : "b", *tiles = is_a ? "tiles_m" : "tiles_n";
+  const unsigned side = (unsigned)(is_a ? g->tuning.tile_m : g->tuning.tile_n);
+  if (p.tiles > INT32_MAX / p.pairs)
     return emit_refuse(g, "the product has too many slabs for one launch");
-  g->workspace_bytes = a.bytes + b.bytes;
-  emit_launch *launch =
-      gemm_launch(g, problem, "gemm_pack", PACK_GROUP, (a.tiles + b.tiles) * a.pairs, 1);
+  emit_launch *launch = gemm_launch(g, problem, is_a ? "gemm_pack_a" : "gemm_pack_b", PACK_GROUP,
+                                    p.tiles * p.pairs, 1);
   if (!launch) return COMPUTE_OK;
-  gemm_take_factors(g, launch, problem);
-  take_panels(g, launch, &a, &b, true);
+  if (!factor->batched) launch->groups[2] = 1;
+  emit_input(g, launch, factor->input);
+  emit_workspace(g, launch, "panels", "u32", 4, start, true);
   gemm_fields(g, launch, problem);
-  emit_field_divisor(g, launch, "pairs", a.pairs);
-  emit_field_index(g, launch, "tiles_m", a.tiles);
+  emit_field_divisor(g, launch, "pairs", p.pairs);
+  emit_field_index(g, launch, tiles, p.tiles);
   text_buffer *text = &launch->body;
   text_add(text,
            "LOCAL_ARRAY(SLAB, slabs, %u);\n"
-           "const INDEX row = DIVIDE((INDEX)GROUP_ID_X, shape.pairs);\n"
-           "const INDEX pair = (INDEX)GROUP_ID_X - row * shape.pairs, k = pair * TILE_K;\n"
-           "const boolean of_a = row < shape.tiles_m;\n"
-           "const INDEX tile = of_a ? row : row - shape.tiles_m;\n",
-           (unsigned)(t->tile_m > t->tile_n ? t->tile_m : t->tile_n) / 8);
+           "const INDEX tile = DIVIDE((INDEX)GROUP_ID_X, shape.pairs);\n"
+           "const INDEX pair = (INDEX)GROUP_ID_X - tile * shape.pairs;\n"
+           "const INDEX outer = tile * %u, k = pair * TILE_K;\n",
+           side / 8, side);
   gemm_begin_batches(g, launch, problem);
-  text_add(text, "if (of_a) {\n");
-  pack_slab(text, 'A', 'm', t->tile_m);
-  text_add(text, "} else {\n");
-  pack_slab(text, 'B', 'n', t->tile_n);
-  text_add(text, "}\n}\n");
+  text_add(text,
+           "%s"
+           "pack_%s(panels + ((FIRST_%c + tile) * shape.pairs + pair) * (%u * TILE_K), IN_%c,\n"
+           "batch_%s + outer * shape.%s_outer + k * shape.%s_k, shape.%s_outer, shape.%s_k,\n"
+           "shape.%c - outer, shape.k - k, (LOCAL u32 *)slabs, (int)LOCAL_ID_X);\n}\n",
+           factor->batched ? "" : "if (batch > 0) break;\n", small, is_a ? 'A' : 'B', side,
+           is_a ? 'A' : 'B', small, small, small, small, small, is_a ? 'm' : 'n');
   return COMPUTE_OK;
 }
 
+compute_status gemm_warpgroup_pack(generation *g, const gemm_problem *problem) {
+  const uint64_t of_a = panels_of(g, problem, &problem->a).bytes;
+  const uint64_t of_b = panels_of(g, problem, &problem->b).bytes;
+  g->workspace_bytes = of_a + of_b;
+  const compute_status status = emit_packing(g, problem, &problem->a, 0);
+  return status ? status : emit_packing(g, problem, &problem->b, of_a);
+}
+
 void gemm_warpgroup_take_panels(generation *g, emit_launch *launch, const gemm_problem *problem) {
-  const panels a = panels_of(g, problem, &problem->a), b = panels_of(g, problem, &problem->b);
-  take_panels(g, launch, &a, &b, false);
-  emit_field_index(g, launch, "pairs", a.pairs);
+  const panels of_a = panels_of(g, problem, &problem->a);
+  emit_workspace(g, launch, "panels_a", "u32", 4, 0, false);
+  emit_workspace(g, launch, "panels_b", "u32", 4, of_a.bytes, false);
+  emit_field_index(g, launch, "pairs", of_a.pairs);
+  emit_field_index(g, launch, "tiles_n", panels_of(g, problem, &problem->b).tiles);
 }
 
 /* ---- Text ---------------------------------------------------------------------------------- */
@@ -284,7 +279,7 @@ static compute_status check(generation *g, const gemm_problem *problem) {
 }
 
 /* Whether what packing saves is more than it costs: on an H200 2·m·n·k operations at about 300
- * tera in a second instead of 130, for reading and writing each element and another launch. */
+ * tera in a second instead of 130, for reading and writing each element and two launches. */
 static bool packing_pays(const gemm_problem *problem) {
   const double batches = (double)problem->batches;
   const double products = (double)problem->m * (double)problem->n * (double)problem->k * batches;
