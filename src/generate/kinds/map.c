@@ -338,8 +338,9 @@ static bool is_short(const elementwise *e) {
   return e->plain || program_flops(&e->g->descriptor->epilogue) < GPU_SHORT;
 }
 
-/* Groups that are launched: of vectors an item for each, since groups that start when others end
- * keep memory busier than items that stride. */
+/* Groups that are launched. A short program gets an item for each vector: groups that start when
+ * others end keep memory busier than items that stride. A long one's constants are worth keeping.
+ */
 static uint64_t choose_groups(const elementwise *e, uint64_t count, uint32_t group, uint32_t vector,
                               uint32_t items) {
   const generation *g = e->g;
@@ -350,7 +351,8 @@ static uint64_t choose_groups(const elementwise *e, uint64_t count, uint32_t gro
   const uint64_t all = (count + (uint64_t)group * vector - 1) / ((uint64_t)group * vector);
   /* The loop without vectors steps past the end by all items. */
   const bool counted = g->wide || count + all * group <= INT32_MAX;
-  if (vector > 1 && !g->tuning.groups && !opencl && counted && all <= INT32_MAX) return all;
+  if (vector > 1 && !g->tuning.groups && !opencl && is_short(e) && counted && all <= INT32_MAX)
+    return all;
   uint64_t most = (uint64_t)emit_units(g) * each;
   const uint64_t limit = GPU_MOST_ITEMS / items / group;
   if (most > limit) most = limit;
