@@ -93,11 +93,14 @@ static void copy_channels(const cpu_conv *conv, const conv_filter_unit *unit,
   }
 }
 
-/* Of filters of one element, whose results meet places apart from each other, only these. */
+/* Of filters of one element, whose results meet places apart from each other, all of them in the
+ * data: only these are copied. */
 static bool is_sparse(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   for (int d = 0; d < 2; d++)
-    if (c->filter_size[d] != 1 || c->padding[d] != 0 || conv->axes[d]->taps != 1) return false;
+    if (c->filter_size[d] != 1 || c->padding[d] != 0 || conv->axes[d]->taps != 1 ||
+        (c->result_size[d] - 1) * c->stride[d] >= c->data_size[d])
+      return false;
   return !conv->filter.dots;
 }
 
