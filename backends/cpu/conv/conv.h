@@ -5,8 +5,8 @@
  *                    the first of them: filters of one element are a matrix product
  *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
  *   conv_planes.c    FORWARD of single channels, where planes do not need a copy
- *   conv_rows.c      FORWARD where results have channels last, or planes repay turning, as which
- *                    it takes BY_DATA without strides, too
+ *   conv_rows.c      FORWARD where results have channels last, or planes repay turning;
+ *                    BY_DATA of planes without strides is turned into that
  *   conv_rows_schedule.c how it cuts its work
  *   conv_rows_pack.c its filters
  *   conv_taps.c      FORWARD and BY_DATA of small planes, tap by tap

@@ -35,8 +35,8 @@ int64_t conv_places_elements(const conv_places *p, int64_t images) {
   return p->parts[0] * p->parts[1] * p->place[0] * p->place[1] * images * p->pixel;
 }
 
-/* One row of one image: part after part, or by way of `line`, where every third or fourth place
- * would be picked out of planes. */
+/* One row of one image: part after part, or by way of `line`, where strides above 2 are gathered
+ * from planes. */
 static void copy_row(const cpu_conv *conv, const conv_operand *x, const conv_places *p,
                      const unsigned char *from, int64_t row, int64_t channels, int64_t images,
                      unsigned char *line, unsigned char *copy) {

@@ -246,7 +246,7 @@ static void make_forward(cpu_conv *conv) {
   }
 }
 
-/* Of planes only, and without an interpreter's program, which takes back what is gained. */
+/* Of planes only, and without an interpreter's program, which costs more than is gained. */
 static bool is_forward_in_reverse(const cpu_conv *conv) {
   const compute_conv_attributes *c = &conv->shape;
   return c->direction == COMPUTE_CONVOLUTION_BY_DATA && c->groups == 1 && c->stride[0] == 1 &&
@@ -263,6 +263,7 @@ compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descrip
   if (!suits(conv, reason)) {
     conv->shape = shape;
     conv->input[1] = filter;
+    conv->rows.filter_first = 0;
     return COMPUTE_OK;
   }
   conv->type = type_of(conv);

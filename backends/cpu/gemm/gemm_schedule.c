@@ -48,7 +48,7 @@ static int64_t equal_blocks(int64_t k, int64_t most) {
   return cpu_max(cpu_divide_up(k, cuts), 1);
 }
 
-/* Whether tiles are tall, of 64-byte vectors. */
+/* Whether vectors have 64 bytes. */
 static bool fills_vectors(const gemm_problem *problem) {
   return problem->type->lanes * (int64_t)problem->size == 64;
 }

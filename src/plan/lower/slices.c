@@ -27,7 +27,7 @@ enum {
   REREAD_SHARE = 32, /* what each slice reads as a whole is at most this part: it stays there */
   MOST_FLOPS = 100,  /* for each byte: with more, computing hides that memory is slow */
   CLOSE_KIB = 1024,  /* the operands of a slice on one thread, to be near its core … */
-  CLOSE_FLOPS = 24,  /* … with at most so many operations */
+  CLOSE_FLOPS = 24,  /* … with at most so many operations for each byte */
   BUSY = 7,          /* slices run side by side if the threads have work for … */
   BUSY_OF = 8,       /* … BUSY of BUSY_OF parts of the time */
   LANE_SLICES = 2,   /* for each lane, of steps that are not large */
@@ -447,7 +447,7 @@ static bool has_large_step(const slicer *z) {
   return false;
 }
 
-/* Where no values exceed the caches, slices side by side may still keep them near the cores. */
+/* Where no segment was cut, slices side by side may still keep values near the cores. */
 compute_status slices_cut(lowering *l) {
   slicer z = {.l = l, .close = true};
   if (!has_large_step(&z)) return COMPUTE_OK;

@@ -95,8 +95,8 @@ GEMM_INLINE gemm_vector gemm_load_row(const GEMM_ELEMENT *row, const int step, i
 }
 
 /* A square's rows begin at from[place[i]]; `count` columns of it, `step` elements apart, become
- * rows of `rows` elements. All are constants, rows and columns where they are those of the square.
- */
+ * rows of `rows` elements. `step` is a constant, and so are `rows`
+ * and `count` of a whole square. */
 GEMM_INLINE void gemm_turn_square(GEMM_ELEMENT *to, int64_t to_row, int64_t rows, int64_t count,
                                   const GEMM_ELEMENT *from, const int step,
                                   const int64_t place[GEMM_SQUARE]) {
