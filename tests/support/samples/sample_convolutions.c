@@ -341,17 +341,17 @@ static void sample_filters(sample_visitor visit, void *user) {
       {3, 6, 6, 6, {9, 33}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
       {2, 4, 4, 4, {22, 40}, {5, 3}, {2, 1}, {1, 2}, {2, 1}, {0, 0}}};
   static const compute_tuning cuts[] = {
-      {.variant = 10},
-      {.variant = 10, .tile_m = 32, .tile_n = 8, .tile_k = 8, .item_m = 4, .items = 3, .groups = 3},
-      {.variant = 10,
+      {.variant = 11},
+      {.variant = 11, .tile_m = 32, .tile_n = 8, .tile_k = 8, .item_m = 4, .items = 3, .groups = 3},
+      {.variant = 11,
        .tile_m = 64,
        .tile_n = 16,
        .tile_k = 16,
        .item_m = 8,
        .items = 2,
        .groups = 2},
-      {.variant = 11},
-      {.variant = 11, .group_x = 32, .groups = 3}};
+      {.variant = 12},
+      {.variant = 12, .group_x = 32, .groups = 3}};
   static const sample_layout layouts[] = {LAYOUT_NCHW, LAYOUT_NHWC, LAYOUT_FLIPPED};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     for (int end = ENDING_PLAIN; end < ENDING_COUNT; end++) {

@@ -56,8 +56,8 @@ typedef enum conv_variant {
   CONV_PACKED = 6,
   CONV_MATRIX = 7,
   CONV_WINOGRAD = 9, /* 8 is a product's pipeline, whose groups are warps */
-  CONV_FILTER = 10,
-  CONV_PLACES = 11
+  CONV_FILTER = 11,  /* 10 is a product's */
+  CONV_PLACES = 12
 } conv_variant;
 
 /* The normal form. Names are those of kernels/conv_window.h; [0] is for rows, [1] for columns. */

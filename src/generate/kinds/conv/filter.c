@@ -50,8 +50,7 @@ static uint32_t copies_of(const compute_tuning *t, const conv_problem *p) {
 }
 
 /* Slabs of all stages, and for each copy of data an INDEX and an int. */
-static uint64_t room_bytes(const generation *g, const conv_problem *p) {
-  const compute_tuning *t = &g->tuning;
+static uint64_t room_bytes(const generation *g, const compute_tuning *t, const conv_problem *p) {
   const uint64_t data = (uint64_t)t->tile_n * places_down(p) * (t->tile_k + 4);
   const uint64_t results = (uint64_t)t->tile_k * (t->tile_m + 4);
   const uint64_t known = (uint64_t)data_copies(t, p) * group_of(t) * (g->wide ? 12 : 8);
@@ -67,15 +66,9 @@ static bool rows_serve(const generation *g, const conv_problem *p) {
          emit_has(g, COMPUTE_TARGET_FAST_LOCAL) && g->target->lanes == 32 &&
          d->inputs[0].dtype == COMPUTE_F32 && d->inputs[1].dtype == COMPUTE_F32 &&
          p->product.accumulate == COMPUTE_F32 && p->by_position[0] == 1 && p->by_position[1] == 1 &&
-         p->by_term[0] == 1 && p->by_term[1] == 1 && places <= MOST_PLACES && across <= MOST_ACROSS;
-}
-
-static bool filter_suits(const generation *g, const void *of) {
-  const conv_problem *p = of;
-  return rows_serve(g, p) && p->position_size[1] * p->position_size[2] > 1 &&
-         p->position_size[0] >= LEAST_DATA && p->channels >= LEAST_RESULTS &&
-         p->term_size[2] >= LEAST_DATA && p->data_plane[1] == 1 && p->weight_term[2] == 1 &&
-         p->terms >= LEAST_TERMS;
+         p->by_term[0] == 1 && p->by_term[1] == 1 && places <= MOST_PLACES &&
+         across <= MOST_ACROSS && p->term_size[1] < MOST_ROWS && -p->first[0] < MOST_FIRST &&
+         -p->first[1] < MOST_FIRST;
 }
 
 static int64_t stretches_of(const conv_problem *p, uint32_t columns) {
@@ -96,6 +89,23 @@ static void choose_tile(compute_tuning *t, const conv_problem *p) {
   }
   emit_default(&t->tile_k, columns);
   emit_default(&t->items, t->tile_k == 32 ? 2 : t->tile_k == 16 ? 3 : 4);
+}
+
+static bool room_fits(const generation *g, const compute_tuning *t, const conv_problem *p) {
+  const uint64_t limit = emit_local_limit(g), asked = emit_asked_local_limit(g);
+  return room_bytes(g, t, p) <= (asked > limit ? asked : limit);
+}
+
+static bool filter_suits(const generation *g, const void *of) {
+  const conv_problem *p = of;
+  compute_tuning t = g->tuning;
+  if (!rows_serve(g, p) || p->position_size[1] * p->position_size[2] <= 1 ||
+      p->position_size[0] < LEAST_DATA || p->channels < LEAST_RESULTS ||
+      p->term_size[2] < LEAST_DATA || p->data_plane[1] != 1 || p->weight_term[2] != 1 ||
+      p->terms < LEAST_TERMS)
+    return false;
+  choose_tile(&t, p);
+  return room_fits(g, &t, p);
 }
 
 /* Groups of 128 items that a compute unit holds without spilling: their sums, places times item_m,
@@ -135,8 +145,7 @@ static compute_status accept_filter(generation *g, void *of) {
     return emit_refuse(g, "%u items cannot share the copies of a slab evenly", (unsigned)group);
   if (t->items < 2 || t->items > 6 || (t->items - 1) * copies_of(t, p) > GEMM_COPIES_LIMIT)
     return emit_refuse(g, "%u stages are too few or too many", (unsigned)t->items);
-  const uint64_t limit = emit_local_limit(g), asked = emit_asked_local_limit(g);
-  if (room_bytes(g, p) > (asked > limit ? asked : limit))
+  if (!room_fits(g, t, p))
     return emit_refuse(g, "the slabs need more local memory than the device has");
   emit_default(&t->groups, choose_rows_parts(g, p));
   const double sums = (double)p->positions * (double)p->channels * (double)p->product.batches;
@@ -189,7 +198,7 @@ static compute_status write_filter(generation *g, void *of) {
   const int64_t stretches = stretches_of(p, t->tile_k);
   const int64_t slabs = p->term_size[0] * p->term_size[1] * stretches;
   const int64_t part = divide_up(slabs, t->groups), parts = divide_up(slabs, part);
-  const uint64_t bytes = room_bytes(g, p);
+  const uint64_t bytes = room_bytes(g, t, p);
   if (slabs > INT32_MAX / 2 || tiles > INT32_MAX)
     return emit_refuse(g, "the convolution has too many tiles for one launch");
   define_places(g, p, group_of(t));
