@@ -38,8 +38,9 @@
  *   PIPELINE  as MATRIX, by asynchronous copies, also f64: factors that are what the units take,
  *           each dense along k or along its other dimension. Tiles are powers of two, up to 256;
  *           items: pairs of slabs in local memory, 2 … 6; no vector.
- *   WARPGROUP as PIPELINE, of f16 or bf16. tile_m, tile_n: 64 128 256; tile_k: 64; item_m: rows of
- * a warpgroup, 64 128; item_n: tile_n; items: 3 … 6. */
+ *   WARPGROUP  by warpgroups (sm_90a), f16 or bf16 as PIPELINE; TF32 of any strides, with groups 1.
+ *           tile_m, tile_n: 64 128 256; tile_k: 64, of TF32 32; item_m: rows of a warpgroup, 64
+ *           128; item_n: tile_n; items: 3 … 6, of TF32 4 … 6. */
 typedef enum gemm_variant {
   GEMM_PLAIN = 1,
   GEMM_TILED = 2,

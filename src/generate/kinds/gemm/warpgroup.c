@@ -10,6 +10,7 @@
 enum {
   LINE = 128,      /* bytes of a line */
   BLOCK = 64,      /* rows or columns of a block in a slab */
+  MOST_SIDE = 256, /* of a tile */
   ARRIVALS = 1024, /* bytes before slabs, which begin at multiples of that */
   PACK_GROUP = 256
 };
@@ -285,7 +286,13 @@ static bool packing_pays(const gemm_problem *problem) {
   const double products = (double)problem->m * (double)problem->n * (double)problem->k * batches;
   const double a = (double)problem->m * (double)problem->k * (problem->a.batched ? batches : 1);
   const double b = (double)problem->n * (double)problem->k * (problem->b.batched ? batches : 1);
-  return products > 300 * (a + b) + 6e8 && 4.5 * (a + b) <= (double)PANEL_LIMIT;
+  const int64_t k = divide_up(problem->k, LINE / 4) * (LINE / 4);
+  const double lines_a = (double)(divide_up(problem->m, MOST_SIDE) * MOST_SIDE);
+  const double lines_b = (double)(divide_up(problem->n, MOST_SIDE) * MOST_SIDE);
+  const double bytes =
+      4 * (double)k *
+      (lines_a * (problem->a.batched ? batches : 1) + lines_b * (problem->b.batched ? batches : 1));
+  return products > 300 * (a + b) + 6e8 && bytes <= (double)PANEL_LIMIT;
 }
 
 static bool suits(const generation *g, const void *of) {
