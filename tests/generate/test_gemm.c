@@ -385,7 +385,7 @@ static void tf32_is_packed_for_warpgroups_where_that_pays(void **state) {
   gpu.launch_local_bytes = 227 << 10;
   describe(&p, COMPUTE_F32, 1, 2048, 2048, 2048);
   p.attributes.precision = COMPUTE_PRECISION_TF32;
-  assert_int_equal(judge(&gpu, &p, 2).variant, GEMM_WARPGROUP);
+  assert_int_equal(judge(&gpu, &p, 3).variant, GEMM_WARPGROUP);
   describe(&p, COMPUTE_F32, 1, 512, 512, 512);
   p.attributes.precision = COMPUTE_PRECISION_TF32;
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);

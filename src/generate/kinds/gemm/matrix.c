@@ -295,6 +295,29 @@ static void complete_matrix(generation *g, const gemm_problem *problem) {
   emit_default(&t->groups, groups < 1e6 ? gemm_choose_parts(g, problem, (int64_t)groups) : 1);
 }
 
+bool gemm_is_copied(const gemm_problem *problem, const gemm_factor *factor) {
+  return compute_dtype_size(factor->dtype) == gemm_matrix_bytes(problem) &&
+         (factor->outer == 1 || factor->k == 1);
+}
+
+bool gemm_is_aligned(const gemm_problem *problem, const gemm_factor *factor, uint32_t walk) {
+  const int64_t piece = 16 / gemm_matrix_bytes(problem);
+  const emit_space *batch = &problem->batch;
+  bool aligned = (gemm_along_k(factor) ? factor->outer : factor->k) % piece == 0;
+  for (int32_t d = 0; d < batch->rank; d++)
+    aligned = aligned && batch->walk[walk].stride[d] % piece == 0;
+  return aligned;
+}
+
+double gemm_time_of_tiles(const generation *g, const gemm_problem *problem, uint32_t tile_m,
+                          uint32_t tile_n, double speed) {
+  const double units = (double)emit_units(g);
+  const double tiles = (double)divide_up(problem->m, tile_m) *
+                       (double)divide_up(problem->n, tile_n) * (double)problem->batches;
+  const double rounds = tiles < 1e15 ? (double)divide_up((int64_t)tiles, (int64_t)units) : tiles;
+  return rounds * tile_m * tile_n / speed;
+}
+
 static compute_status check_matrix(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   if (t->tile_m > 256 || t->tile_n > 256 || t->tile_k > 64 || t->item_m % 16 || t->item_n % 16 ||

@@ -3,24 +3,10 @@
  * them; here is the choice of the parameters. */
 #include "generate/kinds/gemm/gemm.h"
 
-bool gemm_is_copied(const gemm_problem *problem, const gemm_factor *factor) {
-  return compute_dtype_size(factor->dtype) == gemm_matrix_bytes(problem) &&
-         (factor->outer == 1 || factor->k == 1);
-}
-
 static bool is_served(const generation *g, const gemm_problem *problem) {
   return gemm_matrix_has_unit(g, problem) && gemm_is_copied(problem, &problem->a) &&
          gemm_is_copied(problem, &problem->b) && dtype_is_float(problem->a.dtype) &&
          dtype_is_float(problem->b.dtype);
-}
-
-bool gemm_is_aligned(const gemm_problem *problem, const gemm_factor *factor, uint32_t walk) {
-  const int64_t piece = 16 / gemm_matrix_bytes(problem);
-  const emit_space *batch = &problem->batch;
-  bool aligned = (gemm_along_k(factor) ? factor->outer : factor->k) % piece == 0;
-  for (int32_t d = 0; d < batch->rank; d++)
-    aligned = aligned && batch->walk[walk].stride[d] % piece == 0;
-  return aligned;
 }
 
 /* A tile, its warps, and how many multiply-adds in a clock a multiprocessor gets out of it, in
@@ -37,15 +23,6 @@ static const pipeline_shape shapes[] = {{128, 256, 64, 64, 4, 1},   {256, 128, 6
 
 static const pipeline_shape shapes_f64[] = {
     {128, 64, 32, 32, 4, 1}, {64, 64, 32, 32, 4, 0.85}, {32, 32, 16, 16, 4, 0.3}};
-
-double gemm_time_of_tiles(const generation *g, const gemm_problem *problem, uint32_t tile_m,
-                          uint32_t tile_n, double speed) {
-  const double units = (double)emit_units(g);
-  const double tiles = (double)divide_up(problem->m, tile_m) *
-                       (double)divide_up(problem->n, tile_n) * (double)problem->batches;
-  const double rounds = tiles < 1e15 ? (double)divide_up((int64_t)tiles, (int64_t)units) : tiles;
-  return rounds * tile_m * tile_n / speed;
-}
 
 static double time_of(const generation *g, const gemm_problem *problem,
                       const pipeline_shape *shape) {
