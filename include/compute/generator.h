@@ -71,7 +71,7 @@ typedef struct compute_tuning {
   uint32_t variant;          /**< of the variants of this kind; 0: the default */
   uint32_t group_x, group_y; /**< items of a group */
   uint32_t vector;           /**< elements of one load or store */
-  uint32_t items; /**< elements that one item has under way (MAP, COPY, REDUCE); GEMM: stages of
+  uint32_t items; /**< elements that one item has in progress (MAP, COPY, REDUCE); GEMM: stages of
                    * a pipeline; ATTENTION: the width of a slice */
   uint32_t tile_m, tile_n, tile_k; /**< GEMM: of a group; COPY: tile_m × tile_n of a transpose */
   uint32_t item_m, item_n;         /**< GEMM: of one item */

@@ -55,7 +55,15 @@ const problem_kind problem_kind_gemm = {
 /* ---- CONV ---------------------------------------------------------------------------------- */
 
 /* Channels × results × side; 3×3 with padding 1. */
-enum { CONV, CONV_WINOGRAD, CONV_STRIDED, CONV_DATA, CONV_FILTER, CONV_DEPTHWISE };
+enum {
+  CONV,
+  CONV_WINOGRAD,
+  CONV_STRIDED,
+  CONV_DATA,
+  CONV_FILTER,
+  CONV_DEPTHWISE,
+  CONV_DEPTHWISE_FILTER
+};
 
 static const problem_row conv_rows[] = {
     {"3x3", CONV, COMPUTE_F32, 64, 64, 56, 8, true},
@@ -66,6 +74,7 @@ static const problem_row conv_rows[] = {
     {"data", CONV_DATA, COMPUTE_F32, 64, 64, 56, 8, false},
     {"filter", CONV_FILTER, COMPUTE_F32, 64, 64, 56, 8, false},
     {"depthwise", CONV_DEPTHWISE, COMPUTE_F32, 144, 144, 28, 8, false},
+    {"depthwise filter", CONV_DEPTHWISE_FILTER, COMPUTE_F32, 144, 144, 28, 8, false},
     {"3x3", CONV, COMPUTE_F16, 64, 64, 56, 8, false},
     {.a = 0},
 };
@@ -79,8 +88,10 @@ static void build_conv(tune_problem *p, const problem_row *row) {
   *c = (compute_conv_attributes){.groups = 1, .batch = row->batch};
   if (row->form == CONV_WINOGRAD) c->precision = COMPUTE_PRECISION_WINOGRAD;
   if (row->form == CONV_DATA) c->direction = COMPUTE_CONVOLUTION_BY_DATA;
-  if (row->form == CONV_FILTER) c->direction = COMPUTE_CONVOLUTION_BY_FILTER;
-  if (row->form == CONV_DEPTHWISE) c->groups = (int32_t)row->a;
+  if (row->form == CONV_FILTER || row->form == CONV_DEPTHWISE_FILTER)
+    c->direction = COMPUTE_CONVOLUTION_BY_FILTER;
+  if (row->form == CONV_DEPTHWISE || row->form == CONV_DEPTHWISE_FILTER)
+    c->groups = (int32_t)row->a;
   c->data_channels = row->a;
   c->result_channels = row->b;
   for (int i = 0; i < 2; i++) {
