@@ -5,10 +5,10 @@
  * once for all of them.
  *
  * A slab is a stretch of FILTER_Q columns of a row of results: FILTER_RESULTS channels of them, and
- * of FILTER_DATA channels the FILTER_H rows of the data that they meet. Slabs arrive in FILTER_STAGES
- * places by asynchronous copies, and are cut into parts. GROUP items share a tile: item
- * channel * FILTER_SHARERS + share has, of one channel of the data, FILTER_H x FILTER_V places for
- * FILTER_ITEM channels of results, in runs of four.
+ * of FILTER_DATA channels the FILTER_H rows of the data that they meet. Slabs arrive in
+ * FILTER_STAGES places by asynchronous copies, and are cut into parts. GROUP items share a tile:
+ * item channel * FILTER_SHARERS + share has, of one channel of the data, FILTER_H x FILTER_V places
+ * for FILTER_ITEM channels of results, in runs of four.
  *
  * slab_first … slab_end are the part's; data0 and result0 the tile's first channels; at_part where
  * the part's sums go, which lie by place, channel of the data, channel of the results. */
@@ -24,16 +24,16 @@ typedef struct __attribute__((aligned(16))) FILTER_ROOM {
 #endif
 
 //@ conv_filter
-#define DATA_PITCH     (FILTER_Q + 4)
-#define DATA_REACH     (FILTER_Q + FILTER_V - 1)
-#define DATA_SLAB      (FILTER_DATA * FILTER_H * DATA_PITCH)
-#define DATA_ELEMENTS  (FILTER_DATA * FILTER_H * DATA_REACH)
-#define DATA_COPIES    ((DATA_ELEMENTS + GROUP - 1) / GROUP)
-#define RESULT_PITCH   (FILTER_RESULTS + 4)
-#define RESULT_SLAB    (FILTER_Q * RESULT_PITCH)
-#define RESULT_WIDE    (FILTER_Q / 8)
-#define RESULT_STEP    (GROUP / 32 / RESULT_WIDE * 4)
-#define RESULT_COPIES  (FILTER_RESULTS / RESULT_STEP)
+#define DATA_PITCH    (FILTER_Q + 4)
+#define DATA_REACH    (FILTER_Q + FILTER_V - 1)
+#define DATA_SLAB     (FILTER_DATA * FILTER_H * DATA_PITCH)
+#define DATA_ELEMENTS (FILTER_DATA * FILTER_H * DATA_REACH)
+#define DATA_COPIES   ((DATA_ELEMENTS + GROUP - 1) / GROUP)
+#define RESULT_PITCH  (FILTER_RESULTS + 4)
+#define RESULT_SLAB   (FILTER_Q * RESULT_PITCH)
+#define RESULT_WIDE   (FILTER_Q / 8)
+#define RESULT_STEP   (GROUP / 32 / RESULT_WIDE * 4)
+#define RESULT_COPIES (FILTER_RESULTS / RESULT_STEP)
 LOCAL f32 *data_slabs = (LOCAL f32 *)slabs;
 LOCAL f32 *result_slabs = data_slabs + FILTER_STAGES * DATA_SLAB;
 
@@ -190,11 +190,11 @@ if (data0 + channel < shape.m0) {
           values[m1 * FILTER_V + m2] = LOAD_DATA(DATA_AT(far, h, v));
       }
     }
-    UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++)
-      sums[place] = SUM_MAD(values[place], weight, sums[place]);
+    UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++) sums[place] =
+        SUM_MAD(values[place], weight, sums[place]);
   }
-  UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++)
-    scratch[place * GROUP + item] = sums[place];
+  UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++) scratch[place * GROUP + item] =
+      sums[place];
   BARRIER();
   for (int step = GROUP / 2; step > 0; step /= 2) {
     for (int at = item; at < FILTER_H * FILTER_V * step; at += GROUP) {

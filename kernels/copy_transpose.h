@@ -7,7 +7,8 @@
  * Configured by TILE_ROWS x TILE_COLUMNS, the items of a group GROUP_X x GROUP_Y, the matrix's ROWS
  * and COLUMNS, the strides IN_COLUMN and OUT_ROW, and PUT(at, i): out0[at] = tile[i], converted.
  * TILE_TYPE is the type of an element of the tile, TRANSPOSE_DOWN x TRANSPOSE_ACROSS what an item
- * reads of it. row0 and column0 are the tile's first row and column; from and to are the matrix's offsets. */
+ * reads of it. row0 and column0 are the tile's first row and column; from and to are the matrix's
+ * offsets. */
 //@ copy_transpose
 const INDEX x0 = (INDEX)LOCAL_ID_X, y0 = (INDEX)LOCAL_ID_Y;
 {

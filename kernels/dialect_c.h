@@ -258,8 +258,8 @@ DEVICE void dialect_copies_wait(u32 ends) {
 #define COPY_PART(to, from, bytes)  dialect_copy(to, from, 16, bytes)
 #define COPY_PIECE(to, from)        dialect_copy(to, from, 16, 16)
 #define COPY_WORD(to, from, inside) dialect_copy(to, from, 4, (inside) ? 4 : 0)
-#define COPIES_END()         ((void)dialect_copies_of_item()->ends++)
-#define COPIES_WAIT(ends)    dialect_copies_wait(ends)
+#define COPIES_END()                ((void)dialect_copies_of_item()->ends++)
+#define COPIES_WAIT(ends)           dialect_copies_wait(ends)
 
 typedef struct dialect_held {
   u32 a[4], b[2];

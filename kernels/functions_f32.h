@@ -164,8 +164,7 @@ DEVICE f32 sigmoid_f32(f32 x) {
   f32 magnitude = BUILTIN_f32(fabs)(x);
   magnitude = magnitude > 110.0f ? 110.0f : magnitude;
   const f32 scaled = exp_scaled_f32(-magnitude);
-  const f32 quotient =
-      QUOTIENT_f32(x < 0.0f ? scaled : 1.0f, MAD_f32(scaled, 0x1p-64f, 1.0f));
+  const f32 quotient = QUOTIENT_f32(x < 0.0f ? scaled : 1.0f, MAD_f32(scaled, 0x1p-64f, 1.0f));
   return x < 0.0f ? unscale_f32(quotient) : quotient;
 }
 

@@ -58,10 +58,9 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
           REDUCED_OFFSETS(next)
           VECTOR_ELEMENTS(0, values[1])
         }
-        UNROLL for (int v = 0; v < REDUCE_VECTOR; v++) {
-          FOLD_TAKE(part, part_places, v % REDUCE_UNROLL, values[0][v], 0)
-        }
-        UNROLL for (int v = 0; v < REDUCE_VECTOR; v++) {
+        UNROLL for (int v = 0; v < REDUCE_VECTOR;
+                    v++){FOLD_TAKE(part, part_places, v % REDUCE_UNROLL, values[0][v],
+                                   0)} UNROLL for (int v = 0; v < REDUCE_VECTOR; v++) {
           FOLD_TAKE(part, part_places, v % REDUCE_UNROLL, values[1][v], 0)
         }
       }
