@@ -11,11 +11,6 @@
 #else
 #define ATTENTION_WEIGHT(score, shift) ATTENTION_EXP((score) - (shift))
 #endif
-#if defined(__CUDACC__)
-#define NO_UNROLL _Pragma("unroll 1")
-#else
-#define NO_UNROLL
-#endif
 /* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. Where there
  * is no edge, and as many pieces for each item, it advances a fixed number of lines per copy, at
  * which the places of pieces repeat themselves. */

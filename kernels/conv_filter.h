@@ -15,12 +15,10 @@
 //@ conv_room
 #ifdef __CUDACC__
 typedef vector_of<f32, 4> FILTER_ROOM;
-#define NO_UNROLL _Pragma("unroll 1")
 #else
 typedef struct __attribute__((aligned(16))) FILTER_ROOM {
   f32 element[4];
 } FILTER_ROOM;
-#define NO_UNROLL
 #endif
 
 //@ conv_filter

@@ -139,6 +139,7 @@ DIALECT_REINTERPRET(f64, u64)
 
 #define INDEPENDENT
 #define UNROLL
+#define NO_UNROLL
 
 #define ALIGNED(pointer, bytes) ((uintptr_t)(pointer) % (bytes) == 0)
 

@@ -91,7 +91,8 @@ DEVICE f32 FAST_EXP2(f32 x) {
 }
 
 #define INDEPENDENT
-#define UNROLL _Pragma("unroll")
+#define UNROLL    _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1")
 
 DEVICE f32 HALF_TO_F32(u16 bits) {
   f32 x;
@@ -267,12 +268,6 @@ DEVICE void COPY_BULK(void *to, const void *from, u32 bytes, u64 *arrival) {
 #define UNIT_SUMS_64(s)   UNIT_SUMS_32(s), UNIT_SUMS_32((s) + 16)
 #define UNIT_SUMS_128(s)  UNIT_SUMS_64(s), UNIT_SUMS_64((s) + 32)
 #define UNIT_SUMS_256(s)  UNIT_SUMS_128(s), UNIT_SUMS_128((s) + 64)
-#define UNIT_A_16         "%8"
-#define UNIT_B_16         "%9"
-#define UNIT_ADD_16       "%10"
-#define UNIT_HELD_16      "{%8, %9, %10, %11}"
-#define UNIT_HELD_B_16    "%12"
-#define UNIT_HELD_ADD_16  "%13"
 #define UNIT_A_32         "%16"
 #define UNIT_B_32         "%17"
 #define UNIT_ADD_32       "%18"
@@ -294,9 +289,6 @@ DEVICE void COPY_BULK(void *to, const void *from, u32 bytes, u64 *arrival) {
 #define UNIT_A_256        "%128"
 #define UNIT_B_256        "%129"
 #define UNIT_ADD_256      "%130"
-#define UNIT_HELD_256     "{%128, %129, %130, %131}"
-#define UNIT_HELD_B_256   "%132"
-#define UNIT_HELD_ADD_256 "%133"
 #define UNIT_f16(n)       "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16"
 #define UNIT_bf16(n)      "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16"
 #define UNIT_tf32(n)      "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32"

@@ -88,7 +88,8 @@ typedef int boolean;
 #else
 #define INDEPENDENT
 #endif
-#define UNROLL _Pragma("unroll")
+#define UNROLL    _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1")
 
 #define VECTOR_TYPES(type, base)                                                                   \
   typedef base##2 type##x2;                                                                        \

@@ -27,12 +27,10 @@
 
 #if defined(__CUDACC__)
 typedef vector_of<SUM, 4> SLAB;
-#define NO_UNROLL _Pragma("unroll 1")
 #else
 typedef struct __attribute__((aligned(16))) SLAB {
   SUM element[4];
 } SLAB;
-#define NO_UNROLL
 #endif
 
 /* BLOCK_LOAD reads a block of one operand, 16 lines of the tile and eight words of k, as the units

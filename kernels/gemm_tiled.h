@@ -41,13 +41,11 @@ typedef VECTOR_PASTE(SUM_BASE, SLAB_SUMS) SLAB;
 #define LOCAL_STORE_4(pointer, array)                                                              \
   (*(LOCAL VECTOR_PASTE(SUM_BASE, 4) *)(pointer) = vload4(0, array))
 #define UNROLL_SLAB _Pragma("unroll 2")
-#define NO_UNROLL   _Pragma("unroll 1")
 #elif defined(__CUDACC__)
 typedef vector_of<SUM, SLAB_SUMS> SLAB;
 #define LOCAL_LOAD(n, array, pointer)  VLOAD(n, SUM, array, pointer)
 #define LOCAL_STORE(n, pointer, array) VSTORE(n, SUM, pointer, array)
 #define UNROLL_SLAB                    _Pragma("unroll 2")
-#define NO_UNROLL                      _Pragma("unroll 1")
 #else
 typedef struct __attribute__((aligned(16))) SLAB {
   SUM element[SLAB_SUMS];
@@ -55,7 +53,6 @@ typedef struct __attribute__((aligned(16))) SLAB {
 #define LOCAL_LOAD(n, array, pointer)  VLOAD(n, SUM, array, pointer)
 #define LOCAL_STORE(n, pointer, array) VSTORE(n, SUM, pointer, array)
 #define UNROLL_SLAB
-#define NO_UNROLL
 #endif
 
 /* How one operand comes into local memory: SLAB_FETCH reads an item's share of the next slab into
@@ -173,20 +170,20 @@ while (k_left > 0) {
     fetch_b(held_b, b, B_COLUMN, B_K, whole_b && k_left >= TILE_K, item, shape.n - column0, k_left);
   }
 
-/* The end of a loop along k: of the slabs in local memory each item adds ITEM_M × ITEM_N products
- * for every k, and all wait until the slabs have been read. */
-//@ gemm_products
-UNROLL_SLAB for (int k = 0; k < TILE_K; k++) {
-  SUM of_a[ITEM_M], of_b[ITEM_N];
-  UNROLL for (int i = 0; i < ITEM_M; i += ROW_PIECE) {
-    LOCAL_LOAD(ROW_PIECE, of_a + i, slab_a + k * PITCH_A + TILED_ROW(i));
+  /* The end of a loop along k: of the slabs in local memory each item adds ITEM_M × ITEM_N products
+   * for every k, and all wait until the slabs have been read. */
+  //@ gemm_products
+  UNROLL_SLAB for (int k = 0; k < TILE_K; k++) {
+    SUM of_a[ITEM_M], of_b[ITEM_N];
+    UNROLL for (int i = 0; i < ITEM_M; i += ROW_PIECE) {
+      LOCAL_LOAD(ROW_PIECE, of_a + i, slab_a + k * PITCH_A + TILED_ROW(i));
+    }
+    UNROLL for (int j = 0; j < ITEM_N; j += COLUMN_PIECE) {
+      LOCAL_LOAD(COLUMN_PIECE, of_b + j, slab_b + k * PITCH_B + TILED_COLUMN(j));
+    }
+    UNROLL for (int i = 0; i < ITEM_M; i++) {
+      UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = SUM_MAD(of_a[i], of_b[j], sum[i][j]);
+    }
   }
-  UNROLL for (int j = 0; j < ITEM_N; j += COLUMN_PIECE) {
-    LOCAL_LOAD(COLUMN_PIECE, of_b + j, slab_b + k * PITCH_B + TILED_COLUMN(j));
-  }
-  UNROLL for (int i = 0; i < ITEM_M; i++) {
-    UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = SUM_MAD(of_a[i], of_b[j], sum[i][j]);
-  }
-}
-BARRIER();
+  BARRIER();
 }

@@ -30,12 +30,10 @@
 struct __align__(1024) SLAB {
   u32 word[256];
 };
-#define NO_UNROLL _Pragma("unroll 1")
 #else
 typedef struct __attribute__((aligned(1024))) SLAB {
   u32 word[256];
 } SLAB;
-#define NO_UNROLL
 #endif
 
 /* PACK has a group write one slab of an operand to global memory as the units take it: TF32,

@@ -92,8 +92,9 @@ compute_status emit_refuse(generation *g, const char *format, ...) COMPUTE_PRINT
  * that every device of its family has. */
 uint32_t emit_group_limit(const generation *g);
 uint64_t emit_local_limit(const generation *g);
-/* The same where the launch asks for it; 0: it cannot. */
+/* The same where the launch asks for it; 0: it cannot. And the larger of both. */
 uint64_t emit_asked_local_limit(const generation *g);
+uint64_t emit_most_local_limit(const generation *g);
 static inline int64_t emit_units(const generation *g) {
   return g->target->compute_units > 0 ? g->target->compute_units : 1;
 }

@@ -42,6 +42,11 @@ uint64_t emit_asked_local_limit(const generation *g) {
   return t->struct_size >= needed ? t->launch_local_bytes : 0;
 }
 
+uint64_t emit_most_local_limit(const generation *g) {
+  const uint64_t given = emit_local_limit(g), asked = emit_asked_local_limit(g);
+  return asked > given ? asked : given;
+}
+
 compute_status emit_by_form(generation *g, const emit_kind *kind, const emit_form *const *forms,
                             void *problem) {
   const uint32_t asked = g->tuning.variant;

@@ -288,4 +288,17 @@ FIXTURE_INLINE void check_allocation_failures(const cpu_kind *kind,
   }
 }
 
+/* Passes input 0 on where input 1, a result of relu, is above 0. */
+FIXTURE_INLINE compute_program fixture_relu_gradient(void) {
+  static const compute_instruction instructions[] = {
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 0},
+      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 1},
+      {.code = COMPUTE_I_CONSTANT, .type = COMPUTE_F32},
+      {.code = COMPUTE_I_LE, .type = COMPUTE_BOOL, .a = 1, .b = 2},
+      {.code = COMPUTE_I_SELECT, .type = COMPUTE_F32, .a = 3, .b = 2, .c = 0},
+  };
+  static const uint16_t result = 4;
+  return (compute_program){5, 1, instructions, &result};
+}
+
 #endif

@@ -420,17 +420,9 @@ static sample_convolution reversed(size_t i, sample_ending ending) {
 
 /* With what follows in training instead: the gradient of relu. */
 static void check_passed(const sample_kernel *s, void *user) {
-  static const compute_instruction instructions[] = {
-      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 0},
-      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 1},
-      {.code = COMPUTE_I_CONSTANT, .type = COMPUTE_F32},
-      {.code = COMPUTE_I_LE, .type = COMPUTE_BOOL, .a = 1, .b = 2},
-      {.code = COMPUTE_I_SELECT, .type = COMPUTE_F32, .a = 3, .b = 2, .c = 0},
-  };
-  static const uint16_t result = 4;
   sample_kernel passed = *s;
   attributes_bind(&passed.descriptor, &passed.attributes);
-  passed.descriptor.epilogue = (compute_program){5, 1, instructions, &result};
+  passed.descriptor.epilogue = fixture_relu_gradient();
   check_pixels(&passed, user);
 }
 

@@ -200,16 +200,8 @@ static void check_box(fixture *f, int along, const cpu_program *program) {
 }
 
 static void boxes_are_whole(void **state) {
-  static const compute_instruction instructions[] = {
-      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 0},
-      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate.i64 = 1},
-      {.code = COMPUTE_I_CONSTANT, .type = COMPUTE_F32},
-      {.code = COMPUTE_I_LE, .type = COMPUTE_BOOL, .a = 1, .b = 2},
-      {.code = COMPUTE_I_SELECT, .type = COMPUTE_F32, .a = 3, .b = 2, .c = 0},
-  };
-  static const uint16_t result = 4;
   static const compute_dtype dtypes[] = {COMPUTE_F32, COMPUTE_F32};
-  const compute_program passed = {5, 1, instructions, &result};
+  const compute_program passed = fixture_relu_gradient();
   (void)state;
   for (int set = 0; fixture_sets[set]; set++) {
     fixture f;

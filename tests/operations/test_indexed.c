@@ -201,8 +201,11 @@ static void check_into(into_case c, compute_dtype dtype, guarded_layout layout) 
                            .operand_count = 3,
                            .result_layout = layout,
                            .operation = c.elements ? "scatter_elements" : "scatter"};
-  /* Each of the updates that meet may round the sum. */
-  const double meeting = c.updates.rank > 0 ? (double)c.updates.size[0] : 1;
+  /* Each of the updates that may meet in an element rounds its sum: those along the axis. */
+  double meeting = 1;
+  for (int32_t d = 0; d < c.indices.rank; d++)
+    if (!c.elements || d == (c.axis < 0 ? c.axis + c.indices.rank : c.axis))
+      meeting *= (double)c.indices.size[d];
   if (sums) sample.tolerance = (test_tolerance){1, (64 + meeting) * unit + 64 * half, 0};
   sample.operand[0] = (operation_operand){dtype, c.data, FILL_RANGE, -8, 8, layout};
   sample.operand[1] = (operation_operand){dtype, c.updates, FILL_RANGE, -most, most, layout};

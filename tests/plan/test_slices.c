@@ -381,6 +381,16 @@ static void bands_keep_to_short_sums(void **state) {
   test_close(context);
 }
 
+/* Runs both, which must agree, and releases them and their contexts. */
+static void finish_alike(compute_context *context[2], network *whole, network *cut) {
+  network_run(whole, 1);
+  network_run(cut, 2);
+  for (size_t i = 0; i < cut->outputs; i++) assert_same_start(cut->result[i], whole->result[i]);
+  network_release(whole);
+  network_release(cut);
+  for (int i = 0; i < 2; i++) test_close(context[i]);
+}
+
 /* Bands before slices move these among the steps, and slices name others whose packed weights they
  * read. */
 static void slices_after_bands_read_their_own_weights(void **state) {
@@ -390,12 +400,7 @@ static void slices_after_bands_read_their_own_weights(void **state) {
   network cut = network_create(context[1], 8, build_both);
   assert_explained(&cut, "bands of the 24 rows", true);
   assert_explained(&cut, "slices of the 8 items", true);
-  network_run(&whole, 1);
-  network_run(&cut, 2);
-  for (size_t i = 0; i < cut.outputs; i++) assert_same_start(cut.result[i], whole.result[i]);
-  network_release(&whole);
-  network_release(&cut);
-  for (int i = 0; i < 2; i++) test_close(context[i]);
+  finish_alike(context, &whole, &cut);
 }
 
 static void explain_names_the_bands(void **state) {
@@ -415,12 +420,7 @@ static void slices_stay_near_their_cores(void **state) {
   network cut = network_create(context[1], 32, build_layers);
   assert_explained(&whole, "slices of the 32 items", false);
   assert_explained(&cut, "slices of the 32 items, each on one thread", true);
-  network_run(&whole, 1);
-  network_run(&cut, 2);
-  for (size_t i = 0; i < cut.outputs; i++) assert_same_start(cut.result[i], whole.result[i]);
-  network_release(&whole);
-  network_release(&cut);
-  for (int i = 0; i < 2; i++) test_close(context[i]);
+  finish_alike(context, &whole, &cut);
 }
 
 /* What only the steps of a slice use takes memory for one slice. */

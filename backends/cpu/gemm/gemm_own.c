@@ -469,9 +469,9 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
     unit.columns = cpu_min(schedule->tile_n, problem->n - unit.column);
     unit.k_first = problem->k * split / schedule->splits;
     unit.k_count = problem->k * (split + 1) / schedule->splits - unit.k_first;
-    if (unit.in_kernel && has_terms(launch->gemm)) place_terms(&unit);
     place_sums(&unit, after(scratch, schedule->a_bytes + schedule->b_bytes),
                index / per_batch * schedule->splits + split);
+    if (unit.finish && unit.in_kernel && has_terms(launch->gemm)) place_terms(&unit);
     do_unit(&unit);
   }
 }

@@ -92,8 +92,7 @@ static void choose_tile(compute_tuning *t, const conv_problem *p) {
 }
 
 static bool room_fits(const generation *g, const compute_tuning *t, const conv_problem *p) {
-  const uint64_t limit = emit_local_limit(g), asked = emit_asked_local_limit(g);
-  return room_bytes(g, t, p) <= (asked > limit ? asked : limit);
+  return room_bytes(g, t, p) <= emit_most_local_limit(g);
 }
 
 static bool filter_suits(const generation *g, const void *of) {

@@ -29,11 +29,6 @@ static double time_of(const generation *g, const gemm_problem *problem,
   return gemm_time_of_tiles(g, problem, shape->m, shape->n, shape->speed);
 }
 
-static uint64_t local_limit(const generation *g) {
-  const uint64_t given = emit_local_limit(g), asked = emit_asked_local_limit(g);
-  return asked > given ? asked : given;
-}
-
 /* An upper bound. */
 static uint64_t shape_bytes(const gemm_problem *problem, const pipeline_shape *shape) {
   const uint64_t padded = shape->m + shape->n + 16;
@@ -50,7 +45,7 @@ static const pipeline_shape *shapes_of(const gemm_problem *problem, int *count) 
 static bool smallest_fits(const generation *g, const gemm_problem *problem) {
   int count;
   const pipeline_shape *first = shapes_of(problem, &count);
-  return shape_bytes(problem, &first[count - 1]) <= local_limit(g);
+  return shape_bytes(problem, &first[count - 1]) <= emit_most_local_limit(g);
 }
 
 /* The smallest one, or a better one that fits. */
@@ -59,7 +54,7 @@ static const pipeline_shape *choose(const generation *g, const gemm_problem *pro
   const pipeline_shape *first = shapes_of(problem, &count);
   const pipeline_shape *best = &first[count - 1];
   for (int i = count - 2; i >= 0; i--)
-    if (shape_bytes(problem, &first[i]) <= local_limit(g) &&
+    if (shape_bytes(problem, &first[i]) <= emit_most_local_limit(g) &&
         time_of(g, problem, &first[i]) <= time_of(g, problem, best))
       best = &first[i];
   return best;
@@ -101,10 +96,10 @@ static compute_status check(generation *g, const gemm_problem *problem) {
   const uint32_t copies = (t->tile_m + t->tile_n) * t->tile_k / piece / items * t->items;
   if (copies > GEMM_COPIES_LIMIT)
     return emit_refuse(g, "an item cannot have %u copies in progress", (unsigned)copies);
-  if (gemm_matrix_local_bytes(g, problem) > local_limit(g))
+  if (gemm_matrix_local_bytes(g, problem) > emit_most_local_limit(g))
     return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
                        (unsigned long long)gemm_matrix_local_bytes(g, problem),
-                       (unsigned long long)local_limit(g));
+                       (unsigned long long)emit_most_local_limit(g));
   if (t->groups > GEMM_SPLIT_LIMIT || !gemm_parts_fit(problem, t->groups))
     return emit_refuse(g, "k cannot be cut into %u parts", (unsigned)t->groups);
   return COMPUTE_OK;

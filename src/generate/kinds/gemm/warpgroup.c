@@ -197,18 +197,13 @@ static const warpgroup_shape shapes[] = {{128, 256, 64, 4, 1},   {256, 128, 128,
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static uint64_t local_limit(const generation *g) {
-  const uint64_t given = emit_local_limit(g), asked = emit_asked_local_limit(g);
-  return asked > given ? asked : given;
-}
-
 /* One stage less is better than a smaller tile; 0 where too few fit. */
 static uint32_t stages_of(const generation *g, const gemm_problem *problem,
                           const warpgroup_shape *shape) {
   const uint32_t least = gemm_matrix_bytes(problem) == 4 ? 4 : 3;
   uint32_t stages = shape->stages;
-  while (stages >= least &&
-         local_bytes(shape->m, shape->n, stages) + (least == 4 ? ARRIVALS : 0) > local_limit(g))
+  while (stages >= least && local_bytes(shape->m, shape->n, stages) + (least == 4 ? ARRIVALS : 0) >
+                                emit_most_local_limit(g))
     stages--;
   return stages >= least ? stages : 0;
 }
@@ -267,9 +262,9 @@ static compute_status check(generation *g, const gemm_problem *problem) {
   if (copies > GEMM_COPIES_LIMIT && !packs)
     return emit_refuse(g, "an item cannot have %u copies in progress", (unsigned)copies);
   const uint64_t needed = gemm_warpgroup_local_bytes(t) + (packs ? ARRIVALS : 0);
-  if (needed > local_limit(g))
+  if (needed > emit_most_local_limit(g))
     return emit_refuse(g, "the tile needs %llu bytes of local memory, the device has %llu",
-                       (unsigned long long)needed, (unsigned long long)local_limit(g));
+                       (unsigned long long)needed, (unsigned long long)emit_most_local_limit(g));
   if (packs && panels_of(g, problem, &problem->a).bytes + panels_of(g, problem, &problem->b).bytes >
                    PANEL_LIMIT)
     return emit_refuse(g, "the factors are too large to be packed");
