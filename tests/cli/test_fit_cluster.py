@@ -203,7 +203,8 @@ class Same(Cluster, unittest.TestCase):
             shutil.copy(self.path(f"0/{name}"), self.path("1"))
         os.remove(self.path("2/corners.npy"))
         status, _, err = self.end(self.begin_each(*common))
-        self.assertEqual((status, err.count("compute-fit: ")), (1, 1), err)
+        self.assertNotEqual(status, 0)  # not always 1: MPICH kills the ranks that are still ending when the first has failed
+        self.assertEqual(err.count("compute-fit: "), 1, err)
         self.assertRegex(err, "rank 2: .*corners.npy")
         for rank in "01":
             os.remove(self.path(f"{rank}/corners.npy"))
