@@ -375,6 +375,23 @@ static void warpgroups_take_what_is_aligned_and_large(void **state) {
   assert_true(judge(&gpu, &p, 2).groups > 1);
 }
 
+/* The limit on the workspace is for parts of k: a C of 4 GiB in one part needs none. */
+static void a_product_in_one_part_may_be_of_any_size(void **state) {
+  (void)state;
+  compute_target gpu = gpu_target();
+  product p;
+  gpu.dialect = COMPUTE_DIALECT_CUDA;
+  gpu.flags |= COMPUTE_TARGET_MATRIX_CORES;
+  describe(&p, COMPUTE_BF16, 1, 32768, 32768, 64);
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
+  gpu.flags |= COMPUTE_TARGET_WARPGROUP_MATRIX;
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_WARPGROUP);
+  describe(&p, COMPUTE_BF16, 1, 32768, 32768, 63);
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_MATRIX);
+  describe(&p, COMPUTE_F32, 1, 1 << 28, 2, 512);
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_DOT);
+}
+
 /* Packing costs as much for a small product as it saves. */
 static void tf32_is_packed_for_warpgroups_where_that_pays(void **state) {
   (void)state;
@@ -516,6 +533,7 @@ int main(void) {
       cmocka_unit_test(judgement_stays_within_the_limits),
       cmocka_unit_test(pipelines_take_aligned_operands_and_the_local_memory_that_there_is),
       cmocka_unit_test(warpgroups_take_what_is_aligned_and_large),
+      cmocka_unit_test(a_product_in_one_part_may_be_of_any_size),
       cmocka_unit_test(tf32_is_packed_for_warpgroups_where_that_pays),
       cmocka_unit_test(pipelines_of_f64_need_units_and_local_memory),
       cmocka_unit_test(pipelines_have_a_limited_number_of_copies_in_progress),

@@ -207,9 +207,8 @@ uint32_t gemm_load_vector(const gemm_problem *problem) {
 }
 
 bool gemm_parts_fit(const gemm_problem *problem, uint32_t parts) {
-  return (double)problem->m * (double)problem->n * (double)problem->batches * parts *
-             problem->sum_bytes <=
-         workspace_limit;
+  const double sums = (double)problem->m * (double)problem->n * (double)problem->batches;
+  return parts <= 1 || sums * parts * problem->sum_bytes <= workspace_limit;
 }
 
 uint32_t gemm_choose_lanes(const generation *g, const gemm_problem *problem) {
