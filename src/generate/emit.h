@@ -172,6 +172,9 @@ emit_launch *emit_launch_begin(generation *g, const char *entry, const uint32_t 
 /* The same with groups and a grid of one dimension. */
 emit_launch *emit_launch_line(generation *g, const char *entry, uint32_t group, int64_t groups);
 
+/* All of them, and the definitions. */
+void emit_release_launches(generation *g);
+
 /* Buffer parameters, in order. Names are in<i>, out<k>, workspace and fault. Pointers have the
  * dtype's storage type, and offsets are added before the body. `written`: not const. */
 void emit_input(generation *g, emit_launch *launch, uint32_t input);
@@ -440,12 +443,15 @@ COMPUTE_KERNEL_KINDS(EMIT_DECLARE)
 typedef struct emit_form {
   uint32_t variant;
   bool (*suits)(const generation *g, const void *problem); /* as the default choice; NULL: always */
-  compute_status (*accept)(generation *g, void *problem);  /* completes g->tuning, or refuses */
+  /* Completes g->tuning, or refuses. A form that refuses, here or in write, leaves a problem that
+   * means the same. */
+  compute_status (*accept)(generation *g, void *problem);
   compute_status (*write)(generation *g, void *problem);
 } emit_form;
 
-/* The form that g->tuning asks for, else the first that suits: accepted, then written. The list
- * ends with NULL. */
+/* The form that g->tuning asks for, else the first that suits. Where g->tuning asks for nothing at
+ * all, the next that suits is tried after one that refuses: parameters that were asked for are
+ * refused, not replaced. The list ends with a form that always suits, and NULL. */
 compute_status emit_by_form(generation *g, const emit_kind *kind, const emit_form *const *forms,
                             void *problem);
 

@@ -175,20 +175,6 @@ failed:
   return NULL;
 }
 
-static void release_launches(generation *g) {
-  for (uint32_t i = 0; i < g->launch_count; i++) {
-    emit_launch *launch = g->launch[i];
-    text_release(&launch->body);
-    text_release(&launch->parameters);
-    text_release(&launch->offsets);
-    text_release(&launch->fields);
-    text_release(&launch->advance);
-    text_release(&launch->call);
-    base_release(launch);
-  }
-  text_release(&g->definitions);
-}
-
 /* A target's limits on what any kind may have asked for. */
 static compute_status check_launches(generation *g) {
   if (g->overflow)
@@ -213,6 +199,42 @@ static compute_status check_launches(generation *g) {
   }
   return COMPUTE_OK;
 }
+
+/* ---- Forms --------------------------------------------------------------------------------- */
+
+static compute_status try_form(generation *g, const emit_form *form, void *problem) {
+  g->tuning.variant = form->variant;
+  compute_status status = form->accept(g, problem);
+  if (!status) status = form->write(g, problem);
+  return status ? status : check_launches(g);
+}
+
+/* Without what a form wrote before it refused. */
+static void start_over(generation *g) {
+  emit_release_launches(g);
+  g->workspace_bytes = 0;
+  g->faults = g->overflow = false;
+  g->tuning = (compute_tuning){0};
+  g->text[0] = 0;
+  if (g->reason_bytes > 0) g->reason[0] = 0;
+}
+
+compute_status emit_by_form(generation *g, const emit_kind *kind, const emit_form *const *forms,
+                            void *problem) {
+  static const compute_tuning nothing;
+  const uint32_t asked = g->tuning.variant;
+  const bool is_free = memcmp(&g->tuning, &nothing, sizeof nothing) == 0;
+  for (; *forms; forms++) {
+    const emit_form *form = *forms;
+    if (asked ? form->variant != asked : form->suits && !form->suits(g, problem)) continue;
+    const compute_status status = try_form(g, form, problem);
+    if (status != COMPUTE_ERROR_UNSUPPORTED || !is_free || !forms[1]) return status;
+    start_over(g);
+  }
+  return emit_refuse(g, "%s has no variant %u", kind->name, (unsigned)asked);
+}
+
+/* ---- The kernel ---------------------------------------------------------------------------- */
 
 compute_status generate_kernel(const compute_target *target,
                                const compute_kernel_descriptor *descriptor,
@@ -239,7 +261,7 @@ compute_status generate_kernel(const compute_target *target,
     if (block) *generated = &block->generated;
     if (!block) status = COMPUTE_ERROR_OUT_OF_MEMORY;
   }
-  release_launches(&g);
+  emit_release_launches(&g);
   return status;
 }
 

@@ -47,19 +47,6 @@ uint64_t emit_most_local_limit(const generation *g) {
   return asked > given ? asked : given;
 }
 
-compute_status emit_by_form(generation *g, const emit_kind *kind, const emit_form *const *forms,
-                            void *problem) {
-  const uint32_t asked = g->tuning.variant;
-  for (; *forms; forms++) {
-    const emit_form *form = *forms;
-    if (asked ? form->variant != asked : form->suits && !form->suits(g, problem)) continue;
-    g->tuning.variant = form->variant;
-    const compute_status status = form->accept(g, problem);
-    return status ? status : form->write(g, problem);
-  }
-  return emit_refuse(g, "%s has no variant %u", kind->name, (unsigned)asked);
-}
-
 emit_launch *emit_launch_begin(generation *g, const char *entry, const uint32_t group[3],
                                const uint32_t groups[3]) {
   if (g->launch_count == COMPUTE_GENERATED_LAUNCHES) {
@@ -83,6 +70,21 @@ emit_launch *emit_launch_begin(generation *g, const char *entry, const uint32_t 
 emit_launch *emit_launch_line(generation *g, const char *entry, uint32_t group, int64_t groups) {
   return emit_launch_begin(g, entry, (uint32_t[3]){group, 1, 1},
                            (uint32_t[3]){(uint32_t)groups, 1, 1});
+}
+
+void emit_release_launches(generation *g) {
+  for (uint32_t i = 0; i < g->launch_count; i++) {
+    emit_launch *launch = g->launch[i];
+    text_release(&launch->body);
+    text_release(&launch->parameters);
+    text_release(&launch->offsets);
+    text_release(&launch->fields);
+    text_release(&launch->advance);
+    text_release(&launch->call);
+    base_release(launch);
+  }
+  g->launch_count = 0;
+  text_release(&g->definitions);
 }
 
 /* ---- Buffers ------------------------------------------------------------------------------- */

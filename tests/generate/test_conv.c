@@ -215,6 +215,21 @@ static void rows_of_data_serve_all_places_of_a_filter(void **state) {
   }
 }
 
+/* The first form that suits refuses, and another one does it. */
+static void without_room_for_rows_a_filter_gets_another_form(void **state) {
+  (void)state;
+  const sample_convolution c = usual(COMPUTE_CONVOLUTION_BY_FILTER, 8, 64, 128, 56);
+  compute_target t = sample_target_create(TARGET_GPU, COMPUTE_DIALECT_CUDA);
+  t.local_bytes = 16 << 10;
+  t.launch_local_bytes = 0;
+  made m = {.target = &t};
+  sample_convolution_visit(&c, make, &m);
+  assert_int_equal(m.status, COMPUTE_OK);
+  assert_int_equal(m.generated->tuning.variant, CONV_TILED);
+  assert_string_equal(m.reason, "");
+  generate_release(m.generated);
+}
+
 static void large_ones_are_filtered_where_that_is_allowed(void **state) {
   (void)state;
   for (int direction = 0; direction < 3; direction++) {
@@ -376,6 +391,7 @@ int main(void) {
       cmocka_unit_test(nothing_to_store_is_no_launch),
       cmocka_unit_test(a_gpu_gets_tiles_parts_sums_or_stretches),
       cmocka_unit_test(rows_of_data_serve_all_places_of_a_filter),
+      cmocka_unit_test(without_room_for_rows_a_filter_gets_another_form),
       cmocka_unit_test(large_ones_are_filtered_where_that_is_allowed),
       cmocka_unit_test(a_cpu_packs_what_has_channels),
       cmocka_unit_test(a_target_with_nothing_gets_a_plain_version),

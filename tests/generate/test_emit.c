@@ -152,12 +152,6 @@ static const compute_target target = {.struct_size = sizeof target,
                                       .group_limit = 256,
                                       .local_bytes = 32768};
 
-static void release_launch(generation *g) {
-  emit_launch *l = g->launch[0];
-  text_release(&l->fields);
-  free(l);
-}
-
 static uint32_t field_u32(const emit_launch *l, uint32_t at) {
   uint32_t value;
   memcpy(&value, l->shape + at, sizeof value);
@@ -185,7 +179,7 @@ static void division_by_multiplication_is_exact(void **state) {
         assert_int_equal((uint32_t)((uint64_t)n * magic >> shift), n / d);
       }
     }
-    release_launch(&g);
+    emit_release_launches(&g);
   }
 }
 
@@ -213,7 +207,7 @@ static void fields_are_aligned_as_in_c(void **state) {
   assert_memory_equal(l->shape + 16, &expected.c, 4);
   assert_memory_equal(l->shape + 24, &expected.d, 8);
   assert_memory_equal(l->shape + 32, &expected.e, 4);
-  release_launch(&g);
+  emit_release_launches(&g);
 }
 
 /* ---- generate_kernel ----------------------------------------------------------------------- */
@@ -314,6 +308,120 @@ static void a_group_that_the_target_cannot_run_is_refused(void **state) {
                    COMPUTE_ERROR_UNSUPPORTED);
 }
 
+/* ---- Forms --------------------------------------------------------------------------------- */
+
+static bool never_suits(const generation *g, const void *problem) {
+  (void)g;
+  (void)problem;
+  return false;
+}
+
+static compute_status accept_any(generation *g, void *problem) {
+  (void)problem;
+  emit_default(&g->tuning.tile_m, g->tuning.variant);
+  return COMPUTE_OK;
+}
+
+static compute_status refuse_to_accept(generation *g, void *problem) {
+  accept_any(g, problem);
+  return emit_refuse(g, "not accepted");
+}
+
+static compute_status write_launch(generation *g, void *problem) {
+  (void)problem;
+  emit_constant(g, "FORM", g->tuning.variant);
+  g->workspace_bytes += 100;
+  g->faults = g->tuning.variant < 5;
+  emit_launch_line(g, "entry", 1, 1);
+  return COMPUTE_OK;
+}
+
+static compute_status refuse_to_write(generation *g, void *problem) {
+  write_launch(g, problem);
+  return emit_refuse(g, "not written");
+}
+
+static compute_status write_too_large_a_group(generation *g, void *problem) {
+  write_launch(g, problem);
+  emit_launch_line(g, "too_large", 2 * target.group_limit, 1);
+  return COMPUTE_OK;
+}
+
+static compute_status write_too_many_launches(generation *g, void *problem) {
+  for (int i = 0; i <= COMPUTE_GENERATED_LAUNCHES; i++) write_launch(g, problem);
+  return COMPUTE_OK;
+}
+
+static const emit_form unsuited = {1, never_suits, accept_any, write_launch};
+static const emit_form not_accepted = {2, NULL, refuse_to_accept, write_launch};
+static const emit_form not_written = {3, NULL, accept_any, refuse_to_write};
+static const emit_form too_large = {4, NULL, accept_any, write_too_large_a_group};
+static const emit_form too_many = {5, NULL, accept_any, write_too_many_launches};
+static const emit_form last = {6, NULL, accept_any, write_launch};
+static const emit_form *const all_forms[] = {&unsuited, &not_accepted, &not_written, &too_large,
+                                             &too_many, &last,         NULL};
+static const emit_kind form_kind = {.name = "FORMS"};
+
+typedef struct formed {
+  compute_status status;
+  compute_tuning tuning;
+  uint32_t launch_count;
+  uint64_t workspace_bytes;
+  bool faults, overflow;
+  char definitions[64], reason[160];
+} formed;
+
+static formed form(const emit_form *const *forms, compute_tuning tuning) {
+  formed f = {0};
+  generation g = {
+      .target = &target, .tuning = tuning, .reason = f.reason, .reason_bytes = sizeof f.reason};
+  f.status = emit_by_form(&g, &form_kind, forms, NULL);
+  f.tuning = g.tuning;
+  f.launch_count = g.launch_count;
+  f.workspace_bytes = g.workspace_bytes;
+  f.faults = g.faults;
+  f.overflow = g.overflow;
+  snprintf(f.definitions, sizeof f.definitions, "%s", g.definitions.data ? g.definitions.data : "");
+  emit_release_launches(&g);
+  return f;
+}
+
+static void after_a_refusal_the_next_form_starts_over(void **state) {
+  (void)state;
+  const formed f = form(all_forms, (compute_tuning){0});
+  assert_int_equal(f.status, COMPUTE_OK);
+  assert_int_equal(f.tuning.variant, 6);
+  assert_int_equal(f.tuning.tile_m, 6);
+  assert_int_equal(f.launch_count, 1);
+  assert_int_equal(f.workspace_bytes, 100);
+  assert_false(f.faults || f.overflow);
+  assert_string_equal(f.definitions, "#define FORM 6\n");
+  assert_string_equal(f.reason, "");
+}
+
+static void what_is_asked_for_is_refused_and_not_replaced(void **state) {
+  (void)state;
+  static const char *const reasons[] = {NULL,          NULL,          "not accepted",
+                                        "not written", "groups of",   "more launches",
+                                        NULL,          "no variant 7"};
+  for (uint32_t variant = 1; variant <= 7; variant++) {
+    const formed f = form(all_forms, (compute_tuning){.variant = variant});
+    assert_int_equal(f.status, reasons[variant] ? COMPUTE_ERROR_UNSUPPORTED : COMPUTE_OK);
+    if (reasons[variant]) assert_non_null(strstr(f.reason, reasons[variant]));
+  }
+  const formed f = form(all_forms, (compute_tuning){.vector = 8});
+  assert_int_equal(f.status, COMPUTE_ERROR_UNSUPPORTED);
+  assert_string_equal(f.reason, "not accepted");
+}
+
+static void the_last_form_says_why_all_refuse(void **state) {
+  (void)state;
+  static const emit_form *const forms[] = {&unsuited, &not_accepted, &not_written, NULL};
+  const formed f = form(forms, (compute_tuning){0});
+  assert_int_equal(f.status, COMPUTE_ERROR_UNSUPPORTED);
+  assert_string_equal(f.reason, "not written");
+}
+
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
   (void)state;
   sum_sample s;
@@ -353,6 +461,9 @@ int main(void) {
       cmocka_unit_test(nothing_to_do_is_no_launch),
       cmocka_unit_test(a_target_without_f64_refuses_what_needs_it_and_says_so),
       cmocka_unit_test(a_group_that_the_target_cannot_run_is_refused),
+      cmocka_unit_test(after_a_refusal_the_next_form_starts_over),
+      cmocka_unit_test(what_is_asked_for_is_refused_and_not_replaced),
+      cmocka_unit_test(the_last_form_says_why_all_refuse),
       cmocka_unit_test(every_failing_allocation_is_reported_and_leaks_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

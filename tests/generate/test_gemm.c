@@ -406,6 +406,9 @@ static void tf32_is_packed_for_warpgroups_where_that_pays(void **state) {
   describe(&p, COMPUTE_F32, 1, 512, 512, 512);
   p.attributes.precision = COMPUTE_PRECISION_TF32;
   assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
+  describe(&p, COMPUTE_F32, 1, 20000, 20000, 20000); /* too large to be packed */
+  p.attributes.precision = COMPUTE_PRECISION_TF32;
+  assert_int_equal(judge(&gpu, &p, 1).variant, GEMM_PIPELINE);
 }
 
 /* f64 needs units that multiply it, and more local memory than some targets have. */

@@ -91,20 +91,12 @@ static void choose_tile(compute_tuning *t, const conv_problem *p) {
   emit_default(&t->items, t->tile_k == 32 ? 2 : t->tile_k == 16 ? 3 : 4);
 }
 
-static bool room_fits(const generation *g, const compute_tuning *t, const conv_problem *p) {
-  return room_bytes(g, t, p) <= emit_most_local_limit(g);
-}
-
 static bool filter_suits(const generation *g, const void *of) {
   const conv_problem *p = of;
-  compute_tuning t = g->tuning;
-  if (!rows_serve(g, p) || p->position_size[1] * p->position_size[2] <= 1 ||
-      p->position_size[0] < LEAST_DATA || p->channels < LEAST_RESULTS ||
-      p->term_size[2] < LEAST_DATA || p->data_plane[1] != 1 || p->weight_term[2] != 1 ||
-      p->terms < LEAST_TERMS)
-    return false;
-  choose_tile(&t, p);
-  return room_fits(g, &t, p);
+  return rows_serve(g, p) && p->position_size[1] * p->position_size[2] > 1 &&
+         p->position_size[0] >= LEAST_DATA && p->channels >= LEAST_RESULTS &&
+         p->term_size[2] >= LEAST_DATA && p->data_plane[1] == 1 && p->weight_term[2] == 1 &&
+         p->terms >= LEAST_TERMS;
 }
 
 /* Groups of 128 items that a compute unit holds without spilling: their sums, places times item_m,
@@ -144,7 +136,7 @@ static compute_status accept_filter(generation *g, void *of) {
     return emit_refuse(g, "%u items cannot share the copies of a slab evenly", (unsigned)group);
   if (t->items < 2 || t->items > 6 || (t->items - 1) * copies_of(t, p) > GEMM_COPIES_LIMIT)
     return emit_refuse(g, "%u stages are too few or too many", (unsigned)t->items);
-  if (!room_fits(g, t, p))
+  if (room_bytes(g, t, p) > emit_most_local_limit(g))
     return emit_refuse(g, "the slabs need more local memory than the device has");
   emit_default(&t->groups, choose_rows_parts(g, p));
   const double sums = (double)p->positions * (double)p->channels * (double)p->product.batches;

@@ -41,13 +41,6 @@ static const pipeline_shape *shapes_of(const gemm_problem *problem, int *count) 
   return wide ? shapes_f64 : shapes;
 }
 
-/* Where it does not, no shape does. */
-static bool smallest_fits(const generation *g, const gemm_problem *problem) {
-  int count;
-  const pipeline_shape *first = shapes_of(problem, &count);
-  return shape_bytes(problem, &first[count - 1]) <= emit_most_local_limit(g);
-}
-
 /* The smallest one, or a better one that fits. */
 static const pipeline_shape *choose(const generation *g, const gemm_problem *problem) {
   int count;
@@ -108,8 +101,7 @@ static compute_status check(generation *g, const gemm_problem *problem) {
 static bool suits(const generation *g, const void *of) {
   const gemm_problem *problem = of;
   return is_served(g, problem) && gemm_matrix_is_large(g, problem) && problem->k >= 64 &&
-         smallest_fits(g, problem) && gemm_is_aligned(problem, &problem->a, 0) &&
-         gemm_is_aligned(problem, &problem->b, 1);
+         gemm_is_aligned(problem, &problem->a, 0) && gemm_is_aligned(problem, &problem->b, 1);
 }
 
 static compute_status accept(generation *g, void *of) {

@@ -10,7 +10,6 @@
 enum {
   LINE = 128,      /* bytes of a line */
   BLOCK = 64,      /* rows or columns of a block in a slab */
-  MOST_SIDE = 256, /* of a tile */
   ARRIVALS = 1024, /* bytes before slabs, which begin at multiples of that */
   PACK_GROUP = 256
 };
@@ -281,24 +280,17 @@ static bool packing_pays(const gemm_problem *problem) {
   const double products = (double)problem->m * (double)problem->n * (double)problem->k * batches;
   const double a = (double)problem->m * (double)problem->k * (problem->a.batched ? batches : 1);
   const double b = (double)problem->n * (double)problem->k * (problem->b.batched ? batches : 1);
-  const int64_t k = divide_up(problem->k, LINE / 4) * (LINE / 4);
-  const double lines_a = (double)(divide_up(problem->m, MOST_SIDE) * MOST_SIDE);
-  const double lines_b = (double)(divide_up(problem->n, MOST_SIDE) * MOST_SIDE);
-  const double bytes =
-      4 * (double)k *
-      (lines_a * (problem->a.batched ? batches : 1) + lines_b * (problem->b.batched ? batches : 1));
-  return products > 300 * (a + b) + 6e8 && bytes <= (double)PANEL_LIMIT;
+  return products > 300 * (a + b) + 6e8;
 }
 
 static bool suits(const generation *g, const void *of) {
   const gemm_problem *problem = of;
-  if (is_served(g, problem) && gemm_matrix_bytes(problem) == 4)
-    return packing_pays(problem) && gemm_matrix_is_large(g, problem) && problem->m >= BLOCK &&
-           problem->n >= BLOCK && stages_of(g, problem, &shapes[SHAPES - 1]) > 0;
-  return is_served(g, problem) && gemm_matrix_is_large(g, problem) && problem->m >= BLOCK &&
-         problem->n >= BLOCK && problem->k >= 64 &&
-         stages_of(g, problem, &shapes[SHAPES - 1]) > 0 &&
-         gemm_is_aligned(problem, &problem->a, 0) && gemm_is_aligned(problem, &problem->b, 1);
+  if (!is_served(g, problem) || !gemm_matrix_is_large(g, problem) || problem->m < BLOCK ||
+      problem->n < BLOCK)
+    return false;
+  if (gemm_matrix_bytes(problem) == 4) return packing_pays(problem);
+  return problem->k >= 64 && gemm_is_aligned(problem, &problem->a, 0) &&
+         gemm_is_aligned(problem, &problem->b, 1);
 }
 
 static compute_status accept(generation *g, void *of) {
