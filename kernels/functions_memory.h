@@ -35,3 +35,9 @@
 #define STORE_u64(pointer, index, value) ((pointer)[index] = (u64)(value))
 //@ STORE_bool
 #define STORE_bool(pointer, index, value) ((pointer)[index] = (u8)((value) != 0))
+
+/* Whether rows may be read in vectors: the address of the first element and the step to the next
+ * row are whole vectors. */
+//@ IS_ALIGNED
+#define IS_ALIGNED(from, step, vector, type)                                                       \
+  ((size_t)(from) % ((vector) * sizeof(type)) == 0 && (step) % (vector) == 0)

@@ -12,8 +12,6 @@
 /* Loads: of a vector of A (or B) along its lines, whole, or element by element with 0 for those
  * past `left`. */
 //@ gemm_dot_loads
-#define DOT_ALIGNED(from, step, type)                                                              \
-  ((size_t)(from) % (A_VECTOR * sizeof(type)) == 0 && (step) % A_VECTOR == 0)
 #if A_ALONG_K
 #define A_LINE A_K
 #else
@@ -36,8 +34,8 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
 const int lane = item % SHARERS, place = item / SHARERS;
 const INDEX first_row = ((INDEX)GROUP_ID_X * ROWS + place) * ITEM_ROWS;
 GLOBAL const B_TYPE *b = IN_B + batch_b;
-const boolean whole_a = DOT_ALIGNED(IN_A + batch_a, A_ROW, A_TYPE);
-const boolean whole_b = B_VECTOR > 1 && DOT_ALIGNED(b, COLUMNS > 1 ? B_COLUMN : 0, B_TYPE);
+const boolean whole_a = IS_ALIGNED(IN_A + batch_a, A_ROW, A_VECTOR, A_TYPE);
+const boolean whole_b = B_VECTOR > 1 && IS_ALIGNED(b, COLUMNS > 1 ? B_COLUMN : 0, A_VECTOR, B_TYPE);
 GLOBAL const A_TYPE *a[ITEM_ROWS]; /* past the last row: that once more */
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   const INDEX row = first_row + i < shape.m ? first_row + i : shape.m - 1;
@@ -72,7 +70,7 @@ const int lane = item / ROWS, place = item % ROWS;
 const INDEX first_row = ((INDEX)GROUP_ID_X * ROWS + place) * ITEM_ROWS;
 const INDEX left = shape.m - first_row;
 GLOBAL const A_TYPE *a = IN_A + batch_a + first_row * A_ROW;
-const boolean whole = left >= A_VECTOR && DOT_ALIGNED(a, A_K, A_TYPE);
+const boolean whole = left >= A_VECTOR && IS_ALIGNED(a, A_K, A_VECTOR, A_TYPE);
 for (INDEX k0 = k_begin + lane; k0 < k_end; k0 += SHARERS * STEPS) {
   A_TYPE of_a[STEPS][A_VECTOR];
   if (whole && k0 + (STEPS - 1) * SHARERS < k_end) {

@@ -22,9 +22,6 @@
 #define STAGED_PITCH        (WARP_N + 8)
 #define BLOCK_ROW(i, place) ((place)*WARP_M + (i)*16)
 
-#define IS_ALIGNED(from, step, vector, type)                                                       \
-  ((size_t)(from) % ((vector) * sizeof(type)) == 0 && (step) % (vector) == 0)
-
 #if defined(__CUDACC__)
 typedef vector_of<SUM, 4> SLAB;
 #else

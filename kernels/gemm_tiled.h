@@ -20,11 +20,6 @@
 #define STAGED_ROW(i, line)                                                                        \
   ((i) / ROW_PIECE * (ITEMS_M * ROW_PIECE) + (line)*ROW_PIECE + (i) % ROW_PIECE)
 
-/* Whether an operand may be read in vectors: the address of its first element and the step between
- * its rows are whole vectors. */
-#define IS_ALIGNED(from, step, vector, type)                                                       \
-  ((size_t)(from) % ((vector) * sizeof(type)) == 0 && (step) % (vector) == 0)
-
 /* LOCAL_LOAD and LOCAL_STORE move a piece of 1, 2 or 4 sums; SLAB is 16 bytes of a slab. */
 #if defined(__OPENCL_VERSION__)
 typedef VECTOR_PASTE(SUM_BASE, SLAB_SUMS) SLAB;

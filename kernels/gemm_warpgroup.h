@@ -23,9 +23,6 @@
 #define PIECE          (16 / MATRIX_BYTES)
 #define MATRIX_BITS(x) (x)
 
-#define IS_ALIGNED(from, step, vector, type)                                                       \
-  ((size_t)(from) % ((vector) * sizeof(type)) == 0 && (step) % (vector) == 0)
-
 #if defined(__CUDACC__)
 struct __align__(1024) SLAB {
   u32 word[256];
