@@ -26,8 +26,8 @@ typedef struct turned {
   uint64_t last_tap_bytes, filter_bytes;
 } turned;
 
-/* False where it is not the other direction's. */
-static bool exchange(const compute_conv_attributes *c, compute_conv_attributes *other) {
+/* The same convolution as one of the other direction; false where it is none. */
+static bool find_other_direction(const compute_conv_attributes *c, compute_conv_attributes *other) {
   if (c->direction == COMPUTE_CONVOLUTION_BY_FILTER || c->groups != 1 ||
       c->filter_size[0] * c->filter_size[1] < 2)
     return false;
@@ -48,7 +48,7 @@ static bool exchange(const compute_conv_attributes *c, compute_conv_attributes *
 static bool turn(const compute_kernel_descriptor *d, turned *t) {
   const compute_conv_attributes *c = compute_conv_of(d);
   if (d->kind != COMPUTE_KERNEL_CONV || d->input_count < 2 ||
-      d->input_count > COMPUTE_MAX_OPERANDS || !exchange(c, &t->attributes))
+      d->input_count > COMPUTE_MAX_OPERANDS || !find_other_direction(c, &t->attributes))
     return false;
   const compute_operand *filter = &d->inputs[FILTER];
   const uint64_t element = cuda_element_bytes(filter->dtype);

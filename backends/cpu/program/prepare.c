@@ -352,9 +352,9 @@ static compute_status prepare(preparation *p) {
 }
 
 /* The program before an addition at its end, if that is worth knowing. */
-static compute_status find_before(cpu_device *device, const compute_program *program,
-                                  const compute_dtype *inputs, uint32_t output_count,
-                                  const compute_dtype *outputs, cpu_program *prepared) {
+static compute_status prepare_before_addition(cpu_device *device, const compute_program *program,
+                                              const compute_dtype *inputs, uint32_t output_count,
+                                              const compute_dtype *outputs, cpu_program *prepared) {
   uint16_t value;
   if (!cpu_finish_adds(program, inputs, output_count, outputs, &prepared->added, &value))
     return COMPUTE_OK;
@@ -385,7 +385,7 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   if (prepared->finish.loops || prepared->formula.loop) return COMPUTE_OK;
   cpu_finish_divide(device->isa, program, inputs, output_count, outputs, &prepared->first, &rest);
   if (!prepared->first.loops)
-    return find_before(device, program, inputs, output_count, outputs, prepared);
+    return prepare_before_addition(device, program, inputs, output_count, outputs, prepared);
   const compute_program after = {rest.count, 1, rest.instructions, &rest.output};
   return cpu_program_prepare(device, &after, 1, &f32, 1, &f32, &prepared->rest);
 }
