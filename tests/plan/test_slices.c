@@ -333,7 +333,8 @@ static void assert_explained(const network *n, const char *words, bool there) {
   compute_plan *plan = test_compile(n->graph, n->output, n->outputs, 0);
   char *text;
   assert_ok(compute_explain(plan, &text));
-  assert_true((strstr(text, words) != NULL) == there);
+  if ((strstr(text, words) != NULL) != there)
+    fail_msg("\"%s\" is %s in\n%s", words, there ? "not" : "found", text);
   compute_text_free(text);
   compute_plan_release(plan);
 }
@@ -455,6 +456,83 @@ static void explain_names_the_slices(void **state) {
   compute_plan_release(plan);
   network_release(&n);
   test_close(context);
+}
+
+/* ---- Limits -------------------------------------------------------------------------------- */
+
+/* Two convolutions of each channel, with filters of the size `window`: window[0] * window[1] / 4
+ * operations for a byte. Between them are 6912 bytes of an image of 24 rows and 3 channels. */
+static int64_t window[2];
+
+static compute_node windows(network *n, compute_node x, int64_t channels) {
+  const compute_conv2d_options options = {
+      .stride = {1, 1}, .padding = {window[0] / 2, window[1] / 2}, .groups = (int32_t)channels};
+  for (int i = 0; i < 2; i++)
+    x = compute_conv2d(n->graph, x, weights(n, COMPUTE_SHAPE(channels, 1, window[0], window[1])),
+                       (compute_node){0}, &options);
+  return x;
+}
+
+static void build_windows(network *n, int64_t batch) {
+  (void)batch;
+  n->output[n->outputs++] = windows(n, n->x, 3);
+}
+
+/* Rows with all channels, as bands need them. */
+static void build_wide_windows(network *n, int64_t batch) {
+  (void)batch;
+  const compute_node wide = windows(n, conv(n, n->x, 3, CHANNELS, 1, 1), CHANNELS);
+  n->output[n->outputs++] = conv(n, wide, CHANNELS, 3, 1, 1);
+}
+
+/* A plan on either side of each limit that decides on slices or bands. */
+static const struct {
+  int64_t batch, rows, window[2];
+  uint64_t cache;
+  int32_t threads;
+  uint32_t units;
+  bool cut;
+  const char *words;
+} limits[] = {
+    /* 100 operations for a byte, in slices that stay in the caches */
+    {32, SIDE, {19, 21}, 256 << 10, 1, 0, true, "slices of the 32 items"},
+    {32, SIDE, {13, 31}, 256 << 10, 1, 0, false, "slices of the 32 items"},
+    /* 24 in those that stay near a core */
+    {32, SIDE, {5, 19}, UNLIMITED, 2, 0, true, "slices of the 32 items, each on one thread"},
+    {32, SIDE, {9, 11}, UNLIMITED, 2, 0, false, "slices of the 32 items"},
+    /* 40 in bands */
+    {1, 4 * SIDE, {3, 53}, UNLIMITED, 2, 0, true, "bands of the 96 rows"},
+    {1, 4 * SIDE, {3, 55}, UNLIMITED, 2, 0, false, "bands of the 96 rows"},
+    /* Values of more than half the caches, of 512 KiB for each thread, or of 2 MiB near a core */
+    {32, SIDE, {3, 3}, 2 * 32 * 6912 - 4, 1, 0, true, "slices of the 32 items"},
+    {32, SIDE, {3, 3}, 2 * 32 * 6912, 1, 0, false, "slices of the 32 items"},
+    {152, SIDE, {3, 3}, 64 << 10, 1, 2, true, "slices of the 152 items"},
+    {151, SIDE, {3, 3}, 64 << 10, 1, 2, false, "slices of the 151 items"},
+    {607, SIDE, {3, 3}, UNLIMITED, 2, 2, true, "slices of the 607 items, each on one thread"},
+    {606, SIDE, {3, 3}, UNLIMITED, 2, 2, false, "slices of the 606 items"},
+    /* Filters of at most 1/32 of the caches */
+    {32, SIDE, {19, 21}, 32 * 12 * 19 * 21, 1, 0, true, "slices of the 32 items"},
+    {32, SIDE, {19, 21}, 32 * 12 * 19 * 21 - 1, 1, 0, false, "slices of the 32 items"},
+    /* Threads that have work for 7/8 of the time */
+    {7, SIDE, {3, 3}, 64 << 10, 2, 0, true, "slices of the 7 items, each on one thread"},
+    {5, SIDE, {3, 3}, 64 << 10, 2, 0, true, "slices of the 5 items"},
+    {5, SIDE, {3, 3}, 64 << 10, 2, 0, false, "slices of the 5 items, each on one thread"},
+};
+
+static void limits_decide_and_change_no_bit(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    compute_context *context[] = {open_with(1, UNLIMITED),
+                                  open_with(limits[i].threads, limits[i].cache)};
+    compute_device_at(context[1], 0)->info.compute_units = limits[i].units;
+    builder *build = limits[i].rows == SIDE ? build_windows : build_wide_windows;
+    window[0] = limits[i].window[0];
+    window[1] = limits[i].window[1];
+    network whole = network_create_high(context[0], limits[i].batch, limits[i].rows, build);
+    network cut = network_create_high(context[1], limits[i].batch, limits[i].rows, build);
+    assert_explained(&cut, limits[i].words, limits[i].cut);
+    finish_alike(context, &whole, &cut);
+  }
 }
 
 /* ---- Slices side by side ------------------------------------------------------------------- */
@@ -587,6 +665,7 @@ int main(void) {
       cmocka_unit_test(slices_stay_near_their_cores),
       cmocka_unit_test(a_slice_takes_little_memory),
       cmocka_unit_test(explain_names_the_slices),
+      cmocka_unit_test(limits_decide_and_change_no_bit),
       cmocka_unit_test(watching_changes_no_bit),
       cmocka_unit_test(limits_end_all_threads),
       cmocka_unit_test(failing_in_a_thread_is_reported),
