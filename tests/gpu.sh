@@ -12,7 +12,13 @@ CARRIED=(pkgconf pkgconf-bin libpkgconf3 libjansson4 libjansson-dev libmd0 libmd
 # Tests that take the device from COMPUTE_TEST_DEVICE and need no stand-in for its driver; and of their
 # programs those that compute-sanitizer watches, which makes them slower by a factor of ten to a
 # hundred.
-TESTS='^(operations_(cast|convolution|network|network_gradients|operand_kinds|elementwise|gradients|indexed|matmul|quantized|random_graphs|recurrent|reduction|row|sources|structural|typed_graphs|volume|eager|large)|plan_(run|bindings|call|index_errors|training|endurance)|fit_(run|frames|graph|spots)|graph_(eager|gradients|gradient_cases|optimizer)|tensor_(tensor(_copy|_fill|_view)?|dlpack)|nn_(initialise|layers|networks|weights|edges)|train_(call|dataset|faults|trainer|replicas|checkpoint)|threads_plans|public_use)$'
+TESTS=(operations_{cast,convolution,network,network_gradients,operand_kinds,elementwise,gradients}
+  operations_{indexed,matmul,quantized,random_graphs,recurrent,reduction,row,sources,structural}
+  operations_{typed_graphs,volume,eager,large} plan_{run,bindings,call,index_errors,training,endurance}
+  fit_{run,frames,graph,spots} graph_{gradients,gradient_cases,optimizer} eager_eager job_job
+  tensor_{tensor,tensor_copy,tensor_fill,tensor_view,dlpack} batch_{batch,misuse,progress,steps}
+  nn_{initialise,layers,networks,weights,edges}
+  train_{call,dataset,faults,trainer,replicas,checkpoint} threads_plans public_use)
 WATCHED=(plan_run operations_matmul operations_network operations_reduction operations_row
   operations_indexed)
 TOOLS=(memcheck racecheck initcheck synccheck)
@@ -28,7 +34,8 @@ Builds; runs the operation suite and the tests of plans on every GPU backend tha
 opencl:0 if it is a GPU); has compute-sanitizer watch some of them on cuda:0; measures, also PyTorch if
 python3 has it; and writes bench/results/<gpu>/: one JSON file for each device and for PyTorch, what
 the tests and the sanitizer said, and the environment, without this machine's paths. What cannot be
-done is left out, and said.
+done is left out, and said. The machine needs a C compiler, CMake and ninja; other packages that it
+lacks can be carried there:
 
   --pack DIR     on a Debian machine: downloads the packages that another machine may lack and unpacks
                  them into DIR, to be carried there
@@ -58,7 +65,7 @@ while (($#)); do
     (($# > 1)) || { usage >&2; exit 2; }
     case $1 in
     --pack) pack=$(realpath -m "$2") ;;
-    --carry) carry=$(realpath "$2") ;;
+    --carry) carry=$(realpath -m "$2") ;;
     --build) build=$(realpath -m "$2") ;;
     --results) results=$(realpath -m "$2") ;;
     --only) steps=$2 ;;
@@ -78,6 +85,16 @@ done
 
 spread=${COMPUTE_TEST_SPREAD:-$spread}
 
+refuse() {
+  echo "tests/gpu.sh: $*; see --help" >&2
+  exit 2
+}
+[[ $steps =~ ^(tests|sanitizer|bench|peers)(,(tests|sanitizer|bench|peers))*$ ]] ||
+  refuse "--only takes some of tests,sanitizer,bench,peers, not '$steps'"
+[[ $limit =~ ^[0-9]+$ ]] || refuse "--limit takes a number of seconds, not '$limit'"
+[[ ${candidates[*]} =~ ^(cuda:0|opencl:0|cuda:0 opencl:0)$ ]] ||
+  refuse "--device takes cuda:0 or opencl:0, not '${candidates[*]}'"
+
 wanted() { [[ ,$steps, == *",$1,"* ]]; }
 
 left_out=()
@@ -91,7 +108,9 @@ pack_packages() {
   local folder=$1 work link target
   work=$(mktemp -d)
   mkdir -p "$folder"
-  (cd "$work" && apt-get -qq download "${CARRIED[@]}")
+  # As root, apt-get would download as a user who cannot write here, and warn of that.
+  (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download "${CARRIED[@]}") ||
+    refuse "--pack: these packages cannot be downloaded; apt-get update may help"
   for package in "$work"/*.deb; do dpkg -x "$package" "$folder"; done
   rm -rf "$work"
   while read -r link; do
@@ -110,8 +129,8 @@ fi
 # Lets compilers, pkg-config, CMake and the loader find what lies in the carried folder.
 use_carried() {
   local architecture folder
-  architecture=$(gcc -print-multiarch)
-  local libraries=$carry/usr/lib/${architecture:-x86_64-linux-gnu}
+  architecture=$(cc -print-multiarch 2>/dev/null || true)
+  local libraries=$carry/usr/lib/${architecture:-$(uname -m)-linux-gnu}
   export PATH=$PATH:$carry/usr/bin # what the machine has itself comes first
   export CPATH=$carry/usr/include${CPATH:+:$CPATH}
   export LIBRARY_PATH=$libraries${LIBRARY_PATH:+:$LIBRARY_PATH}
@@ -123,7 +142,18 @@ use_carried() {
   export PKG_CONFIG_SYSROOT_DIR=$carry
   export CMAKE_PREFIX_PATH=$carry/usr
 }
-[[ -z $carry ]] || use_carried
+if [[ -n $carry ]]; then
+  [[ -d $carry/usr ]] || refuse "--carry: $carry is no folder that --pack has made"
+  use_carried
+fi
+if [[ -n $prebuilt ]]; then
+  [[ -x $build/bin/compute-info ]] || refuse "--prebuilt: there is no build in $build"
+else
+  missing=()
+  for tool in cc cmake ninja; do command -v $tool >/dev/null || missing+=("$tool"); done
+  ((${#missing[@]} == 0)) ||
+    refuse "to build, ${missing[*]} must be installed (Debian: gcc, cmake, ninja-build)"
+fi
 
 # A container may have NVIDIA's OpenCL driver without the file that registers it.
 use_opencl_driver() {
@@ -162,13 +192,16 @@ tests=ON
 if [[ -n $prebuilt ]]; then
   if ! command -v ctest >/dev/null || [[ ! -d $build/tests/bin ]]; then
     tests=OFF
-    leave_out "tests: no ctest, or none were built"
+    leave_out "tests and sanitizer: no ctest, or none were built"
   fi
   # A carried build may lack empty folders.
   mkdir -p "$build/tests/scratch/docs_support_matrix"
   for program in "$build"/tests/bin/*; do mkdir -p "$build/tests/scratch/${program##*/}"; done
 else
-  pkg-config --exists cmocka || { tests=OFF; leave_out "tests: no cmocka, or no pkg-config"; }
+  pkg-config --exists cmocka || {
+    tests=OFF
+    leave_out "tests and sanitizer: no cmocka, or no pkg-config (--pack and --carry bring them)"
+  }
   setup_build "$build" -DCOMPUTE_TESTS=$tests
 fi
 
@@ -190,7 +223,7 @@ done
 has_cuda() { [[ " ${devices[*]-} " == *" cuda:0 "* ]]; }
 if ! has_cuda && [[ ${candidates[*]} == *cuda* ]]; then
   echo "There is no cuda:0:" >&2
-  sed -n '/^Modules/,/^Devices/p' <<<"$info" >&2
+  sed -n '/^Modules/,/^$/p' <<<"$info" >&2
   failed=1
 fi
 model=$(fact "${devices[0]-}" model)
@@ -206,7 +239,7 @@ run_tests() {
   ((limit == 0)) || stop=(--stop-time "$(date -d "+$limit seconds" +%T)")
   COMPUTE_TEST_DEVICE=$device COMPUTE_TEST_STRICT=1 COMPUTE_TEST_SPREAD=$spread \
     env -C "$build" ctest --parallel "$(((cores + 1) / 2))" --output-on-failure "${stop[@]}" \
-    -R "$TESTS" >"$log" 2>&1
+    -R "^($(IFS='|' && echo "${TESTS[*]}"))\$" >"$log" 2>&1
 }
 
 run_conformance() {
@@ -216,7 +249,10 @@ run_conformance() {
 
 # All devices at the same time: nothing is measured.
 run_all_tests() {
-  local device job jobs=()
+  local device job jobs=() absent
+  absent=$(comm -23 <(printf '%s\n' "${TESTS[@]}" | sort) \
+    <(env -C "$build" ctest -N | sed -n 's/^ *Test *#[0-9]*: //p' | sort))
+  [[ -z $absent ]] || leave_out "tests that are not in the build:" $absent
   for device in ${devices[@]+"${devices[@]}"}; do
     run_tests "$device" & jobs+=($!)
     run_conformance "$device" & jobs+=($!)
@@ -323,9 +359,9 @@ if wanted peers && has_cuda; then run_peers; fi
 {
   date -u +%Y-%m-%d
   echo "commit: ${commit:-unknown}"
-  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem --format=csv ||
-    echo "no nvidia-smi"
-  gcc --version | head -1
+  nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.mem --format=csv \
+    2>/dev/null || echo "no nvidia-smi"
+  { cc --version 2>/dev/null || echo "no C compiler"; } | head -1
   printf 'left out: %s\n' "${left_out[@]:-nothing}"
 } >"$results/environment.txt" 2>&1
 remove_paths
