@@ -450,7 +450,8 @@ static void who_cannot_join_passes_through_the_host(void **state) {
     char text[64];
     snprintf(text, sizeof text, "%s", orders[i][1]);
     prepare(ranks);
-    for (int r = 0; r < 3; r++) ranks[r].timeout = 2;
+    const bool hangs = strncmp(orders[i][0], "hang", 4) == 0; /* half of the limit is for joining */
+    for (int r = 0; r < 3; r++) ranks[r].timeout = hangs ? 2 : 60;
     assert_true(gpu.configure("device_count=3") && nccl.configure(orders[i][0]));
     run_on(3, join_in_vain, text, ranks);
     assert_int_equal(nccl.count("ncclAllGather"), 0);
