@@ -66,6 +66,7 @@ static const char *refusal(const compute_kernel_descriptor *d, cudnn_problem *p)
     return "something is fused to the convolution";
   if (!types_fit(d, p)) return "it does not support this combination of dtypes";
   const compute_conv_attributes *c = compute_conv_of(d);
+  if (c->pool > 0) return "the results are pooled";
   if (!padding_fits(c, p)) return "the results do not reach the end of the data";
   const int64_t x[4] = {c->batch, c->data_channels, c->data_size[0], c->data_size[1]};
   const int64_t w[4] = {c->result_channels, c->data_channels / c->groups, c->filter_size[0],

@@ -162,7 +162,11 @@ typedef struct compute_conv_attributes {
   int64_t stride[2], dilation[2]; /**< ≥ 1 */
   int64_t padding[2]; /**< before the first row and column; ≥ 0; after the last as needed */
   compute_precision precision; /**< with accumulate F32 */
-  uint32_t reserved;           /**< 0 */
+  /** FORWARD: 0, or p ≥ 2, which divides both result sizes: of each p × p results of a plane, side
+   * by side, the largest is stored (a NaN is the largest), and the space has result_size / p. The
+   * epilogue has one output, and the same inputs for all results of a plane; it does not fall where
+   * sums grow, so that it may run before the largest is found or after. */
+  uint32_t pool;
 } compute_conv_attributes;
 
 typedef struct compute_fit_attributes {

@@ -267,6 +267,33 @@ static void convolution_is_checked(void **state) {
   assert_true(passes(&s));
 }
 
+/* Two rows and three columns of blocks of 3 × 3. */
+static sample pooled_sample(void) {
+  sample s = convolution_sample(COMPUTE_CONVOLUTION_FORWARD);
+  s.a.conv.pool = 3;
+  s.a.conv.result_size[0] = 6;
+  s.d.size[2] = 2;
+  s.d.size[3] = 3;
+  return s;
+}
+
+static void pooled_convolution_is_checked(void **state) {
+  (void)state;
+  CHECK_SPOILED(pooled_sample(), s.a.conv.pool = 1);
+  CHECK_SPOILED(pooled_sample(), s.a.conv.pool = 2); /* does not divide nine */
+  CHECK_SPOILED(pooled_sample(), s.a.conv.pool = 0);
+  CHECK_SPOILED(pooled_sample(), s.a.conv.direction = COMPUTE_CONVOLUTION_BY_DATA);
+  CHECK_SPOILED(pooled_sample(), s.d.size[2] = 6);
+  sample s = pooled_sample();
+  uint16_t sum = program_load(&s.epilogue, COMPUTE_F32, 0);
+  program_store(&s.epilogue, program_apply(&s.epilogue, COMPUTE_I_RELU, COMPUTE_F32, sum, 0, 0));
+  assert_true(passes(&s));
+  s = pooled_sample();
+  sum = program_load(&s.epilogue, COMPUTE_F32, 0);
+  program_store(&s.epilogue, program_apply(&s.epilogue, COMPUTE_I_NEG, COMPUTE_F32, sum, 0, 0));
+  assert_false(passes(&s));
+}
+
 static void indexed_kinds_are_checked(void **state) {
   (void)state;
   CHECK_SPOILED(gather_sample(COMPUTE_KERNEL_GATHER), s.input[1].dtype = COMPUTE_F32);
@@ -303,6 +330,7 @@ int main(void) {
       cmocka_unit_test(row_is_checked),
       cmocka_unit_test(gemm_is_checked),
       cmocka_unit_test(convolution_is_checked),
+      cmocka_unit_test(pooled_convolution_is_checked),
       cmocka_unit_test(indexed_kinds_are_checked),
       cmocka_unit_test(copy_is_checked),
   };

@@ -288,6 +288,7 @@ AT(compute_conv_attributes, stride, 80);
 AT(compute_conv_attributes, dilation, 96);
 AT(compute_conv_attributes, padding, 112);
 AT(compute_conv_attributes, precision, 128);
+AT(compute_conv_attributes, pool, 132);
 SIZE(compute_conv_attributes, 136);
 
 /* These carry no size of their own, so they may not grow either. */

@@ -15,7 +15,8 @@ static void clear(cpu_kernel *kernel) {
 }
 
 static const char *refuse_descriptor(const compute_kernel_descriptor *descriptor) {
-  return cpu_gemm_kind.refuse(descriptor); /* the same products and sums */
+  const char *reason = cpu_gemm_kind.refuse(descriptor); /* the same products and sums */
+  return reason ? reason : conv_rows_refuse_pool(descriptor);
 }
 
 static conv_operand read_operand(const compute_operand *from) {
@@ -75,13 +76,16 @@ static const cpu_implementation implementations[] = {{"a matrix product", matrix
                                                      {"windows", conv_sweep_accept},
                                                      {NULL, NULL}};
 
+static const cpu_implementation pooled[] = {{"rows", conv_rows_accept}, {NULL, NULL}};
+
 static compute_status choose(cpu_conv *conv, const compute_kernel_descriptor *descriptor) {
   if (stores_nothing(conv)) {
     conv->head.run = cpu_run_nothing;
     snprintf(conv->head.description, sizeof conv->head.description, "convolution of no elements");
     return COMPUTE_OK;
   }
-  return cpu_implementation_choose(implementations, &conv->head, descriptor);
+  return cpu_implementation_choose(conv->shape.pool > 0 ? pooled : implementations, &conv->head,
+                                   descriptor);
 }
 
 static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor *descriptor) {

@@ -5,8 +5,8 @@
  *                    the first of them: filters of one element are a matrix product
  *   conv_depthwise.c FORWARD of single channels, where data and results have channels last
  *   conv_planes.c    FORWARD of single channels, where planes do not need a copy
- *   conv_rows.c      FORWARD where results have channels last, or planes repay turning;
- *                    BY_DATA of planes without strides is turned into that
+ *   conv_rows.c      FORWARD where results have channels last, perhaps pooled, or planes repay
+ *                    turning; BY_DATA of planes without strides is turned into that
  *   conv_rows_schedule.c how it cuts its work
  *   conv_rows_pack.c its filters
  *   conv_taps.c      FORWARD and BY_DATA of small planes, tap by tap
@@ -29,6 +29,7 @@
 #include "conv/isa/depthwise_bytes_table.h"
 #include "conv/isa/depthwise_table.h"
 #include "conv/isa/planes_table.h"
+#include "conv/isa/pooled_table.h"
 #include "gemm/isa/gemm_table.h"
 #include "program/program.h"
 
@@ -156,6 +157,8 @@ typedef struct conv_rows {
   bool sparse;           /* the copy has only the pixels that filters of one element meet */
   bool finishes;         /* the micro-kernel computes the epilogue, … */
   uint64_t values;       /* … to which an input is added then: where in a worker's memory; or 0 */
+  bool short_windows;    /* and pooled: sums stay in registers until then */
+  uint64_t pooled;       /* largest results for the epilogue: where in a worker's memory; or 0 */
   bool turned;           /* the results are planes, turned panel by panel; … */
   int64_t chunk;         /* … after so many rows of results; … */
   uint64_t planes;       /* … where in a worker's memory they wait; or 0 */
@@ -277,6 +280,9 @@ compute_status conv_filter_accept(cpu_kernel *kernel, const compute_kernel_descr
                                   const char **reason);
 compute_status conv_sweep_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                  const char **reason);
+
+/* Why results of FORWARD are not pooled, or NULL. */
+const char *conv_rows_refuse_pool(const compute_kernel_descriptor *descriptor);
 
 /* cpu_kind.packed_bytes and pack, of the filter. */
 uint64_t conv_rows_packed_bytes(const cpu_conv *conv, uint64_t *form);

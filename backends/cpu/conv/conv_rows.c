@@ -11,6 +11,8 @@
  * band follow each other, and a thread that takes several of them copies the data once. A result is
  * the sum of its runs in the order of the filter's rows, whatever the unit.
  *
+ * Where blocks of results are pooled, those of a band wait for it in one panel, near the core.
+ *
  * Planes of f32 come to it, too, where vectors of 64 bytes turn 16 × 16 elements in registers: data
  * as they are copied, results a few rows of one panel at a time. So no vector has the tail of a row
  * of planes, and no panel is packed from the image in a run. */
@@ -390,6 +392,126 @@ static void make_pixels(const launch *l, const rows_unit *unit, const unsigned c
   if (values) add_last(l, unit, values, &result);
 }
 
+/* ---- Pooled results -------------------------------------------------------------------------- */
+
+/* The largest of each block of a panel's results, to the output or to `values`. */
+static void pool_panel(const launch *l, const rows_unit *unit, int64_t panel, const float *results,
+                       float *values) {
+  const cpu_conv *conv = l->conv;
+  const conv_operand *y = &conv->output[0];
+  const int64_t columns = conv->type->columns, pool = conv->shape.pool;
+  const int64_t column = (unit->panel + panel) * columns;
+  const int64_t channel = unit->group * conv->rows.results + column;
+  cpu_pooled_panel p = {.pool = pool,
+                        .rows = unit->rows / pool,
+                        .columns = conv->shape.result_size[1] / pool,
+                        .channels = cpu_min(columns, conv->rows.results - column),
+                        .x = results,
+                        .x_pixel = columns,
+                        .y_row = y->stride[2],
+                        .y_pixel = y->stride[3]};
+  p.y = (float *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] + channel +
+        unit->row / pool * y->stride[2];
+  if (values) {
+    p.y = values;
+    p.y_pixel = columns;
+    p.y_row = p.columns * columns;
+  }
+  CPU_PICK(conv->head.device->isa, cpu_pooled)->run(&p);
+}
+
+/* Pooled results of short windows, without any others. */
+static void convolve_pooled(const launch *l, const rows_unit *unit, const unsigned char *copy) {
+  const cpu_conv *conv = l->conv;
+  const conv_rows *s = &conv->rows;
+  const conv_operand *y = &conv->output[0];
+  const int64_t columns = conv->type->columns, channel = unit->group * s->results;
+  const int64_t filter = s->runs * s->lines * columns;
+  cpu_gemm_finish finish = {.low = -INFINITY, .zero = -0.0f, .high = INFINITY};
+  if (s->finishes) finish = place_finish(l, unit);
+  cpu_pooled_windows w = {.rows = unit->rows / 2,
+                          .columns = conv->size[3],
+                          .runs = s->runs,
+                          .run = s->run,
+                          .x_run = s->apart,
+                          .x = (const float *)(const void *)copy,
+                          .x_row = s->step[0] * s->line,
+                          .x_pixel = s->step[1] * s->pixel,
+                          .low = finish.low,
+                          .zero = finish.zero,
+                          .high = finish.high,
+                          .y_row = y->stride[2],
+                          .y_pixel = y->stride[3]};
+  for (int64_t panel = unit->panel; panel < unit->panel + unit->panels; panel++) {
+    w.filter = (const float *)(const void *)l->packed + (unit->group * s->panels + panel) * filter;
+    w.bias = finish.a ? (const float *)finish.a + panel * columns : NULL;
+    w.y = (float *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] + channel +
+          panel * columns + unit->row / 2 * y->stride[2];
+    CPU_PICK(conv->head.device->isa, cpu_pooled)->convolve(&w);
+  }
+}
+
+/* A panel's pooled results, turned to the output's planes. */
+static void turn_pooled(const launch *l, const rows_unit *unit, int64_t panel,
+                        const float *values) {
+  const cpu_conv *conv = l->conv;
+  const conv_operand *y = &conv->output[0];
+  const int64_t columns = conv->type->columns, width = conv->size[3];
+  const int64_t column = (unit->panel + panel) * columns, row = unit->row / conv->shape.pool;
+  const int64_t channel = unit->group * conv->rows.results + column;
+  const int64_t count = unit->rows / conv->shape.pool, together = y->stride[2] == width ? count : 1;
+  float *to = (float *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] +
+              channel * y->stride[1] + row * y->stride[2];
+  for (int64_t i = 0; i < count; i += together) {
+    const cpu_gemm_source source = {values + i * width * columns, COMPUTE_F32, 1, columns};
+    conv->type->pack_rows(to + i * y->stride[2], y->stride[1],
+                          cpu_min(columns, conv->rows.results - column), together * width, &source);
+  }
+}
+
+/* The epilogue of a panel's pooled results. */
+static void finish_pooled(const launch *l, const rows_unit *unit, int64_t panel, float *values) {
+  const cpu_conv *conv = l->conv;
+  const int64_t columns = conv->type->columns, pool = conv->shape.pool;
+  const int64_t column = (unit->panel + panel) * columns;
+  const conv_box box = {
+      .first = {unit->image, unit->group * conv->rows.results + column, unit->row / pool, 0},
+      .count = {1, cpu_min(columns, conv->rows.results - column), unit->rows / pool, conv->size[3]},
+      .step = {1, 1, 1, 1},
+      .sum_stride = {0, 1, conv->size[3] * columns, columns},
+      .sums = (unsigned char *)values};
+  conv_epilogue_run(conv, l->pointers, &box);
+}
+
+/* A unit panel by panel: its results, in `room`, and then the largest of each block. */
+static void make_pooled(const launch *l, const rows_unit *unit, const unsigned char *copy,
+                        const int64_t *windows, float *room, float *values) {
+  const cpu_conv *conv = l->conv;
+  const int64_t columns = conv->type->columns, width = conv->shape.result_size[1];
+  const rows_sums sums = {(unsigned char *)room, width * columns, columns, 0};
+  cpu_gemm_finish finish = {0};
+  panel_extras extras = {0};
+  if (conv->rows.short_windows) {
+    convolve_pooled(l, unit, copy);
+    return;
+  }
+  if (conv->rows.finishes) {
+    finish = place_finish(l, unit);
+    finish.y_row = columns;
+    extras.finish = &finish;
+  }
+  for (int64_t panel = 0; panel < unit->panels; panel++) {
+    if (extras.finish) finish.y = room - (unit->row * width + unit->panel + panel) * columns;
+    multiply_panel(l, unit, panel, copy, windows, &sums, &extras);
+    pool_panel(l, unit, panel, room, values);
+    if (!values) continue;
+    if (conv->rows.finishes || conv->identity)
+      turn_pooled(l, unit, panel, values);
+    else
+      finish_pooled(l, unit, panel, values);
+  }
+}
+
 /* ---- Results in planes ----------------------------------------------------------------------- */
 
 /* Some rows of one panel's results. */
@@ -537,6 +659,11 @@ static void unit_task(void *argument, int64_t task, int32_t worker) {
   if (s->turned) {
     make_planes(l, &unit, is_copied, copy, scratch,
                 s->planes ? (unsigned char *)copied + s->planes : NULL);
+  } else if (conv->shape.pool > 0) {
+    float *values = s->pooled ? (float *)(void *)((unsigned char *)copied + s->pooled) : NULL;
+    if (windows && *copied == NO_BAND) list_windows(conv, windows);
+    if (!is_copied) copy_data(l, &unit, 0, conv_rows_copied(conv, unit.rows), copy);
+    make_pooled(l, &unit, copy, windows, (float *)(void *)scratch, values);
   } else {
     const rows_sums sums = place_sums(l, &unit, scratch);
     float *values = s->values ? (float *)(void *)((unsigned char *)copied + s->values) : NULL;

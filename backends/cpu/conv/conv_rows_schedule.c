@@ -31,9 +31,10 @@ static bool can_finish(const cpu_conv *conv) {
   if (conv->type->requantizes) return can_requantize(conv);
   if (!conv->type->finishes) return false;
   const cpu_finish *finish = cpu_finish_of(conv_rows_finished(conv));
-  if (!finish || finish->dtype != conv->type->finishes || conv->output_count != 1 ||
-      !is_even(conv, &conv->output[0]))
+  const bool even = conv->shape.pool > 0 || is_even(conv, &conv->output[0]);
+  if (!finish || finish->dtype != conv->type->finishes || conv->output_count != 1 || !even)
     return false;
+  if (conv->shape.pool > 0 && (conv->epilogue->rest || conv->epilogue->before)) return false;
   for (int i = 0; i < 3; i++) {
     const conv_operand *operand = conv_rows_addend(conv, i);
     if (!operand) continue;
@@ -56,6 +57,8 @@ enum {
   TURNED_PANEL = 96 << 10,  /* of a panel, for results of which few wait */
   TURNED_PRODUCTS = 96,     /* for each element that is turned; … */
   COMPETING_PRODUCTS = 256, /* … where planes are turned elsewhere, and copied */
+  SHORT_WINDOW = 64,        /* elements */
+  POOLED_PANEL = 32 << 10,  /* of a panel's results, which are pooled next */
   TURNED_LANES = 16,        /* of vectors that turn as fast as that */
   COMPETING_PLANES = 4096   /* bytes */
 };
@@ -96,6 +99,31 @@ static int64_t copy_bytes(const cpu_conv *conv, int64_t rows) {
   return conv_rows_copied(conv, rows) * conv->rows.line * conv->rows.size;
 }
 
+/* Whether sums are pooled in registers: of windows so short that the micro-kernel of products has
+ * more to do around them. */
+static bool has_short_windows(const cpu_conv *conv) {
+  const conv_rows *s = &conv->rows;
+  const int64_t columns = conv->type->columns;
+  if (conv->shape.pool != 2 || s->taps != conv->shape.filter_size[1] ||
+      s->runs * s->run > SHORT_WINDOW || s->results % columns != 0 ||
+      conv->output[0].stride[1] != 1 ||
+      columns * (int64_t)sizeof(float) != 2 * conv->head.device->isa->vector_bytes)
+    return false;
+  if (!s->finishes) return conv->identity;
+  const conv_operand *bias = conv_rows_addend(conv, 0);
+  return !conv_rows_addend(conv, 1) && !conv_rows_addend(conv, 2) &&
+         (!bias || bias->stride[1] == 1);
+}
+
+/* Rows of a band in whole blocks, as many as a panel's results may wait for. */
+static int64_t pooled_band(const cpu_conv *conv, int64_t most) {
+  const compute_conv_attributes *c = &conv->shape;
+  const int64_t row = c->result_size[1] * conv->type->columns * (int64_t)conv->element;
+  const int64_t fit = conv->rows.short_windows ? most : cpu_min(most, POOLED_PANEL / row);
+  const int64_t blocks = cpu_max(fit / c->pool, 1);
+  return conv_equal_parts(c->result_size[0] / c->pool, blocks) * c->pool;
+}
+
 /* Bands whose copy stays in the level-2 cache; more of them for several threads, unless the filter
  * is larger than the data and should be read as few times as possible. Then the panels are divided,
  * so that threads end at the same time: this costs little, since a band's units share its copy. */
@@ -113,6 +141,7 @@ static void choose_units(const cpu_conv *conv, conv_rows *s) {
   if (outer * s->bands < bands && !large_filter)
     s->bands = cpu_min(rows, cpu_divide_up(bands, outer));
   s->band = cpu_divide_up(rows, s->bands);
+  if (c->pool > 0) s->band = pooled_band(conv, s->band);
   s->bands = cpu_divide_up(rows, s->band);
   const int64_t sums = s->band * c->result_size[1] * width;
   s->blocks = cpu_max(cpu_divide_up(units, outer * s->bands),
@@ -137,6 +166,7 @@ static void make_schedule(cpu_conv *conv) {
   choose_copy(conv, s);
   s->lines = s->run / conv->type->group + conv->type->terms;
   choose_runs(conv, s);
+  s->short_windows = has_short_windows(conv);
   choose_units(conv, s);
   s->units = c->batch * c->groups * s->bands * s->blocks;
   const int64_t pixels = s->finishes || conv->identity ? TURNED_PIXELS : PROGRAM_PIXELS;
@@ -145,7 +175,9 @@ static void make_schedule(cpu_conv *conv) {
   s->list_bytes = lists_windows(conv)
                       ? cpu_whole_lines((uint64_t)(s->band * c->result_size[1]) * sizeof(int64_t))
                       : 0;
-  const int64_t sums = s->turned ? s->chunk : s->band * s->block; /* rows of a panel */
+  const int64_t sums = s->turned     ? s->chunk /* rows of a panel */
+                       : c->pool > 0 ? s->band
+                                     : s->band * s->block;
   s->worker_bytes = CONV_ROWS_BAND_BYTES + s->copy_bytes + s->list_bytes +
                     cpu_whole_lines((uint64_t)(sums * c->result_size[1] * columns * size));
   s->packed_bytes =
@@ -158,6 +190,15 @@ static void add_values(cpu_conv *conv) {
   const int64_t count = s->band * conv->shape.result_size[1] * s->block * conv->type->columns;
   s->values = s->worker_bytes;
   s->worker_bytes += cpu_whole_lines((uint64_t)(count * conv->element));
+}
+
+/* Room for a panel's pooled results before the epilogue, or before they are turned to planes. */
+static void add_pooled(cpu_conv *conv) {
+  conv_rows *s = &conv->rows;
+  if ((s->finishes || conv->identity) && conv->output[0].stride[1] == 1) return;
+  s->pooled = s->worker_bytes;
+  s->worker_bytes += cpu_whole_lines((uint64_t)(s->band / conv->shape.pool * conv->size[3] *
+                                                conv->type->columns * (int64_t)conv->element));
 }
 
 /* Whether the output's planes compete for the same sets of a cache. */
@@ -216,7 +257,7 @@ static bool suits(const cpu_conv *conv, const char **reason) {
   const compute_conv_attributes *c = &conv->shape;
   *reason = "the results do not have channels last, and planes would not repay turning";
   if (c->direction != COMPUTE_CONVOLUTION_FORWARD) return false;
-  if (conv->output[0].stride[1] != 1)
+  if (conv->output[0].stride[1] != 1 && c->pool == 0)
     return c->data_channels > 0 && type_of(conv) == conv->type && repays_turning(conv);
   *reason = "too few result channels in a group";
   if (c->result_channels / c->groups < LEAST_RESULTS || c->data_channels == 0) return false;
@@ -254,6 +295,19 @@ static bool is_forward_in_reverse(const cpu_conv *conv) {
          (conv->identity || conv->epilogue->formula.loop || conv->epilogue->finish.loops);
 }
 
+const char *conv_rows_refuse_pool(const compute_kernel_descriptor *descriptor) {
+  const compute_conv_attributes *c = compute_conv_of(descriptor);
+  if (c->pool == 0) return NULL;
+  for (uint32_t k = 0; k < descriptor->input_count; k++)
+    if (descriptor->inputs[k].dtype != COMPUTE_F32) return "operands of other types are not pooled";
+  const bool turns = descriptor->inputs[0].stride[1] == 1 && descriptor->outputs[0].stride[3] == 1;
+  if (descriptor->outputs[0].dtype != COMPUTE_F32 ||
+      (descriptor->outputs[0].stride[1] != 1 && !turns) ||
+      c->result_channels / c->groups < LEAST_RESULTS || c->data_channels == 0)
+    return "data and results without channels last, or of few channels, are not pooled";
+  return NULL;
+}
+
 compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descriptor *descriptor,
                                 const char **reason) {
   cpu_conv *conv = (cpu_conv *)kernel;
@@ -267,20 +321,25 @@ compute_status conv_rows_accept(cpu_kernel *kernel, const compute_kernel_descrip
     return COMPUTE_OK;
   }
   conv->type = type_of(conv);
-  conv->rows.turned = conv->output[0].stride[1] != 1;
+  conv->rows.turned = conv->output[0].stride[1] != 1 && shape.pool == 0;
   conv->rows.finishes = can_finish(conv);
   make_schedule(conv);
   const conv_rows *s = &conv->rows;
   conv->packed = (descriptor->constant_inputs >> 1 & 1) != 0;
   if (s->turned)
     add_planes(conv);
+  else if (conv->shape.pool > 0)
+    add_pooled(conv);
   else if (s->finishes && conv_rows_added(conv))
     add_values(conv);
   conv->head.run = conv_rows_run;
   snprintf(conv->head.description, sizeof conv->head.description,
            "convolution rows%s %s %dx%d, %lld bands of %lld rows, %lld x %lld channels%s",
-           s->turned ? " of planes" : "", conv->head.device->isa->name, conv->type->rows,
-           conv->type->columns, (long long)s->bands, (long long)s->band, (long long)s->blocks,
-           (long long)(s->block * conv->type->columns), conv->packed ? ", packed" : "");
+           s->turned              ? " of planes"
+           : conv->shape.pool > 0 ? " pooled"
+                                  : "",
+           conv->head.device->isa->name, conv->type->rows, conv->type->columns, (long long)s->bands,
+           (long long)s->band, (long long)s->blocks, (long long)(s->block * conv->type->columns),
+           conv->packed ? ", packed" : "");
   return COMPUTE_OK;
 }

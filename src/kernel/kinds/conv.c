@@ -8,7 +8,9 @@
 /* The sizes of the space, which the convolution's own must give again. */
 static bool check_convolution_space(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_conv_attributes *c = compute_conv_of(d);
-  int64_t want[4] = {c->batch, c->result_channels, c->result_size[0], c->result_size[1]};
+  const int64_t pool = c->pool > 0 ? c->pool : 1;
+  int64_t want[4] = {c->batch, c->result_channels, c->result_size[0] / pool,
+                     c->result_size[1] / pool};
   if (c->direction == COMPUTE_CONVOLUTION_BY_DATA) {
     want[1] = c->data_channels;
     want[2] = c->data_size[0];
@@ -46,6 +48,41 @@ static bool check_convolution_strides(const compute_kernel_descriptor *d, const 
   return true;
 }
 
+/* Whether a value of the program is the same for all results of a plane, or grows with input 0: so
+ * do sums, limits and relu of such values. */
+static bool rises(const compute_program *program) {
+  for (uint32_t i = 0; i < program->count; i++) {
+    const compute_instruction *at = &program->instructions[i];
+    if (at->type != COMPUTE_F32) return false;
+    switch (at->code) {
+    case COMPUTE_I_LOAD:
+    case COMPUTE_I_CONSTANT:
+    case COMPUTE_I_ADD:
+    case COMPUTE_I_MAX:
+    case COMPUTE_I_MIN:
+    case COMPUTE_I_RELU: break;
+    default: return false;
+    }
+  }
+  return true;
+}
+
+static bool check_pool(const compute_kernel_descriptor *d, const explanation *why) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  if (c->pool == 0) return true;
+  if (c->direction != COMPUTE_CONVOLUTION_FORWARD || c->pool < 2 || d->accumulate != COMPUTE_F32 ||
+      d->output_count != 1 || !rises(&d->epilogue))
+    return descriptor_refuse(why, "a convolution of this kind is not pooled");
+  for (int i = 0; i < 2; i++)
+    if (c->result_size[i] % c->pool != 0)
+      return descriptor_refuse(why, "%d results in a block do not divide %" PRId64, (int)c->pool,
+                               c->result_size[i]);
+  for (uint32_t k = 2; k < d->input_count; k++)
+    if (d->inputs[k].stride[2] != 0 || d->inputs[k].stride[3] != 0)
+      return descriptor_refuse(why, "an input of the epilogue differs within a plane");
+  return true;
+}
+
 static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_conv_attributes *c = compute_conv_of(d);
   int64_t reach[2]; /* of the last result: with it, no position in x can overflow */
@@ -72,7 +109,7 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
       return descriptor_refuse(why, "the convolution reaches beyond 63 bits");
     }
   }
-  return check_convolution_space(d, why) &&
+  return check_pool(d, why) && check_convolution_space(d, why) &&
          descriptor_check_product(d, "CONV", c->precision,
                                   COMPUTE_PRECISION_TF32 | COMPUTE_PRECISION_WINOGRAD, why) &&
          check_convolution_strides(d, reach, why);
@@ -164,7 +201,7 @@ static bool is_depthwise(const compute_kernel_descriptor *d) {
 static bool bands(const compute_kernel_descriptor *d, kernel_window *reads) {
   const compute_conv_attributes *c = compute_conv_of(d);
   *reads = window_of(c);
-  return c->direction == COMPUTE_CONVOLUTION_FORWARD && has_channels_last(d) &&
+  return c->direction == COMPUTE_CONVOLUTION_FORWARD && c->pool == 0 && has_channels_last(d) &&
          (is_point(d) || is_depthwise(d));
 }
 
@@ -209,8 +246,8 @@ static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   const bool point = c->filter_size[0] == 1 && c->filter_size[1] == 1;
   const bool strided = c->stride[0] > 1 || c->stride[1] > 1;
   class_add_sum_types(t, d, 2);
-  class_add(t, "%s%s%s%s%s/b%dc%do%dp%d", direction[c->direction], point ? ".point" : "",
-            strided ? ".strided" : "", c->groups > 1 ? ".groups" : "",
+  class_add(t, "%s%s%s%s%s%s/b%dc%do%dp%d", direction[c->direction], point ? ".point" : "",
+            strided ? ".strided" : "", c->groups > 1 ? ".groups" : "", c->pool > 0 ? ".pooled" : "",
             kernel_may_be_filtered(d) ? ".winograd" : "", class_bucket(c->batch),
             class_bucket(c->data_channels / c->groups),
             class_bucket(c->result_channels / c->groups),
@@ -229,6 +266,7 @@ static void print_details(const compute_kernel_descriptor *d, text_buffer *text)
   text_add_pair(text, "dilation", c->dilation, 1);
   text_add_pair(text, "padding", c->padding, 0);
   if (c->groups > 1) text_add(text, ", %d groups", (int)c->groups);
+  if (c->pool > 0) text_add(text, ", maximum %dx%d", (int)c->pool, (int)c->pool);
 }
 
 const kernel_kind kernel_kind_conv = {

@@ -427,6 +427,7 @@ compute_status lower_all(lowering *l, const port_plan *ports) {
   for (uint32_t i = 0; s == COMPUTE_OK && i < l->f->cluster_count; i++)
     s = lower_cluster(l, ports->order[i], draft);
   if (s == COMPUTE_OK) s = store_results(l, ports, draft);
+  if (s == COMPUTE_OK) s = pools_join(l);
   if (s == COMPUTE_OK) s = slices_cut(l);
   if (s == COMPUTE_OK) s = bands_cut(l);
   if (s == COMPUTE_OK) s = pack_constants(l);

@@ -277,7 +277,7 @@ static double wide_magnitude(const evaluation *e, const int64_t *y) {
   return wide;
 }
 
-static number convolution(const evaluation *e, const int64_t *coordinate) {
+static number one_convolution(const evaluation *e, const int64_t *coordinate) {
   sum s = {0};
   switch (compute_conv_of(e->d)->direction) {
   case COMPUTE_CONVOLUTION_FORWARD: forward(e, coordinate, &s); break;
@@ -291,6 +291,21 @@ static number convolution(const evaluation *e, const int64_t *coordinate) {
   return finish(e->d, compute_conv_of(e->d)->precision, &s);
 }
 
+/* The largest sum of a block, where results are pooled. */
+static number convolution(const evaluation *e, const int64_t *coordinate) {
+  const int64_t pool = compute_conv_of(e->d)->pool;
+  if (pool == 0) return one_convolution(e, coordinate);
+  number largest = {.real = -INFINITY};
+  for (int64_t i = 0; i < pool * pool; i++) {
+    const int64_t at[4] = {coordinate[0], coordinate[1], coordinate[2] * pool + i / pool,
+                           coordinate[3] * pool + i % pool};
+    const number one = one_convolution(e, at);
+    if (one.real > largest.real || isnan(one.real)) largest.real = one.real;
+    if (one.error > largest.error || isnan(one.error)) largest.error = one.error;
+  }
+  return largest;
+}
+
 static bool conv(const evaluation *e, int64_t unit, workspace *w) {
   return finish_unit(e, unit, convolution, w);
 }
@@ -301,7 +316,9 @@ static uint64_t conv_work(const compute_kernel_descriptor *d, uint64_t program) 
     return program + 4 * (uint64_t)(c->batch * evaluate_count(c->result_size, 0, 2));
   const int64_t channels =
       c->direction == COMPUTE_CONVOLUTION_FORWARD ? c->data_channels : c->result_channels;
-  return program + 4 * (uint64_t)(evaluate_count(c->filter_size, 0, 2) * channels / c->groups);
+  const uint64_t sums = c->pool > 0 ? (uint64_t)c->pool * c->pool : 1;
+  return program +
+         4 * sums * (uint64_t)(evaluate_count(c->filter_size, 0, 2) * channels / c->groups);
 }
 
 const evaluation_kind evaluation_kind_conv = {.evaluate = conv, .work = conv_work};

@@ -122,10 +122,11 @@ static void lay_out(sample_layout how, const int64_t size[4], bool input, role w
       [LAYOUT_NCHW] = {3, 2, 1, 0},    [LAYOUT_NHWC] = {1, 3, 2, 0},
       [LAYOUT_GAPS] = {3, 2, 1, 0},    [LAYOUT_TURNED] = {0, 1, 2, 3},
       [LAYOUT_FLIPPED] = {3, 2, 1, 0}, [LAYOUT_SHARED] = {3, 2, 1, 0},
-      [LAYOUT_PIXELS] = {3, 2, 1, 0},
+      [LAYOUT_PIXELS] = {3, 2, 1, 0},  [LAYOUT_PLANES] = {1, 3, 2, 0},
   };
   const bool gaps = how == LAYOUT_GAPS;
   if (how == LAYOUT_PIXELS && !input) how = LAYOUT_NHWC;
+  if (how == LAYOUT_PLANES && !input) how = LAYOUT_NCHW;
   int64_t step = gaps ? 2 : 1;
   for (int i = 0; i < 4; i++) {
     const int d = orders[how][i];
@@ -145,8 +146,8 @@ static compute_dtype type_of(compute_dtype dtype) {
 }
 
 static const char *const direction_names[] = {"forward", "by data", "by filter"};
-static const char *const layout_names[] = {"nchw",    "nhwc",   "gaps",  "turned",
-                                           "flipped", "shared", "pixels"};
+static const char *const layout_names[] = {"nchw",    "nhwc",   "gaps",   "turned",
+                                           "flipped", "shared", "pixels", "planes"};
 static const char *const ending_names[] = {"",        " + bias", " + residual", " two outputs",
                                            " places", " added"};
 _Static_assert(sizeof ending_names / sizeof *ending_names == ENDING_COUNT,
@@ -160,15 +161,18 @@ static void begin(sample_kernel *s, const sample_convolution *sample) {
   compute_shape space = {.rank = 4};
   const compute_conv_attributes made = convolution_of(c, direction);
   sample_convolution_sizes(&made, 2, space.size);
+  for (int i = 2; sample->pool > 0 && i < 4; i++) space.size[i] /= sample->pool;
   sample_begin(s, COMPUTE_KERNEL_CONV, space,
-               "conv %s %lldx%lldx%lldx%lld k%lld %lldx%lld /%lld g%d %s %s%s%s",
+               "conv %s %lldx%lldx%lldx%lld k%lld %lldx%lld /%lld g%d %s %s%s%s%s",
                direction_names[direction], (long long)c->n, (long long)c->c, (long long)c->data[0],
                (long long)c->data[1], (long long)c->k, (long long)c->filter[0],
                (long long)c->filter[1], (long long)c->stride[1], (int)c->groups, layout_names[how],
                compute_dtype_name(dtype), ending_names[sample->ending],
-               sample->precision & COMPUTE_PRECISION_WINOGRAD ? ", Winograd" : "");
+               sample->precision & COMPUTE_PRECISION_WINOGRAD ? ", Winograd" : "",
+               sample->pool > 0 ? ", pooled" : "");
   s->attributes.conv = made;
   s->attributes.conv.precision = sample->precision;
+  s->attributes.conv.pool = sample->pool;
   s->descriptor.accumulate = type_of(dtype);
   s->low = -2;
   s->high = 2;
@@ -505,6 +509,23 @@ static sample_element sum_of(const compute_kernel_descriptor *d, const void *con
   return sum;
 }
 
+/* The largest sum of the block that is pooled to one element. */
+static sample_element largest_of(const compute_kernel_descriptor *d, const void *const *operands,
+                                 const int64_t point[4]) {
+  const int64_t pool = compute_conv_of(d)->pool;
+  if (pool == 0) return sum_of(d, operands, point);
+  sample_element largest = {.real = -INFINITY};
+  for (int64_t i = 0; i < pool * pool; i++) {
+    const int64_t at[4] = {point[0], point[1], point[2] * pool + i / pool,
+                           point[3] * pool + i % pool};
+    const sample_element one = sum_of(d, operands, at);
+    const double terms = fmax(one.terms, largest.terms);
+    if (one.real > largest.real) largest = one;
+    largest.terms = terms;
+  }
+  return largest;
+}
+
 static int64_t position_of(const compute_kernel_descriptor *d, const int64_t point[4]) {
   int64_t position = 0;
   for (int i = 0; i < 4; i++) position = position * d->size[i] + point[i];
@@ -572,5 +593,5 @@ sample_element sample_epilogue_element(const compute_kernel_descriptor *d,
 sample_element sample_convolution_element(const compute_kernel_descriptor *d,
                                           const void *const *operands, uint32_t output,
                                           const int64_t point[4]) {
-  return sample_epilogue_element(d, operands, 2, sum_of(d, operands, point), output, point);
+  return sample_epilogue_element(d, operands, 2, largest_of(d, operands, point), output, point);
 }

@@ -16,6 +16,7 @@ typedef enum sample_layout {
   LAYOUT_FLIPPED, /* inputs as NCHW, but height and width run backwards */
   LAYOUT_SHARED,  /* inputs as NCHW, but their first dimension repeats */
   LAYOUT_PIXELS,  /* inputs as NCHW, outputs as NHWC */
+  LAYOUT_PLANES,  /* inputs as NHWC, outputs as NCHW */
   LAYOUT_COUNT
 } sample_layout;
 
@@ -44,6 +45,7 @@ typedef struct sample_convolution {
   compute_dtype second; /* of inputs[1]; 0: as the other */
   sample_ending ending;
   compute_precision precision;
+  uint32_t pool;
 } sample_convolution;
 
 /* Makes the sample and visits it. */

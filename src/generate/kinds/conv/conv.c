@@ -235,6 +235,8 @@ static const emit_form *const forms[] = {
 static compute_status emit(generation *g) {
   conv_problem problem;
   gemm_problem product;
+  if (compute_conv_of(g->descriptor)->pool > 0)
+    return emit_refuse(g, "pooling is a kernel of its own");
   if (!conv_read(g, &problem)) return COMPUTE_OK;
   if (conv_read_product(g, &problem, &product)) return gemm_emit(g, &product);
   g->wide = conv_problem_is_wide(g, &problem);

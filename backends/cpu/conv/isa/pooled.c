@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* The largest results of square blocks; core/isa.h says how this file is compiled, pooled_table.h
+ * what the loops do. Elements are compared in the order of pooling as a kernel of its own, rows of
+ * a block first, so that zeros of either sign come out the same.
+ *
+ * Short windows, of one channel above all, give the micro-kernel of products more to do around its
+ * loop than in it, for results of which one in four is kept. So here the sums of some blocks stay
+ * in registers, and only what is kept is finished and stored. */
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "pooled_table.h"
+#include "program/isa/limits.h"
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES          64
+#define REGISTER              "v"
+#define MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define NAN_OR(a, x)          ((floats)_mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a))
+#elif defined(__AVX2__) && defined(__FMA__)
+#define VECTOR_BYTES          32
+#define REGISTER              "x"
+#define MULTIPLY_ADD(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define NAN_OR(a, x)          ((floats)_mm256_blendv_ps(x, a, _mm256_cmp_ps(a, a, _CMP_UNORD_Q)))
+#else
+#define VECTOR_BYTES 16
+#if defined(__aarch64__)
+#define REGISTER "w"
+#define MULTIPLY_ADD(a, b, c)                                                                      \
+  ((floats)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#else
+#define REGISTER              "x"
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#endif
+#define NAN_OR(a, x) ((floats)CPU_CHOOSE((a) != (a), a, x))
+#endif
+
+#define LANES         (VECTOR_BYTES / (int)sizeof(float))
+#define POOLED_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
+typedef float floats_at __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
+
+enum {
+  VECTORS = 2,                         /* of a panel */
+  BLOCKS = VECTOR_BYTES == 64 ? 3 : 1, /* of sums in registers: 24 vectors of 32, or 8 of 16 */
+  TOGETHER = 3,                        /* windows with one pointer, which addresses reach */
+  GROUPS = (2 * BLOCKS + TOGETHER - 1) / TOGETHER
+};
+
+/* ---- Results in memory ----------------------------------------------------------------------- */
+
+/* b if they are equal or b is NaN. */
+POOLED_INLINE float larger(float a, float b) {
+  const float larger = a > b ? a : b;
+  return a != a ? a : larger;
+}
+
+/* One block; `pool` is a constant where there is a loop for it. */
+POOLED_INLINE void pool_block(const int64_t pool, const float *x, int64_t x_pixel, int64_t x_row,
+                              int64_t channels, float *restrict y) {
+  for (int64_t c = 0; c < channels; c++) {
+    float largest = 0;
+    for (int64_t j = 0; j < pool; j++) {
+      float column = x[j * x_pixel + c];
+      for (int64_t i = 1; i < pool; i++) column = larger(column, x[i * x_row + j * x_pixel + c]);
+      largest = j == 0 ? column : larger(largest, column);
+    }
+    y[c] = largest;
+  }
+}
+
+POOLED_INLINE void pool_panel(const int64_t pool, const cpu_pooled_panel *p) {
+  const int64_t x_row = pool * p->columns * p->x_pixel;
+  for (int64_t row = 0; row < p->rows; row++)
+    for (int64_t q = 0; q < p->columns; q++)
+      pool_block(pool, p->x + row * pool * x_row + q * pool * p->x_pixel, p->x_pixel, x_row,
+                 p->channels, p->y + row * p->y_row + q * p->y_pixel);
+}
+
+static void run(const cpu_pooled_panel *p) {
+  if (p->pool == 2)
+    pool_panel(2, p);
+  else
+    pool_panel(p->pool, p);
+}
+
+/* ---- Sums in registers ----------------------------------------------------------------------- */
+
+POOLED_INLINE floats larger_of(floats a, floats b) {
+  return NAN_OR(a, (floats)CPU_AT_LEAST(a, b));
+}
+
+/* What limits do not change is found first: they keep the order of values. */
+POOLED_INLINE void store_block(const cpu_pooled_windows *w, floats sum[2][2], int v, float *y) {
+  const floats none = {0}, low = w->low - none, zero = w->zero - none, high = w->high - none;
+  if (w->bias) {
+    const floats bias = *(const floats_at *)(w->bias + v * LANES);
+    UNROLL
+    for (int i = 0; i < 4; i++) sum[i / 2][i % 2] += bias;
+  }
+  floats x = larger_of(larger_of(sum[0][0], sum[1][0]), larger_of(sum[0][1], sum[1][1]));
+  x = (floats)CPU_AT_LEAST(low, x) + zero;
+  *(floats_at *)(y + v * LANES) = (floats)CPU_AT_MOST(high, x);
+}
+
+/* `blocks` blocks side by side, a constant. */
+POOLED_INLINE void make_blocks(const int blocks, const cpu_pooled_windows *w, const float *x,
+                               float *y) {
+  const int64_t pixel = w->x_pixel;
+  const float *filter = w->filter;
+  floats sum[BLOCKS][VECTORS][2][2];
+  UNROLL
+  for (int i = 0; i < blocks * VECTORS * 4; i++)
+    sum[i / (4 * VECTORS)][i / 4 % VECTORS][i / 2 % 2][i % 2] = (floats){0};
+  for (int64_t r = 0; r < w->runs; r++, x += w->x_run) {
+    const float *from[2][GROUPS];
+    UNROLL
+    for (int g = 0; g * TOGETHER < 2 * blocks; g++) {
+      from[0][g] = x + g * TOGETHER * pixel;
+      from[1][g] = from[0][g] + w->x_row;
+      __asm__("" : "+r"(from[0][g]), "+r"(from[1][g]));
+    }
+    for (int64_t k = w->run; k > 0; k--, filter += VECTORS * LANES) {
+      floats right[VECTORS];
+      UNROLL
+      for (int v = 0; v < VECTORS; v++) {
+        right[v] = *(const floats_at *)(filter + v * LANES);
+        __asm__("" : "+" REGISTER(right[v]));
+      }
+      UNROLL
+      for (int i = 0; i < 4 * blocks; i++) {
+        const int row = i / (2 * blocks), column = i % (2 * blocks);
+        floats left = from[row][column / TOGETHER][column % TOGETHER * pixel] - (floats){0};
+        __asm__("" : "+" REGISTER(left)); /* one load for all vectors */
+        UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+          floats *to = &sum[column / 2][v][row][column % 2];
+          *to = MULTIPLY_ADD(left, right[v], *to);
+        }
+      }
+      UNROLL
+      for (int g = 0; g * TOGETHER < 2 * blocks; g++) {
+        from[0][g]++;
+        from[1][g]++;
+      }
+    }
+  }
+  __asm__("" : "+r"(w)); /* limits would take registers of sums in the loop */
+  UNROLL
+  for (int i = 0; i < blocks * VECTORS; i++)
+    store_block(w, sum[i / VECTORS][i % VECTORS], i % VECTORS, y + i / VECTORS * w->y_pixel);
+}
+
+static void convolve(const cpu_pooled_windows *windows) {
+  const cpu_pooled_windows own = *windows, *const w = &own; /* which no store may change */
+  for (int64_t row = 0; row < w->rows; row++) {
+    const float *x = w->x + 2 * row * w->x_row;
+    float *y = w->y + row * w->y_row;
+    int64_t q = 0;
+    for (; q + BLOCKS <= w->columns; q += BLOCKS)
+      make_blocks(BLOCKS, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
+    if (BLOCKS > 2 && q + 2 == w->columns)
+      make_blocks(BLOCKS > 2 ? 2 : 1, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
+    else if (q < w->columns)
+      make_blocks(1, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
+  }
+}
+
+const cpu_pooled_table CPU_SYMBOL(cpu_pooled) = {.run = run, .convolve = convolve};
