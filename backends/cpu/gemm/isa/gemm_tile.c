@@ -683,6 +683,7 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .requantizes = true,
 #else
     .dot = gemm_dot,
+    .stream = gemm_stream,
 #endif
 #else
     .group = 1,
