@@ -127,13 +127,24 @@ static void shapes_of_networks_are_right(void **state) {
   on_every_device(run_wide, 2, 0);
 }
 
+/* Channels for some vectors, and some more. */
+static const sample_convolution_shape depthwise_shapes[] = {
+    {1, 71, 71, 71, {7, 18}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 38, 38, 38, {9, 31}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}},
+    {1, 64, 64, 64, {6, 13}, {5, 5}, {1, 1}, {1, 1}, {2, 2}, {0, 0}},
+    {1, 49, 49, 49, {8, 21}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {0, 0}},
+    {1, 35, 35, 35, {8, 21}, {3, 4}, {1, 3}, {1, 2}, {1, 1}, {0, 0}},
+};
+
 /* Networks of bf16: finished by the micro-kernel and by the loop of depthwise convolutions. */
 static void run_bf16(fixture *f, uint64_t seed) {
+  enum { WIDE = sizeof wide_shapes / sizeof *wide_shapes };
+  enum { DEPTHWISE = sizeof depthwise_shapes / sizeof *depthwise_shapes };
   checker c = {.f = f, .random = {.state = seed}};
-  for (size_t i = 0; i < sizeof wide_shapes / sizeof *wide_shapes; i++)
+  for (size_t i = 0; i < WIDE + DEPTHWISE; i++)
     for (sample_ending end = ENDING_PLAIN; end < ENDING_COUNT; end++) {
       if (!test_in_turn(i + (size_t)end)) continue;
-      const sample_convolution s = {.shape = wide_shapes[i],
+      const sample_convolution s = {.shape = i < WIDE ? wide_shapes[i] : depthwise_shapes[i - WIDE],
                                     .direction = COMPUTE_CONVOLUTION_FORWARD,
                                     .layout = (i + (size_t)end) % 3 ? LAYOUT_NHWC : LAYOUT_PIXELS,
                                     .dtype = COMPUTE_BF16,
@@ -146,6 +157,53 @@ static void run_bf16(fixture *f, uint64_t seed) {
 static void networks_of_bf16_are_right(void **state) {
   (void)state;
   on_every_device(run_bf16, 2, 0);
+}
+
+/* relu(0 + bias) is that bias, or 0. */
+static void check_biases(const sample_kernel *s, void *user) {
+  static const uint16_t biases[] = {0x3f80, 0x0001, 0x8001, 0x007f, 0x0080,
+                                    0xff80, 0x7f80, 0x0400, 0x8000};
+  enum { BIASES = sizeof biases / sizeof *biases };
+  checker *c = user;
+  const int64_t *bias = s->inputs[2].stride, *y = s->outputs[0].stride;
+  for (int denormal = 0; denormal < 2; denormal++) {
+    memory m = create_memory(s, &c->random);
+    memset(m.data[0], 0, m.bytes[0]);
+    for (int64_t i = 0; i < s->descriptor.size[1]; i++)
+      ((uint16_t *)m.pointers[2])[i * bias[1]] = denormal ? biases[i % BIASES] : 0x3f80;
+    assert_int_equal(run_sample(c->f, s, m.pointers), COMPUTE_OK);
+    int64_t point[COMPUTE_MAX_RANK] = {0};
+    do {
+      const uint16_t own = ((const uint16_t *)m.pointers[2])[point[1] * bias[1]];
+      int64_t at = 0;
+      for (int i = 0; i < 4; i++) at += point[i] * y[i];
+      assert_int_equal(((const uint16_t *)m.pointers[3])[at], own & 0x8000 ? 0 : own);
+    } while (next_point(4, s->descriptor.size, point));
+    release_memory(&m);
+  }
+  c->count++;
+}
+
+static void run_denormals(fixture *f, uint64_t seed) {
+  checker c = {.f = f, .random = {.state = seed}};
+  for (size_t i = 0; i < sizeof depthwise_shapes / sizeof *depthwise_shapes; i++)
+    for (int grouped = 0; grouped < 2; grouped++) {
+      sample_convolution s = {.shape = depthwise_shapes[i],
+                              .direction = COMPUTE_CONVOLUTION_FORWARD,
+                              .layout = LAYOUT_NHWC,
+                              .dtype = COMPUTE_BF16,
+                              .result = COMPUTE_BF16,
+                              .ending = ENDING_BIAS};
+      if (!grouped) s.shape.groups = 1;
+      sample_convolution_visit(&s, check_biases, &c);
+    }
+  assert_int_equal(c.count, 2 * sizeof depthwise_shapes / sizeof *depthwise_shapes);
+}
+
+/* AVX512-BF16's own conversion would make them 0. */
+static void denormal_results_of_bf16_stay(void **state) {
+  (void)state;
+  on_every_device(run_denormals, 2, 0);
 }
 
 /* ---- Winograd ------------------------------------------------------------------------------ */
@@ -684,6 +742,7 @@ int main(void) {
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(shapes_of_networks_are_right),
       cmocka_unit_test(networks_of_bf16_are_right),
+      cmocka_unit_test(denormal_results_of_bf16_stay),
       cmocka_unit_test(channels_last_are_right),
       cmocka_unit_test(channels_last_are_right_in_small_blocks),
       cmocka_unit_test(channels_last_do_not_depend_on_threads_or_batch),

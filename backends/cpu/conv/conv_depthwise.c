@@ -222,6 +222,14 @@ static bool is_byte(const conv_operand *operand) {
   return operand->dtype == COMPUTE_I8 || operand->dtype == COMPUTE_U8;
 }
 
+/* The loop for bf16. */
+static cpu_depthwise_loop bf16_loop(const cpu_isa *isa) {
+#ifdef CPU_BF16_AVX512
+  if (isa->vector_bytes == 64 && isa->gemm->bf16) return cpu_depthwise_bf16_avx512.run_bf16;
+#endif
+  return CPU_PICK(isa, cpu_depthwise)->run_bf16;
+}
+
 /* The loop for the operands' types, or NULL. */
 static cpu_depthwise_loop loop_of(const cpu_conv *conv) {
   const cpu_depthwise_table *loops = CPU_PICK(conv->head.device->isa, cpu_depthwise);
@@ -229,7 +237,7 @@ static cpu_depthwise_loop loop_of(const cpu_conv *conv) {
   if (conv->accumulate == COMPUTE_F32 && x->dtype == COMPUTE_F32 && f->dtype == COMPUTE_F32)
     return loops->run;
   if (conv->accumulate == COMPUTE_F32 && x->dtype == COMPUTE_BF16 && f->dtype == COMPUTE_BF16)
-    return loops->run_bf16;
+    return bf16_loop(conv->head.device->isa);
   if (conv->accumulate == COMPUTE_I32 && is_byte(x) && is_byte(f))
     return x->dtype == COMPUTE_U8 ? loops->run_u8 : loops->run_i8;
   return NULL;

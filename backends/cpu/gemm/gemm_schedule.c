@@ -119,6 +119,11 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
     schedule->pack_a = !can_read_a(problem) || a->column != 1;
     schedule->block_k = 1024;
     schedule->piece = 8;
+  } else if (words && b->column == 1 && problem->m <= CPU_GEMM_STREAMED) {
+    schedule->method = GEMM_STREAM; /* of any size: panels are not packed as fast as read */
+    schedule->pack_a = !can_read_a(problem) || a->column != 1;
+    schedule->block_k = 1024;
+    schedule->piece = 2048;
   } else if (!words && b->column == 1 && b_bytes > (double)gemm->head.device->l2_bytes) {
     schedule->method = GEMM_STREAM;
     schedule->pack_a = !is_native(problem, a);
@@ -325,13 +330,13 @@ static void choose_moment(const cpu_gemm *gemm, gemm_schedule *schedule) {
     schedule->pack_b = GEMM_PACK_ON_USE;
 }
 
-/* Words of bf16 are made from pairs of rows of B as they lie, for one or two rows of A just once:
+/* Words of bf16 are made from pairs of rows of B as they lie, for a few rows of A just once:
  * long runs of each row arrive faster than short ones, which jump from page to page. */
 static void widen_tiles(const cpu_gemm *gemm, int64_t threads, gemm_schedule *schedule) {
   enum { RUN = 1024 };
   const gemm_problem *problem = &gemm->problem;
-  if (gemm->packed_b || gemm->filled || problem->m > 2 || problem->b.column != 1 ||
-      problem->type->group == 1 || !problem->type->dot || schedule->method != GEMM_TILES)
+  if (gemm->packed_b || gemm->filled || problem->m > CPU_GEMM_STREAMED || problem->b.column != 1 ||
+      problem->type->group == 1 || !problem->type->dot || schedule->method == GEMM_DOT)
     return;
   const int64_t share = cpu_round_up(cpu_divide_up(problem->n, threads), problem->type->columns);
   schedule->tile_n = cpu_min(cpu_max(schedule->tile_n, cpu_min(share, RUN)), problem->n);

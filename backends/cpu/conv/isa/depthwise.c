@@ -9,7 +9,9 @@
  * and each of them once.
  *
  * Bytes are widened to the low halves of words of 32 bits, as weights are, and multiplied as pairs
- * of 16 bits, which is faster than whole words. */
+ * of 16 bits, which is faster than whole words.
+ *
+ * The variant `bf16`, for machines with AVX512-BF16, is of that type only. */
 #include "depthwise_table.h"
 #include "program/isa/limits.h"
 
@@ -75,17 +77,27 @@ typedef uint8_t bytes_at __attribute__((vector_size(LANES), aligned(1)));
 typedef int8_t signed_bytes_at __attribute__((vector_size(LANES), aligned(1)));
 
 enum { MOST_PIXELS = 7, TILE_VECTORS = 2, EDGE_VECTORS = 6, MOST_TAPS = 5 };
+enum { DENORMAL = 0x20 }; /* a class that the instruction for bf16 makes zero */
 
 /* f32 of as many bf16, and back, to the nearest, of two to the even one; a NaN stays one. Compilers
  * widen and narrow such vectors by halves. */
 INLINE floats widen_bf16(const uint16_t *from) {
   return (floats)(WIDEN_U16(from) << 16);
 }
-INLINE void store_bf16(uint16_t *to, floats x) {
+INLINE unsigned_words round_bf16(floats x) { /* in the upper halves */
   const unsigned_words bits = (unsigned_words)x;
   const unsigned_words rounded = bits + 0x7fff + (bits >> 16 & 1), nan = bits | 0x400000;
   const unsigned_words is_nan = (unsigned_words)(x != x);
-  *(halves_at *)to = NARROW_U16(((nan & is_nan) | (rounded & ~is_nan)) >> 16);
+  return (nan & is_nan) | (rounded & ~is_nan);
+}
+INLINE void store_bf16(uint16_t *to, floats x) {
+#ifdef CPU_VARIANT_BF16
+  if (!_mm512_fpclass_ps_mask(x, DENORMAL)) {
+    _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
+    return;
+  }
+#endif
+  *(halves_at *)to = NARROW_U16(round_bf16(x) >> 16);
 }
 
 /* Sums and their bias, limited. */
@@ -101,6 +113,9 @@ INLINE void finish_bf16(const cpu_depthwise_finish *f, int64_t c, floats x, uint
   store_bf16(to, limit_floats(f, x + widen_bf16((const uint16_t *)f->bias + c)));
 }
 
+#ifdef CPU_VARIANT_BF16
+#include "depthwise_pairs.h"
+#else
 #define DATA                  float
 #define SUM                   float
 #define SUMS                  floats
@@ -111,6 +126,7 @@ INLINE void finish_bf16(const cpu_depthwise_finish *f, int64_t c, floats x, uint
 #define FINISH                finish_f32
 #define NAME(x)               x##_f32
 #include "depthwise_line.h"
+#endif
 
 #define DATA                  uint16_t
 #define SUM                   float
@@ -121,8 +137,15 @@ INLINE void finish_bf16(const cpu_depthwise_finish *f, int64_t c, floats x, uint
 #define RESULT                uint16_t
 #define FINISH                finish_bf16
 #define NAME(x)               x##_bf16
+#ifdef CPU_VARIANT_BF16
+#define PAIRS
+#endif
 #include "depthwise_line.h"
 
+#ifdef CPU_VARIANT_BF16
+const cpu_depthwise_table CPU_VARIANT_SYMBOL(cpu_depthwise) = {.lanes = LANES,
+                                                               .run_bf16 = run_bf16};
+#else
 #define DATA                  uint8_t
 #define SUM                   int32_t
 #define SUMS                  words
@@ -147,3 +170,4 @@ INLINE void finish_bf16(const cpu_depthwise_finish *f, int64_t c, floats x, uint
 
 const cpu_depthwise_table CPU_SYMBOL(cpu_depthwise) = {
     .lanes = LANES, .run = run_f32, .run_bf16 = run_bf16, .run_u8 = run_u8, .run_i8 = run_i8};
+#endif

@@ -2,8 +2,8 @@
 /* The loop of depthwise convolution for one type of data. Who includes this defines DATA, its type;
  * SUM, that of weights and sums; SUMS and SUMS_AT, vectors of these; LOAD(from), data as such a
  * vector; MULTIPLY_ADD(weight, data, sum); RESULT, what finished sums become, and
- * FINISH(finish, c, sums, to), which makes them of the channels from c on; and NAME(x), its own
- * name for x. */
+ * FINISH(finish, c, sums, to), which makes them of the channels from c on; NAME(x), its own name
+ * for x; and PAIRS, if there is window_pairs. */
 
 typedef void NAME(inner_loop)(const cpu_depthwise_line *l, int64_t q, int64_t pixels);
 
@@ -124,7 +124,12 @@ INLINE void NAME(windows)(const int pixels, const int taps, const int stride,
                           const cpu_depthwise_line *l, int64_t q) {
   const cpu_depthwise_finish finish = l->finish ? *l->finish : (cpu_depthwise_finish){0};
   const int64_t last = l->channels - LANES;
-  for (int64_t c = 0; c < l->channels; c += LANES) /* in the last vector perhaps some again */
+  int64_t c = 0;
+#ifdef PAIRS
+  for (; l->finish && c + 2 * LANES <= l->channels; c += 2 * LANES)
+    window_pairs(pixels, taps, stride, l, &finish, q, c);
+#endif
+  for (; c < l->channels; c += LANES) /* in the last vector perhaps some again */
     NAME(window)(pixels, taps, stride, l, &finish, q, c < last ? c : last);
 }
 
@@ -194,4 +199,5 @@ static void NAME(run)(const cpu_depthwise_line *l) {
 #undef MULTIPLY_ADD
 #undef RESULT
 #undef FINISH
+#undef PAIRS
 #undef NAME

@@ -41,5 +41,6 @@ typedef struct cpu_depthwise_table {
 } cpu_depthwise_table;
 
 CPU_DECLARE(cpu_depthwise_table, cpu_depthwise);
+extern const cpu_depthwise_table cpu_depthwise_bf16_avx512; /* run_bf16, if CPU_BF16_AVX512 */
 
 #endif

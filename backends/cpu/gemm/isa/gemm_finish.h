@@ -21,6 +21,10 @@ GEMM_INLINE gemm_vector gemm_load(const gemm_stored *from) {
   const __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)from));
   return (gemm_vector)_mm512_slli_epi32(bits, 16);
 }
+GEMM_INLINE gemm_vector gemm_load_first(const gemm_stored *from, int64_t count) {
+  const __m256i bits = _mm256_maskz_loadu_epi16((__mmask16)((1u << count) - 1), from);
+  return (gemm_vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16);
+}
 GEMM_INLINE gemm_stored gemm_narrow(float x) {
   return convert_f32_to_bf16(x);
 }
@@ -31,6 +35,43 @@ GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
 }
 GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
   _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
+}
+GEMM_INLINE void gemm_store_first(gemm_stored *to, gemm_vector x, int64_t count) {
+  _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), (__m256i)_mm512_cvtneps_pbh(x));
+}
+GEMM_INLINE void gemm_store_two(gemm_stored *to, gemm_vector x, gemm_vector next) {
+  _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(next, x));
+}
+
+/* Sums of the instruction are zero or normal. Such a number plus one that is zero or not tiny is
+ * one of these again: close numbers differ by a multiple of their last places. The limit, 2^-90,
+ * leaves 2^-97 to the sum of two numbers of bf16. So a look at addends, of which there are fewer
+ * than sums or which are half as large, shows that no result will be a denormal. */
+enum { GEMM_TINY_BITS = 37 << 7 }; /* of 2^-90 in bf16 */
+
+GEMM_INLINE unsigned gemm_tiny(gemm_vector x) {
+  const __m512i limit = _mm512_set1_epi32(2 * (GEMM_TINY_BITS << 16) - 1);
+  const __m512i twice = _mm512_slli_epi32((__m512i)x, 1);
+  return _mm512_cmplt_epu32_mask(_mm512_sub_epi32(twice, _mm512_set1_epi32(1)), limit);
+}
+/* The same of rows of a tile as they are stored; NULL has none. */
+GEMM_INLINE unsigned gemm_tiny_rows(const int rows, const int vectors, const gemm_stored *from,
+                                    int64_t row) {
+  const __m512i one = _mm512_set1_epi16(1);
+  __m512i least = _mm512_set1_epi16(-1);
+  if (!from) return 0;
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++, from += row) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v += 2) {
+      const gemm_stored *at = from + v * GEMM_LANES;
+      const __m512i x = vectors > 1 ? _mm512_loadu_si512((const void *)at)
+                                    : _mm512_zextsi256_si512(_mm256_loadu_si256((const void *)at));
+      const __m512i twice = _mm512_add_epi16(x, x);
+      least = _mm512_min_epu16(least, _mm512_sub_epi16(twice, one));
+    }
+  }
+  return _mm512_cmplt_epu16_mask(least, _mm512_set1_epi16(2 * GEMM_TINY_BITS - 1));
 }
 #else
 typedef GEMM_ELEMENT gemm_stored;
@@ -48,11 +89,33 @@ GEMM_INLINE unsigned gemm_lost(gemm_vector x) {
 GEMM_INLINE void gemm_store(gemm_stored *to, gemm_vector x) {
   *(gemm_vector_at *)to = x;
 }
+#if GEMM_VECTOR_BYTES == 64
+GEMM_INLINE gemm_vector gemm_load_first(const gemm_stored *from, int64_t count) {
+  return (gemm_vector)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), from);
+}
+GEMM_INLINE void gemm_store_first(gemm_stored *to, gemm_vector x, int64_t count) {
+  _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)x);
+}
+#endif
+GEMM_INLINE void gemm_store_two(gemm_stored *to, gemm_vector x, gemm_vector next) {
+  gemm_store(to, x);
+  gemm_store(to + GEMM_LANES, next);
+}
+GEMM_INLINE unsigned gemm_tiny(gemm_vector x) {
+  (void)x;
+  return 0;
+}
+GEMM_INLINE unsigned gemm_tiny_rows(const int rows, const int vectors, const gemm_stored *from,
+                                    int64_t row) {
+  (void)rows, (void)vectors, (void)from, (void)row;
+  return 0;
+}
 GEMM_INLINE gemm_stored gemm_narrow(float x) {
   return x;
 }
 #endif
 
+#if GEMM_VECTOR_BYTES == 64
 /* Stores rows of `x` one by one. */
 static __attribute__((noinline)) void gemm_store_each(int64_t rows, int64_t columns, const float *x,
                                                       gemm_stored *y, int64_t y_row) {
@@ -61,6 +124,27 @@ static __attribute__((noinline)) void gemm_store_each(int64_t rows, int64_t colu
       y[i * y_row + j] = gemm_narrow(x[i * GEMM_MAX_VECTORS * GEMM_LANES + j]);
 }
 
+GEMM_INLINE gemm_vector gemm_load_some(const gemm_stored *from, int64_t count) {
+  return count == GEMM_LANES ? gemm_load(from) : gemm_load_first(from, count);
+}
+GEMM_INLINE void gemm_store_some(gemm_stored *to, gemm_vector x, int64_t count) {
+  if (gemm_lost(x))
+    gemm_store_each(1, count, (const float *)&x, to, 0);
+  else if (count == GEMM_LANES)
+    gemm_store(to, x);
+  else
+    gemm_store_first(to, x, count);
+}
+#else
+/* Without masks single elements end a row. */
+GEMM_INLINE gemm_vector gemm_load_some(const gemm_stored *from, int64_t count) {
+  (void)count;
+  return gemm_load(from);
+}
+GEMM_INLINE void gemm_store_some(gemm_stored *to, gemm_vector x, int64_t count) {
+  (void)count;
+  gemm_store(to, x);
+}
 GEMM_INLINE gemm_stored gemm_finished(const cpu_gemm_finish *f, int64_t i, int64_t j, float x) {
   const gemm_stored *a = f->a, *b = f->b, *c = f->c;
   if (a) x += gemm_widen(a[i * f->a_row + (f->a_repeats ? 0 : j)]);
@@ -71,65 +155,83 @@ GEMM_INLINE gemm_stored gemm_finished(const cpu_gemm_finish *f, int64_t i, int64
   x = (f->low > x ? f->low : x) + f->zero;
   return gemm_narrow(f->high < x ? f->high : x);
 }
+#endif
 
-/* Finishes a tile: its sums lie at `x`, GEMM_MAX_VECTORS vectors for each row. What there is of
- * addends is constant wherever this is inlined. */
+/* Finishes a vector of sums; what there is of addends is constant wherever this is inlined. */
+GEMM_INLINE void gemm_finish_vector(const bool has_a, const bool repeats, const bool has_b,
+                                    const bool has_c, const cpu_gemm_finish *f, const float *x,
+                                    const gemm_stored *a, const gemm_stored *b,
+                                    const gemm_stored *c, gemm_stored *y, int64_t count) {
+  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
+  gemm_vector sum = *(const gemm_vector *)x;
+  if (has_a) sum += repeats ? gemm_widen(*a) - none : gemm_load_some(a, count);
+  if (has_c)
+    sum += gemm_load_some(b, count) + gemm_load_some(c, count);
+  else if (has_b)
+    sum += gemm_load_some(b, count);
+  sum = (gemm_vector)CPU_AT_LEAST(low, sum) + zero;
+  gemm_store_some(y, (gemm_vector)CPU_AT_MOST(high, sum), count);
+}
+
+/* Finishes a tile: its sums lie at `x`, GEMM_MAX_VECTORS vectors for each row. */
 GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bool has_b,
                                   const bool has_c, const cpu_gemm_finish *f, int64_t row,
                                   int64_t column, int64_t rows, int64_t columns, const float *x) {
-  const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
+  const int64_t whole = columns / GEMM_LANES * GEMM_LANES;
   const gemm_stored *a =
       has_a ? (const gemm_stored *)f->a + row * f->a_row + (repeats ? 0 : column) : NULL;
   const gemm_stored *b = has_b ? (const gemm_stored *)f->b + row * f->b_row + column : NULL;
   const gemm_stored *c = has_c ? (const gemm_stored *)f->c + row * f->c_row + column : NULL;
   gemm_stored *y = (gemm_stored *)f->y + row * f->y_row + column;
+#define GEMM_FINISH_VECTOR(j, count)                                                               \
+  gemm_finish_vector(has_a, repeats, has_b, has_c, f, x + (j), has_a && !repeats ? a + (j) : a,    \
+                     has_b ? b + (j) : NULL, has_c ? c + (j) : NULL, y + (j), count)
   for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES) {
-    for (int64_t j = 0; j + GEMM_LANES <= columns; j += GEMM_LANES) {
-      gemm_vector sum = *(const gemm_vector *)(x + j);
-      if (has_a) sum += repeats ? gemm_widen(*a) - none : gemm_load(a + j);
-      if (has_c)
-        sum += gemm_load(b + j) + gemm_load(c + j);
-      else if (has_b)
-        sum += gemm_load(b + j);
-      sum = (gemm_vector)CPU_AT_LEAST(low, sum) + zero;
-      sum = (gemm_vector)CPU_AT_MOST(high, sum);
-      if (gemm_lost(sum))
-        gemm_store_each(1, GEMM_LANES, (const float *)&sum, y + j, 0);
-      else
-        gemm_store(y + j, sum);
-    }
-    for (int64_t j = columns / GEMM_LANES * GEMM_LANES; j < columns; j++)
-      y[j] = gemm_finished(f, row + i, column + j, x[j]);
+    for (int64_t j = 0; j < whole; j += GEMM_LANES) GEMM_FINISH_VECTOR(j, GEMM_LANES);
+#if GEMM_VECTOR_BYTES == 64
+    if (whole < columns) GEMM_FINISH_VECTOR(whole, columns - whole);
+#else
+    for (int64_t j = whole; j < columns; j++) y[j] = gemm_finished(f, row + i, column + j, x[j]);
+#endif
     if (has_a) a += f->a_row;
     if (has_b) b += f->b_row;
     if (has_c) c += f->c_row;
     y += f->y_row;
   }
+#undef GEMM_FINISH_VECTOR
 }
 
 /* Finishes a whole tile in registers: the usual one, with an addend along the columns or one for
- * each row, and perhaps one or two like the result. The same operations in the same order as above.
- * Results stay in the registers of the sums until all are known to narrow: calls among them would
- * have compilers keep the sums in memory throughout. */
-GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool repeats,
+ * each row, and perhaps one or two like the result. The same operations as above, but that `zero`
+ * is added to the first addend: it is there to make zeros positive, which a sum of others than two
+ * negative zeros is. False, with nothing done, if a result might be a denormal that is lost. */
+GEMM_INLINE bool gemm_finish_tile(const int rows, const int vectors, const bool repeats,
                                   const bool has_b, const bool has_c, const cpu_gemm_finish *f,
                                   const cpu_gemm_block *block,
                                   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
-  const gemm_stored *a =
-      (const gemm_stored *)f->a + block->row * f->a_row + (repeats ? 0 : block->column);
+  const int64_t a_row = f->a_row, b_row = f->b_row, c_row = f->c_row, y_row = f->y_row;
+  const gemm_stored *a = (const gemm_stored *)f->a;
   const gemm_stored *b =
-      has_b ? (const gemm_stored *)f->b + block->row * f->b_row + block->column : NULL;
+      has_b ? (const gemm_stored *)f->b + block->row * b_row + block->column : NULL;
   const gemm_stored *c =
-      has_c ? (const gemm_stored *)f->c + block->row * f->c_row + block->column : NULL;
-  gemm_stored *y = (gemm_stored *)f->y + block->row * f->y_row + block->column;
+      has_c ? (const gemm_stored *)f->c + block->row * c_row + block->column : NULL;
+  gemm_stored *y = (gemm_stored *)f->y + block->row * y_row + block->column;
   gemm_vector along[GEMM_MAX_VECTORS];
-  unsigned lost = 0;
+  unsigned lost = gemm_lost(low) | gemm_lost(high);
+  if (repeats) a += block->row * a_row;
   GEMM_UNROLL
-  for (int v = 0; v < vectors && !repeats; v++) along[v] = gemm_load(a + v * GEMM_LANES);
+  for (int v = 0; v < vectors && !repeats; v++) {
+    along[v] = (a ? gemm_load(a + block->column + v * GEMM_LANES) : -none) + zero;
+    lost |= gemm_tiny(along[v]);
+  }
+  GEMM_UNROLL
+  for (int i = 0; i < rows && repeats; i++) lost |= gemm_tiny(gemm_widen(a[i * a_row]) - none);
+  lost |= gemm_tiny_rows(rows, vectors, b, b_row) | gemm_tiny_rows(rows, vectors, c, c_row);
+  if (lost) return false;
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
-    const gemm_vector own = repeats ? gemm_widen(*a) - none : none;
+    const gemm_vector own = repeats ? gemm_widen(*a) + zero : none;
     GEMM_UNROLL
     for (int v = 0; v < vectors; v++) {
       gemm_vector x = sum[i][v] + (repeats ? own : along[v]);
@@ -137,29 +239,42 @@ GEMM_INLINE void gemm_finish_tile(const int rows, const int vectors, const bool 
         x += gemm_load(b + v * GEMM_LANES) + gemm_load(c + v * GEMM_LANES);
       else if (has_b)
         x += gemm_load(b + v * GEMM_LANES);
-      x = (gemm_vector)CPU_AT_LEAST(low, x) + zero;
-      sum[i][v] = (gemm_vector)CPU_AT_MOST(high, x);
-      lost |= gemm_lost(sum[i][v]);
+      sum[i][v] = (gemm_vector)CPU_AT_MOST(high, CPU_AT_LEAST(low, x));
     }
-    if (repeats) a += f->a_row;
-    if (has_b) b += f->b_row;
-    if (has_c) c += f->c_row;
+    GEMM_UNROLL
+    for (int v = 0; v + 1 < vectors; v += 2)
+      gemm_store_two(y + v * GEMM_LANES, sum[i][v], sum[i][v + 1]);
+    if (vectors == 1) gemm_store(y, sum[i][0]);
+    if (repeats) a += a_row;
+    if (has_b) b += b_row;
+    if (has_c) c += c_row;
+    y += y_row;
   }
-  if (lost) {
-    gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+  return true;
+}
+
+/* The same with what there is of addends; false also where it is not the usual. `added`: the sums
+ * are of sums, and may be denormals. */
+GEMM_INLINE bool gemm_finish_whole(const int rows, const int vectors, const cpu_gemm_finish *f,
+                                   const cpu_gemm_block *block, bool added,
+                                   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  if (f->a && (f->a_repeats ? f->c != NULL : f->a_row != 0)) return false;
+  if (added) {
+    unsigned lost = 0;
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
       GEMM_UNROLL
-      for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v];
+      for (int v = 0; v < vectors; v++) lost |= gemm_lost(sum[i][v]);
     }
-    gemm_store_each(rows, vectors * GEMM_LANES, (const float *)x, y, f->y_row);
-    return;
+    if (lost) return false;
   }
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) gemm_store(y + i * f->y_row + v * GEMM_LANES, sum[i][v]);
-  }
+#define GEMM_FINISH_TILE(repeats, has_b, has_c)                                                    \
+  gemm_finish_tile(rows, vectors, repeats, has_b, has_c, f, block, sum)
+  if (f->a && f->a_repeats)
+    return f->b ? GEMM_FINISH_TILE(true, true, false) : GEMM_FINISH_TILE(true, false, false);
+  return f->c   ? GEMM_FINISH_TILE(false, true, true)
+         : f->b ? GEMM_FINISH_TILE(false, true, false)
+                : GEMM_FINISH_TILE(false, false, false);
 }
 
 /* Asks for what a tile's finish will read from far away, except a row that all share. */

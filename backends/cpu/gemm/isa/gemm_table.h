@@ -36,6 +36,9 @@ typedef struct cpu_gemm_requantize {
 /* So many rows of A are as many runs of memory as the hardware foresees. */
 #define CPU_GEMM_FORESEEN 6
 
+/* Rows of words that `stream` multiplies. */
+#define CPU_GEMM_STREAMED 4
+
 /* Memory that is needed after a product: `count` runs of so many lines of the cache. */
 typedef struct cpu_gemm_lines {
   const void *at;
@@ -46,7 +49,7 @@ typedef struct cpu_gemm_lines {
  * computing type; C's columns lie side by side. */
 typedef struct cpu_gemm_block {
   int64_t m, n, k;
-  int64_t elements; /* dot, of words: of k; B's elements and b_column are those of the operand */
+  int64_t elements; /* dot, stream, of words: of k; B's elements and steps are the operand's */
   const void *a;
   int64_t a_row, a_k;
   int64_t runs, a_run; /* multiply of one panel: so many runs of k elements, A's rows `a_run` from
@@ -92,8 +95,8 @@ typedef struct cpu_gemm_type {
   /* What an element of packed A or B stands for: one of k, or some neighbours along k in a word of
    * 32 bits, the last filled up with zeros. With words k is counted in them, the lines of k of
    * slivers and panels are followed by `terms` more, and there are only multiply, sum,
-   * pack_words and pack_rows, and of bf16 dot. Words of A need not be aligned; without slivers its
-   * terms are 0. */
+   * pack_words and pack_rows, and of bf16 dot and stream. Words of A need not be aligned; without
+   * slivers its terms are 0. */
   int32_t group, terms;
   compute_dtype finishes; /* multiply takes block->finish, with addends and results of this type;
                            * COMPUTE_DTYPE_NONE: it does not … */
@@ -110,7 +113,9 @@ typedef struct cpu_gemm_type {
    * not looked at): right for a few rows, which give packing B no time to pay. */
   void (*dot)(const cpu_gemm_block *block);
 
-  /* The same for a few rows and a B from far away, which is read once, in the order of its rows. */
+  /* The same for a few rows and a B from far away, which is read once, in the order of its rows; of
+   * words in place for up to CPU_GEMM_STREAMED rows, with A along k (block->elements as for dot).
+   */
   void (*stream)(const cpu_gemm_block *block);
 
   /* Copies outer × inner elements, converted, to rows of `inner` elements, `row` apart. With words

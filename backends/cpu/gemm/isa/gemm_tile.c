@@ -398,29 +398,18 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   } while (rest > 0);
   if (folds) gemm_add_sums(rows, vectors, sum, before);
 #ifdef GEMM_FINISHES
-  if (finish && finish->a && (finish->a_repeats ? !finish->c : finish->a_row == 0) &&
-      columns == vectors * GEMM_LANES) {
-    if (block->accumulate) gemm_add_stored(rows, vectors, sum, c, c_row);
-    if (finish->a_repeats && finish->b)
-      gemm_finish_tile(rows, vectors, true, true, false, finish, block, sum);
-    else if (finish->a_repeats)
-      gemm_finish_tile(rows, vectors, true, false, false, finish, block, sum);
-    else if (finish->c)
-      gemm_finish_tile(rows, vectors, false, true, true, finish, block, sum);
-    else if (finish->b)
-      gemm_finish_tile(rows, vectors, false, true, false, finish, block, sum);
-    else
-      gemm_finish_tile(rows, vectors, false, false, false, finish, block, sum);
-    return;
-  }
   if (finish) {
+    const bool whole = columns == vectors * GEMM_LANES;
+    if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, c, c_row);
+    if (whole && gemm_finish_whole(rows, vectors, finish, block, folds || block->accumulate, sum))
+      return;
     gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
       GEMM_UNROLL
       for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v];
     }
-    if (block->accumulate) gemm_add_rows((float *)x, c, c_row, rows, columns);
+    if (!whole && block->accumulate) gemm_add_rows((float *)x, c, c_row, rows, columns);
     gemm_finish(finish, block->row, block->column, rows, columns, (const float *)x);
     return;
   }
@@ -694,6 +683,7 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .requantizes = true,
 #else
     .dot = gemm_dot,
+    .stream = gemm_stream,
 #endif
 #else
     .group = 1,
