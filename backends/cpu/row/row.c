@@ -10,7 +10,8 @@
  *   normalize              its mean, and the sum of squared differences from it
  *
  * which are merged over the blocks; then every block is finished with the merged ones. So a row of
- * one block, the usual case, is read from memory once. Softmax keeps the exponentials of the first
+ * one block, the usual case, is read from memory once. Softmax of such rows is one loop (`softmax`
+ * in isa/row_table.h). Of other rows softmax keeps the exponentials of the first
  * half (in the output if that takes plain values, else in a buffer) unless the row has several
  * blocks and only a buffer: then it computes them again.
  *
@@ -54,6 +55,7 @@ typedef struct row_kernel {
   bool stream;        /* non-temporal stores */
   int32_t gain, bias; /* operands if normalized rows are only multiplied by and added to these, in
                          the loop that normalizes; else −1 */
+  bool whole;         /* softmax in one loop, from elements to results */
   bool split;         /* threads share the blocks of a group, not the groups */
   int64_t row_count, length;
   int64_t width, groups_per_line, groups;
@@ -392,6 +394,18 @@ static job start_job(const launch *l, int32_t worker, int64_t owner, cpu_scratch
                .statistics = (double *)(void *)statistics};
 }
 
+static void soften_group(job *j) {
+  const row_kernel *kernel = j->launch->kernel;
+  cpu_row_panel panel = read_block(j, 0);
+  if (kernel->direct_output)
+    aim_at_output(j, 0, &panel);
+  else
+    aim_at_buffer(j, &panel);
+  kernel->loops->softmax(&panel);
+  if (!kernel->direct_output)
+    run_stage(j, &kernel->epilogue, 0, panel.width, 0, panel.length, j->buffer, panel.target_step);
+}
+
 /* Whole groups. */
 static void group_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
@@ -401,6 +415,10 @@ static void group_task(void *argument, int64_t task, int32_t worker) {
   const int64_t end = (task + 1) * kernel->groups / kernel->tasks;
   for (int64_t group = task * kernel->groups / kernel->tasks; group < end; group++) {
     start_group(&j, group);
+    if (kernel->whole) {
+      soften_group(&j);
+      continue;
+    }
     cpu_row_panel panel = {0};
     for (int64_t b = 0; b < kernel->blocks; b++) panel = measure_block(&j, b);
     merge_group(&j);
@@ -554,6 +572,8 @@ static void choose_tasks(row_kernel *kernel) {
     count_groups(kernel);
   }
   /* Too few groups for the threads? */
+  kernel->whole = kernel->operation == COMPUTE_ROW_SOFTMAX && !kernel->wide && !kernel->stream &&
+                  kernel->blocks == 1;
   kernel->split =
       threads > 1 && kernel->blocks > 1 && kernel->groups < 2 * threads && kernel->groups < wanted;
   kernel->tasks = threads > 1 ? cpu_min(kernel->groups, wanted) : 1;
