@@ -109,12 +109,30 @@ static int64_t dense_step(const row_kernel *kernel, int64_t length) {
   return kernel->wide ? kernel->width : length;
 }
 
+/* Whether neighbouring rows continue each other in all operands of a stage, as they do in dense
+ * tensors, so that several rows are one long line. */
+static bool rows_continue(const row_kernel *kernel, const cpu_stage *stage) {
+  if (kernel->wide || stage->coordinates) return false;
+  for (int32_t k = 0; k < CPU_NEST_OPERANDS; k++) {
+    const bool read = k >= stage->first_input && k < stage->first_input + stage->inputs;
+    const bool written = k >= stage->first_output && k < stage->first_output + stage->outputs;
+    if ((read || written || k == stage->position) &&
+        cpu_nest_step(&kernel->rows, k) != kernel->length * cpu_nest_step(&kernel->along, k))
+      return false;
+  }
+  return true;
+}
+
 /* Runs a stage over `length` positions of `rows` rows, line by line, with values `step` apart. */
 static void run_stage(job *j, const cpu_stage *stage, int64_t row, int64_t rows, int64_t first,
                       int64_t length, unsigned char *values, int64_t step) {
   const row_kernel *kernel = j->launch->kernel;
   const bool stream = stage->epilogue && kernel->stream;
-  const int64_t lines = kernel->wide ? length : rows;
+  int64_t lines = kernel->wide ? length : rows;
+  if (lines > 1 && length == kernel->length && length == step && rows_continue(kernel, stage)) {
+    length *= lines;
+    lines = 1;
+  }
   for (int64_t l = 0; l < lines; l++) {
     if (kernel->wide)
       set_place(j, row, first + l);
