@@ -11,9 +11,9 @@
  *
  * which are merged over the blocks; then every block is finished with the merged ones. So a row of
  * one block, the usual case, is read from memory once. Softmax of such rows is one loop (`softmax`
- * in isa/row_table.h). Of other rows softmax keeps the exponentials of the first
- * half (in the output if that takes plain values, else in a buffer) unless the row has several
- * blocks and only a buffer: then it computes them again.
+ * in isa/row_table.h). Of other rows it keeps the exponentials of the first half (in the output if
+ * that takes plain values, else in a buffer) unless the row has several blocks and only a buffer:
+ * then it computes them again.
  *
  * Threads share whole groups if there are many, otherwise their blocks. Blocks depend only on the
  * row's length, and are merged in order: a row has the same bits beside any others, with any number
