@@ -520,8 +520,8 @@ static void neither_threads_nor_other_rows_change_a_bit(void **state) {
   test_random random = {.state = 67};
   const compute_row_operation operations[] = {COMPUTE_ROW_SOFTMAX, COMPUTE_ROW_LOG_SOFTMAX,
                                               COMPUTE_ROW_NORMALIZE};
-  static const int64_t sizes[][2] = {{1, 300007}, {3, 100000}, {64, 10}, {64, 31},
-                                     {40, 33},    {9, 40000},  {2, 5000}};
+  static const int64_t sizes[][2] = {{1, 300007}, {3, 100000}, {64, 10},  {64, 31}, {40, 33},
+                                     {9, 40000},  {2, 5000},   {37, 128}, {9, 500}};
   for (size_t o = 0; o < sizeof operations / sizeof operations[0]; o++)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
       check_bits(operations[o], sizes[i][0], sizes[i][1], false, &random);

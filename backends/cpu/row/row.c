@@ -10,9 +10,10 @@
  *   normalize              its mean, and the sum of squared differences from it
  *
  * which are merged over the blocks; then every block is finished with the merged ones. So a row of
- * one block, the usual case, is read from memory once. Softmax keeps the exponentials of the first
- * half (in the output if that takes plain values, else in a buffer) unless the row has several
- * blocks and only a buffer: then it computes them again.
+ * one block, the usual case, is read from memory once. Softmax of such rows is one loop (`softmax`
+ * in isa/row_table.h). Of other rows it keeps the exponentials of the first half (in the output if
+ * that takes plain values, else in a buffer) unless the row has several blocks and only a buffer:
+ * then it computes them again.
  *
  * Threads share whole groups if there are many, otherwise their blocks. Blocks depend only on the
  * row's length, and are merged in order: a row has the same bits beside any others, with any number
@@ -54,6 +55,7 @@ typedef struct row_kernel {
   bool stream;        /* non-temporal stores */
   int32_t gain, bias; /* operands if normalized rows are only multiplied by and added to these, in
                          the loop that normalizes; else −1 */
+  bool whole;         /* softmax in one loop, from elements to results */
   bool split;         /* threads share the blocks of a group, not the groups */
   int64_t row_count, length;
   int64_t width, groups_per_line, groups;
@@ -107,12 +109,30 @@ static int64_t dense_step(const row_kernel *kernel, int64_t length) {
   return kernel->wide ? kernel->width : length;
 }
 
+/* Whether neighbouring rows continue each other in all operands of a stage, as they do in dense
+ * tensors, so that several rows are one long line. */
+static bool rows_continue(const row_kernel *kernel, const cpu_stage *stage) {
+  if (kernel->wide || stage->coordinates) return false;
+  for (int32_t k = 0; k < CPU_NEST_OPERANDS; k++) {
+    const bool read = k >= stage->first_input && k < stage->first_input + stage->inputs;
+    const bool written = k >= stage->first_output && k < stage->first_output + stage->outputs;
+    if ((read || written || k == stage->position) &&
+        cpu_nest_step(&kernel->rows, k) != kernel->length * cpu_nest_step(&kernel->along, k))
+      return false;
+  }
+  return true;
+}
+
 /* Runs a stage over `length` positions of `rows` rows, line by line, with values `step` apart. */
 static void run_stage(job *j, const cpu_stage *stage, int64_t row, int64_t rows, int64_t first,
                       int64_t length, unsigned char *values, int64_t step) {
   const row_kernel *kernel = j->launch->kernel;
   const bool stream = stage->epilogue && kernel->stream;
-  const int64_t lines = kernel->wide ? length : rows;
+  int64_t lines = kernel->wide ? length : rows;
+  if (lines > 1 && length == kernel->length && length == step && rows_continue(kernel, stage)) {
+    length *= lines;
+    lines = 1;
+  }
   for (int64_t l = 0; l < lines; l++) {
     if (kernel->wide)
       set_place(j, row, first + l);
@@ -392,6 +412,18 @@ static job start_job(const launch *l, int32_t worker, int64_t owner, cpu_scratch
                .statistics = (double *)(void *)statistics};
 }
 
+static void soften_group(job *j) {
+  const row_kernel *kernel = j->launch->kernel;
+  cpu_row_panel panel = read_block(j, 0);
+  if (kernel->direct_output)
+    aim_at_output(j, 0, &panel);
+  else
+    aim_at_buffer(j, &panel);
+  kernel->loops->softmax(&panel);
+  if (!kernel->direct_output)
+    run_stage(j, &kernel->epilogue, 0, panel.width, 0, panel.length, j->buffer, panel.target_step);
+}
+
 /* Whole groups. */
 static void group_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
@@ -401,6 +433,10 @@ static void group_task(void *argument, int64_t task, int32_t worker) {
   const int64_t end = (task + 1) * kernel->groups / kernel->tasks;
   for (int64_t group = task * kernel->groups / kernel->tasks; group < end; group++) {
     start_group(&j, group);
+    if (kernel->whole) {
+      soften_group(&j);
+      continue;
+    }
     cpu_row_panel panel = {0};
     for (int64_t b = 0; b < kernel->blocks; b++) panel = measure_block(&j, b);
     merge_group(&j);
@@ -554,6 +590,8 @@ static void choose_tasks(row_kernel *kernel) {
     count_groups(kernel);
   }
   /* Too few groups for the threads? */
+  kernel->whole = kernel->operation == COMPUTE_ROW_SOFTMAX && !kernel->wide && !kernel->stream &&
+                  kernel->blocks == 1;
   kernel->split =
       threads > 1 && kernel->blocks > 1 && kernel->groups < 2 * threads && kernel->groups < wanted;
   kernel->tasks = threads > 1 ? cpu_min(kernel->groups, wanted) : 1;

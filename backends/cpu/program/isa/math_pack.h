@@ -74,17 +74,25 @@ ALWAYS_INLINE pack pack_signed(pack magnitude, pack sign) {
 
 /* ---- exp ------------------------------------------------------------------------------------- */
 
+/* x = n ln 2 + r. */
+ALWAYS_INLINE pack pack_exp_remainder(pack x, pack n) {
+  return pack_madd(n, pack_all(0x1.bd0106p-13f), pack_madd(n, pack_all(-0x1.63p-1f), x));
+}
+
+ALWAYS_INLINE pack pack_expm1_small(pack r) { /* expm1_small_f32 */
+  const pack square = r * r;
+  const pack low = pack_madd(pack_all(0x1.5554660p-3f), r, pack_all(0.5f));
+  const pack middle = pack_madd(pack_all(0x1.1257cc0p-7f), r, pack_all(0x1.5553000p-5f));
+  const pack high = pack_madd(pack_all(0x1.6feb880p-10f), square, middle);
+  return pack_madd(pack_madd(high, square, low), square, r);
+}
+
 /* exp(x) for x ≤ 0 and NaN, 0 where the result would be no normal number: below −87. */
 ALWAYS_INLINE pack pack_exp_falling(pack x) {
   const pack y = CPU_AT_LEAST(pack_all(-87), x);
   const pack shifted = pack_madd(y, pack_all(0x1.715476p+0f), pack_all(EXP_SHIFT));
   const pack n = shifted - EXP_SHIFT, power = (pack)((pack_bits)shifted << 23);
-  const pack r = pack_madd(n, pack_all(0x1.bd0106p-13f), pack_madd(n, pack_all(-0x1.63p-1f), y));
-  const pack square = r * r; /* from here expm1_small_f32 */
-  const pack low = pack_madd(pack_all(0x1.5554660p-3f), r, pack_all(0.5f));
-  const pack middle = pack_madd(pack_all(0x1.1257cc0p-7f), r, pack_all(0x1.5553000p-5f));
-  const pack high = pack_madd(pack_all(0x1.6feb880p-10f), square, middle);
-  const pack small = pack_madd(pack_madd(high, square, low), square, r);
+  const pack small = pack_expm1_small(pack_exp_remainder(y, n));
 #if defined(__AVX512F__)
   const __mmask16 normal = _mm512_cmp_ps_mask(x, pack_all(-87), _CMP_NLT_UQ);
   return _mm512_maskz_fmadd_ps(normal, power, small, power);
@@ -92,6 +100,14 @@ ALWAYS_INLINE pack pack_exp_falling(pack x) {
   const pack result = pack_madd(power, small, power);
   return (pack)((pack_bits)result & ~(pack_bits)(x < pack_all(-87)));
 #endif
+}
+
+/* As exp_scaled_f32, for x ≤ 0 and NaN; below −110 that of −110. */
+ALWAYS_INLINE pack pack_exp_scaled(pack x) {
+  const pack y = CPU_AT_LEAST(pack_all(-110), x), shift = pack_all(EXP_SHIFT + 64.0f);
+  const pack shifted = pack_madd(y, pack_all(0x1.715476p+0f), shift);
+  const pack power = (pack)((pack_bits)shifted << 23);
+  return pack_madd(power, pack_expm1_small(pack_exp_remainder(y, shifted - shift)), power);
 }
 
 /* ---- sigmoid --------------------------------------------------------------------------------- */
@@ -207,6 +223,32 @@ ALWAYS_INLINE pack pack_gelu(pack x) {
   const __m512i limit = (__m512i)((pack_bits){0} + LIMIT_GELU_CORE);
   return _mm512_mask_mov_ps(pack_gelu_core(x), _mm512_cmpgt_epu32_mask((__m512i)x, limit),
                             pack_gelu_tail(x));
+}
+
+#elif defined(__AVX2__)
+
+#include "math_tables.h"
+
+#define PACK_PICK(table, segment)                                                                  \
+  _mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)(const void *)(table)), segment)
+
+/* As above, with four segments, which end at 0.65, 1.74, 2.84 and where erf is 1 to f32. Of their
+ * numbers only the last two bits count, so NaN has one, too. */
+ALWAYS_INLINE pack pack_erf(pack x) {
+  const pack a = CPU_AT_MOST(pack_all(3.925f), pack_magnitude(x));
+  const __m256i segment = _mm256_cvtps_epi32(pack_madd(a, pack_all(0.91463f), pack_all(-0.09451f)));
+  const pack d = a - PACK_PICK(erf_quarters[0], segment);
+  pack y = pack_madd(PACK_PICK(erf_quarters[9], segment), d, PACK_PICK(erf_quarters[8], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_quarters[7], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_quarters[6], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_quarters[5], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_quarters[4], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_quarters[3], segment));
+  y = pack_madd(y, d, PACK_PICK(erf_quarters[2], segment));
+  /* Of the first segment the first row is 0, and d is a. */
+  const pack first =
+      _mm256_blendv_ps(PACK_PICK(erf_quarters[1], segment), a, _mm256_cmp_ps(d, a, _CMP_EQ_OQ));
+  return pack_signed(pack_madd(y, d, first), x);
 }
 
 #endif

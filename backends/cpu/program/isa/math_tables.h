@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Coefficients of the polynomials of erf and gelu (math_pack.h): interpolation at Chebyshev's
- * points in 100 bits, rounded. A row has one coefficient of all segments. */
+ * points in 100 bits, rounded; those of erf_quarters as in kernels/functions_f32.h. A row has one
+ * coefficient of all segments. */
 #ifndef CPU_PROGRAM_MATH_TABLES_H
 #define CPU_PROGRAM_MATH_TABLES_H
 
@@ -48,6 +49,21 @@ _Alignas(64) static const float erf_table[6][32] = {
      0x1.911d4ap-8f,  0x1.14af28p-8f,  0x1.69b48ap-9f,  0x1.c1eef8p-10f, 0x1.0b14f0p-10f,
      0x1.2f501ep-11f, 0x1.4a15dap-12f, 0x1.58b736p-13f, 0x1.59da3ap-14f, 0x1.4dacfep-15f,
      0x1.35d0fep-16f, 0x1.15068ap-17f},
+};
+
+/* Of erf with four segments, after the points about which they are: 0, where the coefficients are
+ * those of erf(x) / x − 1, and points near the middle where erf is a float to 2^-35. */
+_Alignas(16) static const float erf_quarters[10][4] = {
+    {0x0.0p+0f, 0x1.325bbep+0f, 0x1.24fcb6p+1f, 0x1.b1877ap+1f},
+    {0x0.0p+0f, 0x1.d1a104p-1f, 0x1.ff61b8p-1f, 0x1.ffffc8p-1f},
+    {0x1.06eba8p-3f, 0x1.13ed1ap-2f, 0x1.88367ep-8f, 0x1.8a7952p-17f},
+    {0x1.5fe2dep-22f, -0x1.4a3474p-2f, -0x1.c0df7cp-7f, -0x1.4e274cp-15f},
+    {-0x1.812a76p-2f, 0x1.56eefcp-3f, 0x1.35bbcp-6f, 0x1.69f18p-14f},
+    {0x1.5aec26p-13f, 0x1.df5916p-8f, -0x1.17c0dap-6f, -0x1.15e146p-13f},
+    {0x1.c9a8f4p-4f, -0x1.b866fap-5f, 0x1.4809a6p-7f, 0x1.3b7ceep-13f},
+    {0x1.0a329ap-8f, 0x1.3c5482p-6f, -0x1.8f1e42p-9f, -0x1.1fd768p-13f},
+    {-0x1.21f84p-5f, 0x1.9ddbbcp-8f, -0x1.3fca5cp-11f, 0x1.d174cap-14f},
+    {0x1.43bd02p-7f, -0x1.5c034ap-8f, 0x1.c7cc82p-11f, -0x1.d3c63ep-15f},
 };
 
 /* Of t Φ(−t), after the points about which they are: near multiples of 3 / 16, where the function

@@ -185,9 +185,23 @@ ALWAYS_INLINE void store_block(float *r, pack y0, pack y1) {
 RANGED_PACK_LOOP(sigmoid, sigmoid_f32, pack_sigmoid_core, LIMIT_EXP)
 PACK_LOOP(tanh, pack_tanh)
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 PACK_LOOP(erf, pack_erf)
+#else
+/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
+ * than there are registers, and longer dependency chains than the processor can overlap. */
+static void erf_part(int64_t count, float *r, const float *x) {
+  float between[PART];
+  for (int64_t i = 0; i < count; i++) between[i] = erf_exponent_f32(x[i]);
+  for (int64_t i = 0; i < count; i++) between[i] = exp_core_f32(between[i]);
+  CPU_INDEPENDENT
+  for (int64_t i = 0; i < count; i++) r[i] = erf_sum_f32(x[i], between[i]);
+}
 
+PARTS_LOOP(erf, erf_part)
+#endif
+
+#if defined(__AVX512F__)
 static __attribute__((noinline)) void gelu_mend(float *r, const float *as) {
   const pack x0 = pack_load(as), x1 = pack_load(as + pack_lanes);
   store_block(r, pack_gelu(x0), pack_gelu(x1));
@@ -202,18 +216,6 @@ ALWAYS_INLINE void gelu_block(float *r, const float *as) {
 }
 BLOCKS_LOOP(gelu, gelu_block)
 #else
-/* erf and gelu take several passes over parts of the tile. A single pass would need more constants
- * than AVX2 has registers, and longer dependency chains than the processor can overlap. */
-static void erf_part(int64_t count, float *r, const float *x) {
-  float between[PART];
-  for (int64_t i = 0; i < count; i++) between[i] = erf_exponent_f32(x[i]);
-  for (int64_t i = 0; i < count; i++) between[i] = exp_core_f32(between[i]);
-  CPU_INDEPENDENT
-  for (int64_t i = 0; i < count; i++) r[i] = erf_sum_f32(x[i], between[i]);
-}
-
-PARTS_LOOP(erf, erf_part)
-
 static void gelu_part(int64_t count, float *r, const float *x) {
   float bend[PART];
   uint32_t largest = 0;

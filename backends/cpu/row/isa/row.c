@@ -8,6 +8,7 @@
  * A target may be its own source, element by element: hence CPU_INDEPENDENT instead of restrict. */
 #include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -17,30 +18,46 @@
 #include "program/isa/math_f64.h"
 #include "row_table.h"
 
-/* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches; of a pack of such,
- * EXP_IN_REACH(p) are numbers for EXP_REACHED. */
+#if defined(CPU_VARIANT_F32)
+#include "program/isa/math_pack.h"
+#endif
+
+/* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches; EXP_PACK(p): that
+ * of each element of a pack; HIGHER(a, b): the higher of those of two packs, a if b is NaN. */
 #if defined(CPU_VARIANT_F32)
 /* Softmax divides by the sum anyway, so its exponentials may be too large by a constant factor,
  * which avoids subnormal results. exp(−110) divided by the sum becomes 0. */
 CPU_INLINE float exp_scaled(float x) {
   return exp_scaled_f32(x < -110.0f ? -110.0f : x);
 }
-#define EXP(x)          exp_scaled(x)
-#define EXP_IN_REACH(p) CPU_AT_LEAST(pack_all(-110.0f), p)
-#define EXP_REACHED(x)  exp_scaled_f32(x)
-#define EXP_SCALE       0x1p64
-#define LOWEST_FINITE   (-FLT_MAX)
+#define EXP(x)        exp_scaled(x)
+#define EXP_PACK(p)   pack_exp_scaled(p)
+#define EXP_SCALE     0x1p64
+#define HIGHER(a, b)  CPU_AT_LEAST(b, a)
+#define LOWEST_FINITE (-FLT_MAX)
 #else
-#define EXP(x)          exp_f64(x)
-#define EXP_IN_REACH(p) (p)
-#define EXP_REACHED(x)  exp_f64(x)
-#define EXP_SCALE       1.0
-#define LOWEST_FINITE   (-DBL_MAX)
+#define EXP(x)        exp_f64(x)
+#define EXP_PACK(p)   exp_each(p)
+#define EXP_SCALE     1.0
+#define HIGHER(a, b)  higher_of_each(a, b)
+#define LOWEST_FINITE (-DBL_MAX)
+
+ALWAYS_INLINE pack exp_each(pack p) {
+  ELEMENT x[pack_lanes];
+  memcpy(x, &p, sizeof p);
+  for (int j = 0; j < pack_lanes; j++) x[j] = EXP(x[j]);
+  return pack_load(x);
+}
+ALWAYS_INLINE pack higher_of_each(pack a, pack b) {
+  const pack_mask take_b = (pack_mask)(b > a);
+  return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));
+}
 #endif
 
 enum {
   lanes = 4 * pack_lanes,
   block = 32 * lanes,
+  ABREAST = 2,           /* rows whose peaks and sums are found together */
   pair = 2 * pack_lanes, /* with AVX2 a cache line, which is asked for once */
   pack_block = 64 * pack_lanes
 };
@@ -52,11 +69,6 @@ static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
 /* A peak of −infinity: subtracting it would give NaNs. */
 static inline ELEMENT finite_peak(ELEMENT peak) {
   return peak < LOWEST_FINITE ? 0 : peak;
-}
-
-ALWAYS_INLINE pack pack_higher(pack a, pack b) {
-  const pack_mask take_b = (pack_mask)(b > a);
-  return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));
 }
 
 ALWAYS_INLINE ELEMENT pack_highest(pack p) {
@@ -73,6 +85,36 @@ ALWAYS_INLINE ELEMENT pack_highest(pack p) {
   return highest;
 }
 
+/* The highest of all lanes, and their sum as pack_sum has it, in every lane. */
+#if defined(CPU_VARIANT_F32) && defined(__AVX512F__)
+#define FOLD_LANES(p, fold)                                                                        \
+  p = fold(p, _mm512_shuffle_f32x4(p, p, 0x4e));                                                   \
+  p = fold(p, _mm512_shuffle_f32x4(p, p, 0xb1));                                                   \
+  p = fold(p, _mm512_permute_ps(p, 0x4e));                                                         \
+  return fold(p, _mm512_permute_ps(p, 0xb1))
+#elif defined(CPU_VARIANT_F32) && defined(__AVX2__)
+#define FOLD_LANES(p, fold)                                                                        \
+  p = fold(p, _mm256_permute2f128_ps(p, p, 1));                                                    \
+  p = fold(p, _mm256_permute_ps(p, 0x4e));                                                         \
+  return fold(p, _mm256_permute_ps(p, 0xb1))
+#endif
+
+#if defined(FOLD_LANES)
+ALWAYS_INLINE pack highest_everywhere(pack p) {
+  FOLD_LANES(p, HIGHER);
+}
+ALWAYS_INLINE pack sum_everywhere(pack p) {
+  FOLD_LANES(p, pack_add);
+}
+#else
+ALWAYS_INLINE pack highest_everywhere(pack p) {
+  return pack_all(pack_highest(p));
+}
+ALWAYS_INLINE pack sum_everywhere(pack p) {
+  return pack_all(pack_sum(p));
+}
+#endif
+
 /* ---- Along each row ------------------------------------------------------------------------ */
 
 /* Asks for `count` elements of the panel that is read next; what lies outside an array is not
@@ -83,33 +125,75 @@ ALWAYS_INLINE void fetch_ahead(const ELEMENT *x, int64_t ahead, int count) {
     __builtin_prefetch((const void *)(first + byte));
 }
 
-ALWAYS_INLINE ELEMENT maximum_line(const ELEMENT *x, int64_t length) {
-  ELEMENT highest = -INFINITY;
+ALWAYS_INLINE void pack_store(ELEMENT *to, pack p) {
+  memcpy(to, &p, sizeof p);
+}
+
+/* The first `count` elements, fewer than a pack has, and behind them −infinity: a single
+ * exponential costs as much as a vector of them. */
+#if defined(CPU_VARIANT_F32) && defined(__AVX512F__)
+ALWAYS_INLINE pack load_few(const ELEMENT *x, int64_t count) {
+  return _mm512_mask_loadu_ps(pack_all(-INFINITY), (__mmask16)((1 << count) - 1), x);
+}
+ALWAYS_INLINE void store_few(ELEMENT *to, pack p, int64_t count) {
+  _mm512_mask_storeu_ps(to, (__mmask16)((1 << count) - 1), p);
+}
+#else
+ALWAYS_INLINE pack load_few(const ELEMENT *x, int64_t count) {
+  ELEMENT room[pack_lanes];
+  for (int j = 0; j < pack_lanes; j++) room[j] = -INFINITY;
+  for (int64_t j = 0; j < count; j++) room[j] = x[j];
+  return pack_load(room);
+}
+ALWAYS_INLINE void store_few(ELEMENT *to, pack p, int64_t count) {
+  ELEMENT room[pack_lanes];
+  pack_store(room, p);
+  for (int64_t j = 0; j < count; j++) to[j] = room[j];
+}
+#endif
+
+/* The highest element, in every lane. */
+ALWAYS_INLINE pack line_peak(const ELEMENT *x, int64_t length) {
   pack lane[4];
   int64_t i = 0;
   for (int k = 0; k < 4; k++) lane[k] = pack_all(-INFINITY);
   for (; i + lanes <= length; i += lanes)
-    for (int k = 0; k < 4; k++) lane[k] = pack_higher(lane[k], pack_load(x + i + k * pack_lanes));
-  for (; i + pack_lanes <= length; i += pack_lanes)
-    lane[0] = pack_higher(lane[0], pack_load(x + i));
-  for (; i < length; i++) highest = higher(highest, x[i]);
-  lane[0] = pack_higher(pack_higher(lane[0], lane[1]), pack_higher(lane[2], lane[3]));
-  return higher(highest, pack_highest(lane[0]));
+    for (int k = 0; k < 4; k++) lane[k] = HIGHER(lane[k], pack_load(x + i + k * pack_lanes));
+  for (; i + pack_lanes <= length; i += pack_lanes) lane[0] = HIGHER(lane[0], pack_load(x + i));
+  if (i < length) lane[1] = HIGHER(lane[1], load_few(x + i, length - i));
+  return highest_everywhere(HIGHER(HIGHER(lane[0], lane[1]), HIGHER(lane[2], lane[3])));
 }
 
 static void single_maximum(const cpu_row_panel *panel, double *peak) {
   const ELEMENT *x = panel->source;
   for (int64_t w = 0; w < panel->width; w++)
-    peak[w] = (double)maximum_line(x + w * panel->source_step, panel->length);
+    peak[w] = (double)line_peak(x + w * panel->source_step, panel->length)[0];
 }
 
-/* The exponentials of a pack, at `y`. */
-ALWAYS_INLINE pack pack_exponentials(pack x, pack shift, ELEMENT *y) {
-  const pack reach = EXP_IN_REACH(x - shift);
-  ELEMENT reached[pack_lanes];
-  memcpy(reached, &reach, sizeof reach);
-  for (int j = 0; j < pack_lanes; j++) y[j] = EXP_REACHED(reached[j]);
-  return pack_load(y);
+/* y = the exponentials of up to pack_block elements; the sums of every pack_lanes-th of them. */
+ALWAYS_INLINE pack exponentials_block(const ELEMENT *x, ELEMENT *y, int64_t count, pack shift,
+                                      int64_t ahead, int store) {
+  pack lane = pack_all(0);
+  int64_t i = 0;
+  for (; i + pair <= count; i += pair) {
+    fetch_ahead(x + i, ahead, pair);
+    const pack e0 = EXP_PACK(pack_load(x + i) - shift);
+    const pack e1 = EXP_PACK(pack_load(x + i + pack_lanes) - shift);
+    if (store) {
+      pack_store(y + i, e0);
+      pack_store(y + i + pack_lanes, e1);
+    }
+    lane = lane + e0 + e1;
+  }
+  for (; i < count; i += pack_lanes) {
+    const int64_t few = count - i;
+    const int whole = few >= pack_lanes;
+    const pack e = EXP_PACK((whole ? pack_load(x + i) : load_few(x + i, few)) - shift);
+    if (store && whole) pack_store(y + i, e);
+    if (store && !whole) store_few(y + i, e, few);
+    lane += e;
+  }
+  return lane;
 }
 
 ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t length, ELEMENT shift,
@@ -117,28 +201,9 @@ ALWAYS_INLINE double exponentials_line(const ELEMENT *x, ELEMENT *y, int64_t len
   const pack shifts = pack_all(shift);
   double total = 0;
   for (int64_t start = 0; start < length; start += pack_block) {
-    const int64_t end = length - start < pack_block ? length : start + pack_block;
-    pack lane = pack_all(0);
-    ELEMENT room[pack_lanes];
-    int64_t i = start;
-    for (; i + pair <= end; i += pair) {
-      const int64_t next = i + pack_lanes;
-      fetch_ahead(x + i, ahead, pair);
-      lane = pack_add(lane, pack_exponentials(pack_load(x + i), shifts, store ? y + i : room));
-      lane =
-          pack_add(lane, pack_exponentials(pack_load(x + next), shifts, store ? y + next : room));
-    }
-    for (; i + pack_lanes <= end; i += pack_lanes)
-      lane = pack_add(lane, pack_exponentials(pack_load(x + i), shifts, store ? y + i : room));
-    if (i < end) {
-      /* Padded, since a single exponential costs as much as a vector of them. */
-      const int64_t rest = end - i;
-      for (int64_t j = 0; j < pack_lanes; j++) room[j] = -INFINITY;
-      for (int64_t j = 0; j < rest; j++) room[j] = x[i + j];
-      lane = pack_add(lane, pack_exponentials(pack_load(room), shifts, room));
-      for (int64_t j = 0; j < rest && store; j++) y[i + j] = room[j];
-    }
-    total += (double)pack_sum(lane);
+    const int64_t count = length - start < pack_block ? length - start : pack_block;
+    total += (double)pack_sum(
+        exponentials_block(x + start, store ? y + start : y, count, shifts, ahead, store));
   }
   return total / EXP_SCALE;
 }
@@ -258,6 +323,97 @@ static void single_subtract(const cpu_row_panel *panel, const double *first, con
     CPU_INDEPENDENT
     for (int64_t i = 0; i < panel->length; i++) y[i] = x[i] - a - b;
   }
+}
+
+/* ---- Softmax of whole rows ------------------------------------------------------------------- */
+
+/* y = exponentials; 1 / their sum, in every lane. */
+ALWAYS_INLINE pack line_factor(const ELEMENT *x, ELEMENT *y, int64_t length, pack peak,
+                               int64_t ahead) {
+  if (length <= pack_block)
+    return 1 / sum_everywhere(exponentials_block(x, y, length, peak, ahead, 1));
+  return pack_all((ELEMENT)(1 / (exponentials_line(x, y, length, peak[0], ahead, 1) * EXP_SCALE)));
+}
+
+ALWAYS_INLINE void scale_line(ELEMENT *y, int64_t length, pack factor) {
+  int64_t i = 0;
+  for (; i + pair <= length; i += pair) {
+    const pack y0 = pack_load(y + i) * factor, y1 = pack_load(y + i + pack_lanes) * factor;
+    pack_store(y + i, y0);
+    pack_store(y + i + pack_lanes, y1);
+  }
+  for (; i + pack_lanes <= length; i += pack_lanes) pack_store(y + i, pack_load(y + i) * factor);
+  if (i < length) store_few(y + i, load_few(y + i, length - i) * factor, length - i);
+}
+
+/* Peaks and sums of a few rows are found one after the other: one row alone would have the
+ * processor wait for the one and the other. Infinite peaks need no care, since ∞ − ∞ is a NaN in
+ * the sum, which makes the whole row NaN. */
+ALWAYS_INLINE void softmax_rows(const cpu_row_panel *panel, int64_t first, int rows) {
+  const ELEMENT *x = (const ELEMENT *)panel->source + first * panel->source_step;
+  ELEMENT *y = (ELEMENT *)panel->target + first * panel->target_step;
+  const int64_t length = panel->length;
+  pack peak[ABREAST], factor[ABREAST];
+  for (int r = 0; r < rows; r++) peak[r] = line_peak(x + r * panel->source_step, length);
+  for (int r = 0; r < rows; r++)
+    factor[r] = line_factor(x + r * panel->source_step, y + r * panel->target_step, length, peak[r],
+                            rows * panel->source_step);
+  for (int r = 0; r < rows; r++) scale_line(y + r * panel->target_step, length, factor[r]);
+}
+
+#if defined(CPU_VARIANT_F32) && defined(__AVX512F__)
+enum { REGISTERS = 8 }; /* packs of a row that stay in registers from elements to results */
+
+ALWAYS_INLINE void softmax_row(const float *x, float *y, int packs, __mmask16 last) {
+  pack v[REGISTERS], fold[REGISTERS];
+  for (int k = 0; k < packs - 1; k++) fold[k] = v[k] = pack_load(x + k * pack_lanes);
+  fold[packs - 1] = v[packs - 1] =
+      _mm512_mask_loadu_ps(pack_all(-INFINITY), last, x + (packs - 1) * pack_lanes);
+  for (int half = REGISTERS / 2; half > 0; half /= 2)
+    for (int k = 0; k < half && k + half < packs; k++) fold[k] = HIGHER(fold[k], fold[k + half]);
+  const pack peak = highest_everywhere(fold[0]);
+  for (int k = 0; k < packs; k++) fold[k] = v[k] = pack_exp_scaled(v[k] - peak);
+  for (int half = REGISTERS / 2; half > 0; half /= 2)
+    for (int k = 0; k < half && k + half < packs; k++) fold[k] += fold[k + half];
+  const pack factor = 1 / sum_everywhere(fold[0]);
+  for (int k = 0; k < packs - 1; k++) pack_store(y + k * pack_lanes, v[k] * factor);
+  _mm512_mask_storeu_ps(y + (packs - 1) * pack_lanes, last, v[packs - 1] * factor);
+}
+
+#define CASE_PACKS(packs)                                                                          \
+  case packs:                                                                                      \
+    for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step)   \
+      softmax_row(x, y, packs, last);                                                              \
+    return true
+
+static bool softmax_short_rows(const cpu_row_panel *panel) {
+  const float *x = panel->source;
+  float *y = panel->target;
+  const int64_t packs = (panel->length + pack_lanes - 1) / pack_lanes;
+  const __mmask16 last = (__mmask16)(0xffff >> (packs * pack_lanes - panel->length));
+  switch (packs) {
+    CASE_PACKS(1);
+    CASE_PACKS(2);
+    CASE_PACKS(3);
+    CASE_PACKS(4);
+    CASE_PACKS(5);
+    CASE_PACKS(6);
+    CASE_PACKS(7);
+    CASE_PACKS(8);
+  }
+  return false;
+}
+#else
+static bool softmax_short_rows(const cpu_row_panel *panel) {
+  return (void)panel, false;
+}
+#endif
+
+static void single_softmax(const cpu_row_panel *panel) {
+  int64_t w = 0;
+  if (softmax_short_rows(panel)) return;
+  for (; w + ABREAST <= panel->width; w += ABREAST) softmax_rows(panel, w, ABREAST);
+  for (; w < panel->width; w++) softmax_rows(panel, w, 1);
 }
 
 /* ---- Across rows --------------------------------------------------------------------------- */
@@ -409,6 +565,6 @@ static void wide_subtract(const cpu_row_panel *panel, const double *first, const
 
 const cpu_row_loops CPU_VARIANT_SYMBOL(cpu_row) = {
     .single = {single_maximum, single_exponentials, single_moments, single_scale, single_affine,
-               single_subtract},
-    .wide = {wide_maximum, wide_exponentials, wide_moments, wide_scale, NULL, wide_subtract},
+               single_subtract, single_softmax},
+    .wide = {wide_maximum, wide_exponentials, wide_moments, wide_scale, NULL, wide_subtract, NULL},
     .exponential_scale = EXP_SCALE};

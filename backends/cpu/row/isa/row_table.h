@@ -90,6 +90,9 @@ typedef struct cpu_row_way {
 
   /* target = (source − first) − second. */
   void (*subtract)(const cpu_row_panel *panel, const double *first, const double *second);
+
+  /* target = softmax of whole rows, with infinities and NaNs as row.c has them; only single. */
+  void (*softmax)(const cpu_row_panel *panel);
 } cpu_row_way;
 
 typedef struct cpu_row_loops {
