@@ -115,12 +115,11 @@ static void fill_b(const own_unit *unit, int64_t p, int64_t count, int64_t colum
   const gemm_schedule *schedule = unit->launch->schedule;
   const gemm_problem *problem = &unit->launch->gemm->problem;
   const gemm_source *source = unit->launch->source;
-  unsigned char *filled = unit->packed_b + (schedule->b_bytes - schedule->fill_bytes);
-  const cpu_gemm_source panel = {filled, problem->accumulate, 1, count};
+  unsigned char *space = unit->packed_b + (schedule->b_bytes - schedule->fill_bytes);
   for (int64_t done = 0; done < columns; done += problem->type->columns) {
     const int64_t width = cpu_min(problem->type->columns, columns - done);
-    source->fill(source, p, count, unit->column + column + done, width, unit->worker, filled);
-    problem->type->pack_panels(unit->packed_b + done * count * problem->size, count, width, &panel);
+    source->fill(source, p, count, unit->column + column + done, width, unit->worker, space,
+                 unit->packed_b + done * count * problem->size);
   }
 }
 
