@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* QUANTIZED_GEMM on the CPU: random shapes, bits, blocks, strides and epilogues against sums in
  * double precision; that inputs are not read past their ends; and that threads change no bit. */
+#include "gemm/isa/quantized_table.h"
 #include "kernel_fixture.h"
 
 enum { A, NUMBERS, SCALE, ZERO, EXTRA, OUTPUT, BLOCKS };
@@ -206,10 +207,77 @@ static void layers_are_right(void **state) {
   }
 }
 
+/* More rows than are expanded in registers: every width of numbers, blocks of whole words and
+ * others, k beyond whole words and blocks, and a last panel that is not full. */
+static void many_rows_are_right(void **state) {
+  (void)state;
+  static const int64_t blocks[] = {16, 32, 128, 12, 4}, ks[] = {400, 1024, 1029};
+  for (const char *const *isa = fixture_sets; *isa; isa++) {
+    fixture f;
+    if (!fixture_open(&f, 2, *isa)) continue;
+    for (int i = 0; i < 45; i++) {
+      const sample s = {.m = 33 + i,
+                        .n = 75,
+                        .k = ks[i / 15],
+                        .bits = 2 << i / 5 % 3,
+                        .block = blocks[i % 5],
+                        .a = COMPUTE_F32,
+                        .scale = i % 2 ? COMPUTE_F32 : COMPUTE_F16,
+                        .zero = i % 3 == 0   ? COMPUTE_BOOL
+                                : i % 3 == 1 ? COMPUTE_U8
+                                             : (i % 2 ? COMPUTE_F32 : COMPUTE_F16),
+                        .output = COMPUTE_F32};
+      visit(&f, &s, i % 4 < 3, (uint64_t)i);
+    }
+    fixture_close(&f);
+  }
+}
+
+/* Numbers side by side are those of each column, bit for bit. */
+static void panels_have_the_bits_of_columns(void **state) {
+  (void)state;
+  enum { WIDTH = 32, BLOCK = 32, FROM = 16, COUNT = 180, BLOCKS_ALL = 7, BYTES = 256 };
+  test_random random = {.state = 5};
+  for (const char *const *isa = fixture_sets; *isa; isa++) {
+    fixture f;
+    if (!fixture_open(&f, 1, *isa)) continue;
+    const cpu_quantized_table *loops = CPU_PICK(f.device->isa, cpu_quantized);
+    for (int32_t bits = 2; loops->panel && bits <= 8; bits *= 2) {
+      static uint8_t numbers[WIDTH * BYTES];
+      static float scale[BLOCKS_ALL * WIDTH], zero[BLOCKS_ALL * WIDTH], panel[COUNT * WIDTH];
+      for (int i = 0; i < WIDTH * BYTES; i++)
+        numbers[i] = (uint8_t)test_random_integer(&random, 0, 255);
+      for (int i = 0; i < BLOCKS_ALL * WIDTH; i++) {
+        scale[i] = (float)test_random_integer(&random, 1, 1 << 20) * 0x1.3p-21f;
+        zero[i] = (float)test_random_integer(&random, 0, 1 << 20) * 0x1.7p-18f;
+      }
+      const cpu_quantized_columns all = {
+          .numbers = numbers, .numbers_column = BYTES, .block = BLOCK, .bits = bits};
+      loops->panel(&all, scale, zero, FROM, COUNT, WIDTH, panel);
+      for (int j = 0; j < WIDTH; j++) {
+        float column[COUNT], scales[BLOCKS_ALL], zeros[BLOCKS_ALL];
+        for (int b = 0; b < BLOCKS_ALL; b++) {
+          scales[b] = scale[b * WIDTH + j];
+          zeros[b] = zero[b * WIDTH + j];
+        }
+        cpu_quantized_columns one = all;
+        one.numbers += j * BYTES;
+        one.scale = scales;
+        one.zero = zeros;
+        loops->expand(&one, FROM, COUNT, column);
+        for (int p = 0; p < COUNT; p++)
+          assert_memory_equal(&panel[p * WIDTH + j], &column[p], sizeof(float));
+      }
+    }
+    fixture_close(&f);
+  }
+}
+
 static const sample shared[] = {
     {0, 1, 700, 512, 4, 32, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_U8, true},
     {0, 3, 300, 500, 8, 20, COMPUTE_F16, COMPUTE_F16, COMPUTE_F16, COMPUTE_BOOL, false},
     {0, 60, 300, 640, 4, 16, COMPUTE_F32, COMPUTE_BF16, COMPUTE_F32, COMPUTE_BF16, true},
+    {0, 70, 300, 640, 4, 32, COMPUTE_F32, COMPUTE_F32, COMPUTE_F32, COMPUTE_U8, false},
 };
 
 static void threads_change_no_bit(void **state) {
@@ -292,6 +360,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_shapes_are_right),
       cmocka_unit_test(layers_are_right),
+      cmocka_unit_test(many_rows_are_right),
+      cmocka_unit_test(panels_have_the_bits_of_columns),
       cmocka_unit_test(threads_change_no_bit),
       cmocka_unit_test(a_row_does_not_depend_on_the_others),
       cmocka_unit_test(lack_of_memory_is_reported),

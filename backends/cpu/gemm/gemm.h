@@ -62,11 +62,11 @@ typedef enum gemm_packing {
   GEMM_PACKED       /* never: the operand is packed memory (cpu_kind.pack), all of its panels */
 } gemm_packing;
 
-/* A B that is computed as it is packed, for one launch: columns column … of its rows p …, `count`
- * elements of the accumulate type for each column, one column after the other. */
+/* A B that is computed as it is packed, for one launch: up to a panel's columns column … of its
+ * rows p … p + count − 1, as pack_panels would leave them. `space` is as large as the panel. */
 typedef struct gemm_source {
   void (*fill)(const struct gemm_source *source, int64_t p, int64_t count, int64_t column,
-               int64_t columns, int32_t worker, void *to);
+               int64_t columns, int32_t worker, void *space, void *panel);
 } gemm_source;
 
 /* Of the own implementation, and of convolutions that multiply as it does (conv_rows.c). */

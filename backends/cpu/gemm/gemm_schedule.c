@@ -23,7 +23,8 @@ enum {
   UNIT_OPERATIONS = 800,   /* the model's price of starting a unit */
   RUN_OPERATIONS = 120,    /* of starting the epilogue on a run … */
   STEP_OPERATIONS = 30,    /* … and each of its instructions on a tile's elements */
-  FILLED_PANELS = 4,       /* of a tile whose B is computed: the rest of its source stays close */
+  FILLED_PANELS = 16,      /* of a tile whose B is computed: the rest of its source stays close; */
+  FILLED_STEP = 128,       /* blocks of k begin where its words and blocks usually do */
   SPLIT_LIMIT = 256 << 10, /* bytes of C up to which k may be split, */
   SPLIT_TILES = 64,        /* … and register tiles, if more of these can be divided instead */
   SPLIT_TILED = 1024,      /* so long is a part of k at least (MOST_POINT_CHANNELS of bands), */
@@ -160,6 +161,7 @@ static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
   const int64_t parts = cpu_divide_up(problem->k, schedule->splits);
   const int64_t together = schedule->block_k / schedule->depth;
   schedule->depth = equal_blocks(parts, schedule->depth);
+  if (gemm->filled) schedule->depth = cpu_round_up(schedule->depth, FILLED_STEP);
   schedule->block_k = cpu_min(cpu_max(parts, 1), together * schedule->depth);
   const uint64_t fifths = schedule->block_k > schedule->depth ? 3 : 2;
   const int64_t fit = (int64_t)(gemm->head.device->l2_bytes * fifths / 5) /

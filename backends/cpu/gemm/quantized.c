@@ -139,15 +139,41 @@ static void expand(const quantized_kernel *k, const cpu_quantized_columns *colum
 
 /* ---- Many rows ------------------------------------------------------------------------------- */
 
+/* Whether the loop for panels takes `count` numbers from p on, and their blocks find room. */
+static bool makes_panel(const quantized_kernel *k, int64_t p, int64_t count, const part *needed) {
+  const int64_t columns = needed->columns;
+  return k->loops->panel && columns == k->gemm.problem.type->columns && columns % 16 == 0 &&
+         p * k->bits % 32 == 0 && k->block * k->bits % 32 == 0 && 2 * needed->blocks <= count;
+}
+
+/* Scales or zero points of each block side by side. */
+static const float *turn_blocks(const quantized_kernel *k, const float *from, int64_t column,
+                                const part *p, float *to) {
+  const cpu_gemm_source source = {(const void *)from, COMPUTE_F32, 1, column};
+  k->gemm.problem.type->pack_panels(to, p->blocks, p->columns, &source);
+  return to;
+}
+
 static void fill(const gemm_source *source, int64_t p, int64_t count, int64_t column,
-                 int64_t columns, int32_t worker, void *to) {
+                 int64_t columns, int32_t worker, void *space, void *panel) {
   const launch *l = (const launch *)source;
-  const int64_t block = l->kernel->block, first = p / block;
+  const quantized_kernel *k = l->kernel;
+  const int64_t block = k->block, first = p / block;
   if (count == 0) return;
   const part needed = {column, columns, first, (p + count - 1) / block + 1 - first};
   const cpu_quantized_columns c =
-      find_columns(l, &needed, l->copies + (uint64_t)worker * l->kernel->copy_bytes);
-  expand(l->kernel, &c, p - first * block, count, 0, columns, to);
+      find_columns(l, &needed, l->copies + (uint64_t)worker * k->copy_bytes);
+  if (makes_panel(k, p, count, &needed)) {
+    float *turned = space;
+    const float *scale = turn_blocks(k, c.scale, c.scale_column, &needed, turned);
+    turned += needed.blocks * columns;
+    const float *zero = turn_blocks(k, c.zero, c.zero_column, &needed, turned);
+    k->loops->panel(&c, scale, zero, p - first * block, count, columns, panel);
+    return;
+  }
+  expand(k, &c, p - first * block, count, 0, columns, space);
+  const cpu_gemm_source filled = {space, COMPUTE_F32, 1, count};
+  k->gemm.problem.type->pack_panels(panel, count, columns, &filled);
 }
 
 /* ---- Few rows -------------------------------------------------------------------------------- */

@@ -84,6 +84,31 @@ INLINE vector quarters(const uint8_t *from, const weights *w) {
 INLINE float total(vector x) {
   return _mm512_reduce_add_ps(x);
 }
+INLINE integers take_bits(integers x, const int first, const int bits) {
+  return _mm512_and_si512(_mm512_srli_epi32(x, (unsigned)first),
+                          _mm512_set1_epi32((1 << bits) - 1));
+}
+INLINE integers load_words(const uint32_t *from) {
+  return _mm512_loadu_si512(from);
+}
+INLINE integers four_columns(const uint8_t *from, int64_t step) {
+  const __m512i one = _mm512_castsi128_si512(_mm_loadu_si128((const void *)from));
+  const __m512i two = _mm512_inserti32x4(one, _mm_loadu_si128((const void *)(from + step)), 1);
+  const __m512i three =
+      _mm512_inserti32x4(two, _mm_loadu_si128((const void *)(from + 2 * step)), 2);
+  return _mm512_inserti32x4(three, _mm_loadu_si128((const void *)(from + 3 * step)), 3);
+}
+/* Four words of each column, which are turned in each quarter of the vectors. */
+INLINE void turn_words(const uint8_t *from, int64_t column, integers words[4]) {
+  integers x[4];
+  for (int i = 0; i < 4; i++) x[i] = four_columns(from + i * column, 4 * column);
+  const integers a = _mm512_unpacklo_epi32(x[0], x[1]), b = _mm512_unpacklo_epi32(x[2], x[3]);
+  const integers c = _mm512_unpackhi_epi32(x[0], x[1]), d = _mm512_unpackhi_epi32(x[2], x[3]);
+  words[0] = _mm512_unpacklo_epi64(a, b);
+  words[1] = _mm512_unpackhi_epi64(a, b);
+  words[2] = _mm512_unpacklo_epi64(c, d);
+  words[3] = _mm512_unpackhi_epi64(c, d);
+}
 #elif defined(__AVX2__) && defined(__FMA__)
 #define VECTORS
 enum { LANES = 8 };
@@ -138,13 +163,34 @@ INLINE float total(vector x) {
   const __m128 quarter = _mm_add_ps(half, _mm_movehl_ps(half, half));
   return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_shuffle_ps(quarter, quarter, 1)));
 }
+INLINE integers take_bits(integers x, const int first, const int bits) {
+  return _mm256_and_si256(_mm256_srli_epi32(x, first), _mm256_set1_epi32((1 << bits) - 1));
+}
+INLINE integers load_words(const uint32_t *from) {
+  return _mm256_loadu_si256((const void *)from);
+}
+INLINE integers two_columns(const uint8_t *from, int64_t step) {
+  const __m256i one = _mm256_castsi128_si256(_mm_loadu_si128((const void *)from));
+  return _mm256_inserti128_si256(one, _mm_loadu_si128((const void *)(from + step)), 1);
+}
+/* Four words of each column, which are turned in each half of the vectors. */
+INLINE void turn_words(const uint8_t *from, int64_t column, integers words[4]) {
+  integers x[4];
+  for (int i = 0; i < 4; i++) x[i] = two_columns(from + i * column, 4 * column);
+  const integers a = _mm256_unpacklo_epi32(x[0], x[1]), b = _mm256_unpacklo_epi32(x[2], x[3]);
+  const integers c = _mm256_unpackhi_epi32(x[0], x[1]), d = _mm256_unpackhi_epi32(x[2], x[3]);
+  words[0] = _mm256_unpacklo_epi64(a, b);
+  words[1] = _mm256_unpackhi_epi64(a, b);
+  words[2] = _mm256_unpacklo_epi64(c, d);
+  words[3] = _mm256_unpackhi_epi64(c, d);
+}
 #elif defined(__aarch64__)
 #define VECTORS
 enum { LANES = 8 };
 typedef float32x4x2_t vector;
 typedef uint32x4x2_t integers;
 typedef struct weights {
-  float32x4_t zero, scale;
+  vector zero, scale;
 } weights;
 
 INLINE vector zeros(void) {
@@ -168,11 +214,14 @@ INLINE integers load_bytes(const uint8_t *from) {
   return widen_shorts(vmovl_u8(vld1_u8(from)));
 }
 INLINE vector stands_for(integers q, const weights *w) {
-  return (vector){{vmulq_f32(vsubq_f32(vcvtq_f32_u32(q.val[0]), w->zero), w->scale),
-                   vmulq_f32(vsubq_f32(vcvtq_f32_u32(q.val[1]), w->zero), w->scale)}};
+  vector x;
+  for (int i = 0; i < 2; i++)
+    x.val[i] = vmulq_f32(vsubq_f32(vcvtq_f32_u32(q.val[i]), w->zero.val[i]), w->scale.val[i]);
+  return x;
 }
 INLINE weights weights_of(float zero, float scale) {
-  return (weights){vdupq_n_f32(zero), vdupq_n_f32(scale)};
+  const float32x4_t zeros_of = vdupq_n_f32(zero), scales_of = vdupq_n_f32(scale);
+  return (weights){{{zeros_of, zeros_of}}, {{scales_of, scales_of}}};
 }
 INLINE vector low(integers x, const weights *w) {
   const uint32x4_t mask = vdupq_n_u32(15);
@@ -197,6 +246,31 @@ INLINE vector quarters(const uint8_t *from, const weights *w) {
 }
 INLINE float total(vector x) {
   return vaddvq_f32(vaddq_f32(x.val[0], x.val[1]));
+}
+INLINE integers take_bits(integers x, const int first, const int bits) {
+  const uint32x4_t mask = vdupq_n_u32((1u << bits) - 1);
+  const int32x4_t places = vdupq_n_s32(-first);
+  return (integers){
+      {vandq_u32(vshlq_u32(x.val[0], places), mask), vandq_u32(vshlq_u32(x.val[1], places), mask)}};
+}
+INLINE integers load_words(const uint32_t *from) {
+  return (integers){{vld1q_u32(from), vld1q_u32(from + 4)}};
+}
+/* Four words of each column. */
+INLINE void turn_words(const uint8_t *from, int64_t column, integers words[4]) {
+  uint32x4_t x[LANES];
+  for (int j = 0; j < LANES; j++) x[j] = vreinterpretq_u32_u8(vld1q_u8(from + j * column));
+  for (int half = 0; half < 2; half++) {
+    const uint32x4_t *y = x + 4 * half;
+    const uint64x2_t a = vreinterpretq_u64_u32(vzip1q_u32(y[0], y[1]));
+    const uint64x2_t b = vreinterpretq_u64_u32(vzip1q_u32(y[2], y[3]));
+    const uint64x2_t c = vreinterpretq_u64_u32(vzip2q_u32(y[0], y[1]));
+    const uint64x2_t d = vreinterpretq_u64_u32(vzip2q_u32(y[2], y[3]));
+    words[0].val[half] = vreinterpretq_u32_u64(vzip1q_u64(a, b));
+    words[1].val[half] = vreinterpretq_u32_u64(vzip2q_u64(a, b));
+    words[2].val[half] = vreinterpretq_u32_u64(vzip1q_u64(c, d));
+    words[3].val[half] = vreinterpretq_u32_u64(vzip2q_u64(c, d));
+  }
 }
 #endif
 
@@ -243,6 +317,81 @@ static void expand(const cpu_quantized_columns *c, int64_t first, int64_t count,
   default: expand_bits(8, c, first, count, to); break;
   }
 }
+
+/* ---- Panels ---------------------------------------------------------------------------------- */
+
+#ifdef VECTORS
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* A word of each of LANES columns. */
+INLINE integers one_word(const uint8_t *from, int64_t column) {
+  uint32_t words[LANES];
+  for (int j = 0; j < LANES; j++) memcpy(&words[j], from + j * column, sizeof *words);
+  return load_words(words);
+}
+
+INLINE void store_word(const int32_t bits, integers word, const weights *w, int64_t width,
+                       float *to) {
+  UNROLL for (int i = 0; i < 32 / bits; i++)
+      store(to + i * width, stands_for(take_bits(word, i * bits, bits), w));
+}
+
+/* `count` numbers of a block from the first of a word on, of LANES columns: one in each lane. */
+INLINE void panel_block(const int32_t bits, const uint8_t *from, int64_t column, const float *scale,
+                        const float *zero, int64_t count, int64_t width, float *to) {
+  const int64_t each = 32 / bits;
+  const weights w = {.zero = load(zero), .scale = load(scale)};
+  int64_t p = 0;
+  for (; p + 4 * each <= count; p += 4 * each) {
+    integers words[4];
+    turn_words(from + (p * bits >> 3), column, words);
+    UNROLL for (int i = 0; i < 4; i++)
+        store_word(bits, words[i], &w, width, to + (p + i * each) * width);
+  }
+  for (; p + each <= count; p += each)
+    store_word(bits, one_word(from + (p * bits >> 3), column), &w, width, to + p * width);
+  for (; p < count; p++)
+    for (int j = 0; j < LANES; j++) {
+      const int32_t byte = from[j * column + (p * bits >> 3)];
+      const float q = (float)(byte >> (p * bits & 7) & ((1 << bits) - 1));
+      to[p * width + j] = (q - zero[j]) * scale[j];
+    }
+}
+
+/* The next numbers of LANES columns, which the hardware does not foresee. */
+INLINE void ask_for_numbers(const uint8_t *from, int64_t column, int64_t bytes) {
+  enum { LINE = 64 };
+  for (int j = 0; j < LANES; j++, from += column)
+    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(from + i);
+}
+
+/* Some columns after the others: more at a time would compete for few cache sets. */
+INLINE void panel_bits(const int32_t bits, const cpu_quantized_columns *c, const float *scale,
+                       const float *zero, int64_t first, int64_t count, int64_t width, float *to) {
+  const int64_t end = first + count;
+  for (int64_t j = 0; j < width; j += LANES) {
+    const uint8_t *from = c->numbers + j * c->numbers_column;
+    ask_for_numbers(from + (end * bits >> 3), c->numbers_column, count * bits >> 3);
+    int64_t at = j, next = (first / c->block + 1) * c->block;
+    for (int64_t p = first; p < end; at += width, next += c->block) {
+      const int64_t stop = next < end ? next : end;
+      panel_block(bits, from + (p * bits >> 3), c->numbers_column, scale + at, zero + at, stop - p,
+                  width, to + (p - first) * width + j);
+      p = stop;
+    }
+  }
+}
+
+static void panel(const cpu_quantized_columns *c, const float *scale, const float *zero,
+                  int64_t first, int64_t count, int64_t width, float *to) {
+  switch (c->bits) {
+  case 2: panel_bits(2, c, scale, zero, first, count, width, to); break;
+  case 4: panel_bits(4, c, scale, zero, first, count, width, to); break;
+  default: panel_bits(8, c, scale, zero, first, count, width, to); break;
+  }
+}
+#undef UNROLL
+#endif
 
 /* ---- Dot products ---------------------------------------------------------------------------- */
 
@@ -380,7 +529,7 @@ static void dot(const cpu_quantized_columns *c, int64_t count, const float *a, i
 }
 
 const cpu_quantized_table CPU_SYMBOL(cpu_quantized) = {
-    .expand = expand, .group = group, .arrange = arrange, .dot = dot};
+    .expand = expand, .panel = panel, .group = group, .arrange = arrange, .dot = dot};
 #else
 const cpu_quantized_table CPU_SYMBOL(cpu_quantized) = {.expand = expand};
 #endif
