@@ -24,7 +24,8 @@ it.
   --goals       also shows the developers' goals in the report
   --strict      treats a missed goal as a failure
   --device D    the device to measure and to train on (default: the best one)
-  --isa SET     the CPU instructions that libcompute uses: avx512, avx2, scalar (default: the best)
+  --isa SET     the CPU instructions that libcompute uses: amx, avx512, avx2, scalar (default: the
+                best)
   --peers       also compares with today's torch, ONNX Runtime, OpenVINO, oneDNN, OpenBLAS and MKL
                 (bench/peers/compare.py), a dozen rows, or with --full all of them, which takes
                 half an hour. They come from PyPI, some GB, into DIR/peers/venv, unless

@@ -6,6 +6,7 @@
 #define CPU_CONV_FIXTURE_H
 
 #include "kernel/kernel.h"
+#include "amx_emulated.h"
 #include "kernel_fixture.h"
 #include "support/samples/sample_convolutions.h"
 
@@ -190,6 +191,26 @@ FIXTURE_INLINE void on_every_device(test_body body, int32_t threads, uint64_t ca
     body(&f, 17);
     fixture_close(&f);
   }
+}
+
+/* On devices whose products of bytes, and of bf16 on machines that have such, are those of machines
+ * with AMX. */
+FIXTURE_INLINE void on_emulated_amx(test_body body, int32_t threads, uint64_t cache_bytes) {
+  fixture f;
+  if (!fixture_open(&f, threads, "avx512")) assert_true(fixture_open(&f, threads, "scalar"));
+  const cpu_isa *isa = f.device->isa;
+  cpu_isa emulated = *isa;
+  cpu_gemm_table table = *isa->gemm;
+  table.bytes = &cpu_gemm_amx_bytes_emulated;
+#ifdef CPU_AMX
+  if (table.bf16) table.bf16 = &cpu_gemm_amx_bf16_emulated;
+#endif
+  emulated.gemm = &table;
+  f.device->isa = &emulated;
+  if (cache_bytes) f.device->l2_bytes = cache_bytes;
+  body(&f, 17);
+  f.device->isa = isa;
+  fixture_close(&f);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #define GEMM_ROWS       14
 #include "gemm/isa/gemm_tile.c"
 
+#include "amx_emulated.h"
 #include "gemm_samples.h"
 
 static const cpu_gemm_table high_table = {.f32 = &cpu_gemm_f32_high};
@@ -387,15 +388,21 @@ bool open_device(fixture *f, int32_t threads, const char *isa, const char *blas)
 }
 
 /* The kinds of device that every sample runs on. */
-const device_kind device_kinds[] = {{"scalar", "none", false, NULL},
-                                    {"avx2", NULL, false, NULL},
-                                    {"avx512", NULL, false, NULL},
-#if CPU_HAS_X86_SETS
-                                    {"avx2", NULL, false, &cpu_gemm_pairs_avx2},
-                                    {"avx512", NULL, false, &cpu_gemm_pairs_avx512},
+const device_kind device_kinds[] = {{.isa = "scalar", .blas = "none"},
+                                    {.isa = "avx2"},
+                                    {.isa = "avx512"},
+#ifdef CPU_HAS_AVX2
+                                    {.isa = "avx2", .bytes = &cpu_gemm_pairs_avx2},
 #endif
-                                    {"scalar", NULL, true, NULL},
-                                    {"scalar", "libopenblas.so.0", false, NULL}};
+#ifdef CPU_HAS_AVX512
+                                    {.isa = "avx512", .bytes = &cpu_gemm_pairs_avx512},
+#endif
+                                    {.isa = "scalar", .bytes = &cpu_gemm_amx_bytes_emulated},
+#ifdef CPU_AMX
+                                    {.isa = "avx512", .bf16 = &cpu_gemm_amx_bf16_emulated},
+#endif
+                                    {.isa = "scalar", .high = true},
+                                    {.isa = "scalar", .blas = "libopenblas.so.0"}};
 const size_t device_kind_count = sizeof device_kinds / sizeof device_kinds[0];
 
 static bool is_byte(compute_dtype dtype) {
@@ -406,6 +413,7 @@ static bool is_byte(compute_dtype dtype) {
 static bool is_worth(size_t kind, const sample *s) {
   const bool words = (is_byte(s->a) && is_byte(s->b)) || s->a == COMPUTE_BF16;
   if (device_kinds[kind].bytes && !words) return false;
+  if (device_kinds[kind].bf16 && s->a != COMPUTE_BF16) return false;
   return !device_kinds[kind].high || s->accumulate == COMPUTE_F32;
 }
 
@@ -415,16 +423,17 @@ void check_samples(sample_maker make, int count, int32_t threads) {
     fixture f;
     if (!open_device(&f, threads, device_kinds[i].isa, device_kinds[i].blas)) continue;
     const cpu_isa *isa = f.device->isa;
+    const bool replaces = device_kinds[i].bytes || (device_kinds[i].bf16 && isa->gemm->bf16);
     cpu_isa high = *isa;
     high.name = "high";
     high.gemm = &high_table;
     cpu_gemm_table table = *isa->gemm;
     cpu_isa other = *isa;
-    table.bytes = device_kinds[i].bytes;
-    table.bf16 = NULL;
+    if (device_kinds[i].bytes) table.bytes = device_kinds[i].bytes;
+    table.bf16 = device_kinds[i].bf16;
     other.gemm = &table;
     if (device_kinds[i].high) f.device->isa = &high;
-    if (device_kinds[i].bytes) f.device->isa = &other;
+    if (replaces) f.device->isa = &other;
     test_random random = {.state = 17};
     const int taken = (count + (int)test_samples() - 1) / (int)test_samples();
     for (int j = 0; j < taken; j++) {

@@ -68,7 +68,8 @@ void check_floats(const sample *s, operands *o);
 typedef struct device_kind {
   const char *isa, *blas;
   bool high;
-  const cpu_gemm_type *bytes; /* in place of the set's own, with bf16 converted */
+  const cpu_gemm_type *bytes; /* in place of the set's own, with bf16 converted … */
+  const cpu_gemm_type *bf16;  /* … or by this, where the set has its own */
 } device_kind;
 extern const device_kind device_kinds[];
 extern const size_t device_kind_count;

@@ -534,11 +534,13 @@ static void run_bytes(fixture *f, uint64_t seed) {
 static void bytes_are_exact(void **state) {
   (void)state;
   on_every_device(run_bytes, 2, 0);
+  on_emulated_amx(run_bytes, 2, 0);
 }
 
 static void bytes_are_exact_in_small_blocks(void **state) {
   (void)state;
   on_every_device(run_bytes, 3, 4096);
+  on_emulated_amx(run_bytes, 3, 4096);
 }
 
 /* What an image gives does not depend on its batch, nor anything on the number of threads. */

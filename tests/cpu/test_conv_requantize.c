@@ -205,11 +205,13 @@ static void run_random(fixture *f, uint64_t seed) {
 static void bytes_of_sums_are_those_of_the_instructions(void **state) {
   (void)state;
   on_every_device(run_random, 2, 0);
+  on_emulated_amx(run_random, 2, 0);
 }
 
 static void bytes_of_sums_are_right_in_small_blocks(void **state) {
   (void)state;
   on_every_device(run_random, 3, 4096);
+  on_emulated_amx(run_random, 3, 4096);
 }
 
 int main(void) {

@@ -63,6 +63,13 @@ static bool has_avx512_bf16(void) {
 }
 #endif
 
+/* The same, and tile registers. */
+#ifdef CPU_AMX
+static bool has_amx(void) {
+  return has_avx512_bf16() && cpu_gemm_has_amx();
+}
+#endif
+
 #ifdef CPU_HAS_AVX512
 static const cpu_gemm_table gemm_avx512 = GEMM_TABLE(avx512, pairs);
 #endif
@@ -75,6 +82,10 @@ static const cpu_gemm_table gemm_avx512_dots = GEMM_TABLE(avx512, dots);
 #ifdef CPU_BF16_AVX512
 static const cpu_gemm_table gemm_avx512_bf16 = {GEMM_TYPES(avx512, dots),
                                                 .bf16 = &cpu_gemm_bf16_avx512};
+#endif
+#ifdef CPU_AMX
+static const cpu_gemm_table gemm_amx = {GEMM_TYPES(avx512, amx_bytes),
+                                        .bf16 = &cpu_gemm_amx_bf16_avx512};
 #endif
 #ifdef CPU_DOTS_AVX2
 static const cpu_gemm_table gemm_avx2_dots = GEMM_TABLE(avx2, dots);
@@ -92,6 +103,9 @@ static const struct {
   bool (*present)(void);
   cpu_isa isa;
 } sets[] = {
+#ifdef CPU_AMX
+    {has_amx, {"amx", 64, &cpu_tile_table_avx512, &gemm_amx}},
+#endif
 #ifdef CPU_BF16_AVX512
     {has_avx512_bf16, {"avx512", 64, &cpu_tile_table_avx512, &gemm_avx512_bf16}},
 #endif
@@ -115,7 +129,8 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   const cpu_isa *best = NULL;
   if (forced && strcmp(forced, "scalar") == 0) forced = BASELINE_NAME;
   const bool known = forced && (strcmp(forced, BASELINE_NAME) == 0 || strcmp(forced, "neon") == 0 ||
-                                strcmp(forced, "avx2") == 0 || strcmp(forced, "avx512") == 0);
+                                strcmp(forced, "avx2") == 0 || strcmp(forced, "avx512") == 0 ||
+                                strcmp(forced, "amx") == 0);
   for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
     const bool named = forced && strcmp(forced, sets[i].isa.name) == 0;
     if (!sets[i].present()) continue;
@@ -125,6 +140,6 @@ const cpu_isa *cpu_isa_select(const char *forced, const char **problem) {
   if (forced && problem)
     *problem =
         known ? "this machine or build does not have the instruction set named by COMPUTE_CPU_ISA"
-              : "COMPUTE_CPU_ISA must be scalar, neon, avx2 or avx512";
+              : "COMPUTE_CPU_ISA must be scalar, neon, avx2, avx512 or amx";
   return best;
 }

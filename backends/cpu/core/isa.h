@@ -3,7 +3,7 @@
  *
  * Every source in an isa/ folder is compiled for each instruction set, as its own translation unit
  * each time: scalar (the baseline: on x86-64 with SSE2, on aarch64 with NEON), avx2 (with FMA and
- * F16C) and avx512 (x86-64-v4). Some are also compiled once for each of several variants, mostly
+ * F16C) and avx512 (x86-64-v4), which also serves machines with AMX. Some are also compiled once for each of several variants, mostly
  * element types (CMakeLists.txt lists them). Each unit exports one constant table whose name ends
  * in both: cpu_scan_f32_avx2, say. All else in those sources is static, so that no AVX-512 copy of
  * an inline function can be picked by the linker for other machines. */
@@ -57,7 +57,7 @@ typedef struct cpu_gemm_table cpu_gemm_table; /* gemm/isa/gemm_tile.c: micro-ker
 /* Loops shared by most kinds are here; the loops of a kind are picked where the kind is
  * prepared. */
 typedef struct cpu_isa {
-  const char *name;      /* "scalar" or, on aarch64, "neon"; "avx2", "avx512" */
+  const char *name;      /* "scalar" or, on aarch64, "neon"; "avx2", "avx512", "amx" */
   uint32_t vector_bytes; /* 16, 32, 64 */
   const cpu_tile_table *tile;
   const cpu_gemm_table *gemm;

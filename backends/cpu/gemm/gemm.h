@@ -6,6 +6,7 @@
  *   gemm_own.c       the own implementation, on the micro-kernels of isa/gemm_tile.c
  *   gemm_schedule.c  how that cuts its work
  *   gemm_blas.c      the implementation that calls OpenBLAS, and opening the library
+ *   amx.c            whether the machine has AMX
  *   quantized.c      weights of a few bits: few rows by themselves, many by the own implementation
  *
  * "Sums" are the products before the epilogue, in the accumulate type. */

@@ -55,7 +55,7 @@ static int64_t packed_lines(const gemm_problem *problem, int64_t p) {
 /* Whether words of A are packed as rows: what lies by rows is quicker to convert so. Only slivers
  * have the terms that shifted bytes of B need (gemm_pack_words.h). */
 static bool packs_word_rows(const gemm_problem *problem) {
-  return problem->a.column == 1 && problem->type->rows <= CPU_GEMM_FORESEEN &&
+  return problem->a.column == 1 && problem->type->word_rows &&
          !(problem->type->group == 4 && problem->b.dtype == COMPUTE_U8);
 }
 

@@ -331,6 +331,9 @@ static void gemm_pack_words(void *packed, bool right, int64_t sides, int64_t k,
       gemm_pack_lines(to, &part, true, 0u - factor, 0);
     else
       gemm_pack_lines(to, &part, false, factor, 0u - (uint32_t)k * own * factor);
+#ifdef GEMM_AMX
+    if (!right && part.count >= AMX_LEAST) gemm_amx_turn(to, lines, part.count);
+#endif
     to += part.width * (lines + GEMM_TERMS);
     part.from += part.count * part.along;
   }

@@ -101,6 +101,7 @@ typedef struct cpu_gemm_type {
   compute_dtype finishes; /* multiply takes block->finish, with addends and results of this type;
                            * COMPUTE_DTYPE_NONE: it does not … */
   bool requantizes;       /* … but perhaps block->requantize */
+  bool word_rows;         /* words of A are best packed as rows, where no terms are needed */
 
   /* The last panel may be narrower than the others, but must be readable to its full width. */
   void (*multiply)(const cpu_gemm_block *block);
@@ -158,6 +159,11 @@ CPU_DECLARE_NUMBERS(cpu_gemm_type, cpu_gemm);
 CPU_DECLARE(cpu_gemm_type, cpu_gemm_pairs);
 extern const cpu_gemm_type cpu_gemm_dots_avx2, cpu_gemm_dots_avx512; /* if CPU_DOTS_<set> */
 extern const cpu_gemm_type cpu_gemm_bf16_avx512;                     /* if CPU_BF16_AVX512 */
+extern const cpu_gemm_type cpu_gemm_amx_bytes_avx512, cpu_gemm_amx_bf16_avx512; /* if CPU_AMX */
+
+/* Whether this machine has AMX, and the process may use it. Asks the kernel for it, once for all
+ * threads of the process; thread-safe. If CPU_AMX. */
+bool cpu_gemm_has_amx(void);
 
 /* NULL where there is none. */
 static inline const cpu_gemm_type *cpu_gemm_type_of(const cpu_gemm_table *table,

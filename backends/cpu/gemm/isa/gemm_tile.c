@@ -24,6 +24,14 @@
 
 #include "gemm_table.h"
 
+/* By tile registers (gemm_amx.h), else as bf16 and dots. */
+#if defined(CPU_VARIANT_AMX_BYTES) || defined(CPU_VARIANT_AMX_BF16)
+#define GEMM_AMX
+#endif
+#ifdef CPU_VARIANT_AMX_BF16
+#define CPU_VARIANT_BF16 1
+#endif
+
 #if defined(CPU_VARIANT_F64)
 #define GEMM_ELEMENT       double
 #define GEMM_ELEMENT_BYTES 8
@@ -49,15 +57,15 @@
 #define GEMM_ELEMENT_BYTES 4
 #define GEMM_NATIVE        COMPUTE_I32
 #define GEMM_INTEGER
-#elif defined(CPU_VARIANT_PAIRS) || defined(CPU_VARIANT_DOTS)
+#elif defined(CPU_VARIANT_PAIRS) || defined(CPU_VARIANT_DOTS) || defined(CPU_VARIANT_AMX_BYTES)
 /* Of 8-bit integers; an element of A or B is a word of some neighbours along k, one of C a sum. */
 #define GEMM_REQUANTIZES
 #define GEMM_ELEMENT       uint32_t
 #define GEMM_ELEMENT_BYTES 4
-#ifdef CPU_VARIANT_DOTS
-#define GEMM_GROUP 4
-#else
+#ifdef CPU_VARIANT_PAIRS
 #define GEMM_GROUP 2
+#else
+#define GEMM_GROUP 4
 #endif
 #endif
 
@@ -69,11 +77,11 @@
 #include <arm_neon.h>
 #endif
 
-#if defined(GEMM_INTEGER)
-/* No instruction for it. */
+#if defined(GEMM_INTEGER) || defined(GEMM_MULTIPLY_ADD)
+/* No instruction for it, or a test's. */
 #elif defined(CPU_VARIANT_BF16)
 #define GEMM_MULTIPLY_ADD(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
-#elif defined(CPU_VARIANT_DOTS)
+#elif defined(CPU_VARIANT_DOTS) || defined(CPU_VARIANT_AMX_BYTES)
 #if defined(__AVX512VNNI__)
 #define GEMM_MULTIPLY_ADD(a, b, c)                                                                 \
   ((gemm_vector)_mm512_dpbusd_epi32((__m512i)(c), (__m512i)(a), (__m512i)(b)))
@@ -118,7 +126,7 @@
 #endif
 #endif
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(GEMM_AMX)
 #define GEMM_VECTOR_BYTES 64
 #elif defined(__AVX2__)
 #define GEMM_VECTOR_BYTES 32
@@ -128,6 +136,8 @@
 
 #if defined(GEMM_ROWS)
 /* A test's height. */
+#elif defined(GEMM_AMX)
+#define GEMM_ROWS 16
 #elif GEMM_VECTOR_BYTES == 64
 #define GEMM_ROWS 14
 #elif defined(__aarch64__) && !defined(CPU_VARIANT_I64) /* which has no vector multiplication */
@@ -223,7 +233,7 @@ typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES))
 /* Packed panels that come from memory for one row of A: with AVX2, four runs of it arrived half as
  * fast again as one whose lines were asked for in advance. Products of bf16 take longer to be added
  * to a sum than two vectors take to arrive: more sums hide that. */
-#if GEMM_VECTOR_BYTES == 32 || defined(CPU_VARIANT_BF16)
+#if GEMM_VECTOR_BYTES == 32 || (defined(CPU_VARIANT_BF16) && !defined(GEMM_AMX))
 #define GEMM_MOST_ABREAST 4
 #else
 #define GEMM_MOST_ABREAST 1
@@ -245,6 +255,10 @@ typedef uint32_t gemm_word_vector __attribute__((vector_size(GEMM_VECTOR_BYTES))
 #include "gemm_sums.h"
 
 #include "gemm_finish.h"
+
+#ifdef GEMM_AMX
+#include "gemm_amx.h"
+#endif
 
 /* How A and B lie: with any strides; B's rows where block->b_rows says; A along k (a_k = 1) and B
  * in a packed panel (b_k = GEMM_COLUMNS), which makes strides constants; the same in several runs;
@@ -280,7 +294,11 @@ GEMM_INLINE void gemm_add_row(const int vectors, gemm_vector left, const gemm_ve
 
 /* Tall tiles need not pass the sums of each part of k through C: they keep them in the level-1
  * cache and go on. */
+#ifdef GEMM_AMX
+#define GEMM_FOLDS 0 /* sums of 32 products are apart anyway */
+#else
 #define GEMM_FOLDS (GEMM_VECTOR_BYTES == 64 && GEMM_TERMS == 0)
+#endif
 
 /* One tile. `rows`, `vectors` and `layout` are constants wherever this is inlined; `columns` may
  * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
@@ -343,10 +361,25 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
 #endif
   gemm_sums before; /* of the parts of k before this one */
   if (folds) gemm_clear(rows, vectors, before);
+#ifdef GEMM_AMX
+  const bool by_amx = rows >= AMX_LEAST;
+  _Static_assert(GEMM_MOST_ABREAST == 1, "there are two registers of sums");
+  if (by_amx) gemm_amx_clear(vectors);
+#endif
   do {
     const int64_t steps = rest < depth ? rest : depth;
+    int64_t p = steps;
+#ifdef GEMM_AMX
+    if (by_amx) {
+      gemm_amx_add(rows, vectors, block, left_rows[0], b);
+      GEMM_UNROLL
+      for (int g = 0; each * g < rows; g++) left_rows[g] += steps * a_k;
+      b += steps * b_step;
+      p = 0;
+    }
+#endif
     GEMM_STEPS
-    for (int64_t p = steps; p > 0; p--) {
+    for (; p > 0; p--) {
       gemm_vector right[GEMM_MAX_VECTORS];
       const GEMM_ELEMENT *from = listed ? b + *place++ : b;
       GEMM_UNROLL
@@ -397,6 +430,9 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     }
   } while (rest > 0);
   if (folds) gemm_add_sums(rows, vectors, sum, before);
+#ifdef GEMM_AMX
+  if (by_amx) gemm_amx_take(rows, vectors, sum);
+#endif
 #ifdef GEMM_FINISHES
   if (finish) {
     const bool whole = columns == vectors * GEMM_LANES;
@@ -470,6 +506,10 @@ GEMM_INLINE void gemm_tile_of_rows(const int vectors, const gemm_layout layout, 
     GEMM_CASE(13)
     GEMM_CASE(14)
 #endif
+#if GEMM_ROWS > 14
+    GEMM_CASE(15)
+    GEMM_CASE(16)
+#endif
   }
 }
 
@@ -497,9 +537,15 @@ GEMM_TILES(gemm_runs_full, 2, GEMM_RUNS, false)
 GEMM_TILES(gemm_spread_narrow, 1, GEMM_SPREAD, false)
 GEMM_TILES(gemm_spread_full, 2, GEMM_SPREAD, false)
 #endif
+#ifdef GEMM_AMX
+#define gemm_tile_wide NULL
+#else
 GEMM_TILES(gemm_tile_wide, 4, GEMM_STRIDED, false)
+#endif
+#if GEMM_MOST_ABREAST > 1
 GEMM_TILES(gemm_tile_pair, 4, GEMM_ABREAST, false)
 GEMM_TILES(gemm_tile_four, 8, GEMM_ABREAST, false)
+#endif
 #ifndef GEMM_GROUP
 GEMM_TILES(gemm_listed_narrow, 1, GEMM_LISTED, false)
 GEMM_TILES(gemm_listed_full, 2, GEMM_LISTED, false)
@@ -563,8 +609,14 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   part.column += c - (const GEMM_ELEMENT *)block->c;
   const int64_t tile_k = block->k * (block->runs > 1 ? block->runs : 1);
   gemm_share_ahead(&part, b, part.column + columns == block->column + block->n, tiles * tile_k);
+#ifdef GEMM_AMX
+  int64_t shape = 0;
+#endif
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t rows = gemm_tile_rows(block->m, tiles, t);
+#ifdef GEMM_AMX
+    if (rows >= AMX_LEAST) gemm_amx_configure(rows, block->k, &shape);
+#endif
     gemm_ask(block->read, false, t, tiles);
     gemm_ask(block->written, true, t, tiles);
     if (block->slivers) {
@@ -588,26 +640,30 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
   }
 }
 
+#if GEMM_MOST_ABREAST > 1
 /* How many packed panels of B are read side by side. */
 GEMM_INLINE int64_t gemm_abreast(const cpu_gemm_block *block) {
   const bool packed = block->b_k == GEMM_COLUMNS && !block->a_rows && !block->b_rows &&
                       !block->copy && block->runs <= 1;
   return packed && block->m <= 2 ? GEMM_MOST_ABREAST / block->m : 1;
 }
+#endif
 
 /* All strips; panels of B are `panel` elements apart. */
 GEMM_INLINE void gemm_strips(const gemm_tiles *tiles, const cpu_gemm_block *block, int64_t panel) {
   const GEMM_ELEMENT *b = block->b;
   GEMM_ELEMENT *c = block->c;
   int64_t rest = block->n;
-  const int64_t abreast = gemm_abreast(block);
-  if (block->m <= 2 && panel == GEMM_COLUMNS) {
+  if (tiles->wide && block->m <= 2 && panel == GEMM_COLUMNS) {
     for (; rest >= 2 * GEMM_COLUMNS; rest -= 2 * GEMM_COLUMNS) {
       gemm_strip(tiles->wide, NULL, block, b, c, 2 * GEMM_COLUMNS);
       b += 2 * GEMM_COLUMNS;
       c += 2 * GEMM_COLUMNS;
     }
-  } else if (abreast > 1) {
+  }
+#if GEMM_MOST_ABREAST > 1
+  const int64_t abreast = gemm_abreast(block);
+  if (abreast > 1) {
     for (; rest >= abreast * GEMM_COLUMNS; rest -= abreast * GEMM_COLUMNS) {
       gemm_strip(abreast == 4 ? gemm_tile_four : gemm_tile_pair, NULL, block, b, c,
                  abreast * GEMM_COLUMNS);
@@ -615,6 +671,7 @@ GEMM_INLINE void gemm_strips(const gemm_tiles *tiles, const cpu_gemm_block *bloc
       c += abreast * GEMM_COLUMNS;
     }
   }
+#endif
   for (; rest >= GEMM_COLUMNS; rest -= GEMM_COLUMNS) {
     gemm_strip(tiles->full, tiles->copying, block, b, c, GEMM_COLUMNS);
     b += panel;
@@ -636,6 +693,9 @@ static void gemm_multiply(const cpu_gemm_block *block) {
   }
 #endif
   gemm_strips(block->runs > 1 ? &in_runs : &tiles, block, block->b_column);
+#ifdef GEMM_AMX
+  if (block->m >= AMX_LEAST) AMX_RELEASE();
+#endif
 }
 
 #ifndef GEMM_GROUP
@@ -679,6 +739,11 @@ const cpu_gemm_type CPU_VARIANT_SYMBOL(cpu_gemm) = {
     .terms = GEMM_TERMS,
     .pack_words = gemm_pack_words,
     .pack_rows = gemm_pack_word_rows,
+#ifdef GEMM_AMX
+    .word_rows = true,
+#else
+    .word_rows = GEMM_ROWS <= CPU_GEMM_FORESEEN,
+#endif
 #ifdef GEMM_REQUANTIZES
     .requantizes = true,
 #else

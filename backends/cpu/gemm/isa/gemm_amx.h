@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Products by AMX: sums of a tile of C of up to 16 rows and 32 columns in two tile registers. A
+ * part of gemm_tile.c, of its variants `amx_…`.
+ *
+ * An instruction adds to 16 × 16 sums the products of 16 rows of 16 words of A and of 16 lines of
+ * 16 words of B. TDPBUSD has words of four bytes, unsigned in A and signed in B, and so the sums of
+ * VPDPBUSD. TDPBF16PS has pairs of bf16: those at even and at odd places along k are summed apart,
+ * from zero, and the two sums added to the ones before. A row's sums must not depend on how many
+ * there are, so products of bf16 go this way with any number of rows.
+ *
+ * Lines of B are those of a panel; rows of A are words side by side. So slivers, whose lines have a
+ * word of each row, are turned when they are packed, 16 lines at a time (gemm_amx_turn).
+ *
+ * The shapes of tile registers are state of the thread, which gemm_multiply sets and clears: other
+ * libraries in the process set their own.
+ *
+ * A test without such a processor defines GEMM_AMX_EMULATED, and the instructions. */
+#ifndef CPU_GEMM_AMX_H
+#define CPU_GEMM_AMX_H
+
+enum {
+  AMX_WORDS = 16,                /* of a row of a tile register, and the most rows */
+  AMX_ROW = 64,                  /* bytes */
+  AMX_LEAST = GEMM_TERMS ? 4 : 1 /* fewer rows of C are multiplied by vectors */
+};
+
+/* What LDTILECFG reads: bytes of a row and rows of each register. */
+typedef struct amx_shapes {
+  uint8_t palette, start_row, reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+} amx_shapes;
+
+/* Registers: sums of the left and right columns; A, B's left and right columns; the same for the
+ * last lines of k, if there are fewer than 16. */
+#define AMX_SUMS(right) right
+#define AMX_A           2
+#define AMX_B           3
+#define AMX_REST_A      5
+#define AMX_REST_B      6
+
+#ifndef GEMM_AMX_EMULATED
+#define AMX_CONFIGURE(shapes) __asm__ volatile("ldtilecfg %0" : : "m"(*(shapes)) : "memory")
+#define AMX_RELEASE()         __asm__ volatile("tilerelease" : : : "memory")
+#define AMX_ZERO(tile)        __asm__ volatile("tilezero %%tmm%c0" : : "i"(tile))
+#define AMX_LOAD(tile, from, step)                                                                 \
+  __asm__ volatile("tileloadd (%1,%2,1), %%tmm%c0"                                                 \
+                   :                                                                               \
+                   : "i"(tile), "r"(from), "r"((int64_t)(step))                                    \
+                   : "memory")
+#define AMX_STORE(tile, to, step)                                                                  \
+  __asm__ volatile("tilestored %%tmm%c0, (%1,%2,1)"                                                \
+                   :                                                                               \
+                   : "i"(tile), "r"(to), "r"((int64_t)(step))                                      \
+                   : "memory")
+#ifdef CPU_VARIANT_AMX_BF16
+#define AMX_PRODUCTS "tdpbf16ps"
+#else
+#define AMX_PRODUCTS "tdpbusd"
+#endif
+#define AMX_MULTIPLY(sums, a, b)                                                                   \
+  __asm__ volatile(AMX_PRODUCTS " %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(a), "i"(b))
+#endif
+
+/* Sets the registers for tiles of `rows` rows, and for k. `shape` has what they are set for; 0 at
+ * first. */
+static void gemm_amx_configure(int64_t rows, int64_t k, int64_t *shape) {
+  const int64_t rest = k % AMX_WORDS, wanted = rows * AMX_WORDS + rest;
+  if (*shape == wanted) return;
+  *shape = wanted;
+  amx_shapes shapes = {.palette = 1};
+  for (int tile = AMX_SUMS(0); tile <= AMX_B + 1; tile++) {
+    shapes.row_bytes[tile] = AMX_ROW;
+    shapes.rows[tile] = tile < AMX_B ? (uint8_t)rows : AMX_WORDS;
+  }
+  if (rest > 0) {
+    shapes.row_bytes[AMX_REST_A] = (uint16_t)(rest * 4);
+    shapes.rows[AMX_REST_A] = (uint8_t)rows;
+    for (int tile = AMX_REST_B; tile <= AMX_REST_B + 1; tile++) {
+      shapes.row_bytes[tile] = AMX_ROW;
+      shapes.rows[tile] = (uint8_t)rest;
+    }
+  }
+  AMX_CONFIGURE(&shapes);
+}
+
+/* One multiplication with each vector of columns. */
+#define AMX_STEP(a_tile, b_tile, vectors, a, a_step, b)                                            \
+  do {                                                                                             \
+    AMX_LOAD(a_tile, a, a_step);                                                                   \
+    AMX_LOAD(b_tile, b, GEMM_COLUMNS * sizeof(GEMM_ELEMENT));                                      \
+    if ((vectors) > 1)                                                                             \
+      AMX_LOAD(b_tile + 1, (b) + GEMM_LANES, GEMM_COLUMNS * sizeof(GEMM_ELEMENT));                 \
+    AMX_MULTIPLY(AMX_SUMS(0), a_tile, b_tile);                                                     \
+    if ((vectors) > 1) AMX_MULTIPLY(AMX_SUMS(1), a_tile, b_tile + 1);                              \
+  } while (0)
+
+/* Adds the products of k words, of A's rows at `a` or of a sliver, and of a panel at `b`. */
+GEMM_INLINE void gemm_amx_add(const int rows, const int vectors, const cpu_gemm_block *block,
+                              const gemm_element_at *a, const GEMM_ELEMENT *b) {
+  const int64_t rest = block->k % AMX_WORDS;
+  const int64_t a_step = block->slivers ? AMX_ROW : block->a_row * (int64_t)sizeof *a;
+  const int64_t next = block->slivers ? rows * AMX_WORDS : AMX_WORDS;
+  for (int64_t p = block->k / AMX_WORDS; p > 0; p--) {
+    AMX_STEP(AMX_A, AMX_B, vectors, a, a_step, b);
+    a += next;
+    b += AMX_WORDS * GEMM_COLUMNS;
+  }
+  if (rest > 0) AMX_STEP(AMX_REST_A, AMX_REST_B, vectors, a, block->slivers ? rest * 4 : a_step, b);
+}
+
+GEMM_INLINE void gemm_amx_clear(const int vectors) {
+  AMX_ZERO(AMX_SUMS(0));
+  if (vectors > 1) AMX_ZERO(AMX_SUMS(1));
+}
+
+/* The registers' sums, added to the terms of rows. */
+GEMM_INLINE void gemm_amx_take(const int rows, const int vectors,
+                               gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
+  gemm_vector tile[GEMM_ROWS][2];
+  AMX_STORE(AMX_SUMS(0), &tile[0][0], sizeof tile[0]);
+  if (vectors > 1) AMX_STORE(AMX_SUMS(1), &tile[0][1], sizeof tile[0]);
+  GEMM_UNROLL
+  for (int i = 0; i < rows; i++) {
+    GEMM_UNROLL
+    for (int v = 0; v < vectors; v++) sum[i][v] = GEMM_TERMS ? sum[i][v] + tile[i][v] : tile[i][v];
+  }
+}
+
+/* Lines of a sliver become rows of 16 of them, and of the rest. */
+static void gemm_amx_turn(uint32_t *lines, int64_t count, int64_t rows) {
+  uint32_t piece[AMX_WORDS * AMX_WORDS];
+  for (int64_t p = 0; p < count; p += AMX_WORDS, lines += rows * AMX_WORDS) {
+    const int64_t words = count - p < AMX_WORDS ? count - p : AMX_WORDS;
+    memcpy(piece, lines, (size_t)(words * rows) * sizeof *lines);
+    for (int64_t i = 0; i < rows; i++)
+      for (int64_t q = 0; q < words; q++) lines[i * words + q] = piece[q * rows + i];
+  }
+}
+
+#endif
