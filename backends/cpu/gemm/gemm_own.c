@@ -37,7 +37,7 @@ typedef struct own_unit {
   bool in_kernel;                     /* … in the micro-kernel */
   cpu_gemm_finish ends;               /* of types that finish */
   cpu_gemm_requantize makes;          /* of types that requantize */
-  uint32_t *row_terms, *column_terms; /* of the unit's rows and columns */
+  uint32_t *row_terms, *column_terms; /* of their rows and columns, of the whole matrix */
 } own_unit;
 
 /* The elements along k of `count` words from word p on. */
@@ -387,25 +387,19 @@ static void place_requantize(own_unit *unit) {
   unit->makes.lines.y_row = gemm->problem.output[0].row;
 }
 
-/* Adds a term's numbers for rows or columns from `first` on, which has the first place. */
+/* Adds a term's numbers for rows or columns from `first` on. */
 static void add_term(const cpu_requantize_term_i32 *term, const int32_t *from, int64_t step,
                      int64_t first, int64_t count, uint32_t *to) {
-  for (int64_t i = 0; i < count; i++)
-    to[i] += term->factor * (uint32_t)from[(first + i) * step] + term->constant;
-}
-
-/* Where the whole matrix would have numbers of which only those from `first` on are kept. The
- * address alone may lie before all objects, so it is computed as a number. */
-static const void *of_matrix(const uint32_t *kept, int64_t first) {
-  return (const void *)((uintptr_t)kept - (uintptr_t)first * sizeof *kept);
+  for (int64_t i = first; i < first + count; i++)
+    to[i] += term->factor * (uint32_t)from[i * step] + term->constant;
 }
 
 /* What the epilogue adds to the rows and columns of a unit. */
 static void place_terms(own_unit *unit) {
   const cpu_gemm *gemm = unit->launch->gemm;
   const cpu_requantize_product *terms = terms_of(gemm);
-  memset(unit->row_terms, 0, (size_t)unit->rows * sizeof *unit->row_terms);
-  memset(unit->column_terms, 0, (size_t)unit->columns * sizeof *unit->column_terms);
+  memset(unit->row_terms + unit->row, 0, (size_t)unit->rows * sizeof *unit->row_terms);
+  memset(unit->column_terms + unit->column, 0, (size_t)unit->columns * sizeof *unit->column_terms);
   for (uint32_t t = 0; t < terms->count; t++) {
     const cpu_requantize_term_i32 *term = &terms->term[t];
     const gemm_operand *operand = &gemm->problem.extra[term->input - 1];
@@ -415,8 +409,8 @@ static void place_terms(own_unit *unit) {
     else
       add_term(term, from, operand->row, unit->row, unit->rows, unit->row_terms);
   }
-  unit->makes.rows = of_matrix(unit->row_terms, unit->row);
-  unit->makes.lines.offset = of_matrix(unit->column_terms, unit->column);
+  unit->makes.rows = unit->row_terms;
+  unit->makes.lines.offset = (const int32_t *)unit->column_terms;
   unit->makes.lines.offset_along = true;
 }
 
@@ -461,7 +455,7 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
   unit.packed_b = after(scratch, schedule->a_bytes);
   unit.row_terms = (uint32_t *)(void *)after(scratch, schedule->a_bytes + schedule->b_bytes +
                                                           schedule->sums_bytes);
-  unit.column_terms = unit.row_terms ? unit.row_terms + schedule->tile_m : NULL;
+  unit.column_terms = unit.row_terms ? unit.row_terms + problem->m : NULL;
   for (int64_t index = first; index < end; index++) {
     const int64_t tile = index % per_batch / schedule->splits, split = index % schedule->splits;
     if (index == first || index % per_batch == 0) {
@@ -508,8 +502,8 @@ compute_status gemm_run_filled(const cpu_gemm *gemm, void *const *pointers,
   const gemm_schedule *schedule = launch.schedule;
   launch.worker_bytes = schedule->a_bytes + schedule->b_bytes + schedule->sums_bytes;
   if (has_terms(gemm))
-    launch.worker_bytes += (uint64_t)cpu_round_up(
-        (schedule->tile_m + schedule->tile_n) * (int64_t)sizeof(uint32_t), 64);
+    launch.worker_bytes +=
+        (uint64_t)cpu_round_up((problem->m + problem->n) * (int64_t)sizeof(uint32_t), 64);
   const uint64_t parts_bytes = schedule->splits > 1
                                    ? (uint64_t)(problem->batches * schedule->splits * problem->m *
                                                 problem->n * problem->size)
