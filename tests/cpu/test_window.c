@@ -12,6 +12,7 @@ typedef struct sample {
   bool output_last;
   bool ending;  /* 2·fold + bias of the channel, and a second output that is the fold */
   bool special; /* some elements are NaN and −infinity */
+  bool exact;   /* sums must be those of adding window row by row, then tap by tap */
 } sample;
 
 enum { DATA = 0, GRADIENT = 1, BIAS = 2, OUTPUT = 3, SECOND = 4, BLOCKS = 5 };
@@ -77,6 +78,24 @@ static window_fold fold(const compute_window_attributes *w, const block *data, i
   return f;
 }
 
+static double add_as(compute_dtype type, double a, double b) {
+  return type == COMPUTE_F32 ? (double)((float)a + (float)b) : a + b;
+}
+
+/* Adds the gradients of a row of windows of maxima to a plane, tap by tap. */
+static void add_in_order(const sample *s, const block *b, int64_t n, int64_t c, int64_t p,
+                         double *plane) {
+  const compute_window_attributes *w = &s->window;
+  for (int64_t tap = 0; tap < w->size[1]; tap++)
+    for (int64_t q = 0; q < w->result_size[1]; q++) {
+      const window_fold f = fold(w, &b[DATA], n, c, p, q);
+      if (f.row < 0 || f.column != place(w, 1, q, tap)) continue;
+      double *to = plane + f.row * w->data_size[1] + f.column;
+      *to = add_as(s->accumulate, *to,
+                   block_get(&b[GRADIENT], block_at(&b[GRADIENT], (int64_t[]){n, c, p, q})));
+    }
+}
+
 /* The fold of every element of the space. */
 static double *reference(const sample *s, const block *b, const int64_t size[4]) {
   const compute_window_attributes *w = &s->window;
@@ -85,7 +104,11 @@ static double *reference(const sample *s, const block *b, const int64_t size[4])
   assert_non_null(y);
   for (int64_t n = 0; n < size[0]; n++)
     for (int64_t c = 0; c < size[1]; c++)
-      for (int64_t p = 0; p < w->result_size[0]; p++)
+      for (int64_t p = 0; p < w->result_size[0]; p++) {
+        if (s->exact) {
+          add_in_order(s, b, n, c, p, y + (n * size[1] + c) * size[2] * size[3]);
+          continue;
+        }
         for (int64_t q = 0; q < w->result_size[1]; q++) {
           double *plane = y + (n * size[1] + c) * size[2] * size[3];
           const window_fold f = fold(w, w->by_data && !maximum ? NULL : &b[DATA], n, c, p, q);
@@ -103,11 +126,13 @@ static double *reference(const sample *s, const block *b, const int64_t size[4])
               if (inside(w, 0, h) && inside(w, 1, v)) plane[h * size[3] + v] += g / (double)f.count;
             }
         }
+      }
   return y;
 }
 
 static bool close_enough(const sample *s, double actual, double expected) {
   if (isnan(expected)) return isnan(actual);
+  if (s->exact) return actual == expected && !signbit(actual) == !signbit(expected);
   if (actual == expected) return true;
   double allowed = s->accumulate == COMPUTE_F64 ? 1e-14 : 4e-6;
   if (s->output == COMPUTE_F16) allowed += 0x1p-11 * fabs(expected) + 0x1p-24;
@@ -134,6 +159,18 @@ static void fill_special(block *b, test_random *random) {
   for (int64_t i = 0; i < b->elements; i++) {
     const int64_t kind = test_random_integer(random, 0, 19);
     if (kind < 2) block_set(b, i, kind ? NAN : -INFINITY);
+  }
+}
+
+/* Data of few values, so that many are equal, and gradients whose sums depend on their order. */
+static void fill_exact(const sample *s, block *b, test_random *random) {
+  static const double values[] = {-INFINITY, -1, -0.0, 0.0, 2, INFINITY, NAN};
+  const int64_t last = s->special ? 6 : 4;
+  for (int64_t i = 0; i < b[DATA].elements; i++)
+    block_set(&b[DATA], i, values[test_random_integer(random, !s->special, last)]);
+  for (int64_t i = 0; i < b[GRADIENT].elements; i++) {
+    const double g = (double)test_random_integer(random, -1000000, 1000000);
+    block_set(&b[GRADIENT], i, i % 7 ? ldexp(g, (int)test_random_integer(random, -30, 10)) : -0.0);
   }
 }
 
@@ -176,11 +213,14 @@ static void visit(fixture *f, const sample *s, uint64_t seed, with_kernel with,
       make(s->input, data, s->channels_last, s->gaps),
       make(s->input, result, s->channels_last, s->gaps),
       block_create(s->accumulate, 4, bias, bias_stride),
-      make(s->output, space, s->output_last, false),
+      make(s->output, space, s->output_last, s->exact && s->gaps),
       make(s->accumulate, space, s->output_last, true),
   };
   for (int i = 0; i <= BIAS; i++) block_fill(&b[i], -9, 9, &random);
-  if (s->special) fill_special(&b[DATA], &random);
+  if (s->exact)
+    fill_exact(s, b, &random);
+  else if (s->special)
+    fill_special(&b[DATA], &random);
   compute_operand inputs[3], outputs[2] = {operand_of(&b[OUTPUT], 4), operand_of(&b[SECOND], 4)};
   block *blocks[BLOCKS];
   uint32_t count = 0;
@@ -346,6 +386,44 @@ static void gradients_of_halved_images_are_right(void **state) {
   }
 }
 
+/* Windows of 3 × 3 with stride 2 have loops of their own for gradients, by whole vectors that read
+ * and write further than a line: sums must be those of the plain order, to the bit, in bands that
+ * cut planes anywhere, with lines that have gaps or go through an epilogue, and with few results or
+ * windows that reach over the end. */
+static void gradients_of_threes_are_right_to_the_bit(void **state) {
+  static const uint64_t cache_bytes[] = {0, 2048, 8192};
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++)
+    for (int32_t threads = 1; threads <= 3; threads++) {
+      fixture f;
+      if (!fixture_open(&f, threads, *isa)) continue;
+      if (threads > 1) f.device->l2_bytes = cache_bytes[threads - 1];
+      test_random random = {.state = 40 + (uint64_t)threads};
+      for (int i = 0; i < 150; i++) {
+        sample s = {.exact = i % 8 != 7, .special = i % 3 == 1};
+        compute_window_attributes *w = &s.window;
+        s.input = s.output = s.accumulate = i % 4 == 2 ? COMPUTE_F64 : COMPUTE_F32;
+        if (!s.exact) s.input = s.output = COMPUTE_F16;
+        s.images = 1 + i % 2;
+        s.channels = test_random_integer(&random, 1, 3);
+        s.gaps = i % 5 == 0;
+        s.ending = !s.exact && i % 16 == 7;
+        w->by_data = true;
+        for (int d = 0; d < 2; d++) {
+          w->data_size[d] = test_random_integer(&random, 2, i % 4 ? 40 : d ? 150 : 70);
+          w->size[d] = 3;
+          w->stride[d] = 2;
+          w->dilation[d] = 1;
+          w->padding[d] = test_random_integer(&random, 0, 1);
+        }
+        set_result_size(w);
+        for (int d = 0; d < 2; d++) w->result_size[d] += i % 9 == 8 ? 1 : i % 9 == 7 ? -1 : 0;
+        if (w->result_size[0] > 0 && w->result_size[1] > 0) visit(&f, &s, (uint64_t)i, run, NULL);
+      }
+      fixture_close(&f);
+    }
+}
+
 /* Many small planes, one below the other, are taken for one; and lines shorter than vectors have
  * loops of their own that write further than the line. Every width, planes that may not be joined
  * (odd heights, gaps, windows beyond the end), bands that cut planes anywhere, equal elements and
@@ -499,6 +577,7 @@ int main(void) {
       cmocka_unit_test(random_windows_are_right_in_small_bands),
       cmocka_unit_test(windows_of_networks_are_right),
       cmocka_unit_test(gradients_of_halved_images_are_right),
+      cmocka_unit_test(gradients_of_threes_are_right_to_the_bit),
       cmocka_unit_test(small_planes_are_right),
       cmocka_unit_test(the_maximum_of_whole_numbers_is_right),
       cmocka_unit_test(no_elements_store_nothing),

@@ -272,6 +272,7 @@ static void choose_memory(cpu_window *kernel) {
                                      : 1) *
                              kernel->line_bytes +
                          kernel->offset_bytes + kernel->values_bytes + 64;
+  if (kernel->threes) kernel->worker_bytes += window_threes_bytes(kernel);
 }
 
 static compute_status count_columns(cpu_window *kernel) {
@@ -321,6 +322,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
     }
   find_inside(kernel);
   window_find_short_halves(kernel);
+  kernel->threes = window_has_threes(kernel);
   choose_units(kernel);
   choose_memory(kernel);
   status = count_columns(kernel);

@@ -5,6 +5,7 @@
  *                  lines, and runs the epilogue over finished ones
  *   window_unit.c  a unit: forward it folds windows or finds their maxima, by data it gives
  *                  gradients out
+ *   window_threes.c  the same by data for maxima of 3 × 3 with stride 2
  *
  * A plane's row is a line: positions side by side, of one element each, or, where channels lie
  * side by side, of all channels. Rows are read where they lie if they are such lines of the
@@ -56,6 +57,7 @@ typedef struct cpu_window {
   int64_t share_count;
   bool halves;           /* by data: windows of 2 × 2 that neither overlap nor leave the data */
   bool halves_short;     /* windows of 2 × 2 that are all of dense lines, and those short */
+  bool threes;           /* by data: maxima of 3 × 3 with stride 2, of planes */
   unsigned char *counts; /* AVERAGE: of every result column, the elements of its window */
 } cpu_window;
 
@@ -100,6 +102,14 @@ void window_find_unit_maxima(const window_launch *l, int64_t unit, unsigned char
 void window_fold_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
 compute_status window_gradient_prepare(cpu_window *kernel);
 void window_gradient_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
+
+/* window_threes.c: whether it knows the gradient, its scratch memory, and a unit, of whose data
+ * `line_count` rows may be read. */
+bool window_has_threes(const cpu_window *kernel);
+uint64_t window_threes_bytes(const cpu_window *kernel);
+void window_threes_unit(const window_launch *l, const window_unit *unit, const window_lines *lines,
+                        int64_t line_count, unsigned char *target, int64_t pitch,
+                        unsigned char *room);
 
 /* Taps of dimension d whose elements of result `i` lie in the data: *first … *end − 1. */
 void window_taps(const compute_window_attributes *w, int d, int64_t i, int64_t *first,

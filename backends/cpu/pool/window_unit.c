@@ -424,9 +424,10 @@ void window_gradient_unit(const window_launch *l, int64_t number, unsigned char 
     j.target = window_output(l, &j.unit, j.unit.row);
     j.pitch = kernel->output[0].stride[2];
   }
-  clear_target(&j);
+  if (!kernel->threes) clear_target(&j);
   int64_t p, end;
   window_results(w, 0, j.unit.row, j.unit.row + j.unit.rows, &p, &end);
+  int64_t count = 0; /* of lines */
   window_lines lines = {0};
   if (w->operation == COMPUTE_WINDOW_MAX && p < end) {
     const int64_t low = p * w->stride[0] - w->padding[0];
@@ -434,6 +435,13 @@ void window_gradient_unit(const window_launch *l, int64_t number, unsigned char 
         (end - 1) * w->stride[0] - w->padding[0] + (w->size[0] - 1) * w->dilation[0];
     const int64_t top = cpu_max(low, 0), bottom = cpu_min(high + 1, w->data_size[0]);
     lines = window_read(l, 0, &j.unit, top, bottom - top, 0, w->data_size[1], scratch);
+    count = bottom - top;
+  }
+  if (kernel->threes) {
+    unsigned char *room = scratch + kernel->worker_bytes - window_threes_bytes(kernel);
+    window_threes_unit(l, &j.unit, &lines, count, j.target, j.pitch, room);
+    if (!kernel->in_place) window_finish(l, &j.unit, values);
+    return;
   }
   int64_t first_short, end_short;
   find_short(&j, &first_short, &end_short);

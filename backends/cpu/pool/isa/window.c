@@ -375,6 +375,10 @@ static void halve_short(void *to, const void *data, const void *source, int64_t 
 }
 #endif
 
+#if IS_FLOAT
+#include "window_threes.h"
+#endif
+
 const cpu_window_loops CPU_VARIANT_SYMBOL(cpu_window) = {
     .maximum = maximum,
     .maximum_short = maximum_short,
@@ -388,5 +392,9 @@ const cpu_window_loops CPU_VARIANT_SYMBOL(cpu_window) = {
     .scatter = scatter,
     .halve_short = halve_short,
     .average_short = average_short,
+    .search_three = search_three,
+    .choose_three = choose_three,
+    .deliver_three = deliver_three,
+    .deliver_middle = deliver_middle,
 #endif
 };

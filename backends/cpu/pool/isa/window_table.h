@@ -16,6 +16,9 @@
 /* Results of a line that counts as short. */
 #define CPU_WINDOW_SHORT 256
 
+/* Windows of 3 × 3 are taken in multiples of this many, whatever a line's length. */
+#define CPU_WINDOW_WHOLE 16
+
 typedef struct cpu_window_loops {
   /* result[q] = source[q·step + t·tap_step] folded over t = 0 … taps − 1, all in positions; taps is
    * at least 1, the result apart from the source. A NaN is the largest. */
@@ -58,6 +61,27 @@ typedef struct cpu_window_loops {
   void (*halve_short)(void *to, const void *data, const void *source, int64_t rows, int64_t count);
   void (*maximum_short)(void *result, const void *source, int64_t rows, int64_t count);
   void (*average_short)(void *result, const void *source, int64_t rows, int64_t count);
+
+  /* Maxima of 3 × 3 windows with stride 2, of one lane (F types only). All of these take whole
+   * multiples of CPU_WINDOW_WHOLE windows: lines have room for them, and for as many again behind.
+   *
+   * search_three: of one row, the largest column of every window and which it is, 0 … 2. Window i
+   * has source[2i] in its middle; `left` is the column before the first one, NULL if there is none;
+   * there are `width` columns from the source on. `room` is for two lines. */
+  void (*search_three)(void *best, void *column, const void *source, void *room, const void *left,
+                       int64_t windows, int64_t width);
+
+  /* The largest of three such rows (the first and the last may be missing: best[i] is NULL), as
+   * 3 · row + column, and −1 after `windows` of them up to the room's end. */
+  void (*choose_three)(void *code, const void *const best[3], const void *const column[3],
+                       int64_t windows, int64_t room);
+
+  /* Elements of a row that is the last of windows `above` and the first of windows `below` (codes
+   * of choose_three; one may be NULL), or the middle of windows. `left` as in search_three. */
+  void (*deliver_three)(void *target, void *left, const void *above, const void *above_gradient,
+                        const void *below, const void *below_gradient, int64_t windows);
+  void (*deliver_middle)(void *target, void *left, const void *code, const void *gradient,
+                         int64_t windows);
 } cpu_window_loops;
 
 CPU_DECLARE_NUMBERS(cpu_window_loops, cpu_window);
