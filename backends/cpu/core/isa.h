@@ -3,10 +3,11 @@
  *
  * Every source in an isa/ folder is compiled for each instruction set, as its own translation unit
  * each time: scalar (the baseline: on x86-64 with SSE2, on aarch64 with NEON), avx2 (with FMA and
- * F16C) and avx512 (x86-64-v4), which also serves machines with AMX. Some are also compiled once for each of several variants, mostly
- * element types (CMakeLists.txt lists them). Each unit exports one constant table whose name ends
- * in both: cpu_scan_f32_avx2, say. All else in those sources is static, so that no AVX-512 copy of
- * an inline function can be picked by the linker for other machines. */
+ * F16C) and avx512 (x86-64-v4), which also serves machines with AMX. Some are also compiled once
+ * for each of several variants, mostly element types (CMakeLists.txt lists them). Each unit exports
+ * one constant table whose name ends in both: cpu_scan_f32_avx2, say. All else in those sources is
+ * static, so that no AVX-512 copy of an inline function can be picked by the linker for other
+ * machines. */
 #ifndef CPU_ISA_H
 #define CPU_ISA_H
 

@@ -100,6 +100,11 @@ uint32_t storage_add(lowering *l, uint32_t slot, uint32_t device, uint64_t bytes
 /* Extends its lifetime to that step. Steps come in order. */
 void storage_touch(lowering *l, uint32_t id, uint32_t step);
 
+/* ---- steps.c --------------------------------------------------------------------------------- */
+
+/* Fills text, shape, flops, bytes and work of a step with this kernel; false when out of memory. */
+bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *s);
+
 /* ---- Drafts ---------------------------------------------------------------------------------- */
 
 /* One cluster (or copy, or fill) as a descriptor and its operands. */
@@ -191,9 +196,6 @@ bool ports_is_whole(const lowering *l, uint32_t node);
 compute_status order_clusters(const lowering *l, port_plan *ports, unsigned char *late);
 
 /* ---- lower.c --------------------------------------------------------------------------------- */
-
-/* Fills text, shape, flops, bytes and work of a step with this kernel; false when out of memory. */
-bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *s);
 
 /* All steps, with their storages placed. */
 compute_status lower_all(lowering *l, const port_plan *ports);
