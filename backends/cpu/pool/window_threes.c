@@ -9,7 +9,7 @@
 
 #include "window.h"
 
-enum { LINES = 15 }; /* of scratch; a line of pairs is two */
+enum { LINES = 16 }; /* of scratch; a line of pairs is two */
 
 /* The best of the columns of each window, in one row of the data. */
 typedef struct best_line {
@@ -143,7 +143,7 @@ static void share_room(threes *k, unsigned char *room) {
   };
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++, room += bytes) *lines[i] = room;
   k->room = room;
-  k->pairs = room + 2 * bytes;
+  k->pairs = room + 3 * bytes;
 }
 
 void window_threes_unit(const window_launch *l, const window_unit *unit, const window_lines *lines,

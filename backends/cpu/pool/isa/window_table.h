@@ -66,9 +66,9 @@ typedef struct cpu_window_loops {
    * multiples of CPU_WINDOW_WHOLE windows: lines have room for them, and for as many again behind.
    *
    * search_three: of one row, the largest column of every window and which it is, 0 … 2. Window i
-   * has source[2i] in its middle; `left` is the column before the first one, NULL if there is none;
-   * there are `width` columns from the source on. `room` is for two lines. */
-  void (*search_three)(void *best, void *column, const void *source, void *room, const void *left,
+   * has source[2i] in its middle; `before` is the column before the first one, NULL if there is
+   * none; there are `width` columns from the source on. `room` is for three lines. */
+  void (*search_three)(void *best, void *column, const void *source, void *room, const void *before,
                        int64_t windows, int64_t width);
 
   /* The largest of three such rows (the first and the last may be missing: best[i] is NULL), as
@@ -77,7 +77,7 @@ typedef struct cpu_window_loops {
                        int64_t windows, int64_t room);
 
   /* Elements of a row that is the last of windows `above` and the first of windows `below` (codes
-   * of choose_three; one may be NULL), or the middle of windows. `left` as in search_three. */
+   * of choose_three; one may be NULL), or the middle of windows. `left` is that column before. */
   void (*deliver_three)(void *target, void *left, const void *above, const void *above_gradient,
                         const void *below, const void *below_gradient, int64_t windows);
   void (*deliver_middle)(void *target, void *left, const void *code, const void *gradient,

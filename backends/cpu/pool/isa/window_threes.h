@@ -9,9 +9,10 @@
 
 #define WHOLE_WINDOWS(count) (((count) + CPU_WINDOW_WHOLE - 1) & -(int64_t)CPU_WINDOW_WHOLE)
 
-/* is_larger in two comparisons: whether `value` takes the place of `old`, as a mask of bits. */
-CPU_INLINE MASK beats(ELEMENT value, ELEMENT old) {
-  return ~-(MASK)(value <= old) & ~-(MASK)IS_NAN(old);
+/* Whether `old` stays the largest before `value`, as a mask of bits: ~is_larger in two comparisons.
+ */
+CPU_INLINE MASK stays(ELEMENT old, ELEMENT value) {
+  return -(MASK)(value <= old) | -(MASK)IS_NAN(old);
 }
 
 /* Without a branch, so that loops stay vectors. */
@@ -19,39 +20,71 @@ CPU_INLINE MASK pick(MASK where, MASK code, MASK other) {
   return (where & code) | (~where & other);
 }
 
-CPU_INLINE void split_columns(ELEMENT *restrict even, ELEMENT *restrict odd,
-                              const ELEMENT *restrict x, int64_t count) {
-  for (int64_t i = 0; i < count; i++) {
-    even[i] = x[2 * i];
-    odd[i] = x[2 * i + 1];
+/* Of two packs one after the other: every second element from the first or second on, and all from
+ * the last of the first one on. */
+#define PACK_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#if VECTOR_BYTES == 64 && defined(CPU_VARIANT_F32)
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD  1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define LATE 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+#elif VECTOR_BYTES == 64 || (VECTOR_BYTES == 32 && defined(CPU_VARIANT_F32))
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD  1, 3, 5, 7, 9, 11, 13, 15
+#define LATE 7, 8, 9, 10, 11, 12, 13, 14
+#elif VECTOR_BYTES == 32 || defined(CPU_VARIANT_F32)
+#define EVEN 0, 2, 4, 6
+#define ODD  1, 3, 5, 7
+#define LATE 3, 4, 5, 6
+#else
+#define EVEN 0, 2
+#define ODD  1, 3
+#define LATE 1, 2
+#endif
+
+CPU_INLINE void pack_store(ELEMENT *to, pack p) {
+  memcpy(to, &p, sizeof p);
+}
+
+/* The columns of each window, which share the right with the next window's left: as lines of their
+ * own they are read as they were written, which loads across two stores would have to wait for. */
+CPU_INLINE void split_columns(ELEMENT *restrict left, ELEMENT *restrict middle,
+                              ELEMENT *restrict right, const ELEMENT *restrict x, ELEMENT before,
+                              int64_t count) {
+  pack last = pack_all(before);
+  for (int64_t i = 0; i < count; i += pack_lanes) {
+    const pack a = pack_load(x + 2 * i), b = pack_load(x + 2 * i + pack_lanes);
+    const pack odd = PACK_OF(a, b, ODD);
+    pack_store(left + i, PACK_OF(last, odd, LATE));
+    pack_store(middle + i, PACK_OF(a, b, EVEN));
+    pack_store(right + i, odd);
+    last = odd;
   }
 }
 
-/* Window i has right[i − 1], middle[i] and right[i]; right[i] is the left of window i + 1. */
 CPU_INLINE void best_columns(ELEMENT *restrict best, MASK *restrict column,
-                             const ELEMENT *restrict middle, const ELEMENT *right, int64_t count) {
+                             const ELEMENT *restrict left, const ELEMENT *restrict middle,
+                             const ELEMENT *restrict right, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    const MASK is_middle = beats(middle[i], right[i - 1]);
-    const ELEMENT largest = is_middle ? middle[i] : right[i - 1];
-    const MASK is_right = beats(right[i], largest);
-    best[i] = is_right ? right[i] : largest;
-    column[i] = pick(is_right, 2, is_middle & 1);
+    const MASK is_left = stays(left[i], middle[i]);
+    const ELEMENT largest = is_left ? left[i] : middle[i];
+    const MASK is_same = stays(largest, right[i]);
+    best[i] = is_same ? largest : right[i];
+    column[i] = pick(is_same, ~is_left & 1, 2);
   }
 }
 
 static void search_three(void *best_line, void *column_line, const void *source, void *room,
-                         const void *left, int64_t windows, int64_t width) {
+                         const void *before, int64_t windows, int64_t width) {
   const int64_t count = WHOLE_WINDOWS(windows);
-  ELEMENT *best = best_line, *middle = room, *right = middle + count + CPU_WINDOW_WHOLE;
+  ELEMENT *best = best_line, *left = room, *middle = left + count, *right = middle + count;
   MASK *column = column_line;
-  split_columns(middle, right, source, count);
+  split_columns(left, middle, right, source, before ? *(const ELEMENT *)before : 0, count);
   if (width < 2 * windows) right[windows - 1] = LOWEST; /* larger than nothing */
-  right[-1] = left ? *(const ELEMENT *)left : 0;
-  best_columns(best, column, middle, right, count);
-  if (left) return;
-  const MASK is_right = beats(right[0], middle[0]);
-  best[0] = is_right ? right[0] : middle[0];
-  column[0] = is_right ? 2 : 1;
+  best_columns(best, column, left, middle, right, count);
+  if (before) return;
+  const MASK is_same = stays(middle[0], right[0]);
+  best[0] = is_same ? middle[0] : right[0];
+  column[0] = is_same ? 1 : 2;
 }
 
 CPU_INLINE void choose(MASK *restrict code, const ELEMENT *restrict top,
@@ -59,11 +92,10 @@ CPU_INLINE void choose(MASK *restrict code, const ELEMENT *restrict top,
                        const MASK *restrict middle_column, const ELEMENT *restrict bottom,
                        const MASK *restrict bottom_column, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
-    const MASK is_middle = beats(middle[i], top[i]);
-    const ELEMENT largest = is_middle ? middle[i] : top[i];
-    const MASK is_bottom = beats(bottom[i], largest);
-    const MASK upper = pick(is_middle, middle_column[i] + 3, top_column[i]);
-    code[i] = pick(is_bottom, bottom_column[i] + 6, upper);
+    const MASK is_top = stays(top[i], middle[i]);
+    const ELEMENT largest = is_top ? top[i] : middle[i];
+    const MASK upper = pick(is_top, top_column[i], middle_column[i] + 3);
+    code[i] = pick(stays(largest, bottom[i]), upper, bottom_column[i] + 6);
   }
 }
 
@@ -71,7 +103,7 @@ CPU_INLINE void choose_two(MASK *restrict code, const ELEMENT *restrict first,
                            const MASK *restrict first_column, const ELEMENT *restrict second,
                            const MASK *restrict second_column, MASK row, int64_t count) {
   for (int64_t i = 0; i < count; i++)
-    code[i] = row + pick(beats(second[i], first[i]), second_column[i] + 3, first_column[i]);
+    code[i] = row + pick(stays(first[i], second[i]), first_column[i], second_column[i] + 3);
 }
 
 static void choose_three(void *code_line, const void *const best[3], const void *const column[3],
