@@ -164,8 +164,8 @@ typedef struct compute_conv_attributes {
   compute_precision precision; /**< with accumulate F32 */
   /** FORWARD: 0, or p ≥ 2, which divides both result sizes: of each p × p results of a plane, side
    * by side, the largest is stored (a NaN is the largest), and the space has result_size / p. The
-   * epilogue has one output, and the same inputs for all results of a plane; it does not fall where
-   * sums grow, so that it may run before the largest is found or after. */
+   * epilogue has one output and never decreases when a sum increases, and its inputs do not vary
+   * within a plane: it may run before the largest is found or after. For finite numbers. */
   uint32_t pool;
 } compute_conv_attributes;
 

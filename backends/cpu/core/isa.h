@@ -66,7 +66,7 @@ typedef struct cpu_isa {
 
 /* The best set that the machine has, or the one that COMPUTE_CPU_ISA names (`forced`, may be NULL;
  * "scalar" is the baseline everywhere) if the machine has it. `problem` gets a message if `forced`
- * is not possible. */
+ * is not possible. Only NULL and "amx" look for AMX, for which the process asks the kernel. */
 const cpu_isa *cpu_isa_select(const char *forced, const char **problem);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether the machine multiplies by AMX: it has the instructions, the kernel lets the process use
- * their registers, and products come out right. libcompute's own tests emulate the instructions;
- * the products are for the machines that nobody has tried. */
+ * their registers, and two small products come out right. libcompute's own tests emulate the
+ * instructions; the products guard against machines on which it was never tested. */
 #include "gemm/gemm.h"
 
 #ifdef CPU_AMX

@@ -26,7 +26,7 @@ INLINE void load_weight_pairs(const float *from, channel_pairs x) {
 }
 
 /* The instruction makes denormals zero: where there is one, which is rare, bits are rounded. */
-static __attribute__((noinline)) void store_lost_pairs(uint16_t *to, floats even, floats odd) {
+static __attribute__((noinline)) void round_pairs(uint16_t *to, floats even, floats odd) {
   const unsigned_words low = round_bf16(even) >> 16, high = round_bf16(odd) & 0xffff0000;
   _mm512_storeu_si512((void *)to, (__m512i)(low | high));
 }
@@ -62,7 +62,7 @@ INLINE void put_pairs(const int pixels, const cpu_depthwise_line *l,
   }
   if (lost) {
     UNROLL
-    for (int i = 0; i < pixels; i++) store_lost_pairs(to + i * step, sum[i][0], sum[i][1]);
+    for (int i = 0; i < pixels; i++) round_pairs(to + i * step, sum[i][0], sum[i][1]);
     return;
   }
   UNROLL

@@ -5,8 +5,8 @@
  * An instruction adds to 16 × 16 sums the products of 16 rows of 16 words of A and of 16 lines of
  * 16 words of B. TDPBUSD has words of four bytes, unsigned in A and signed in B, and so the sums of
  * VPDPBUSD. TDPBF16PS has pairs of bf16: those at even and at odd places along k are summed apart,
- * from zero, and the two sums added to the ones before. A row's sums must not depend on how many
- * there are, so products of bf16 go this way with any number of rows.
+ * from zero, and the two sums added to the ones before. Tiles of bf16 of all heights go this way,
+ * so that a row's sums do not depend on the tile that it is in.
  *
  * Lines of B are those of a panel; rows of A are words side by side. So slivers, whose lines have a
  * word of each row, are turned when they are packed, 16 lines at a time (gemm_amx_turn).
@@ -31,8 +31,8 @@ typedef struct amx_shapes {
   uint8_t rows[16];
 } amx_shapes;
 
-/* Registers: sums of the left and right columns; A, B's left and right columns; the same for the
- * last lines of k, if there are fewer than 16. */
+/* Registers: sums of the left and right columns; A; B's left columns, and after it the right ones;
+ * the same for the last lines of k, if there are fewer than 16. */
 #define AMX_SUMS(right) right
 #define AMX_A           2
 #define AMX_B           3

@@ -2,7 +2,7 @@
 /* Packing of 8-bit integers and of bf16 into words of 32 bits, each of GEMM_GROUP neighbours along
  * k: pairs of 16 bits, or four bytes for instructions that add up four products of an unsigned and
  * a signed byte. Lines of words replace lines of elements: line p has the p-th word of each row of
- * a sliver of A, or of each column of a panel of B. What is missing at the end of k is 0.
+ * a sliver of A (but see gemm_amx.h), or of each column of a panel of B; after k come zeros.
  *
  * Bytes of the wrong sign are shifted by 128, by their highest bit: a' = a + 128 of an i8 in A, b'
  * = b − 128 of a u8 in B. With s and t the 128 or 0 of A and B, the product is

@@ -24,7 +24,7 @@
 
 #include "gemm_table.h"
 
-/* By tile registers (gemm_amx.h), else as bf16 and dots. */
+/* Multiplies in tile registers (gemm_amx.h); all else is as in bf16 and dots. */
 #if defined(CPU_VARIANT_AMX_BYTES) || defined(CPU_VARIANT_AMX_BF16)
 #define GEMM_AMX
 #endif

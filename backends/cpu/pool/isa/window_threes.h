@@ -79,7 +79,7 @@ static void search_three(void *best_line, void *column_line, const void *source,
   ELEMENT *best = best_line, *left = room, *middle = left + count, *right = middle + count;
   MASK *column = column_line;
   split_columns(left, middle, right, source, before ? *(const ELEMENT *)before : 0, count);
-  if (width < 2 * windows) right[windows - 1] = LOWEST; /* larger than nothing */
+  if (width < 2 * windows) right[windows - 1] = LOWEST; /* never chosen */
   best_columns(best, column, left, middle, right, count);
   if (before) return;
   const MASK is_same = stays(middle[0], right[0]);
