@@ -8,6 +8,8 @@
 
 #if defined(CPU_VARIANT_F32)
 #include "program/isa/math_pack.h"
+#else
+#include "program/isa/math_pack_f64.h"
 #endif
 
 /* exp(x) of a pack of x ≤ 0 and NaN, and of an element; the larger of two packs, a if b is NaN. */
@@ -17,19 +19,8 @@
 #define HIGHER(a, b) CPU_AT_LEAST(b, a)
 #else
 #define EXP(x)       exp_f64(x)
-#define EXP_PACK(p)  exp_each(p)
-#define HIGHER(a, b) higher_of_each(a, b)
-
-ALWAYS_INLINE pack exp_each(pack p) {
-  ELEMENT x[pack_lanes];
-  __builtin_memcpy(x, &p, sizeof p);
-  for (int j = 0; j < pack_lanes; j++) x[j] = EXP(x[j]);
-  return pack_load(x);
-}
-ALWAYS_INLINE pack higher_of_each(pack a, pack b) {
-  const pack_mask take_b = (pack_mask)(b > a);
-  return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));
-}
+#define EXP_PACK(p)  pack_exp_f64(p)
+#define HIGHER(a, b) pack_higher_f64(a, b)
 #endif
 
 enum { LANES = 4 * pack_lanes };

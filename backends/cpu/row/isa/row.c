@@ -20,6 +20,8 @@
 
 #if defined(CPU_VARIANT_F32)
 #include "program/isa/math_pack.h"
+#else
+#include "program/isa/math_pack_f64.h"
 #endif
 
 /* EXP(x): EXP_SCALE · exp(x) for x that is 0, negative or NaN, without branches; EXP_PACK(p): that
@@ -37,21 +39,10 @@ CPU_INLINE float exp_scaled(float x) {
 #define LOWEST_FINITE (-FLT_MAX)
 #else
 #define EXP(x)        exp_f64(x)
-#define EXP_PACK(p)   exp_each(p)
+#define EXP_PACK(p)   pack_exp_f64(p)
 #define EXP_SCALE     1.0
-#define HIGHER(a, b)  higher_of_each(a, b)
+#define HIGHER(a, b)  pack_higher_f64(a, b)
 #define LOWEST_FINITE (-DBL_MAX)
-
-ALWAYS_INLINE pack exp_each(pack p) {
-  ELEMENT x[pack_lanes];
-  memcpy(x, &p, sizeof p);
-  for (int j = 0; j < pack_lanes; j++) x[j] = EXP(x[j]);
-  return pack_load(x);
-}
-ALWAYS_INLINE pack higher_of_each(pack a, pack b) {
-  const pack_mask take_b = (pack_mask)(b > a);
-  return (pack)(((pack_mask)b & take_b) | ((pack_mask)a & ~take_b));
-}
 #endif
 
 enum {
