@@ -226,6 +226,16 @@ static int64_t widest_tile(const cpu_gemm *gemm, const gemm_schedule *schedule, 
   return cpu_max(widest / problem->type->columns, 1) * problem->type->columns;
 }
 
+/* The rows of each of some tiles. Tall register tiles of one row less lose nothing, and equal tiles
+ * keep threads equally busy; but with six rows, or where each unit packs B, whole register tiles
+ * are worth more. */
+static int64_t tile_height(const cpu_gemm *gemm, int64_t tiles) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t rows = cpu_divide_up(problem->m, tiles);
+  if (gemm->packed_b && fills_vectors(problem)) return rows;
+  return cpu_min(cpu_round_up(rows, problem->type->rows), problem->m);
+}
+
 /* Tries every grid of up to some units per thread and keeps the cheapest. */
 static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
                          gemm_schedule *schedule) {
@@ -238,8 +248,7 @@ static void choose_tiles(const cpu_gemm *gemm, int64_t threads, bool direct,
   const int64_t most_m = cpu_min(cpu_divide_up(problem->m, rows), cpu_max(least_m, enough));
   double best = -1;
   for (int64_t tiles_m = least_m; tiles_m <= most_m; tiles_m++) {
-    const int64_t tile_m =
-        cpu_min(cpu_round_up(cpu_divide_up(problem->m, tiles_m), rows), problem->m);
+    const int64_t tile_m = tile_height(gemm, tiles_m);
     const int64_t units_n = problem->batches * cpu_divide_up(problem->m, tile_m);
     const int64_t most_n = cpu_divide_up(problem->n, columns);
     int64_t tiles_n = cpu_divide_up(problem->n, widest_tile(gemm, schedule, direct, tile_m));
