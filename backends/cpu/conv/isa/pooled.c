@@ -12,6 +12,9 @@
 #include <arm_neon.h>
 #endif
 
+#include <stdbool.h>
+#include <string.h>
+
 #include "pooled_table.h"
 #include "program/isa/limits.h"
 
@@ -112,47 +115,61 @@ POOLED_INLINE void store_block(const cpu_pooled_windows *w, floats sum[2][2], in
   *(floats_at *)(y + v * LANES) = (floats)CPU_AT_MOST(high, x);
 }
 
-/* `blocks` blocks side by side, a constant. */
-POOLED_INLINE void make_blocks(const int blocks, const cpu_pooled_windows *w, const float *x,
-                               float *y) {
+/* Adds a run of the windows to the sums of `rows` rows of them, from `top` on. */
+POOLED_INLINE void add_run(const int blocks, const int top, const int rows,
+                           const cpu_pooled_windows *w, const float *x, const float *filter,
+                           floats sum[BLOCKS][VECTORS][2][2]) {
   const int64_t pixel = w->x_pixel;
+  const float *from[2][GROUPS];
+  UNROLL
+  for (int g = 0; g * TOGETHER < 2 * blocks; g++) {
+    from[0][g] = x + g * TOGETHER * pixel;
+    from[1][g] = from[0][g] + w->x_row;
+    __asm__("" : "+r"(from[0][g]), "+r"(from[1][g]));
+  }
+  for (int64_t k = w->run; k > 0; k--, filter += VECTORS * LANES) {
+    floats right[VECTORS];
+    UNROLL
+    for (int v = 0; v < VECTORS; v++) {
+      right[v] = *(const floats_at *)(filter + v * LANES);
+      __asm__("" : "+" REGISTER(right[v]));
+    }
+    UNROLL
+    for (int i = 0; i < 2 * rows * blocks; i++) {
+      const int row = top + i / (2 * blocks), column = i % (2 * blocks);
+      floats left = from[row][column / TOGETHER][column % TOGETHER * pixel] - (floats){0};
+      __asm__("" : "+" REGISTER(left)); /* one load for all vectors */
+      UNROLL
+      for (int v = 0; v < VECTORS; v++) {
+        floats *to = &sum[column / 2][v][row][column % 2];
+        *to = MULTIPLY_ADD(left, right[v], *to);
+      }
+    }
+    UNROLL
+    for (int g = 0; g * TOGETHER < 2 * blocks; g++) {
+      from[0][g]++;
+      from[1][g]++;
+    }
+  }
+}
+
+/* `blocks` blocks side by side, a constant; `inside`: whether both rows meet all runs. */
+POOLED_INLINE void make_blocks(const int blocks, const bool inside, const cpu_pooled_windows *w,
+                               const float *x, float *y) {
   const float *filter = w->filter;
   floats sum[BLOCKS][VECTORS][2][2];
   UNROLL
   for (int i = 0; i < blocks * VECTORS * 4; i++)
     sum[i / (4 * VECTORS)][i / 4 % VECTORS][i / 2 % 2][i % 2] = (floats){0};
-  for (int64_t r = 0; r < w->runs; r++, x += w->x_run) {
-    const float *from[2][GROUPS];
-    UNROLL
-    for (int g = 0; g * TOGETHER < 2 * blocks; g++) {
-      from[0][g] = x + g * TOGETHER * pixel;
-      from[1][g] = from[0][g] + w->x_row;
-      __asm__("" : "+r"(from[0][g]), "+r"(from[1][g]));
-    }
-    for (int64_t k = w->run; k > 0; k--, filter += VECTORS * LANES) {
-      floats right[VECTORS];
-      UNROLL
-      for (int v = 0; v < VECTORS; v++) {
-        right[v] = *(const floats_at *)(filter + v * LANES);
-        __asm__("" : "+" REGISTER(right[v]));
-      }
-      UNROLL
-      for (int i = 0; i < 4 * blocks; i++) {
-        const int row = i / (2 * blocks), column = i % (2 * blocks);
-        floats left = from[row][column / TOGETHER][column % TOGETHER * pixel] - (floats){0};
-        __asm__("" : "+" REGISTER(left)); /* one load for all vectors */
-        UNROLL
-        for (int v = 0; v < VECTORS; v++) {
-          floats *to = &sum[column / 2][v][row][column % 2];
-          *to = MULTIPLY_ADD(left, right[v], *to);
-        }
-      }
-      UNROLL
-      for (int g = 0; g * TOGETHER < 2 * blocks; g++) {
-        from[0][g]++;
-        from[1][g]++;
-      }
-    }
+  for (int64_t r = 0; r < w->runs; r++, x += w->x_run, filter += w->run * VECTORS * LANES) {
+    const bool upper = inside || (r >= w->first[0] && r < w->past[0]);
+    const bool lower = inside || (r >= w->first[1] && r < w->past[1]);
+    if (upper && lower)
+      add_run(blocks, 0, 2, w, x, filter, sum);
+    else if (upper)
+      add_run(blocks, 0, 1, w, x, filter, sum);
+    else if (lower)
+      add_run(blocks, 1, 1, w, x, filter, sum);
   }
   __asm__("" : "+r"(w)); /* limits would take registers of sums in the loop */
   UNROLL
@@ -160,19 +177,41 @@ POOLED_INLINE void make_blocks(const int blocks, const cpu_pooled_windows *w, co
     store_block(w, sum[i / VECTORS][i % VECTORS], i % VECTORS, y + i / VECTORS * w->y_pixel);
 }
 
+POOLED_INLINE void make_row(const bool inside, const cpu_pooled_windows *w, const float *x,
+                            float *y) {
+  int64_t q = 0;
+  for (; q + BLOCKS <= w->columns; q += BLOCKS)
+    make_blocks(BLOCKS, inside, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
+  if (BLOCKS > 2 && q + 2 == w->columns)
+    make_blocks(BLOCKS > 2 ? 2 : 1, inside, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
+  else if (q < w->columns)
+    make_blocks(1, inside, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
+}
+
 static void convolve(const cpu_pooled_windows *windows) {
   const cpu_pooled_windows own = *windows, *const w = &own; /* which no store may change */
+  const int64_t first = w->first[0] > w->first[1] ? w->first[0] : w->first[1];
+  const int64_t past = w->past[0] < w->past[1] ? w->past[0] : w->past[1];
   for (int64_t row = 0; row < w->rows; row++) {
     const float *x = w->x + 2 * row * w->x_row;
     float *y = w->y + row * w->y_row;
-    int64_t q = 0;
-    for (; q + BLOCKS <= w->columns; q += BLOCKS)
-      make_blocks(BLOCKS, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
-    if (BLOCKS > 2 && q + 2 == w->columns)
-      make_blocks(BLOCKS > 2 ? 2 : 1, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
-    else if (q < w->columns)
-      make_blocks(1, w, x + 2 * q * w->x_pixel, y + q * w->y_pixel);
+    if (first == 0 && past == w->runs)
+      make_row(true, w, x, y);
+    else
+      make_row(false, w, x, y);
   }
 }
 
-const cpu_pooled_table CPU_SYMBOL(cpu_pooled) = {.run = run, .convolve = convolve};
+static bool is_finite(const float *x, int64_t count) {
+  static const uint32_t exponent = 0x7f800000;
+  uint32_t found = 0;
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t bits;
+    memcpy(&bits, x + i, sizeof bits);
+    found |= (bits & exponent) == exponent;
+  }
+  return !found;
+}
+
+const cpu_pooled_table CPU_SYMBOL(cpu_pooled) = {
+    .run = run, .convolve = convolve, .is_finite = is_finite};
