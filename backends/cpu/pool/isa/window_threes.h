@@ -93,10 +93,6 @@ CPU_INLINE flags stays(const bool nan, pack old, pack value) {
   return nan ? (flags)(stay & ~(UNORDERED(value, value) & ~UNORDERED(old, old))) : stay;
 }
 
-CPU_INLINE void pack_store(ELEMENT *to, pack p) {
-  memcpy(to, &p, sizeof p);
-}
-
 /* Repeated: pack_all would be a chain of as many instructions as lanes. */
 CPU_INLINE pack all_of(ELEMENT x) {
   return x - (pack){0};
