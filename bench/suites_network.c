@@ -78,6 +78,7 @@ static const bench_case conv[] = {
 #define LARGE 32, 128, 128, 128, 0
 #define SMALL 8, 64, 56, 56, 0
 #define STEM  8, 64, 112, 112, 0
+#define TINY  32, 512, 14, 14, 0
 
 static const bench_case pool[] = {
     CASE("max_pool_2x2",            "max_pool",              FULL,   0, LARGE, 2, 2, 0),
@@ -92,6 +93,8 @@ static const bench_case pool[] = {
     CASE("average_pool_2x2_back",   "average_pool_backward", FULL,   0, LARGE, 2, 2, 0),
     CASE("max_pool_3x3_back",       "max_pool_backward",     FULL, 0, STEM, 3, 2, 1),
     CASE("average_pool_3x3_back",   "average_pool_backward", FULL, 0, STEM, 3, 2, 1),
+    CASE("max_pool_14_back",        "max_pool_backward",     FULL, 0, TINY, 3, 2, 1),
+    CASE("average_pool_14_back",    "average_pool_backward", FULL, 0, TINY, 3, 2, 1),
     CASE("global_average",          "global_average_pool",   FULL,   0, LARGE),
     CASE("global_average_small",    "global_average_pool",   ALWAYS, 0, 32, 512, 7, 7),
     CASE("global_max",              "global_max_pool",       FULL,   0, LARGE),

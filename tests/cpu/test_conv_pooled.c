@@ -94,8 +94,14 @@ static float fold(const float *x, const int64_t stride[4], int64_t pool) {
   return largest;
 }
 
-/* A few infinities and NaN in the data. */
-static void spoil(memory *m, test_random *random) {
+/* A few infinities and NaN in the data; or an infinite weight, which padding does not meet above
+ * and below the data. */
+static void spoil(memory *m, bool filter, test_random *random) {
+  if (filter) {
+    float *w = (float *)(void *)m->data[1];
+    w[test_random_integer(random, 0, m->elements[1] - 1)] = INFINITY;
+    return;
+  }
   float *x = (float *)(void *)m->data[0];
   for (int i = 0; i < 4; i++) {
     const int64_t at = test_random_integer(random, 0, m->elements[0] - 1);
@@ -126,13 +132,12 @@ static void convolve_alone(fixture *f, const sample_kernel *s, const memory *m, 
   assert_int_equal(run_sample(f, &alone, pointers), COMPUTE_OK);
 }
 
-static void check_bits(const sample_kernel *s, void *user) {
-  checker *c = user;
+static void compare_bits(const sample_kernel *s, bool filter, checker *c) {
   const compute_conv_attributes *a = &s->attributes.conv;
   const int64_t *size = s->descriptor.size, pool = a->pool;
   const uint32_t output = s->descriptor.input_count;
   memory m = create_memory(s, &c->random);
-  spoil(&m, &c->random);
+  spoil(&m, filter, &c->random);
   int64_t stride[4];
   const int64_t count = a->batch * a->result_channels * a->result_size[0] * a->result_size[1];
   float *whole = malloc((size_t)count * sizeof *whole);
@@ -152,6 +157,11 @@ static void check_bits(const sample_kernel *s, void *user) {
   } while (next_point(4, size, at));
   free(whole);
   release_memory(&m);
+}
+
+static void check_bits(const sample_kernel *s, void *user) {
+  compare_bits(s, false, user);
+  for (int i = 0; i < 4; i++) compare_bits(s, true, user);
 }
 
 static void run_bits(fixture *f, uint64_t seed) {

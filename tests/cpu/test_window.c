@@ -96,6 +96,31 @@ static void add_in_order(const sample *s, const block *b, int64_t n, int64_t c, 
     }
 }
 
+/* The same of averages: each element's sum along its line first. */
+static void add_averages_in_order(const sample *s, const block *b, int64_t n, int64_t c, int64_t p,
+                                  double *plane) {
+  const compute_window_attributes *w = &s->window;
+  double *line = calloc((size_t)w->data_size[1], sizeof *line);
+  assert_non_null(line);
+  for (int64_t tap = 0; tap < w->size[1]; tap++)
+    for (int64_t q = 0; q < w->result_size[1]; q++) {
+      const window_fold f = fold(w, NULL, n, c, p, q);
+      const int64_t column = place(w, 1, q, tap);
+      const double g = block_get(&b[GRADIENT], block_at(&b[GRADIENT], (int64_t[]){n, c, p, q}));
+      const double share =
+          s->accumulate == COMPUTE_F32 ? (double)((float)g / (float)f.count) : g / (double)f.count;
+      if (inside(w, 1, column)) line[column] = add_as(s->accumulate, line[column], share);
+    }
+  for (int64_t tap = 0; tap < w->size[0]; tap++) {
+    const int64_t row = place(w, 0, p, tap);
+    for (int64_t v = 0; v < w->data_size[1] && inside(w, 0, row); v++) {
+      double *to = plane + row * w->data_size[1] + v;
+      *to = add_as(s->accumulate, *to, line[v]);
+    }
+  }
+  free(line);
+}
+
 /* The fold of every element of the space. */
 static double *reference(const sample *s, const block *b, const int64_t size[4]) {
   const compute_window_attributes *w = &s->window;
@@ -106,7 +131,8 @@ static double *reference(const sample *s, const block *b, const int64_t size[4])
     for (int64_t c = 0; c < size[1]; c++)
       for (int64_t p = 0; p < w->result_size[0]; p++) {
         if (s->exact) {
-          add_in_order(s, b, n, c, p, y + (n * size[1] + c) * size[2] * size[3]);
+          (maximum ? add_in_order : add_averages_in_order)(
+              s, b, n, c, p, y + (n * size[1] + c) * size[2] * size[3]);
           continue;
         }
         for (int64_t q = 0; q < w->result_size[1]; q++) {
@@ -386,10 +412,10 @@ static void gradients_of_halved_images_are_right(void **state) {
   }
 }
 
-/* Windows of 3 × 3 with stride 2 have loops of their own for gradients, by whole vectors that read
- * and write further than a line: sums must be those of the plain order, to the bit, in bands that
- * cut planes anywhere, with lines that have gaps or go through an epilogue, and with few results or
- * windows that reach over the end. */
+/* Windows of 3 × 3 with stride 2, and averages of 2 × 2, have loops of their own for gradients, by
+ * whole vectors that read and write further than a line: sums must be those of the plain order, to
+ * the bit, in bands that cut planes anywhere, with lines that have gaps or go through an epilogue,
+ * and with few results or windows that reach over the end. */
 static void gradients_of_threes_are_right_to_the_bit(void **state) {
   static const uint64_t cache_bytes[] = {0, 2048, 8192};
   (void)state;
@@ -399,10 +425,12 @@ static void gradients_of_threes_are_right_to_the_bit(void **state) {
       if (!fixture_open(&f, threads, *isa)) continue;
       if (threads > 1) f.device->l2_bytes = cache_bytes[threads - 1];
       test_random random = {.state = 40 + (uint64_t)threads};
-      for (int i = 0; i < 150; i++) {
+      for (int i = 0; i < 300; i++) {
         sample s = {.exact = i % 8 != 7, .special = i % 3 == 1};
         compute_window_attributes *w = &s.window;
-        s.input = s.output = s.accumulate = i % 4 == 2 ? COMPUTE_F64 : COMPUTE_F32;
+        w->operation = i % 2 ? COMPUTE_WINDOW_AVERAGE : COMPUTE_WINDOW_MAX;
+        w->count_padding = i % 5 == 2;
+        s.input = s.output = s.accumulate = i / 2 % 4 == 2 ? COMPUTE_F64 : COMPUTE_F32;
         if (!s.exact) s.input = s.output = COMPUTE_F16;
         s.images = 1 + i % 2;
         s.channels = test_random_integer(&random, 1, 3);
@@ -411,10 +439,10 @@ static void gradients_of_threes_are_right_to_the_bit(void **state) {
         w->by_data = true;
         for (int d = 0; d < 2; d++) {
           w->data_size[d] = test_random_integer(&random, 2, i % 4 ? 40 : d ? 150 : 70);
-          w->size[d] = 3;
+          w->size[d] = i % 6 == 5 ? 2 : 3;
           w->stride[d] = 2;
           w->dilation[d] = 1;
-          w->padding[d] = test_random_integer(&random, 0, 1);
+          w->padding[d] = i % 6 == 5 ? 0 : test_random_integer(&random, 0, 1);
         }
         set_result_size(w);
         for (int d = 0; d < 2; d++) w->result_size[d] += i % 9 == 8 ? 1 : i % 9 == 7 ? -1 : 0;
@@ -522,7 +550,7 @@ static void threads_change_no_bit(void **state) {
   static const int32_t threads[3] = {1, 2, 5};
   unsigned char *bits[3] = {calloc(BYTES, 1), calloc(BYTES, 1), calloc(BYTES, 1)};
   (void)state;
-  for (int kind = 0; kind < 12; kind++) {
+  for (int kind = 0; kind < 16; kind++) {
     sample s = {.window = {.data_size = {61, 47},
                            .size = {3, 3},
                            .stride = {2, 2},
@@ -535,7 +563,11 @@ static void threads_change_no_bit(void **state) {
                 .channels = 7,
                 .channels_last = kind & 1,
                 .output_last = kind & 1};
-    if (kind >= 8) { /* small planes that are halved */
+    if (kind >= 12) { /* small planes, of which tasks write some too far */
+      for (int d = 0; d < 2; d++) s.window.data_size[d] = kind & 1 ? 14 : 7;
+      s.channels = kind & 1 ? 90 : 360;
+      s.channels_last = s.output_last = false;
+    } else if (kind >= 8) { /* small planes that are halved */
       for (int d = 0; d < 2; d++) {
         s.window.data_size[d] = 14;
         s.window.size[d] = 2;
@@ -545,7 +577,7 @@ static void threads_change_no_bit(void **state) {
       s.channels_last = s.output_last = false;
     }
     s.window.operation = kind & 2 ? COMPUTE_WINDOW_AVERAGE : COMPUTE_WINDOW_MAX;
-    s.window.by_data = kind & (kind < 8 ? 4 : 1);
+    s.window.by_data = kind >= 12 || kind & (kind < 8 ? 4 : 1);
     set_result_size(&s.window);
     for (int t = 0; t < 3; t++) {
       fixture f;

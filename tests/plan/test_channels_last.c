@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "support/harness/test.h"
-#include "support/harness/values.h"
 
 enum { MOST = 24 };
 
@@ -17,17 +16,9 @@ typedef struct network {
   compute_dtype dtype;
 } network;
 
-static compute_tensor *random_tensor(compute_dtype dtype, compute_shape shape, uint64_t seed) {
-  test_values values = test_values_create(dtype, shape);
-  test_values_fill(&values, FILL_RANGE, -1, 1, seed);
-  compute_tensor *tensor = test_tensor(test_context, dtype, shape, values.data);
-  test_values_release(&values);
-  return tensor;
-}
-
 static compute_node weights(network *n, compute_shape shape) {
   assert_true(n->tensors < MOST);
-  compute_tensor *tensor = random_tensor(n->dtype, shape, ++n->seed);
+  compute_tensor *tensor = test_random_tensor(test_context, n->dtype, shape, ++n->seed);
   if (n->frozen) compute_tensor_freeze(tensor);
   n->tensor[n->tensors++] = tensor;
   return compute_parameter(n->graph, tensor);
@@ -72,7 +63,7 @@ static void check_against_planes(compute_dtype dtype, double tolerance) {
     network n = {.graph = compute_graph_create(test_context), .frozen = frozen, .dtype = dtype};
     const compute_shape shape = COMPUTE_SHAPE(2, 3, 14, 14);
     const compute_node x = compute_input(n.graph, dtype, shape);
-    compute_tensor *image = random_tensor(dtype, shape, 99), *result[2][4];
+    compute_tensor *image = test_random_tensor(test_context, dtype, shape, 99), *result[2][4];
     compute_node outputs[4];
     const size_t count = build(&n, x, outputs);
     assert_ok(compute_graph_status(n.graph));

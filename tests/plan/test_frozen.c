@@ -6,17 +6,8 @@
 #include <string.h>
 
 #include "support/harness/test.h"
-#include "support/harness/values.h"
 
 enum { DEPTH = 700, WIDTH = 330, ROWS = 37 };
-
-static compute_tensor *random_tensor(compute_shape shape, uint64_t seed) {
-  test_values values = test_values_create(COMPUTE_F32, shape);
-  test_values_fill(&values, FILL_RANGE, -1, 1, seed);
-  compute_tensor *tensor = test_tensor(test_context, COMPUTE_F32, shape, values.data);
-  test_values_release(&values);
-  return tensor;
-}
 
 /* x [rows, DEPTH] · weights, where the weights may be views. */
 static compute_plan *product_plan(compute_tensor *weights, int64_t rows, compute_node *x,
@@ -52,15 +43,16 @@ static void expect_close(const compute_tensor *actual, const compute_tensor *exp
 /* As they lie, turned, and a part of them. */
 static void products_are_those_of_other_parameters(void **state) {
   (void)state;
-  compute_tensor *x = random_tensor(COMPUTE_SHAPE(ROWS, DEPTH), 1);
+  compute_tensor *x = test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, DEPTH), 1);
   const compute_shape result = COMPUTE_SHAPE(ROWS, WIDTH);
   compute_tensor *frozen = test_tensor(test_context, COMPUTE_F32, result, NULL);
   compute_tensor *other = test_tensor(test_context, COMPUTE_F32, result, NULL);
   for (int form = 0; form < 3; form++) {
-    compute_tensor *all = random_tensor(form == 0   ? COMPUTE_SHAPE(DEPTH, WIDTH)
-                                        : form == 1 ? COMPUTE_SHAPE(WIDTH, DEPTH)
-                                                    : COMPUTE_SHAPE(DEPTH, WIDTH + 9),
-                                        2);
+    compute_tensor *all = test_random_tensor(test_context, COMPUTE_F32,
+                                             form == 0   ? COMPUTE_SHAPE(DEPTH, WIDTH)
+                                             : form == 1 ? COMPUTE_SHAPE(WIDTH, DEPTH)
+                                                         : COMPUTE_SHAPE(DEPTH, WIDTH + 9),
+                                             2);
     compute_tensor *weights = all;
     if (form == 1)
       assert_ok(compute_tensor_transpose_view(all, (compute_axes){2, {1, 0}}, &weights));
@@ -82,9 +74,10 @@ static void products_are_those_of_other_parameters(void **state) {
 static void results_do_not_depend_on_the_number_of_rows(void **state) {
   static float together[ROWS][WIDTH], alone[WIDTH];
   (void)state;
-  compute_tensor *weights = random_tensor(COMPUTE_SHAPE(DEPTH, WIDTH), 3);
+  compute_tensor *weights =
+      test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(DEPTH, WIDTH), 3);
   compute_tensor_freeze(weights);
-  compute_tensor *x = random_tensor(COMPUTE_SHAPE(ROWS, DEPTH), 4);
+  compute_tensor *x = test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, DEPTH), 4);
   compute_tensor *y = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, WIDTH), NULL);
   compute_tensor *one = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(1, WIDTH), NULL);
   multiply(weights, x, y);
@@ -113,7 +106,8 @@ static uint64_t bytes_active(void) {
 static void plans_share_what_is_packed(void **state) {
   (void)state;
   const uint64_t before = bytes_active();
-  compute_tensor *weights = random_tensor(COMPUTE_SHAPE(DEPTH, WIDTH), 5);
+  compute_tensor *weights =
+      test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(DEPTH, WIDTH), 5);
   compute_tensor_freeze(weights);
   const uint64_t unpacked = bytes_active();
   compute_node x, y;
@@ -133,8 +127,9 @@ static void plans_share_what_is_packed(void **state) {
 static void constants_are_packed_with_their_plan(void **state) {
   static float data[DEPTH * WIDTH], expected[ROWS][WIDTH], seen[ROWS][WIDTH];
   (void)state;
-  compute_tensor *weights = random_tensor(COMPUTE_SHAPE(DEPTH, WIDTH), 8);
-  compute_tensor *x = random_tensor(COMPUTE_SHAPE(ROWS, DEPTH), 9);
+  compute_tensor *weights =
+      test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(DEPTH, WIDTH), 8);
+  compute_tensor *x = test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, DEPTH), 9);
   compute_tensor *y = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(ROWS, WIDTH), NULL);
   assert_ok(compute_tensor_read(weights, data, sizeof data));
   compute_tensor_freeze(weights);
@@ -173,7 +168,8 @@ static void nothing_writes_to_them(void **state) {
   (void)state;
   const compute_shape shape = COMPUTE_SHAPE(2, 3);
   static const float zeros[6];
-  compute_tensor *tensor = random_tensor(shape, 6), *view, *other = random_tensor(shape, 7);
+  compute_tensor *tensor = test_random_tensor(test_context, COMPUTE_F32, shape, 6), *view,
+                 *other = test_random_tensor(test_context, COMPUTE_F32, shape, 7);
   assert_ok(compute_tensor_slice_view(tensor, 0, 0, 1, 1, &view));
   compute_graph *graph = compute_graph_create(test_context);
   const compute_node parameter = compute_parameter(graph, tensor);

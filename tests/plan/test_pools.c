@@ -5,17 +5,8 @@
 #include <string.h>
 
 #include "support/harness/test.h"
-#include "support/harness/values.h"
 
 enum { BATCH = 3, SIDE = 12, CHANNELS = 32 };
-
-static compute_tensor *random_tensor(compute_shape shape, uint64_t seed) {
-  test_values values = test_values_create(COMPUTE_F32, shape);
-  test_values_fill(&values, FILL_RANGE, -1, 1, seed);
-  compute_tensor *tensor = test_tensor(test_context, COMPUTE_F32, shape, values.data);
-  test_values_release(&values);
-  return tensor;
-}
 
 typedef struct network {
   compute_graph *graph;
@@ -27,10 +18,12 @@ typedef struct network {
 typedef enum activation { RELU, TURNED, LIMITED } activation;
 
 static network build(activation then, const compute_pool2d_options *pool) {
-  network n = {.graph = compute_graph_create(test_context),
-               .filter = {random_tensor(COMPUTE_SHAPE(CHANNELS, 3, 3, 3), 1),
-                          random_tensor(COMPUTE_SHAPE(CHANNELS, CHANNELS, 3, 3), 4)},
-               .bias = random_tensor(COMPUTE_SHAPE(CHANNELS), 2)};
+  network n = {
+      .graph = compute_graph_create(test_context),
+      .filter = {test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(CHANNELS, 3, 3, 3), 1),
+                 test_random_tensor(test_context, COMPUTE_F32,
+                                    COMPUTE_SHAPE(CHANNELS, CHANNELS, 3, 3), 4)},
+      .bias = test_random_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(CHANNELS), 2)};
   for (int i = 0; i < 2; i++) compute_tensor_freeze(n.filter[i]);
   const compute_conv2d_options options = {.stride = {1, 1}, .padding = {1, 1}};
   n.x = compute_input(n.graph, COMPUTE_F32, COMPUTE_SHAPE(BATCH, 3, SIDE, SIDE));
@@ -55,7 +48,9 @@ static void release(network *n) {
 static bool run(const network *n, bool whole, float *elements, size_t bytes) {
   const compute_node outputs[2] = {n->y, n->between};
   compute_plan *plan = test_compile(n->graph, outputs, whole ? 2 : 1, 0);
-  compute_tensor *image = random_tensor(COMPUTE_SHAPE(BATCH, 3, SIDE, SIDE), 3), *result[2];
+  compute_tensor *image = test_random_tensor(test_context, COMPUTE_F32,
+                                             COMPUTE_SHAPE(BATCH, 3, SIDE, SIDE), 3),
+                 *result[2];
   for (int i = 0; i < 2; i++)
     result[i] =
         test_tensor(test_context, COMPUTE_F32, compute_node_shape(n->graph, outputs[i]), NULL);

@@ -35,18 +35,9 @@ static compute_context *open_with(int32_t threads, uint64_t cache_bytes) {
   return context;
 }
 
-/* Equal seeds give tensors of which one begins with the elements of the other. */
-static compute_tensor *random_tensor(compute_context *context, compute_shape shape, uint64_t seed) {
-  test_values values = test_values_create(COMPUTE_F32, shape);
-  test_values_fill(&values, FILL_RANGE, -1, 1, seed);
-  compute_tensor *tensor = test_tensor(context, COMPUTE_F32, shape, values.data);
-  test_values_release(&values);
-  return tensor;
-}
-
 static compute_node weights(network *n, compute_shape shape) {
   assert_true(n->tensors < MOST_TENSORS);
-  compute_tensor *tensor = random_tensor(n->context, shape, 10 + n->tensors);
+  compute_tensor *tensor = test_random_tensor(n->context, COMPUTE_F32, shape, 10 + n->tensors);
   if (n->tensors % 2 == 0) compute_tensor_freeze(tensor);
   n->tensor[n->tensors++] = tensor;
   return compute_parameter(n->graph, tensor);
@@ -74,7 +65,7 @@ static network network_create_high(compute_context *context, int64_t batch, int6
                                    builder *build) {
   network n = {.context = context, .graph = compute_graph_create(context)};
   const compute_shape shape = COMPUTE_SHAPE(batch, 3, rows, SIDE);
-  n.image = random_tensor(context, shape, 99);
+  n.image = test_random_tensor(context, COMPUTE_F32, shape, 99);
   n.x = compute_input(n.graph, COMPUTE_F32, shape);
   build(&n, batch);
   assert_ok(compute_graph_status(n.graph));
@@ -197,7 +188,7 @@ static void build_obstacles(network *n, int64_t batch) {
 static void build_state(network *n, int64_t batch) {
   compute_graph *g = n->graph;
   const compute_shape shape = COMPUTE_SHAPE(batch, CHANNELS, SIDE, SIDE);
-  compute_tensor *state = random_tensor(n->context, shape, 50);
+  compute_tensor *state = test_random_tensor(n->context, COMPUTE_F32, shape, 50);
   n->tensor[n->tensors++] = state;
   const compute_node old = compute_parameter(g, state);
   const compute_node stem = compute_relu(g, conv(n, n->x, 3, CHANNELS, 3, 1));

@@ -420,6 +420,24 @@ static void pool_panel(const launch *l, const rows_unit *unit, int64_t panel, co
   CPU_PICK(conv->head.device->isa, cpu_pooled)->run(&p);
 }
 
+/* The blocks from `block` on that meet the same runs, each of one row of the filter: all blocks
+ * meet all runs where padding can do no harm, for no element of the filter is infinite. */
+static void meet_runs(const cpu_conv *conv, const rows_unit *unit, bool finite, int64_t block,
+                      cpu_pooled_windows *w) {
+  const bool several = conv->rows.even || conv->rows.list_bytes > 0; /* as in multiply_panel */
+  w->rows = unit->rows / 2 - block;
+  for (int64_t i = 0; i < (finite ? 2 : 2 * w->rows); i++) {
+    met_rows met = {.past = w->runs};
+    if (!finite) met = next_rows(conv, unit, 2 * block + i, several);
+    if (i < 2) {
+      w->first[i] = met.first;
+      w->past[i] = met.past;
+    } else if (met.first != w->first[i % 2] || met.past != w->past[i % 2]) {
+      w->rows = i / 2;
+    }
+  }
+}
+
 /* Pooled results of short windows, without any others. */
 static void convolve_pooled(const launch *l, const rows_unit *unit, const unsigned char *copy) {
   const cpu_conv *conv = l->conv;
@@ -427,14 +445,13 @@ static void convolve_pooled(const launch *l, const rows_unit *unit, const unsign
   const conv_operand *y = &conv->output[0];
   const int64_t columns = conv->type->columns, channel = unit->group * s->results;
   const int64_t filter = s->runs * s->lines * columns;
+  const cpu_pooled_table *loops = CPU_PICK(conv->head.device->isa, cpu_pooled);
   cpu_gemm_finish finish = {.low = -INFINITY, .zero = -0.0f, .high = INFINITY};
   if (s->finishes) finish = place_finish(l, unit);
-  cpu_pooled_windows w = {.rows = unit->rows / 2,
-                          .columns = conv->size[3],
+  cpu_pooled_windows w = {.columns = conv->size[3],
                           .runs = s->runs,
                           .run = s->run,
                           .x_run = s->apart,
-                          .x = (const float *)(const void *)copy,
                           .x_row = s->step[0] * s->line,
                           .x_pixel = s->step[1] * s->pixel,
                           .low = finish.low,
@@ -445,9 +462,14 @@ static void convolve_pooled(const launch *l, const rows_unit *unit, const unsign
   for (int64_t panel = unit->panel; panel < unit->panel + unit->panels; panel++) {
     w.filter = (const float *)(const void *)l->packed + (unit->group * s->panels + panel) * filter;
     w.bias = finish.a ? (const float *)finish.a + panel * columns : NULL;
-    w.y = (float *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] + channel +
-          panel * columns + unit->row / 2 * y->stride[2];
-    CPU_PICK(conv->head.device->isa, cpu_pooled)->convolve(&w);
+    const bool finite = loops->is_finite(w.filter, filter);
+    for (int64_t block = 0; block < unit->rows / 2; block += w.rows) {
+      meet_runs(conv, unit, finite, block, &w);
+      w.x = (const float *)(const void *)copy + 2 * block * w.x_row;
+      w.y = (float *)l->pointers[2 + conv->extra_count] + unit->image * y->stride[0] + channel +
+            panel * columns + (unit->row / 2 + block) * y->stride[2];
+      loops->convolve(&w);
+    }
   }
 }
 

@@ -142,8 +142,8 @@ static void expand(const quantized_kernel *k, const cpu_quantized_columns *colum
 /* Whether the loop for panels takes `count` numbers from p on, and their blocks find room. */
 static bool makes_panel(const quantized_kernel *k, int64_t p, int64_t count, const part *needed) {
   const int64_t columns = needed->columns;
-  return k->loops->panel && columns == k->gemm.problem.type->columns && columns % 16 == 0 &&
-         p * k->bits % 32 == 0 && k->block * k->bits % 32 == 0 && 2 * needed->blocks <= count;
+  return k->loops->panel && columns == k->gemm.problem.type->columns && p * k->bits % 32 == 0 &&
+         k->block * k->bits % 32 == 0 && 2 * needed->blocks <= count;
 }
 
 /* Scales or zero points of each block side by side. */

@@ -277,12 +277,13 @@ static void choose_memory(cpu_window *kernel) {
 
 static compute_status count_columns(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
-  const uint64_t bytes = (uint64_t)w->result_size[1] * kernel->element;
+  const int64_t room = w->result_size[1] + CPU_WINDOW_WHOLE;
+  const uint64_t bytes = (uint64_t)room * kernel->element;
   if (w->operation != COMPUTE_WINDOW_AVERAGE) return COMPUTE_OK;
   kernel->counts = cpu_allocate(kernel->head.device, bytes);
   if (!kernel->counts) return cpu_out_of_memory(kernel->head.device, bytes);
-  for (int64_t q = 0; q < w->result_size[1]; q++) {
-    const int64_t count = window_count(w, 1, q);
+  for (int64_t q = 0; q < room; q++) {
+    const int64_t count = q < w->result_size[1] ? window_count(w, 1, q) : 1;
     if (kernel->type == COMPUTE_F64)
       ((double *)(void *)kernel->counts)[q] = (double)count;
     else
@@ -322,6 +323,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
     }
   find_inside(kernel);
   window_find_short_halves(kernel);
+  window_find_dense(kernel);
   kernel->threes = window_has_threes(kernel);
   choose_units(kernel);
   choose_memory(kernel);
@@ -489,6 +491,24 @@ void window_merge_planes(cpu_window *kernel) {
   w->result_size[0] *= planes;
   kernel->size[0] = kernel->size[1] = 1;
   kernel->size[2] *= planes;
+}
+
+static bool is_one_line(const cpu_window *kernel, const window_operand *o, int64_t rows,
+                        int64_t columns) {
+  int64_t step;
+  return rows_follow(o, kernel->size[0], kernel->size[1], rows, &step) && step == columns;
+}
+
+void window_find_dense(cpu_window *kernel) {
+  const compute_window_attributes *w = &kernel->shape;
+  const uint32_t last = kernel->input_count - 1; /* by data: the gradient */
+  kernel->dense[0] = kernel->input[0].direct &&
+                     is_one_line(kernel, &kernel->input[0], w->data_size[0], w->data_size[1]);
+  kernel->dense[1] =
+      kernel->input[last].direct &&
+      is_one_line(kernel, &kernel->input[last], w->result_size[0], w->result_size[1]);
+  kernel->dense[2] =
+      kernel->in_place && is_one_line(kernel, &kernel->output[0], kernel->size[2], kernel->size[3]);
 }
 
 void window_find_short_halves(cpu_window *kernel) {

@@ -5,7 +5,7 @@
  *                  lines, and runs the epilogue over finished ones
  *   window_unit.c  a unit: forward it folds windows or finds their maxima, by data it gives
  *                  gradients out
- *   window_threes.c  the same by data for maxima of 3 × 3 with stride 2
+ *   window_threes.c  the same by data for windows of 3 × 3 with stride 2, averages of 2 × 2
  *
  * A plane's row is a line: positions side by side, of one element each, or, where channels lie
  * side by side, of all channels. Rows are read where they lie if they are such lines of the
@@ -57,8 +57,10 @@ typedef struct cpu_window {
   int64_t share_count;
   bool halves;           /* by data: windows of 2 × 2 that neither overlap nor leave the data */
   bool halves_short;     /* windows of 2 × 2 that are all of dense lines, and those short */
-  bool threes;           /* by data: maxima of 3 × 3 with stride 2, of planes */
-  unsigned char *counts; /* AVERAGE: of every result column, the elements of its window */
+  bool threes;           /* by data: windows of 3 × 3 with stride 2, or averages of 2 × 2 */
+  bool dense[3];         /* then: whether all planes of an input, or of the output, are one line */
+  unsigned char *counts; /* AVERAGE: of every result column, the elements of its window, and as
+                            many 1 as read too far */
 } cpu_window;
 
 typedef struct window_launch {
@@ -95,8 +97,9 @@ unsigned char *window_output(const window_launch *l, const window_unit *unit, in
  * planes cost no more than parts of large ones. Before lines and units are chosen. */
 void window_merge_planes(cpu_window *kernel);
 
-/* Sets halves_short, once lines are chosen. */
+/* Sets halves_short, and dense, once lines are chosen. */
 void window_find_short_halves(cpu_window *kernel);
+void window_find_dense(cpu_window *kernel);
 
 void window_find_unit_maxima(const window_launch *l, int64_t unit, unsigned char *scratch);
 void window_fold_unit(const window_launch *l, int64_t unit, unsigned char *scratch);
@@ -107,9 +110,9 @@ void window_gradient_unit(const window_launch *l, int64_t unit, unsigned char *s
  * `line_count` rows may be read. */
 bool window_has_threes(const cpu_window *kernel);
 uint64_t window_threes_bytes(const cpu_window *kernel);
-void window_threes_unit(const window_launch *l, const window_unit *unit, const window_lines *lines,
-                        int64_t line_count, unsigned char *target, int64_t pitch,
-                        unsigned char *room);
+void window_threes_unit(const window_launch *l, int64_t number, const window_unit *unit,
+                        const window_lines *lines, int64_t line_count, unsigned char *target,
+                        int64_t pitch, unsigned char *room);
 
 /* Taps of dimension d whose elements of result `i` lie in the data: *first … *end − 1. */
 void window_taps(const compute_window_attributes *w, int d, int64_t i, int64_t *first,

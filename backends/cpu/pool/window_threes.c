@@ -1,173 +1,190 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients of maxima of 3 × 3 with stride 2, of planes: networks' first pooling.
+/* Gradients of windows of 3 × 3 with stride 2, of planes, and of averages of 2 × 2.
  *
- * Every row of the data is searched once, for the best of each window's three columns; a row of
- * windows chooses among three such lines, two rows of windows share one. Then the rows of data that
- * have all their windows are written, once, as sums in the order in which spread_maximum would add
- * to them. Rows and columns are counted from the padding: windows t have rows 2t … 2t + 2. */
+ * A row of windows t begins with row 2t of the data, counted from the padding. Windows of three
+ * rows share it with those above: with every row of windows two rows of the data are complete, and
+ * written once, as sums in the order in which window_unit.c would add to them. All loops take whole
+ * vectors. What they write too far, the next rows overwrite; only the last rows of a task's planes,
+ * and rows with gaps, take a way by the side, as do rows that may not be read too far. */
 #include <string.h>
 
 #include "window.h"
 
-enum { LINES = 16 }; /* of scratch; a line of pairs is two */
-
-/* The best of the columns of each window, in one row of the data. */
-typedef struct best_line {
-  int64_t row; /* of the data; −1: none */
-  unsigned char *best, *column;
-} best_line;
-
-/* A row of windows. */
-typedef struct chosen_line {
-  bool exists;
-  unsigned char *code, *gradient; /* 3 · row + column of the largest element; −1 after the line */
-} chosen_line;
-
 typedef struct threes {
   const window_launch *launch;
-  const window_unit *unit;
+  window_unit unit;
   const window_lines *lines;
   unsigned char *target;
   int64_t pitch;
-  int64_t windows;     /* in a line, with those that only its last columns would have */
-  int64_t left, width; /* columns before the first middle of a window; and from there on */
-  int64_t readable;    /* rows of the data before this may be read too far */
-  best_line shared, middle, bottom;
-  chosen_line above, below;
-  unsigned char *room, *pairs, *converted;
+  const unsigned char *gradients; /* the unit's plane of them */
+  /* How far may be read and written. */
+  const unsigned char *data_end, *gradient_end, *target_end;
+  int64_t reach; /* bytes of whole vectors */
+  cpu_window_threes windows;
+  unsigned char *room[3], *written[2], *gradient; /* lines of scratch */
 } threes;
 
 static int64_t whole(int64_t count) {
   return (count + CPU_WINDOW_WHOLE - 1) & -(int64_t)CPU_WINDOW_WHOLE;
 }
 
-static int64_t windows_of(const compute_window_attributes *w) {
-  return (w->data_size[1] - 1 + w->padding[1] + 1) / 2;
+/* Columns before the one in which loops begin: the middle of a window of 3, the first one of 2. */
+static int64_t columns_before(const compute_window_attributes *w) {
+  return w->size[1] == 3 ? 1 - w->padding[1] : 0;
+}
+
+static int64_t pairs_of(const compute_window_attributes *w) {
+  return cpu_divide_up(w->data_size[1] - columns_before(w), 2);
 }
 
 bool window_has_threes(const cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
-  bool suits = w->by_data && w->operation == COMPUTE_WINDOW_MAX && kernel->lanes == 1;
+  const int64_t size = w->operation == COMPUTE_WINDOW_AVERAGE && w->size[0] == 2 ? 2 : 3;
+  bool suits = w->by_data && kernel->lanes == 1;
   for (int d = 0; d < 2 && suits; d++)
-    suits = w->size[d] == 3 && w->stride[d] == 2 && w->dilation[d] == 1 && w->padding[d] >= 0 &&
-            w->padding[d] <= 1 && w->data_size[d] > 1 && w->result_size[d] > 0 &&
+    suits = w->size[d] == size && w->stride[d] == 2 && w->dilation[d] == 1 && w->padding[d] >= 0 &&
+            w->padding[d] <= size - 2 && w->data_size[d] > 1 && w->result_size[d] > 0 &&
             2 * (w->result_size[d] - 1) + 1 - w->padding[d] < w->data_size[d];
-  return suits;
+  return suits && pairs_of(w) < INT32_MAX / 2; /* they are numbered in lanes */
 }
 
-static int64_t line_elements(const compute_window_attributes *w) {
-  return whole(windows_of(w)) + CPU_WINDOW_WHOLE;
+static uint64_t line_bytes(const cpu_window *kernel) {
+  return (uint64_t)(2 * whole(pairs_of(&kernel->shape)) + CPU_WINDOW_WHOLE) * kernel->element;
+}
+
+static uint64_t state_bytes(const cpu_window *kernel) {
+  return (uint64_t)(CPU_WINDOW_STATE * whole(pairs_of(&kernel->shape))) * kernel->element;
 }
 
 uint64_t window_threes_bytes(const cpu_window *kernel) {
-  return LINES * (uint64_t)line_elements(&kernel->shape) * kernel->element;
-}
-
-/* Rows of a block of `rows` dense lines, that have `elements` from column `left` on. */
-static int64_t ample_rows(int64_t rows, int64_t line, int64_t left, int64_t elements) {
-  const int64_t room = rows * line - left - elements;
-  return room < 0 ? 0 : room / line + 1;
-}
-
-static void search_row(const threes *k, int64_t row, best_line *to) {
-  const cpu_window *kernel = k->launch->kernel;
-  const int64_t element = kernel->element;
-  const unsigned char *line = k->lines->data + (row - k->lines->row) * k->lines->pitch * element;
-  const unsigned char *from = line + k->left * element;
-  if (row - k->lines->row >= k->readable) {
-    memcpy(k->pairs, from, (size_t)(k->width * element));
-    from = k->pairs;
-  }
-  kernel->loops->search_three(to->best, to->column, from, k->room, k->left ? line : NULL,
-                              k->windows, k->width);
-  to->row = row;
-}
-
-/* Row t of the windows. */
-static void choose(threes *k, int64_t t, chosen_line *to) {
-  const cpu_window *kernel = k->launch->kernel;
-  const compute_window_attributes *w = &kernel->shape;
-  const int64_t row = 2 * t - w->padding[0], columns = w->result_size[1];
-  to->exists = t >= 0 && t < w->result_size[0];
-  if (!to->exists) return;
-  if (row >= 0 && k->shared.row != row) search_row(k, row, &k->shared);
-  search_row(k, row + 1, &k->middle);
-  const bool has_bottom = row + 2 < w->data_size[0];
-  if (has_bottom) search_row(k, row + 2, &k->bottom);
-  const best_line *const lines[3] = {&k->shared, &k->middle, &k->bottom};
-  const void *const best[3] = {row < 0 ? NULL : lines[0]->best, lines[1]->best,
-                               has_bottom ? lines[2]->best : NULL};
-  const void *const column[3] = {lines[0]->column, lines[1]->column, lines[2]->column};
-  kernel->loops->choose_three(to->code, best, column, columns, k->windows);
-  const window_lines gradients = window_read(k->launch, 1, k->unit, t, 1, 0, columns, k->converted);
-  memcpy(to->gradient, gradients.data, (size_t)(columns * kernel->element));
-  const best_line old = k->shared;
-  k->shared = k->bottom;
-  if (!has_bottom) k->shared.row = -1;
-  k->bottom = old;
-}
-
-/* A row of the unit: the last of windows `above` (may be NULL) and the first of `below` (too), or
- * the middle of windows `middle`. */
-static void deliver_row(const threes *k, int64_t row, const chosen_line *above,
-                        const chosen_line *below, const chosen_line *middle) {
-  const cpu_window *kernel = k->launch->kernel;
-  const int64_t element = kernel->element;
-  const int64_t line = kernel->shape.data_size[1], reach = k->left + 2 * whole(k->windows);
-  unsigned char *left = k->target + row * k->pitch * element;
-  unsigned char *end = left + k->left * element;
-  /* What is written too far, the next rows overwrite. */
-  const bool ample = k->pitch == line && (k->unit->rows - row) * line >= reach;
-  unsigned char *to = ample ? end : k->pairs;
-  if (!(above && above->exists) && !(below && below->exists) && !(middle && middle->exists)) {
-    memset(left, 0, (size_t)(line * element));
-    return;
-  }
-  if (middle)
-    kernel->loops->deliver_middle(to, k->left ? left : NULL, middle->code, middle->gradient,
-                                  k->windows);
-  else
-    kernel->loops->deliver_three(to, k->left ? left : NULL, above->exists ? above->code : NULL,
-                                 above->gradient, below->exists ? below->code : NULL,
-                                 below->gradient, k->windows);
-  if (!ample) memcpy(end, to, (size_t)(k->width * element));
+  return 6 * line_bytes(kernel) + state_bytes(kernel);
 }
 
 static void share_room(threes *k, unsigned char *room) {
   const cpu_window *kernel = k->launch->kernel;
-  const int64_t bytes = line_elements(&kernel->shape) * kernel->element;
-  unsigned char **const lines[] = {
-      &k->shared.best, &k->shared.column,  &k->middle.best, &k->middle.column,
-      &k->bottom.best, &k->bottom.column,  &k->above.code,  &k->above.gradient,
-      &k->below.code,  &k->below.gradient, &k->converted,
-  };
+  const uint64_t bytes = line_bytes(kernel);
+  unsigned char **const lines[] = {&k->room[0],    &k->room[1],    &k->room[2],
+                                   &k->written[0], &k->written[1], &k->gradient};
+  k->windows.state = room;
+  room += state_bytes(kernel) + CPU_WINDOW_WHOLE * kernel->element; /* room for a column before */
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++, room += bytes) *lines[i] = room;
-  k->room = room;
-  k->pairs = room + 3 * bytes;
+  memset(k->windows.state, kernel->shape.operation == COMPUTE_WINDOW_MAX ? 0xff : 0,
+         state_bytes(kernel));
 }
 
-void window_threes_unit(const window_launch *l, const window_unit *unit, const window_lines *lines,
-                        int64_t line_count, unsigned char *target, int64_t pitch,
-                        unsigned char *room) {
-  const compute_window_attributes *w = &l->kernel->shape;
-  const int64_t padding = w->padding[0], end = unit->row + unit->rows;
-  threes k = {.launch = l, .unit = unit, .lines = lines, .target = target, .pitch = pitch};
-  k.left = 1 - w->padding[1];
-  k.width = w->data_size[1] - k.left;
-  k.windows = windows_of(w);
-  if (lines->pitch == w->data_size[1])
-    k.readable = ample_rows(line_count, lines->pitch, k.left, 2 * whole(k.windows));
-  share_room(&k, room);
-  k.shared.row = k.middle.row = k.bottom.row = -1;
-  int64_t t = (unit->row + padding) / 2;
-  if ((unit->row + padding) % 2 == 0) choose(&k, t - 1, &k.above);
-  for (; 2 * t - padding < end; t++) {
-    const int64_t row = 2 * t - padding - unit->row;
-    choose(&k, t, &k.below);
-    if (row >= 0) deliver_row(&k, row, &k.above, &k.below, NULL);
-    if (row + 1 < unit->rows) deliver_row(&k, row + 1, NULL, NULL, &k.below);
-    const chosen_line old = k.above;
-    k.above = k.below;
-    k.below = old;
+/* Row `row` of the data, from the column on in which loops begin. */
+static const void *find_row(const threes *k, int64_t row, unsigned char *room) {
+  const cpu_window *kernel = k->launch->kernel;
+  const int64_t element = kernel->element, before = columns_before(&kernel->shape) * element;
+  const unsigned char *line = k->lines->data + (row - k->lines->row) * k->lines->pitch * element;
+  if (k->data_end && line + before + k->reach <= k->data_end) return line + before;
+  memcpy(room - before, line, (size_t)(kernel->shape.data_size[1] * element));
+  return room;
+}
+
+static const void *find_gradient(const threes *k, int64_t t) {
+  const cpu_window *kernel = k->launch->kernel;
+  const int64_t columns = kernel->shape.result_size[1];
+  const int which = kernel->input_count - 1 > 0;
+  if (!kernel->input[which].direct)
+    return window_read(k->launch, which, &k->unit, t, 1, 0, columns, k->gradient).data;
+  const unsigned char *line = k->gradients + t * kernel->input[which].stride[2] * kernel->element;
+  if (k->gradient_end && line + k->reach / 2 <= k->gradient_end) return line;
+  memcpy(k->gradient, line, (size_t)(columns * kernel->element));
+  return k->gradient;
+}
+
+/* window_count of rows t, without its divisions. */
+static int64_t count_rows(const compute_window_attributes *w, int64_t t) {
+  const int64_t first = 2 * t - w->padding[0], end = first + w->size[0];
+  return first >= 0 && end <= w->data_size[0] ? w->size[0] : window_count(w, 0, t);
+}
+
+/* Windows t, if there are such, and the rows of the data that are complete with them; `is_first`
+ * if the unit begins with them. */
+static void spread_row(threes *k, int64_t t, bool is_first, bool writes) {
+  const cpu_window *kernel = k->launch->kernel;
+  const compute_window_attributes *w = &kernel->shape;
+  const int64_t element = kernel->element, before = columns_before(w) * element;
+  const int64_t row = 2 * t - w->padding[0];
+  cpu_window_threes *to = &k->windows;
+  unsigned char *lines[2] = {NULL, NULL};
+  const bool exists = t < w->result_size[0], is_maximum = w->operation == COMPUTE_WINDOW_MAX;
+  to->gradient = exists ? find_gradient(k, t) : NULL;
+  to->has_top = row >= 0;
+  if (exists && is_maximum) {
+    to->row[0] = is_first && row >= 0 ? find_row(k, row, k->room[0]) : NULL;
+    to->row[1] = find_row(k, row + 1, k->room[1]);
+    to->row[2] = row + 2 < w->data_size[0] ? find_row(k, row + 2, k->room[2]) : NULL;
   }
+  if (exists && !is_maximum) to->rows = count_rows(w, t);
+  for (int r = 0; r < 2; r++) {
+    const int64_t own = row + r - k->unit.row;
+    to->target[r] = NULL;
+    if (!writes || own < 0 || own >= k->unit.rows) continue;
+    lines[r] = k->target + own * k->pitch * element;
+    const bool is_ample = k->target_end && lines[r] + before + k->reach <= k->target_end;
+    to->target[r] = is_ample ? lines[r] + before : k->written[r];
+  }
+  (is_maximum ? kernel->loops->spread_maxima : kernel->loops->spread_averages)(to);
+  for (int r = 0; r < 2; r++)
+    if (to->target[r] == k->written[r])
+      memcpy(lines[r], k->written[r] - before, (size_t)(w->data_size[1] * element));
+}
+
+static void find_ends(threes *k, int64_t number, int64_t line_count) {
+  const window_launch *l = k->launch;
+  const cpu_window *kernel = l->kernel;
+  const compute_window_attributes *w = &kernel->shape;
+  const int64_t element = kernel->element, line = w->data_size[1] * element;
+  const int64_t planes = kernel->size[0] * kernel->size[1];
+  const int which = kernel->input_count - 1 > 0;
+  k->data_end = k->gradient_end = k->target_end = NULL;
+  if (kernel->dense[0])
+    k->data_end = (const unsigned char *)l->pointers[0] + planes * w->data_size[0] * line;
+  else if (k->lines->pitch == w->data_size[1] && !kernel->input[0].direct)
+    k->data_end = k->lines->data + line_count * line;
+  if (kernel->dense[1])
+    k->gradient_end = (const unsigned char *)l->pointers[which] +
+                      planes * w->result_size[0] * w->result_size[1] * element;
+  if (k->pitch == w->data_size[1]) k->target_end = k->target + k->unit.rows * line;
+  if (kernel->dense[2]) {
+    const int64_t next = (number / kernel->per_task + 1) * kernel->per_task;
+    const window_unit last = window_find_unit(kernel, cpu_min(next, kernel->units) - 1);
+    k->target_end = window_output(l, &last, last.row + last.rows);
+  }
+  const window_operand *gradient = &kernel->input[which];
+  k->gradients = (const unsigned char *)l->pointers[which] +
+                 (k->unit.image * gradient->stride[0] + k->unit.channel * gradient->stride[1]) *
+                     (int64_t)gradient->size;
+}
+
+void window_threes_unit(const window_launch *l, int64_t number, const window_unit *unit,
+                        const window_lines *lines, int64_t line_count, unsigned char *target,
+                        int64_t pitch, unsigned char *room) {
+  const cpu_window *kernel = l->kernel;
+  const compute_window_attributes *w = &kernel->shape;
+  threes k = {.launch = l, .unit = *unit, .lines = lines, .target = target, .pitch = pitch};
+  k.windows.three = w->size[1] == 3;
+  k.windows.left = columns_before(w) > 0;
+  k.windows.windows = w->result_size[1];
+  k.windows.pairs = pairs_of(w);
+  k.windows.width = w->data_size[1] - columns_before(w);
+  k.windows.columns = kernel->counts;
+  k.reach = 2 * whole(k.windows.pairs) * (int64_t)kernel->element;
+  find_ends(&k, number, line_count);
+  share_room(&k, room);
+  const int64_t begin = unit->row + w->padding[0], end = begin + unit->rows;
+  int64_t t = begin / 2;
+  bool is_first = true;
+  if (k.windows.three && begin % 2 == 0 && t > 0 && t <= w->result_size[0]) {
+    spread_row(&k, t - 1, true, false);
+    is_first = false;
+  }
+  for (; 2 * t < end && t < w->result_size[0] + k.windows.three; t++, is_first = false)
+    spread_row(&k, t, is_first, true);
+  const int64_t done = cpu_max(2 * t - begin, 0);
+  for (int64_t row = done; row < unit->rows; row++)
+    memset(k.target + row * k.pitch * kernel->element, 0,
+           (size_t)(w->data_size[1] * kernel->element));
 }

@@ -439,7 +439,7 @@ void window_gradient_unit(const window_launch *l, int64_t number, unsigned char 
   }
   if (kernel->threes) {
     unsigned char *room = scratch + kernel->worker_bytes - window_threes_bytes(kernel);
-    window_threes_unit(l, &j.unit, &lines, count, j.target, j.pitch, room);
+    window_threes_unit(l, number, &j.unit, &lines, count, j.target, j.pitch, room);
     if (!kernel->in_place) window_finish(l, &j.unit, values);
     return;
   }

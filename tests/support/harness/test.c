@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/harness/values.h"
+
 void test_check_status(compute_status actual, compute_status expected, const char *call,
                        const char *file, int line) {
   if (actual != expected) {
@@ -142,6 +144,15 @@ compute_tensor *test_tensor(compute_context *context, compute_dtype dtype, compu
     assert_ok(compute_tensor_from_host(device, dtype, shape, data, &tensor));
   else
     assert_ok(compute_tensor_create(device, dtype, shape, &tensor));
+  return tensor;
+}
+
+compute_tensor *test_random_tensor(compute_context *context, compute_dtype dtype,
+                                   compute_shape shape, uint64_t seed) {
+  test_values values = test_values_create(dtype, shape);
+  test_values_fill(&values, FILL_RANGE, -1, 1, seed);
+  compute_tensor *tensor = test_tensor(context, dtype, shape, values.data);
+  test_values_release(&values);
   return tensor;
 }
 

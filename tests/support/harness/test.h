@@ -80,6 +80,11 @@ compute_plan *test_compile(const compute_graph *graph, const compute_node *outpu
 compute_tensor *test_tensor(compute_context *context, compute_dtype dtype, compute_shape shape,
                             const void *data);
 
+/* The same with numbers from −1 to 1; equal seeds give tensors of which one begins with the other's
+ * elements. */
+compute_tensor *test_random_tensor(compute_context *context, compute_dtype dtype,
+                                   compute_shape shape, uint64_t seed);
+
 /* Reads the only element, or element `index` of the dense order, as double. */
 double test_element(const compute_tensor *tensor, int64_t index);
 

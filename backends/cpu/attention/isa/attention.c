@@ -29,23 +29,6 @@ static inline ELEMENT higher(ELEMENT a, ELEMENT b) {
   return b > a ? b : a;
 }
 
-ALWAYS_INLINE void pack_store(ELEMENT *to, pack p) {
-  __builtin_memcpy(to, &p, sizeof p);
-}
-
-/* The first `count` elements, fewer than a pack has, and behind them −infinity. */
-ALWAYS_INLINE pack load_few(const ELEMENT *x, int64_t count) {
-  ELEMENT room[pack_lanes];
-  for (int j = 0; j < pack_lanes; j++) room[j] = LOWEST;
-  for (int64_t j = 0; j < count; j++) room[j] = x[j];
-  return pack_load(room);
-}
-ALWAYS_INLINE void store_few(ELEMENT *to, pack p, int64_t count) {
-  ELEMENT room[pack_lanes];
-  pack_store(room, p);
-  for (int64_t j = 0; j < count; j++) to[j] = room[j];
-}
-
 ALWAYS_INLINE ELEMENT highest_lane(pack p, ELEMENT highest) {
   ELEMENT lane[pack_lanes];
   pack_store(lane, p);
@@ -96,8 +79,8 @@ static double exponentials(ELEMENT *s, int64_t count, ELEMENT shift) {
     }
   for (; i < count; i += pack_lanes) {
     const int64_t few = count - i < pack_lanes ? count - i : pack_lanes;
-    const pack y = EXP_PACK(load_few(s + i, few) - shifts);
-    store_few(s + i, y, few);
+    const pack y = EXP_PACK(pack_load_few(s + i, few) - shifts);
+    pack_store_few(s + i, y, few);
     lane[0] += y;
   }
   return (double)pack_sum((lane[0] + lane[1]) + (lane[2] + lane[3]));

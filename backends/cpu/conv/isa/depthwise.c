@@ -13,25 +13,20 @@
  *
  * The variant `bf16`, for machines with AVX512-BF16, is of that type only. */
 #include "depthwise_table.h"
+#include "floats.h"
 #include "program/isa/limits.h"
 
 #if defined(__AVX512BW__)
-#include <immintrin.h>
-#define VECTOR_BYTES        64
-#define ADD_FLOATS(a, b, c) _mm512_fmadd_ps(a, b, c)
-#define MULTIPLY_LOW(a, b)  ((words)_mm512_madd_epi16((__m512i)(a), (__m512i)(b)))
-#define WIDEN_U8(from)      ((words)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(from))))
-#define WIDEN_I8(from)      ((words)_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(from))))
+#define MULTIPLY_LOW(a, b) ((words)_mm512_madd_epi16((__m512i)(a), (__m512i)(b)))
+#define WIDEN_U8(from)     ((words)_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(from))))
+#define WIDEN_I8(from)     ((words)_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(from))))
 #define WIDEN_U16(from)                                                                            \
   ((unsigned_words)_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(from))))
 #define NARROW_U16(words) ((halves_at)_mm512_cvtepi32_epi16((__m512i)(words)))
 #elif defined(__AVX2__) && defined(__FMA__)
-#include <immintrin.h>
-#define VECTOR_BYTES        32
-#define ADD_FLOATS(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define MULTIPLY_LOW(a, b)  ((words)_mm256_madd_epi16((__m256i)(a), (__m256i)(b)))
-#define WIDEN_U8(from)      ((words)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(from))))
-#define WIDEN_I8(from)      ((words)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(from))))
+#define MULTIPLY_LOW(a, b) ((words)_mm256_madd_epi16((__m256i)(a), (__m256i)(b)))
+#define WIDEN_U8(from)     ((words)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(from))))
+#define WIDEN_I8(from)     ((words)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(from))))
 #define WIDEN_U16(from)                                                                            \
   ((unsigned_words)_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(from))))
 /* Of words below 2^16; each half has its own four. */
@@ -39,19 +34,11 @@
   ((halves_at)_mm256_castsi256_si128(_mm256_permute4x64_epi64(                                     \
       _mm256_packus_epi32((__m256i)(words), (__m256i)(words)), _MM_SHUFFLE(3, 1, 2, 0))))
 #else
-#define VECTOR_BYTES 16
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #define MULTIPLY_LOW(a, b) ((words)_mm_madd_epi16((__m128i)(a), (__m128i)(b)))
 #else
 #define MULTIPLY_LOW(a, b) (((a) << 16 >> 16) * (b))
-#endif
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#define ADD_FLOATS(a, b, c)                                                                        \
-  ((floats)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
-#else
-#define ADD_FLOATS(a, b, c) ((a) * (b) + (c))
 #endif
 #define WIDEN_U8(from)    __builtin_convertvector(*(const bytes_at *)(from), words)
 #define WIDEN_I8(from)    __builtin_convertvector(*(const signed_bytes_at *)(from), words)
@@ -59,16 +46,6 @@
 #define NARROW_U16(words) __builtin_convertvector(words, halves_at)
 #endif
 
-#define LANES  (VECTOR_BYTES / 4)
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 20")
-#endif
-
-typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
-typedef float floats_at __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
 typedef uint32_t unsigned_words __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint16_t halves_at __attribute__((vector_size(VECTOR_BYTES / 2), aligned(2)));
 typedef int32_t words __attribute__((vector_size(VECTOR_BYTES)));
@@ -121,7 +98,7 @@ INLINE void finish_bf16(const cpu_depthwise_finish *f, int64_t c, floats x, uint
 #define SUMS                  floats
 #define SUMS_AT               floats_at
 #define LOAD(from)            (*(const floats_at *)(from))
-#define MULTIPLY_ADD(a, b, c) ADD_FLOATS(a, b, c)
+#define MULTIPLY_ADD(a, b, c) MULTIPLY_ADD_FLOATS(a, b, c)
 #define RESULT                float
 #define FINISH                finish_f32
 #define NAME(x)               x##_f32
@@ -133,7 +110,7 @@ INLINE void finish_bf16(const cpu_depthwise_finish *f, int64_t c, floats x, uint
 #define SUMS                  floats
 #define SUMS_AT               floats_at
 #define LOAD(from)            widen_bf16(from)
-#define MULTIPLY_ADD(a, b, c) ADD_FLOATS(a, b, c)
+#define MULTIPLY_ADD(a, b, c) MULTIPLY_ADD_FLOATS(a, b, c)
 #define RESULT                uint16_t
 #define FINISH                finish_bf16
 #define NAME(x)               x##_bf16

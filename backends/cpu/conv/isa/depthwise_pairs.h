@@ -92,8 +92,8 @@ INLINE void window_pairs(const int pixels, const int taps, const int stride,
       for (int s = 0; s < taps; s++) {
         if (j < s || (j - s) % stride != 0 || (j - s) / stride >= pixels) continue;
         floats *to = sum[(j - s) / stride];
-        to[0] = ADD_FLOATS(weight[s][0], x[0], to[0]);
-        to[1] = ADD_FLOATS(weight[s][1], x[1], to[1]);
+        to[0] = MULTIPLY_ADD_FLOATS(weight[s][0], x[0], to[0]);
+        to[1] = MULTIPLY_ADD_FLOATS(weight[s][1], x[1], to[1]);
       }
     }
   }

@@ -15,13 +15,10 @@
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-#include <immintrin.h>
-
+#include "floats.h"
 #include "program/isa/limits.h"
 
 #if defined(__AVX512F__)
-#define VECTOR_BYTES          64
-#define MULTIPLY_ADD(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define EVEN(a, b)                                                                                 \
   _mm512_permutex2var_ps(                                                                          \
       a, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), b)
@@ -39,31 +36,16 @@
 #define LOAD_MASKED(from, mask)   _mm512_maskz_loadu_ps(mask, from)
 #define STORE_MASKED(to, mask, x) _mm512_mask_storeu_ps(to, mask, x)
 #define LEAST_COLUMNS             1
-#define REGISTER                  "v"
 typedef __mmask16 load_mask;
 #else
-#define VECTOR_BYTES            32
-#define MULTIPLY_ADD(a, b, c)   _mm256_fmadd_ps(a, b, c)
 #define EVEN(a, b)              _mm256_shuffle_ps(a, b, 0x88)
 #define ODD(a, b)               _mm256_shuffle_ps(a, b, 0xdd)
 #define IN_ORDER(x)             ((floats)_mm256_permute4x64_pd((__m256d)(x), 0xd8))
 #define LOAD_MASKED(from, mask) _mm256_maskload_ps(from, mask)
 #define AHEAD_OF_PAIRS          0
 #define LEAST_COLUMNS           LANES
-#define REGISTER                "x"
 typedef __m256i load_mask;
 #endif
-
-#define LANES  (VECTOR_BYTES / 4)
-#define INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
-
-typedef float floats __attribute__((vector_size(VECTOR_BYTES)));
-typedef float floats_at __attribute__((vector_size(VECTOR_BYTES), aligned(4)));
 
 enum {
   ROWS = VECTOR_BYTES == 64 ? 7 : 4, /* of a block: networks have multiples of 7 */
@@ -161,7 +143,7 @@ INLINE void block(const int rows, const int size, const int stride, const bool e
       UNROLL
       for (int r = 0; r < rows; r++)
         if (i - r * stride >= 0 && i - r * stride < size)
-          sum[r] = MULTIPLY_ADD(weight[(i - r * stride) * size + j], x[j], sum[r]);
+          sum[r] = MULTIPLY_ADD_FLOATS(weight[(i - r * stride) * size + j], x[j], sum[r]);
     }
   }
   float *to = b->results + (row - b->row) * b->results_row + q;

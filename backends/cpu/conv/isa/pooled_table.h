@@ -5,6 +5,7 @@
 #ifndef CPU_ISA_POOLED_TABLE_H
 #define CPU_ISA_POOLED_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/isa.h"
@@ -26,6 +27,7 @@ typedef struct cpu_pooled_panel {
 typedef struct cpu_pooled_windows {
   int64_t rows, columns; /* of blocks */
   int64_t runs, run, x_run;
+  int64_t first[2], past[2]; /* the runs of the upper and lower sums of each block */
   const float *x;
   int64_t x_row, x_pixel; /* from one sum's window to the next one's */
   const float *filter, *bias;
@@ -37,6 +39,7 @@ typedef struct cpu_pooled_windows {
 typedef struct cpu_pooled_table {
   void (*run)(const cpu_pooled_panel *panel);
   void (*convolve)(const cpu_pooled_windows *windows);
+  bool (*is_finite)(const float *x, int64_t count); /* all elements */
 } cpu_pooled_table;
 
 CPU_DECLARE(cpu_pooled_table, cpu_pooled);

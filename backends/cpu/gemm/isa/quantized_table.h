@@ -24,10 +24,10 @@ typedef struct cpu_quantized_table {
   /* The numbers first … first + count − 1 of the first column. */
   void (*expand)(const cpu_quantized_columns *columns, int64_t first, int64_t count, float *to);
 
-  /* The same of `width` columns, a multiple of 16, side by side: to[p · width + j]. So lie scales
-   * and zero points of each block, of which the first is that of `first`, and `columns` has
-   * neither. Numbers of a block, and those before `first`, fill words of 32 bits. NULL if there is
-   * no loop. */
+  /* The same of `width` columns, those of a panel of products, side by side: to[p · width + j]. So
+   * lie scales and zero points of each block, of which the first is that of `first`, and `columns`
+   * has neither. Numbers of a block, and those before `first`, fill words of 32 bits. NULL if there
+   * is no loop. */
   void (*panel)(const cpu_quantized_columns *columns, const float *scale, const float *zero,
                 int64_t first, int64_t count, int64_t width, float *to);
 

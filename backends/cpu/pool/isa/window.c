@@ -392,9 +392,7 @@ const cpu_window_loops CPU_VARIANT_SYMBOL(cpu_window) = {
     .scatter = scatter,
     .halve_short = halve_short,
     .average_short = average_short,
-    .search_three = search_three,
-    .choose_three = choose_three,
-    .deliver_three = deliver_three,
-    .deliver_middle = deliver_middle,
+    .spread_maxima = spread_maxima,
+    .spread_averages = spread_averages,
 #endif
 };

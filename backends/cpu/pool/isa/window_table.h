@@ -16,8 +16,31 @@
 /* Results of a line that counts as short. */
 #define CPU_WINDOW_SHORT 256
 
-/* Windows of 3 × 3 are taken in multiples of this many, whatever a line's length. */
+/* Windows of 3 × 3 are taken in multiples of this many at most, whatever a line's length. */
 #define CPU_WINDOW_WHOLE 16
+
+/* Elements of the state that spread_maxima and spread_averages keep for each window. */
+#define CPU_WINDOW_STATE 4
+
+/* A row of windows of 3 × 3 (or 2 × 2) with stride 2, and of the data its first row, which it
+ * shares with the windows above, and its middle one. Rows of the data, read or written, are given
+ * from the first window's middle column on (of 2 × 2: the first column); one column may lie before.
+ * Whole multiples of CPU_WINDOW_WHOLE windows are read and written. */
+typedef struct cpu_window_threes {
+  /* MAX: rows of the data. The first is NULL if it was the last of the windows before, or is not
+   * there, which has_top tells; the last is NULL if it is not there. */
+  const void *row[3];
+  bool has_top;
+  bool three;                    /* not 2 × 2 */
+  bool left;                     /* whether there is a column before */
+  int64_t windows, pairs, width; /* of results; of columns from the given one on; columns */
+  const void *gradient;          /* NULL if there are no such windows */
+  const void *columns;
+  int64_t rows;    /* AVERAGE: elements of the windows along each dimension */
+  void *target[2]; /* first and middle row; NULL: not written */
+  void *state;     /* of the windows above, CPU_WINDOW_STATE elements for each: all bits are set
+                      (MAX) or none (AVERAGE) where there are none above */
+} cpu_window_threes;
 
 typedef struct cpu_window_loops {
   /* result[q] = source[q·step + t·tap_step] folded over t = 0 … taps − 1, all in positions; taps is
@@ -62,26 +85,9 @@ typedef struct cpu_window_loops {
   void (*maximum_short)(void *result, const void *source, int64_t rows, int64_t count);
   void (*average_short)(void *result, const void *source, int64_t rows, int64_t count);
 
-  /* Maxima of 3 × 3 windows with stride 2, of one lane (F types only). All of these take whole
-   * multiples of CPU_WINDOW_WHOLE windows: lines have room for them, and for as many again behind.
-   *
-   * search_three: of one row, the largest column of every window and which it is, 0 … 2. Window i
-   * has source[2i] in its middle; `before` is the column before the first one, NULL if there is
-   * none; there are `width` columns from the source on. `room` is for three lines. */
-  void (*search_three)(void *best, void *column, const void *source, void *room, const void *before,
-                       int64_t windows, int64_t width);
-
-  /* The largest of three such rows (the first and the last may be missing: best[i] is NULL), as
-   * 3 · row + column, and −1 after `windows` of them up to the room's end. */
-  void (*choose_three)(void *code, const void *const best[3], const void *const column[3],
-                       int64_t windows, int64_t room);
-
-  /* Elements of a row that is the last of windows `above` and the first of windows `below` (codes
-   * of choose_three; one may be NULL), or the middle of windows. `left` is that column before. */
-  void (*deliver_three)(void *target, void *left, const void *above, const void *above_gradient,
-                        const void *below, const void *below_gradient, int64_t windows);
-  void (*deliver_middle)(void *target, void *left, const void *code, const void *gradient,
-                         int64_t windows);
+  /* Gradients of windows of 3 × 3 with stride 2, of one lane (F types only). */
+  void (*spread_maxima)(const cpu_window_threes *windows);
+  void (*spread_averages)(const cpu_window_threes *windows);
 } cpu_window_loops;
 
 CPU_DECLARE_NUMBERS(cpu_window_loops, cpu_window);

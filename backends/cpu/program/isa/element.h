@@ -12,6 +12,10 @@
 
 #include <stdint.h>
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "core/isa.h"
 
 #if defined(CPU_VARIANT_F64)
@@ -82,11 +86,37 @@ ALWAYS_INLINE pack pack_load(const ELEMENT *x) {
   return p;
 }
 
+ALWAYS_INLINE void pack_store(ELEMENT *to, pack p) {
+  __builtin_memcpy(to, &p, sizeof p);
+}
+
 ALWAYS_INLINE pack pack_all(ELEMENT x) {
   pack p;
   for (int j = 0; j < pack_lanes; j++) p[j] = x;
   return p;
 }
+
+/* The first `count` elements, fewer than a pack has, and behind them LOWEST; and back. */
+#if defined(CPU_VARIANT_F32) && defined(__AVX512F__)
+ALWAYS_INLINE pack pack_load_few(const ELEMENT *x, int64_t count) {
+  return _mm512_mask_loadu_ps(pack_all(LOWEST), (__mmask16)((1 << count) - 1), x);
+}
+ALWAYS_INLINE void pack_store_few(ELEMENT *to, pack p, int64_t count) {
+  _mm512_mask_storeu_ps(to, (__mmask16)((1 << count) - 1), p);
+}
+#else
+ALWAYS_INLINE pack pack_load_few(const ELEMENT *x, int64_t count) {
+  ELEMENT room[pack_lanes];
+  for (int j = 0; j < pack_lanes; j++) room[j] = LOWEST;
+  for (int64_t j = 0; j < count; j++) room[j] = x[j];
+  return pack_load(room);
+}
+ALWAYS_INLINE void pack_store_few(ELEMENT *to, pack p, int64_t count) {
+  ELEMENT room[pack_lanes];
+  pack_store(room, p);
+  for (int64_t j = 0; j < count; j++) to[j] = room[j];
+}
+#endif
 
 ALWAYS_INLINE pack pack_add(pack a, pack b) {
   return (pack)((arithmetic_pack)a + (arithmetic_pack)b);

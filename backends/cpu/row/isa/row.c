@@ -116,33 +116,6 @@ ALWAYS_INLINE void fetch_ahead(const ELEMENT *x, int64_t ahead, int count) {
     __builtin_prefetch((const void *)(first + byte));
 }
 
-ALWAYS_INLINE void pack_store(ELEMENT *to, pack p) {
-  memcpy(to, &p, sizeof p);
-}
-
-/* The first `count` elements, fewer than a pack has, and behind them −infinity: a single
- * exponential costs as much as a vector of them. */
-#if defined(CPU_VARIANT_F32) && defined(__AVX512F__)
-ALWAYS_INLINE pack load_few(const ELEMENT *x, int64_t count) {
-  return _mm512_mask_loadu_ps(pack_all(-INFINITY), (__mmask16)((1 << count) - 1), x);
-}
-ALWAYS_INLINE void store_few(ELEMENT *to, pack p, int64_t count) {
-  _mm512_mask_storeu_ps(to, (__mmask16)((1 << count) - 1), p);
-}
-#else
-ALWAYS_INLINE pack load_few(const ELEMENT *x, int64_t count) {
-  ELEMENT room[pack_lanes];
-  for (int j = 0; j < pack_lanes; j++) room[j] = -INFINITY;
-  for (int64_t j = 0; j < count; j++) room[j] = x[j];
-  return pack_load(room);
-}
-ALWAYS_INLINE void store_few(ELEMENT *to, pack p, int64_t count) {
-  ELEMENT room[pack_lanes];
-  pack_store(room, p);
-  for (int64_t j = 0; j < count; j++) to[j] = room[j];
-}
-#endif
-
 /* The highest element, in every lane. */
 ALWAYS_INLINE pack line_peak(const ELEMENT *x, int64_t length) {
   pack lane[4];
@@ -151,7 +124,7 @@ ALWAYS_INLINE pack line_peak(const ELEMENT *x, int64_t length) {
   for (; i + lanes <= length; i += lanes)
     for (int k = 0; k < 4; k++) lane[k] = HIGHER(lane[k], pack_load(x + i + k * pack_lanes));
   for (; i + pack_lanes <= length; i += pack_lanes) lane[0] = HIGHER(lane[0], pack_load(x + i));
-  if (i < length) lane[1] = HIGHER(lane[1], load_few(x + i, length - i));
+  if (i < length) lane[1] = HIGHER(lane[1], pack_load_few(x + i, length - i));
   return highest_everywhere(HIGHER(HIGHER(lane[0], lane[1]), HIGHER(lane[2], lane[3])));
 }
 
@@ -179,9 +152,9 @@ ALWAYS_INLINE pack exponentials_block(const ELEMENT *x, ELEMENT *y, int64_t coun
   for (; i < count; i += pack_lanes) {
     const int64_t few = count - i;
     const int whole = few >= pack_lanes;
-    const pack e = EXP_PACK((whole ? pack_load(x + i) : load_few(x + i, few)) - shift);
+    const pack e = EXP_PACK((whole ? pack_load(x + i) : pack_load_few(x + i, few)) - shift);
     if (store && whole) pack_store(y + i, e);
-    if (store && !whole) store_few(y + i, e, few);
+    if (store && !whole) pack_store_few(y + i, e, few);
     lane += e;
   }
   return lane;
@@ -334,7 +307,7 @@ ALWAYS_INLINE void scale_line(ELEMENT *y, int64_t length, pack factor) {
     pack_store(y + i + pack_lanes, y1);
   }
   for (; i + pack_lanes <= length; i += pack_lanes) pack_store(y + i, pack_load(y + i) * factor);
-  if (i < length) store_few(y + i, load_few(y + i, length - i) * factor, length - i);
+  if (i < length) pack_store_few(y + i, pack_load_few(y + i, length - i) * factor, length - i);
 }
 
 /* Peaks and sums of a few rows are found one after the other: one row alone would have the
