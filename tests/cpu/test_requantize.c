@@ -156,6 +156,72 @@ static void one_loop_gives_the_bytes_of_the_interpreter(void **state) {
   }
 }
 
+/* ---- Quotients close to half a byte ----------------------------------------------------------
+ */
+
+/* round(bias / divisor) + zero, where the bias is what makes `below` and a half, or one of its
+ * neighbours. */
+static void check_halves(fixture *f, uint64_t seed) {
+  enum { NEAR = 3, COUNT = 255 * (2 * NEAR + 1) };
+  static float bias[COUNT];
+  static int32_t sums[COUNT];
+  static unsigned char output[COUNT];
+  test_random random = {seed};
+  sample s = {.output = coin(&random) ? COMPUTE_U8 : COMPUTE_I8};
+  const bool is_signed = s.output == COMPUTE_I8;
+  const float divisor = (float)test_random_uniform(&random, 1e-3, 1);
+  const int least = is_signed ? -128 : 0;
+  const int zero = least + (int)test_random_integer(&random, 0, 255);
+  const uint16_t x = append(&s, COMPUTE_I_CAST, COMPUTE_F32, load(&s, COMPUTE_I32), 0);
+  const uint16_t scaled = append(&s, COMPUTE_I_MUL, COMPUTE_F32, x, number(&s, 0x1p-20));
+  const uint16_t sum = append(&s, COMPUTE_I_ADD, COMPUTE_F32, scaled, load(&s, COMPUTE_F32));
+  const uint16_t quotient =
+      append(&s, COMPUTE_I_DIV, COMPUTE_F32, sum, number(&s, (double)divisor));
+  const uint16_t whole = append(&s, COMPUTE_I_ROUND, COMPUTE_F32, quotient, 0);
+  s.outputs[0] = append(&s, COMPUTE_I_ADD, COMPUTE_F32, whole, number(&s, zero));
+  s.program.output_count = 1;
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  for (int i = 0; i < COUNT; i++) {
+    const double below = least - zero + i / (2 * NEAR + 1);
+    bias[i] = (float)((below + 0.5) * (double)divisor);
+    for (int k = i % (2 * NEAR + 1); k > NEAR; k--) bias[i] = nextafterf(bias[i], INFINITY);
+    for (int k = i % (2 * NEAR + 1); k < NEAR; k++) bias[i] = nextafterf(bias[i], -INFINITY);
+  }
+  cpu_program *program = NULL;
+  assert_int_equal(
+      cpu_program_prepare(f->device, &s.program, s.inputs, s.dtypes, 1, &s.output, &program),
+      COMPUTE_OK);
+  assert_true(program->requantize.divides);
+  cpu_box box = {.program = program,
+                 .rank = 1,
+                 .count = {COUNT},
+                 .dimension = {0},
+                 .input = {(const unsigned char *)sums, (const unsigned char *)bias},
+                 .input_step = {{1}, {1}},
+                 .output = {output},
+                 .output_step = {{1}}};
+  cpu_box_run(&box, 0);
+  for (int i = 0; i < COUNT; i++) {
+    const int expected = (int)rintf(bias[i] / divisor) + zero;
+    const int got = is_signed ? (int8_t)output[i] : output[i];
+    if (got != expected)
+      fail_msg("%s: %a / %a + %d is %d, not %d", f->device->isa->name, (double)bias[i],
+               (double)divisor, zero, got, expected);
+  }
+  cpu_program_release(f->device, program);
+}
+
+static void quotients_close_to_half_a_byte_are_rounded_as_such(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (uint64_t seed = 0; seed < 200; seed++) check_halves(&f, seed);
+    fixture_close(&f);
+  }
+}
+
 /* ---- Sums of bytes ----------------------------------------------------------------------------
  */
 
@@ -260,6 +326,7 @@ static void other_programs_are_left_to_the_interpreter(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_loop_gives_the_bytes_of_the_interpreter),
+      cmocka_unit_test(quotients_close_to_half_a_byte_are_rounded_as_such),
       cmocka_unit_test(sums_of_bytes_give_those_of_the_interpreter),
       cmocka_unit_test(other_programs_are_left_to_the_interpreter),
   };

@@ -194,6 +194,7 @@ typedef struct cpu_requantize {
   float low, high, divisor, zero;
   bool subtracts; /* the offset */
   bool is_signed;
+  bool divides; /* cpu_requantize_divides */
 } cpu_requantize;
 
 /* factor · input + constant, in i32 that wrap. */

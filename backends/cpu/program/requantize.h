@@ -21,6 +21,11 @@ cpu_requantize cpu_requantize_none(void);
 /* Whether the zero is one that the loops add. */
 bool cpu_requantize_has_zero(const cpu_requantize *requantize);
 
+/* Whether two products, with the reciprocal of the divisor and with what is left of it, give all
+ * bytes that the quotients give. Both grow with what is divided, so it is enough that they pass
+ * from each whole number to the next at the same place. */
+bool cpu_requantize_divides(const cpu_requantize *requantize);
+
 /* An input of the loop: one number for each row, or, if `along`, for each element. */
 typedef struct cpu_requantize_operand {
   const void *at;

@@ -94,8 +94,9 @@ void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
   if (!read_term((reading){program, inputs, add->a}, sum, 0) ||
       !read_term((reading){program, inputs, add->b}, sum, 1))
     return;
-  if (cpu_requantize_has_zero(makes) && is_moderate(sum))
-    sum->loops = CPU_PICK(isa, cpu_requantize_sum);
+  if (!cpu_requantize_has_zero(makes)) return;
+  makes->divides = cpu_requantize_divides(makes);
+  if (is_moderate(sum)) sum->loops = CPU_PICK(isa, cpu_requantize_sum);
 }
 
 bool cpu_requantize_sum_run(const cpu_requantize_sum *sum, const cpu_tile *tile) {
