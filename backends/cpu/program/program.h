@@ -236,6 +236,10 @@ struct cpu_program {
   cpu_requantize requantize;
   cpu_requantize_product requantize_product;
   cpu_requantize_sum requantize_sum;
+  /* Of a program that makes bytes of sums and adds them to other ones: the program of the first,
+   * or NULL, and the addition, whose input 0 stands for these bytes. */
+  cpu_program *bytes;
+  cpu_requantize_sum residual;
   cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */

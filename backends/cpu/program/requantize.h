@@ -43,6 +43,18 @@ void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
                              const compute_dtype *inputs, uint32_t output_count,
                              const compute_dtype *outputs, cpu_requantize_sum *sum);
 
+/* A program that makes bytes of input 0, sums in i32, and then such a sum of them and of an input:
+ * false, or that sum, whose input 0 stands for the bytes; the value that becomes bytes, and their
+ * dtype. */
+bool cpu_requantize_residual_read(const cpu_isa *isa, const compute_program *program,
+                                  const compute_dtype *inputs, uint32_t output_count,
+                                  const compute_dtype *outputs, cpu_requantize_sum *sum,
+                                  uint16_t *value, compute_dtype *byte);
+
+/* Adds rows of bytes: of `from` only where they lie, of `to` only rows, count and y are given. */
+void cpu_requantize_sum_lines(const cpu_requantize_sum *sum, const cpu_requantize_term from[2],
+                              const cpu_requantize_lines *to);
+
 /* … and cpu_program_run, or false where the operands are not contiguous. */
 bool cpu_requantize_sum_run(const cpu_requantize_sum *sum, const cpu_tile *tile);
 

@@ -203,29 +203,31 @@ CPU_INLINE requantize_words sum_vector(const bool a_signed, const bool b_signed,
       REQUANTIZE_V(add_ps)(term_vector(a_signed, a, i), term_vector(b_signed, b, i)), n);
 }
 
-/* Whole vectors, two rows of two as above; returns how many elements these are. */
+/* Whole vectors of a row, two rows of two as above; returns how many elements these are. */
 CPU_INLINE int64_t add_vectors(const bool a_signed, const bool b_signed,
                                const cpu_requantize_term *a, const cpu_requantize_term *b,
-                               const cpu_requantize_lines *l) {
-  const requantize_numbers n = requantize_take_numbers(l);
-  const cpu_requantize_term first = *a, second = *b; /* bytes may alias them */
-  const int64_t count = l->count;
-  uint8_t *y = l->y;
+                               const requantize_numbers *n, int64_t count, uint8_t *y) {
   int64_t i = 0;
   for (; i + 4 * REQUANTIZE_LANES <= count; i += 4 * REQUANTIZE_LANES) {
     requantize_words w[2][2];
     for (int k = 0; k < 4; k++)
-      w[k / 2][k % 2] =
-          sum_vector(a_signed, b_signed, &first, &second, &n, i + k * REQUANTIZE_LANES);
-    requantize_store_few(2, 2, &n.stored, w, y + i, 2 * REQUANTIZE_LANES);
+      w[k / 2][k % 2] = sum_vector(a_signed, b_signed, a, b, n, i + k * REQUANTIZE_LANES);
+    requantize_store_few(2, 2, &n->stored, w, y + i, 2 * REQUANTIZE_LANES);
   }
   return i;
 }
 #else
+typedef struct requantize_numbers {
+  int none;
+} requantize_numbers;
+CPU_INLINE requantize_numbers requantize_take_numbers(const cpu_requantize_lines *l) {
+  (void)l;
+  return (requantize_numbers){0};
+}
 CPU_INLINE int64_t add_vectors(const bool a_signed, const bool b_signed,
                                const cpu_requantize_term *a, const cpu_requantize_term *b,
-                               const cpu_requantize_lines *l) {
-  (void)a_signed, (void)b_signed, (void)a, (void)b, (void)l;
+                               const requantize_numbers *n, int64_t count, uint8_t *y) {
+  (void)a_signed, (void)b_signed, (void)a, (void)b, (void)n, (void)count, (void)y;
   return 0;
 }
 CPU_INLINE void requantize(const form f, const cpu_requantize_lines *l) {
@@ -283,19 +285,25 @@ CPU_INLINE float term_value(const bool is_signed, const cpu_requantize_term *t, 
 
 CPU_INLINE void add_terms(const bool a_signed, const bool b_signed, const cpu_requantize_term *a,
                           const cpu_requantize_term *b, const cpu_requantize_lines *l) {
-  const cpu_requantize_term first = *a, second = *b;
+  const requantize_numbers n = requantize_take_numbers(l);
+  cpu_requantize_term first = *a, second = *b; /* bytes may alias them */
   const float low = l->low, high = l->high, divisor = l->divisor;
   const int32_t zero = l->zero - REQUANTIZE_ROUNDING_BITS;
   const int32_t least = l->is_signed ? -128 : 0, most = l->is_signed ? 127 : 255;
-  const int64_t count = l->count;
+  const int64_t count = l->count, rows = l->rows, y_row = l->y_row;
   uint8_t *y = l->y;
-  const int64_t done = add_vectors(a_signed, b_signed, a, b, l);
-  CPU_INDEPENDENT
-  for (int64_t i = done; i < count; i++) {
-    float value = term_value(a_signed, &first, i) + term_value(b_signed, &second, i);
-    value = low > value ? low : value;
-    value = high < value ? high : value;
-    y[i] = round_to_byte(value / divisor, zero, least, most);
+  for (int64_t row = 0; row < rows; row++) {
+    const int64_t done = add_vectors(a_signed, b_signed, &first, &second, &n, count, y);
+    CPU_INDEPENDENT
+    for (int64_t i = done; i < count; i++) {
+      float value = term_value(a_signed, &first, i) + term_value(b_signed, &second, i);
+      value = low > value ? low : value;
+      value = high < value ? high : value;
+      y[i] = round_to_byte(value / divisor, zero, least, most);
+    }
+    first.from += first.row;
+    second.from += second.row;
+    y += y_row;
   }
 }
 
