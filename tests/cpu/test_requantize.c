@@ -292,6 +292,54 @@ static void sums_of_bytes_give_those_of_the_interpreter(void **state) {
   }
 }
 
+/* All pairs of bytes; whether these are added by factors. */
+static bool check_pairs(fixture *f, uint64_t seed) {
+  enum { BYTES = 256 };
+  unsigned char one[BYTES], all[BYTES], output[BYTES], expected[BYTES];
+  test_random random = {seed};
+  sample s = make_sum(&random);
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  cpu_program *program = NULL;
+  assert_int_equal(
+      cpu_program_prepare(f->device, &s.program, s.inputs, s.dtypes, 1, &s.output, &program),
+      COMPUTE_OK);
+  const cpu_requantize_sum_table *loops = program->requantize_sum.loops;
+  const bool by_factors = program->requantize_sum.factor[0] != 0;
+  for (int i = 0; i < BYTES; i++) all[i] = (unsigned char)i;
+  cpu_scratch scratch;
+  cpu_tile tile = {
+      .count = BYTES, .input = {one, all}, .input_stride = {1, 1}, .output_stride = {1}};
+  for (int i = 0; i < BYTES; i++) {
+    memset(one, i, sizeof one);
+    tile.output[0] = output;
+    program->requantize_sum.loops = loops;
+    cpu_program_run(program, &tile, &scratch, false);
+    tile.output[0] = expected;
+    program->requantize_sum.loops = NULL; /* leaves it to the interpreter */
+    cpu_program_run(program, &tile, &scratch, false);
+    for (int k = 0; k < BYTES; k++)
+      if (output[k] != expected[k])
+        fail_msg("%s, sum %llu of %d and %d is %d, not %d", f->device->isa->name,
+                 (unsigned long long)seed, i, k, output[k], expected[k]);
+  }
+  cpu_program_release(f->device, program);
+  return by_factors;
+}
+
+static void all_pairs_of_bytes_give_those_of_the_interpreter(void **state) {
+  enum { SUMS = 60 };
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    int by_factors = 0;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (uint64_t seed = 1000; seed < 1000 + SUMS; seed++) by_factors += check_pairs(&f, seed);
+    if (f.device->isa->vector_bytes >= 32) assert_in_range(by_factors, SUMS / 2, SUMS);
+    fixture_close(&f);
+  }
+}
+
 /* Rounded before it is scaled, a zero point with a fraction, two limits in the wrong order, a sum
  * that is also used elsewhere. */
 static void other_programs_are_left_to_the_interpreter(void **state) {
@@ -328,6 +376,7 @@ int main(void) {
       cmocka_unit_test(one_loop_gives_the_bytes_of_the_interpreter),
       cmocka_unit_test(quotients_close_to_half_a_byte_are_rounded_as_such),
       cmocka_unit_test(sums_of_bytes_give_those_of_the_interpreter),
+      cmocka_unit_test(all_pairs_of_bytes_give_those_of_the_interpreter),
       cmocka_unit_test(other_programs_are_left_to_the_interpreter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

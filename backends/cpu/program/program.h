@@ -218,6 +218,7 @@ typedef struct cpu_requantize_sum {
   int16_t input[2];
   bool is_signed[2];
   float zero[2], scale[2];
+  float factor[2], added[2]; /* of cpu_requantize_term */
 } cpu_requantize_sum;
 
 /* The same of a program of isa/formulas.def (formulas.h): its inputs, −1 for none. */

@@ -101,6 +101,19 @@ static bool is_moderate(const cpu_requantize_sum *sum) {
   return lines.blocks && most <= CPU_REQUANTIZE_LARGEST * (double)lines.divisor;
 }
 
+static void find_factors(cpu_requantize_sum *sum) {
+  const cpu_requantize_lines lines = cpu_requantize_bind(&sum->makes, NULL);
+  cpu_requantize_term terms[2];
+  for (int t = 0; t < 2; t++)
+    terms[t] = (cpu_requantize_term){
+        .is_signed = sum->is_signed[t], .zero = sum->zero[t], .scale = sum->scale[t]};
+  sum->loops->find_factors(terms, &lines);
+  for (int t = 0; t < 2; t++) {
+    sum->factor[t] = terms[t].factor;
+    sum->added[t] = terms[t].added;
+  }
+}
+
 static void read_sum(const cpu_isa *isa, const compute_program *program,
                      const compute_dtype *inputs, uint32_t output_count,
                      const compute_dtype *outputs, cpu_requantize_sum *sum, uint16_t *bytes) {
@@ -118,7 +131,9 @@ static void read_sum(const cpu_isa *isa, const compute_program *program,
     return;
   if (!cpu_requantize_has_zero(makes)) return;
   makes->divides = cpu_requantize_divides(makes);
-  if (is_moderate(sum)) sum->loops = CPU_PICK(isa, cpu_requantize_sum);
+  if (!is_moderate(sum)) return;
+  sum->loops = CPU_PICK(isa, cpu_requantize_sum);
+  find_factors(sum);
 }
 
 void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
@@ -148,8 +163,8 @@ void cpu_requantize_sum_lines(const cpu_requantize_sum *sum, const cpu_requantiz
   cpu_requantize_term terms[2];
   cpu_requantize_lines lines = cpu_requantize_bind(&sum->makes, NULL);
   for (int t = 0; t < 2; t++)
-    terms[t] = (cpu_requantize_term){from[t].from, from[t].row, sum->is_signed[t], sum->zero[t],
-                                     sum->scale[t]};
+    terms[t] = (cpu_requantize_term){from[t].from,  from[t].row,    sum->is_signed[t], sum->zero[t],
+                                     sum->scale[t], sum->factor[t], sum->added[t]};
   lines.rows = to->rows;
   lines.count = to->count;
   lines.y = to->y;

@@ -11,6 +11,9 @@ typedef struct cpu_requantize_term {
   int64_t row;
   bool is_signed;
   float zero, scale;
+  float factor; /* or 0; with one, x · factor of both terms, of the bytes themselves, and `added`,
+                 * in two multiply-adds, are quotients that become the same bytes for all x */
+  float added;
 } cpu_requantize_term;
 
 typedef struct cpu_requantize_sum_table {
@@ -18,6 +21,8 @@ typedef struct cpu_requantize_sum_table {
    * bias; lines->blocks, and no sum exceeds CPU_REQUANTIZE_LARGEST divisors. y may be one of the
    * terms' bytes. */
   void (*run)(const cpu_requantize_term terms[2], const cpu_requantize_lines *lines);
+  /* Finds such factors, if there are any. */
+  void (*find_factors)(cpu_requantize_term terms[2], const cpu_requantize_lines *lines);
 } cpu_requantize_sum_table;
 
 CPU_DECLARE(cpu_requantize_sum_table, cpu_requantize_sum);
