@@ -4,21 +4,72 @@
 #include "conv_fixture.h"
 #include "gemm/isa/gemm_table.h"
 
+/* Other bytes that are added to those of the sums: bytes of (own − zero) · scale and the same of
+ * the other ones. */
+typedef struct addition {
+  bool exists, turned, limited;
+  compute_dtype other, output;
+  float scale[2], divisor;
+  int32_t zero[2], result_zero;
+} addition;
+
 /* What follows the sums. */
 typedef struct ending {
   bool subtracts, biased, limited;
   compute_dtype output;
   float divisor;
   int32_t zero;
+  addition adds;
 } ending;
 
 typedef struct requantizing {
   checker checker;
   ending ending;
   int at_once; /* depthwise ones whose loop makes bytes */
+  int near;    /* products that add other bytes while theirs are near the core */
 } requantizing;
 
 enum { OFFSET = 2, SCALE, BIAS, INPUTS };
+
+static uint16_t make_term(program_builder *p, const addition *a, int own, uint16_t x) {
+  x = program_apply(p, COMPUTE_I_CAST, COMPUTE_F32, x, 0, 0);
+  x = program_apply(p, COMPUTE_I_SUB, COMPUTE_F32, x,
+                    program_constant(p, COMPUTE_F32, a->zero[own]), 0);
+  return program_apply(p, COMPUTE_I_MUL, COMPUTE_F32, x,
+                       program_constant(p, COMPUTE_F32, a->scale[own]), 0);
+}
+
+static uint16_t divide(program_builder *p, uint16_t x, float divisor, int32_t zero) {
+  x = program_apply(p, COMPUTE_I_DIV, COMPUTE_F32, x, program_constant(p, COMPUTE_F32, divisor), 0);
+  x = program_apply(p, COMPUTE_I_ROUND, COMPUTE_F32, x, 0, 0);
+  return program_apply(p, COMPUTE_I_ADD, COMPUTE_F32, x, program_constant(p, COMPUTE_F32, zero), 0);
+}
+
+/* A byte of `value`, and other ones, which are that input. */
+static uint16_t add_bytes(program_builder *p, const ending *e, uint16_t value, uint32_t input) {
+  const addition *a = &e->adds;
+  const bool is_signed = e->output == COMPUTE_I8;
+  const uint16_t least = program_constant_integer(p, COMPUTE_I32, is_signed ? -128 : 0);
+  const uint16_t most = program_constant_integer(p, COMPUTE_I32, is_signed ? 127 : 255);
+  value = program_apply(p, COMPUTE_I_CAST, COMPUTE_I32, value, 0, 0);
+  value = program_apply(p, COMPUTE_I_MAX, COMPUTE_I32, value, least, 0);
+  value = program_apply(p, COMPUTE_I_MIN, COMPUTE_I32, value, most, 0);
+  const uint16_t own = make_term(p, a, 0, value);
+  const uint16_t other = make_term(p, a, 1, program_load(p, COMPUTE_I32, input));
+  uint16_t x = program_apply(p, COMPUTE_I_ADD, COMPUTE_F32, a->turned ? other : own,
+                             a->turned ? own : other, 0);
+  if (a->limited) x = program_apply(p, COMPUTE_I_RELU, COMPUTE_F32, x, 0, 0);
+  return divide(p, x, a->divisor, a->result_zero);
+}
+
+static int32_t add_to_byte(const addition *a, int32_t own, int32_t other) {
+  float value = ((float)own - (float)a->zero[0]) * a->scale[0] +
+                ((float)other - (float)a->zero[1]) * a->scale[1];
+  if (a->limited) value = fmaxf(value, 0);
+  value = rintf(value / a->divisor) + (float)a->result_zero;
+  const bool is_signed = a->output == COMPUTE_I8;
+  return (int32_t)fminf(fmaxf(value, is_signed ? -128 : 0), is_signed ? 127 : 255);
+}
 
 static void make_program(const ending *e, program_builder *p) {
   uint16_t x = program_load(p, COMPUTE_I32, 0);
@@ -29,11 +80,9 @@ static void make_program(const ending *e, program_builder *p) {
   if (e->biased)
     x = program_apply(p, COMPUTE_I_ADD, COMPUTE_F32, x, program_load(p, COMPUTE_F32, BIAS - 1), 0);
   if (e->limited) x = program_apply(p, COMPUTE_I_RELU, COMPUTE_F32, x, 0, 0);
-  const uint16_t divisor = program_constant(p, COMPUTE_F32, e->divisor);
-  x = program_apply(p, COMPUTE_I_DIV, COMPUTE_F32, x, divisor, 0);
-  x = program_apply(p, COMPUTE_I_ROUND, COMPUTE_F32, x, 0, 0);
-  const uint16_t zero = program_constant(p, COMPUTE_F32, e->zero);
-  program_store(p, program_apply(p, COMPUTE_I_ADD, COMPUTE_F32, x, zero, 0));
+  x = divide(p, x, e->divisor, e->zero);
+  if (e->adds.exists) x = add_bytes(p, e, x, e->biased ? BIAS : SCALE);
+  program_store(p, x);
 }
 
 static int32_t byte_of(const ending *e, int32_t sum, int32_t offset, float scale, float bias) {
@@ -87,7 +136,8 @@ static void launch_kernel(fixture *f, const compute_kernel_descriptor *d, void *
 }
 
 static void check_bytes(const sample_kernel *s, const requantizing *r, const int32_t *sums,
-                        void *const *pointers, const unsigned char *bytes, int64_t count) {
+                        void *const *pointers, const unsigned char *other,
+                        const unsigned char *bytes, int64_t count) {
   const int32_t *offset = pointers[OFFSET];
   const float *scale = pointers[SCALE], *bias = pointers[BIAS];
   unsigned char *expected = malloc((size_t)count);
@@ -96,8 +146,13 @@ static void check_bytes(const sample_kernel *s, const requantizing *r, const int
   int64_t point[4] = {0};
   do {
     const int64_t at = place_of(&s->outputs[0], point), c = point[1];
-    expected[FIXTURE_GUARD + at] =
-        (unsigned char)byte_of(&r->ending, sums[at], offset[c], scale[c], bias[c]);
+    int32_t byte = byte_of(&r->ending, sums[at], offset[c], scale[c], bias[c]);
+    if (r->ending.adds.exists) {
+      const unsigned char added = other[FIXTURE_GUARD + at];
+      const bool is_signed = r->ending.adds.other == COMPUTE_I8;
+      byte = add_to_byte(&r->ending.adds, byte, is_signed ? (int8_t)added : added);
+    }
+    expected[FIXTURE_GUARD + at] = (unsigned char)byte;
   } while (next_point(4, s->descriptor.size, point));
   for (int64_t i = 0; i < count; i++)
     if (bytes[i] != expected[i])
@@ -121,35 +176,69 @@ static void check_requantized(const sample_kernel *s, void *user) {
   program_builder program = {0};
   make_program(&r->ending, &program);
   const compute_operand of_floats = {.dtype = COMPUTE_F32, .stride = {0, 1}};
-  const compute_operand inputs[INPUTS] = {
+  compute_operand inputs[INPUTS + 1] = {
       s->inputs[0], s->inputs[1], {.dtype = COMPUTE_I32, .stride = {0, 1}}, of_floats, of_floats};
   compute_operand output = s->outputs[0];
-  output.dtype = r->ending.output;
+  const addition *adds = &r->ending.adds;
+  output.dtype = adds->exists ? adds->output : r->ending.output;
   compute_kernel_descriptor d = s->descriptor;
   d.inputs = inputs;
   d.input_count = r->ending.biased ? INPUTS : INPUTS - 1;
+  const uint32_t residual = d.input_count;
+  if (adds->exists) {
+    inputs[d.input_count] = s->outputs[0];
+    inputs[d.input_count++].dtype = adds->other;
+  }
   d.outputs = &output;
   d.epilogue = program_finish(&program);
   cpu_kernel *kernel = NULL;
   assert_int_equal(cpu_kind_prepare(&cpu_conv_kind, r->checker.f->device, &d, &kernel), COMPUTE_OK);
   r->at_once += strstr(kernel->description, "to bytes") != NULL;
+  r->near += adds->exists && strstr(kernel->description, "as gemm own") != NULL;
   cpu_kernel_destroy(kernel);
   const int64_t count = m.elements[2];
-  unsigned char *bytes = malloc((size_t)count);
-  assert_non_null(bytes);
+  unsigned char *bytes = malloc((size_t)count), *other = malloc((size_t)count);
+  assert_true(bytes && other);
+  memset(other, 0xa5, (size_t)count);
+  int64_t point[4] = {0};
+  do
+    other[FIXTURE_GUARD + place_of(&output, point)] =
+        (unsigned char)test_random_integer(random, 0, 255);
+  while (next_point(4, s->descriptor.size, point));
   for (int packs = 0; packs < 2; packs++) {
-    memset(bytes, 0xa5, (size_t)count);
-    void *pointers[INPUTS + 1] = {m.pointers[0], m.pointers[1], offset, scale, bias};
+    const bool in_place = adds->exists && packs;
+    if (in_place)
+      memcpy(bytes, other, (size_t)count);
+    else
+      memset(bytes, 0xa5, (size_t)count);
+    void *pointers[INPUTS + 2] = {m.pointers[0], m.pointers[1], offset, scale, bias};
+    if (adds->exists) pointers[residual] = (in_place ? bytes : other) + FIXTURE_GUARD;
     pointers[d.input_count] = bytes + FIXTURE_GUARD;
     launch_kernel(r->checker.f, &d, pointers, packs);
     pointers[BIAS] = bias;
-    check_bytes(s, r, m.pointers[2], pointers, bytes, count);
+    check_bytes(s, r, m.pointers[2], pointers, other, bytes, count);
   }
   free(bytes);
+  free(other);
   free(offset);
   free(scale);
   free(bias);
   release_memory(&m);
+}
+
+static addition random_addition(test_random *random) {
+  addition a = {.exists = test_random_integer(random, 0, 2) == 0,
+                .turned = test_random_integer(random, 0, 1) != 0,
+                .limited = test_random_integer(random, 0, 1) != 0,
+                .other = test_random_integer(random, 0, 2) ? COMPUTE_U8 : COMPUTE_I8,
+                .output = test_random_integer(random, 0, 2) ? COMPUTE_U8 : COMPUTE_I8,
+                .divisor = (float)test_random_uniform(random, 0.01, 0.05)};
+  for (int i = 0; i < 2; i++) {
+    a.scale[i] = (float)test_random_uniform(random, 0.01, 0.05);
+    a.zero[i] = (int32_t)test_random_integer(random, -128, 255);
+  }
+  a.result_zero = (int32_t)test_random_integer(random, a.output == COMPUTE_I8 ? -128 : 0, 127);
+  return a;
 }
 
 static ending random_ending(test_random *random) {
@@ -161,7 +250,16 @@ static ending random_ending(test_random *random) {
       .limited = test_random_integer(random, 0, 1) != 0,
       .output = is_signed ? COMPUTE_I8 : COMPUTE_U8,
       .divisor = divisors[test_random_integer(random, 0, 4)],
-      .zero = (int32_t)test_random_integer(random, is_signed ? -128 : 0, is_signed ? 127 : 255)};
+      .zero = (int32_t)test_random_integer(random, is_signed ? -128 : 0, is_signed ? 127 : 255),
+      .adds = random_addition(random)};
+}
+
+/* A product of pixels and channels. */
+static void make_plain(sample_convolution_shape *c) {
+  for (int i = 0; i < 2; i++) {
+    c->filter[i] = c->stride[i] = c->dilation[i] = 1;
+    c->padding[i] = 0;
+  }
 }
 
 static sample_convolution random_bytes(test_random *random, bool depthwise) {
@@ -187,6 +285,7 @@ static sample_convolution random_bytes(test_random *random, bool depthwise) {
     const int64_t least = c->dilation[i] * (c->filter[i] - 1) + 1;
     c->data[i] = test_random_integer(random, least, cpu_max(least, c->c > 200 ? 7 : 23));
   }
+  if (!depthwise && test_random_integer(random, 0, 2) == 0) make_plain(c);
   return s;
 }
 
@@ -199,7 +298,7 @@ static void run_random(fixture *f, uint64_t seed) {
   }
   const cpu_isa *isa = f->device->isa;
   const bool dots = isa->vector_bytes == 64 && isa->gemm->bytes->group == 4;
-  if (test_samples() == 1) assert_true((r.at_once > 0) == dots);
+  if (test_samples() == 1) assert_true((r.at_once > 0) == dots && r.near > 0);
 }
 
 static void bytes_of_sums_are_those_of_the_instructions(void **state) {

@@ -156,6 +156,72 @@ static void one_loop_gives_the_bytes_of_the_interpreter(void **state) {
   }
 }
 
+/* ---- Quotients close to half a byte ----------------------------------------------------------
+ */
+
+/* round(bias / divisor) + zero, where the bias is what makes `below` and a half, or one of its
+ * neighbours. */
+static void check_halves(fixture *f, uint64_t seed) {
+  enum { NEAR = 3, COUNT = 255 * (2 * NEAR + 1) };
+  static float bias[COUNT];
+  static int32_t sums[COUNT];
+  static unsigned char output[COUNT];
+  test_random random = {seed};
+  sample s = {.output = coin(&random) ? COMPUTE_U8 : COMPUTE_I8};
+  const bool is_signed = s.output == COMPUTE_I8;
+  const float divisor = (float)test_random_uniform(&random, 1e-3, 1);
+  const int least = is_signed ? -128 : 0;
+  const int zero = least + (int)test_random_integer(&random, 0, 255);
+  const uint16_t x = append(&s, COMPUTE_I_CAST, COMPUTE_F32, load(&s, COMPUTE_I32), 0);
+  const uint16_t scaled = append(&s, COMPUTE_I_MUL, COMPUTE_F32, x, number(&s, 0x1p-20));
+  const uint16_t sum = append(&s, COMPUTE_I_ADD, COMPUTE_F32, scaled, load(&s, COMPUTE_F32));
+  const uint16_t quotient =
+      append(&s, COMPUTE_I_DIV, COMPUTE_F32, sum, number(&s, (double)divisor));
+  const uint16_t whole = append(&s, COMPUTE_I_ROUND, COMPUTE_F32, quotient, 0);
+  s.outputs[0] = append(&s, COMPUTE_I_ADD, COMPUTE_F32, whole, number(&s, zero));
+  s.program.output_count = 1;
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  for (int i = 0; i < COUNT; i++) {
+    const double below = least - zero + i / (2 * NEAR + 1);
+    bias[i] = (float)((below + 0.5) * (double)divisor);
+    for (int k = i % (2 * NEAR + 1); k > NEAR; k--) bias[i] = nextafterf(bias[i], INFINITY);
+    for (int k = i % (2 * NEAR + 1); k < NEAR; k++) bias[i] = nextafterf(bias[i], -INFINITY);
+  }
+  cpu_program *program = NULL;
+  assert_int_equal(
+      cpu_program_prepare(f->device, &s.program, s.inputs, s.dtypes, 1, &s.output, &program),
+      COMPUTE_OK);
+  assert_true(program->requantize.divides);
+  cpu_box box = {.program = program,
+                 .rank = 1,
+                 .count = {COUNT},
+                 .dimension = {0},
+                 .input = {(const unsigned char *)sums, (const unsigned char *)bias},
+                 .input_step = {{1}, {1}},
+                 .output = {output},
+                 .output_step = {{1}}};
+  cpu_box_run(&box, 0);
+  for (int i = 0; i < COUNT; i++) {
+    const int expected = (int)rintf(bias[i] / divisor) + zero;
+    const int got = is_signed ? (int8_t)output[i] : output[i];
+    if (got != expected)
+      fail_msg("%s: %a / %a + %d is %d, not %d", f->device->isa->name, (double)bias[i],
+               (double)divisor, zero, got, expected);
+  }
+  cpu_program_release(f->device, program);
+}
+
+static void quotients_close_to_half_a_byte_are_rounded_as_such(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (uint64_t seed = 0; seed < 200; seed++) check_halves(&f, seed);
+    fixture_close(&f);
+  }
+}
+
 /* ---- Sums of bytes ----------------------------------------------------------------------------
  */
 
@@ -226,6 +292,54 @@ static void sums_of_bytes_give_those_of_the_interpreter(void **state) {
   }
 }
 
+/* All pairs of bytes; whether these are added by factors. */
+static bool check_pairs(fixture *f, uint64_t seed) {
+  enum { BYTES = 256 };
+  unsigned char one[BYTES], all[BYTES], output[BYTES], expected[BYTES];
+  test_random random = {seed};
+  sample s = make_sum(&random);
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  cpu_program *program = NULL;
+  assert_int_equal(
+      cpu_program_prepare(f->device, &s.program, s.inputs, s.dtypes, 1, &s.output, &program),
+      COMPUTE_OK);
+  const cpu_requantize_sum_table *loops = program->requantize_sum.loops;
+  const bool by_factors = program->requantize_sum.factor[0] != 0;
+  for (int i = 0; i < BYTES; i++) all[i] = (unsigned char)i;
+  cpu_scratch scratch;
+  cpu_tile tile = {
+      .count = BYTES, .input = {one, all}, .input_stride = {1, 1}, .output_stride = {1}};
+  for (int i = 0; i < BYTES; i++) {
+    memset(one, i, sizeof one);
+    tile.output[0] = output;
+    program->requantize_sum.loops = loops;
+    cpu_program_run(program, &tile, &scratch, false);
+    tile.output[0] = expected;
+    program->requantize_sum.loops = NULL; /* leaves it to the interpreter */
+    cpu_program_run(program, &tile, &scratch, false);
+    for (int k = 0; k < BYTES; k++)
+      if (output[k] != expected[k])
+        fail_msg("%s, sum %llu of %d and %d is %d, not %d", f->device->isa->name,
+                 (unsigned long long)seed, i, k, output[k], expected[k]);
+  }
+  cpu_program_release(f->device, program);
+  return by_factors;
+}
+
+static void all_pairs_of_bytes_give_those_of_the_interpreter(void **state) {
+  enum { SUMS = 60 };
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    int by_factors = 0;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    for (uint64_t seed = 1000; seed < 1000 + SUMS; seed++) by_factors += check_pairs(&f, seed);
+    if (f.device->isa->vector_bytes >= 32) assert_in_range(by_factors, SUMS / 2, SUMS);
+    fixture_close(&f);
+  }
+}
+
 /* Rounded before it is scaled, a zero point with a fraction, two limits in the wrong order, a sum
  * that is also used elsewhere. */
 static void other_programs_are_left_to_the_interpreter(void **state) {
@@ -260,7 +374,9 @@ static void other_programs_are_left_to_the_interpreter(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_loop_gives_the_bytes_of_the_interpreter),
+      cmocka_unit_test(quotients_close_to_half_a_byte_are_rounded_as_such),
       cmocka_unit_test(sums_of_bytes_give_those_of_the_interpreter),
+      cmocka_unit_test(all_pairs_of_bytes_give_those_of_the_interpreter),
       cmocka_unit_test(other_programs_are_left_to_the_interpreter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

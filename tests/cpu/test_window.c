@@ -521,6 +521,36 @@ static void the_maximum_of_whole_numbers_is_right(void **state) {
   }
 }
 
+/* As bytes where channels lie side by side, with gaps between pixels or not. */
+static void the_maximum_of_bytes_across_channels_is_right(void **state) {
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++) {
+    fixture f;
+    if (!fixture_open(&f, 2, *isa)) continue;
+    test_random random = {.state = 12};
+    for (int i = 0; i < 60; i++) {
+      sample s = random_sample(&random);
+      s.window.operation = COMPUTE_WINDOW_MAX;
+      s.window.by_data = s.special = s.ending = false;
+      for (int d = 0; d < 2; d++) { /* no empty windows */
+        s.window.size[d] = test_random_integer(&random, 2, 5);
+        s.window.padding[d] = test_random_integer(&random, 0, 1);
+        s.window.dilation[d] = 1;
+        s.window.data_size[d] += 8;
+      }
+      s.channels = test_random_integer(&random, 2, 80);
+      s.channels_last = true;
+      s.output_last = i % 5 > 0;
+      s.gaps = i % 7 == 0;
+      set_result_size(&s.window);
+      s.input = s.output = i % 2 ? COMPUTE_U8 : COMPUTE_I8;
+      s.accumulate = COMPUTE_I32;
+      visit(&f, &s, (uint64_t)i, run, NULL);
+    }
+    fixture_close(&f);
+  }
+}
+
 static void no_elements_store_nothing(void **state) {
   (void)state;
   fixture f;
@@ -612,6 +642,7 @@ int main(void) {
       cmocka_unit_test(gradients_of_threes_are_right_to_the_bit),
       cmocka_unit_test(small_planes_are_right),
       cmocka_unit_test(the_maximum_of_whole_numbers_is_right),
+      cmocka_unit_test(the_maximum_of_bytes_across_channels_is_right),
       cmocka_unit_test(no_elements_store_nothing),
       cmocka_unit_test(threads_change_no_bit),
       cmocka_unit_test(a_failing_allocation_is_reported),

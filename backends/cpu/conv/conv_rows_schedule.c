@@ -55,6 +55,7 @@ enum {
   TURNED_PIXELS = 48,       /* of a part of planes, at least; … */
   PROGRAM_PIXELS = 512,     /* … where an interpreter follows */
   TURNED_PANEL = 96 << 10,  /* of a panel, for results of which few wait */
+  BYTES_PANEL = 96 << 10,   /* of bytes that tall tiles multiply, as in products */
   TURNED_PRODUCTS = 96,     /* for each element that is turned; … */
   COMPETING_PRODUCTS = 256, /* … where planes are turned elsewhere, and copied */
   SHORT_WINDOW = 64,        /* elements */
@@ -83,14 +84,16 @@ static void choose_copy(const cpu_conv *conv, conv_rows *s) {
 
 /* Runs are multiplied in one go, so that their sums stay in registers, as far as their part of a
  * panel is not larger than that of a product (gemm_schedule.c). Parts of planes are a few tiles
- * high, which makes reading and writing sums dearer than a panel from the level-2 cache. */
+ * high, which makes reading and writing sums dearer than a panel from the level-2 cache; so do
+ * words of bytes, whose tiles are tall. */
 static void choose_runs(const cpu_conv *conv, conv_rows *s) {
   const compute_conv_attributes *c = &conv->shape;
   const int64_t across = c->filter_size[1] / s->taps;
   const int64_t bytes = s->lines * conv->type->columns * (int64_t)conv->element;
   s->row_runs = across > 1 ? across : s->runs;
   s->apart = across > 1 ? c->dilation[1] * s->pixel : c->dilation[0] * s->line;
-  const int64_t most = s->turned ? TURNED_PANEL : GEMM_CLOSE_CACHE;
+  const bool tall = conv->type->terms && conv->type->lanes * (int64_t)conv->element == 64;
+  const int64_t most = s->turned ? TURNED_PANEL : tall ? BYTES_PANEL : GEMM_CLOSE_CACHE;
   const int64_t parts = cpu_divide_up(s->row_runs, cpu_max(most / bytes, 1));
   s->together = cpu_divide_up(s->row_runs, parts);
 }

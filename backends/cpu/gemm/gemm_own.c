@@ -38,6 +38,7 @@ typedef struct own_unit {
   cpu_gemm_finish ends;               /* of types that finish */
   cpu_gemm_requantize makes;          /* of types that requantize */
   uint32_t *row_terms, *column_terms; /* of their rows and columns, of the whole matrix */
+  uint8_t *bytes;                     /* room for bytes to which others are added */
 } own_unit;
 
 /* The elements along k of `count` words from word p on. */
@@ -226,6 +227,41 @@ static void multiply_few(const own_unit *unit, int64_t p, int64_t count, int64_t
     problem->type->stream(block);
 }
 
+static bool has_residual(const cpu_gemm *gemm) {
+  return gemm->finishes && gemm->epilogue->bytes;
+}
+
+/* Where the micro-kernel leaves the bytes of some columns of a block of rows, for an addition. */
+static cpu_gemm_requantize makes_near(const own_unit *unit, int64_t row, int64_t column,
+                                      int64_t columns) {
+  cpu_gemm_requantize makes = unit->makes;
+  makes.lines.y = unit->bytes - ((unit->row + row) * columns + unit->column + column);
+  makes.lines.y_row = columns;
+  return makes;
+}
+
+/* Adds the other bytes to them. */
+static void add_residual(const own_unit *unit, int64_t row, int64_t rows, int64_t column,
+                         int64_t columns) {
+  const cpu_gemm *gemm = unit->launch->gemm;
+  const cpu_requantize_sum *sum = &gemm->epilogue->residual;
+  const int own = sum->input[0] == 0 ? 0 : 1;
+  const int16_t input = sum->input[1 - own];
+  const gemm_operand *other = &gemm->problem.extra[input - 1], *y = &gemm->problem.output[0];
+  cpu_requantize_term from[2];
+  from[own] = (cpu_requantize_term){.from = unit->bytes, .row = columns};
+  row += unit->row;
+  column += unit->column;
+  from[1 - own] = (cpu_requantize_term){
+      .from = unit->matrix.extra[input - 1] + row * other->row + column, .row = other->row};
+  cpu_requantize_sum_lines(
+      sum, from,
+      &(cpu_requantize_lines){.rows = rows,
+                              .count = columns,
+                              .y = unit->matrix.output[0] + row * y->row + column,
+                              .y_row = y->row});
+}
+
 /* One block of rows against one block of k. */
 static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, int64_t count,
                     bool finish) {
@@ -248,9 +284,15 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
     block.row = unit->row + row;
   }
   const bool epilogue = finish && (!ends || gemm->epilogue->rest);
-  const int64_t group = epilogue ? schedule->group : unit->columns;
+  const bool residual = ends && has_residual(gemm);
+  const int64_t group = epilogue || residual ? schedule->group : unit->columns;
+  cpu_gemm_requantize near;
   for (int64_t column = 0; column < unit->columns; column += group) {
     const int64_t columns = cpu_min(group, unit->columns - column);
+    if (residual) {
+      near = makes_near(unit, row, column, columns);
+      block.requantize = &near;
+    }
     for (int64_t done = 0; done < columns; done += block.n) {
       block.c = sums + (column + done) * problem->size;
       block.column = unit->column + column + done;
@@ -259,7 +301,9 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
       else
         multiply_few(unit, p, count, column + done, columns - done, &block);
     }
-    if (epilogue && ends)
+    if (residual)
+      add_residual(unit, row, rows, column, columns);
+    else if (epilogue && ends)
       cpu_finish_run_rest(gemm->epilogue,
                           (float *)unit->ends.y + (unit->row + row) * unit->ends.y_row +
                               unit->column + column,
@@ -313,7 +357,7 @@ static const gemm_operand *addend(const cpu_gemm *gemm, int i) {
 
 /* How the epilogue makes bytes of sums, or NULL. */
 static const cpu_requantize *requantize_of(const cpu_gemm *gemm) {
-  const cpu_program *epilogue = gemm->epilogue;
+  const cpu_program *epilogue = gemm->epilogue->bytes ? gemm->epilogue->bytes : gemm->epilogue;
   return epilogue->requantize.loops                 ? &epilogue->requantize
          : epilogue->requantize_product.makes.loops ? &epilogue->requantize_product.makes
                                                     : NULL;
@@ -325,7 +369,8 @@ static const cpu_requantize_product *terms_of(const cpu_gemm *gemm) {
 }
 
 static bool has_terms(const cpu_gemm *gemm) {
-  return gemm->finishes && gemm->problem.type->requantizes && !gemm->epilogue->requantize.loops;
+  return gemm->finishes && gemm->problem.type->requantizes &&
+         requantize_of(gemm) == &terms_of(gemm)->makes;
 }
 
 /* Whether the epilogue makes bytes of sums, and its operands' columns lie side by side. */
@@ -337,6 +382,10 @@ static bool can_requantize(const cpu_gemm *gemm) {
     if (q->input[i] < 0) continue;
     const int64_t column = problem->extra[q->input[i] - 1].column;
     if (column != 0 && column != 1) return false;
+  }
+  if (gemm->epilogue->bytes) {
+    const cpu_requantize_sum *sum = &gemm->epilogue->residual;
+    return problem->extra[cpu_max(sum->input[0], sum->input[1]) - 1].column == 1;
   }
   if (q == &gemm->epilogue->requantize) return true;
   for (uint32_t t = 0; t < terms_of(gemm)->count; t++) {
@@ -456,6 +505,7 @@ static void own_task(void *argument, int64_t task, int32_t worker) {
   unit.row_terms = (uint32_t *)(void *)after(scratch, schedule->a_bytes + schedule->b_bytes +
                                                           schedule->sums_bytes);
   unit.column_terms = unit.row_terms ? unit.row_terms + problem->m : NULL;
+  unit.bytes = (uint8_t *)unit.row_terms; /* there are either terms or a residual */
   for (int64_t index = first; index < end; index++) {
     const int64_t tile = index % per_batch / schedule->splits, split = index % schedule->splits;
     if (index == first || index % per_batch == 0) {
@@ -504,6 +554,8 @@ compute_status gemm_run_filled(const cpu_gemm *gemm, void *const *pointers,
   if (has_terms(gemm))
     launch.worker_bytes +=
         (uint64_t)cpu_round_up((problem->m + problem->n) * (int64_t)sizeof(uint32_t), 64);
+  if (has_residual(gemm))
+    launch.worker_bytes += (uint64_t)cpu_round_up(schedule->block_m * schedule->group, 64);
   const uint64_t parts_bytes = schedule->splits > 1
                                    ? (uint64_t)(problem->batches * schedule->splits * problem->m *
                                                 problem->n * problem->size)

@@ -30,7 +30,11 @@ enum {
   SPLIT_TILED = 1024,      /* so long is a part of k at least (MOST_POINT_CHANNELS of bands), */
   SPLIT_STREAM = 2048,     /* of a large C, whose sums then pass between the threads' caches, */
   SPLIT_N = 512,           /* and so wide a piece of its rows */
-  MOST_SPLITS = 8
+  MOST_SPLITS = 8,
+  NEAR_OPERATIONS = 30,     /* of an addition to a row of bytes */
+  NEAR_BYTES = 32 << 10,    /* of results that wait for an addition, … */
+  MOST_NEAR_COLUMNS = 1024, /* of so many columns, or … */
+  NEAR_COLUMNS = 256        /* … of these, if B is large */
 };
 
 /* Multiplications that pay for one thread more. */
@@ -176,6 +180,7 @@ static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
  * micro-kernel computes has none. */
 static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
   const cpu_program *program = gemm->finishes ? gemm->epilogue->rest : gemm->epilogue;
+  if (gemm->finishes && gemm->epilogue->bytes) return (double)tile_m * NEAR_OPERATIONS;
   if (gemm->identity || !program) return 0;
   const double chunks = (double)cpu_divide_up(tile_n, cpu_program_tile_elements(program));
   return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * program->passes);
@@ -353,6 +358,19 @@ static void widen_tiles(const cpu_gemm *gemm, int64_t threads, gemm_schedule *sc
   schedule->tile_n = cpu_min(cpu_max(schedule->tile_n, cpu_min(share, RUN)), problem->n);
 }
 
+/* Bytes to which others are added stay near the core meanwhile. Whole rows of them are best, which
+ * are read and written as one run; a large B should not be read too often, though. */
+static void choose_near(const cpu_gemm *gemm, gemm_schedule *schedule) {
+  const gemm_problem *problem = &gemm->problem;
+  const int64_t rows = problem->type->rows, columns = problem->type->columns;
+  const int64_t bytes = schedule->tile_n * problem->k * (int64_t)problem->size;
+  const bool large = bytes > (int64_t)gemm->head.device->l2_bytes / 2;
+  const int64_t widest = large ? NEAR_COLUMNS : MOST_NEAR_COLUMNS;
+  schedule->group = cpu_min(cpu_round_up(schedule->tile_n, columns), widest);
+  const int64_t fit = cpu_max(NEAR_BYTES / schedule->group / rows, 2) * rows;
+  schedule->block_m = cpu_min(schedule->block_m, fit);
+}
+
 void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedule) {
   const gemm_problem *problem = &gemm->problem;
   const int64_t threads = useful_threads(gemm);
@@ -368,12 +386,13 @@ void gemm_schedule_make(const cpu_gemm *gemm, bool direct, gemm_schedule *schedu
   schedule->tiles_m = cpu_divide_up(problem->m, schedule->tile_m);
   schedule->tiles_n = cpu_divide_up(problem->n, schedule->tile_n);
   choose_blocks(gemm, schedule);
+  const int64_t close =
+      (int64_t)gemm->head.device->l2_bytes * 2 / 5 / (schedule->block_m * (int64_t)problem->size);
+  schedule->group = cpu_max(close, 256) / problem->type->columns * problem->type->columns;
+  if (gemm->finishes && gemm->epilogue->bytes) choose_near(gemm, schedule);
   choose_moment(gemm, schedule);
   const int64_t units = problem->batches * schedule->tiles_m * schedule->tiles_n * schedule->splits;
   schedule->chunk = threads == 1 ? units : cpu_max(units / (GEMM_UNITS_PER_THREAD * threads), 1);
   schedule->tasks = cpu_divide_up(units, schedule->chunk);
-  const int64_t close =
-      (int64_t)gemm->head.device->l2_bytes * 2 / 5 / (schedule->block_m * (int64_t)problem->size);
-  schedule->group = cpu_max(close, 256) / problem->type->columns * problem->type->columns;
   choose_scratch(gemm, direct, schedule);
 }

@@ -199,6 +199,30 @@ static void choose_lines(cpu_window *kernel) {
                   cpu_gemm_type_of(kernel->head.device->isa->gemm, kernel->type);
 }
 
+/* Whether the epilogue stores what it gets. */
+static bool passes_through(const compute_program *p) {
+  return p->count == 0 || (p->count == 1 && p->instructions[0].code == COMPUTE_I_LOAD &&
+                           p->instructions[0].immediate.i64 == 0);
+}
+
+/* The largest of bytes across channels is found without making them wider. */
+static void choose_bytes(const compute_kernel_descriptor *descriptor, cpu_window *kernel) {
+  const window_operand *in = &kernel->input[0], *out = &kernel->output[0];
+  const compute_dtype dtype = in->dtype;
+  if ((dtype != COMPUTE_U8 && dtype != COMPUTE_I8) || kernel->shape.by_data ||
+      kernel->shape.operation != COMPUTE_WINDOW_MAX || kernel->lanes == 1 ||
+      kernel->output_count != 1 || out->dtype != dtype || !passes_through(&descriptor->epilogue))
+    return;
+  if (in->stride[3] != kernel->lanes || out->stride[3] != kernel->lanes || out->stride[1] != 1)
+    return;
+  const cpu_isa *isa = kernel->head.device->isa;
+  kernel->type = dtype;
+  kernel->element = kernel->value = 1;
+  kernel->loops = dtype == COMPUTE_U8 ? CPU_PICK(isa, cpu_window_u8) : CPU_PICK(isa, cpu_window_i8);
+  kernel->input[0].direct = kernel->in_place = true;
+  kernel->turns = false;
+}
+
 /* Bands of rows whose data fit a part of the level-2 cache, unless threads want more of them. */
 static void choose_units(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
@@ -316,6 +340,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (status) return status;
   window_merge_planes(kernel);
   choose_lines(kernel);
+  choose_bytes(descriptor, kernel);
   for (int d = 0; d < 4; d++)
     if (kernel->size[d] == 0) {
       snprintf(kernel->head.description, sizeof kernel->head.description, "pooling of no elements");

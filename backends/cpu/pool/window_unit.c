@@ -31,6 +31,10 @@ static void clear(const cpu_window *kernel, unsigned char *values, int64_t count
     return;
   }
   const int64_t least = least_of(kernel->input[0].dtype);
+  if (kernel->element == 1) {
+    memset(values, (int)least, (size_t)count);
+    return;
+  }
   for (int64_t i = 0; i < count; i++) {
     switch (kernel->type) {
     case COMPUTE_F64: ((double *)(void *)values)[i] = -__builtin_inf(); break;

@@ -367,6 +367,24 @@ static compute_status prepare_before_addition(cpu_device *device, const compute_
   return COMPUTE_OK;
 }
 
+/* The program that makes bytes before other ones are added to them, if that is one loop. */
+static compute_status prepare_bytes(cpu_device *device, const compute_program *program,
+                                    const compute_dtype *inputs, uint32_t output_count,
+                                    const compute_dtype *outputs, cpu_program *prepared) {
+  uint16_t value;
+  compute_dtype byte;
+  if (!cpu_requantize_residual_read(device->isa, program, inputs, output_count, outputs,
+                                    &prepared->residual, &value, &byte))
+    return COMPUTE_OK;
+  const compute_program bytes = {(uint32_t)value + 1, 1, program->instructions, &value};
+  const compute_status status = cpu_program_prepare(device, &bytes, prepared->input_count, inputs,
+                                                    1, &byte, &prepared->bytes);
+  if (status || prepared->bytes->requantize.loops) return status;
+  cpu_program_release(device, prepared->bytes);
+  prepared->bytes = NULL;
+  return COMPUTE_OK;
+}
+
 /* The loops that run the program, or begin it. */
 static compute_status find_loops(cpu_device *device, const compute_program *program,
                                  const compute_dtype *inputs, uint32_t output_count,
@@ -383,6 +401,9 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   const bool one_loop = prepared->formula.loop || prepared->requantize_sum.loops;
   prepared->passes = one_loop ? 1 : count_passes(prepared);
   if (prepared->finish.loops || prepared->formula.loop) return COMPUTE_OK;
+  const compute_status status =
+      prepare_bytes(device, program, inputs, output_count, outputs, prepared);
+  if (status || prepared->bytes) return status;
   cpu_finish_divide(device->isa, program, inputs, output_count, outputs, &prepared->first, &rest);
   if (!prepared->first.loops)
     return prepare_before_addition(device, program, inputs, output_count, outputs, prepared);
@@ -439,6 +460,7 @@ void cpu_program_release(cpu_device *device, cpu_program *program) {
   while (program) {
     cpu_program *rest = program->rest;
     cpu_program_release(device, program->before);
+    cpu_program_release(device, program->bytes);
     cpu_release(device, program);
     program = rest;
   }

@@ -194,6 +194,7 @@ typedef struct cpu_requantize {
   float low, high, divisor, zero;
   bool subtracts; /* the offset */
   bool is_signed;
+  bool divides; /* cpu_requantize_divides */
 } cpu_requantize;
 
 /* factor · input + constant, in i32 that wrap. */
@@ -217,6 +218,7 @@ typedef struct cpu_requantize_sum {
   int16_t input[2];
   bool is_signed[2];
   float zero[2], scale[2];
+  float factor[2], added[2]; /* of cpu_requantize_term */
 } cpu_requantize_sum;
 
 /* The same of a program of isa/formulas.def (formulas.h): its inputs, −1 for none. */
@@ -235,6 +237,10 @@ struct cpu_program {
   cpu_requantize requantize;
   cpu_requantize_product requantize_product;
   cpu_requantize_sum requantize_sum;
+  /* Of a program that makes bytes of sums and adds them to other ones: the program of the first,
+   * or NULL, and the addition, whose input 0 stands for these bytes. */
+  cpu_program *bytes;
+  cpu_requantize_sum residual;
   cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */

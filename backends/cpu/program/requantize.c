@@ -192,6 +192,7 @@ static void read_program(const cpu_isa *isa, reading *r, uint32_t output_count,
   if (!begun || r->at < PART_ROUND || program->outputs[0] != r->value) return;
   if (!cpu_requantize_has_zero(q)) return;
   q->is_signed = outputs[0] == COMPUTE_I8;
+  q->divides = cpu_requantize_divides(q);
   q->loops = CPU_PICK(isa, cpu_requantize);
 }
 
@@ -227,6 +228,30 @@ static uint8_t byte_of(const cpu_requantize *q, float value) {
   return (uint8_t)fminf(fmaxf(rintf(value / q->divisor) + q->zero - first, 0), 255);
 }
 
+/* What is left of 1 / divisor, rounded. */
+static float rest_of(float divisor) {
+  return (float)(1 / (double)divisor - (double)(1 / divisor));
+}
+
+bool cpu_requantize_divides(const cpu_requantize *q) {
+  enum { NEAR = 2 };
+  const float divisor = q->divisor, reciprocal = 1 / divisor, rest = rest_of(divisor);
+  if (!has_reciprocal(divisor) || divisor < 0) return false;
+  const int first = (q->is_signed ? -128 : 0) - (int)q->zero;
+  for (int below = first; below < first + 255; below++) {
+    float value = (float)((below + 0.5) * (double)divisor);
+    for (int i = 0; i < NEAR; i++) value = nextafterf(value, -INFINITY);
+    int above = 0;
+    for (int i = 0; i <= 2 * NEAR; i++, value = nextafterf(value, INFINITY)) {
+      const bool exceeds = rintf(value / divisor) > (float)below;
+      if (exceeds != (rintf(fmaf(value, reciprocal, value * rest)) > (float)below)) return false;
+      above += exceeds;
+    }
+    if (above == 0 || above > 2 * NEAR) return false;
+  }
+  return true;
+}
+
 cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *q,
                                          const cpu_requantize_operand *operands) {
   static const int32_t none = 0;
@@ -238,7 +263,7 @@ cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *q,
   const bool reciprocal = has_reciprocal(q->divisor);
   const float most = reciprocal ? CPU_REQUANTIZE_LARGEST * fabsf(q->divisor) : INFINITY;
   const float low = between(q->low, most), high = between(q->high, most);
-  bool blocks = reciprocal && q->divisor > 0 && low <= high;
+  bool blocks = q->divides && low <= high;
   for (int i = 0; i < CPU_REQUANTIZE_INPUTS; i++) blocks = blocks && o[i].row == 0;
   return (cpu_requantize_lines){.offset = o[CPU_REQUANTIZE_OFFSET].at,
                                 .offset_row = o[CPU_REQUANTIZE_OFFSET].row,
@@ -254,6 +279,7 @@ cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *q,
                                 .high = high,
                                 .divisor = q->divisor,
                                 .reciprocal = reciprocal ? 1 / q->divisor : 0,
+                                .rest = blocks ? rest_of(q->divisor) : 0,
                                 .zero = (int32_t)q->zero,
                                 .is_signed = q->is_signed,
                                 .blocks = blocks,

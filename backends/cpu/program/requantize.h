@@ -21,6 +21,11 @@ cpu_requantize cpu_requantize_none(void);
 /* Whether the zero is one that the loops add. */
 bool cpu_requantize_has_zero(const cpu_requantize *requantize);
 
+/* Whether two products, with the reciprocal of the divisor and with what is left of it, give all
+ * bytes that the quotients give. Both grow with what is divided, so it is enough that they pass
+ * from each whole number to the next at the same place. */
+bool cpu_requantize_divides(const cpu_requantize *requantize);
+
 /* An input of the loop: one number for each row, or, if `along`, for each element. */
 typedef struct cpu_requantize_operand {
   const void *at;
@@ -37,6 +42,18 @@ cpu_requantize_lines cpu_requantize_bind(const cpu_requantize *requantize,
 void cpu_requantize_sum_read(const cpu_isa *isa, const compute_program *program,
                              const compute_dtype *inputs, uint32_t output_count,
                              const compute_dtype *outputs, cpu_requantize_sum *sum);
+
+/* A program that makes bytes of input 0, sums in i32, and then such a sum of them and of an input:
+ * false, or that sum, whose input 0 stands for the bytes; the value that becomes bytes, and their
+ * dtype. */
+bool cpu_requantize_residual_read(const cpu_isa *isa, const compute_program *program,
+                                  const compute_dtype *inputs, uint32_t output_count,
+                                  const compute_dtype *outputs, cpu_requantize_sum *sum,
+                                  uint16_t *value, compute_dtype *byte);
+
+/* Adds rows of bytes: of `from` only where they lie, of `to` only rows, count and y are given. */
+void cpu_requantize_sum_lines(const cpu_requantize_sum *sum, const cpu_requantize_term from[2],
+                              const cpu_requantize_lines *to);
 
 /* … and cpu_program_run, or false where the operands are not contiguous. */
 bool cpu_requantize_sum_run(const cpu_requantize_sum *sum, const cpu_tile *tile);

@@ -404,6 +404,7 @@ compute_status lower_all(lowering *l, const port_plan *ports) {
     s = lower_cluster(l, ports->order[i], draft);
   if (s == COMPUTE_OK) s = store_results(l, ports, draft);
   if (s == COMPUTE_OK) s = pools_join(l);
+  if (s == COMPUTE_OK) s = residuals_join(l);
   if (s == COMPUTE_OK) s = slices_cut(l);
   if (s == COMPUTE_OK) s = bands_cut(l);
   if (s == COMPUTE_OK) s = pack_constants(l);

@@ -139,6 +139,9 @@ void draft_fill(const lowering *l, uint32_t node, double value, kernel_draft *dr
 /* pools.c: a convolution and the pooling of its results become one step. */
 compute_status pools_join(lowering *l);
 
+/* residuals.c: a convolution and the addition of other bytes to its own become one step. */
+compute_status residuals_join(lowering *l);
+
 /* slices.c: steps that exceed the caches become steps for a slice of the batch each. */
 compute_status slices_cut(lowering *l);
 

@@ -322,11 +322,24 @@ static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, i
 #include "program/isa/requantize_vector.h"
 
 #ifdef REQUANTIZE_LANES
+/* Whether a tile begins with the offsets of its columns, which takes no time, instead of zeros. */
+GEMM_INLINE bool gemm_begins_with_offsets(const int vectors, const cpu_gemm_block *block,
+                                          int64_t columns) {
+  return block->requantize && block->requantize->lines.blocks && columns == vectors * GEMM_LANES;
+}
+
+GEMM_INLINE gemm_vector gemm_offset(const cpu_gemm_block *block, int v) {
+  const cpu_requantize_lines *l = &block->requantize->lines;
+  const requantize_words sign = REQUANTIZE_V(set1_epi32)(l->subtracts ? -1 : 0);
+  return (gemm_vector)requantize_offset(
+      sign, l->offset_along ? REQUANTIZE_LOAD_WORDS(l->offset + block->column + v * GEMM_LANES)
+                            : REQUANTIZE_V(set1_epi32)(*l->offset));
+}
+
 /* Makes bytes of some vectors of all rows where they are, in registers, two rows of two or four of
  * one at a time; false where their numbers are too large. */
 GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const int vectors,
                                        const requantize_numbers *n, const cpu_gemm_block *block,
-                                       const gemm_vector *terms,
                                        gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   const cpu_requantize_lines *l = &block->requantize->lines;
   const int64_t y_row = l->y_row, column = block->column + first * GEMM_LANES;
@@ -336,7 +349,6 @@ GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const in
   for (int v = 0; v < vectors; v++) {
     c[v] = requantize_take_column(l, n, column + v * GEMM_LANES);
     if (!requantize_are_moderate(&c[v], n)) return false;
-    c[v].offset = (requantize_words)((gemm_vector)c[v].offset + terms[first + v]);
   }
   const int together = 4 / vectors;
   GEMM_UNROLL
@@ -345,7 +357,7 @@ GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const in
     GEMM_UNROLL
     for (int k = 0; k < 4; k++) {
       const int row = i + k / vectors < rows ? i + k / vectors : i, v = k % vectors;
-      w[k / 2][k % 2] = requantize_sums(&c[v], n, (requantize_words)sum[row][first + v]);
+      w[k / 2][k % 2] = requantize_whole(&c[v], n, (requantize_words)sum[row][first + v]);
     }
     const int left = rows - i < together ? rows - i : together;
     if (vectors == 1)
@@ -356,23 +368,31 @@ GEMM_INLINE bool gemm_requantize_strip(const int rows, const int first, const in
   return true;
 }
 
-/* The same of a whole tile, in the usual case (`blocks`). */
+/* The same of a whole tile, which began with the offsets. */
 GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
-                                      const cpu_gemm_block *block, const gemm_vector *terms,
+                                      const cpu_gemm_block *block,
                                       gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  if (!block->requantize->lines.blocks) return false;
   const requantize_numbers n = requantize_take_numbers(&block->requantize->lines);
   bool done = true;
   GEMM_UNROLL
   for (int v = 0; v < vectors; v += 2)
-    done = done && gemm_requantize_strip(rows, v, vectors > 1 ? 2 : 1, &n, block, terms, sum);
+    done = done && gemm_requantize_strip(rows, v, vectors > 1 ? 2 : 1, &n, block, sum);
   return done;
 }
 #else
+GEMM_INLINE bool gemm_begins_with_offsets(const int vectors, const cpu_gemm_block *block,
+                                          int64_t columns) {
+  (void)vectors, (void)block, (void)columns;
+  return false;
+}
+GEMM_INLINE gemm_vector gemm_offset(const cpu_gemm_block *block, int v) {
+  (void)block, (void)v;
+  return (gemm_vector){0};
+}
 GEMM_INLINE bool gemm_requantize_tile(const int rows, const int vectors,
-                                      const cpu_gemm_block *block, const gemm_vector *terms,
+                                      const cpu_gemm_block *block,
                                       gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
-  (void)rows, (void)vectors, (void)block, (void)terms, (void)sum;
+  (void)rows, (void)vectors, (void)block, (void)sum;
   return false;
 }
 #endif
@@ -392,9 +412,10 @@ static void gemm_requantize_stored(const cpu_gemm_block *block, int64_t rows, in
   block->requantize->run(&l);
 }
 
-/* Makes bytes of a tile's sums, to each row of which the terms are yet to be added. */
+/* Makes bytes of a tile's sums, to which the terms of rows are yet to be added; `begun`: they began
+ * with the offsets. */
 GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_gemm_block *block,
-                                 const GEMM_ELEMENT *c, int64_t columns, const gemm_vector *terms,
+                                 const GEMM_ELEMENT *c, int64_t columns, bool begun,
                                  gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS]) {
   enum { ROW = GEMM_MAX_VECTORS * GEMM_LANES };
   const bool whole = columns == vectors * GEMM_LANES;
@@ -406,12 +427,14 @@ GEMM_INLINE void gemm_requantize(const int rows, const int vectors, const cpu_ge
     }
   }
   if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, c, block->c_row);
-  if (whole && gemm_requantize_tile(rows, vectors, block, terms, sum)) return;
-  gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+  if (begun && gemm_requantize_tile(rows, vectors, block, sum)) return;
+  gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS], offset[GEMM_MAX_VECTORS];
+  GEMM_UNROLL
+  for (int v = 0; v < vectors; v++) offset[v] = begun ? gemm_offset(block, v) : (gemm_vector){0};
   GEMM_UNROLL
   for (int i = 0; i < rows; i++) {
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v] + terms[v];
+    for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v] - offset[v];
   }
   GEMM_ELEMENT *from = (GEMM_ELEMENT *)x;
   for (int64_t i = 0; !whole && block->accumulate && i < rows; i++)

@@ -31,6 +31,21 @@ GEMM_INLINE void gemm_add_stored(const int rows, const int vectors, gemm_sums to
   }
 }
 
+#if GEMM_TERMS
+/* Whether any of a tile's terms is not zero; true where it is not worth asking. */
+GEMM_INLINE bool gemm_any(const int vectors, const gemm_vector *terms) {
+#ifdef __AVX512F__
+  __m512i all = (__m512i)terms[0];
+  GEMM_UNROLL
+  for (int v = 1; v < vectors; v++) all = _mm512_or_si512(all, (__m512i)terms[v]);
+  return _mm512_test_epi32_mask(all, all) != 0;
+#else
+  (void)vectors, (void)terms;
+  return true;
+#endif
+}
+#endif
+
 /* Stores the first `columns` columns of a tile whose full width would leave C. */
 GEMM_INLINE void gemm_store_edge(const int rows, const int vectors, gemm_sums sum, GEMM_ELEMENT *c,
                                  int64_t c_row, int64_t columns, bool accumulate) {

@@ -329,7 +329,16 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     written = (const char *)(l->y + block->row * l->y_row + block->column);
     written_row = l->y_row;
   }
+  const bool begins = gemm_begins_with_offsets(vectors, block, columns);
 #endif
+  gemm_vector first[GEMM_MAX_VECTORS]; /* what sums begin with */
+  GEMM_UNROLL
+  for (int v = 0; v < vectors; v++) {
+    first[v] = (gemm_vector){0};
+#ifdef GEMM_REQUANTIZES
+    if (begins) first[v] = gemm_offset(block, v);
+#endif
+  }
   const int each = spread ? 1 : 3;
   const gemm_element_at *left_rows[GEMM_ROWS]; /* of groups of so many rows */
   gemm_vector sum[GEMM_ROWS][GEMM_MAX_VECTORS];
@@ -344,7 +353,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     if (GEMM_VECTOR_BYTES == 64 && vectors > 1 && GEMM_TERMS == 0)
       __builtin_prefetch(written + i * written_row + GEMM_VECTOR_BYTES, 1);
     GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) sum[i][v] = (gemm_vector){0};
+    for (int v = 0; v < vectors; v++) sum[i][v] = first[v];
   }
   const bool asks = GEMM_ASKS(rows, vectors) && !listed && !copy;
   const char *ahead = block->ahead;
@@ -450,17 +459,19 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
     return;
   }
 #endif
-#ifdef GEMM_REQUANTIZES
-  if (block->requantize) {
-    gemm_requantize(rows, vectors, block, c, columns, terms, sum);
-    return;
+#if GEMM_TERMS
+  if (gemm_any(vectors, terms)) {
+    GEMM_UNROLL
+    for (int i = 0; i < rows; i++) {
+      GEMM_UNROLL
+      for (int v = 0; v < vectors; v++) sum[i][v] += terms[v];
+    }
   }
 #endif
-#if GEMM_TERMS
-  GEMM_UNROLL
-  for (int i = 0; i < rows; i++) {
-    GEMM_UNROLL
-    for (int v = 0; v < vectors; v++) sum[i][v] += terms[v];
+#ifdef GEMM_REQUANTIZES
+  if (block->requantize) {
+    gemm_requantize(rows, vectors, block, c, columns, begins, sum);
+    return;
   }
 #endif
   if (columns < vectors * GEMM_LANES) {

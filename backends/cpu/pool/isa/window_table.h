@@ -91,5 +91,7 @@ typedef struct cpu_window_loops {
 } cpu_window_loops;
 
 CPU_DECLARE_NUMBERS(cpu_window_loops, cpu_window);
+CPU_DECLARE(cpu_window_loops, cpu_window_u8); /* maximum only … */
+CPU_DECLARE(cpu_window_loops, cpu_window_i8); /* … of several lanes */
 
 #endif

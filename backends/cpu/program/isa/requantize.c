@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* From sums in i32, or of two tensors of bytes, to bytes; core/isa.h says how this file is
  * compiled, requantize_table.h and requantize_sum_table.h what the loops do. */
+#include <string.h>
+
 #include "requantize_sum_table.h"
 
 #include "math_base.h"
@@ -203,29 +205,45 @@ CPU_INLINE requantize_words sum_vector(const bool a_signed, const bool b_signed,
       REQUANTIZE_V(add_ps)(term_vector(a_signed, a, i), term_vector(b_signed, b, i)), n);
 }
 
-/* Whole vectors, two rows of two as above; returns how many elements these are. */
-CPU_INLINE int64_t add_vectors(const bool a_signed, const bool b_signed,
+/* The same by the terms' factors. */
+CPU_INLINE requantize_words factor_vector(const bool a_signed, const bool b_signed,
+                                          const cpu_requantize_term *a,
+                                          const cpu_requantize_term *b, int64_t i) {
+  const requantize_words x = a_signed ? WIDEN_SIGNED(a->from + i) : WIDEN_UNSIGNED(a->from + i);
+  const requantize_words y = b_signed ? WIDEN_SIGNED(b->from + i) : WIDEN_UNSIGNED(b->from + i);
+  const requantize_floats second =
+      REQUANTIZE_V(fmadd_ps)(REQUANTIZE_V(cvtepi32_ps)(y), REQUANTIZE_V(set1_ps)(b->factor),
+                             REQUANTIZE_V(set1_ps)(b->added));
+  return REQUANTIZE_V(cvtps_epi32)(REQUANTIZE_V(fmadd_ps)(
+      REQUANTIZE_V(cvtepi32_ps)(x), REQUANTIZE_V(set1_ps)(a->factor), second));
+}
+
+/* Whole vectors of a row, two rows of two as above; returns how many elements these are. */
+CPU_INLINE int64_t add_vectors(const bool factors, const bool a_signed, const bool b_signed,
                                const cpu_requantize_term *a, const cpu_requantize_term *b,
-                               const cpu_requantize_lines *l) {
-  const requantize_numbers n = requantize_take_numbers(l);
-  const cpu_requantize_term first = *a, second = *b; /* bytes may alias them */
-  const int64_t count = l->count;
-  uint8_t *y = l->y;
+                               const requantize_numbers *n, int64_t count, uint8_t *y) {
   int64_t i = 0;
   for (; i + 4 * REQUANTIZE_LANES <= count; i += 4 * REQUANTIZE_LANES) {
     requantize_words w[2][2];
     for (int k = 0; k < 4; k++)
-      w[k / 2][k % 2] =
-          sum_vector(a_signed, b_signed, &first, &second, &n, i + k * REQUANTIZE_LANES);
-    requantize_store_few(2, 2, &n.stored, w, y + i, 2 * REQUANTIZE_LANES);
+      w[k / 2][k % 2] = factors ? factor_vector(a_signed, b_signed, a, b, i + k * REQUANTIZE_LANES)
+                                : sum_vector(a_signed, b_signed, a, b, n, i + k * REQUANTIZE_LANES);
+    requantize_store_few(2, 2, &n->stored, w, y + i, 2 * REQUANTIZE_LANES);
   }
   return i;
 }
 #else
-CPU_INLINE int64_t add_vectors(const bool a_signed, const bool b_signed,
+typedef struct requantize_numbers {
+  int none;
+} requantize_numbers;
+CPU_INLINE requantize_numbers requantize_take_numbers(const cpu_requantize_lines *l) {
+  (void)l;
+  return (requantize_numbers){0};
+}
+CPU_INLINE int64_t add_vectors(const bool factors, const bool a_signed, const bool b_signed,
                                const cpu_requantize_term *a, const cpu_requantize_term *b,
-                               const cpu_requantize_lines *l) {
-  (void)a_signed, (void)b_signed, (void)a, (void)b, (void)l;
+                               const requantize_numbers *n, int64_t count, uint8_t *y) {
+  (void)factors, (void)a_signed, (void)b_signed, (void)a, (void)b, (void)n, (void)count, (void)y;
   return 0;
 }
 CPU_INLINE void requantize(const form f, const cpu_requantize_lines *l) {
@@ -283,19 +301,27 @@ CPU_INLINE float term_value(const bool is_signed, const cpu_requantize_term *t, 
 
 CPU_INLINE void add_terms(const bool a_signed, const bool b_signed, const cpu_requantize_term *a,
                           const cpu_requantize_term *b, const cpu_requantize_lines *l) {
-  const cpu_requantize_term first = *a, second = *b;
+  const requantize_numbers n = requantize_take_numbers(l);
+  cpu_requantize_term first = *a, second = *b; /* bytes may alias them */
   const float low = l->low, high = l->high, divisor = l->divisor;
   const int32_t zero = l->zero - REQUANTIZE_ROUNDING_BITS;
   const int32_t least = l->is_signed ? -128 : 0, most = l->is_signed ? 127 : 255;
-  const int64_t count = l->count;
+  const int64_t count = l->count, rows = l->rows, y_row = l->y_row;
   uint8_t *y = l->y;
-  const int64_t done = add_vectors(a_signed, b_signed, a, b, l);
-  CPU_INDEPENDENT
-  for (int64_t i = done; i < count; i++) {
-    float value = term_value(a_signed, &first, i) + term_value(b_signed, &second, i);
-    value = low > value ? low : value;
-    value = high < value ? high : value;
-    y[i] = round_to_byte(value / divisor, zero, least, most);
+  for (int64_t row = 0; row < rows; row++) {
+    const int64_t done =
+        first.factor != 0 ? add_vectors(true, a_signed, b_signed, &first, &second, &n, count, y)
+                          : add_vectors(false, a_signed, b_signed, &first, &second, &n, count, y);
+    CPU_INDEPENDENT
+    for (int64_t i = done; i < count; i++) {
+      float value = term_value(a_signed, &first, i) + term_value(b_signed, &second, i);
+      value = low > value ? low : value;
+      value = high < value ? high : value;
+      y[i] = round_to_byte(value / divisor, zero, least, most);
+    }
+    first.from += first.row;
+    second.from += second.row;
+    y += y_row;
   }
 }
 
@@ -311,5 +337,64 @@ static void run_sum(const cpu_requantize_term terms[2], const cpu_requantize_lin
     add_terms(false, false, a, b, l);
 }
 
+#ifdef REQUANTIZE_LANES
+/* Whether factors give the same bytes, for each byte of the first term with all of the second. */
+static bool factors_suit(const cpu_requantize_term terms[2], const cpu_requantize_lines *lines) {
+  enum { BYTES = 256 };
+  uint8_t one[BYTES], all[BYTES], exact[BYTES], made[BYTES];
+  cpu_requantize_term with[2] = {terms[0], terms[1]}, without[2] = {terms[0], terms[1]};
+  cpu_requantize_lines l = *lines;
+  for (int i = 0; i < BYTES; i++) all[i] = (uint8_t)i;
+  l.rows = 1;
+  l.count = BYTES;
+  without[0].factor = 0;
+  with[0].from = without[0].from = one;
+  with[1].from = without[1].from = all;
+  for (int i = 0; i < BYTES; i++) {
+    memset(one, i, sizeof one);
+    l.y = exact;
+    run_sum(without, &l);
+    l.y = made;
+    run_sum(with, &l);
+    if (memcmp(exact, made, sizeof made) != 0) return false;
+  }
+  return true;
+}
+
+/* A float some steps away. */
+static float step_from(float x, int steps) {
+  int32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits += steps;
+  memcpy(&x, &bits, sizeof bits);
+  return x;
+}
+
+/* Of 65536 pairs of bytes none or a few come out otherwise where all numbers are rounded to the
+ * nearest; neighbours of these have others, or none. */
+static void find_factors(cpu_requantize_term terms[2], const cpu_requantize_lines *lines) {
+  enum { NEAR = 3 };
+  static const int steps[NEAR] = {0, 1, -1};
+  const double divisor = (double)lines->divisor;
+  double added = 0;
+  float factor[2];
+  for (int t = 0; t < 2; t++) {
+    added -= (double)terms[t].zero * (double)terms[t].scale / divisor;
+    factor[t] = (float)((double)terms[t].scale / divisor);
+  }
+  for (int i = 0; i < NEAR * NEAR * NEAR; i++) {
+    terms[0].factor = step_from(factor[0], steps[i / NEAR % NEAR]);
+    terms[1].factor = step_from(factor[1], steps[i / NEAR / NEAR]);
+    terms[1].added = added == 0 ? 0 : step_from((float)added, 4 * steps[i % NEAR]);
+    if (terms[0].factor != 0 && factors_suit(terms, lines)) return;
+  }
+  terms[0].factor = 0;
+}
+#else
+static void find_factors(cpu_requantize_term terms[2], const cpu_requantize_lines *lines) {
+  (void)terms, (void)lines;
+}
+#endif
+
 const cpu_requantize_table CPU_SYMBOL(cpu_requantize) = {run};
-const cpu_requantize_sum_table CPU_SYMBOL(cpu_requantize_sum) = {run_sum};
+const cpu_requantize_sum_table CPU_SYMBOL(cpu_requantize_sum) = {run_sum, find_factors};

@@ -27,6 +27,8 @@ typedef struct cpu_requantize_lines {
   float low, high, divisor;
   float reciprocal; /* of the divisor, rounded; or 0, if a product with it and a step of Newton's
                      * do not give each quotient between `low` and `high` */
+  float rest; /* with `blocks`: value · reciprocal + value · rest, the second product rounded, is
+               * the quotient up to what rounding to whole numbers does not tell apart */
   int32_t zero;
   bool is_signed; /* y is i8 */
   /* What `low` and `high` become, + 128 if y is signed; `blocks`: limits may be applied to these

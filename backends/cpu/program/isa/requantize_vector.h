@@ -40,11 +40,13 @@ CPU_INLINE void store_two(uint8_t *y, requantize_words a, requantize_words b, bo
 typedef struct requantize_store {
   __m512i zero; /* shorts */
   __m512i least, most, flip;
+  bool limits; /* some of the last three do something */
 } requantize_store;
 CPU_INLINE requantize_store requantize_take_store(const cpu_requantize_lines *l) {
   return (requantize_store){_mm512_set1_epi16((short)(l->zero + (l->is_signed ? 128 : 0))),
                             _mm512_set1_epi8((char)l->least), _mm512_set1_epi8((char)l->most),
-                            _mm512_set1_epi8((char)(l->is_signed ? 128 : 0))};
+                            _mm512_set1_epi8((char)(l->is_signed ? 128 : 0)),
+                            l->is_signed || l->least > 0 || l->most < UINT8_MAX};
 }
 /* Four vectors of quotients as bytes, one vector after the other. */
 CPU_INLINE __m512i requantize_pack(const requantize_store *n, requantize_words w[2][2]) {
@@ -52,8 +54,10 @@ CPU_INLINE __m512i requantize_pack(const requantize_store *n, requantize_words w
   for (int i = 0; i < 2; i++)
     shorts[i] = _mm512_adds_epi16(_mm512_packs_epi32(w[i][0], w[i][1]), n->zero);
   __m512i bytes = _mm512_packus_epi16(shorts[0], shorts[1]);
-  bytes = _mm512_min_epu8(n->most, _mm512_max_epu8(n->least, bytes));
-  bytes = _mm512_xor_si512(bytes, n->flip);
+  if (n->limits) {
+    bytes = _mm512_min_epu8(n->most, _mm512_max_epu8(n->least, bytes));
+    bytes = _mm512_xor_si512(bytes, n->flip);
+  }
   /* Each quarter has four bytes of each vector. */
   const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
   return _mm512_permutexvar_epi32(order, bytes);
@@ -153,7 +157,7 @@ CPU_INLINE void requantize_store_rows(const int rows, const requantize_store *n,
 
 #ifdef REQUANTIZE_LANES
 typedef struct requantize_numbers {
-  requantize_floats low, high, divisor, reciprocal;
+  requantize_floats low, high, divisor, reciprocal, rest;
   requantize_words zero, sign; /* of the offset: −1 if it is subtracted, or 0 */
   requantize_store stored;
 } requantize_numbers;
@@ -163,6 +167,7 @@ CPU_INLINE requantize_numbers requantize_take_numbers(const cpu_requantize_lines
                               .high = REQUANTIZE_V(set1_ps)(l->high),
                               .divisor = REQUANTIZE_V(set1_ps)(l->divisor),
                               .reciprocal = REQUANTIZE_V(set1_ps)(l->reciprocal),
+                              .rest = REQUANTIZE_V(set1_ps)(l->rest),
                               .zero = REQUANTIZE_V(set1_epi32)(l->zero - REQUANTIZE_ROUNDING_BITS),
                               .sign = REQUANTIZE_V(set1_epi32)(l->subtracts ? -1 : 0),
                               .stored = requantize_take_store(l)};
@@ -197,20 +202,25 @@ CPU_INLINE bool requantize_are_moderate(const requantize_column *c, const requan
   return REQUANTIZE_ALL_AT_MOST(REQUANTIZE_V(add_ps)(value, REQUANTIZE_MAGNITUDE(c->bias)), limit);
 }
 
-/* Quotients, rounded: as in requantize_vector, the limits apart. */
+/* Quotients, rounded to whole numbers, the limits apart: by the reciprocal and what its rounding
+ * left, which gives these (`blocks`). */
 CPU_INLINE requantize_words requantize_divide(requantize_floats value,
                                               const requantize_numbers *n) {
-  const requantize_floats near = REQUANTIZE_V(mul_ps)(value, n->reciprocal);
-  return REQUANTIZE_V(cvtps_epi32)(REQUANTIZE_V(fmadd_ps)(
-      REQUANTIZE_V(fnmadd_ps)(near, n->divisor, value), n->reciprocal, near));
+  return REQUANTIZE_V(cvtps_epi32)(
+      REQUANTIZE_V(fmadd_ps)(value, n->reciprocal, REQUANTIZE_V(mul_ps)(value, n->rest)));
+}
+
+/* The same of sums to which the offset is added. */
+CPU_INLINE requantize_words requantize_whole(const requantize_column *c,
+                                             const requantize_numbers *n, requantize_words sum) {
+  const requantize_floats value = REQUANTIZE_V(mul_ps)(REQUANTIZE_V(cvtepi32_ps)(sum), c->scale);
+  return requantize_divide(REQUANTIZE_V(add_ps)(value, c->bias), n);
 }
 
 /* The same of sums. */
 CPU_INLINE requantize_words requantize_sums(const requantize_column *c, const requantize_numbers *n,
                                             requantize_words sum) {
-  const requantize_floats whole =
-      REQUANTIZE_V(cvtepi32_ps)(REQUANTIZE_V(add_epi32)(sum, c->offset));
-  return requantize_divide(REQUANTIZE_V(add_ps)(REQUANTIZE_V(mul_ps)(whole, c->scale), c->bias), n);
+  return requantize_whole(c, n, REQUANTIZE_V(add_epi32)(sum, c->offset));
 }
 #endif
 

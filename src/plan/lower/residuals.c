@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Residuals of quantized networks: a convolution whose bytes are only added to other ones, and that
+ * addition, become one step.
+ *
+ * Values of narrow dtypes are stored between kernels, because programs compute with wider ones. But
+ * numbers of f32 that are stored as bytes and loaded again can be had in a program: a conversion to
+ * i32, which rounds as that to bytes does, and limits. So on the CPU a product of pixels is
+ * finished with what is added to it while its bytes are near the core. */
+#include <string.h>
+
+#include "device/device.h"
+#include "kernel/program.h"
+#include "plan/lower/slices.h"
+
+typedef struct joiner {
+  lowering *l;
+  descriptor_copy *convolution, *addition;
+  program_builder *program;
+} joiner;
+
+static bool is_byte(compute_dtype dtype) {
+  return dtype == COMPUTE_I8 || dtype == COMPUTE_U8;
+}
+
+/* Whether two operands over a space have channels last, and lie in the same way. */
+static bool are_pixels(const int64_t *size, const compute_operand *a, const compute_operand *b) {
+  for (int i = 0; i < 4; i++)
+    if (size[i] > 1 && a->stride[i] != b->stride[i]) return false;
+  return a->stride[1] == 1;
+}
+
+/* Whether the convolution is a product of the pixels' channels, and makes bytes of f32. */
+static bool makes_bytes(const compute_kernel_descriptor *d) {
+  const compute_conv_attributes *c = compute_conv_of(d);
+  const compute_program *p = &d->epilogue;
+  if (c->direction != COMPUTE_CONVOLUTION_FORWARD || c->groups != 1 || c->pool != 0 ||
+      d->accumulate != COMPUTE_I32 || d->output_count != 1 || !is_byte(d->outputs[0].dtype))
+    return false;
+  for (int i = 0; i < 2; i++)
+    if (c->filter_size[i] != 1 || c->stride[i] != 1 || c->padding[i] != 0) return false;
+  return p->count > 0 && p->instructions[p->outputs[0]].type == COMPUTE_F32;
+}
+
+/* Whether the addition's space is that of the convolution's results, and all its operands are bytes
+ * that lie like these. */
+static bool adds_bytes(const compute_kernel_descriptor *from, const compute_kernel_descriptor *to) {
+  if (to->rank != 4 || to->input_count != 2 || to->output_count != 1 ||
+      memcmp(from->size, to->size, 4 * sizeof to->size[0]) != 0)
+    return false;
+  for (uint32_t k = 0; k < 2; k++)
+    if (!is_byte(to->inputs[k].dtype) || !are_pixels(to->size, &to->inputs[k], &from->outputs[0]))
+      return false;
+  return is_byte(to->outputs[0].dtype) && are_pixels(to->size, &to->outputs[0], &from->outputs[0]);
+}
+
+/* Whether step i + 1 adds something to what step i writes, and nobody else reads that. `own` is
+ * which input this is. */
+static bool follows(const joiner *j, uint32_t i, uint32_t *own) {
+  const lowering *l = j->l;
+  const build_step *s = &l->steps[i], *next = s + 1;
+  if (s->kind != COMPUTE_KERNEL_CONV || next->kind != COMPUTE_KERNEL_MAP ||
+      l->plan->device[s->device] != l->plan->context->cpu || next->device != s->device ||
+      s->operand_count != s->input_count + 1 || next->input_count != 2 ||
+      s->operand_count == COMPUTE_MAX_OPERANDS || !slices_can_divide(l, s, j->convolution) ||
+      !slices_can_divide(l, next, j->addition))
+    return false;
+  const step_operand *written = &s->operand[s->input_count];
+  const storage *between = &l->storages[written->storage];
+  *own = next->operand[0].storage == written->storage ? 0 : 1;
+  return between->slot == IR_NONE && between->first == i && between->last == i + 1 &&
+         next->operand[*own].storage == written->storage &&
+         next->operand[*own].offset == written->offset &&
+         next->operand[1 - *own].storage != written->storage &&
+         j->addition->descriptor.inputs[*own].dtype ==
+             j->convolution->descriptor.outputs[0].dtype &&
+         makes_bytes(&j->convolution->descriptor) &&
+         adds_bytes(&j->convolution->descriptor, &j->addition->descriptor);
+}
+
+/* Appends a program, whose instruction i becomes value to[i]. Loads of input `input` become
+ * `value`, those of others input `other`; without an input all stay what they are. False if a load
+ * is not of i32. */
+static bool append(program_builder *b, const compute_program *p, int64_t input, uint16_t value,
+                   int64_t other, uint16_t to[COMPUTE_MAX_INSTRUCTIONS]) {
+  for (uint32_t k = 0; k < p->count; k++) {
+    compute_instruction i = p->instructions[k];
+    const int operands = program_operand_count((compute_instruction_code)i.code);
+    if (operands > 0) i.a = to[i.a];
+    if (operands > 1) i.b = to[i.b];
+    if (operands > 2) i.c = to[i.c];
+    const bool loads = i.code == COMPUTE_I_LOAD && input >= 0;
+    if (loads && i.type != COMPUTE_I32) return false;
+    const bool inside = loads && i.immediate.i64 == input;
+    if (loads) i.immediate.i64 = other;
+    to[k] = inside ? value : program_instruction(b, i);
+  }
+  return true;
+}
+
+/* A number of f32 as the store to a byte and a load make it. */
+static uint16_t as_byte(program_builder *b, uint16_t value, compute_dtype dtype) {
+  const bool is_signed = dtype == COMPUTE_I8;
+  value = program_apply(b, COMPUTE_I_CAST, COMPUTE_I32, value, 0, 0);
+  value = program_apply(b, COMPUTE_I_MAX, COMPUTE_I32, value,
+                        program_constant_integer(b, COMPUTE_I32, is_signed ? -128 : 0), 0);
+  return program_apply(b, COMPUTE_I_MIN, COMPUTE_I32, value,
+                       program_constant_integer(b, COMPUTE_I32, is_signed ? 127 : 255), 0);
+}
+
+/* Makes the descriptor of the convolution that of both; false if there is no such kernel. */
+static bool join_descriptors(const joiner *j, const compute_device *device, uint32_t own) {
+  compute_kernel_descriptor *d = &j->convolution->descriptor;
+  const compute_kernel_descriptor *addition = &j->addition->descriptor;
+  const compute_program *sum = &addition->epilogue;
+  uint16_t to[COMPUTE_MAX_INSTRUCTIONS];
+  char reason[256];
+  program_builder *b = j->program;
+  *b = (program_builder){0};
+  if (!append(b, &d->epilogue, -1, 0, 0, to)) return false;
+  const uint16_t byte = as_byte(b, to[d->epilogue.outputs[0]], d->outputs[0].dtype);
+  if (!append(b, sum, own, byte, (int64_t)d->input_count - 1, to)) return false;
+  program_store(b, to[sum->outputs[0]]);
+  if (b->full) return false;
+  d->epilogue = program_finish(b);
+  compute_operand *operands = j->convolution->operands;
+  operands[d->input_count++] = addition->inputs[1 - own];
+  operands[d->input_count] = addition->outputs[0];
+  d->outputs = operands + d->input_count;
+  return descriptor_check(d, reason, sizeof reason) &&
+         kernel_is_supported(device, d, reason, sizeof reason);
+}
+
+/* Step i does the work of the next one, too. */
+static compute_status join(const joiner *j, uint32_t i, uint32_t own, build_step *to) {
+  lowering *l = j->l;
+  const build_step *s = &l->steps[i], *next = s + 1;
+  kernel_cache *kernels = l->plan->device[s->device]->kernels;
+  build_step joined = *s;
+  joined.in_place[joined.input_count] = next->in_place[1 - own];
+  joined.operand[joined.input_count++] = next->operand[1 - own];
+  joined.operand[joined.operand_count++] = next->operand[2];
+  joined.operations += next->operations;
+  const compute_status status = slices_set_kernel(l, &j->convolution->descriptor, &joined);
+  if (!joined.kernel) return status;
+  kernel_cache_return(kernels, s->kernel);
+  kernel_cache_return(kernels, next->kernel);
+  *to = joined;
+  return status;
+}
+
+compute_status residuals_join(lowering *l) {
+  joiner j = {.l = l};
+  j.convolution = scratch_take(l->memory, 1, sizeof *j.convolution);
+  j.addition = scratch_take(l->memory, 1, sizeof *j.addition);
+  j.program = scratch_take(l->memory, 1, sizeof *j.program);
+  if (!j.convolution || !j.addition || !j.program) return slices_out_of_memory(l);
+  const uint32_t count = l->step_count;
+  compute_status status = COMPUTE_OK;
+  uint32_t kept = 0, own = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const bool joins = status == COMPUTE_OK && i + 1 < count && follows(&j, i, &own) &&
+                       join_descriptors(&j, l->plan->device[l->steps[i].device], own);
+    build_step made;
+    made.kernel = NULL;
+    if (joins) status = join(&j, i, own, &made);
+    if (joins && made.kernel) i++;
+    l->steps[kept++] = joins && made.kernel ? made : l->steps[i];
+  }
+  l->step_count = kept;
+  if (kept < count) slices_find_lifetimes(l);
+  return status;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* A quantized convolution and the addition of other bytes to its own are one step where nothing
+ * else reads these, with the same bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/harness/test.h"
+#include "support/harness/values.h"
+
+enum { SIDE = 9, CHANNELS = 40, RESULTS = 72 };
+
+static compute_tensor *random_tensor(compute_dtype dtype, compute_shape shape, double low,
+                                     double high, uint64_t seed) {
+  test_values values = test_values_create(dtype, shape);
+  test_values_fill(&values, FILL_RANGE, low, high, seed);
+  compute_tensor *tensor = test_tensor(test_context, dtype, shape, values.data);
+  test_values_release(&values);
+  return tensor;
+}
+
+typedef struct network {
+  compute_graph *graph;
+  compute_tensor *filter[2];
+  compute_node x, between, y;
+} network;
+
+static compute_node number(const network *n, double value) {
+  return compute_scalar(n->graph, COMPUTE_F32, value);
+}
+
+/* (f32(x) − zero) · scale */
+static compute_node dequantize(const network *n, compute_node x, double scale, double zero) {
+  x = compute_sub(n->graph, compute_cast(n->graph, x, COMPUTE_F32), number(n, zero));
+  return compute_mul(n->graph, x, number(n, scale));
+}
+
+static compute_node quantize(const network *n, compute_node x, double scale, double zero) {
+  x = compute_round(n->graph, compute_div(n->graph, x, number(n, scale)));
+  return compute_cast(n->graph, compute_add(n->graph, x, number(n, zero)), COMPUTE_U8);
+}
+
+/* A convolution of bytes, `taps` wide, whose results are bytes again. */
+static compute_node convolve(const network *n, compute_node x, int filter, int64_t taps,
+                             double zero) {
+  const compute_conv2d_options options = {.padding = {taps / 2, taps / 2}};
+  const compute_node none = {0}, taken = compute_parameter(n->graph, n->filter[filter]);
+  x = compute_conv2d_integer(n->graph, x, taken, none, none, &options);
+  x = compute_mul(n->graph, compute_cast(n->graph, x, COMPUTE_F32), number(n, 0.001));
+  return quantize(n, x, 0.04, zero);
+}
+
+/* A block of a residual network: the first convolution is what is added to the second's results. */
+static network build(int64_t batch, int64_t taps) {
+  network n = {
+      .graph = compute_graph_create(test_context),
+      .filter = {
+          random_tensor(COMPUTE_I8, COMPUTE_SHAPE(RESULTS, CHANNELS, 1, 1), -99, 99, 1),
+          random_tensor(COMPUTE_I8, COMPUTE_SHAPE(RESULTS, RESULTS, taps, taps), -99, 99, 2)}};
+  for (int i = 0; i < 2; i++) compute_tensor_freeze(n.filter[i]);
+  n.x = compute_input(n.graph, COMPUTE_U8, COMPUTE_SHAPE(batch, CHANNELS, SIDE, SIDE));
+  const compute_node first = convolve(&n, n.x, 0, 1, 100);
+  n.between = convolve(&n, first, 1, taps, 120);
+  const compute_node sum =
+      compute_add(n.graph, dequantize(&n, n.between, 0.03, 120), dequantize(&n, first, 0.05, 100));
+  n.y = convolve(&n, quantize(&n, compute_relu(n.graph, sum), 0.06, 3), 1, taps, 90);
+  assert_ok(compute_graph_status(n.graph));
+  return n;
+}
+
+static void release(network *n) {
+  compute_graph_release(n->graph);
+  for (int i = 0; i < 2; i++) compute_tensor_release(n->filter[i]);
+}
+
+static int64_t count_of(const network *n) {
+  int64_t count;
+  assert_ok(compute_shape_count(compute_node_shape(n->graph, n->y), &count));
+  return count;
+}
+
+/* y's elements, of a plan that has `between` as an output, too, or not; whether it joins steps. */
+static bool run(const network *n, bool whole, unsigned char *elements) {
+  const compute_node outputs[2] = {n->y, n->between};
+  compute_plan *plan = test_compile(n->graph, outputs, whole ? 2 : 1, 0);
+  compute_tensor *result[2],
+      *image = random_tensor(COMPUTE_U8, compute_node_shape(n->graph, n->x), 0, 255, 3);
+  for (int i = 0; i < 2; i++)
+    result[i] =
+        test_tensor(test_context, COMPUTE_U8, compute_node_shape(n->graph, outputs[i]), NULL);
+  const compute_binding bindings[] = {{n->x, image}, {n->y, result[0]}, {n->between, result[1]}};
+  assert_ok(compute_run(plan, bindings, whole ? 3 : 2, NULL));
+  assert_ok(compute_tensor_read(result[0], elements, (size_t)count_of(n)));
+  char *text;
+  assert_ok(compute_explain(plan, &text));
+  const bool joined = strstr(text, "f32(min(max(i32(") != NULL;
+  compute_text_free(text);
+  for (int i = 0; i < 2; i++) compute_tensor_release(result[i]);
+  compute_tensor_release(image);
+  compute_plan_release(plan);
+  return joined;
+}
+
+static void check(int64_t batch, int64_t taps, bool joins) {
+  network n = build(batch, taps);
+  const int64_t count = count_of(&n);
+  unsigned char *joined = malloc((size_t)count), *apart = malloc((size_t)count);
+  assert_true(joined && apart);
+  assert_true(run(&n, false, joined) == joins);
+  assert_false(run(&n, true, apart));
+  assert_memory_equal(joined, apart, (size_t)count);
+  free(joined);
+  free(apart);
+  release(&n);
+}
+
+static void residuals_of_pixels_are_one_step_with_the_same_bytes(void **state) {
+  (void)state;
+  check(1, 1, true);
+  check(5, 1, true);
+}
+
+static void residuals_of_other_convolutions_stay_apart(void **state) {
+  (void)state;
+  check(2, 3, false);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(residuals_of_pixels_are_one_step_with_the_same_bytes),
+      cmocka_unit_test(residuals_of_other_convolutions_stay_apart),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
