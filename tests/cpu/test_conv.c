@@ -154,6 +154,38 @@ static void run_bf16(fixture *f, uint64_t seed) {
     }
 }
 
+/* With a function that the micro-kernel leaves to loops over its tile. */
+static void check_silu(const sample_kernel *s, void *user) {
+  sample_kernel other = *s;
+  compute_instruction instructions[8];
+  assert_in_range(s->descriptor.epilogue.count, 4, 8);
+  for (uint32_t i = 0; i < s->descriptor.epilogue.count; i++) {
+    instructions[i] = s->descriptor.epilogue.instructions[i];
+    if (instructions[i].code == COMPUTE_I_RELU) instructions[i].code = COMPUTE_I_SILU;
+  }
+  attributes_bind(&other.descriptor, &other.attributes);
+  other.descriptor.epilogue.instructions = instructions;
+  check_sample(&other, user);
+}
+
+static void run_silu(fixture *f, uint64_t seed) {
+  checker c = {.f = f, .random = {.state = seed}};
+  for (size_t i = 0; i < sizeof wide_shapes / sizeof *wide_shapes; i++) {
+    const sample_convolution s = {.shape = wide_shapes[i],
+                                  .direction = COMPUTE_CONVOLUTION_FORWARD,
+                                  .layout = LAYOUT_NHWC,
+                                  .dtype = COMPUTE_BF16,
+                                  .result = COMPUTE_BF16,
+                                  .ending = i % 2 ? ENDING_BIAS : ENDING_RESIDUAL};
+    sample_convolution_visit(&s, check_silu, &c);
+  }
+}
+
+static void silu_after_convolutions_of_bf16_is_right(void **state) {
+  (void)state;
+  on_every_device(run_silu, 2, 0);
+}
+
 static void networks_of_bf16_are_right(void **state) {
   (void)state;
   on_every_device(run_bf16, 2, 0);
@@ -744,6 +776,7 @@ int main(void) {
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(shapes_of_networks_are_right),
       cmocka_unit_test(networks_of_bf16_are_right),
+      cmocka_unit_test(silu_after_convolutions_of_bf16_is_right),
       cmocka_unit_test(denormal_results_of_bf16_stay),
       cmocka_unit_test(channels_last_are_right),
       cmocka_unit_test(channels_last_are_right_in_small_blocks),

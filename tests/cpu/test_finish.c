@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that run as one loop (program/finish.h) give the bits of the interpreter, which
  * test_interpreter.c checks: sums of up to four inputs, with and without limits, over boxes with
- * every kind of step, special numbers included; and so do products whose micro-kernel does it. */
+ * every kind of step, special numbers included; and so do products whose micro-kernel does it, of
+ * bf16 with functions of the sum, too. */
 #include "kernel_fixture.h"
 
 #include "gemm/isa/gemm_table.h"
@@ -308,10 +309,173 @@ static void products_that_are_finished_have_the_bits_of_the_interpreter(void **s
   }
 }
 
+/* ---- With functions of the sum, in bf16 -------------------------------------------------------
+ */
+
+typedef struct halves {
+  uint16_t a[MOST_M * MOST_K], b[MOST_K * MOST_N], packed_a[MOST_M * (MOST_K + 64)],
+      packed_b[MOST_K * (MOST_N + 32)];
+  float sums[MOST_M * ROW], c[MOST_M * ROW];
+  uint16_t y[OPERAND], before[OPERAND], extra[INPUTS][OPERAND];
+} halves;
+
+static uint16_t half_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return (uint16_t)(bits >> 16);
+}
+
+static void fill_halves(uint16_t *data, int64_t count, test_random *random) {
+  float x;
+  for (int64_t i = 0; i < count; i++) {
+    fill(&x, 1, random);
+    data[i] = half_of(x);
+  }
+}
+
+static bool same_half(uint16_t a, uint16_t b) {
+  return a == b || ((a & 0x7fff) > 0x7f80 && (b & 0x7fff) > 0x7f80);
+}
+
+/* As interpreted(), from bf16 to bf16. */
+static uint16_t interpreted_half(const cpu_program *program, uint32_t inputs, float x,
+                                 const halves *h, const int64_t *row, const int64_t *column,
+                                 int64_t i, int64_t j) {
+  uint16_t result;
+  cpu_tile tile = {.count = 1, .input = {&x}, .input_stride = {1}};
+  tile.output[0] = &result;
+  tile.output_stride[0] = 1;
+  for (uint32_t n = 1; n < inputs; n++) {
+    tile.input[n] = &h->extra[n][i * row[n] + j * column[n]];
+    tile.input_stride[n] = 1;
+  }
+  cpu_scratch scratch;
+  cpu_program_run(program, &tile, &scratch, false);
+  return result;
+}
+
+/* A sum, or a limited one, and one or two functions of it. */
+static sample make_functions(test_random *random) {
+  static const compute_instruction_code codes[] = {COMPUTE_I_GELU, COMPUTE_I_SILU, COMPUTE_I_TANH,
+                                                   COMPUTE_I_ERF, COMPUTE_I_GELU_TANH};
+  sample s = make_sample(random, false);
+  if (s.program.count + 2 > MOST_INSTRUCTIONS) return s;
+  if (coin(random)) s.outputs[0] = append(&s, COMPUTE_I_SIGMOID, s.outputs[0], 0);
+  s.outputs[0] = append(&s, codes[test_random_integer(random, 0, 4)], s.outputs[0], 0);
+  return s;
+}
+
+static void place_halves(const cpu_program *program, const halves *h, const int64_t *row,
+                         const int64_t *column, cpu_gemm_finish *finish) {
+  const cpu_finish *sum = &program->sum;
+  *finish = (cpu_gemm_finish){.low = sum->low,
+                              .zero = sum->zero,
+                              .high = sum->high,
+                              .apply = cpu_finish_apply,
+                              .functions = program->functions};
+  for (int i = 0; i < 3; i++) {
+    const int16_t input = sum->input[i];
+    if (input <= 0) continue;
+    *(i == 0 ? &finish->a : i == 1 ? &finish->b : &finish->c) = h->extra[input];
+    *(i == 0 ? &finish->a_row : i == 1 ? &finish->b_row : &finish->c_row) = row[input];
+    if (i == 0) finish->a_repeats = column[input] == 0;
+  }
+}
+
+static bool check_functions(fixture *f, uint64_t number) {
+  static halves h;
+  static const compute_dtype inputs[INPUTS] = {COMPUTE_F32, COMPUTE_BF16, COMPUTE_BF16,
+                                               COMPUTE_BF16};
+  static const compute_dtype bf16 = COMPUTE_BF16;
+  const cpu_gemm_type *type = f->device->isa->gemm->bf16;
+  test_random random = {number};
+  sample s = make_functions(&random);
+  s.program.instructions = s.instructions;
+  s.program.outputs = s.outputs;
+  cpu_program *program = NULL;
+  assert_int_equal(cpu_program_prepare(f->device, &s.program, s.inputs, inputs, 1, &bf16, &program),
+                   COMPUTE_OK);
+  if (!program->functions) {
+    cpu_program_release(f->device, program);
+    return false;
+  }
+  const int64_t m = test_random_integer(&random, 1, MOST_M);
+  const int64_t n = test_random_integer(&random, 1, MOST_N);
+  const int64_t k = test_random_integer(&random, 1, MOST_K / 2), elements = 2 * k;
+  /* Every third product is 0: its sums, and results, may be denormal. */
+  for (int64_t i = 0; i < MOST_M * MOST_K; i++)
+    h.a[i] = number % 3 ? half_of((float)test_random_uniform(&random, -2, 2)) : 0;
+  for (int64_t i = 0; i < MOST_K * MOST_N; i++)
+    h.b[i] = half_of((float)test_random_uniform(&random, -2, 2));
+  for (int i = 1; i < INPUTS; i++) fill_halves(h.extra[i], OPERAND, &random);
+  fill_halves(h.y, OPERAND, &random);
+  memcpy(h.before, h.y, sizeof h.y);
+  for (int64_t i = 0; i < MOST_M * ROW; i++)
+    h.c[i] = h.sums[i] = (float)test_random_uniform(&random, -1, 1);
+  const cpu_gemm_source a = {h.a, COMPUTE_BF16, elements, 1}, b = {h.b, COMPUTE_BF16, n, 1};
+  type->pack_rows(h.packed_a, elements, m, elements, &a);
+  type->pack_words(h.packed_b, true, n, elements, &b, COMPUTE_BF16);
+  cpu_gemm_block product = {.m = m,
+                            .n = n,
+                            .k = k,
+                            .a = h.packed_a,
+                            .a_row = k,
+                            .a_k = 1,
+                            .b = h.packed_b,
+                            .b_k = type->columns,
+                            .b_column = k * type->columns,
+                            .c = h.sums,
+                            .c_row = ROW,
+                            .accumulate = coin(&random)};
+  type->multiply(&product);
+  int64_t row[INPUTS], column[INPUTS];
+  for (int i = 1; i < INPUTS; i++) {
+    column[i] = program->sum.input[0] == i && coin(&random) ? 0 : 1;
+    row[i] = coin(&random) ? ROW : column[i] ? 0 : 1;
+  }
+  cpu_gemm_finish finish;
+  place_halves(program, &h, row, column, &finish);
+  finish.y = h.y;
+  finish.y_row = ROW;
+  const int64_t first = test_random_integer(&random, 0, 2); /* of the operands, where C begins */
+  product.c = h.c;
+  product.finish = &finish;
+  product.row = product.column = first;
+  type->multiply(&product);
+  for (int64_t at = 0; at < OPERAND; at++) {
+    const int64_t i = at / ROW - first, j = at % ROW - first;
+    const bool inside = i >= 0 && i < m && j >= 0 && j < n;
+    const uint16_t expected = inside ? interpreted_half(program, s.inputs, h.sums[i * ROW + j], &h,
+                                                        row, column, i + first, j + first)
+                                     : h.before[at];
+    if (!same_half(h.y[at], expected))
+      fail_msg("program %llu, %lldx%lld: element (%lld, %lld) is %04x, not %04x",
+               (unsigned long long)number, (long long)m, (long long)n, (long long)i, (long long)j,
+               h.y[at], expected);
+  }
+  cpu_program_release(f->device, program);
+  return true;
+}
+
+static void functions_after_products_of_bf16_have_the_bits_of_the_interpreter(void **state) {
+  (void)state;
+  for (int set = 0; fixture_sets[set]; set++) {
+    fixture f;
+    if (!fixture_open(&f, 1, fixture_sets[set])) continue;
+    int finished = 0;
+    const bool has = f.device->isa->gemm->bf16 != NULL;
+    for (uint64_t number = 0; has && number < 300; number++)
+      finished += check_functions(&f, number);
+    if (has) assert_in_range(finished, 150, 300);
+    fixture_close(&f);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_loop_gives_the_bits_of_the_interpreter),
       cmocka_unit_test(products_that_are_finished_have_the_bits_of_the_interpreter),
+      cmocka_unit_test(functions_after_products_of_bf16_have_the_bits_of_the_interpreter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

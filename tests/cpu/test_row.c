@@ -417,7 +417,8 @@ static void programs_see_operands_and_coordinates(void **state) {
 }
 
 /* Layer norm whose gain and bias are all that follows: the same for all rows, or each row's own. */
-static void check_layer_norm(fixture *f, const int64_t *size, bool own_gain, test_random *random) {
+static void check_layer_norm(fixture *f, compute_dtype dtype, const int64_t *size, bool own_gain,
+                             test_random *random) {
   const compute_dtype f32 = COMPUTE_F32;
   program_builder prologue = {0}, epilogue = {0};
   program_store(&prologue, program_load(&prologue, f32, 0));
@@ -429,7 +430,7 @@ static void check_layer_norm(fixture *f, const int64_t *size, bool own_gain, tes
   block b[4];
   compute_operand operand[4];
   for (int i = 0; i < 4; i++) {
-    b[i] = block_create(f32, 2, size, strides[i]);
+    b[i] = block_create(dtype, 2, size, strides[i]);
     if (i < 3) block_fill(&b[i], -2, 3, random);
     operand[i] = operand_of(&b[i], 2);
   }
@@ -459,7 +460,11 @@ static void check_layer_norm(fixture *f, const int64_t *size, bool own_gain, tes
       const int64_t p[] = {row, i};
       const double expected =
           x[n + i] * block_get(&b[1], block_at(&b[1], p)) + block_get(&b[2], block_at(&b[2], p));
-      assert_true(fabs(block_get(&b[3], block_at(&b[3], p)) - expected) <= 2e-5);
+      const double rounding = dtype == COMPUTE_BF16 ? 0x1p-8 * fabs(expected) : 0;
+      const double actual = block_get(&b[3], block_at(&b[3], p));
+      if (fabs(actual - expected) > 2e-5 + rounding)
+        fail_msg("%s, %lldx%lld: element (%lld, %lld) is %.9g, not %.9g", f->device->isa->name,
+                 (long long)size[0], (long long)n, (long long)row, (long long)i, actual, expected);
     }
   }
   block_check_guards(&b[3]);
@@ -476,7 +481,8 @@ static void layer_norms_apply_gain_and_bias(void **state) {
     for (int trial = 0; trial < 24; trial++) {
       const int64_t size[] = {test_random_integer(&random, 1, 40),
                               test_random_integer(&random, 1, trial % 8 ? 900 : 40000)};
-      check_layer_norm(&f, size, trial % 3 == 2, &random);
+      check_layer_norm(&f, COMPUTE_F32, size, trial % 3 == 2, &random);
+      check_layer_norm(&f, COMPUTE_BF16, size, trial % 3 == 2, &random);
     }
     fixture_close(&f);
   }

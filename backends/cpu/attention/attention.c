@@ -8,7 +8,9 @@
  * are skipped, as are those that a bias of minus infinity hides from all of a few queries.
  *
  * Products run on the micro-kernels of matrix multiplication. Tiles of K and V are packed for them,
- * except for a few queries, for which that would take longer than the product. The division of keys
+ * except for a few queries, for which that would take longer than the product. Scores of bf16 are
+ * products of words (gemm/isa/gemm_pack_bf16.h) where the machine has them; weights stay f32: as
+ * two parts of bf16, which keep enough digits, they would take as long. The division of keys
  * into tiles depends only on sizes, and a query is computed independently of its neighbours: the
  * bits do not depend on the number of threads. */
 #include <math.h>
@@ -17,7 +19,7 @@
 
 #include "program/program.h"
 #include "attention/isa/attention_table.h"
-#include "gemm/isa/gemm_table.h"
+#include "gemm/gemm.h"
 #include "core/nest.h"
 
 enum {
@@ -42,6 +44,7 @@ typedef struct attention_operand {
 typedef struct attention_kernel {
   cpu_kernel head;
   const cpu_gemm_type *product;
+  const cpu_gemm_type *words; /* for scores, or NULL */
   const cpu_attention_loops *loops;
   cpu_nest batch;
   compute_dtype type;
@@ -91,13 +94,40 @@ static int64_t keys_seen(const attention_kernel *kernel, int64_t i) {
 
 /* ---- Products ------------------------------------------------------------------------------ */
 
+static int64_t word_count(const attention_kernel *kernel) {
+  return cpu_divide_up(kernel->width, kernel->words->group);
+}
+
 static void pack_queries(const job *j) {
   const attention_kernel *kernel = j->kernel;
   const cpu_gemm_source source = source_at(j, Q, j->first);
-  if (kernel->slivers)
+  if (kernel->words)
+    kernel->words->pack_rows(j->q, gemm_word_row(word_count(kernel)) * kernel->words->group,
+                             j->count, kernel->width, &source);
+  else if (kernel->slivers)
     kernel->product->pack_slivers(j->q, j->count, kernel->width, &source);
   else
     kernel->product->pack_rows(j->q, kernel->width, j->count, kernel->width, &source);
+}
+
+/* The same from words. */
+static void multiply_words(const job *j, int64_t key, int64_t keys) {
+  const attention_kernel *kernel = j->kernel;
+  const cpu_gemm_type *words = kernel->words;
+  const cpu_gemm_source source = turned(source_at(j, K, key));
+  const int64_t count = word_count(kernel);
+  words->pack_words(j->k, true, keys, kernel->width, &source, COMPUTE_BF16);
+  words->multiply(&(cpu_gemm_block){.m = j->count,
+                                    .n = keys,
+                                    .k = count,
+                                    .a = j->q,
+                                    .a_row = gemm_word_row(count),
+                                    .a_k = 1,
+                                    .b = j->k,
+                                    .b_k = words->columns,
+                                    .b_column = count * words->columns,
+                                    .c = j->scores,
+                                    .c_row = kernel->tile});
 }
 
 static void multiply_scores(const job *j, int64_t key, int64_t keys) {
@@ -114,6 +144,8 @@ static void multiply_scores(const job *j, int64_t key, int64_t keys) {
                           .c_row = kernel->tile};
   if (kernel->width == 0) {
     memset(j->scores, 0, (size_t)(j->count * kernel->tile * kernel->element));
+  } else if (kernel->words) {
+    multiply_words(j, key, keys);
   } else if (kernel->few) {
     block.b = source.data;
     block.b_column = source.outer;
@@ -328,6 +360,9 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
   const int64_t threads = kernel->head.device->threads, element = kernel->element;
   const cpu_gemm_type *product = kernel->product;
   kernel->few = kernel->queries <= FEW;
+  if (kernel->few || kernel->operand[Q].dtype != COMPUTE_BF16 ||
+      kernel->operand[K].dtype != COMPUTE_BF16)
+    kernel->words = NULL;
   kernel->slivers = product->pack_slivers && !kernel->few;
   kernel->direct_k = kernel->operand[K].dtype == kernel->type && kernel->operand[K].column == 1;
   kernel->direct_v = kernel->operand[V].dtype == kernel->type && kernel->operand[V].column == 1;
@@ -349,6 +384,9 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
   const int64_t value_panels = cpu_divide_up(kernel->columns, product->columns) * product->columns;
   kernel->q_bytes =
       cpu_whole_lines((uint64_t)((kernel->rows + product->rows) * kernel->width * element));
+  if (kernel->words)
+    kernel->q_bytes = cpu_whole_lines(
+        (uint64_t)(kernel->rows * gemm_word_row(word_count(kernel)) * (int64_t)sizeof(uint32_t)));
   kernel->k_bytes = cpu_whole_lines((uint64_t)(panels * kernel->width * element));
   kernel->v_bytes = cpu_whole_lines((uint64_t)(kernel->tile * value_panels * element));
   kernel->score_bytes = cpu_whole_lines((uint64_t)(kernel->rows * kernel->tile * element));
@@ -379,6 +417,7 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   kernel->element = cpu_dtype_size(kernel->type);
   const bool is_double = kernel->type == COMPUTE_F64;
   kernel->product = is_double ? device->isa->gemm->f64 : device->isa->gemm->f32;
+  kernel->words = is_double ? NULL : device->isa->gemm->bf16;
   kernel->loops = CPU_PICK_FLOAT(device->isa, cpu_attention, kernel->type);
   kernel->queries = descriptor->size[rank - 2];
   kernel->columns = descriptor->size[rank - 1];
@@ -397,7 +436,10 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   if (matrices > 0 && kernel->queries > 0 && kernel->columns > 0) choose_units(kernel, matrices);
   snprintf(kernel->head.description, sizeof kernel->head.description,
            "attention %s, %lld queries by %lld keys%s", device->isa->name, (long long)kernel->rows,
-           (long long)kernel->tile, kernel->few ? ", row by row" : "");
+           (long long)kernel->tile,
+           kernel->few     ? ", row by row"
+           : kernel->words ? ", scores of words"
+                           : "");
   return COMPUTE_OK;
 }
 

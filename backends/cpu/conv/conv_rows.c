@@ -119,7 +119,7 @@ static const void *addend_at(const launch *l, const rows_unit *unit, int i, int6
   if (!operand) return NULL;
   const int64_t channel = unit->group * l->conv->rows.results;
   const unsigned char *at =
-      l->pointers[2 + cpu_finish_of(conv_rows_finished(l->conv))->input[i] - 1];
+      l->pointers[2 + cpu_finish_applied(conv_rows_finished(l->conv))->input[i] - 1];
   return at + (unit->image * operand->stride[0] + channel * operand->stride[1]) * operand->size;
 }
 
@@ -127,7 +127,7 @@ static const void *addend_at(const launch *l, const rows_unit *unit, int i, int6
 static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   const cpu_conv *conv = l->conv;
   const conv_operand *y = &conv->output[0];
-  const cpu_finish *finish = cpu_finish_of(conv_rows_finished(conv));
+  const cpu_finish *finish = cpu_finish_applied(conv_rows_finished(conv));
   cpu_gemm_finish f = {.low = finish->low, .zero = finish->zero, .high = finish->high};
   f.a = addend_at(l, unit, 0, &f.a_row);
   f.b = addend_at(l, unit, 1, &f.b_row);
@@ -136,6 +136,8 @@ static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   f.y = (unsigned char *)l->pointers[2 + conv->extra_count] +
         (unit->image * y->stride[0] + unit->group * conv->rows.results * y->stride[1]) * y->size;
   f.y_row = y->stride[3];
+  f.functions = conv_rows_finished(conv)->functions;
+  f.apply = f.functions ? cpu_finish_apply : NULL;
   return f;
 }
 

@@ -30,7 +30,7 @@ static inline const conv_operand *conv_rows_added(const cpu_conv *conv) {
 
 /* The addend number i of the epilogue as one loop (cpu_finish), or NULL. */
 static inline const conv_operand *conv_rows_addend(const cpu_conv *conv, int i) {
-  const int16_t input = cpu_finish_of(conv_rows_finished(conv))->input[i];
+  const int16_t input = cpu_finish_applied(conv_rows_finished(conv))->input[i];
   return input > 0 ? &conv->extra[input - 1] : NULL;
 }
 

@@ -30,11 +30,12 @@ static bool can_finish(const cpu_conv *conv) {
   if (conv->identity) return false;
   if (conv->type->requantizes) return can_requantize(conv);
   if (!conv->type->finishes) return false;
-  const cpu_finish *finish = cpu_finish_of(conv_rows_finished(conv));
+  const cpu_finish *finish = cpu_finish_applied(conv_rows_finished(conv));
   const bool even = conv->shape.pool > 0 || is_even(conv, &conv->output[0]);
   if (!finish || finish->dtype != conv->type->finishes || conv->output_count != 1 || !even)
     return false;
-  if (conv->shape.pool > 0 && (conv->epilogue->rest || conv->epilogue->before)) return false;
+  const bool goes_on = conv->epilogue->rest || conv->epilogue->before || conv->epilogue->functions;
+  if (conv->shape.pool > 0 && goes_on) return false;
   for (int i = 0; i < 3; i++) {
     const conv_operand *operand = conv_rows_addend(conv, i);
     if (!operand) continue;

@@ -351,7 +351,7 @@ static void place_sums(own_unit *unit, unsigned char *scratch, int64_t part) {
  */
 
 static const gemm_operand *addend(const cpu_gemm *gemm, int i) {
-  const int16_t input = cpu_finish_of(gemm->epilogue)->input[i];
+  const int16_t input = cpu_finish_applied(gemm->epilogue)->input[i];
   return input > 0 ? &gemm->problem.extra[input - 1] : NULL;
 }
 
@@ -402,7 +402,7 @@ static bool can_finish(const cpu_gemm *gemm) {
   if (gemm->identity) return false;
   if (problem->type->requantizes) return can_requantize(gemm);
   if (!problem->type->finishes) return false;
-  const cpu_finish *finish = cpu_finish_of(gemm->epilogue);
+  const cpu_finish *finish = cpu_finish_applied(gemm->epilogue);
   if (!finish || finish->dtype != problem->type->finishes || problem->output_count != 1 ||
       problem->output[0].column != 1)
     return false;
@@ -416,8 +416,9 @@ static bool can_finish(const cpu_gemm *gemm) {
 static const void *addend_at(const own_unit *unit, int i, int64_t *row) {
   const gemm_operand *operand = addend(unit->launch->gemm, i);
   *row = operand ? operand->row : 0;
-  return operand ? unit->matrix.extra[cpu_finish_of(unit->launch->gemm->epilogue)->input[i] - 1]
-                 : NULL;
+  return operand
+             ? unit->matrix.extra[cpu_finish_applied(unit->launch->gemm->epilogue)->input[i] - 1]
+             : NULL;
 }
 
 static void place_requantize(own_unit *unit) {
@@ -472,7 +473,7 @@ static void place_finish(own_unit *unit) {
     place_requantize(unit);
     return;
   }
-  const cpu_finish *finish = cpu_finish_of(gemm->epilogue);
+  const cpu_finish *finish = cpu_finish_applied(gemm->epilogue);
   unit->ends.a = addend_at(unit, 0, &unit->ends.a_row);
   unit->ends.b = addend_at(unit, 1, &unit->ends.b_row);
   unit->ends.c = addend_at(unit, 2, &unit->ends.c_row);
@@ -480,6 +481,8 @@ static void place_finish(own_unit *unit) {
   unit->ends.low = finish->low;
   unit->ends.zero = finish->zero;
   unit->ends.high = finish->high;
+  unit->ends.functions = gemm->epilogue->functions;
+  unit->ends.apply = unit->ends.functions ? cpu_finish_apply : NULL;
   unit->ends.y = unit->matrix.output[0];
   unit->ends.y_row = gemm->problem.output[0].row;
 }

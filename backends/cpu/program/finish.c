@@ -173,16 +173,25 @@ static bool read_rest(const compute_program *program, uint32_t cut, cpu_finish_r
 
 void cpu_finish_divide(const cpu_isa *isa, const compute_program *program,
                        const compute_dtype *inputs, uint32_t output_count,
-                       const compute_dtype *outputs, cpu_finish *first, cpu_finish_rest *rest) {
+                       const compute_dtype *outputs, compute_dtype dtype, cpu_finish *first,
+                       cpu_finish_rest *rest) {
   term values[CPU_FINISH_MOST];
   *first = (cpu_finish){.loops = NULL};
-  if (!read_program(program, output_count, outputs, COMPUTE_F32, values)) return;
+  if (!read_program(program, output_count, outputs, dtype, values)) return;
   for (uint32_t cut = program->count; cut-- > 0;) {
     if (program->instructions[cut].code == COMPUTE_I_LOAD) continue;
-    make_finish(isa, &values[cut], inputs, COMPUTE_F32, first);
+    make_finish(isa, &values[cut], inputs, dtype, first);
     if (first->loops && read_rest(program, cut, rest)) return;
   }
   first->loops = NULL;
+}
+
+bool cpu_finish_are_functions(const cpu_program *program) {
+  for (uint32_t i = 1; i < program->step_count; i++) {
+    const cpu_step *step = &program->step[i];
+    if (step->kind != CPU_STEP_UNARY || step->operand[0] != step[-1].result) return false;
+  }
+  return program->step[0].kind == CPU_STEP_LOAD && program->output[0].same_type;
 }
 
 bool cpu_finish_adds(const compute_program *program, const compute_dtype *inputs,
@@ -247,6 +256,13 @@ bool cpu_finish_run(const cpu_finish *finish, const cpu_box *box, int32_t along)
   do run_lines(finish, &lines);
   while (cpu_lines_next(&lines));
   return true;
+}
+
+void cpu_finish_apply(const void *functions, int64_t count, float *x) {
+  const cpu_program *program = functions;
+  const cpu_step *const end = program->step + program->step_count;
+  for (const cpu_step *step = program->step + 1; step < end; step++)
+    step->loops[0](count, x, x, NULL, NULL, step->immediate);
 }
 
 /* Rows of `columns` elements, in place. */

@@ -385,6 +385,24 @@ static compute_status prepare_bytes(cpu_device *device, const compute_program *p
   return COMPUTE_OK;
 }
 
+/* The functions that follow a loop with results of bf16. */
+static compute_status prepare_functions(cpu_device *device, const compute_program *program,
+                                        const compute_dtype *inputs, uint32_t output_count,
+                                        const compute_dtype *outputs, cpu_program *prepared) {
+  static const compute_dtype f32 = COMPUTE_F32;
+  cpu_finish_rest rest;
+  cpu_finish_divide(device->isa, program, inputs, output_count, outputs, COMPUTE_BF16,
+                    &prepared->sum, &rest);
+  if (!prepared->sum.loops) return COMPUTE_OK;
+  const compute_program after = {rest.count, 1, rest.instructions, &rest.output};
+  const compute_status status =
+      cpu_program_prepare(device, &after, 1, &f32, 1, &f32, &prepared->functions);
+  if (status || cpu_finish_are_functions(prepared->functions)) return status;
+  cpu_program_release(device, prepared->functions);
+  prepared->functions = NULL;
+  return COMPUTE_OK;
+}
+
 /* The loops that run the program, or begin it. */
 static compute_status find_loops(cpu_device *device, const compute_program *program,
                                  const compute_dtype *inputs, uint32_t output_count,
@@ -404,7 +422,10 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
   const compute_status status =
       prepare_bytes(device, program, inputs, output_count, outputs, prepared);
   if (status || prepared->bytes) return status;
-  cpu_finish_divide(device->isa, program, inputs, output_count, outputs, &prepared->first, &rest);
+  if (outputs[0] == COMPUTE_BF16)
+    return prepare_functions(device, program, inputs, output_count, outputs, prepared);
+  cpu_finish_divide(device->isa, program, inputs, output_count, outputs, COMPUTE_F32,
+                    &prepared->first, &rest);
   if (!prepared->first.loops)
     return prepare_before_addition(device, program, inputs, output_count, outputs, prepared);
   const compute_program after = {rest.count, 1, rest.instructions, &rest.output};
@@ -461,6 +482,7 @@ void cpu_program_release(cpu_device *device, cpu_program *program) {
     cpu_program *rest = program->rest;
     cpu_program_release(device, program->before);
     cpu_program_release(device, program->bytes);
+    cpu_program_release(device, program->functions);
     cpu_release(device, program);
     program = rest;
   }

@@ -244,6 +244,10 @@ struct cpu_program {
   cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */
+  /* The same of a program with addends and results of bf16 that goes on with functions of one value
+   * only: the sum, and the functions, from f32 to f32; or NULL. */
+  cpu_finish sum;
+  cpu_program *functions;
   /* Of a program that adds an input at its end to what would otherwise have a rest: the program
    * without that addition, and the input; or NULL. */
   cpu_program *before;

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/program.h"
+#include "program/formulas.h"
 #include "program/isa/formulas_table.h"
 #include "row/isa/row_table.h"
 #include "core/nest.h"
@@ -55,6 +55,7 @@ typedef struct row_kernel {
   bool stream;        /* non-temporal stores */
   int32_t gain, bias; /* operands if normalized rows are only multiplied by and added to these, in
                          the loop that normalizes; else −1 */
+  bool affine_bf16;   /* these, and the results, are bf16 */
   bool whole;         /* softmax in one loop, from elements to results */
   bool split;         /* threads share the blocks of a group, not the groups */
   int64_t row_count, length;
@@ -354,9 +355,10 @@ static void apply_affine(job *j, int64_t block, cpu_row_panel *panel, const tran
   const row_kernel *kernel = j->launch->kernel;
   void *const *pointers = j->launch->pointers;
   aim_at_output(j, block, panel); /* sets the place */
-  kernel->loops->affine(panel, t->shift, t->factor, t->offset,
-                        cpu_place_address(&kernel->epilogue, &j->place, pointers, kernel->gain),
-                        cpu_place_address(&kernel->epilogue, &j->place, pointers, kernel->bias));
+  const void *gain = cpu_place_address(&kernel->epilogue, &j->place, pointers, kernel->gain);
+  const void *bias = cpu_place_address(&kernel->epilogue, &j->place, pointers, kernel->bias);
+  (kernel->affine_bf16 ? kernel->loops->affine_bf16
+                       : kernel->loops->affine)(panel, t->shift, t->factor, t->offset, gain, bias);
 }
 
 /* `measured` is measure_block's panel if that has just been called for this block, else NULL. */
@@ -532,28 +534,41 @@ static void choose_direction(row_kernel *kernel) {
                           (cpu_nest_step(nest, output) == 1 || single_element);
 }
 
-/* Finds gain and bias of layer norm: of the value's type, dense along the row and the same for all
- * rows. */
+/* Whether the epilogue multiplies by one input and adds another, of whatever dtype. */
+static bool is_affine(const row_kernel *kernel, const compute_kernel_descriptor *descriptor,
+                      cpu_formula *f) {
+  const cpu_isa *isa = kernel->head.device->isa;
+  compute_dtype f32[COMPUTE_MAX_OPERANDS];
+  if (descriptor->epilogue.count == 0 || descriptor->output_count != 1) return false;
+  for (int i = 0; i < COMPUTE_MAX_OPERANDS; i++) f32[i] = COMPUTE_F32;
+  cpu_formula_read(isa, &descriptor->epilogue, f32, 1, f32, f);
+  return f->loop && f->loop == CPU_PICK(isa, cpu_formulas)->loop[CPU_FORMULA_scale_shift] &&
+         f->input[0] == 0 && f->repeated[0] >= 1 && f->repeated[1] >= 1;
+}
+
+/* Finds gain and bias of layer norm: of the value's type, or bf16 as the results are, dense along
+ * the row and the same for all rows. */
 static void find_affine(row_kernel *kernel, const compute_kernel_descriptor *descriptor) {
-  const cpu_formula *f = &kernel->epilogue.program->formula;
-  const cpu_formulas_table *formulas = CPU_PICK(kernel->head.device->isa, cpu_formulas);
+  cpu_formula f;
   kernel->gain = kernel->bias = -1;
   if (kernel->operation != COMPUTE_ROW_NORMALIZE || kernel->wide || kernel->stream ||
-      kernel->value_bytes != sizeof(float) || !f->loop ||
-      f->loop != formulas->loop[CPU_FORMULA_scale_shift] || f->input[0] != 0)
+      kernel->value_bytes != sizeof(float) || !is_affine(kernel, descriptor, &f))
     return;
   const int32_t output = kernel->epilogue.first_output;
+  const compute_dtype dtype = descriptor->outputs[0].dtype;
   if (cpu_nest_step(&kernel->along, output) != 1) return;
+  if (dtype != COMPUTE_F32 && dtype != COMPUTE_BF16) return;
   int32_t operand[2];
   for (int i = 0; i < 2; i++) {
-    if (f->repeated[i] < 1) return; /* a constant, or the value again */
-    operand[i] = kernel->epilogue.first_input + f->repeated[i] - 1;
+    operand[i] = kernel->epilogue.first_input + f.repeated[i] - 1;
     if (cpu_nest_step(&kernel->along, operand[i]) != 1) return;
+    if (descriptor->inputs[operand[i]].dtype != dtype) return;
     for (int32_t d = 0; d < descriptor->rank - 1; d++)
       if (descriptor->inputs[operand[i]].stride[d] != 0 && descriptor->size[d] > 1) return;
   }
   kernel->gain = operand[0];
   kernel->bias = operand[1];
+  kernel->affine_bf16 = dtype == COMPUTE_BF16;
 }
 
 static void choose_extents(row_kernel *kernel) {

@@ -578,6 +578,7 @@ sample_element sample_epilogue_element(const compute_kernel_descriptor *d,
       value[i] =
           (sample_element){.real = a.real > 0 ? a.real : 0, .whole = a.whole > 0 ? a.whole : 0};
       break;
+    case COMPUTE_I_SILU: value[i].real = a.real / (1 + exp(-a.real)); break;
     case COMPUTE_I_LE: value[i] = whole(a.real <= b.real); break;
     case COMPUTE_I_SELECT: value[i] = a.whole ? b : value[in->c]; break;
     default: return (sample_element){.real = NAN};

@@ -157,26 +157,33 @@ GEMM_INLINE gemm_stored gemm_finished(const cpu_gemm_finish *f, int64_t i, int64
 }
 #endif
 
-/* Finishes a vector of sums; what there is of addends is constant wherever this is inlined. */
+/* Finishes a vector of sums, whose results replace them if y is NULL; what there is of addends, and
+ * of y, is constant wherever this is inlined. */
 GEMM_INLINE void gemm_finish_vector(const bool has_a, const bool repeats, const bool has_b,
-                                    const bool has_c, const cpu_gemm_finish *f, const float *x,
+                                    const bool has_c, const cpu_gemm_finish *f, float *x,
                                     const gemm_stored *a, const gemm_stored *b,
                                     const gemm_stored *c, gemm_stored *y, int64_t count) {
   const gemm_vector none = {0}, low = f->low - none, zero = f->zero - none, high = f->high - none;
-  gemm_vector sum = *(const gemm_vector *)x;
+  gemm_vector sum = *(gemm_vector *)x;
   if (has_a) sum += repeats ? gemm_widen(*a) - none : gemm_load_some(a, count);
   if (has_c)
     sum += gemm_load_some(b, count) + gemm_load_some(c, count);
   else if (has_b)
     sum += gemm_load_some(b, count);
   sum = (gemm_vector)CPU_AT_LEAST(low, sum) + zero;
-  gemm_store_some(y, (gemm_vector)CPU_AT_MOST(high, sum), count);
+  sum = (gemm_vector)CPU_AT_MOST(high, sum);
+  if (y)
+    gemm_store_some(y, sum, count);
+  else
+    *(gemm_vector *)x = sum;
 }
 
-/* Finishes a tile: its sums lie at `x`, GEMM_MAX_VECTORS vectors for each row. */
+/* Finishes a tile: its sums lie at `x`, rows of whole vectors, `x_row` apart. With `keeps` they are
+ * replaced by the results, in f32. */
 GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bool has_b,
-                                  const bool has_c, const cpu_gemm_finish *f, int64_t row,
-                                  int64_t column, int64_t rows, int64_t columns, const float *x) {
+                                  const bool has_c, const bool keeps, const cpu_gemm_finish *f,
+                                  int64_t row, int64_t column, int64_t rows, int64_t columns,
+                                  float *x, int64_t x_row) {
   const int64_t whole = columns / GEMM_LANES * GEMM_LANES;
   const gemm_stored *a =
       has_a ? (const gemm_stored *)f->a + row * f->a_row + (repeats ? 0 : column) : NULL;
@@ -185,8 +192,9 @@ GEMM_INLINE void gemm_finish_rows(const bool has_a, const bool repeats, const bo
   gemm_stored *y = (gemm_stored *)f->y + row * f->y_row + column;
 #define GEMM_FINISH_VECTOR(j, count)                                                               \
   gemm_finish_vector(has_a, repeats, has_b, has_c, f, x + (j), has_a && !repeats ? a + (j) : a,    \
-                     has_b ? b + (j) : NULL, has_c ? c + (j) : NULL, y + (j), count)
-  for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES) {
+                     has_b ? b + (j) : NULL, has_c ? c + (j) : NULL, keeps ? NULL : y + (j),       \
+                     count)
+  for (int64_t i = 0; i < rows; i++, x += x_row) {
     for (int64_t j = 0; j < whole; j += GEMM_LANES) GEMM_FINISH_VECTOR(j, GEMM_LANES);
 #if GEMM_VECTOR_BYTES == 64
     if (whole < columns) GEMM_FINISH_VECTOR(whole, columns - whole);
@@ -293,21 +301,23 @@ GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_
 }
 
 /* Adds what C has to a tile's sums. */
-static void gemm_add_rows(float *x, const float *c, int64_t c_row, int64_t rows, int64_t columns) {
-  for (int64_t i = 0; i < rows; i++, x += GEMM_MAX_VECTORS * GEMM_LANES, c += c_row)
+static void gemm_add_rows(float *x, int64_t x_row, const float *c, int64_t c_row, int64_t rows,
+                          int64_t columns) {
+  for (int64_t i = 0; i < rows; i++, x += x_row, c += c_row)
     for (int64_t j = 0; j < columns; j++) x[j] += c[j];
 }
 
-static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, int64_t rows,
-                        int64_t columns, const float *x) {
+GEMM_INLINE void gemm_finish_as(const bool keeps, const cpu_gemm_finish *f, int64_t row,
+                                int64_t column, int64_t rows, int64_t columns, float *x,
+                                int64_t x_row) {
   const bool has_b = f->b != NULL, has_c = f->c != NULL;
 #define GEMM_FINISH(has_a, repeats)                                                                \
   if (has_c)                                                                                       \
-    gemm_finish_rows(has_a, repeats, true, true, f, row, column, rows, columns, x);                \
+    gemm_finish_rows(has_a, repeats, true, true, keeps, f, row, column, rows, columns, x, x_row);  \
   else if (has_b)                                                                                  \
-    gemm_finish_rows(has_a, repeats, true, false, f, row, column, rows, columns, x);               \
+    gemm_finish_rows(has_a, repeats, true, false, keeps, f, row, column, rows, columns, x, x_row); \
   else                                                                                             \
-    gemm_finish_rows(has_a, repeats, false, false, f, row, column, rows, columns, x)
+    gemm_finish_rows(has_a, repeats, false, false, keeps, f, row, column, rows, columns, x, x_row)
   if (!f->a) {
     GEMM_FINISH(false, false);
   } else if (f->a_repeats) {
@@ -315,7 +325,35 @@ static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, i
   } else {
     GEMM_FINISH(true, false);
   }
+#undef GEMM_FINISH
 }
+
+static void gemm_finish(const cpu_gemm_finish *f, int64_t row, int64_t column, int64_t rows,
+                        int64_t columns, float *x, int64_t x_row) {
+  gemm_finish_as(false, f, row, column, rows, columns, x, x_row);
+}
+
+#ifdef CPU_VARIANT_BF16
+/* The same with functions, which are faster over many numbers: over all rows, with what fills their
+ * last vectors. */
+static void gemm_finish_applied(const cpu_gemm_finish *f, int64_t row, int64_t column, int64_t rows,
+                                int64_t columns, float *x, int64_t x_row) {
+  gemm_finish_as(true, f, row, column, rows, columns, x, x_row);
+  f->apply(f->functions, rows * x_row, x);
+  gemm_stored *y = (gemm_stored *)f->y + row * f->y_row + column;
+  for (int64_t i = 0; i < rows; i++, x += x_row, y += f->y_row) {
+    int64_t j = 0;
+    for (; j + 2 * GEMM_LANES <= columns; j += 2 * GEMM_LANES) {
+      const gemm_vector *at = (const gemm_vector *)(x + j);
+      if (gemm_lost(at[0]) | gemm_lost(at[1])) break;
+      gemm_store_two(y + j, at[0], at[1]);
+    }
+    for (; j < columns; j += GEMM_LANES)
+      gemm_store_some(y + j, *(const gemm_vector *)(x + j),
+                      columns - j < GEMM_LANES ? columns - j : GEMM_LANES);
+  }
+}
+#endif
 #endif
 
 #ifdef GEMM_REQUANTIZES

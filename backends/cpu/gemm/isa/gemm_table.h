@@ -14,12 +14,15 @@
 /* What sums x become: y = min(max((x + a) + (b + c), low) + zero, high), as in finish_table.h.
  * Addends and y have the micro-kernel's type for them. Addends are NULL where there is none (c is
  * only there with b), columns lie side by side, rows `_row` elements apart; `a_repeats`: a has one
- * element for each row. */
+ * element for each row. Of bf16, `apply` changes numbers where they are before they become y, with
+ * `functions` as its first argument, or is NULL. */
 typedef struct cpu_gemm_finish {
   const void *a, *b, *c;
   int64_t a_row, b_row, c_row;
   bool a_repeats;
   float low, zero, high;
+  void (*apply)(const void *functions, int64_t count, float *x);
+  const void *functions;
   void *y; /* may be C or an addend */
   int64_t y_row;
 } cpu_gemm_finish;

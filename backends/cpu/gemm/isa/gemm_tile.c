@@ -446,16 +446,24 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   if (finish) {
     const bool whole = columns == vectors * GEMM_LANES;
     if (whole && block->accumulate) gemm_add_stored(rows, vectors, sum, c, c_row);
-    if (whole && gemm_finish_whole(rows, vectors, finish, block, folds || block->accumulate, sum))
+    if (whole && !finish->apply &&
+        gemm_finish_whole(rows, vectors, finish, block, folds || block->accumulate, sum))
       return;
-    gemm_vector x[GEMM_ROWS][GEMM_MAX_VECTORS];
+    gemm_vector x[GEMM_ROWS * GEMM_MAX_VECTORS];
     GEMM_UNROLL
     for (int i = 0; i < rows; i++) {
       GEMM_UNROLL
-      for (int v = 0; v < vectors; v++) x[i][v] = sum[i][v];
+      for (int v = 0; v < vectors; v++) x[i * vectors + v] = sum[i][v];
     }
-    if (!whole && block->accumulate) gemm_add_rows((float *)x, c, c_row, rows, columns);
-    gemm_finish(finish, block->row, block->column, rows, columns, (const float *)x);
+    const int64_t x_row = vectors * GEMM_LANES;
+    if (!whole && block->accumulate) gemm_add_rows((float *)x, x_row, c, c_row, rows, columns);
+#ifdef CPU_VARIANT_BF16
+    if (finish->apply) {
+      gemm_finish_applied(finish, block->row, block->column, rows, columns, (float *)x, x_row);
+      return;
+    }
+#endif
+    gemm_finish(finish, block->row, block->column, rows, columns, (float *)x, x_row);
     return;
   }
 #endif

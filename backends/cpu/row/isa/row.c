@@ -279,6 +279,25 @@ static void single_affine(const cpu_row_panel *panel, const double *shift, const
   }
 }
 
+#if defined(CPU_VARIANT_F32)
+static void single_affine_bf16(const cpu_row_panel *panel, const double *shift,
+                               const double *factor, const double *offset, const void *gain,
+                               const void *bias) {
+  const float *x = panel->source;
+  const uint16_t *g = gain, *b = bias;
+  uint16_t *y = panel->target;
+  for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step) {
+    const float s = (float)shift[w], f = (float)factor[w], o = (float)offset[w];
+    CPU_INDEPENDENT
+    for (int64_t i = 0; i < panel->length; i++)
+      y[i] = convert_f32_to_bf16(((x[i] - s) * f + o) * convert_bf16_to_f32(g[i]) +
+                                 convert_bf16_to_f32(b[i]));
+  }
+}
+#else
+#define single_affine_bf16 NULL
+#endif
+
 static void single_subtract(const cpu_row_panel *panel, const double *first, const double *second) {
   const ELEMENT *x = panel->source;
   ELEMENT *y = panel->target;
@@ -529,6 +548,7 @@ static void wide_subtract(const cpu_row_panel *panel, const double *first, const
 
 const cpu_row_loops CPU_VARIANT_SYMBOL(cpu_row) = {
     .single = {single_maximum, single_exponentials, single_moments, single_scale, single_affine,
-               single_subtract, single_softmax},
-    .wide = {wide_maximum, wide_exponentials, wide_moments, wide_scale, NULL, wide_subtract, NULL},
+               single_affine_bf16, single_subtract, single_softmax},
+    .wide = {wide_maximum, wide_exponentials, wide_moments, wide_scale, NULL, NULL, wide_subtract,
+             NULL},
     .exponential_scale = EXP_SCALE};

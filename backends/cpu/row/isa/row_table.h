@@ -88,6 +88,10 @@ typedef struct cpu_row_way {
   void (*affine)(const cpu_row_panel *panel, const double *shift, const double *factor,
                  const double *offset, const void *gain, const void *bias);
 
+  /* The same with gain, bias and target of bf16; only f32. */
+  void (*affine_bf16)(const cpu_row_panel *panel, const double *shift, const double *factor,
+                      const double *offset, const void *gain, const void *bias);
+
   /* target = (source − first) − second. */
   void (*subtract)(const cpu_row_panel *panel, const double *first, const double *second);
 
