@@ -238,6 +238,7 @@ struct cpu_program {
   cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */
+  cpu_tile_rows_loop rest_rows; /* the rest as one loop over rows, in place; or NULL */
   /* Of a program that adds an input at its end to what would otherwise have a rest: the program
    * without that addition, and the input; or NULL. */
   cpu_program *before;
