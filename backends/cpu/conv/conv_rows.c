@@ -136,6 +136,7 @@ static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   f.y = (unsigned char *)l->pointers[2 + conv->extra_count] +
         (unit->image * y->stride[0] + unit->group * conv->rows.results * y->stride[1]) * y->size;
   f.y_row = y->stride[3];
+  f.after = conv_rows_finished(conv)->rest_rows;
   return f;
 }
 
@@ -385,7 +386,7 @@ static void make_pixels(const launch *l, const rows_unit *unit, const unsigned c
   const panel_extras extras = {floats ? &finish : NULL, bytes ? &makes : NULL, NULL, NULL};
   for (int64_t panel = 0; panel < unit->panels; panel++)
     multiply_panel(l, unit, panel, copy, windows, sums, &extras);
-  if (floats && conv_rows_finished(l->conv)->rest)
+  if (floats && conv_rows_finished(l->conv)->rest && !finish.after)
     run_rest(l, unit, &finish);
   else if (!l->conv->identity && !s->finishes)
     run_epilogue(l, unit, sums);
@@ -584,7 +585,7 @@ static void make_part(const launch *l, const planes_part *p, int64_t panel,
     extras.finish = &finish;
   }
   multiply_panel(l, &p->unit, panel, copy, NULL, &sums, &extras);
-  if (s->finishes && conv_rows_finished(conv)->rest)
+  if (s->finishes && conv_rows_finished(conv)->rest && !finish.after)
     cpu_finish_run_rest(conv_rows_finished(conv), (float *)(void *)p->sums, columns, p->pixels,
                         p->columns);
   if (p->planes) {

@@ -247,7 +247,7 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
       block.finish = &unit->ends;
     block.row = unit->row + row;
   }
-  const bool epilogue = finish && (!ends || gemm->epilogue->rest);
+  const bool epilogue = finish && (!ends || (gemm->epilogue->rest && !unit->ends.after));
   const int64_t group = epilogue ? schedule->group : unit->columns;
   for (int64_t column = 0; column < unit->columns; column += group) {
     const int64_t columns = cpu_min(group, unit->columns - column);
@@ -433,6 +433,7 @@ static void place_finish(own_unit *unit) {
   unit->ends.high = finish->high;
   unit->ends.y = unit->matrix.output[0];
   unit->ends.y_row = gemm->problem.output[0].row;
+  unit->ends.after = gemm->epilogue->rest_rows;
 }
 
 /* A part of scratch memory; NULL if there is none. */
