@@ -172,6 +172,35 @@ static void f32_results_may_overwrite_their_arguments(void **state) {
   }
 }
 
+static void f32_functions_of_rows_have_the_bits_of_the_loops(void **state) {
+  enum { ROWS = 3, ROW = 80 };
+  static const int64_t counts[] = {1, 7, 8, 15, 16, 17, 31, 32, 33, 40, 48, 63, 64, 79, ROW};
+  (void)state;
+  for (int set = 0; set < SETS; set++) {
+    const cpu_tile_table *table = table_of(set);
+    if (!table) continue;
+    assert_non_null((*table->rows)[COMPUTE_I_SILU]);
+    for (int f = 0; f < FUNCTIONS; f++) {
+      const cpu_tile_rows_loop rows = (*table->rows)[functions[f].code];
+      const cpu_tile_loop loop = (*table->compute[CPU_TYPE_F32])[functions[f].code][0];
+      for (size_t c = 0; rows && c < sizeof counts / sizeof counts[0]; c++) {
+        const int64_t steps[] = {counts[c], ROW};
+        for (int s = 0; s < 2; s++) {
+          float x[ROWS * ROW], y[ROWS * ROW];
+          for (int i = 0; i < ROWS * ROW; i++)
+            x[i] = 0.1f * (float)(i - 100) + (i == 77 ? 1e3f : 0);
+          memcpy(y, x, sizeof y);
+          for (int r = 0; r < ROWS; r++)
+            loop(counts[c], y + r * steps[s], x + r * steps[s], NULL, NULL,
+                 (cpu_immediate){.i64 = 0});
+          rows(ROWS, counts[c], x, steps[s]);
+          assert_memory_equal(x, y, sizeof x);
+        }
+      }
+    }
+  }
+}
+
 /* ---- pow and mod ---------------------------------------------------------------------------- */
 
 static void check_pow(const cpu_tile_table *table, int set, float a, float b) {
@@ -371,6 +400,7 @@ int main(void) {
       cmocka_unit_test(f32_functions_keep_their_bounds),
       cmocka_unit_test(f32_seams_and_special_arguments),
       cmocka_unit_test(f32_results_may_overwrite_their_arguments),
+      cmocka_unit_test(f32_functions_of_rows_have_the_bits_of_the_loops),
       cmocka_unit_test(pow_is_within_one_unit),
       cmocka_unit_test(mod_is_exact),
       cmocka_unit_test(f64_functions_keep_their_bounds),

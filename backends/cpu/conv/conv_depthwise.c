@@ -85,7 +85,8 @@ static bool can_finish(const cpu_conv *conv) {
 static cpu_depthwise_finish place_finish(const launch *l, int64_t channel) {
   const cpu_finish *f = cpu_finish_of(l->conv->epilogue);
   const unsigned char *bias = l->pointers[2 + f->input[0] - 1];
-  return (cpu_depthwise_finish){bias + channel * l->conv->input[0].size, f->low, f->zero, f->high};
+  return (cpu_depthwise_finish){bias + channel * l->conv->input[0].size, f->low, f->zero, f->high,
+                                l->conv->epilogue->rest_rows};
 }
 
 /* Runs the epilogue, or what the loop has left of it, over a row's channels from `channel` on. */
@@ -93,7 +94,7 @@ static void end_row(const launch *l, const cpu_depthwise_line *line, int64_t ima
                     int64_t channel) {
   const cpu_conv *conv = l->conv;
   if (line->finish) {
-    if (conv->epilogue->rest)
+    if (conv->epilogue->rest && !line->finish->after)
       cpu_finish_run_rest(conv->epilogue, line->sums, line->sums_pixel, line->count,
                           line->channels);
     return;

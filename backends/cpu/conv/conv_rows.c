@@ -138,6 +138,7 @@ static cpu_gemm_finish place_finish(const launch *l, const rows_unit *unit) {
   f.y_row = y->stride[3];
   f.functions = conv_rows_finished(conv)->functions;
   f.apply = f.functions ? cpu_finish_apply : NULL;
+  f.after = conv_rows_finished(conv)->rest_rows;
   return f;
 }
 
@@ -387,7 +388,7 @@ static void make_pixels(const launch *l, const rows_unit *unit, const unsigned c
   const panel_extras extras = {floats ? &finish : NULL, bytes ? &makes : NULL, NULL, NULL};
   for (int64_t panel = 0; panel < unit->panels; panel++)
     multiply_panel(l, unit, panel, copy, windows, sums, &extras);
-  if (floats && conv_rows_finished(l->conv)->rest)
+  if (floats && conv_rows_finished(l->conv)->rest && !finish.after)
     run_rest(l, unit, &finish);
   else if (!l->conv->identity && !s->finishes)
     run_epilogue(l, unit, sums);
@@ -608,7 +609,7 @@ static void make_part(const launch *l, const planes_part *p, int64_t panel,
     extras.finish = &finish;
   }
   multiply_panel(l, &p->unit, panel, copy, NULL, &sums, &extras);
-  if (s->finishes && conv_rows_finished(conv)->rest)
+  if (s->finishes && conv_rows_finished(conv)->rest && !finish.after)
     cpu_finish_run_rest(conv_rows_finished(conv), (float *)(void *)p->sums, columns, p->pixels,
                         p->columns);
   if (p->planes) {

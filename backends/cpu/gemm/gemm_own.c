@@ -283,7 +283,7 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
       block.finish = &unit->ends;
     block.row = unit->row + row;
   }
-  const bool epilogue = finish && (!ends || gemm->epilogue->rest);
+  const bool epilogue = finish && (!ends || (gemm->epilogue->rest && !unit->ends.after));
   const bool residual = ends && has_residual(gemm);
   const int64_t group = epilogue || residual ? schedule->group : unit->columns;
   cpu_gemm_requantize near;
@@ -485,6 +485,7 @@ static void place_finish(own_unit *unit) {
   unit->ends.apply = unit->ends.functions ? cpu_finish_apply : NULL;
   unit->ends.y = unit->matrix.output[0];
   unit->ends.y_row = gemm->problem.output[0].row;
+  unit->ends.after = gemm->epilogue->rest_rows;
 }
 
 /* A part of scratch memory; NULL if there is none. */

@@ -181,7 +181,7 @@ static void choose_blocks(const cpu_gemm *gemm, gemm_schedule *schedule) {
 static double run_cost(const cpu_gemm *gemm, int64_t tile_m, int64_t tile_n) {
   const cpu_program *program = gemm->finishes ? gemm->epilogue->rest : gemm->epilogue;
   if (gemm->finishes && gemm->epilogue->bytes) return (double)tile_m * NEAR_OPERATIONS;
-  if (gemm->identity || !program) return 0;
+  if (gemm->identity || !program || (gemm->finishes && gemm->epilogue->rest_rows)) return 0;
   const double chunks = (double)cpu_divide_up(tile_n, cpu_program_tile_elements(program));
   return (double)tile_m * (RUN_OPERATIONS + chunks * STEP_OPERATIONS * program->passes);
 }

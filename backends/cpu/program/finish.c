@@ -286,6 +286,10 @@ void cpu_finish_run_rest(const cpu_program *program, float *y, int64_t row, int6
                          int64_t columns) {
   enum { ROOM = 1024, SHORT = ROOM / 2 };
   _Alignas(64) float together[ROOM];
+  if (program->rest_rows) {
+    program->rest_rows(rows, columns, y, row);
+    return;
+  }
   if (row == columns || columns > SHORT || rows < 2) {
     run_rows(program->rest, y, row, rows, columns);
     return;

@@ -428,6 +428,9 @@ static compute_status find_loops(cpu_device *device, const compute_program *prog
                     &prepared->first, &rest);
   if (!prepared->first.loops)
     return prepare_before_addition(device, program, inputs, output_count, outputs, prepared);
+  const compute_instruction *last = &rest.instructions[rest.count - 1];
+  if (rest.count == 2 && last->type == COMPUTE_F32)
+    prepared->rest_rows = (*prepared->table->rows)[last->code];
   const compute_program after = {rest.count, 1, rest.instructions, &rest.output};
   return cpu_program_prepare(device, &after, 1, &f32, 1, &f32, &prepared->rest);
 }

@@ -244,6 +244,7 @@ struct cpu_program {
   cpu_formula formula;
   cpu_finish first;  /* of a program that is such a loop and then `rest`, which reads its result */
   cpu_program *rest; /* or NULL */
+  cpu_tile_rows_loop rest_rows; /* the rest as one loop over rows, in place; or NULL */
   /* The same of a program with addends and results of bf16 that goes on with functions of one value
    * only: the sum, and the functions, from f32 to f32; or NULL. */
   cpu_finish sum;

@@ -284,7 +284,9 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
              .direct = direct_outputs(program, tile, stream),
              .stream = stream};
   const int64_t most = stream ? program->streamed_chunk : program->chunk;
-  const bool is_formula = cpu_formula_suits(&program->formula, tile);
+  /* One operation is one loop in any case, and asks for the next chunk where it streams. */
+  const bool is_formula =
+      !(stream && program->step_count <= 3) && cpu_formula_suits(&program->formula, tile);
   for (c.start = 0; c.start < tile->count; c.start += c.count) {
     const int64_t left = tile->count - c.start;
     c.count = cpu_min(left, most);

@@ -86,6 +86,11 @@ INLINE floats limit_floats(const cpu_depthwise_finish *f, floats x) {
 INLINE void finish_f32(const cpu_depthwise_finish *f, int64_t c, floats x, float *to) {
   *(floats_at *)to = limit_floats(f, x + *(const floats_at *)((const float *)f->bias + c));
 }
+/* What follows the limits, of results from number q on while they are close. */
+INLINE void finish_after(const cpu_depthwise_line *l, int64_t q, int64_t pixels) {
+  if (l->finish && l->finish->after && pixels > 0)
+    l->finish->after(pixels, l->channels, (float *)l->sums + q * l->sums_pixel, l->sums_pixel);
+}
 INLINE void finish_bf16(const cpu_depthwise_finish *f, int64_t c, floats x, uint16_t *to) {
   store_bf16(to, limit_floats(f, x + widen_bf16((const uint16_t *)f->bias + c)));
 }

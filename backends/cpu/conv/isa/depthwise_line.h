@@ -183,12 +183,15 @@ static void NAME(run)(const cpu_depthwise_line *l) {
   NAME(inner_loop) *const inner = NAME(find_inner)(l);
   int64_t q = 0;
   for (; q < low; q++) NAME(edge)(l, q);
+  finish_after(l, 0, low);
   for (int64_t t = 0; t < tiles; t++) {
     const int64_t pixels = (high - low) / tiles + (t < (high - low) % tiles);
     inner(l, q, pixels);
+    finish_after(l, q, pixels);
     q += pixels;
   }
   for (; q < l->count; q++) NAME(edge)(l, q);
+  finish_after(l, high, l->count - high);
 }
 
 #undef DATA

@@ -14,6 +14,8 @@ enum { CPU_DEPTHWISE_MOST_ROWS = 16 }; /* of a filter; no fewer than bands have 
 typedef struct cpu_depthwise_finish {
   const void *bias;
   float low, zero, high;
+  /* A function of the results in f32, of rows in place (cpu_tile_rows_loop); or NULL */
+  void (*after)(int64_t rows, int64_t count, float *y, int64_t row);
 } cpu_depthwise_finish;
 
 /* One row of results: sums[q][c] = the sum over filter rows r and columns s, in this order, of

@@ -300,6 +300,15 @@ GEMM_INLINE void gemm_finish_ahead(const int rows, const int vectors, const cpu_
                            v * GEMM_LANES);
 }
 
+#ifdef GEMM_NATIVE
+/* Results of a tile that are finished but for a function of them. */
+GEMM_INLINE void gemm_finish_after(const cpu_gemm_block *block, int64_t rows, int64_t columns) {
+  const cpu_gemm_finish *f = block->finish;
+  if (f && f->after)
+    f->after(rows, columns, (float *)f->y + block->row * f->y_row + block->column, f->y_row);
+}
+#endif
+
 /* Adds what C has to a tile's sums. */
 static void gemm_add_rows(float *x, int64_t x_row, const float *c, int64_t c_row, int64_t rows,
                           int64_t columns) {

@@ -25,6 +25,9 @@ typedef struct cpu_gemm_finish {
   const void *functions;
   void *y; /* may be C or an addend */
   int64_t y_row;
+  /* A function of y in f32, of rows in place (cpu_tile_rows_loop): each tile while it is close; or
+   * NULL */
+  void (*after)(int64_t rows, int64_t count, float *y, int64_t row);
 } cpu_gemm_finish;
 
 /* Sums of bytes that become bytes (requantize_table.h): operands and result begin at element (0, 0)

@@ -651,6 +651,9 @@ static void gemm_strip(gemm_tile_function tile, gemm_tile_function copying,
       const bool dense = tile == gemm_tile_full && part.a_k == 1 && b_k == GEMM_COLUMNS;
       (dense ? gemm_tile_dense : tile)(rows, &part, a, b, b_k, c, columns, NULL);
     }
+#if defined(GEMM_FINISHES) && defined(GEMM_NATIVE)
+    gemm_finish_after(&part, rows, columns);
+#endif
     a += rows * (block->slivers ? block->k + GEMM_TERMS : block->a_row);
     if (part.a_rows) part.a_rows += rows;
     c += rows * block->c_row;

@@ -42,6 +42,7 @@ CPU_INLINE void next_line(cpu_formula_operands *o) {
     for (; lines > 0; lines--) {                                                                   \
       float number[CPU_FORMULA_NUMBERS];                                                           \
       for (int n = 0; n < CPU_FORMULA_NUMBERS; n++) number[n] = *o.repeated[n];                    \
+      (void)number; /* not all have one */                                                         \
       CPU_INDEPENDENT                                                                              \
       for (int64_t i = 0; i < count; i++) {                                                        \
         body WRITE_##outputs                                                                       \

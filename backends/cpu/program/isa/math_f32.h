@@ -24,15 +24,6 @@ CPU_INLINE float log_core_f32(float x) {
   return log_sum_f32((float)k, log_fraction_f32(bits, k));
 }
 
-/* 1 + exp(−x), where exp_core_f32 serves. */
-CPU_INLINE float sigmoid_divisor_f32(float x) {
-  const float shifted = exp_shifted_f32(-x), power = exp_power_f32(shifted, 0);
-  return math_madd_f32(power, expm1_small_f32(exp_rest_f32(-x, shifted)), power + 1);
-}
-CPU_INLINE float silu_core_f32(float x) {
-  return x / sigmoid_divisor_f32(x);
-}
-
 /* The remainder is exact, which takes a loop of unknown length per element: the C library's. */
 CPU_INLINE float mod_f32(float a, float b) {
   return fmodf(a, b);

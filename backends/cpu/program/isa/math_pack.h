@@ -124,6 +124,48 @@ ALWAYS_INLINE pack pack_sigmoid_core(pack x) {
   return a / (a + (d - r));
 }
 
+/* ---- silu ------------------------------------------------------------------------------------ */
+
+#if defined(__AVX512F__)
+
+/* 2^(j / 16), rounded to 12 digits so that adding 1 rarely rounds: its bits less j << 19, which the
+ * last four bits of a multiple of 2^19 make up for when the two are added; and the logarithm of
+ * what it is larger by. */
+_Alignas(64) static const uint32_t silu_powers[16] = {
+    0x3f800000, 0x3f7db000, 0x3f7b9000, 0x3f79c000, 0x3f783000, 0x3f76f000, 0x3f760000, 0x3f756000,
+    0x3f750000, 0x3f751000, 0x3f756000, 0x3f762000, 0x3f774000, 0x3f78d000, 0x3f7ac000, 0x3f7d2000};
+_Alignas(64) static const float silu_errors[16] = {
+    0x0.0p+0f,        0x1.40ea36p-13f,  -0x1.51eb06p-13f, -0x1.ae102ap-14f,
+    -0x1.ab4930p-13f, -0x1.0bd64ap-13f, 0x1.ca8ce0p-16f,  0x1.6e6bd0p-13f,
+    -0x1.c00c40p-14f, 0x1.3ef782p-13f,  -0x1.295520p-13f, -0x1.696bfcp-14f,
+    -0x1.7b9c1cp-14f, 0x1.c81dd6p-15f,  -0x1.b1d1bap-17f, -0x1.6ed6bap-14f};
+
+/* x / (1 + exp(−x)) for |x| ≤ 87. x = −n ln 2 / 16 + r: with the powers of 2 from a table r is so
+ * small that exp(−r) takes three terms. */
+ALWAYS_INLINE pack pack_silu_core(pack x) {
+  const pack shifted = pack_madd(x, pack_all(-16 * 0x1.715476p+0f), pack_all(0x1.8p23f));
+  const __m512i number = (__m512i)shifted; /* its last four bits pick from the tables */
+  const pack n = shifted - pack_all(0x1.8p23f);
+  const pack error = _mm512_permutexvar_ps(number, _mm512_load_ps(silu_errors));
+  const pack r =
+      pack_madd(n, pack_all(0x1.63p-5f), x) + pack_madd(n, pack_all(-0x1.bd0106p-17f), error);
+  const __m512i digits = _mm512_permutexvar_epi32(number, _mm512_load_si512(silu_powers));
+  const pack power = (pack)(((pack_bits)number << 19) + (pack_bits)digits);
+  const pack more = pack_madd(pack_all(-0x1.555556p-3f), r, pack_all(0.5f));
+  return x / pack_madd(power, pack_madd(more, r * r, -r), power + 1);
+}
+
+#else
+
+ALWAYS_INLINE pack pack_silu_core(pack x) {
+  const pack shifted = pack_madd(x, pack_all(-0x1.715476p+0f), pack_all(EXP_SHIFT));
+  const pack power = (pack)((pack_bits)shifted << 23);
+  const pack small = pack_expm1_small(pack_exp_remainder(-x, shifted - EXP_SHIFT));
+  return x / pack_madd(power, small, power + 1);
+}
+
+#endif
+
 /* ---- tanh ------------------------------------------------------------------------------------ */
 
 /* With 2x = n ln 2 + 2h, p = 2^n and 1 + w = h coth h this is (p − 1) + ((p + 1) h + (p − 1) w)

@@ -71,6 +71,7 @@ const cpu_tile_table CPU_SYMBOL(cpu_tile_table) = {
                 [CPU_TYPE_I64] = &CPU_SYMBOL(cpu_tile_i64),
                 [CPU_TYPE_I32] = &CPU_SYMBOL(cpu_tile_i32),
                 [CPU_TYPE_BOOL] = &CPU_SYMBOL(cpu_tile_bool)},
+    .rows = &CPU_SYMBOL(cpu_tile_rows),
     .cast = CPU_SYMBOL(cpu_tile_cast),
     .narrow = CPU_SYMBOL(cpu_tile_narrow),
     .load = CPU_SYMBOL(cpu_tile_load),

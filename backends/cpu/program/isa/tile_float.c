@@ -121,7 +121,6 @@ TWO_FORMS(exp, exp_f32(x), exp_core_f32(x), key_magnitude, LIMIT_EXP)
 
 RANGED_LOOP(log, log_f32(x), log_core_f32(x), key_positive, LIMIT_POSITIVE)
 RANGED_LOOP(tan, tan_f32(x), tan_core_f32(x), key_magnitude, LIMIT_TRIG)
-RANGED_LOOP(silu, silu_f32(x), silu_core_f32(x), key_magnitude, LIMIT_EXP)
 
 /* Angles that the vector code cannot reduce are rare: a part that has one uses the C library, which
  * reduces with as many digits of 2/π as necessary. */
@@ -134,17 +133,32 @@ enum { BLOCK = 2 * pack_lanes };
 
 /* `block` computes two vectors. The last elements are padded with 0. */
 #define BLOCKS_LOOP(name, block)                                                                   \
-  static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
-                          const void *c, cpu_immediate immediate) {                                \
-    const float *x = a;                                                                            \
-    float *r = result, room[BLOCK] = {0};                                                          \
-    (void)b, (void)c, (void)immediate;                                                             \
+  CPU_INLINE void name##_blocks(int64_t count, float *r, const float *x) {                         \
+    float room[BLOCK] = {0};                                                                       \
     int64_t i = 0;                                                                                 \
     for (; i + BLOCK <= count; i += BLOCK) block(r + i, x + i);                                    \
     if (i == count) return;                                                                        \
+    if (count - i == pack_lanes) {                                                                 \
+      memcpy(room, x + i, sizeof(pack));                                                           \
+      block(room, room);                                                                           \
+      memcpy(r + i, room, sizeof(pack));                                                           \
+      return;                                                                                      \
+    }                                                                                              \
     memcpy(room, x + i, (size_t)(count - i) * sizeof *room);                                       \
     block(room, room);                                                                             \
     memcpy(r + i, room, (size_t)(count - i) * sizeof *room);                                       \
+  }                                                                                                \
+  static void name##_loop(int64_t count, void *result, const void *a, const void *b,               \
+                          const void *c, cpu_immediate immediate) {                                \
+    (void)b, (void)c, (void)immediate;                                                             \
+    name##_blocks(count, result, a);                                                               \
+  }                                                                                                \
+  static void name##_rows(int64_t rows, int64_t count, float *y, int64_t row) {                    \
+    if (row == count) {                                                                            \
+      count *= rows;                                                                               \
+      rows = rows > 0;                                                                             \
+    }                                                                                              \
+    for (; rows > 0; rows--, y += row) name##_blocks(count, y, y);                                 \
   }
 
 ALWAYS_INLINE void store_block(float *r, pack y0, pack y1) {
@@ -182,6 +196,7 @@ ALWAYS_INLINE void store_block(float *r, pack y0, pack y1) {
   }                                                                                                \
   BLOCKS_LOOP(name, name##_block)
 
+RANGED_PACK_LOOP(silu, silu_f32, pack_silu_core, LIMIT_EXP)
 RANGED_PACK_LOOP(sigmoid, sigmoid_f32, pack_sigmoid_core, LIMIT_EXP)
 PACK_LOOP(tanh, pack_tanh)
 
@@ -280,3 +295,16 @@ const cpu_tile_loops CPU_VARIANT_SYMBOL(cpu_tile) = {
     [COMPUTE_I_ROUND_BF16] = UNARY_ROW(round_bf16),
 #endif
 };
+
+#if defined(CPU_VARIANT_F32)
+/* The functions that take less than an interpreter's step costs for a short row. */
+const cpu_tile_rows CPU_SYMBOL(cpu_tile_rows) = {
+    [COMPUTE_I_SILU] = silu_rows, [COMPUTE_I_SIGMOID] = sigmoid_rows, [COMPUTE_I_TANH] = tanh_rows,
+#if defined(__AVX2__)
+    [COMPUTE_I_ERF] = erf_rows,
+#endif
+#if defined(__AVX512F__)
+    [COMPUTE_I_GELU] = gelu_rows,
+#endif
+};
+#endif

@@ -39,6 +39,11 @@ typedef void (*cpu_tile_loop)(int64_t count, void *result, const void *a, const 
  * instruction does not exist for the type. */
 typedef cpu_tile_loop cpu_tile_loops[COMPUTE_I_END][CPU_TILE_VARIANTS];
 
+/* A function of f32 in place: `rows` rows of `count` elements, `row` apart. NULL for instructions
+ * without such a loop. */
+typedef void (*cpu_tile_rows_loop)(int64_t rows, int64_t count, float *y, int64_t row);
+typedef cpu_tile_rows_loop cpu_tile_rows[COMPUTE_I_END];
+
 /* A dtype's elements, `stride` apart, to values of its computing type and back. */
 typedef void (*cpu_load_loop)(int64_t count, void *result, const void *source, int64_t stride);
 typedef void (*cpu_store_loop)(int64_t count, void *destination, int64_t stride,
@@ -52,6 +57,7 @@ typedef void (*cpu_transpose_block)(int64_t rows, int64_t columns, const void *s
 
 struct cpu_tile_table {
   const cpu_tile_loops *compute[CPU_TYPE_COUNT];
+  const cpu_tile_rows *rows;
 
   /* [from][to]; from a type to itself it is a copy. */
   const cpu_convert_loop (*cast)[CPU_TYPE_COUNT];
@@ -74,5 +80,6 @@ struct cpu_tile_table {
 CPU_DECLARE(cpu_tile_table, cpu_tile_table);
 CPU_DECLARE_NUMBERS(cpu_tile_loops, cpu_tile); /* parts of it, as is the next */
 CPU_DECLARE(cpu_tile_loops, cpu_tile_bool);
+CPU_DECLARE(cpu_tile_rows, cpu_tile_rows);
 
 #endif
