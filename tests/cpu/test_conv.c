@@ -4,8 +4,6 @@
  * cut into many blocks). */
 #include "conv_fixture.h"
 
-#include "program/isa/tile_table.h"
-
 static void run_samples(fixture *f, uint64_t seed) {
   checker c = {.f = f, .random = {.state = seed}};
   sample_convolutions(check_sample, &c);
@@ -154,38 +152,6 @@ static void run_bf16(fixture *f, uint64_t seed) {
                                     .ending = end};
       sample_convolution_visit(&s, check_sample, &c);
     }
-}
-
-/* With a function that the micro-kernel leaves to loops over its tile. */
-static void check_silu(const sample_kernel *s, void *user) {
-  sample_kernel other = *s;
-  compute_instruction instructions[8];
-  assert_in_range(s->descriptor.epilogue.count, 4, 8);
-  for (uint32_t i = 0; i < s->descriptor.epilogue.count; i++) {
-    instructions[i] = s->descriptor.epilogue.instructions[i];
-    if (instructions[i].code == COMPUTE_I_RELU) instructions[i].code = COMPUTE_I_SILU;
-  }
-  attributes_bind(&other.descriptor, &other.attributes);
-  other.descriptor.epilogue.instructions = instructions;
-  check_sample(&other, user);
-}
-
-static void run_silu(fixture *f, uint64_t seed) {
-  checker c = {.f = f, .random = {.state = seed}};
-  for (size_t i = 0; i < sizeof wide_shapes / sizeof *wide_shapes; i++) {
-    const sample_convolution s = {.shape = wide_shapes[i],
-                                  .direction = COMPUTE_CONVOLUTION_FORWARD,
-                                  .layout = LAYOUT_NHWC,
-                                  .dtype = COMPUTE_BF16,
-                                  .result = COMPUTE_BF16,
-                                  .ending = i % 2 ? ENDING_BIAS : ENDING_RESIDUAL};
-    sample_convolution_visit(&s, check_silu, &c);
-  }
-}
-
-static void silu_after_convolutions_of_bf16_is_right(void **state) {
-  (void)state;
-  on_every_device(run_silu, 2, 0);
 }
 
 static void networks_of_bf16_are_right(void **state) {
@@ -492,70 +458,6 @@ static void turned_planes_are_right_in_small_blocks(void **state) {
   on_every_device(run_turned, 3, 4096);
 }
 
-/* A function of the sums runs tile by tile, or row by row; it is the one of a whole array. */
-static void check_silu(const sample_kernel *s, void *user) {
-  static const compute_instruction instructions[] = {
-      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32},
-      {.code = COMPUTE_I_LOAD, .type = COMPUTE_F32, .immediate = {.i64 = 1}},
-      {.code = COMPUTE_I_ADD, .type = COMPUTE_F32, .a = 0, .b = 1},
-      {.code = COMPUTE_I_SILU, .type = COMPUTE_F32, .a = 2}};
-  static const uint16_t last[] = {2, 3};
-  checker *c = user;
-  const cpu_tile_loop silu = (*c->f->device->isa->tile->compute[CPU_TYPE_F32])[COMPUTE_I_SILU][0];
-  const int64_t *size = s->descriptor.size, *y = s->outputs[0].stride;
-  float *expected = malloc((size_t)(size[0] * size[1] * size[2] * size[3]) * sizeof *expected);
-  memory m = create_memory(s, &c->random);
-  assert_non_null(expected);
-  for (uint32_t k = 0; k < 2; k++) {
-    sample_kernel whole = *s;
-    attributes_bind(&whole.descriptor, &whole.attributes);
-    whole.descriptor.epilogue = (compute_program){3 + k, 1, instructions, &last[k]};
-    assert_int_equal(run_sample(c->f, &whole, m.pointers), COMPUTE_OK);
-    int64_t point[COMPUTE_MAX_RANK] = {0}, number = 0;
-    do {
-      int64_t at = 0;
-      for (int i = 0; i < 4; i++) at += point[i] * y[i];
-      const float *result = (const float *)m.pointers[3] + at;
-      if (k == 0)
-        silu(1, &expected[number], result, NULL, NULL, (cpu_immediate){.i64 = 0});
-      else
-        assert_memory_equal(&expected[number], result, sizeof *result);
-      number++;
-    } while (next_point(4, size, point));
-  }
-  release_memory(&m);
-  free(expected);
-}
-
-static void run_silu(fixture *f, uint64_t seed) {
-  checker c = {.f = f, .random = {.state = seed}};
-  static const sample_convolution_shape product = {1,      24,     70,     1,      {13, 11},
-                                                   {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
-  enum { DEPTHWISE = sizeof depthwise_shapes / sizeof *depthwise_shapes };
-  for (size_t i = 0; i <= DEPTHWISE; i++) {
-    const sample_convolution s = {.shape = i < DEPTHWISE ? depthwise_shapes[i] : product,
-                                  .direction = COMPUTE_CONVOLUTION_FORWARD,
-                                  .layout = LAYOUT_NHWC,
-                                  .dtype = COMPUTE_F32,
-                                  .result = COMPUTE_F32,
-                                  .ending = ENDING_BIAS};
-    sample_convolution_visit(&s, check_silu, &c);
-  }
-  for (size_t i = 0; i < sizeof pixel_shapes / sizeof *pixel_shapes; i++) {
-    const sample_convolution s = pixels(i, ENDING_BIAS);
-    sample_convolution_visit(&s, check_silu, &c);
-  }
-  for (size_t i = 0; i < sizeof turned_shapes / sizeof *turned_shapes; i++) {
-    const sample_convolution s = turned(i, ENDING_BIAS);
-    sample_convolution_visit(&s, check_silu, &c);
-  }
-}
-
-static void functions_of_sums_are_those_of_arrays(void **state) {
-  (void)state;
-  on_every_device(run_silu, 2, 0);
-}
-
 /* Gradients of the data that are convolutions with the filter in reverse: more padding than it had
  * and less, none and rows that no window meets, dilation, planes that compete. */
 static const sample_convolution_shape reversed_shapes[] = {
@@ -842,12 +744,10 @@ int main(void) {
       cmocka_unit_test(integers_wrap),
       cmocka_unit_test(shapes_of_networks_are_right),
       cmocka_unit_test(networks_of_bf16_are_right),
-      cmocka_unit_test(silu_after_convolutions_of_bf16_is_right),
       cmocka_unit_test(denormal_results_of_bf16_stay),
       cmocka_unit_test(channels_last_are_right),
       cmocka_unit_test(channels_last_are_right_in_small_blocks),
       cmocka_unit_test(channels_last_do_not_depend_on_threads_or_batch),
-      cmocka_unit_test(functions_of_sums_are_those_of_arrays),
       cmocka_unit_test(turned_planes_are_right),
       cmocka_unit_test(turned_planes_are_right_in_small_blocks),
       cmocka_unit_test(reversed_planes_are_right),
