@@ -452,6 +452,34 @@ static void gradients_of_threes_are_right_to_the_bit(void **state) {
     }
 }
 
+/* As many pairs of columns as fill vectors, and one more, with fewer windows than that. */
+static void gradients_of_cut_results_are_right(void **state) {
+  static const int64_t widths[] = {33, 34, 65, 66, 97, 98, 129, 130, 200};
+  (void)state;
+  for (const char *const *isa = fixture_sets; *isa; isa++) {
+    fixture f;
+    if (!fixture_open(&f, 1, *isa)) continue;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+      for (int size = 2; size <= 3; size++) {
+        sample s = {.exact = true, .images = 1, .channels = 2};
+        compute_window_attributes *w = &s.window;
+        s.input = s.output = s.accumulate = COMPUTE_F32;
+        w->operation = COMPUTE_WINDOW_AVERAGE;
+        w->by_data = true;
+        for (int d = 0; d < 2; d++) {
+          w->data_size[d] = d ? widths[i] : 6;
+          w->size[d] = size;
+          w->stride[d] = 2;
+          w->dilation[d] = 1;
+        }
+        set_result_size(w);
+        w->result_size[1] = widths[i] == 200 ? 1 : w->result_size[1] - 1;
+        visit(&f, &s, i, run, NULL);
+      }
+    fixture_close(&f);
+  }
+}
+
 /* Many small planes, one below the other, are taken for one; and lines shorter than vectors have
  * loops of their own that write further than the line. Every width, planes that may not be joined
  * (odd heights, gaps, windows beyond the end), bands that cut planes anywhere, equal elements and
@@ -640,6 +668,7 @@ int main(void) {
       cmocka_unit_test(windows_of_networks_are_right),
       cmocka_unit_test(gradients_of_halved_images_are_right),
       cmocka_unit_test(gradients_of_threes_are_right_to_the_bit),
+      cmocka_unit_test(gradients_of_cut_results_are_right),
       cmocka_unit_test(small_planes_are_right),
       cmocka_unit_test(the_maximum_of_whole_numbers_is_right),
       cmocka_unit_test(the_maximum_of_bytes_across_channels_is_right),

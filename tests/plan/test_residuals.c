@@ -50,7 +50,7 @@ static compute_node convolve(const network *n, compute_node x, int filter, int64
 }
 
 /* A block of a residual network: the first convolution is what is added to the second's results. */
-static network build(int64_t batch, int64_t taps) {
+static network build(int64_t batch, int64_t taps, bool adds) {
   network n = {
       .graph = compute_graph_create(test_context),
       .filter = {
@@ -60,8 +60,8 @@ static network build(int64_t batch, int64_t taps) {
   n.x = compute_input(n.graph, COMPUTE_U8, COMPUTE_SHAPE(batch, CHANNELS, SIDE, SIDE));
   const compute_node first = convolve(&n, n.x, 0, 1, 100);
   n.between = convolve(&n, first, 1, taps, 120);
-  const compute_node sum =
-      compute_add(n.graph, dequantize(&n, n.between, 0.03, 120), dequantize(&n, first, 0.05, 100));
+  const compute_node a = dequantize(&n, n.between, 0.03, 120), b = dequantize(&n, first, 0.05, 100);
+  const compute_node sum = adds ? compute_add(n.graph, a, b) : compute_mul(n.graph, a, b);
   n.y = convolve(&n, quantize(&n, compute_relu(n.graph, sum), 0.06, 3), 1, taps, 90);
   assert_ok(compute_graph_status(n.graph));
   return n;
@@ -100,8 +100,8 @@ static bool run(const network *n, bool whole, unsigned char *elements) {
   return joined;
 }
 
-static void check(int64_t batch, int64_t taps, bool joins) {
-  network n = build(batch, taps);
+static void check(int64_t batch, int64_t taps, bool adds, bool joins) {
+  network n = build(batch, taps, adds);
   const int64_t count = count_of(&n);
   unsigned char *joined = malloc((size_t)count), *apart = malloc((size_t)count);
   assert_true(joined && apart);
@@ -115,19 +115,26 @@ static void check(int64_t batch, int64_t taps, bool joins) {
 
 static void residuals_of_pixels_are_one_step_with_the_same_bytes(void **state) {
   (void)state;
-  check(1, 1, true);
-  check(5, 1, true);
+  check(1, 1, true, true);
+  check(5, 1, true, true);
 }
 
 static void residuals_of_other_convolutions_stay_apart(void **state) {
   (void)state;
-  check(2, 3, false);
+  check(2, 3, true, false);
+}
+
+/* Products have no loop that follows a convolution. */
+static void products_stay_apart(void **state) {
+  (void)state;
+  check(2, 1, false, false);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(residuals_of_pixels_are_one_step_with_the_same_bytes),
       cmocka_unit_test(residuals_of_other_convolutions_stay_apart),
+      cmocka_unit_test(products_stay_apart),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

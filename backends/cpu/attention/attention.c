@@ -380,7 +380,8 @@ static void choose_units(attention_kernel *kernel, int64_t matrices) {
   kernel->units_per_matrix = cpu_divide_up(kernel->queries, kernel->rows);
   kernel->units = matrices * kernel->units_per_matrix;
   kernel->tasks = threads > 1 ? cpu_min(kernel->units, cpu_max(wanted, 1)) : 1;
-  const int64_t panels = cpu_divide_up(kernel->tile, product->columns) * product->columns;
+  const int64_t packed = kernel->words ? kernel->words->columns : product->columns;
+  const int64_t panels = cpu_divide_up(kernel->tile, packed) * packed;
   const int64_t value_panels = cpu_divide_up(kernel->columns, product->columns) * product->columns;
   kernel->q_bytes =
       cpu_whole_lines((uint64_t)((kernel->rows + product->rows) * kernel->width * element));

@@ -301,7 +301,9 @@ static void choose_memory(cpu_window *kernel) {
 
 static compute_status count_columns(cpu_window *kernel) {
   const compute_window_attributes *w = &kernel->shape;
-  const int64_t room = w->result_size[1] + CPU_WINDOW_WHOLE;
+  /* Gradients have a loop that reads as many as there are pairs of columns (window_threes.c). */
+  const int64_t room =
+      cpu_max(w->result_size[1], cpu_divide_up(w->data_size[1], 2)) + CPU_WINDOW_WHOLE;
   const uint64_t bytes = (uint64_t)room * kernel->element;
   if (w->operation != COMPUTE_WINDOW_AVERAGE) return COMPUTE_OK;
   kernel->counts = cpu_allocate(kernel->head.device, bytes);

@@ -66,7 +66,9 @@ static void share_room(threes *k, unsigned char *room) {
   unsigned char **const lines[] = {&k->room[0],    &k->room[1],    &k->room[2],
                                    &k->written[0], &k->written[1], &k->gradient};
   k->windows.state = room;
-  room += state_bytes(kernel) + CPU_WINDOW_WHOLE * kernel->element; /* room for a column before */
+  room += state_bytes(kernel);
+  memset(room, 0, 6 * bytes);                 /* also what is read behind a line */
+  room += CPU_WINDOW_WHOLE * kernel->element; /* room for a column before */
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++, room += bytes) *lines[i] = room;
   memset(k->windows.state, kernel->shape.operation == COMPUTE_WINDOW_MAX ? 0xff : 0,
          state_bytes(kernel));
@@ -77,7 +79,7 @@ static const void *find_row(const threes *k, int64_t row, unsigned char *room) {
   const cpu_window *kernel = k->launch->kernel;
   const int64_t element = kernel->element, before = columns_before(&kernel->shape) * element;
   const unsigned char *line = k->lines->data + (row - k->lines->row) * k->lines->pitch * element;
-  if (k->data_end && line + before + k->reach <= k->data_end) return line + before;
+  if (k->data_end && k->reach <= k->data_end - line - before) return line + before;
   memcpy(room - before, line, (size_t)(kernel->shape.data_size[1] * element));
   return room;
 }
@@ -89,7 +91,7 @@ static const void *find_gradient(const threes *k, int64_t t) {
   if (!kernel->input[which].direct)
     return window_read(k->launch, which, &k->unit, t, 1, 0, columns, k->gradient).data;
   const unsigned char *line = k->gradients + t * kernel->input[which].stride[2] * kernel->element;
-  if (k->gradient_end && line + k->reach / 2 <= k->gradient_end) return line;
+  if (k->gradient_end && k->reach / 2 <= k->gradient_end - line) return line;
   memcpy(k->gradient, line, (size_t)(columns * kernel->element));
   return k->gradient;
 }
@@ -123,7 +125,7 @@ static void spread_row(threes *k, int64_t t, bool is_first, bool writes) {
     to->target[r] = NULL;
     if (!writes || own < 0 || own >= k->unit.rows) continue;
     lines[r] = k->target + own * k->pitch * element;
-    const bool is_ample = k->target_end && lines[r] + before + k->reach <= k->target_end;
+    const bool is_ample = k->target_end && k->reach <= k->target_end - lines[r] - before;
     to->target[r] = is_ample ? lines[r] + before : k->written[r];
   }
   (is_maximum ? kernel->loops->spread_maxima : kernel->loops->spread_averages)(to);

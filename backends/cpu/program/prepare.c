@@ -474,7 +474,7 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
 done:
   cpu_release(device, p);
   if (status)
-    cpu_release(device, prepared);
+    cpu_program_release(device, prepared);
   else
     *result = prepared;
   return status;

@@ -284,7 +284,7 @@ void cpu_program_run(const cpu_program *program, const cpu_tile *tile, cpu_scrat
              .direct = direct_outputs(program, tile, stream),
              .stream = stream};
   const int64_t most = stream ? program->streamed_chunk : program->chunk;
-  /* One operation is one loop in any case, and asks for the next chunk where it streams. */
+  /* A formula of one operation gains nothing, and only run_steps asks for a stream's next chunk. */
   const bool is_formula =
       !(stream && program->step_count <= 3) && cpu_formula_suits(&program->formula, tile);
   for (c.start = 0; c.start < tile->count; c.start += c.count) {

@@ -4,8 +4,8 @@
  *
  * Values of narrow dtypes are stored between kernels, because programs compute with wider ones. But
  * numbers of f32 that are stored as bytes and loaded again can be had in a program: a conversion to
- * i32, which rounds as that to bytes does, and limits. So on the CPU a product of pixels is
- * finished with what is added to it while its bytes are near the core. */
+ * i32, which truncates and saturates as that to bytes does, and limits. So on the CPU a product of
+ * pixels is finished with what is added to it while its bytes are near the core. */
 #include <string.h>
 
 #include "device/device.h"
@@ -29,6 +29,25 @@ static bool are_pixels(const int64_t *size, const compute_operand *a, const comp
   return a->stride[1] == 1;
 }
 
+/* Whether a program has an instruction, of a type, on two values that are no constants. */
+static bool combines(const compute_program *p, compute_instruction_code code, compute_dtype type) {
+  for (uint32_t k = 0; k < p->count; k++) {
+    const compute_instruction *i = &p->instructions[k];
+    if (i->code == code && i->type == type && p->instructions[i->a].code != COMPUTE_I_CONSTANT &&
+        p->instructions[i->b].code != COMPUTE_I_CONSTANT)
+      return true;
+  }
+  return false;
+}
+
+/* Whether a program multiplies integers, as terms of zero points do. */
+static bool has_terms(const compute_program *p) {
+  for (uint32_t k = 0; k < p->count; k++)
+    if (p->instructions[k].code == COMPUTE_I_MUL && p->instructions[k].type == COMPUTE_I32)
+      return true;
+  return false;
+}
+
 /* Whether the convolution is a product of the pixels' channels, and makes bytes of f32. */
 static bool makes_bytes(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
@@ -38,14 +57,19 @@ static bool makes_bytes(const compute_kernel_descriptor *d) {
     return false;
   for (int i = 0; i < 2; i++)
     if (c->filter_size[i] != 1 || c->stride[i] != 1 || c->padding[i] != 0) return false;
-  return p->count > 0 && p->instructions[p->outputs[0]].type == COMPUTE_F32;
+  return p->count > 0 && p->instructions[p->outputs[0]].type == COMPUTE_F32 && !has_terms(p);
+}
+
+/* Whether a program of two inputs adds them, rather than multiplies them, say. */
+static bool adds_inputs(const compute_program *p) {
+  return combines(p, COMPUTE_I_ADD, COMPUTE_F32) && !combines(p, COMPUTE_I_MUL, COMPUTE_F32);
 }
 
 /* Whether the addition's space is that of the convolution's results, and all its operands are bytes
  * that lie like these. */
 static bool adds_bytes(const compute_kernel_descriptor *from, const compute_kernel_descriptor *to) {
   if (to->rank != 4 || to->input_count != 2 || to->output_count != 1 ||
-      memcmp(from->size, to->size, 4 * sizeof to->size[0]) != 0)
+      !adds_inputs(&to->epilogue) || memcmp(from->size, to->size, 4 * sizeof to->size[0]) != 0)
     return false;
   for (uint32_t k = 0; k < 2; k++)
     if (!is_byte(to->inputs[k].dtype) || !are_pixels(to->size, &to->inputs[k], &from->outputs[0]))

@@ -116,12 +116,12 @@ GEMM_INLINE gemm_stored gemm_narrow(float x) {
 #endif
 
 #if GEMM_VECTOR_BYTES == 64
-/* Stores rows of `x` one by one. */
-static __attribute__((noinline)) void gemm_store_each(int64_t rows, int64_t columns, const float *x,
-                                                      gemm_stored *y, int64_t y_row) {
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < columns; j++)
-      y[i * y_row + j] = gemm_narrow(x[i * GEMM_MAX_VECTORS * GEMM_LANES + j]);
+/* Stores some numbers one by one: among them are denormals, which the instruction for vectors would
+ * make zero. That is rare, and therefore not inlined. Other numbers become the
+ * same in both ways. */
+static __attribute__((noinline)) void gemm_store_each(int64_t count, const float *x,
+                                                      gemm_stored *y) {
+  for (int64_t j = 0; j < count; j++) y[j] = gemm_narrow(x[j]);
 }
 
 GEMM_INLINE gemm_vector gemm_load_some(const gemm_stored *from, int64_t count) {
@@ -129,7 +129,7 @@ GEMM_INLINE gemm_vector gemm_load_some(const gemm_stored *from, int64_t count) {
 }
 GEMM_INLINE void gemm_store_some(gemm_stored *to, gemm_vector x, int64_t count) {
   if (gemm_lost(x))
-    gemm_store_each(1, count, (const float *)&x, to, 0);
+    gemm_store_each(count, (const float *)&x, to);
   else if (count == GEMM_LANES)
     gemm_store(to, x);
   else

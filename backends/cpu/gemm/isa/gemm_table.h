@@ -25,8 +25,8 @@ typedef struct cpu_gemm_finish {
   const void *functions;
   void *y; /* may be C or an addend */
   int64_t y_row;
-  /* A function of y in f32, of rows in place (cpu_tile_rows_loop): each tile while it is close; or
-   * NULL */
+  /* Of results in f32 only: a function of rows in place (cpu_tile_rows_loop), called for each tile
+   * while it is close; or NULL. */
   void (*after)(int64_t rows, int64_t count, float *y, int64_t row);
 } cpu_gemm_finish;
 

@@ -10,11 +10,11 @@
   CPU_INLINE type larger_##name(type a, type b) {                                                  \
     return a > b ? a : b;                                                                          \
   }                                                                                                \
-  /* Lines `apart` bytes from each other, two more at a time. */                                   \
+  /* Lines `apart` bytes from each other, three in one go, and the others one by one. */           \
   CPU_INLINE void fold_##name(type *restrict result, const type *source, int64_t lines,            \
                               int64_t apart, int64_t length) {                                     \
-    const type *a = source + apart, *b = source + 2 * apart;                                       \
     int64_t done = lines < 3 ? lines : 3;                                                          \
+    const type *a = source + (done > 1 ? apart : 0), *b = source + (done > 2 ? 2 * apart : 0);     \
     if (done == 1)                                                                                 \
       memcpy(result, source, (size_t)length);                                                      \
     else if (done == 2)                                                                            \

@@ -96,7 +96,7 @@ ALWAYS_INLINE pack pack_all(ELEMENT x) {
   return p;
 }
 
-/* The first `count` elements, fewer than a pack has, and behind them LOWEST; and back. */
+/* The first `count` elements, at most a pack's, and behind them LOWEST; and back. */
 #if defined(CPU_VARIANT_F32) && defined(__AVX512F__)
 ALWAYS_INLINE pack pack_load_few(const ELEMENT *x, int64_t count) {
   return _mm512_mask_loadu_ps(pack_all(LOWEST), (__mmask16)((1 << count) - 1), x);
