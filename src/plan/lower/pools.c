@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "plan/lower/slices.h"
+#include "plan/lower/pairs.h"
 
 typedef struct joiner {
   lowering *l;
@@ -31,26 +31,18 @@ static uint32_t block_of(const compute_kernel_descriptor *d) {
   return (uint32_t)w->size[0];
 }
 
-/* Whether step i + 1 reads what step i writes, as it is, and nobody else does. */
+/* Whether step i + 1 pools what step i writes, as it is. */
 static bool follows(const joiner *j, uint32_t i) {
   const lowering *l = j->l;
-  const build_step *s = &l->steps[i], *next = s + 1;
-  if (s->kind != COMPUTE_KERNEL_CONV || next->kind != COMPUTE_KERNEL_WINDOW ||
-      l->plan->device[s->device] != l->plan->context->cpu || next->device != s->device ||
-      s->operand_count != s->input_count + 1 || !slices_can_divide(l, s, j->convolution) ||
-      !slices_can_divide(l, next, j->pooling))
+  if (pairs_input(l, i, COMPUTE_KERNEL_CONV, COMPUTE_KERNEL_WINDOW) != 0 ||
+      !slices_can_divide(l, &l->steps[i], j->convolution) ||
+      !slices_can_divide(l, &l->steps[i + 1], j->pooling))
     return false;
-  const compute_kernel_descriptor *from = &j->convolution->descriptor,
-                                  *to = &j->pooling->descriptor;
-  const step_operand *written = &s->operand[s->input_count], *read = &next->operand[0];
-  const storage *between = &l->storages[written->storage];
-  if (between->slot != IR_NONE || between->first != i || between->last != i + 1 ||
-      read->storage != written->storage || read->offset != written->offset ||
-      from->outputs[0].dtype != to->inputs[0].dtype)
-    return false;
+  const compute_operand *written = j->convolution->descriptor.outputs,
+                        *read = j->pooling->descriptor.inputs;
   for (int d = 0; d < 4; d++)
-    if (from->outputs[0].stride[d] != to->inputs[0].stride[d]) return false;
-  return true;
+    if (written->stride[d] != read->stride[d]) return false;
+  return written->dtype == read->dtype;
 }
 
 /* Filters of one element are matrix products, groups of one channel have loops of their own, and
@@ -76,21 +68,14 @@ static bool join_descriptors(const joiner *j, const compute_device *device) {
          kernel_is_supported(device, d, reason, sizeof reason);
 }
 
-/* Step i does the work of the next one, too. */
-static compute_status join(const joiner *j, uint32_t i, build_step *to) {
-  lowering *l = j->l;
-  const build_step *s = &l->steps[i], *next = s + 1;
-  kernel_cache *kernels = l->plan->device[s->device]->kernels;
-  build_step joined = *s;
-  joined.operand[s->input_count] = next->operand[next->input_count];
-  joined.operations += next->operations;
-  joined.first_in_place = joined.input_count; /* results are not where the inputs' elements are */
-  const compute_status status = slices_set_kernel(l, &j->convolution->descriptor, &joined);
-  if (!joined.kernel) return status;
-  kernel_cache_return(kernels, s->kernel);
-  kernel_cache_return(kernels, next->kernel);
-  *to = joined;
-  return status;
+static const compute_kernel_descriptor *describe(void *joiner_, uint32_t i, build_step *joined) {
+  const joiner *j = joiner_;
+  const build_step *next = &j->l->steps[i + 1];
+  if (!follows(j, i) || !join_descriptors(j, j->l->plan->device[joined->device])) return NULL;
+  joined->operand[joined->input_count] = next->operand[next->input_count];
+  joined->operations += next->operations;
+  joined->first_in_place = joined->input_count; /* results are not where the inputs' elements are */
+  return &j->convolution->descriptor;
 }
 
 compute_status pools_join(lowering *l) {
@@ -98,19 +83,5 @@ compute_status pools_join(lowering *l) {
   j.convolution = scratch_take(l->memory, 1, sizeof *j.convolution);
   j.pooling = scratch_take(l->memory, 1, sizeof *j.pooling);
   if (!j.convolution || !j.pooling) return slices_out_of_memory(l);
-  const uint32_t count = l->step_count;
-  compute_status status = COMPUTE_OK;
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    const bool joins = status == COMPUTE_OK && i + 1 < count && follows(&j, i) &&
-                       join_descriptors(&j, l->plan->device[l->steps[i].device]);
-    build_step made;
-    made.kernel = NULL;
-    if (joins) status = join(&j, i, &made);
-    if (joins && made.kernel) i++;
-    l->steps[kept++] = joins && made.kernel ? made : l->steps[i];
-  }
-  l->step_count = kept;
-  if (kept < count) slices_find_lifetimes(l);
-  return status;
+  return pairs_join(l, describe, &j);
 }

@@ -10,7 +10,7 @@
 
 #include "device/device.h"
 #include "kernel/program.h"
-#include "plan/lower/slices.h"
+#include "plan/lower/pairs.h"
 
 typedef struct joiner {
   lowering *l;
@@ -77,28 +77,20 @@ static bool adds_bytes(const compute_kernel_descriptor *from, const compute_kern
   return is_byte(to->outputs[0].dtype) && are_pixels(to->size, &to->outputs[0], &from->outputs[0]);
 }
 
-/* Whether step i + 1 adds something to what step i writes, and nobody else reads that. `own` is
- * which input this is. */
+/* Whether step i + 1 adds something to what step i writes. `own` is which input that is. */
 static bool follows(const joiner *j, uint32_t i, uint32_t *own) {
   const lowering *l = j->l;
   const build_step *s = &l->steps[i], *next = s + 1;
-  if (s->kind != COMPUTE_KERNEL_CONV || next->kind != COMPUTE_KERNEL_MAP ||
-      l->plan->device[s->device] != l->plan->context->cpu || next->device != s->device ||
-      s->operand_count != s->input_count + 1 || next->input_count != 2 ||
-      s->operand_count == COMPUTE_MAX_OPERANDS || !slices_can_divide(l, s, j->convolution) ||
-      !slices_can_divide(l, next, j->addition))
-    return false;
-  const step_operand *written = &s->operand[s->input_count];
-  const storage *between = &l->storages[written->storage];
-  *own = next->operand[0].storage == written->storage ? 0 : 1;
-  return between->slot == IR_NONE && between->first == i && between->last == i + 1 &&
-         next->operand[*own].storage == written->storage &&
-         next->operand[*own].offset == written->offset &&
-         next->operand[1 - *own].storage != written->storage &&
-         j->addition->descriptor.inputs[*own].dtype ==
-             j->convolution->descriptor.outputs[0].dtype &&
-         makes_bytes(&j->convolution->descriptor) &&
-         adds_bytes(&j->convolution->descriptor, &j->addition->descriptor);
+  const compute_kernel_descriptor *from = &j->convolution->descriptor,
+                                  *to = &j->addition->descriptor;
+  const int32_t input = pairs_input(l, i, COMPUTE_KERNEL_CONV, COMPUTE_KERNEL_MAP);
+  *own = (uint32_t)input;
+  return input >= 0 && next->input_count == 2 &&
+         next->operand[1 - input].storage != next->operand[input].storage &&
+         s->operand_count < COMPUTE_MAX_OPERANDS && slices_can_divide(l, s, j->convolution) &&
+         slices_can_divide(l, next, j->addition) &&
+         to->inputs[*own].dtype == from->outputs[0].dtype && makes_bytes(from) &&
+         adds_bytes(from, to);
 }
 
 /* Appends a program, whose instruction i becomes value to[i]. Loads of input `input` become
@@ -154,22 +146,17 @@ static bool join_descriptors(const joiner *j, const compute_device *device, uint
          kernel_is_supported(device, d, reason, sizeof reason);
 }
 
-/* Step i does the work of the next one, too. */
-static compute_status join(const joiner *j, uint32_t i, uint32_t own, build_step *to) {
-  lowering *l = j->l;
-  const build_step *s = &l->steps[i], *next = s + 1;
-  kernel_cache *kernels = l->plan->device[s->device]->kernels;
-  build_step joined = *s;
-  joined.in_place[joined.input_count] = next->in_place[1 - own];
-  joined.operand[joined.input_count++] = next->operand[1 - own];
-  joined.operand[joined.operand_count++] = next->operand[2];
-  joined.operations += next->operations;
-  const compute_status status = slices_set_kernel(l, &j->convolution->descriptor, &joined);
-  if (!joined.kernel) return status;
-  kernel_cache_return(kernels, s->kernel);
-  kernel_cache_return(kernels, next->kernel);
-  *to = joined;
-  return status;
+static const compute_kernel_descriptor *describe(void *joiner_, uint32_t i, build_step *joined) {
+  const joiner *j = joiner_;
+  const build_step *next = &j->l->steps[i + 1];
+  uint32_t own = 0;
+  if (!follows(j, i, &own) || !join_descriptors(j, j->l->plan->device[joined->device], own))
+    return NULL;
+  joined->in_place[joined->input_count] = next->in_place[1 - own];
+  joined->operand[joined->input_count++] = next->operand[1 - own];
+  joined->operand[joined->operand_count++] = next->operand[2];
+  joined->operations += next->operations;
+  return &j->convolution->descriptor;
 }
 
 compute_status residuals_join(lowering *l) {
@@ -178,19 +165,5 @@ compute_status residuals_join(lowering *l) {
   j.addition = scratch_take(l->memory, 1, sizeof *j.addition);
   j.program = scratch_take(l->memory, 1, sizeof *j.program);
   if (!j.convolution || !j.addition || !j.program) return slices_out_of_memory(l);
-  const uint32_t count = l->step_count;
-  compute_status status = COMPUTE_OK;
-  uint32_t kept = 0, own = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    const bool joins = status == COMPUTE_OK && i + 1 < count && follows(&j, i, &own) &&
-                       join_descriptors(&j, l->plan->device[l->steps[i].device], own);
-    build_step made;
-    made.kernel = NULL;
-    if (joins) status = join(&j, i, own, &made);
-    if (joins && made.kernel) i++;
-    l->steps[kept++] = joins && made.kernel ? made : l->steps[i];
-  }
-  l->step_count = kept;
-  if (kept < count) slices_find_lifetimes(l);
-  return status;
+  return pairs_join(l, describe, &j);
 }
