@@ -18,7 +18,16 @@ static compute_tensor *random_tensor(compute_dtype dtype, compute_shape shape, d
   return tensor;
 }
 
+typedef struct variant {
+  int64_t batch, taps;
+  bool adds;           /* or multiplies */
+  compute_dtype bytes; /* between the layers */
+  bool truncates;      /* numbers are not rounded before */
+  double factor;       /* of sums */
+} variant;
+
 typedef struct network {
+  const variant *variant;
   compute_graph *graph;
   compute_tensor *filter[2];
   compute_node x, between, y;
@@ -30,13 +39,17 @@ static compute_node number(const network *n, double value) {
 
 /* (f32(x) − zero) · scale */
 static compute_node dequantize(const network *n, compute_node x, double scale, double zero) {
+  if (n->variant->bytes == COMPUTE_I8) zero -= 128;
   x = compute_sub(n->graph, compute_cast(n->graph, x, COMPUTE_F32), number(n, zero));
   return compute_mul(n->graph, x, number(n, scale));
 }
 
 static compute_node quantize(const network *n, compute_node x, double scale, double zero) {
-  x = compute_round(n->graph, compute_div(n->graph, x, number(n, scale)));
-  return compute_cast(n->graph, compute_add(n->graph, x, number(n, zero)), COMPUTE_U8);
+  const bool is_signed = n->variant->bytes == COMPUTE_I8;
+  x = compute_div(n->graph, x, number(n, scale));
+  if (!n->variant->truncates) x = compute_round(n->graph, x);
+  x = compute_add(n->graph, x, number(n, is_signed ? zero - 128 : zero));
+  return compute_cast(n->graph, x, n->variant->bytes);
 }
 
 /* A convolution of bytes, `taps` wide, whose results are bytes again. */
@@ -45,23 +58,25 @@ static compute_node convolve(const network *n, compute_node x, int filter, int64
   const compute_conv2d_options options = {.padding = {taps / 2, taps / 2}};
   const compute_node none = {0}, taken = compute_parameter(n->graph, n->filter[filter]);
   x = compute_conv2d_integer(n->graph, x, taken, none, none, &options);
-  x = compute_mul(n->graph, compute_cast(n->graph, x, COMPUTE_F32), number(n, 0.001));
+  x = compute_mul(n->graph, compute_cast(n->graph, x, COMPUTE_F32), number(n, n->variant->factor));
   return quantize(n, x, 0.04, zero);
 }
 
 /* A block of a residual network: the first convolution is what is added to the second's results. */
-static network build(int64_t batch, int64_t taps, bool adds) {
+static network build(const variant *v) {
+  const int64_t taps = v->taps;
   network n = {
+      .variant = v,
       .graph = compute_graph_create(test_context),
       .filter = {
           random_tensor(COMPUTE_I8, COMPUTE_SHAPE(RESULTS, CHANNELS, 1, 1), -99, 99, 1),
           random_tensor(COMPUTE_I8, COMPUTE_SHAPE(RESULTS, RESULTS, taps, taps), -99, 99, 2)}};
   for (int i = 0; i < 2; i++) compute_tensor_freeze(n.filter[i]);
-  n.x = compute_input(n.graph, COMPUTE_U8, COMPUTE_SHAPE(batch, CHANNELS, SIDE, SIDE));
+  n.x = compute_input(n.graph, COMPUTE_U8, COMPUTE_SHAPE(v->batch, CHANNELS, SIDE, SIDE));
   const compute_node first = convolve(&n, n.x, 0, 1, 100);
   n.between = convolve(&n, first, 1, taps, 120);
   const compute_node a = dequantize(&n, n.between, 0.03, 120), b = dequantize(&n, first, 0.05, 100);
-  const compute_node sum = adds ? compute_add(n.graph, a, b) : compute_mul(n.graph, a, b);
+  const compute_node sum = v->adds ? compute_add(n.graph, a, b) : compute_mul(n.graph, a, b);
   n.y = convolve(&n, quantize(&n, compute_relu(n.graph, sum), 0.06, 3), 1, taps, 90);
   assert_ok(compute_graph_status(n.graph));
   return n;
@@ -85,8 +100,8 @@ static bool run(const network *n, bool whole, unsigned char *elements) {
   compute_tensor *result[2],
       *image = random_tensor(COMPUTE_U8, compute_node_shape(n->graph, n->x), 0, 255, 3);
   for (int i = 0; i < 2; i++)
-    result[i] =
-        test_tensor(test_context, COMPUTE_U8, compute_node_shape(n->graph, outputs[i]), NULL);
+    result[i] = test_tensor(test_context, n->variant->bytes,
+                            compute_node_shape(n->graph, outputs[i]), NULL);
   const compute_binding bindings[] = {{n->x, image}, {n->y, result[0]}, {n->between, result[1]}};
   assert_ok(compute_run(plan, bindings, whole ? 3 : 2, NULL));
   assert_ok(compute_tensor_read(result[0], elements, (size_t)count_of(n)));
@@ -100,8 +115,8 @@ static bool run(const network *n, bool whole, unsigned char *elements) {
   return joined;
 }
 
-static void check(int64_t batch, int64_t taps, bool adds, bool joins) {
-  network n = build(batch, taps, adds);
+static void check(const variant *v, bool joins) {
+  network n = build(v);
   const int64_t count = count_of(&n);
   unsigned char *joined = malloc((size_t)count), *apart = malloc((size_t)count);
   assert_true(joined && apart);
@@ -115,19 +130,24 @@ static void check(int64_t batch, int64_t taps, bool adds, bool joins) {
 
 static void residuals_of_pixels_are_one_step_with_the_same_bytes(void **state) {
   (void)state;
-  check(1, 1, true, true);
-  check(5, 1, true, true);
+  static const variant variants[] = {
+      {1, 1, true, COMPUTE_U8, false, 0.001}, {5, 1, true, COMPUTE_U8, false, 0.001},
+      {2, 1, true, COMPUTE_I8, false, 0.001}, {2, 1, true, COMPUTE_U8, true, 0.001},
+      {2, 1, true, COMPUTE_I8, true, 0.003},  {1, 1, true, COMPUTE_U8, false, 1e34},
+      {1, 1, true, COMPUTE_I8, true, -1e34},
+  };
+  for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) check(&variants[i], true);
 }
 
 static void residuals_of_other_convolutions_stay_apart(void **state) {
   (void)state;
-  check(2, 3, true, false);
+  check(&(variant){2, 3, true, COMPUTE_U8, false, 0.001}, false);
 }
 
 /* Products have no loop that follows a convolution. */
 static void products_stay_apart(void **state) {
   (void)state;
-  check(2, 1, false, false);
+  check(&(variant){2, 1, false, COMPUTE_U8, false, 0.001}, false);
 }
 
 int main(void) {
