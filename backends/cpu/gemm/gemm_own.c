@@ -245,7 +245,7 @@ static void add_residual(const own_unit *unit, int64_t row, int64_t rows, int64_
                          int64_t columns) {
   const cpu_gemm *gemm = unit->launch->gemm;
   const cpu_requantize_sum *sum = &gemm->epilogue->residual;
-  const int own = sum->input[0] == 0 ? 0 : 1;
+  const int own = cpu_requantize_own_term(sum);
   const int16_t input = sum->input[1 - own];
   const gemm_operand *other = &gemm->problem.extra[input - 1], *y = &gemm->problem.output[0];
   cpu_requantize_term from[2];
@@ -385,7 +385,7 @@ static bool can_requantize(const cpu_gemm *gemm) {
   }
   if (gemm->epilogue->bytes) {
     const cpu_requantize_sum *sum = &gemm->epilogue->residual;
-    return problem->extra[cpu_max(sum->input[0], sum->input[1]) - 1].column == 1;
+    return problem->extra[sum->input[1 - cpu_requantize_own_term(sum)] - 1].column == 1;
   }
   if (q == &gemm->epilogue->requantize) return true;
   for (uint32_t t = 0; t < terms_of(gemm)->count; t++) {

@@ -351,6 +351,26 @@ static compute_status prepare(preparation *p) {
   return COMPUTE_OK;
 }
 
+/* A part of a program, which is kept if that pays; otherwise NULL. */
+static compute_status prepare_part(cpu_device *device, const compute_program *part,
+                                   uint32_t input_count, const compute_dtype *inputs,
+                                   compute_dtype output, bool (*pays)(const cpu_program *part),
+                                   cpu_program **prepared) {
+  const compute_status status =
+      cpu_program_prepare(device, part, input_count, inputs, 1, &output, prepared);
+  if (status || pays(*prepared)) return status;
+  cpu_program_release(device, *prepared);
+  *prepared = NULL;
+  return COMPUTE_OK;
+}
+
+static bool has_rest(const cpu_program *program) {
+  return program->rest != NULL;
+}
+static bool makes_bytes(const cpu_program *program) {
+  return program->requantize.loops != NULL;
+}
+
 /* The program before an addition at its end, if that is worth knowing. */
 static compute_status prepare_before_addition(cpu_device *device, const compute_program *program,
                                               const compute_dtype *inputs, uint32_t output_count,
@@ -359,12 +379,8 @@ static compute_status prepare_before_addition(cpu_device *device, const compute_
   if (!cpu_finish_adds(program, inputs, output_count, outputs, &prepared->added, &value))
     return COMPUTE_OK;
   const compute_program before = {program->count, 1, program->instructions, &value};
-  const compute_status status = cpu_program_prepare(device, &before, prepared->input_count, inputs,
-                                                    1, outputs, &prepared->before);
-  if (status || prepared->before->rest) return status;
-  cpu_program_release(device, prepared->before);
-  prepared->before = NULL;
-  return COMPUTE_OK;
+  return prepare_part(device, &before, prepared->input_count, inputs, outputs[0], has_rest,
+                      &prepared->before);
 }
 
 /* The program that makes bytes before other ones are added to them, if that is one loop. */
@@ -377,12 +393,8 @@ static compute_status prepare_bytes(cpu_device *device, const compute_program *p
                                     &prepared->residual, &value, &byte))
     return COMPUTE_OK;
   const compute_program bytes = {(uint32_t)value + 1, 1, program->instructions, &value};
-  const compute_status status = cpu_program_prepare(device, &bytes, prepared->input_count, inputs,
-                                                    1, &byte, &prepared->bytes);
-  if (status || prepared->bytes->requantize.loops) return status;
-  cpu_program_release(device, prepared->bytes);
-  prepared->bytes = NULL;
-  return COMPUTE_OK;
+  return prepare_part(device, &bytes, prepared->input_count, inputs, byte, makes_bytes,
+                      &prepared->bytes);
 }
 
 /* The functions that follow a loop with results of bf16. */
@@ -395,12 +407,7 @@ static compute_status prepare_functions(cpu_device *device, const compute_progra
                     &prepared->sum, &rest);
   if (!prepared->sum.loops) return COMPUTE_OK;
   const compute_program after = {rest.count, 1, rest.instructions, &rest.output};
-  const compute_status status =
-      cpu_program_prepare(device, &after, 1, &f32, 1, &f32, &prepared->functions);
-  if (status || cpu_finish_are_functions(prepared->functions)) return status;
-  cpu_program_release(device, prepared->functions);
-  prepared->functions = NULL;
-  return COMPUTE_OK;
+  return prepare_part(device, &after, 1, &f32, f32, cpu_finish_are_functions, &prepared->functions);
 }
 
 /* The loops that run the program, or begin it. */

@@ -51,6 +51,11 @@ bool cpu_requantize_residual_read(const cpu_isa *isa, const compute_program *pro
                                   const compute_dtype *outputs, cpu_requantize_sum *sum,
                                   uint16_t *value, compute_dtype *byte);
 
+/* Which term of such a sum is input 0. */
+static inline int cpu_requantize_own_term(const cpu_requantize_sum *sum) {
+  return sum->input[0] == 0 ? 0 : 1;
+}
+
 /* Adds rows of bytes: of `from` only where they lie, of `to` only rows, count and y are given. */
 void cpu_requantize_sum_lines(const cpu_requantize_sum *sum, const cpu_requantize_term from[2],
                               const cpu_requantize_lines *to);

@@ -149,7 +149,7 @@ bool cpu_requantize_residual_read(const cpu_isa *isa, const compute_program *pro
   *sum = (cpu_requantize_sum){0};
   if (inputs[0] != COMPUTE_I32) return false; /* nothing else is taken for input 0 */
   read_sum(isa, program, inputs, output_count, outputs, sum, value);
-  const int own = sum->input[0] == 0 ? 0 : 1;
+  const int own = cpu_requantize_own_term(sum);
   if (!sum->loops || sum->input[own] != 0 || sum->input[1 - own] == 0) {
     sum->loops = NULL;
     return false;
