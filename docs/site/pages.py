@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Writes the pages, which are made for GitHub, as Doxygen wants them: headings get the labels that links use, links between
 pages become references, and links to other files of the tree point to copies of them or, where there is none, become plain text.
+Also writes sections.js, the text of each section, which search.html looks through: Doxygen's search knows symbols only.
 
     pages.py TREE OUTPUT
 """
 import glob
+import json
 import os
 import re
 import shutil
@@ -66,21 +68,45 @@ def convert(page):
                 name = label(page, "" if title else f"{name}-{number}" if number else name)
                 text = LINK.sub(r"\2", heading.group(2))
                 lines[i] = f"{heading.group(1)} {text} {{#{name}}}"
+                if title and page in (os.path.join(TREE, "README.md"), os.path.join(TREE, "docs", "index.md")):
+                    lines[i] += '\n\n<a href="search.html">Search in the pages</a>'
                 title = False
             else:
                 lines[i] = LINK.sub(lambda found: link(found, page, placed), line)
     return "\n".join(lines)
 
 
+def sections(page, converted):
+    """Title, address and text of each section of a page that convert() has made."""
+    address = "index.html" if page == os.path.join(TREE, "README.md") else label(page) + ".html"
+    found, fenced = [], False
+    for line in converted.split("\n"):
+        fenced ^= line.startswith("```")
+        heading = None if fenced else re.match(r"#{1,6} (.*) \{#(.*)\}$", line)
+        if heading:
+            title, name = heading.groups()
+            url = address if not found else address + "#" + name
+            found.append({"page": found[0]["title"] if found else title, "title": title, "url": url, "text": ""})
+        elif found and not line.startswith("```"):
+            text = re.sub(r"@subpage \S+ \"([^\"]*)\"", r"\1", LINK.sub(r"\2", line))
+            found[-1]["text"] += re.sub(r"<[^>]*>|[*`|]", "", text) + " "
+    return found
+
+
 def main():
     shutil.rmtree(OUTPUT, ignore_errors=True)
     pages = [os.path.join(TREE, "README.md"), os.path.join(TREE, "kernels", "README.md")]
     pages += glob.glob(os.path.join(TREE, "docs", "**", "*.md"), recursive=True)
+    index = []
     for page in pages:
         path = os.path.join(OUTPUT, os.path.relpath(page, TREE))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(convert(page))
+            converted = convert(page)
+            file.write(converted)
+        index += sections(page, converted)
+    with open(os.path.join(OUTPUT, "sections.js"), "w", encoding="utf-8") as file:
+        file.write("const sections = " + json.dumps(index, ensure_ascii=False, separators=(",", ":")) + ";\n")
 
 
 if __name__ == "__main__":

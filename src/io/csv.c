@@ -107,7 +107,10 @@ static compute_status add_value(csv_table *table, int64_t column, const text_fie
   switch (number_parse(field->text, field->length, table->dtype, table->c_locale, element)) {
   case NUMBER_OK: return COMPUTE_OK;
   case NUMBER_EMPTY: return fail_field(table, column, field, "is not a number: the field is empty");
-  case NUMBER_MALFORMED: return fail_field(table, column, field, "is not a number");
+  case NUMBER_MALFORMED:
+    return fail_field(table, column, field,
+                      table->rows == 0 ? "is not a number; skip_rows passes over heading lines"
+                                       : "is not a number");
   case NUMBER_NOT_WHOLE: return fail_field(table, column, field, "is not a whole number");
   case NUMBER_OUT_OF_RANGE: break;
   }

@@ -42,8 +42,9 @@ static void print_operations(text_buffer *t) {
       "*byte* is i8 and u8;\n*any* is all of them.\nOperations ending in `_by_data` or "
       "`_by_filter` are "
       "appended by `compute_gradients` and `compute_conv2d_transpose`,\n`recurrent` by "
-      "`compute_lstm`, `compute_gru` and `compute_rnn`. Operations of neural networks and fits "
-      "have no eager call.\n\n"
+      "`compute_lstm`, `compute_gru` and `compute_rnn`. What `graph_nn.h` declares has no eager "
+      "call:\noperations of neural networks and fits, and `sort`, `argsort`, `top_k`, "
+      "`cumulative_sum`, `pad`, `one_hot` and `upsample2d`.\n\n"
       "| operation | kind | dtypes | gradient | what it computes |\n|---|---|---|---|---|\n");
   compute_operation_info info;
   for (size_t i = 0; compute_operation_at(i, &info) == COMPUTE_OK; i++) {

@@ -58,6 +58,8 @@ for page in README.md LICENSE docs/index.md docs/guide/getting-started.md docs/r
   docs/images/pixels.svg docs/examples/hello.c; do
   [[ -f $scratch/moved/share/doc/compute/$page ]] || fail "share/doc/compute/$page is not installed"
 done
+python3 "$tree/tests/docs/check_links.py" "$scratch/moved/share/doc/compute" ||
+  fail "links of the installed documents are broken"
 
 # The parts: peers of the benchmark are in none, the null module comes with the headers.
 [[ -z $(find "$scratch/moved" -name 'peer-*') ]] || fail "peers of the benchmark are installed"

@@ -81,7 +81,7 @@ bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype
                       compute_dtype b) {
   if (a == b) return true;
   return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
-                      "dtypes differ: %s and %s; convert one with compute_cast",
+                      "dtypes differ: %s and %s; convert one with compute_cast or compute_tensor_cast",
                       compute_dtype_name(a), compute_dtype_name(b));
 }
 

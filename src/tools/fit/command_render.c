@@ -25,6 +25,11 @@ static bool is_png(const char *path) {
   return length > 4 && !strcasecmp(path + length - 4, ".png");
 }
 
+static bool is_picture(const char *path) {
+  return is_png(path) || ends_with(path, ".npy") || ends_with(path, ".tif") ||
+         ends_with(path, ".tiff");
+}
+
 static int check_arguments(const fit_arguments *a) {
   if (!a->output) {
     fit_say("render needs --output FILE (-o): a .png, .tif or .npy file");
@@ -39,8 +44,13 @@ static int check_arguments(const fit_arguments *a) {
     return EXIT_USAGE;
   }
   if (is_png(a->output) && !picture_available()) {
-    fit_say("--output: this compute-fit was built without libpng; .tif and .npy work");
+    fit_say("--output: this compute-fit was built without libpng; %s.npy works",
+            image_file_has_tiff() ? ".tif or " : "");
     return EXIT_FAILED;
+  }
+  if (!is_picture(a->output)) {
+    fit_say("--output: '%s' must end in .png, .tif or .npy", a->output);
+    return EXIT_USAGE;
   }
   return output_check(&fit_program, "--output", a->output);
 }

@@ -119,6 +119,14 @@ static compute_status write_sidecar(const image_file *f, failure *why) {
   return status;
 }
 
+bool image_file_has_tiff(void) {
+#ifdef FIT_WITH_TIFF
+  return true;
+#else
+  return false;
+#endif
+}
+
 /* ---- All ----------------------------------------------------------------------------------- */
 
 static compute_status open_format(image_file *f, bool overwrite, failure *why) {

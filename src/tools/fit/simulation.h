@@ -19,6 +19,9 @@ compute_simulation simulation_from_arguments(const fit_arguments *a,
 /* A file of simulated images: .npy, .tif or .raw with a YAML side-car. */
 typedef struct image_file image_file;
 
+/* Whether .tif files can be written: this program may have been built without libtiff. */
+bool image_file_has_tiff(void);
+
 /* Begins a file of `count` images of u16 or f32, in the format of its extension. It is called
  * <path>.incomplete until it is finished. Without `overwrite` an existing file is refused. TIFFs
  * become BigTIFFs if necessary. */
