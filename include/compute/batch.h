@@ -57,7 +57,7 @@ typedef struct compute_batch_port {
  * normal batch, again for a smaller one such as the last, and for each device; one call at a time,
  * from any thread. It should do the same each time. An error of a builder call fails the iterator.
  * Parameters (compute_parameter) may be on any device of the context and are copied to the others
- * at the start of each run; assignments to them are refused. */
+ * at the start of each run; assignments to them are refused. It must return (compute.h). */
 typedef void (*compute_batch_build_function)(void *user, compute_graph *graph, int64_t items,
                                              const compute_node *inputs, compute_node *outputs);
 
@@ -77,7 +77,7 @@ typedef struct compute_batch_step {
  * example, a compute_tensor_copy) must wait for it first. The step may return before the work is
  * done; the iterator waits. Calls for one device do not overlap, except for a batch that is
  * repeated on the CPU; calls for several devices do. A status that is not COMPUTE_OK fails the
- * batch. */
+ * batch. It must return (compute.h). */
 typedef compute_status (*compute_batch_step_function)(void *user, const compute_batch_step *step);
 
 enum {
@@ -135,13 +135,13 @@ COMPUTE_API void compute_batch_release(compute_batch *batch);
  * and their number to *count: fewer only where the source ends. Calls come in order,
  * from one thread, which is not the one that called compute_batch_run. A status that is not
  * COMPUTE_OK ends the run once everything read so far, including these *count items, is delivered;
- * the other sources are read only up to there. */
+ * the other sources are read only up to there. It must return (compute.h). */
 typedef compute_status (*compute_batch_read_function)(void *user, int64_t first, int64_t items,
                                                       void *data, int64_t *count);
 
 /** Takes `items` results, the first of them of item `first`, which are valid during the call. Calls
  * come in order, from the thread that called compute_batch_run. A status that is not COMPUTE_OK
- * ends the run; these items do not count as complete. */
+ * ends the run; these items do not count as complete. It must return (compute.h). */
 typedef compute_status (*compute_batch_write_function)(void *user, int64_t first, int64_t items,
                                                        const void *data);
 
@@ -183,7 +183,7 @@ typedef struct compute_batch_progress {
 } compute_batch_progress;
 
 /** Called by the thread that called compute_batch_run, every `progress_seconds`, and again at the
- * end. Returning false cancels the run. */
+ * end. Returning false cancels the run. It must return (compute.h). */
 typedef bool (*compute_batch_progress_function)(void *user, const compute_batch_progress *progress);
 
 typedef struct compute_batch_run_options {

@@ -55,8 +55,8 @@ typedef struct compute_call_arguments {
  *
  * It may call what needs no context (dtype.h, shapes), and compute_call_fail. It must not run
  * plans, wait for queues, jobs or batches, or make or release objects of the graph's context;
- * another context is fine. It is never interrupted: cancelling a run and its time limit take effect
- * after the step.
+ * another context is fine. It must return (compute.h). It is never interrupted: cancelling a run
+ * and its time limit take effect after the step.
  *
  * Any status but COMPUTE_OK fails the run, which returns it (COMPUTE_ERROR_LAUNCH for a number that
  * is no status) with the message of compute_call_fail. Parts that have not begun are skipped. As
@@ -84,8 +84,8 @@ static inline void compute_call_share(int64_t count, int32_t part, int32_t parts
  * that input's shape and dtype, into input_gradients[i]. They are initially {0}, which means no
  * gradient for that input; inputs that are not floats stay so. output_gradients[k] is
  * d(loss)/d(outputs[k]), zeros where the loss does not depend on it, {0} for outputs that are not
- * floats. It may use every builder, compute_call included. A status other than COMPUTE_OK fails
- * compute_gradients with it, unless the graph already has an error. */
+ * floats. It may use every builder, compute_call included, and must return (compute.h). A status
+ * other than COMPUTE_OK fails compute_gradients with it, unless the graph already has an error. */
 typedef compute_status (*compute_call_gradient)(void *user, compute_graph *graph,
                                                 const compute_node *inputs,
                                                 const compute_node *outputs,
@@ -110,7 +110,8 @@ typedef struct compute_call_options {
   uint32_t flags;   /**< COMPUTE_CALL_PURE */
   int32_t parts;    /**< 1 … 65536 or COMPUTE_CALL_PARTS_AUTOMATIC; 0: 1 */
   /** Called exactly once for each call of compute_call, also if that fails: when the graph and all
-   * plans compiled from it have been released, by the thread that releases the last. */
+   * plans compiled from it have been released, by the thread that releases the last. It must return
+   * (compute.h). */
   void (*release)(void *user);
   compute_call_gradient gradient; /**< NULL: compute_gradients through the call fails */
   uint64_t reserved[4];           /**< must be zero */

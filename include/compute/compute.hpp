@@ -7,15 +7,24 @@
  *     compute::tensor x(context.device(), compute::shape(2, 2), {1.f, 2.f, 3.f, 4.f});
  *     std::vector<float> squares = (x * x).read<float>();
  *
- * Calls throw compute::error when the underlying C function fails. Thread-safety, limits and the
- * meaning of arguments are those of the C functions. An object must not outlive its context: what
+ * Calls throw compute::error when the underlying C function fails, and nothing else, except
+ * std::bad_alloc where a container of C++ gets no memory. Thread-safety, limits and the meaning of
+ * arguments are as in C. An object must not outlive its context: what
  * is declared later is destroyed first, so declare the context before them. A handle that was moved
  * from owns nothing and may only be destroyed or assigned to. */
 #ifndef COMPUTE_COMPUTE_HPP
 #define COMPUTE_COMPUTE_HPP
 
+#if !(__cplusplus >= 201703L || (defined(_MSVC_LANG) && _MSVC_LANG >= 201703L))
+#error "compute.hpp needs C++17: compile with -std=c++17 or later"
+#else
+
+#include <exception>
+#include <functional>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -33,13 +42,20 @@ class error : public std::runtime_error {
 public:
   explicit error(const compute_error &e)
       : std::runtime_error(e.message[0] ? e.message : compute_status_text(e.status)), error_(e) {}
+  /** As if `operation` had failed with this message. */
+  error(compute_status status, const std::string &operation, const std::string &message)
+      : std::runtime_error(message) {
+    error_.status = status;
+    operation.copy(error_.operation, sizeof error_.operation - 1);
+    message.copy(error_.message, sizeof error_.message - 1);
+  }
   compute_status status() const { return error_.status; }
   const char *operation() const { return error_.operation; } /**< "matmul" */
   const char *remedy() const { return error_.remedy; }       /**< what to do, or "" */
   int64_t native_code() const { return error_.native_code; } /**< a driver's code, or 0 */
 
 private:
-  compute_error error_;
+  compute_error error_{};
 };
 
 /** Throws the thread's last error if `status` is not COMPUTE_OK: for direct calls of C
@@ -93,10 +109,14 @@ struct releaser {
   void operator()(compute_event *p) const { compute_event_release(p); }
   void operator()(compute_fit *p) const { compute_fit_release(p); }
   void operator()(compute_graph *p) const { compute_graph_release(p); }
+  void operator()(compute_group_request *p) const { compute_group_request_release(p); }
   void operator()(compute_job *p) const { compute_job_release(p); }
   void operator()(compute_kernel *p) const { compute_kernel_release(p); }
   void operator()(compute_layer *p) const { compute_layer_release(p); }
+  void operator()(compute_model *p) const { compute_model_release(p); }
   void operator()(compute_plan *p) const { compute_plan_release(p); }
+  /** A collective call: every rank closes its group. */
+  void operator()(compute_process_group *p) const { compute_group_close(p); }
   void operator()(compute_queue *p) const { compute_queue_release(p); }
   void operator()(compute_tensor *p) const { compute_tensor_release(p); }
   void operator()(compute_tensor_file *p) const { compute_tensor_file_close(p); }
@@ -107,14 +127,125 @@ struct releaser {
 /** Owns an object of the C interface: owner<compute_trainer>. */
 template <class T> using owner = std::unique_ptr<T, releaser>;
 
-/** Calls a C function that returns an object through its last argument, and owns the object:
- * `auto queue = compute::make<compute_queue>(compute_queue_create, device);` */
-template <class T, class... Parameters, class... Arguments>
-owner<T> make(compute_status (*function)(Parameters...), Arguments &&...arguments) {
+/** Calls a function that returns an object through its last argument, and owns the object:
+ * `auto queue = compute::make<compute_queue>(compute_queue_create, device);` The function is a C
+ * function, or a function object that returns a status. */
+template <class T, class Function, class... Arguments>
+owner<T> make(Function &&function, Arguments &&...arguments) {
+  static_assert(std::is_invocable_r_v<compute_status, Function, Arguments..., T **>,
+                "the function takes these arguments and an address, and returns a status");
   T *made = nullptr;
-  check(function(std::forward<Arguments>(arguments)..., &made));
-  return owner<T>(made);
+  const compute_status status =
+      std::invoke(std::forward<Function>(function), std::forward<Arguments>(arguments)..., &made);
+  owner<T> owned(made);
+  check(status);
+  return owned;
 }
+
+/* ---- Callbacks ----------------------------------------------------------------------------- */
+
+namespace detail {
+/** Hands the exception's text to the callbacks that can take one. */
+template <class... Arguments>
+void explain(compute_status, const char *, const Arguments &...) noexcept {}
+inline void explain(compute_status status, const char *what,
+                    const compute_call_arguments *const &arguments, const int32_t &,
+                    const int32_t &) noexcept {
+  (void)compute_call_fail(arguments, status, "%s", what);
+}
+inline void explain(compute_status status, const char *what,
+                    compute_model_call *const &call) noexcept {
+  (void)compute_model_call_fail(call, status, "%s", what);
+}
+
+/** The status that C is told. */
+template <class... Arguments>
+compute_status status_of(const std::exception_ptr &exception,
+                         const Arguments &...arguments) noexcept {
+  compute_status status = COMPUTE_ERROR_LAUNCH;
+  try {
+    std::rethrow_exception(exception);
+  } catch (const error &e) {
+    explain(status = e.status(), e.what(), arguments...);
+  } catch (const std::bad_alloc &e) {
+    explain(status = COMPUTE_ERROR_OUT_OF_MEMORY, e.what(), arguments...);
+  } catch (const std::exception &e) {
+    explain(status, e.what(), arguments...);
+  } catch (...) {
+    explain(status, "an exception of an unknown type", arguments...);
+  }
+  return status;
+}
+} // namespace detail
+
+/** A function object as one of C's callbacks that take `void *user` first:
+ *
+ *     compute::callback<compute_batch_read_function> read(
+ *         [&](int64_t first, int64_t items, void *data, int64_t *count) { … });
+ *     source.read = read.function();
+ *     source.user = read.user();
+ *
+ * C cannot pass an exception on, so one that the object throws ends here. C is told a status:
+ * compute::error's, COMPUTE_ERROR_OUT_OF_MEMORY for std::bad_alloc, else COMPUTE_ERROR_LAUNCH; or
+ * false, NULL or {0} where the callback returns something else. rethrow() throws the first of them
+ * once C has returned. An object that returns nothing, where C wants a status, succeeds.
+ *
+ * It stays where it is, and must outlive its use by C. Calls may overlap where C's do. */
+template <class Function> class callback;
+
+template <class Result, class... Arguments> class callback<Result (*)(void *, Arguments...)> {
+public:
+  template <class Object, class = std::enable_if_t<std::is_invocable_v<Object &, Arguments...>>>
+  explicit callback(Object object) {
+    if constexpr (std::is_void_v<std::invoke_result_t<Object &, Arguments...>> &&
+                  std::is_same_v<Result, compute_status>)
+      call_ = [object = std::move(object)](Arguments... arguments) mutable {
+        std::invoke(object, arguments...);
+        return COMPUTE_OK;
+      };
+    else
+      call_ = std::move(object);
+  }
+  callback(const callback &) = delete;
+  callback &operator=(const callback &) = delete;
+
+  using pointer = Result (*)(void *, Arguments...);
+  pointer function() const { return run; }
+  void *user() const { return const_cast<callback *>(this); }
+
+  /** Throws the first exception since the last call, if there was one. */
+  void rethrow() {
+    std::exception_ptr first;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      std::swap(first, first_);
+    }
+    if (first) std::rethrow_exception(first);
+  }
+
+private:
+  static Result run(void *user, Arguments... arguments) noexcept {
+    callback *self = static_cast<callback *>(user);
+    try {
+      return self->call_(arguments...);
+    } catch (...) {
+      return self->keep(std::current_exception(), arguments...);
+    }
+  }
+  Result keep(const std::exception_ptr &exception, const Arguments &...arguments) noexcept {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!first_) first_ = exception;
+    }
+    if constexpr (std::is_same_v<Result, compute_status>)
+      return detail::status_of(exception, arguments...);
+    else if constexpr (!std::is_void_v<Result>)
+      return Result{};
+  }
+  std::function<Result(Arguments...)> call_;
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
 
 /* ---- Context ------------------------------------------------------------------------------- */
 
@@ -127,7 +258,8 @@ public:
   }
   context(context &&other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
   context &operator=(context &&other) noexcept {
-    std::swap(context_, other.context_);
+    context taken(std::move(other));
+    std::swap(context_, taken.context_);
     return *this;
   }
   ~context() {
@@ -235,22 +367,19 @@ private:
   template <class T> void check_type(const char *operation) const {
     const bool same = dtype_of<T> == dtype() || (dtype() == COMPUTE_BOOL && sizeof(T) == 1);
     if (same) return;
-    compute_error e{};
-    e.status = COMPUTE_ERROR_DTYPE;
-    const std::string message = std::string(operation) + ": the tensor is " +
-                                compute_dtype_name(dtype()) + ", the vector " +
-                                compute_dtype_name(dtype_of<T>);
-    message.copy(e.message, sizeof e.message - 1);
-    std::string(operation).copy(e.operation, sizeof e.operation - 1);
-    throw error(e);
+    throw error(COMPUTE_ERROR_DTYPE, operation,
+                std::string(operation) + ": the tensor is " + compute_dtype_name(dtype()) +
+                    ", the vector " + compute_dtype_name(dtype_of<T>));
   }
   owner<compute_tensor> tensor_;
 };
 
-/** An eager operation: eager(compute_tensor_matmul, a, b). */
-template <class... Parameters, class... Arguments>
-tensor eager(compute_status (*operation)(Parameters...), Arguments &&...arguments) {
-  return make<compute_tensor>(operation, std::forward<Arguments>(arguments)...);
+/** An eager operation: eager(compute_tensor_matmul, a, b). It may be a function object, as for
+ * make: one that fills in attributes, for example. */
+template <class Operation, class... Arguments>
+tensor eager(Operation &&operation, Arguments &&...arguments) {
+  return make<compute_tensor>(std::forward<Operation>(operation),
+                              std::forward<Arguments>(arguments)...);
 }
 
 inline tensor operator+(const tensor &a, const tensor &b) {
@@ -268,6 +397,47 @@ inline tensor operator/(const tensor &a, const tensor &b) {
 inline tensor operator-(const tensor &x) {
   return eager(compute_tensor_neg, x);
 }
+
+namespace detail {
+/** `value` as a scalar of x's dtype, beside x. */
+inline tensor scalar_like(const tensor &x, double value) {
+  return eager(compute_tensor_full, x.device(), x.dtype(), compute_shape{}, value);
+}
+} // namespace detail
+
+inline tensor operator+(const tensor &a, double b) {
+  return a + detail::scalar_like(a, b);
+}
+inline tensor operator-(const tensor &a, double b) {
+  return a - detail::scalar_like(a, b);
+}
+inline tensor operator*(const tensor &a, double b) {
+  return a * detail::scalar_like(a, b);
+}
+inline tensor operator/(const tensor &a, double b) {
+  return a / detail::scalar_like(a, b);
+}
+inline tensor operator+(double a, const tensor &b) {
+  return detail::scalar_like(b, a) + b;
+}
+inline tensor operator-(double a, const tensor &b) {
+  return detail::scalar_like(b, a) - b;
+}
+inline tensor operator*(double a, const tensor &b) {
+  return detail::scalar_like(b, a) * b;
+}
+inline tensor operator/(double a, const tensor &b) {
+  return detail::scalar_like(b, a) / b;
+}
+
+/* Without these, a == b would compare addresses. compute_tensor_equal and its like compare
+ * elements, a.get() == b.get() identities. */
+void operator==(const tensor &, const tensor &) = delete;
+void operator!=(const tensor &, const tensor &) = delete;
+void operator<(const tensor &, const tensor &) = delete;
+void operator<=(const tensor &, const tensor &) = delete;
+void operator>(const tensor &, const tensor &) = delete;
+void operator>=(const tensor &, const tensor &) = delete;
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
 
@@ -365,7 +535,8 @@ private:
 class graph {
 public:
   explicit graph(compute_context *context) : graph_(compute_graph_create(context)) {
-    if (!graph_) check(COMPUTE_ERROR_OUT_OF_MEMORY);
+    if (graph_) return;
+    check(context ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_ERROR_NULL_POINTER);
   }
   operator compute_graph *() const { return graph_.get(); }
 
@@ -387,8 +558,9 @@ public:
     int64_t count = -1;
     if (compute_shape_count(shape, &count) == COMPUTE_OK &&
         static_cast<uint64_t>(count) != values.size())
-      throw std::invalid_argument("compute::graph::constant: " + std::to_string(values.size()) +
-                                  " values for a shape of " + std::to_string(count));
+      throw error(COMPUTE_ERROR_SHAPE, "constant",
+                  "constant: " + std::to_string(values.size()) + " values for a shape of " +
+                      std::to_string(count));
     return (*this)(compute_constant, dtype_of<T>, shape, values.data());
   }
   plan compile(std::initializer_list<compute_node> outputs,
@@ -408,4 +580,5 @@ private:
 
 } // namespace compute
 
+#endif /* C++17 */
 #endif

@@ -5,7 +5,12 @@
  * A context finds the backend modules, opens their devices and owns them. Everything else belongs
  * to a context; objects of two contexts never mix. Contexts, devices and pools may be used by
  * several threads at once; a queue has one owner at a time. The only per-thread state is the stack
- * of device scopes and memory scopes, and the last error. */
+ * of device scopes and memory scopes, and the last error.
+ *
+ * Every call computes in C's default floating-point environment, whatever the caller's is, and then
+ * the caller has its rounding mode, traps, treatment of subnormal numbers and exception flags
+ * again. It takes at most 48 KiB of its thread's stack, besides what drivers of devices take:
+ * OpenCL's compilers take more. */
 #ifndef COMPUTE_DEVICE_H
 #define COMPUTE_DEVICE_H
 

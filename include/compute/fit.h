@@ -110,7 +110,8 @@ typedef struct compute_fit_results {
  * present; `corners` are [count, 3] (frame, row, column), or NULL for stacks without them. Valid
  * during the call. Calls come in order, from the thread that called compute_fit_run, and once for
  * every batch, so also with a count of 0 when frames had no spots; `next_frame` is the number of
- * frames complete with this call (0 for stacks). A status that is not COMPUTE_OK ends the run. */
+ * frames complete with this call (0 for stacks). A status that is not COMPUTE_OK ends the run. It
+ * must return (compute.h). */
 typedef compute_status (*compute_fit_write_function)(void *user, int64_t first, int64_t count,
                                                      const compute_fit_results *results,
                                                      const int32_t *corners, int64_t next_frame);

@@ -29,7 +29,7 @@ typedef struct compute_job compute_job;
  * that cancels the job (or one that it follows) before it has begun. A wait for the job returns
  * only after it. It may call any function, and submit and release jobs, this one included, but
  * cannot wait for jobs. The job is valid during the call; afterwards only if the caller has not
- * released it. */
+ * released it. It must return (compute.h). */
 typedef void (*compute_job_function)(void *user, compute_job *job, compute_status status);
 
 typedef struct compute_submit_options {

@@ -40,7 +40,7 @@ typedef struct compute_model_operator {
   const char *name;
   /** A status other than COMPUTE_OK fails the call that records the model, with the message of
    * compute_model_call_fail or that of the graph's error. Called by one thread at a time for each
-   * model. */
+   * model. It must return (compute.h). */
   compute_status (*record)(void *user, compute_model_call *call);
   void *user;           /**< must live as long as the model */
   uint64_t reserved[4]; /**< must be zero */

@@ -130,7 +130,8 @@ COMPUTE_API compute_layer *compute_sequential(compute_layer *const *layers, size
 COMPUTE_API compute_layer *compute_residual(compute_layer *body, compute_layer *shortcut);
 
 /** A layer of your own: `apply` records it, with the parameters (trainable tensors, retained, under
- * `names`, which are copied) as nodes. compute_layer_initialize leaves them as they are. */
+ * `names`, which are copied) as nodes. compute_layer_initialize leaves them as they are. `apply`
+ * must return (compute.h). */
 typedef compute_node (*compute_layer_function)(void *user, compute_graph *graph, compute_node x,
                                                const compute_node *parameters, bool training);
 COMPUTE_API compute_layer *compute_custom_layer(const char *name, compute_layer_function apply,

@@ -114,7 +114,8 @@ typedef enum compute_log_level {
 } compute_log_level;
 
 /** Receives one line without its newline. May be called from any thread, several at once; it must
- * not call back into the library. `module` is "core" or a backend's name. */
+ * not call back into the library. `module` is "core" or a backend's name. It must return
+ * (compute.h). */
 typedef void (*compute_log_function)(void *user, compute_log_level level, const char *module,
                                      const char *message);
 
@@ -125,7 +126,8 @@ COMPUTE_API void compute_log_set(compute_log_function function, void *user,
                                  compute_log_level level);
 
 /** Host memory for the library's own objects. `allocate` returns NULL on failure and honours
- * `alignment` (a power of two, at least 16); `release` accepts NULL. Both must be thread-safe. */
+ * `alignment` (a power of two, at least 16); `release` accepts NULL. Both must be thread-safe, and
+ * must return (compute.h). */
 typedef struct compute_allocator {
   void *(*allocate)(void *user, size_t bytes, size_t alignment);
   void (*release)(void *user, void *pointer);

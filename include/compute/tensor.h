@@ -44,7 +44,7 @@ COMPUTE_API compute_status compute_tensor_random(compute_device *device, compute
                                                  compute_shape shape, double low, double high,
                                                  uint64_t seed, compute_tensor **tensor);
 
-/** Called when the last reference to wrapped memory is released. */
+/** Called when the last reference to wrapped memory is released. It must return (compute.h). */
 typedef void (*compute_release_function)(void *user, void *data);
 
 /** A tensor over the caller's own memory, without a copy. `data` must be aligned to the element

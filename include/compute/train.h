@@ -145,7 +145,8 @@ typedef struct compute_trainer_options {
                                    * chose for this rank; one may be listed twice */
   size_t device_count;            /**< at most 16, and no more than items of a batch */
   uint32_t flags;                 /**< COMPUTE_TRAIN_…, COMPUTE_PLAN_ALLOW_… */
-  /** Applied to the input before the model: scaling, augmentation. May be NULL. */
+  /** Applied to the input before the model: scaling, augmentation. May be NULL. It must return
+   * (compute.h). */
   compute_node (*prepare)(void *user, compute_graph *graph, compute_node x, bool training,
                           compute_node seed);
   void *user;
@@ -179,7 +180,8 @@ typedef struct compute_training_progress {
 typedef struct compute_trainer_run_options {
   int64_t epochs; /**< ≥ 1; after compute_trainer_load, further ones */
   bool in_order;  /**< not shuffled */
-  /** false ends the run with COMPUTE_ERROR_CANCELLED; the weights are those of the last step. */
+  /** false ends the run with COMPUTE_ERROR_CANCELLED; the weights are as the last step left them.
+   * It must return (compute.h). */
   bool (*progress)(void *user, const compute_training_progress *progress);
   void *user;
   const char *checkpoint; /**< .safetensors or .npz, written after each epoch, by rename; or NULL */

@@ -34,7 +34,8 @@ typedef struct compute_tune_progress {
   bool finished;
 } compute_tune_progress;
 
-/** Called between candidates. Returning false ends the run; results stored so far are kept. */
+/** Called between candidates. Returning false ends the run; results stored so far are kept. It must
+ * return (compute.h). */
 typedef bool (*compute_tune_callback)(void *user, const compute_tune_progress *progress);
 
 typedef struct compute_tune_options {

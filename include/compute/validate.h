@@ -66,7 +66,8 @@ typedef struct compute_validation_finding {
   const char *message; /**< all of this in a sentence or two, as it is logged */
 } compute_validation_finding;
 
-/** Called in the thread that runs the plan; must not call back into the library. */
+/** Called in the thread that runs the plan; must not call back into the library, and must return
+ * (compute.h). */
 typedef void (*compute_validation_function)(void *user, const compute_validation_finding *finding);
 
 enum {

@@ -25,7 +25,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,6 +35,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/thread.h"
 
 #define CACHE_LINE 64
 
@@ -233,22 +233,16 @@ static void *worker_main(void *argument) {
 
 /* ---- The caller's side --------------------------------------------------------------------- */
 
-/* Workers block all signals: the program's handlers must not run on threads unknown to it. */
 static void threads_start(thread_pool *pool) {
   pool->start_tried = true;
   pool->process = getpid();
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   for (int32_t i = 1; i < pool->count; i++) {
     pool_worker *worker = &pool->workers[i];
     worker->pool = pool;
     worker->index = i;
-    if (pthread_create(&worker->thread, NULL, worker_main, worker) != 0) break;
-    pthread_setname_np(worker->thread, "compute");
+    if (thread_start(&worker->thread, "compute", worker_main, worker) != 0) break;
     pool->started = i;
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Clears OPEN and waits until the last worker has left. */

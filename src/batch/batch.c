@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "batch/flow.h"
 #include "batch/slot.h"
 #include "batch/work.h"
@@ -220,6 +221,7 @@ static compute_status fill(compute_batch *batch, const compute_batch_options *o)
 
 compute_status compute_batch_create(compute_context *context, const compute_batch_options *options,
                                     compute_batch **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (result) *result = NULL;
   if (!context || !options || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/float_environment.h"
+#include "base/thread.h"
 #include "batch/flow.h"
 #include "batch/batch.h"
 #include "batch/slot.h"
@@ -153,7 +155,7 @@ static void write_all(delivery *d) {
 
 static compute_status start_thread(const compute_batch *batch, pthread_t *thread,
                                    void *(*work)(void *), void *argument) {
-  const int code = pthread_create(thread, NULL, work, argument);
+  const int code = thread_start(thread, "compute-batch", work, argument);
   if (code == 0) return COMPUTE_OK;
   return error_set_native(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, code, HERE, NULL,
                           "cannot start a thread: %s", strerror(code));
@@ -271,6 +273,7 @@ static compute_status run(delivery *d) {
 
 compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_options *options,
                                  compute_batch_result *result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (result) *result = (compute_batch_result){0};
   if (!batch) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "batch is NULL");
   compute_status status = check_options(batch, options);

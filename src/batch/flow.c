@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "batch/work.h"
 
 static const char HERE[] = "compute_batch_run";
@@ -35,6 +36,7 @@ static double watch_seconds(const batch_watch *watch, int64_t now) {
 }
 
 compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times *times) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status missing =
       error_if_null(batch ? batch->context : NULL, "compute_batch_times_get", batch, times);
   if (missing) return missing;

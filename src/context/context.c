@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/variable.h"
 #include "cache/disk_cache.h"
 #include "device/registry.h"
@@ -139,6 +140,7 @@ static void context_destroy(compute_context *context) {
 }
 
 compute_status compute_open(compute_context **result, const compute_open_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const compute_open_options defaults;
   if (!result) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation_open, "context is NULL");
@@ -175,6 +177,7 @@ compute_status compute_open(compute_context **result, const compute_open_options
 /* ---- Closing ------------------------------------------------------------------------------- */
 
 compute_status compute_close(compute_context *context) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!context) return COMPUTE_OK;
   eager_cache_release(context->eager);
   context->eager = NULL;
@@ -196,6 +199,7 @@ compute_status compute_close(compute_context *context) {
 }
 
 const compute_probe *compute_probe_at(const compute_context *context, size_t index) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (context) registry_complete_quietly((compute_context *)context); /* its list has a lock */
   return context && index < context->module_count ? &context->modules[index].probe : NULL;
 }

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "base/variable.h"
 #include "cost/file.h"
@@ -167,6 +168,7 @@ static void describe(const device_costs *c, compute_device_costs *result) {
 /* ---- Public ---------------------------------------------------------------------------------- */
 
 compute_status compute_route_query(compute_device *device, compute_device_costs *costs) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status missing =
       error_if_null(device ? device->context : NULL, "compute_route_query", device, costs);
   if (missing) return missing;
@@ -178,6 +180,7 @@ compute_status compute_route_query(compute_device *device, compute_device_costs 
 
 compute_status compute_route_measure(compute_device *device, double limit_seconds,
                                      compute_device_costs *costs) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_route_measure";
   if (!device) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");
   if (!isfinite(limit_seconds) || limit_seconds < 0)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 #include "generate/generate.h"
 #include "device/collector.h"
@@ -102,6 +103,7 @@ static compute_status make_portable(compute_device *device, const char *source, 
 compute_status compute_kernel_compile(compute_device *device, const char *source, const char *entry,
                                       const char *options, uint32_t flags,
                                       compute_kernel **kernel) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (kernel) *kernel = NULL;
   compute_status status = check_compile(device, source, entry, flags, kernel);
   if (status) return status;
@@ -247,6 +249,7 @@ static compute_status submit_and_wait(const compute_kernel *kernel, const comput
 compute_status compute_kernel_launch(compute_kernel *kernel, const compute_launch *launch,
                                      const compute_kernel_argument *arguments, size_t count,
                                      compute_queue *queue) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_status status = check_launch(kernel, launch, arguments, count, queue);
   if (status) return status;
   compute_custom_argument at_hand[ARGUMENTS_AT_HAND], *translated = at_hand;

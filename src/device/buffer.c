@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 
 static memory_buffer *new_buffer(compute_device *device) {
@@ -21,6 +22,7 @@ static memory_buffer *new_buffer(compute_device *device) {
 }
 
 compute_status buffer_create(compute_device *device, uint64_t bytes, memory_buffer **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   memory_buffer *buffer = new_buffer(device);
   if (!buffer) return COMPUTE_ERROR_OUT_OF_MEMORY;
   if (bytes > 0) {

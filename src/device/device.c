@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/collector.h"
 #include "device/kernel_cache.h"
 #include "device/registry.h"
@@ -151,6 +152,7 @@ compute_context *compute_device_context(const compute_device *device) {
 }
 
 compute_status compute_device_describe(const compute_device *device, compute_device_info *info) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_device_describe";
   const compute_status missing =
       error_if_null(device ? device->context : NULL, operation, device, info);
@@ -175,6 +177,7 @@ static compute_status device_is_null(const char *operation) {
 
 compute_status compute_pool_query(const compute_device *device,
                                   compute_pool_statistics *statistics) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_pool_query";
   if (!device) return device_is_null(operation);
   if (!statistics) {
@@ -191,6 +194,7 @@ compute_status compute_pool_set_budget(compute_device *device, uint64_t bytes) {
 }
 
 compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!device) return device_is_null("compute_pool_trim");
   pool_trim(device->pool, keep_bytes);
   return COMPUTE_OK;
@@ -251,6 +255,7 @@ static bool works_or_cannot(compute_device *device, compute_status *status) {
 }
 
 compute_status compute_device_recover(compute_device *device) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!device) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_device_recover", "device is NULL");
   }

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "device/buffer.h"
 #include "device/collector.h"
@@ -126,6 +127,7 @@ void *compute_queue_native(const compute_queue *queue) {
 }
 
 compute_status compute_queue_wait(compute_queue *queue) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!queue) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");
   }
@@ -283,6 +285,7 @@ void compute_event_release(compute_event *event) {
 }
 
 compute_status compute_event_wait(compute_event *event) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!event) return event_null(NULL, "compute_event_wait", "event");
   if (!event->handle) return COMPUTE_OK;
   compute_status status = device_check(event->device, "compute_event_wait");
@@ -290,6 +293,7 @@ compute_status compute_event_wait(compute_event *event) {
 }
 
 compute_status compute_queue_wait_event(compute_queue *queue, compute_event *event) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_queue_wait_event";
   if (!queue) return event_null(event ? event->device->context : NULL, operation, "queue");
   const compute_device *device = queue->device;

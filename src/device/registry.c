@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "base/variable.h"
 
@@ -234,6 +235,7 @@ static compute_status no_such_device(const compute_context *context, const char 
 
 compute_status compute_device_by_name(compute_context *context, const char *name,
                                       compute_device **device) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_device_by_name";
   const compute_status missing = error_if_null(context, operation, context, name, device);
   if (missing) return missing;

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/hash.h"
 #include "eager/eager.h"
 #include "tensor/tensor.h"
@@ -167,6 +168,7 @@ static compute_status check_operands(eager_call *call) {
 }
 
 compute_status eager_run(const eager_call *given, compute_tensor **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   eager_call call = *given;
   compute_status status = check_operands(&call);
   if (status) return status;

@@ -4,6 +4,7 @@
 #include "eager/eager.h"
 
 #include "base/error.h"
+#include "base/float_environment.h"
 
 /* ---- Sources, cast, clamp -------------------------------------------------------------------- */
 
@@ -28,6 +29,7 @@ EAGER_BUILD(cast, compute_cast(graph, x[0], call->dtype))
 
 compute_status compute_tensor_cast(const compute_tensor *x, compute_dtype dtype,
                                    compute_tensor **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return EAGER_CALL(cast, EAGER_OPERANDS(x), .dtype = dtype);
 }
 
@@ -35,6 +37,7 @@ EAGER_BUILD(clamp, compute_clamp(graph, x[0], call->number[0], call->number[1]))
 
 compute_status compute_tensor_clamp(const compute_tensor *x, double low, double high,
                                     compute_tensor **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return EAGER_CALL(clamp, EAGER_OPERANDS(x), .number = {low, high});
 }
 
@@ -42,6 +45,7 @@ EAGER_BUILD(clamp_i64, compute_clamp_i64(graph, x[0], call->integer[0], call->in
 
 compute_status compute_tensor_clamp_i64(const compute_tensor *x, int64_t low, int64_t high,
                                         compute_tensor **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return EAGER_CALL_AS("clamp", build_clamp_i64, EAGER_OPERANDS(x), .integer = {low, high});
 }
 
@@ -111,6 +115,7 @@ compute_status compute_tensor_matmul_integer(const compute_tensor *a, const comp
                                              const compute_tensor *a_zero,
                                              const compute_tensor *b_zero,
                                              compute_tensor **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return EAGER_CALL(matmul_integer, EAGER_OPERANDS(a, b, a_zero, b_zero), .optional = true);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "fit/model.h"
 #include "fit/spline.h"
 
@@ -136,6 +137,7 @@ short_of_memory:
 
 compute_status compute_fit_create(compute_context *context, const compute_fit_options *options,
                                   compute_fit **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (result) *result = NULL;
   if (!context || !options || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",

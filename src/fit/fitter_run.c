@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/float_environment.h"
+#include "base/thread.h"
 #include "fit/fitter.h"
 
 static const char HERE[] = "compute_fit_run";
@@ -70,6 +72,7 @@ static void forget_times(compute_fit *fit) {
 }
 
 compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status missing =
       error_if_null(fit ? fit->context : NULL, "compute_fit_times_get", fit, times);
   if (missing) return missing;
@@ -136,6 +139,7 @@ static compute_status check_call(const compute_fit *fit, const char *operation,
 
 compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *options,
                                compute_fit_summary *summary) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_fit_summary none = {0};
   if (!summary) summary = &none;
   *summary = none;
@@ -158,6 +162,7 @@ static void *run_started(void *argument) {
 }
 
 compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_fit_start";
   compute_status status = check_call(fit, operation, options);
   if (!status) status = begin(fit, FIT_STARTED);
@@ -165,7 +170,7 @@ compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options
   fit->started = *options;
   fit->summary = (compute_fit_summary){0};
   fit->error = (compute_error){0};
-  const int code = pthread_create(&fit->thread, NULL, run_started, fit);
+  const int code = thread_start(&fit->thread, "compute-fit", run_started, fit);
   if (code == 0) return COMPUTE_OK;
   set_state(fit, FIT_IDLE);
   return error_set_native(fit->context, COMPUTE_ERROR_OUT_OF_MEMORY, code, operation, NULL,
@@ -173,6 +178,7 @@ compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options
 }
 
 compute_status compute_fit_poll(compute_fit *fit, bool *done) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_fit_poll";
   const compute_status missing = error_if_null(fit ? fit->context : NULL, operation, fit, done);
   if (missing) return missing;
@@ -185,6 +191,7 @@ compute_status compute_fit_poll(compute_fit *fit, bool *done) {
 }
 
 compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_fit_wait";
   if (summary) *summary = (compute_fit_summary){0};
   if (!fit) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "fit is NULL");

@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 
 /* A filter has about sigma · 15 terms, each several nodes of the graph. */
@@ -490,6 +491,7 @@ static compute_node framed(const finder *f, compute_node x) {
 
 compute_node compute_find_spots(compute_graph *graph, compute_node frames,
                                 const compute_spot_options *options, compute_node *response) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   finder f;
   if (response) *response = BUILD_NONE;
@@ -637,6 +639,7 @@ compute_status compute_spot_corners(compute_context *context, const compute_spot
                                     int64_t height, int64_t width, int32_t rows, int32_t columns,
                                     int64_t first_frame, int32_t *corners, int64_t capacity,
                                     int64_t *count) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!count)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, corners_operation, "count is NULL");
   *count = 0;

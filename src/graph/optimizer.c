@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/float_environment.h"
 #include "type/dtype.h"
 #include "tensor/tensor.h"
 
@@ -297,6 +298,7 @@ static compute_node optimize(compute_graph *graph, const char *operation,
   compute_node compute_##name##_step(compute_graph *graph, compute_node loss,                      \
                                      const compute_node *parameters, size_t count,                 \
                                      const compute_##name##_options *options) {                    \
+    FLOAT_ENVIRONMENT_DEFAULT;                                                                     \
     compute_##name##_options p = options ? *options : (compute_##name##_options){0};               \
     const gradient_source from = {.loss = loss};                                                   \
     return optimize(graph, #name "_step", &from, parameters, count, &name##_rule, &p);             \
@@ -304,6 +306,7 @@ static compute_node optimize(compute_graph *graph, const char *operation,
   compute_node compute_##name##_apply(compute_graph *graph, const compute_node *parameters,        \
                                       const compute_node *gradients, size_t count,                 \
                                       const compute_##name##_options *options) {                   \
+    FLOAT_ENVIRONMENT_DEFAULT;                                                                     \
     compute_##name##_options p = options ? *options : (compute_##name##_options){0};               \
     const gradient_source from = {.given = gradients, .is_given = true};                           \
     return optimize(graph, #name "_apply", &from, parameters, count, &name##_rule, &p);            \
@@ -521,6 +524,7 @@ static compute_node clip(compute_graph *graph, const compute_node *gradients, si
 
 void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
                             double limit, compute_node *norm) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   compute_dtype work;
   if (norm) *norm = BUILD_NONE;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 #include "group/group.h"
 #include "tensor/tensor.h"
@@ -110,6 +111,7 @@ compute_status compute_group_all_reduce(compute_process_group *group,
                                         const compute_tensor *input, compute_tensor *output,
                                         const compute_group_call_options *options,
                                         compute_group_request **request) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_group_request draft = {
       .operation = "compute_group_all_reduce",
       .call = {.kind = GROUP_ALL_REDUCE, .reduction = (int32_t)reduction}};
@@ -126,6 +128,7 @@ compute_status compute_group_reduce_scatter(compute_process_group *group,
                                             const compute_tensor *input, compute_tensor *output,
                                             const compute_group_call_options *options,
                                             compute_group_request **request) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_group_request draft = {
       .operation = "compute_group_reduce_scatter",
       .call = {.kind = GROUP_REDUCE_SCATTER, .reduction = (int32_t)reduction}};
@@ -141,6 +144,7 @@ compute_status compute_group_all_gather(compute_process_group *group, const comp
                                         compute_tensor *output,
                                         const compute_group_call_options *options,
                                         compute_group_request **request) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_group_request draft = {.operation = "compute_group_all_gather",
                                  .call = {.kind = GROUP_ALL_GATHER}};
   if (request) *request = NULL;
@@ -152,6 +156,7 @@ compute_status compute_group_all_gather(compute_process_group *group, const comp
 compute_status compute_group_broadcast(compute_process_group *group, compute_tensor *tensor,
                                        int32_t root, const compute_group_call_options *options,
                                        compute_group_request **request) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_group_request draft = {.operation = "compute_group_broadcast",
                                  .call = {.kind = GROUP_BROADCAST, .root = root}};
   if (request) *request = NULL;

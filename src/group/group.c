@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "base/variable.h"
 #include "device/device.h"
@@ -249,6 +250,7 @@ static compute_status open_only(compute_context *context, const compute_transpor
 
 compute_status compute_group_open(compute_context *context, const compute_group_options *options,
                                   compute_process_group **group) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (group) *group = NULL;
   compute_status status = error_if_null(context, HERE, context, group);
   if (status) return status;
@@ -263,6 +265,7 @@ compute_status compute_group_open(compute_context *context, const compute_group_
 
 /* The others must know that nothing more comes: only then the transport ends in order. */
 void compute_group_close(compute_process_group *group) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!group) return;
   if (group->process == getpid()) {
     const compute_group_request draft = {.operation = "compute_group_close",

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "compute/graph_group.h"
 #include "device/device.h"
 #include "graph/build/build.h"
@@ -314,6 +315,7 @@ static compute_node along(const builder *b, compute_node x, int32_t axis) {
 
 compute_node compute_all_gather(compute_graph *graph, compute_process_group *group, compute_node x,
                                 int32_t axis) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   builder b = {.graph = graph, .operation = "all_gather", .group = group, .kind = GROUP_ALL_GATHER};
   if (!check(&b, x) || !build_axis(graph, b.operation, b.shape, axis, &axis)) return BUILD_NONE;
@@ -323,6 +325,7 @@ compute_node compute_all_gather(compute_graph *graph, compute_process_group *gro
 compute_node compute_reduce_scatter(compute_graph *graph, compute_process_group *group,
                                     compute_group_reduction reduction, compute_node x,
                                     int32_t axis) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   builder b = {.graph = graph,
                .operation = "reduce_scatter",
@@ -343,6 +346,7 @@ static compute_node reduce(builder *b, compute_node x) {
 
 compute_node compute_all_reduce(compute_graph *graph, compute_process_group *group,
                                 compute_group_reduction reduction, compute_node x) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return reduce(
       &(builder){.graph = graph, .operation = "all_reduce", .group = group, .reduction = reduction},
       x);
@@ -350,6 +354,7 @@ compute_node compute_all_reduce(compute_graph *graph, compute_process_group *gro
 
 compute_node compute_reduce_from_group(compute_graph *graph, compute_process_group *group,
                                        compute_node x) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return reduce(&(builder){.graph = graph,
                            .operation = "reduce_from_group",
                            .group = group,
@@ -370,6 +375,7 @@ static compute_status copy(void *user, const compute_call_arguments *arguments, 
 
 compute_node compute_copy_to_group(compute_graph *graph, compute_process_group *group,
                                    compute_node x) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   builder b = {
       .graph = graph, .operation = "copy_to_group", .group = group, .gradient = GRADIENT_SUM};
@@ -400,6 +406,7 @@ compute_node compute_batch_norm_synchronized(compute_graph *graph, compute_proce
                                              compute_node x, compute_node gain, compute_node bias,
                                              double epsilon, compute_node *mean,
                                              compute_node *variance, compute_node *count) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "batch_norm_synchronized";
   const bool alone = group && group->size == 1;
   if (build_start(graph, operation) && !group)

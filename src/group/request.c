@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests, and the group's thread, which carries them out in the order in which they come. */
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
+#include "base/thread.h"
 #include "device/device.h"
 #include "group/group.h"
 
@@ -64,14 +65,8 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* The program's signal handlers must not run on a thread unknown to it. */
 compute_status group_thread_start(compute_process_group *group) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(&group->thread, NULL, work, group);
-  if (!failed) pthread_setname_np(group->thread, "compute-group");
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  const int failed = thread_start(&group->thread, "compute-group", work, group);
   if (failed)
     return error_set_native(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, failed,
                             "compute_group_open", NULL, "cannot start the group's thread");
@@ -153,6 +148,7 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
 }
 
 compute_status compute_group_request_wait(compute_group_request *request) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_group_request_wait";
   compute_status status = error_if_null(NULL, operation, request);
   if (!status) status = check_process(request->group, operation);
@@ -166,6 +162,7 @@ compute_status compute_group_request_wait(compute_group_request *request) {
 }
 
 compute_status compute_group_request_poll(const compute_group_request *request, bool *done) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_group_request_poll";
   compute_status status = error_if_null(NULL, operation, request, done);
   if (!status) status = check_process(request->group, operation);

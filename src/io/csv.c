@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 #include "io/field_reader.h"
 #include "tensor/tensor.h"
@@ -219,6 +220,7 @@ static compute_status check_call(const compute_device *device, const char *path,
 
 compute_status compute_csv_read(compute_device *device, const char *path, compute_dtype dtype,
                                 const compute_csv_options *options, compute_tensor **tensor) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const compute_csv_options defaults = {0};
   if (!options) options = &defaults;
   compute_status status = check_call(device, path, dtype, tensor);

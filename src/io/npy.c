@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 #include "io/elements.h"
 #include "io/new_file.h"
@@ -159,6 +160,7 @@ compute_status npy_read(const char *operation, compute_device *device, const cha
 }
 
 compute_status compute_npy_read(compute_device *device, const char *path, compute_tensor **tensor) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_npy_read";
   if (tensor) *tensor = NULL;
   const compute_status missing =
@@ -178,6 +180,7 @@ static compute_status write_elements(void *user, const void *data, size_t bytes)
 }
 
 compute_status compute_npy_write(const compute_tensor *tensor, const char *path) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_npy_write";
   const compute_status missing =
       error_if_null(tensor ? tensor->buffer->device->context : NULL, operation, tensor, path);

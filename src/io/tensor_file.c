@@ -13,6 +13,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "device/device.h"
 #include "io/new_file.h"
@@ -91,6 +92,7 @@ static compute_status open_file(compute_tensor_file *file, const char *operation
 
 compute_status compute_tensor_file_open(const compute_context *context, const char *path,
                                         compute_tensor_file **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_file_open";
   if (result) *result = NULL;
   if (!path || !result) {
@@ -168,6 +170,7 @@ size_t compute_tensor_file_find(const compute_tensor_file *file, const char *nam
 
 compute_status compute_tensor_file_read(const compute_tensor_file *file, size_t index,
                                         compute_device *device, compute_tensor **tensor) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_file_read";
   if (tensor) *tensor = NULL;
   const compute_status missing =
@@ -199,6 +202,7 @@ static compute_status check_fit(const compute_context *context, const char *oper
 
 compute_status compute_tensor_file_read_into(const compute_tensor_file *file, size_t index,
                                              compute_tensor *tensor) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_file_read_into";
   const compute_status missing =
       error_if_null(file ? file->context : NULL, operation, file, tensor);
@@ -269,6 +273,7 @@ static compute_status check_tensors(const compute_context *context, const char *
 
 compute_status compute_tensor_file_write(const compute_context *context, const char *path,
                                          const compute_named_tensor *tensors, size_t count) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_file_write";
   if (!path || (!tensors && count > 0))
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",

@@ -6,10 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
 void job_run(compute_job *job) {
+  FLOAT_ENVIRONMENT_DEFAULT; /* an earlier job's callback may have changed it */
   const run_request request = {.fallback = job->fallback,
                                .time_limit = job->time_limit,
                                .cancelled = &job->cancelled,
@@ -47,6 +49,7 @@ static compute_status check_wait(const compute_job *job, const char *operation, 
 }
 
 compute_status compute_job_wait(compute_job *job, double limit) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_job_wait";
   compute_status s = check_wait(job, operation, limit);
   if (s != COMPUTE_OK) return s;
@@ -67,6 +70,7 @@ compute_status compute_job_wait(compute_job *job, double limit) {
 }
 
 compute_status compute_job_poll(const compute_job *job, bool *done) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_job_poll";
   if (job == NULL || done == NULL) return is_null(operation, job == NULL ? "job" : "done");
   compute_status s = runners_check(job->runners, operation);
@@ -91,6 +95,7 @@ static double seconds_between(int64_t begin, int64_t end) {
 }
 
 compute_status compute_job_describe(const compute_job *job, compute_job_info *info) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_job_describe";
   if (job == NULL || info == NULL) return is_null(operation, job == NULL ? "job" : "info");
   compute_status s = runners_check(job->runners, operation);
@@ -114,6 +119,7 @@ compute_status compute_job_describe(const compute_job *job, compute_job_info *in
 }
 
 compute_status compute_job_cancel(compute_job *job) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_job_cancel";
   if (job == NULL) return is_null(operation, "job");
   compute_status s = runners_check(job->runners, operation);

@@ -2,12 +2,12 @@
 /* The threads that run jobs: started one by one when a job is ready and none is idle, up to a
  * limit, and kept until the context closes. A runner only submits and waits; the thread pool
  * divides the CPU's work as usual. */
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "job/job.h"
 
 /* The number of concurrent jobs. More would only compete for memory. */
@@ -61,16 +61,12 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* Runners block all signals: the program's handlers must not run on threads unknown to it. */
 static bool start_one(job_runners *runners) {
-  sigset_t all, before;
-  if (runners->count == MOST_RUNNERS) return false;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = pthread_create(&runners->threads[runners->count], NULL, work, runners) == 0;
-  if (started) pthread_setname_np(runners->threads[runners->count++], "compute-job");
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return started;
+  if (runners->count == MOST_RUNNERS ||
+      thread_start(&runners->threads[runners->count], "compute-job", work, runners) != 0)
+    return false;
+  runners->count++;
+  return true;
 }
 
 compute_status runners_prepare(job_runners *runners) {

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "job/job.h"
 
 static const char HERE[] = "compute_submit";
@@ -97,6 +98,7 @@ static void follow(compute_job *job, const compute_submit_options *options) {
 compute_status compute_submit(const compute_plan *plan, const compute_binding *bindings,
                               size_t count, const compute_submit_options *options,
                               compute_job **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const compute_submit_options defaults;
   if (result != NULL) *result = NULL;
   if (options == NULL) options = &defaults;

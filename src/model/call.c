@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "graph/graph.h"
 #include "io/new_file.h"
 #include "model/model.h"
@@ -431,6 +432,7 @@ int64_t compute_model_call_integer(const compute_model_call *call, const char *n
 
 double compute_model_call_number(const compute_model_call *call, const char *name,
                                  double fallback) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return has_attribute(call, name, ONNX_ATTRIBUTE_FLOAT) ? call_attribute_f(call, name, fallback)
                                                          : fallback;
 }

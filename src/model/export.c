@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -313,6 +314,7 @@ compute_status compute_graph_save_onnx(const compute_graph *graph,
                                        const compute_model_value *outputs, size_t output_count,
                                        const char *path,
                                        const compute_model_export_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const compute_model_export_options usual;
   compute_status status =
       check_arguments(graph, inputs, input_count, outputs, output_count, path, options);

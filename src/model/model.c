@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "model/stage.h"
@@ -191,6 +192,7 @@ static compute_status load(compute_context *context, const char *operation,
 
 compute_status compute_model_load(compute_context *context, const char *path,
                                   const compute_model_options *options, compute_model **model) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status status = error_if_null(context, "compute_model_load", context, path, model);
   if (status) return status;
   return load(context, "compute_model_load", &(model_source){.path = path}, options, model);
@@ -199,6 +201,7 @@ compute_status compute_model_load(compute_context *context, const char *path,
 compute_status compute_model_load_memory(compute_context *context, const void *data, size_t bytes,
                                          const compute_model_options *options,
                                          compute_model **model) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status status =
       error_if_null(context, "compute_model_load_memory", context, data, model);
   if (status) return status;

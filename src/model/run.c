@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "model/host.h"
 #include "model/stage.h"
@@ -320,6 +321,7 @@ static void close_run(model_run *run, compute_status status) {
 compute_status compute_model_run(compute_model *model, const compute_model_binding *inputs,
                                  size_t input_count, compute_model_binding *outputs,
                                  size_t output_count) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model);
   if (!status && input_count) status = error_if_null(model->context, OPERATION, inputs);
   if (!status && output_count) status = error_if_null(model->context, OPERATION, outputs);
@@ -338,6 +340,7 @@ compute_status compute_model_run(compute_model *model, const compute_model_bindi
 }
 
 compute_status compute_model_explain(compute_model *model, char **text) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status status =
       error_if_null(model ? model->context : NULL, "compute_model_explain", model, text);
   return status ? status : stage_explain(model, "compute_model_explain", text);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "compute/io.h"
 #include "io/new_file.h"
@@ -143,6 +144,7 @@ static bool ends_in(const char *path, const char *ending) {
 }
 
 compute_status compute_model_save(compute_model *model, const char *path) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model, path);
   if (status) return status;
   const bool onnx = ends_in(path, ".onnx");

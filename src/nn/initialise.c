@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "nn/layer.h"
 #include "type/dtype.h"
 #include "base/random.h"
@@ -87,6 +88,7 @@ static compute_status fill(const layer_parameter *p, const char *operation, cons
 
 compute_status layer_draw(const compute_layer *layer, const char *operation,
                           compute_initializer initializer, uint64_t seed, uint32_t *stream) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; !status && i < layer->own_count; i++, ++*stream) {
     const layer_parameter *p = &layer->own[i];

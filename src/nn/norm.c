@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "compute/graph_group.h"
 #include "graph/build/build.h"
 #include "nn/layer.h"
@@ -159,11 +160,13 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
 
 compute_layer *compute_batch_norm_layer(compute_device *device, int64_t channels,
                                         const compute_norm_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return create("compute_batch_norm_layer", &batch_norm, device, "channels", channels, options);
 }
 
 compute_layer *compute_layer_norm_layer(compute_device *device, int64_t size,
                                         const compute_norm_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return create("compute_layer_norm_layer", &layer_norm, device, "size", size, options);
 }
 
@@ -197,6 +200,7 @@ static compute_node apply_dropout(const compute_layer *layer, layer_record *reco
 static const layer_kind dropout = {"dropout", apply_dropout};
 
 compute_layer *compute_dropout_layer(double probability) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_dropout_layer";
   if (!(probability >= 0 && probability < 1)) {
     error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation,

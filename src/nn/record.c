@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "nn/layer.h"
 #include "type/dtype.h"
@@ -177,6 +178,7 @@ static bool check_forward(compute_graph *graph, const char *operation,
 
 compute_node compute_layer_apply(compute_layer *layer, compute_graph *graph, compute_node x,
                                  compute_forward *forward) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_layer_apply";
   if (!graph) {
     error_set(layer ? layer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,

@@ -4,6 +4,7 @@
  * state_dict, and one of them is enough for reading. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "compute/io.h"
 #include "graph/build/build.h"
 #include "io/tensor_file.h"
@@ -23,6 +24,7 @@ static compute_status no_memory(const compute_layer *layer, const char *operatio
 }
 
 compute_status compute_layer_save(const compute_layer *layer, const char *path) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_layer_save";
   compute_status status = check_call(layer, path, operation);
   if (status) return status;
@@ -54,6 +56,7 @@ static compute_status load(const compute_layer *layer, restore *restoring) {
 }
 
 compute_status compute_layer_load(compute_layer *layer, const char *path, uint32_t flags) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_layer_load";
   compute_status status = check_call(layer, path, operation);
   if (status) return status;

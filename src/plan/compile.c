@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "device/transfer.h"
 #include "plan/capture/ir.h"
@@ -309,6 +310,7 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
 compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,
                                size_t count, const compute_plan_options *options,
                                compute_plan **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   compute_status s = check_call(graph, outputs, count, options, result);
   if (s != COMPUTE_OK) return s;
   static const compute_plan_options defaults = {0};

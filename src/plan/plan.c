@@ -2,6 +2,7 @@
 /* A plan as an object: references, queries, tensors for its ports. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "plan/run/run.h"
 
 compute_plan *plan_retain(compute_plan *plan) {
@@ -50,6 +51,7 @@ void compute_plan_release(compute_plan *plan) {
 }
 
 compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!plan || !info)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      "compute_plan_describe", "%s is NULL", !plan ? "plan" : "info");

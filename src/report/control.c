@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "base/variable.h"
 #include "device/collector_private.h"
@@ -72,6 +73,7 @@ compute_status compute_profile_start(compute_context *context,
 }
 
 compute_status compute_profile_stop(compute_context *context) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (context == NULL)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_stop", "context is NULL");
   profile_collector *p = context->profile;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "base/variable.h"
 #include "cache/disk_cache.h"
@@ -230,6 +231,7 @@ static void add_profile(text_buffer *text, compute_context *context) {
 }
 
 compute_status compute_profile_write(compute_context *context, const char *path) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status missing = error_if_null(context, operation, context, path);
   if (missing) return missing;
   text_buffer text = {0};

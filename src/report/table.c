@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "compute/profile.h"
 #include "device/collector_private.h"
@@ -113,6 +114,7 @@ static void add_counts(text_buffer *text, compute_context *context, missing m) {
 }
 
 compute_status compute_profile_text(compute_context *context, char **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (result) *result = NULL;
   if (!context || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "compute/profile.h"
 #include "device/collector_private.h"
 #include "report/json.h"
@@ -149,6 +150,7 @@ static void add_event(text_buffer *text, profile_collector *p, const snapshot *s
 }
 
 compute_status compute_profile_write_trace(compute_context *context, const char *path) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status missing = error_if_null(context, operation, context, path);
   if (missing) return missing;
   profile_collector *p = context->profile;

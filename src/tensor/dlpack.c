@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 #include "tensor/tensor.h"
 #include "type/dtype.h"
@@ -251,6 +252,7 @@ static compute_status begin(compute_tensor *tensor, const compute_dlpack_options
 compute_status compute_tensor_to_dlpack(compute_tensor *tensor,
                                         const compute_dlpack_options *options,
                                         struct DLManagedTensor **managed) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_to_dlpack";
   static const compute_dlpack_options none;
   if (managed) *managed = NULL;
@@ -273,6 +275,7 @@ compute_status compute_tensor_to_dlpack(compute_tensor *tensor,
 compute_status compute_tensor_to_dlpack_versioned(compute_tensor *tensor,
                                                   const compute_dlpack_options *options,
                                                   struct DLManagedTensorVersioned **managed) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_to_dlpack_versioned";
   static const compute_dlpack_options none;
   if (managed) *managed = NULL;

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 #include "device/transfer.h"
 #include "type/dtype.h"
@@ -101,6 +102,7 @@ compute_status compute_tensor_create(compute_device *device, compute_dtype dtype
 compute_status compute_tensor_from_host(compute_device *device, compute_dtype dtype,
                                         compute_shape shape, const void *data,
                                         compute_tensor **tensor) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_from_host";
   compute_status status = check_call(device, operation, tensor);
   if (status) return status;

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 #include "device/kernel_cache.h"
 #include "device/transfer.h"
@@ -168,6 +169,7 @@ static compute_status named(compute_status status, const compute_tensor *tensor,
 }
 
 compute_status compute_tensor_read(const compute_tensor *tensor, void *data, size_t bytes) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_read";
   compute_status status = check_host_copy(tensor, operation, data, bytes);
   if (status || bytes == 0) return status;
@@ -181,6 +183,7 @@ compute_status compute_tensor_read(const compute_tensor *tensor, void *data, siz
 }
 
 compute_status compute_tensor_write(compute_tensor *tensor, const void *data, size_t bytes) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_write";
   compute_status status = check_host_copy(tensor, operation, data, bytes);
   if (!status) status = tensor_check_writable(tensor, operation);
@@ -283,6 +286,7 @@ static compute_status copy_any(compute_tensor *destination, const compute_tensor
 }
 
 compute_status compute_tensor_copy(compute_tensor *destination, const compute_tensor *source) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_copy";
   compute_status status = check_copy(destination, source, operation);
   return status ? status : named(copy_any(destination, source, operation), source, operation);
@@ -290,6 +294,7 @@ compute_status compute_tensor_copy(compute_tensor *destination, const compute_te
 
 compute_status compute_tensor_to_device(const compute_tensor *tensor, compute_device *device,
                                         compute_tensor **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_to_device";
   if (result) *result = NULL;
   const compute_status missing =

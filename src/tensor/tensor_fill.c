@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "device/device.h"
 #include "kernel/program.h"
 #include "device/kernel_cache.h"
@@ -172,6 +173,7 @@ static compute_status refuse_value(const compute_device *device, const char *ope
 
 compute_status compute_tensor_full(compute_device *device, compute_dtype dtype, compute_shape shape,
                                    double value, compute_tensor **tensor) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_full";
   char text[DTYPE_REFUSAL];
   compute_status status = check_call(device, operation, tensor);
@@ -187,6 +189,7 @@ compute_status compute_tensor_full(compute_device *device, compute_dtype dtype, 
 compute_status compute_tensor_full_i64(compute_device *device, compute_dtype dtype,
                                        compute_shape shape, int64_t value,
                                        compute_tensor **tensor) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_full_i64";
   char text[DTYPE_REFUSAL];
   compute_status status = check_call(device, operation, tensor);
@@ -289,6 +292,7 @@ static compute_status check_bounds(const compute_device *device, const char *ope
 compute_status compute_tensor_random(compute_device *device, compute_dtype dtype,
                                      compute_shape shape, double low, double high, uint64_t seed,
                                      compute_tensor **tensor) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_tensor_random";
   compute_status status = check_call(device, operation, tensor);
   if (!status) status = check_bounds(device, operation, dtype, low, high);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
@@ -103,6 +104,7 @@ static compute_status join_ranks(compute_process_group *group, compute_trainer *
 compute_status compute_trainer_create(compute_context *context,
                                       const compute_trainer_options *options,
                                       compute_trainer **trainer) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (trainer) *trainer = NULL;
   if (!context || !options || !trainer)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
@@ -174,6 +176,7 @@ static compute_status measure_memory(const compute_trainer *trainer, compute_tra
 }
 
 compute_status compute_trainer_query(const compute_trainer *trainer, compute_trainer_info *info) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "compute_trainer_query";
   if (!trainer || !info)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,

@@ -5,6 +5,7 @@
  * identically and no instruction set is assumed. A double is converted to f16 or bf16 through an
  * f32 rounded to odd: two ordinary roundings in a row would break some ties the wrong way (Boldo
  * and Melquiond, "When double rounding is odd", 2005). */
+#include "base/float_environment.h"
 #include "type/dtype.h"
 
 #include <float.h>
@@ -239,6 +240,7 @@ double dtype_load(compute_dtype dtype, const void *element) {
 }
 
 void dtype_store_integer(compute_dtype dtype, void *element, int64_t value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const dtype_row *row = row_of(dtype);
   if (row->kind == KIND_FLOAT) {
     store_float(dtype, element, (double)value,
@@ -268,6 +270,7 @@ void dtype_limits(compute_dtype dtype, int64_t *low, uint64_t *high) {
 }
 
 bool dtype_holds(compute_dtype dtype, double value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const dtype_row *row = row_of(dtype);
   unsigned char element[8];
   if (row->kind == KIND_NONE) return false;
@@ -322,6 +325,7 @@ static void print_range(compute_dtype dtype, char *text, size_t bytes) {
 }
 
 char *dtype_refusal(compute_dtype dtype, double value, char *text, size_t bytes) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   char range[DTYPE_REFUSAL];
   print_range(dtype, range, sizeof range);
   snprintf(text, bytes, "%.10g; %s holds %s", value, compute_dtype_name(dtype), range);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/log.h"
 #include "base/variable.h"
 #include "device/buffer.h"
@@ -68,6 +69,7 @@ void validation_release(struct validation *v) {
 
 compute_status compute_validation_start(compute_context *context,
                                         const compute_validation_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const compute_validation_options defaults;
   static const char here[] = "compute_validation_start";
   if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, here, "context is NULL");
@@ -140,6 +142,7 @@ static void count(struct validation *v, const compute_validation_statistics *mor
 
 compute_status compute_validation_query(const compute_context *context,
                                         compute_validation_statistics *statistics) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const compute_status missing =
       error_if_null(context, "compute_validation_query", context, statistics);
   if (missing) return missing;

@@ -15,4 +15,10 @@ for compiler in g++ clang++; do
     tried=1
   done
 done
+for compiler in g++ clang++; do
+  command -v "$compiler" >/dev/null || continue
+  errors=$("$compiler" -std=c++14 -fsyntax-only -I"$tree/include" -I"$build/generated" -x c++ \
+    "$tree/include/compute/compute.hpp" 2>&1 | grep -c 'error:' || true)
+  [[ $errors == 1 ]] || { echo "$compiler -std=c++14: $errors errors instead of one"; exit 1; }
+done
 ((tried)) || exit 77

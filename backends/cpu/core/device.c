@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -377,9 +378,17 @@ compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers) 
  * A block belongs to one launch at a time, of which each thread may have one (slices side by side).
  * The smallest sufficient idle block is used; a limited number stays idle, and the smallest is
  * freed first, so that a long-lived process converges to as many blocks as there are concurrent
- * launches, up to that limit. */
+ * launches, up to that limit.
+ *
+ * A small block goes to the place that its thread hashes to, and is taken from there without the
+ * lock: interpreters ask for one in every launch, and in every tile. */
 
-enum { HEAD_BYTES = 64, IDLE_LIMIT = 8 /* or two for each thread */ };
+enum {
+  HEAD_BYTES = 64,
+  IDLE_LIMIT = 8, /* or two for each thread */
+  NEAR_BYTES = 128 << 10,
+  NEAR_PLACES_LOG2 = 4
+};
 
 typedef struct block {
   struct block *next;
@@ -388,10 +397,15 @@ typedef struct block {
 
 _Static_assert(sizeof(block) <= HEAD_BYTES, "a block's head must leave its memory aligned");
 
+typedef struct near_place {
+  _Alignas(64) block *_Atomic block;
+} near_place;
+
 struct cpu_workspaces {
   pthread_mutex_t mutex;
   block *idle; /* by size, smallest first */
   int count;
+  near_place near[1 << NEAR_PLACES_LOG2];
 };
 
 struct cpu_workspaces *cpu_workspaces_create(cpu_device *device) {
@@ -406,6 +420,8 @@ struct cpu_workspaces *cpu_workspaces_create(cpu_device *device) {
 
 void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *spaces) {
   if (!spaces) return;
+  for (int i = 0; i < 1 << NEAR_PLACES_LOG2; i++)
+    cpu_release(device, atomic_load_explicit(&spaces->near[i].block, memory_order_relaxed));
   while (spaces->idle) {
     block *b = spaces->idle;
     spaces->idle = b->next;
@@ -429,9 +445,13 @@ static block *allocate_block(cpu_device *device, uint64_t bytes) {
   return b;
 }
 
-void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes) {
-  if (bytes > UINT64_MAX / 4) return NULL;
-  struct cpu_workspaces *spaces = device->workspaces;
+/* Threads' handles are addresses of their stacks, which differ in the higher bits. */
+static near_place *near_place_of(struct cpu_workspaces *spaces) {
+  const uint64_t thread = (uint64_t)(uintptr_t)pthread_self();
+  return &spaces->near[(thread >> 12) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - NEAR_PLACES_LOG2)];
+}
+
+static block *take_idle(struct cpu_workspaces *spaces, uint64_t bytes) {
   pthread_mutex_lock(&spaces->mutex);
   block **link = &spaces->idle;
   while (*link && (*link)->bytes < bytes) link = &(*link)->next;
@@ -441,14 +461,10 @@ void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes) {
     spaces->count--;
   }
   pthread_mutex_unlock(&spaces->mutex);
-  if (!b) b = allocate_block(device, bytes);
-  return b ? (unsigned char *)b + HEAD_BYTES : NULL;
+  return b;
 }
 
-void cpu_workspace_return(cpu_device *device, void *workspace) {
-  if (!workspace) return;
-  struct cpu_workspaces *spaces = device->workspaces;
-  block *b = (void *)((unsigned char *)workspace - HEAD_BYTES);
+static void give_idle(cpu_device *device, struct cpu_workspaces *spaces, block *b) {
   block *surplus = NULL;
   pthread_mutex_lock(&spaces->mutex);
   block **link = &spaces->idle;
@@ -462,4 +478,29 @@ void cpu_workspace_return(cpu_device *device, void *workspace) {
   }
   pthread_mutex_unlock(&spaces->mutex);
   cpu_release(device, surplus);
+}
+
+void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes) {
+  if (bytes > UINT64_MAX / 4) return NULL;
+  struct cpu_workspaces *spaces = device->workspaces;
+  block *b = NULL;
+  if (bytes <= NEAR_BYTES) {
+    b = atomic_exchange_explicit(&near_place_of(spaces)->block, NULL, memory_order_acquire);
+    if (b && b->bytes < bytes) {
+      give_idle(device, spaces, b);
+      b = NULL;
+    }
+  }
+  if (!b) b = take_idle(spaces, bytes);
+  if (!b) b = allocate_block(device, bytes);
+  return b ? (unsigned char *)b + HEAD_BYTES : NULL;
+}
+
+void cpu_workspace_return(cpu_device *device, void *workspace) {
+  if (!workspace) return;
+  struct cpu_workspaces *spaces = device->workspaces;
+  block *b = (void *)((unsigned char *)workspace - HEAD_BYTES);
+  if (b->bytes <= NEAR_BYTES)
+    b = atomic_exchange_explicit(&near_place_of(spaces)->block, b, memory_order_acq_rel);
+  if (b) give_idle(device, spaces, b);
 }

@@ -91,7 +91,7 @@ typedef struct launch {
 /* A worker's current job: a tile of the free nest and a range of the axis. */
 typedef struct job {
   const launch *launch;
-  cpu_scratch *scratch;
+  cpu_scratch *scratch;  /* of `rounds` */
   float *sums, *updates; /* of `rounds`: [place − begin][width]; RUN widened updates */
   uint8_t *touched;      /* whether a row of sums has been loaded */
   cpu_walk tile;
@@ -439,10 +439,11 @@ static void scatter_task(void *argument, int64_t task, int32_t worker) {
   const int64_t parts = kernel->tiles * kernel->ranges;
   const int64_t end = (task + 1) * parts / kernel->tasks;
   const int64_t free_line = cpu_nest_length(&kernel->free);
-  cpu_scratch scratch;
-  job j = {.launch = l, .scratch = &scratch};
+  job j = {.launch = l};
   if (kernel->rounds) {
-    j.updates = (float *)(void *)(l->workers + (uint64_t)worker * kernel->worker_bytes);
+    unsigned char *memory = l->workers + (uint64_t)worker * kernel->worker_bytes;
+    j.scratch = (cpu_scratch *)(void *)memory;
+    j.updates = (float *)(void *)(memory + sizeof(cpu_scratch));
     j.sums = j.updates + RUN;
     const int64_t rows = (kernel->axis_size + kernel->ranges - 1) / kernel->ranges;
     j.touched = (uint8_t *)(j.sums + rows * kernel->width);
@@ -548,9 +549,8 @@ static void choose_tasks(scatter_kernel *kernel, int64_t threads) {
   kernel->check_tasks = cpu_max(1, cpu_min(wanted, kernel->index_count / WORK));
 
   const int64_t rows = cpu_divide_up(axis, kernel->ranges);
-  kernel->worker_bytes =
-      ((uint64_t)(RUN + rows * kernel->width) * sizeof(float) + (uint64_t)rows + 63) &
-      ~UINT64_C(63);
+  const uint64_t sums = (uint64_t)(RUN + rows * kernel->width) * sizeof(float);
+  kernel->worker_bytes = sizeof(cpu_scratch) + cpu_whole_lines(sums + (uint64_t)rows);
 }
 
 static compute_status prepare_conversions(scatter_kernel *kernel, compute_dtype dtype) {

@@ -52,20 +52,29 @@ typedef struct map_kernel {
   map_single single;
 } map_kernel;
 
+/* A worker's memory: the tile's registers, and `turned_count` buffers for inputs. */
+typedef struct map_memory {
+  cpu_scratch scratch;
+  unsigned char turned[][TURNED_ROWS * CROSS_TILE * 8];
+} map_memory;
+
 typedef struct map_run {
   const map_kernel *map;
   void *const *pointers;
+  unsigned char *workers; /* a map_memory for each */
   bool stream;
 } map_run;
 
-/* A task's memory besides the tile's registers. */
 typedef struct map_task {
   const map_run *run;
   cpu_walk walk;
   cpu_tile tile;
-  cpu_scratch scratch;
-  _Alignas(64) unsigned char turned[MOST_TURNED][TURNED_ROWS * CROSS_TILE * 8];
+  map_memory *memory;
 } map_task;
+
+static uint64_t worker_bytes(const map_kernel *map) {
+  return sizeof(map_memory) + (uint64_t)map->turned_count * sizeof *((map_memory *)NULL)->turned;
+}
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
@@ -108,7 +117,7 @@ static void turn_inputs(map_task *task, int64_t row, int64_t rows, int64_t start
     const int64_t bytes = (int64_t)map->bytes[k];
     table->transpose[__builtin_ctzll((uint64_t)bytes)](
         task->tile.count, rows, address_at(task, k, row, start),
-        cpu_nest_step(&map->nest, k) * bytes, task->turned[i], CROSS_TILE * bytes);
+        cpu_nest_step(&map->nest, k) * bytes, task->memory->turned[i], CROSS_TILE * bytes);
   }
 }
 
@@ -119,8 +128,9 @@ static void run_rows(map_task *task, int64_t first, int64_t end, int64_t start) 
     place_tile(task, row, start);
     for (int32_t i = 0; i < map->turned_count; i++)
       task->tile.input[map->turned[i]] =
-          task->turned[i] + (row - first) * CROSS_TILE * (int64_t)map->bytes[map->turned[i]];
-    cpu_program_run(map->program, &task->tile, &task->scratch, task->run->stream);
+          task->memory->turned[i] +
+          (row - first) * CROSS_TILE * (int64_t)map->bytes[map->turned[i]];
+    cpu_program_run(map->program, &task->tile, &task->memory->scratch, task->run->stream);
   }
 }
 
@@ -167,12 +177,12 @@ static void run_lines(map_task *task, int64_t first, int64_t end) {
 static void run_task(void *argument, int64_t number, int32_t worker) {
   const map_run *run = argument;
   const map_kernel *map = run->map;
-  (void)worker;
   const int64_t part = map->units / map->tasks, rest = map->units % map->tasks;
   const int64_t first = part * number + (number < rest ? number : rest);
   const int64_t end = first + part + (number < rest);
   map_task task;
   task.run = run;
+  task.memory = (void *)(run->workers + (uint64_t)worker * worker_bytes(map));
   set_strides(map, &task.tile);
   if (map->by_lines && !run->stream) {
     run_lines(&task, first, end);
@@ -214,8 +224,15 @@ static compute_status run_map(const cpu_kernel *kernel, void *const *pointers) {
   const map_kernel *map = (const map_kernel *)kernel;
   if (map->single.loop) return run_single(map, pointers);
   if (map->units == 0) return COMPUTE_OK;
-  map_run run = {.map = map, .pointers = pointers, .stream = worth_streaming(map, pointers)};
-  cpu_parallel(kernel->device, map->tasks, run_task, &run);
+  cpu_device *device = kernel->device;
+  const uint64_t bytes = worker_bytes(map) * (uint64_t)(map->tasks > 1 ? device->threads : 1);
+  map_run run = {.map = map,
+                 .pointers = pointers,
+                 .workers = cpu_workspace_acquire(device, bytes),
+                 .stream = worth_streaming(map, pointers)};
+  if (!run.workers) return cpu_out_of_memory(device, bytes);
+  cpu_parallel(device, map->tasks, run_task, &run);
+  cpu_workspace_return(device, run.workers);
   return COMPUTE_OK;
 }
 

@@ -466,6 +466,7 @@ compute_status cpu_program_prepare(cpu_device *device, const compute_program *pr
     status = cpu_out_of_memory(device, bytes + sizeof *p);
     goto done;
   }
+  prepared->device = device;
   prepared->table = device->isa->tile;
   prepared->input_count = input_count;
   prepared->output_count = output_count;

@@ -32,8 +32,8 @@ typedef struct cpu_tile {
   int64_t position_step;                /* its step along the tile */
 } cpu_tile;
 
-/* Scratch for one running tile, on the caller's stack: 64 KiB, 64-aligned. */
-#define CPU_SCRATCH_BYTES 65536
+/* Scratch for one running tile, from cpu_workspace_acquire: the caller's stack may be small. */
+#define CPU_SCRATCH_BYTES 32768
 typedef struct cpu_scratch {
   _Alignas(64) unsigned char bytes[CPU_SCRATCH_BYTES];
 } cpu_scratch;
@@ -253,6 +253,7 @@ struct cpu_program {
    * without that addition, and the input; or NULL. */
   cpu_program *before;
   int16_t added;
+  cpu_device *device; /* for the scratch memory of boxes */
   uint32_t input_count, output_count, step_count;
   uint32_t passes;        /* loops over a tile: the steps, or one where all are one loop */
   int64_t chunk;          /* elements that the registers have room for */

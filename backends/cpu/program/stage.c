@@ -204,17 +204,8 @@ static void run_rest(const cpu_box *box, int32_t along) {
   cpu_box_run(&rest, along);
 }
 
-void cpu_box_run(const cpu_box *box, int32_t along) {
+static void interpret_box(const cpu_box *box, int32_t along, cpu_scratch *scratch) {
   const cpu_program *program = box->program;
-  if (cpu_finish_run(&program->finish, box, along) ||
-      cpu_requantize_run(&program->requantize, box, along) ||
-      cpu_formula_run_box(&program->formula, box, along))
-    return;
-  if (program->rest && cpu_finish_run(&program->first, box, along)) {
-    run_rest(box, along);
-    return;
-  }
-  cpu_scratch scratch;
   cpu_tile tile;
   int64_t index[CPU_BOX_RANK] = {0};
   for (uint32_t i = 0; i < program->input_count; i++)
@@ -227,8 +218,32 @@ void cpu_box_run(const cpu_box *box, int32_t along) {
   tile.position_step = box->position_step[along];
   for (int32_t d = box->rank; d >= 0;) {
     place_tile(box, index, &tile);
-    cpu_program_run_line(program, &tile, box->count[along], box->pace[along], &scratch, false);
+    cpu_program_run_line(program, &tile, box->count[along], box->pace[along], scratch, false);
     for (d = box->rank - 1; d >= 0; index[d--] = 0)
       if (d != along && ++index[d] < box->count[d]) break;
   }
+}
+
+/* A box cannot fail. */
+__attribute__((noinline)) static void interpret_box_on_stack(const cpu_box *box, int32_t along) {
+  cpu_scratch scratch;
+  interpret_box(box, along, &scratch);
+}
+
+void cpu_box_run(const cpu_box *box, int32_t along) {
+  const cpu_program *program = box->program;
+  if (cpu_finish_run(&program->finish, box, along) ||
+      cpu_requantize_run(&program->requantize, box, along) ||
+      cpu_formula_run_box(&program->formula, box, along))
+    return;
+  if (program->rest && cpu_finish_run(&program->first, box, along)) {
+    run_rest(box, along);
+    return;
+  }
+  cpu_scratch *scratch = cpu_workspace_acquire(program->device, sizeof *scratch);
+  if (scratch)
+    interpret_box(box, along, scratch);
+  else
+    interpret_box_on_stack(box, along);
+  cpu_workspace_return(program->device, scratch);
 }

@@ -59,9 +59,16 @@ typedef struct slot {
   int64_t *positions; /* NULL for folds */
 } slot;
 
+/* A worker's memory besides its slots. */
+typedef struct work_memory {
+  cpu_scratch scratch;
+  _Alignas(64) unsigned char panel[PANEL * sizeof(double)];
+} work_memory;
+
 typedef struct launch {
   const reduce_kernel *kernel;
   void *const *pointers;
+  work_memory *memory;     /* of every worker */
   unsigned char *workers;  /* slots of every worker */
   unsigned char *partials; /* a slot for every split of every tile */
 } launch;
@@ -232,12 +239,12 @@ static void store_tile(job *j, slot from) {
                 false);
 }
 
-static job start_job(const launch *l, int32_t worker, cpu_scratch *scratch, unsigned char *panel) {
+static job start_job(const launch *l, int32_t worker) {
   const uint64_t slots = (uint64_t)worker * (uint64_t)l->kernel->slots;
   return (job){
       .launch = l,
-      .scratch = scratch,
-      .panel = panel,
+      .scratch = &l->memory[worker].scratch,
+      .panel = l->memory[worker].panel,
       .slots = l->workers + slots * slot_bytes(l->kernel),
   };
 }
@@ -245,9 +252,7 @@ static job start_job(const launch *l, int32_t worker, cpu_scratch *scratch, unsi
 static void reduce_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const reduce_kernel *kernel = l->kernel;
-  cpu_scratch scratch;
-  _Alignas(64) unsigned char panel[PANEL * sizeof(double)];
-  job j = start_job(l, worker, &scratch, panel);
+  job j = start_job(l, worker);
   if (kernel->splits > 1) {
     const int64_t tile = task / kernel->splits, split = task % kernel->splits;
     start_tile(&j, tile);
@@ -269,8 +274,7 @@ static void reduce_task(void *argument, int64_t task, int32_t worker) {
 static void merge_task(void *argument, int64_t tile, int32_t worker) {
   const launch *l = argument;
   const reduce_kernel *kernel = l->kernel;
-  cpu_scratch scratch;
-  job j = start_job(l, worker, &scratch, NULL);
+  job j = start_job(l, worker);
   start_tile(&j, tile);
   const int64_t first = tile * kernel->splits;
   for (int64_t step = 1; step < kernel->splits; step *= 2)
@@ -285,11 +289,15 @@ static compute_status reduce_run(const cpu_kernel *head, void *const *pointers) 
   cpu_device *device = head->device;
   if (kernel->kept_count == 0) return COMPUTE_OK;
   const uint64_t bytes = slot_bytes(kernel);
-  const uint64_t workers = bytes * (uint64_t)kernel->slots * (uint64_t)device->threads;
+  const uint64_t threads = (uint64_t)(kernel->tasks > 1 ? device->threads : 1);
+  const uint64_t memories = threads * sizeof(work_memory);
+  const uint64_t workers = bytes * (uint64_t)kernel->slots * threads;
   const uint64_t partials = kernel->splits > 1 ? bytes * (uint64_t)kernel->tasks : 0;
-  unsigned char *memory = cpu_workspace_acquire(device, workers + partials);
-  if (!memory) return cpu_out_of_memory(device, workers + partials);
-  launch l = {kernel, pointers, memory, memory + workers};
+  const uint64_t whole = memories + workers + partials;
+  unsigned char *memory = cpu_workspace_acquire(device, whole);
+  if (!memory) return cpu_out_of_memory(device, whole);
+  launch l = {kernel, pointers, (work_memory *)(void *)memory, memory + memories,
+              memory + memories + workers};
   cpu_parallel(device, kernel->tasks, reduce_task, &l);
   if (kernel->splits > 1) cpu_parallel(device, kernel->tiles, merge_task, &l);
   cpu_workspace_return(device, memory);

@@ -69,6 +69,7 @@ typedef struct row_kernel {
 typedef struct launch {
   const row_kernel *kernel;
   void *const *pointers;
+  cpu_scratch *scratch;      /* of every worker */
   unsigned char *buffers;    /* of every worker */
   unsigned char *statistics; /* of every worker, or of every group if split */
 } launch;
@@ -405,11 +406,11 @@ static void start_group(job *j, int64_t group) {
 }
 
 /* `owner`: whose statistics the job uses, the worker's or the group's. */
-static job start_job(const launch *l, int32_t worker, int64_t owner, cpu_scratch *scratch) {
+static job start_job(const launch *l, int32_t worker, int64_t owner) {
   const row_kernel *kernel = l->kernel;
   unsigned char *statistics = l->statistics + (uint64_t)owner * kernel->statistics_bytes;
   return (job){.launch = l,
-               .scratch = scratch,
+               .scratch = &l->scratch[worker],
                .buffer = l->buffers + (uint64_t)worker * kernel->buffer_bytes,
                .statistics = (double *)(void *)statistics};
 }
@@ -430,8 +431,7 @@ static void soften_group(job *j) {
 static void group_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const row_kernel *kernel = l->kernel;
-  cpu_scratch scratch;
-  job j = start_job(l, worker, worker, &scratch);
+  job j = start_job(l, worker, worker);
   const int64_t end = (task + 1) * kernel->groups / kernel->tasks;
   for (int64_t group = task * kernel->groups / kernel->tasks; group < end; group++) {
     start_group(&j, group);
@@ -450,16 +450,14 @@ static void group_task(void *argument, int64_t task, int32_t worker) {
 
 static void measure_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
-  cpu_scratch scratch;
-  job j = start_job(l, worker, task / l->kernel->blocks, &scratch);
+  job j = start_job(l, worker, task / l->kernel->blocks);
   start_group(&j, task / l->kernel->blocks);
   measure_block(&j, task % l->kernel->blocks);
 }
 
 static void finish_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
-  cpu_scratch scratch;
-  job j = start_job(l, worker, task / l->kernel->blocks, &scratch);
+  job j = start_job(l, worker, task / l->kernel->blocks);
   start_group(&j, task / l->kernel->blocks);
   finish_block(&j, task % l->kernel->blocks, NULL);
   if (l->kernel->stream) cpu_stream_fence();
@@ -471,14 +469,16 @@ static compute_status row_run(const cpu_kernel *head, void *const *pointers) {
   if (kernel->row_count == 0 || kernel->length == 0) return COMPUTE_OK;
   const uint64_t buffers = kernel->buffer_bytes * (uint64_t)device->threads;
   const uint64_t owners = (uint64_t)(kernel->split ? kernel->groups : device->threads);
-  const uint64_t bytes = buffers + owners * kernel->statistics_bytes;
+  const uint64_t scratch = sizeof(cpu_scratch) * (uint64_t)device->threads;
+  const uint64_t bytes = scratch + buffers + owners * kernel->statistics_bytes;
   unsigned char *memory = cpu_workspace_acquire(device, bytes);
   if (!memory) return cpu_out_of_memory(device, bytes);
-  launch l = {kernel, pointers, memory, memory + buffers};
+  launch l = {kernel, pointers, (cpu_scratch *)(void *)memory, memory + scratch,
+              memory + scratch + buffers};
   if (kernel->split) {
     cpu_parallel(device, kernel->groups * kernel->blocks, measure_task, &l);
     for (int64_t group = 0; group < kernel->groups; group++) {
-      job j = start_job(&l, 0, group, NULL);
+      job j = start_job(&l, 0, group);
       start_group(&j, group);
       merge_group(&j);
     }

@@ -38,18 +38,19 @@ typedef struct scan_kernel {
   int64_t width, groups_per_line, groups, row_count, blocks, tasks;
 } scan_kernel;
 
-typedef struct launch {
-  const scan_kernel *kernel;
-  void *const *pointers;
-  unsigned char *folds; /* if split: of every group and block, then what comes before it */
-} launch;
-
 /* A worker's memory. */
 typedef struct scan_buffers {
   _Alignas(64) unsigned char source[CPU_SCAN_BLOCK * 8], result[CPU_SCAN_BLOCK * 8];
   _Alignas(64) unsigned char local[CPU_SCAN_BLOCK * 8], other[CPU_SCAN_BLOCK * 8];
   _Alignas(64) unsigned char carry[WIDEST * 8];
 } scan_buffers;
+
+typedef struct launch {
+  const scan_kernel *kernel;
+  void *const *pointers;
+  scan_buffers *buffers; /* of every worker */
+  unsigned char *folds;  /* if split: of every group and block, then what comes before it */
+} launch;
 
 /* Several neighbouring rows, or one. */
 typedef struct group {
@@ -164,14 +165,13 @@ static const unsigned char *do_block(const launch *l, const group *g, int64_t bl
 static void group_task(void *argument, int64_t task, int32_t worker) {
   const launch *l = argument;
   const scan_kernel *kernel = l->kernel;
-  scan_buffers b;
-  (void)worker;
+  scan_buffers *b = &l->buffers[worker];
   const int64_t end = (task + 1) * kernel->groups / kernel->tasks;
   for (int64_t number = task * kernel->groups / kernel->tasks; number < end; number++) {
     const group g = find_group(l, number);
-    kernel->loops->clear(b.carry, g.count);
+    kernel->loops->clear(b->carry, g.count);
     for (int64_t block = 0; block < kernel->blocks; block++)
-      kernel->loops->combine(b.carry, do_block(l, &g, block, true, &b), g.count);
+      kernel->loops->combine(b->carry, do_block(l, &g, block, true, b), g.count);
   }
   if (kernel->large) cpu_stream_fence();
 }
@@ -186,10 +186,9 @@ static void fold_task(void *argument, int64_t task, int32_t worker) {
   const scan_kernel *kernel = l->kernel;
   const int64_t number = task / kernel->blocks, block = task % kernel->blocks;
   const group g = find_group(l, number);
-  scan_buffers b;
-  (void)worker;
-  kernel->loops->clear(b.carry, g.count);
-  const unsigned char *fold = do_block(l, &g, block, false, &b);
+  scan_buffers *b = &l->buffers[worker];
+  kernel->loops->clear(b->carry, g.count);
+  const unsigned char *fold = do_block(l, &g, block, false, b);
   memcpy(fold_of(l, number, block), fold, (size_t)(g.count * (int64_t)kernel->element));
 }
 
@@ -198,25 +197,24 @@ static void finish_task(void *argument, int64_t task, int32_t worker) {
   const scan_kernel *kernel = l->kernel;
   const int64_t number = task / kernel->blocks, block = task % kernel->blocks;
   const group g = find_group(l, number);
-  scan_buffers b;
-  (void)worker;
-  memcpy(b.carry, fold_of(l, number, block), (size_t)(g.count * (int64_t)kernel->element));
-  do_block(l, &g, block, true, &b);
+  scan_buffers *b = &l->buffers[worker];
+  memcpy(b->carry, fold_of(l, number, block), (size_t)(g.count * (int64_t)kernel->element));
+  do_block(l, &g, block, true, b);
   if (kernel->large) cpu_stream_fence();
 }
 
 /* Replaces every block's fold by that of the blocks before it. */
 static void chain_folds(const launch *l) {
   const scan_kernel *kernel = l->kernel;
-  scan_buffers b;
+  scan_buffers *b = l->buffers;
   const size_t bytes = (size_t)(kernel->width * (int64_t)kernel->element);
   for (int64_t number = 0; number < kernel->groups; number++) {
-    kernel->loops->clear(b.carry, kernel->width);
+    kernel->loops->clear(b->carry, kernel->width);
     for (int64_t block = 0; block < kernel->blocks; block++) {
       unsigned char *fold = fold_of(l, number, block);
-      memcpy(b.local, b.carry, bytes);
-      kernel->loops->combine(b.carry, fold, kernel->width);
-      memcpy(fold, b.local, bytes);
+      memcpy(b->local, b->carry, bytes);
+      kernel->loops->combine(b->carry, fold, kernel->width);
+      memcpy(fold, b->local, bytes);
     }
   }
 }
@@ -224,20 +222,21 @@ static void chain_folds(const launch *l) {
 static compute_status scan_run(const cpu_kernel *head, void *const *pointers) {
   const scan_kernel *kernel = (const scan_kernel *)head;
   cpu_device *device = head->device;
-  launch l = {kernel, pointers, NULL};
   if (kernel->row_count == 0 || kernel->length == 0) return COMPUTE_OK;
-  if (!kernel->split) {
+  const int64_t shared = kernel->split ? kernel->groups * kernel->blocks : kernel->tasks;
+  const uint64_t buffers = sizeof(scan_buffers) * (uint64_t)(shared > 1 ? device->threads : 1);
+  const uint64_t folds = kernel->split ? (uint64_t)(shared * kernel->width) * kernel->element : 0;
+  unsigned char *memory = cpu_workspace_acquire(device, buffers + folds);
+  if (!memory) return cpu_out_of_memory(device, buffers + folds);
+  launch l = {kernel, pointers, (scan_buffers *)(void *)memory, memory + buffers};
+  if (kernel->split) {
+    cpu_parallel(device, shared, fold_task, &l);
+    chain_folds(&l);
+    cpu_parallel(device, shared, finish_task, &l);
+  } else {
     cpu_parallel(device, kernel->tasks, group_task, &l);
-    return COMPUTE_OK;
   }
-  const uint64_t bytes =
-      (uint64_t)(kernel->groups * kernel->blocks * kernel->width) * kernel->element;
-  l.folds = cpu_workspace_acquire(device, bytes);
-  if (!l.folds) return cpu_out_of_memory(device, bytes);
-  cpu_parallel(device, kernel->groups * kernel->blocks, fold_task, &l);
-  chain_folds(&l);
-  cpu_parallel(device, kernel->groups * kernel->blocks, finish_task, &l);
-  cpu_workspace_return(device, l.folds);
+  cpu_workspace_return(device, memory);
   return COMPUTE_OK;
 }
 

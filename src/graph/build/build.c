@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 
@@ -235,6 +236,7 @@ bool build_element_of_i64(compute_graph *graph, const char *operation, const cha
 
 bool build_number(compute_graph *graph, const char *operation, const char *name,
                   compute_dtype dtype, double value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   build_element unused;
   if (isfinite(value)) return build_element_of(graph, operation, name, dtype, value, &unused);
   return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
@@ -243,6 +245,7 @@ bool build_number(compute_graph *graph, const char *operation, const char *name,
 
 bool build_epsilon(compute_graph *graph, const char *operation, compute_dtype dtype,
                    double epsilon) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (isfinite(epsilon) && epsilon >= 0)
     return build_number(graph, operation, "epsilon", dtype, epsilon);
   return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
@@ -283,20 +286,24 @@ static compute_node fill_i64(compute_graph *graph, const char *operation, comput
 }
 
 compute_node compute_scalar(compute_graph *graph, compute_dtype dtype, double value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return fill(graph, "scalar", dtype, COMPUTE_SCALAR, value);
 }
 
 compute_node compute_scalar_i64(compute_graph *graph, compute_dtype dtype, int64_t value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return fill_i64(graph, "scalar_i64", dtype, COMPUTE_SCALAR, value);
 }
 
 compute_node compute_full(compute_graph *graph, compute_dtype dtype, compute_shape shape,
                           double value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return fill(graph, "full", dtype, shape, value);
 }
 
 compute_node compute_full_i64(compute_graph *graph, compute_dtype dtype, compute_shape shape,
                               int64_t value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return fill_i64(graph, "full_i64", dtype, shape, value);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "graph/build/build.h"
 #include "type/shape.h"
@@ -250,6 +251,7 @@ static void run_part(void *argument, int64_t task, int32_t worker) {
   part.message[0] = '\0';
   const compute_status status =
       call->key.function(call->key.user, &part.arguments, (int32_t)task, state->parts);
+  (void)float_environment_default(); /* the function may have changed it */
   if (status) note_failure(state, (int32_t)task, status, part.message);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -546,6 +547,7 @@ compute_node compute_average_pool2d(compute_graph *graph, compute_node x,
 
 compute_node compute_max_unpool(compute_graph *graph, compute_node x, compute_node places,
                                 compute_shape shape) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const char operation[] = "max_unpool";
   BUILD_ALL_OR_NOTHING(graph);
   uint32_t inputs[2];

@@ -10,6 +10,7 @@
 #include "type/dtype.h"
 #include "type/shape.h"
 #include "base/arithmetic.h"
+#include "base/float_environment.h"
 
 /* ---- Sources --------------------------------------------------------------------------------- */
 
@@ -203,6 +204,7 @@ static compute_node cast_u64_to_float(compute_graph *graph, compute_node x, comp
 }
 
 compute_node compute_cast(compute_graph *graph, compute_node x, compute_dtype dtype) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   const char *operation = "cast";
   uint32_t input;
   if (!build_operands(graph, operation, &x, 1, &input) || !build_dtype(graph, operation, dtype)) {
@@ -269,6 +271,7 @@ static bool clamp_operand(compute_graph *graph, compute_node x, compute_dtype *d
 }
 
 compute_node compute_clamp(compute_graph *graph, compute_node x, double low, double high) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   compute_dtype dtype;
   if (!clamp_operand(graph, x, &dtype)) return BUILD_NONE;
@@ -280,6 +283,7 @@ compute_node compute_clamp(compute_graph *graph, compute_node x, double low, dou
 }
 
 compute_node compute_clamp_i64(compute_graph *graph, compute_node x, int64_t low, int64_t high) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   compute_dtype dtype;
   build_element first, last;

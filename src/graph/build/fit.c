@@ -3,6 +3,7 @@
  * names, in the order of its bits, which is the order in which a kernel gets them. */
 #include <string.h>
 
+#include "base/float_environment.h"
 #include "compute/fit.h"
 #include "graph/build/build.h"
 #include "kernel/fit_problem.h"
@@ -217,6 +218,7 @@ static bool check_problem(compute_graph *graph, const compute_fit_problem *probl
 compute_node compute_gaussian_fit(compute_graph *graph, compute_node pixels,
                                   const compute_fit_problem *problem,
                                   const compute_fit_nodes *inputs) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!build_start(graph, operation) || !check_problem(graph, problem)) return BUILD_NONE;
   const compute_fit_problem normal = fit_problem_normalize(problem);
   fit_call call = {.graph = graph, .problem = &normal};

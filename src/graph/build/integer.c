@@ -8,6 +8,7 @@
  * sums of a constant operand are folded before the first run. */
 #include <inttypes.h>
 
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/shape.h"
 
@@ -122,6 +123,7 @@ static compute_node without_zero(const integer_call *call, compute_node product,
 
 compute_node compute_matmul_integer(compute_graph *graph, compute_node a, compute_node b,
                                     compute_node a_zero, compute_node b_zero) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   integer_call call = {
       .graph = graph, .operation = "matmul_integer", .operand = {a, b}, .zero = {a_zero, b_zero}};
@@ -270,6 +272,7 @@ static compute_node without_x_zero(const integer_call *call, compute_node y) {
 compute_node compute_conv2d_integer(compute_graph *graph, compute_node x, compute_node filter,
                                     compute_node x_zero, compute_node filter_zero,
                                     const compute_conv2d_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   integer_call call = {.graph = graph,
                        .operation = "conv2d_integer",

@@ -2,6 +2,7 @@
 /* Losses composed of other operations. */
 #include <math.h>
 
+#include "base/float_environment.h"
 #include "compute/graph_nn.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
@@ -23,6 +24,7 @@ static compute_node number(compute_graph *graph, compute_dtype dtype, double val
 
 compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node logits,
                                             compute_node labels, double smoothing) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   static const graph_call call = {"cross_entropy_smoothed", "label", "labels", NULL};
   const char *operation = call.operation;
@@ -74,6 +76,7 @@ static bool check_pair(compute_graph *graph, const char *operation, compute_node
 
 compute_node compute_binary_cross_entropy(compute_graph *graph, compute_node logits,
                                           compute_node targets) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   if (!check_pair(graph, "binary_cross_entropy", logits, targets, true)) return BUILD_NONE;
   const compute_dtype dtype = compute_node_dtype(graph, logits), work = dtype_compute_type(dtype);
@@ -85,6 +88,7 @@ compute_node compute_binary_cross_entropy(compute_graph *graph, compute_node log
 }
 
 compute_node compute_huber(compute_graph *graph, compute_node a, compute_node b, double delta) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "huber";
   if (!check_pair(graph, operation, a, b, false)) return BUILD_NONE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Batch normalisation and dropout, composed of other operations, which fuse into the surrounding
  * kernels. */
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -77,6 +78,7 @@ static compute_node scale_of(const norm_call *call, compute_node variance, compu
 compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                 compute_node variance, compute_node gain, compute_node bias,
                                 double epsilon) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   norm_call call = {.graph = graph, .operation = "batch_norm"};
   if (!check_x(&call, x, epsilon) || !check_vector(&call, "mean", mean) ||
@@ -169,6 +171,7 @@ compute_node build_batch_norm(compute_graph *graph, const char *operation, compu
 compute_node compute_batch_norm_training(compute_graph *graph, compute_node x, compute_node gain,
                                          compute_node bias, double epsilon, compute_node *mean,
                                          compute_node *variance) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return build_batch_norm(graph, "batch_norm_training", x, gain, bias, epsilon, NULL, NULL, mean,
                           variance, NULL);
 }
@@ -178,6 +181,7 @@ compute_node compute_batch_norm_training(compute_graph *graph, compute_node x, c
 /* The numbers are f32 whatever x is, so that a model drops the same elements in every dtype. */
 compute_node compute_dropout(compute_graph *graph, compute_node x, double probability,
                              compute_node seed, uint32_t stream) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "dropout";
   uint32_t inputs[2];

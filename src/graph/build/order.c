@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -59,6 +60,7 @@ compute_node compute_top_k(compute_graph *graph, compute_node x, int64_t k, int3
 
 compute_node compute_one_hot(compute_graph *graph, compute_node labels, int64_t classes,
                              compute_dtype dtype) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "one_hot";
   uint32_t input;
@@ -175,6 +177,7 @@ static bool read_attention(attention_call *call, const compute_attention_options
 
 compute_node compute_scaled_attention(compute_graph *graph, compute_node q, compute_node k,
                                       compute_node v, const compute_attention_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const compute_attention_options usual;
   const compute_attention_options *o = options ? options : &usual;
   attention_call call = {.graph = graph, .operation = "scaled_attention"};

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
 
@@ -123,6 +124,7 @@ static compute_node expand(const quantized_call *call, compute_dtype dtype) {
 compute_node compute_dequantize(compute_graph *graph, compute_node packed, compute_node scale,
                                 compute_node zero, int64_t k,
                                 const compute_quantized_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   quantized_call call = {
       .graph = graph, .operation = "dequantize", .packed = packed, .scale = scale, .zero = zero};
@@ -164,6 +166,7 @@ static compute_node record(const quantized_call *call, compute_node a) {
 compute_node compute_quantized_matmul(compute_graph *graph, compute_node a, compute_node packed,
                                       compute_node scale, compute_node zero,
                                       const compute_quantized_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   quantized_call call = {.graph = graph,
                          .operation = "quantized_matmul",

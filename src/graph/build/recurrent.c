@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -180,15 +181,18 @@ static compute_node record(compute_graph *graph, const char *operation, compute_
 
 compute_node compute_rnn(compute_graph *graph, compute_node x, compute_node w, compute_node r,
                          const compute_recurrent_options *options, compute_recurrent_state *last) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return record(graph, "rnn", COMPUTE_RECURRENT_RNN, x, w, r, options, last);
 }
 
 compute_node compute_gru(compute_graph *graph, compute_node x, compute_node w, compute_node r,
                          const compute_recurrent_options *options, compute_recurrent_state *last) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return record(graph, "gru", COMPUTE_RECURRENT_GRU, x, w, r, options, last);
 }
 
 compute_node compute_lstm(compute_graph *graph, compute_node x, compute_node w, compute_node r,
                           const compute_recurrent_options *options, compute_recurrent_state *last) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return record(graph, "lstm", COMPUTE_RECURRENT_LSTM, x, w, r, options, last);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -132,6 +133,7 @@ static compute_node pad(const pad_call *p, compute_pad_mode mode) {
 
 compute_node compute_pad(compute_graph *graph, compute_node x, int32_t axis, int64_t before,
                          int64_t after, compute_pad_mode mode, double value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   pad_call p = {.graph = graph, .x = x, .before = before, .after = after};
   if (!read_pad(&p, axis, mode) ||
@@ -144,6 +146,7 @@ compute_node compute_pad(compute_graph *graph, compute_node x, int32_t axis, int
 
 compute_node compute_pad_i64(compute_graph *graph, compute_node x, int32_t axis, int64_t before,
                              int64_t after, compute_pad_mode mode, int64_t value) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   pad_call p = {.graph = graph, .x = x, .before = before, .after = after};
   if (!read_pad(&p, axis, mode) ||
@@ -215,6 +218,7 @@ static compute_node interpolate(compute_graph *graph, compute_node x, int32_t ax
 
 compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t height, int64_t width,
                                 compute_upsample_mode mode) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   const char *operation = "upsample2d";
   const int64_t sizes[2] = {height, width};

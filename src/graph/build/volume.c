@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/arithmetic.h"
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
 
@@ -174,6 +175,7 @@ static bool count_windows(const volume_call *call, depth *d) {
 
 compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node filter,
                             compute_node bias, const compute_conv3d_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   static const compute_conv3d_options usual;
   BUILD_ALL_OR_NOTHING(graph);
   volume_call call = {.graph = graph, .operation = "conv3d"};
@@ -342,15 +344,18 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
 
 compute_node compute_max_pool3d(compute_graph *graph, compute_node x,
                                 const compute_pool3d_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return pool(graph, "max_pool3d", x, COMPUTE_WINDOW_MAX, options);
 }
 
 compute_node compute_argmax_pool3d(compute_graph *graph, compute_node x,
                                    const compute_pool3d_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return pool(graph, "argmax_pool3d", x, COMPUTE_WINDOW_ARGMAX, options);
 }
 
 compute_node compute_average_pool3d(compute_graph *graph, compute_node x,
                                     const compute_pool3d_options *options) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   return pool(graph, "average_pool3d", x, COMPUTE_WINDOW_AVERAGE, options);
 }

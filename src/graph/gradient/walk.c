@@ -3,6 +3,7 @@
 #include "graph/gradient/gradient.h"
 
 #include "base/alloc.h"
+#include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
 #include "type/shape.h"
@@ -163,6 +164,7 @@ static void find_gradients(compute_graph *graph, gradient_walk *walk, const uint
 
 compute_status compute_gradients(compute_graph *graph, compute_node loss, const compute_node *of,
                                  size_t count, compute_node *gradients) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   BUILD_ALL_OR_NOTHING(graph);
   gradient_walk walk = {0};
   uint32_t loss_index = 0;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/float_environment.h"
 #include "base/text.h"
 #include "plan/run/run.h"
 #include "cost/costs.h"
@@ -131,6 +132,7 @@ static void print_ports(const compute_plan *plan, text_buffer *t) {
 }
 
 compute_status compute_explain(const compute_plan *plan, char **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (result != NULL) *result = NULL;
   if (!plan || !result)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_explain",
@@ -174,6 +176,7 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
 
 compute_status compute_plan_measure(const compute_plan *plan, const compute_binding *bindings,
                                     size_t count) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   if (!plan || (!bindings && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      "compute_plan_measure", "%s is NULL", !plan ? "plan" : "bindings");

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/harness/guest.h"
 #include "support/harness/measure.h"
 #include "support/reference/reference.h"
 #include "support/harness/test.h"
@@ -231,6 +232,49 @@ static bool check_operand(const running_sample *run, const char *mode, size_t i,
   return ok;
 }
 
+/* ---- As a guest ------------------------------------------------------------------------------ */
+
+typedef struct guest_plan {
+  const compute_plan *plan;
+  const compute_binding *bindings;
+  size_t count;
+} guest_plan;
+
+static compute_status run_as_guest(void *argument) {
+  const guest_plan *g = argument;
+  return compute_run(g->plan, g->bindings, g->count, NULL);
+}
+
+/* What a call on a small stack did to its thread. Drivers may use more stack than the library. */
+static bool check_guest(const running_sample *run, const char *mode, const char *call,
+                        const guest_report *report_) {
+  compute_device_info info;
+  assert_ok(compute_device_describe(compute_default_device(run->context), &info));
+  if (report_->status)
+    return report(run, mode, "%s: %s", call, compute_status_text(report_->status));
+  if (report_->changed) return report(run, mode, "%s changed the %s", call, report_->changed);
+  if (guest_knows_stack() && info.type == COMPUTE_DEVICE_CPU &&
+      report_->stack_bytes > GUEST_STACK_BYTES)
+    return report(run, mode, "%s took %zu bytes of stack", call, report_->stack_bytes);
+  return true;
+}
+
+/* The bits of `actual` again, in the floating-point environment whose turn it is. */
+static bool check_environment(const running_sample *run, const guest_plan *plan,
+                              guarded_tensor *result, const test_values *actual) {
+  static size_t turn;
+  const size_t environment = turn++ % guest_environments();
+  const char *mode = guest_environment_name(environment);
+  const guest_report seen = guest_run(environment, run_as_guest, (void *)plan);
+  bool ok = check_guest(run, mode, "compute_run", &seen);
+  test_values again = test_values_create(actual->dtype, actual->shape);
+  guarded_read(result, &again);
+  if (ok && memcmp(again.data, actual->data, actual->bytes) != 0)
+    ok = report(run, mode, "the result depends on the caller's floating-point environment");
+  test_values_release(&again);
+  return ok;
+}
+
 /* Runs one plan on fresh guarded tensors. */
 static bool run_plan(const running_sample *run, const compute_plan *plan, const char *mode) {
   const operation_case *sample = run->sample;
@@ -255,6 +299,8 @@ static bool run_plan(const running_sample *run, const compute_plan *plan, const 
   test_values actual = test_values_create(dtype, shape);
   guarded_read(&result, &actual);
   if (ok) ok = compare(run, mode, &actual);
+  if (ok && run->form == &forms[0])
+    ok = check_environment(run, &(guest_plan){plan, bindings, bound}, &result, &actual);
   for (size_t i = 0; i < count; i++) {
     if (kind_of(run, i) == KIND_CONSTANT) continue;
     ok = check_operand(run, mode, i, &tensors[i]) && ok;
@@ -267,18 +313,32 @@ static bool run_plan(const running_sample *run, const compute_plan *plan, const 
   return ok;
 }
 
+typedef struct guest_compile {
+  const running_sample *run;
+  const compute_plan_options *options;
+  compute_plan *plan;
+} guest_compile;
+
+static compute_status compile_as_guest(void *argument) {
+  guest_compile *g = argument;
+  return compute_compile(g->run->graph, &g->run->result, 1, g->options, &g->plan);
+}
+
 static bool check_mode(running_sample *run, uint32_t flags, const char *mode) {
-  compute_plan *plan = NULL;
   compute_plan_info info;
   const bool strict = getenv("COMPUTE_TEST_STRICT") != NULL;
   const compute_plan_options options = {
       .fallback = strict ? COMPUTE_FALLBACK_STRICT : COMPUTE_FALLBACK_SILENT, .flags = flags};
-  if (compute_compile(run->graph, &run->result, 1, &options, &plan) != COMPUTE_OK)
+  guest_compile guest = {.run = run, .options = &options};
+  static size_t turn;
+  const guest_report seen = guest_run(turn++ % guest_environments(), compile_as_guest, &guest);
+  if (!guest.plan)
     return report(run, mode, "compute_compile: %s", compute_error_message(run->context));
-  assert_ok(compute_plan_describe(plan, &info));
+  bool ok = check_guest(run, mode, "compute_compile", &seen);
+  assert_ok(compute_plan_describe(guest.plan, &info));
   run->elsewhere = info.fallbacks > 0;
-  const bool ok = run_plan(run, plan, mode);
-  compute_plan_release(plan);
+  ok = run_plan(run, guest.plan, mode) && ok;
+  compute_plan_release(guest.plan);
   return ok;
 }
 
