@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/device.h"
+#include "device/driver_call.h"
 #include "generate/generate.h"
 #include "device/collector.h"
 #include "tensor/tensor.h"
@@ -117,6 +118,7 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
     status = make_portable(device, source, entry, &portable);
   if (!status) {
     const int64_t begin = profile_is_on(device->context) ? clock_now() : 0;
+    DRIVER_CALL(device->backend);
     status = device->backend->custom_build(device->handle, portable ? portable : source, entry,
                                            options, &made->handle);
     if (begin)

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "device/collector.h"
+#include "device/driver_call.h"
 #include "device/kernel_cache.h"
 #include "device/registry.h"
 
@@ -116,6 +117,7 @@ compute_status device_create(compute_context *context, const device_module *modu
   pthread_mutex_init(&device->costs_mutex, NULL);
   pthread_mutex_init(&device->packed_mutex, NULL);
   pthread_mutex_init(&device->loss_mutex, NULL);
+  DRIVER_CALL(device->backend);
   compute_status status = module->backend.device_open(module->instance, index, &device->handle);
   bool handle_open = status == COMPUTE_OK;
   if (status == COMPUTE_OK) status = device_introduce(device, module, index);
@@ -264,6 +266,7 @@ compute_status compute_device_recover(compute_device *device) {
   compute_queue *old = NULL;
   pthread_mutex_lock(&device->internal_mutex);
   pthread_mutex_lock(&device->loss_mutex);
+  DRIVER_CALL(device->backend);
   bool found = device_loss_of(device) == DEVICE_FAILED; /* another thread may have been faster */
   if (found) status = device->backend->device_recover(device->handle);
   if (found && status == COMPUTE_OK) status = renew(device, &old);

@@ -80,7 +80,7 @@ struct compute_context {
   char search_problem[192]; /* a folder that could not be searched for modules, and why; or "" */
   compute_device **devices; /* best first */
   size_t device_count;
-  compute_device *default_device;
+  compute_device *default_device; /* atomic; NULL: not chosen yet: registry_default_device */
   bool automatic;      /* plans that name no device place their steps by cost */
   compute_device *cpu; /* the device for fallback; NULL only if no CPU module is loaded */
   int64_t live_objects[OBJECT_KINDS]; /* atomic: those that are not released */

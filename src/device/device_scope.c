@@ -77,7 +77,8 @@ static void closed_contexts_drop(void) {
 compute_device *compute_default_device(const compute_context *context) {
   if (!context) return NULL;
   size_t position = depth > 0 ? innermost(context) : 0;
-  return position > 0 ? stack[position - 1].device : context->default_device;
+  if (position > 0) return stack[position - 1].device;
+  return registry_default_device((compute_context *)context); /* its list has a lock */
 }
 
 bool device_scope_is_open(const compute_context *context) {

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/variable.h"
+#include "device/driver_call.h"
 
 #define DEVICES_MAX 4096 /* more than any machine has; a larger count is a bug in the module */
 
@@ -262,6 +263,7 @@ static compute_probe_state start_state(compute_status status) {
 }
 
 static compute_status module_start(compute_context *context, device_module *module) {
+  DRIVER_CALL(&module->backend);
   compute_error_clear(NULL); /* so that a message found afterwards is the module's */
   compute_status status = module->backend.open(&context->services, &module->instance);
   module->opened = status == COMPUTE_OK;
@@ -340,8 +342,7 @@ compute_status module_load(compute_context *context, device_module *module, bool
     module_unload(module);
     return status;
   }
-  module->waiting =
-      may_wait && module->backend.can_wait && module->backend.can_wait(&context->services);
+  module->waiting = may_wait && module->backend.can_wait;
   return module->waiting ? COMPUTE_OK : start_or_unload(context, module);
 }
 

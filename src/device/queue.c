@@ -14,6 +14,7 @@
 #include "device/buffer.h"
 #include "device/collector.h"
 #include "device/device.h"
+#include "device/driver_call.h"
 #include "device/registry.h"
 
 /* A queue that is never waited for would keep everything; at this many buffers, it is waited
@@ -69,6 +70,7 @@ compute_status queue_create_internal(compute_device *device, compute_queue **res
   queue->device = device;
   queue->generation = device_generation(device);
   queue->number = __atomic_fetch_add(&device->queue_count, 1, __ATOMIC_RELAXED);
+  DRIVER_CALL(device->backend);
   compute_status status = device_check(device, "compute_queue_create");
   if (status == COMPUTE_OK) status = device->backend->queue_create(device->handle, &queue->handle);
   if (status != COMPUTE_OK) {

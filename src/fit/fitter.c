@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "device/registry.h"
 #include "fit/model.h"
 #include "fit/spline.h"
 
@@ -56,7 +57,8 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
   const bool large = fit->frame_rows != 0;
   const int64_t want_rows = large ? fit->frame_rows : fit->problem.rows;
   const int64_t want_columns = large ? fit->frame_columns : fit->problem.columns;
-  compute_device *device = fit->context->cpu ? fit->context->cpu : fit->context->default_device;
+  compute_device *device =
+      fit->context->cpu ? fit->context->cpu : registry_default_device(fit->context);
   if (!values) return COMPUTE_OK;
   if (rows != want_rows || columns != want_columns)
     return error_set(fit->context, COMPUTE_ERROR_SHAPE, HERE,
@@ -73,7 +75,8 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
 static compute_status take_spline(compute_fit *fit, const float *values) {
   const int32_t *cells = fit->problem.cells;
   const int64_t count = (int64_t)cells[0] * cells[1] * cells[2];
-  compute_device *device = fit->context->cpu ? fit->context->cpu : fit->context->default_device;
+  compute_device *device =
+      fit->context->cpu ? fit->context->cpu : registry_default_device(fit->context);
   if (fit->problem.model != COMPUTE_FIT_SPLINE) return COMPUTE_OK;
   const compute_status status = spline_check(fit->context, HERE, &fit->problem, values);
   if (status) return status;

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/variable.h"
 #include "device/device.h"
+#include "device/driver_call.h"
 #include "type/dtype.h"
 
 #define HERE        "compute_group_open"
@@ -199,7 +200,9 @@ void group_unreference(compute_process_group *group) {
 compute_status group_open_with(compute_context *context, const compute_transport *transport,
                                void *argument, const compute_group_options *options,
                                compute_process_group **group) {
+  const driver_call call = driver_call_begin(); /* MPI starts threads */
   const int code = transport->prepare();
+  driver_call_end(&call);
   if (code != 0) return not_opened(context, transport, code);
   compute_process_group *made = base_allocate(1, sizeof *made);
   if (!made)
