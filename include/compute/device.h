@@ -5,7 +5,12 @@
  * A context finds the backend modules, opens their devices and owns them. Everything else belongs
  * to a context; objects of two contexts never mix. Contexts, devices and pools may be used by
  * several threads at once; a queue has one owner at a time. The only per-thread state is the stack
- * of device scopes and memory scopes, and the last error. */
+ * of device scopes and memory scopes, and the last error.
+ *
+ * A process that was forked opens contexts of its own: every call with an object of the parent's
+ * contexts is COMPUTE_ERROR_INVALID_STATE there, or does nothing if it returns no status, releasing
+ * and closing included; their memory stays. Only functions that read what never changes still
+ * answer. A backend whose driver the parent had started has no devices in the child; the CPU has. */
 #ifndef COMPUTE_DEVICE_H
 #define COMPUTE_DEVICE_H
 

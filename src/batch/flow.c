@@ -35,6 +35,7 @@ static double watch_seconds(const batch_watch *watch, int64_t now) {
 }
 
 compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times *times) {
+  REFUSE_INHERITED(batch, context);
   const compute_status missing =
       error_if_null(batch ? batch->context : NULL, "compute_batch_times_get", batch, times);
   if (missing) return missing;

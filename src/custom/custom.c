@@ -103,6 +103,7 @@ static compute_status make_portable(compute_device *device, const char *source, 
 compute_status compute_kernel_compile(compute_device *device, const char *source, const char *entry,
                                       const char *options, uint32_t flags,
                                       compute_kernel **kernel) {
+  REFUSE_INHERITED(device, context);
   if (kernel) *kernel = NULL;
   compute_status status = check_compile(device, source, entry, flags, kernel);
   if (status) return status;
@@ -141,6 +142,7 @@ static void destroy_handle(compute_device *device, void *handle) {
 }
 
 void compute_kernel_release(compute_kernel *kernel) {
+  if (IS_INHERITED(kernel, device->context)) return;
   if (!kernel) return;
   compute_device *device = kernel->device;
   if (!device_release_later(device, destroy_handle, kernel->handle))
@@ -249,6 +251,7 @@ static compute_status submit_and_wait(const compute_kernel *kernel, const comput
 compute_status compute_kernel_launch(compute_kernel *kernel, const compute_launch *launch,
                                      const compute_kernel_argument *arguments, size_t count,
                                      compute_queue *queue) {
+  REFUSE_INHERITED(kernel, device->context);
   compute_status status = check_launch(kernel, launch, arguments, count, queue);
   if (status) return status;
   compute_custom_argument at_hand[ARGUMENTS_AT_HAND], *translated = at_hand;

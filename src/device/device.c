@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "device/collector.h"
 #include "device/driver_call.h"
 #include "device/kernel_cache.h"
@@ -118,7 +119,9 @@ compute_status device_create(compute_context *context, const device_module *modu
   pthread_mutex_init(&device->packed_mutex, NULL);
   pthread_mutex_init(&device->loss_mutex, NULL);
   DRIVER_CALL(device->backend);
+  process_load_begin();
   compute_status status = module->backend.device_open(module->instance, index, &device->handle);
+  process_load_end();
   bool handle_open = status == COMPUTE_OK;
   if (status == COMPUTE_OK) status = device_introduce(device, module, index);
   if (status == COMPUTE_OK) status = device_equip(device);
@@ -153,6 +156,7 @@ compute_context *compute_device_context(const compute_device *device) {
 }
 
 compute_status compute_device_describe(const compute_device *device, compute_device_info *info) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_device_describe";
   const compute_status missing =
       error_if_null(device ? device->context : NULL, operation, device, info);
@@ -177,6 +181,7 @@ static compute_status device_is_null(const char *operation) {
 
 compute_status compute_pool_query(const compute_device *device,
                                   compute_pool_statistics *statistics) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_pool_query";
   if (!device) return device_is_null(operation);
   if (!statistics) {
@@ -187,12 +192,14 @@ compute_status compute_pool_query(const compute_device *device,
 }
 
 compute_status compute_pool_set_budget(compute_device *device, uint64_t bytes) {
+  REFUSE_INHERITED(device, context);
   if (!device) return device_is_null("compute_pool_set_budget");
   pool_set_budget(device->pool, bytes);
   return COMPUTE_OK;
 }
 
 compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
+  REFUSE_INHERITED(device, context);
   if (!device) return device_is_null("compute_pool_trim");
   pool_trim(device->pool, keep_bytes);
   return COMPUTE_OK;
@@ -203,6 +210,7 @@ compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
 /* Their costs, as far as the module counts them. */
 compute_status compute_build_query(const compute_device *device,
                                    compute_build_statistics *statistics) {
+  REFUSE_INHERITED(device, context);
   const compute_status missing =
       error_if_null(device ? device->context : NULL, "compute_build_query", device, statistics);
   if (missing) return missing;
@@ -253,6 +261,7 @@ static bool works_or_cannot(compute_device *device, compute_status *status) {
 }
 
 compute_status compute_device_recover(compute_device *device) {
+  REFUSE_INHERITED(device, context);
   if (!device) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_device_recover", "device is NULL");
   }

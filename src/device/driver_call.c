@@ -2,7 +2,14 @@
 #include "device/driver_call.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/error.h"
+#include "base/process.h"
+#include "device/device.h"
 
 /* A signal of a fault is delivered to the thread that caused it. Blocked, it would end the process,
  * also where a driver handles it: PoCL does for divisions by zero. */
@@ -28,4 +35,44 @@ void driver_call_end(const driver_call *call) {
   if (!call->active) return;
   fesetenv(&call->environment);
   pthread_sigmask(SIG_SETMASK, &call->mask, NULL);
+}
+
+/* ---- Forks --------------------------------------------------------------------------------- */
+
+/* The backends whose drivers were started, here or in a parent. Entries are only added. */
+typedef struct started_driver {
+  struct started_driver *next;
+  char name[32];
+  uint32_t process; /* process_forks then */
+} started_driver;
+
+static started_driver *_Atomic started;
+
+static const started_driver *find_started(const char *name) {
+  const started_driver *driver = atomic_load(&started);
+  while (driver && strncmp(driver->name, name, sizeof driver->name - 1) != 0) driver = driver->next;
+  return driver;
+}
+
+/* Without memory it is not noted. The C library's memory: the list outlives every context. */
+void driver_started(const char *name) {
+  if (find_started(name)) return;
+  started_driver *driver = calloc(1, sizeof *driver);
+  if (!driver) return;
+  snprintf(driver->name, sizeof driver->name, "%s", name);
+  driver->process = process_forks;
+  driver->next = atomic_load(&started);
+  while (!atomic_compare_exchange_weak(&started, &driver->next, driver)) continue;
+}
+
+bool driver_is_inherited(const char *name) {
+  const started_driver *driver = process_forks > 0 ? find_started(name) : NULL;
+  return driver && driver->process != process_forks;
+}
+
+compute_status context_refuse(const compute_context *context, const char *operation) {
+  return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, operation,
+                          "open a separate context in the child process",
+                          "the process was forked; its context and all objects of it stayed in the "
+                          "parent");
 }

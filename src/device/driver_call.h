@@ -25,6 +25,12 @@ driver_call driver_call_begin_for(const compute_backend *backend);
 /* Restores what the calling thread had before. */
 void driver_call_end(const driver_call *call);
 
+/* Notes that the driver of the backend called `name` is started; and whether the parent process has
+ * started it. A driver's threads and connections do not survive a fork: asked again in the child,
+ * some never answer. Thread-safe. */
+void driver_started(const char *name);
+bool driver_is_inherited(const char *name);
+
 /* From here to the end of the block; `backend` as for driver_call_begin_for. */
 #define DRIVER_CALL(backend)                                                                       \
   const driver_call driver_call_here __attribute__((cleanup(driver_call_end), unused)) =           \

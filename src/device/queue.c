@@ -100,6 +100,7 @@ void queue_destroy_internal(compute_queue *queue) {
 }
 
 compute_status compute_queue_create(compute_device *device, compute_queue **queue) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_queue_create";
   const compute_status missing =
       error_if_null(device ? device->context : NULL, operation, device, queue);
@@ -111,6 +112,7 @@ compute_status compute_queue_create(compute_device *device, compute_queue **queu
 }
 
 void compute_queue_release(compute_queue *queue) {
+  if (IS_INHERITED(queue, device->context)) return;
   if (!queue) return;
   compute_context *context = queue->device->context;
   context_object_leaves(context, queue);
@@ -123,11 +125,13 @@ compute_device *compute_queue_device(const compute_queue *queue) {
 }
 
 void *compute_queue_native(const compute_queue *queue) {
+  if (IS_INHERITED(queue, device->context)) return NULL;
   if (!queue || !queue->device->backend->queue_native) return NULL;
   return queue->device->backend->queue_native(queue->handle);
 }
 
 compute_status compute_queue_wait(compute_queue *queue) {
+  REFUSE_INHERITED(queue, device->context);
   if (!queue) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");
   }
@@ -245,6 +249,7 @@ static compute_status event_null(const compute_context *context, const char *ope
 }
 
 compute_status compute_event_record(compute_queue *queue, compute_event **result) {
+  REFUSE_INHERITED(queue, device->context);
   static const char operation[] = "compute_event_record";
   if (!queue) return event_null(NULL, operation, "queue");
   compute_device *device = queue->device;
@@ -275,6 +280,7 @@ static void destroy_handle(compute_device *device, void *handle) {
 }
 
 void compute_event_release(compute_event *event) {
+  if (IS_INHERITED(event, device->context)) return;
   if (!event) return;
   compute_device *device = event->device;
   if (event->handle && !device_release_later(device, destroy_handle, event->handle))
@@ -285,6 +291,7 @@ void compute_event_release(compute_event *event) {
 }
 
 compute_status compute_event_wait(compute_event *event) {
+  REFUSE_INHERITED(event, device->context);
   if (!event) return event_null(NULL, "compute_event_wait", "event");
   if (!event->handle) return COMPUTE_OK;
   compute_status status = device_check(event->device, "compute_event_wait");
@@ -292,6 +299,7 @@ compute_status compute_event_wait(compute_event *event) {
 }
 
 compute_status compute_queue_wait_event(compute_queue *queue, compute_event *event) {
+  REFUSE_INHERITED(queue, device->context);
   static const char operation[] = "compute_queue_wait_event";
   if (!queue) return event_null(event ? event->device->context : NULL, operation, "queue");
   const compute_device *device = queue->device;
@@ -308,6 +316,7 @@ compute_status compute_queue_wait_event(compute_queue *queue, compute_event *eve
 }
 
 compute_status compute_event_query(compute_event *event, bool *complete) {
+  REFUSE_INHERITED(event, device->context);
   static const char operation[] = "compute_event_query";
   if (!event) return event_null(NULL, operation, "event");
   const compute_device *device = event->device;

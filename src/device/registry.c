@@ -189,6 +189,7 @@ void registry_release(compute_context *context) {
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
 compute_device *compute_device_at(const compute_context *context, size_t index) {
+  if (context_is_inherited(context)) return NULL;
   if (!context) return NULL;
   compute_context *list = (compute_context *)context; /* the list has a lock */
   registry_complete_quietly(list);
@@ -295,6 +296,7 @@ static compute_status look_up_or_fail(compute_context *context, const char *name
 
 compute_status compute_device_by_name(compute_context *context, const char *name,
                                       compute_device **device) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_device_by_name";
   const compute_status missing = error_if_null(context, operation, context, name, device);
   return missing ? missing : look_up_or_fail(context, name, operation, device);

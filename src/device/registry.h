@@ -20,6 +20,7 @@ struct device_module {
   bool accepted;           /* its vtable was accepted, whether or not it started */
   compute_backend_entry_function built_in; /* of a module that is part of the library, or NULL */
   void *library;                           /* of dlopen; NULL when not loaded */
+  compute_backend_entry_function entry;    /* the library's; NULL before it is loaded */
   void *instance;                          /* of backend.open; valid while `opened` */
   bool opened;
   bool busy;    /* work of a device did not end: it can be neither closed nor unloaded */
@@ -29,6 +30,10 @@ struct device_module {
 /* Finds the candidates in all folders and stores them in context->modules; those that the
  * options or COMPUTE_BACKENDS exclude are marked as disabled. Nothing is loaded. */
 compute_status module_search(compute_context *context, const compute_open_options *options);
+
+/* In a forked child: the parent's context had its modules loaded, and they are here, too. Loading
+ * them again would ask a loader whose locks may be held for ever. */
+void module_inherit(const compute_context *context);
 
 /* Loads one candidate and starts it, unless it has `can_wait` and `may_wait` allows it. A module
  * that does not work is not a failure: its probe says why. Fails only when out of host memory. */

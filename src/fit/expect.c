@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "compute/fit.h"
+#include "device/device.h"
 #include "fit/model.h"
 #include "fit/readout.h"
 #include "kernel/fit_problem.h"
@@ -75,6 +76,7 @@ static compute_status prepare(compute_context *context, const char *operation,
 
 compute_status compute_fit_image(compute_context *context, const compute_fit_problem *problem,
                                  const double *parameters, double *image) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_fit_image";
   compute_fit_problem p;
   fit_spot spot;
@@ -169,6 +171,7 @@ static compute_status check_variance(const compute_context *context, const char 
 compute_status compute_fit_crlb(compute_context *context, const compute_fit_problem *problem,
                                 const double *parameters, const double *variance, double *std,
                                 double *covariance) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_fit_crlb";
   compute_fit_problem p;
   double matrix[MOST][MOST], inverse[MOST][MOST];

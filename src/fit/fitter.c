@@ -139,6 +139,7 @@ short_of_memory:
 
 compute_status compute_fit_create(compute_context *context, const compute_fit_options *options,
                                   compute_fit **result) {
+  REFUSE_INHERITED_CONTEXT(context);
   if (result) *result = NULL;
   if (!context || !options || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
@@ -169,6 +170,7 @@ compute_status compute_fit_create(compute_context *context, const compute_fit_op
 }
 
 void compute_fit_release(compute_fit *fit) {
+  if (IS_INHERITED(fit, context)) return;
   if (!fit) return;
   compute_context *context = fit->context;
   compute_error before;

@@ -47,6 +47,7 @@ static void roi_task(void *argument, int64_t task, int32_t worker) {
 
 compute_status compute_simulate_rois(compute_context *context, const compute_simulation *given,
                                      int64_t first, int64_t count, void *pixels, float *truth) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_simulate_rois";
   simulation s;
   if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
@@ -117,6 +118,7 @@ static void band_task(void *argument, int64_t task, int32_t worker) {
 compute_status compute_simulate_spot_count(compute_context *context,
                                            const compute_simulation *given, int64_t first,
                                            int64_t count, int64_t *spots) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_simulate_spot_count";
   simulation s;
   const compute_status missing = error_if_null(context, operation, context, spots);
@@ -131,6 +133,7 @@ compute_status compute_simulate_spot_count(compute_context *context,
 
 compute_status compute_simulate_movie(compute_context *context, const compute_simulation *given,
                                       int64_t first, int64_t count, void *pixels, float *truth) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_simulate_movie";
   simulation s;
   if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");

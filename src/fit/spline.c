@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "compute/fit.h"
+#include "device/device.h"
 
 enum { COEFFICIENTS = COMPUTE_FIT_SPLINE_COEFFICIENTS, LEAST_NODES = 2, MOST_NODES = 4097 };
 
@@ -111,6 +112,7 @@ static compute_status check_finite(const compute_context *context, const char *o
 compute_status compute_fit_spline_make(compute_context *context, const float *values,
                                        int32_t planes, int32_t rows, int32_t columns,
                                        float *coefficients) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_fit_spline_make";
   compute_status status = COMPUTE_OK;
   if (!values || !coefficients)

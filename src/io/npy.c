@@ -110,6 +110,7 @@ static compute_status open_file(const compute_context *context, const char *oper
 
 compute_status compute_npy_inspect(const compute_context *context, const char *path,
                                    compute_npy_info *info) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_npy_inspect";
   const compute_status missing = error_if_null(context, operation, path, info);
   if (missing) return missing;
@@ -159,6 +160,7 @@ compute_status npy_read(const char *operation, compute_device *device, const cha
 }
 
 compute_status compute_npy_read(compute_device *device, const char *path, compute_tensor **tensor) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_npy_read";
   if (tensor) *tensor = NULL;
   const compute_status missing =
@@ -178,6 +180,7 @@ static compute_status write_elements(void *user, const void *data, size_t bytes)
 }
 
 compute_status compute_npy_write(const compute_tensor *tensor, const char *path) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_npy_write";
   const compute_status missing =
       error_if_null(tensor ? tensor->buffer->device->context : NULL, operation, tensor, path);

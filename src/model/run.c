@@ -320,6 +320,7 @@ static void close_run(model_run *run, compute_status status) {
 compute_status compute_model_run(compute_model *model, const compute_model_binding *inputs,
                                  size_t input_count, compute_model_binding *outputs,
                                  size_t output_count) {
+  REFUSE_INHERITED(model, context);
   compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model);
   if (!status && input_count) status = error_if_null(model->context, OPERATION, inputs);
   if (!status && output_count) status = error_if_null(model->context, OPERATION, outputs);
@@ -338,6 +339,7 @@ compute_status compute_model_run(compute_model *model, const compute_model_bindi
 }
 
 compute_status compute_model_explain(compute_model *model, char **text) {
+  REFUSE_INHERITED(model, context);
   const compute_status status =
       error_if_null(model ? model->context : NULL, "compute_model_explain", model, text);
   return status ? status : stage_explain(model, "compute_model_explain", text);

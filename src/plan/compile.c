@@ -309,6 +309,7 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
 compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,
                                size_t count, const compute_plan_options *options,
                                compute_plan **result) {
+  REFUSE_INHERITED(graph, context);
   compute_status s = check_call(graph, outputs, count, options, result);
   if (s != COMPUTE_OK) return s;
   static const compute_plan_options defaults = {0};

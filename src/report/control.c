@@ -44,6 +44,7 @@ static bool size_timeline(profile_collector *p, uint32_t records) {
 
 compute_status compute_profile_start(compute_context *context,
                                      const compute_profile_options *options) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const compute_profile_options defaults;
   static const char here[] = "compute_profile_start";
   if (context == NULL) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, here, "context is NULL");
@@ -72,6 +73,7 @@ compute_status compute_profile_start(compute_context *context,
 }
 
 compute_status compute_profile_stop(compute_context *context) {
+  REFUSE_INHERITED_CONTEXT(context);
   if (context == NULL)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_stop", "context is NULL");
   profile_collector *p = context->profile;
@@ -84,6 +86,7 @@ compute_status compute_profile_stop(compute_context *context) {
 }
 
 compute_status compute_profile_clear(compute_context *context) {
+  REFUSE_INHERITED_CONTEXT(context);
   if (context == NULL)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_clear", "context is NULL");
   profile_collector *p = context->profile;
@@ -120,6 +123,7 @@ void profile_at_open(compute_context *context) {
 
 compute_status compute_fallback_query(const compute_context *context,
                                       compute_fallback_statistics *statistics) {
+  REFUSE_INHERITED_CONTEXT(context);
   const compute_status missing =
       error_if_null(context, "compute_fallback_query", context, statistics);
   if (missing) return missing;

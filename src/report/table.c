@@ -113,6 +113,7 @@ static void add_counts(text_buffer *text, compute_context *context, missing m) {
 }
 
 compute_status compute_profile_text(compute_context *context, char **result) {
+  REFUSE_INHERITED_CONTEXT(context);
   if (result) *result = NULL;
   if (!context || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",

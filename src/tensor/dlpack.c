@@ -86,6 +86,7 @@ static compute_status fail_device(const compute_device *device, const char *oper
 }
 
 compute_status compute_device_dlpack(const compute_device *device, int32_t *type, int32_t *id) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_device_dlpack";
   const compute_status missing =
       error_if_null(device ? device->context : NULL, operation, device, type, id);
@@ -147,6 +148,7 @@ export;
 /* The context may be closed once the tensor is released. */
 static void end(export *ended) {
   compute_tensor *tensor = ended->tensor;
+  if (IS_INHERITED(tensor, buffer->device->context)) return;
   base_release(ended);
   compute_tensor_release(tensor);
 }
@@ -251,6 +253,7 @@ static compute_status begin(compute_tensor *tensor, const compute_dlpack_options
 compute_status compute_tensor_to_dlpack(compute_tensor *tensor,
                                         const compute_dlpack_options *options,
                                         struct DLManagedTensor **managed) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_to_dlpack";
   static const compute_dlpack_options none;
   if (managed) *managed = NULL;
@@ -273,6 +276,7 @@ compute_status compute_tensor_to_dlpack(compute_tensor *tensor,
 compute_status compute_tensor_to_dlpack_versioned(compute_tensor *tensor,
                                                   const compute_dlpack_options *options,
                                                   struct DLManagedTensorVersioned **managed) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_to_dlpack_versioned";
   static const compute_dlpack_options none;
   if (managed) *managed = NULL;
@@ -360,6 +364,7 @@ static compute_status import(compute_context *context, const char *operation,
 
 compute_status compute_tensor_from_dlpack(compute_context *context, struct DLManagedTensor *managed,
                                           compute_tensor **tensor) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tensor_from_dlpack";
   if (tensor) *tensor = NULL;
   const compute_status missing = error_if_null(context, operation, context, managed, tensor);
@@ -370,6 +375,7 @@ compute_status compute_tensor_from_dlpack(compute_context *context, struct DLMan
 compute_status compute_tensor_from_dlpack_versioned(compute_context *context,
                                                     struct DLManagedTensorVersioned *managed,
                                                     compute_tensor **tensor) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tensor_from_dlpack_versioned";
   if (tensor) *tensor = NULL;
   const compute_status missing = error_if_null(context, operation, context, managed, tensor);

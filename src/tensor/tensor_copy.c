@@ -168,6 +168,7 @@ static compute_status named(compute_status status, const compute_tensor *tensor,
 }
 
 compute_status compute_tensor_read(const compute_tensor *tensor, void *data, size_t bytes) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_read";
   compute_status status = check_host_copy(tensor, operation, data, bytes);
   if (status || bytes == 0) return status;
@@ -181,6 +182,7 @@ compute_status compute_tensor_read(const compute_tensor *tensor, void *data, siz
 }
 
 compute_status compute_tensor_write(compute_tensor *tensor, const void *data, size_t bytes) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_write";
   compute_status status = check_host_copy(tensor, operation, data, bytes);
   if (!status) status = tensor_check_writable(tensor, operation);
@@ -283,6 +285,7 @@ static compute_status copy_any(compute_tensor *destination, const compute_tensor
 }
 
 compute_status compute_tensor_copy(compute_tensor *destination, const compute_tensor *source) {
+  REFUSE_INHERITED(destination, buffer->device->context);
   static const char operation[] = "compute_tensor_copy";
   compute_status status = check_copy(destination, source, operation);
   return status ? status : named(copy_any(destination, source, operation), source, operation);
@@ -290,6 +293,7 @@ compute_status compute_tensor_copy(compute_tensor *destination, const compute_te
 
 compute_status compute_tensor_to_device(const compute_tensor *tensor, compute_device *device,
                                         compute_tensor **result) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_to_device";
   if (result) *result = NULL;
   const compute_status missing =

@@ -93,6 +93,7 @@ static compute_status copy_to_host(compute_context *context, const char *operati
 compute_status compute_dataset_from_tensors(compute_context *context, const compute_tensor *inputs,
                                             const compute_tensor *targets,
                                             compute_dataset **dataset) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_dataset_from_tensors";
   if (dataset) *dataset = NULL;
   const compute_status missing =
@@ -114,6 +115,7 @@ compute_status compute_dataset_from_tensors(compute_context *context, const comp
 }
 
 void compute_dataset_release(compute_dataset *dataset) {
+  if (IS_INHERITED(dataset, context)) return;
   if (!dataset) return;
   if (__atomic_sub_fetch(&dataset->data->references, 1, __ATOMIC_ACQ_REL) == 0) {
     compute_tensor_release(dataset->data->part[DATASET_INPUT].tensor);
@@ -219,6 +221,7 @@ static compute_status split(compute_dataset *dataset, const char *operation, int
 
 compute_status compute_dataset_split(compute_dataset *dataset, double fraction, uint64_t seed,
                                      compute_dataset **second) {
+  REFUSE_INHERITED(dataset, context);
   static const char operation[] = "compute_dataset_split";
   if (second) *second = NULL;
   const compute_status missing =
@@ -410,6 +413,7 @@ static compute_status read_array(compute_device *host, const char *operation, co
 
 compute_status compute_dataset_from_files(compute_context *context, const char *inputs,
                                           const char *targets, compute_dataset **dataset) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_dataset_from_files";
   if (dataset) *dataset = NULL;
   const compute_status missing =
@@ -498,6 +502,7 @@ static compute_status split_table(table_split *table, compute_device *host, comp
 compute_status compute_dataset_from_csv(compute_context *context, const char *path,
                                         int32_t target_column, compute_shape item,
                                         compute_dataset **dataset) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_dataset_from_csv";
   if (dataset) *dataset = NULL;
   const compute_status missing = error_if_null(context, operation, context, path, dataset);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/device.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
 
@@ -233,6 +234,7 @@ static compute_status run_epochs(training_run *run, compute_training_score *scor
 compute_status compute_trainer_run(compute_trainer *trainer, const compute_dataset *dataset,
                                    const compute_trainer_run_options *options,
                                    compute_training_score *score) {
+  REFUSE_INHERITED(trainer, context);
   compute_status status = check_run(trainer, dataset, options);
   if (trainer) status = train_group_check(trainer, HERE, status);
   if (!status) status = train_group_agree_run(trainer, dataset, options);

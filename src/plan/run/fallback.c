@@ -254,6 +254,7 @@ static compute_status refuse(const compute_plan *plan, compute_status s) {
 
 compute_status compute_run(const compute_plan *plan, const compute_binding *bindings, size_t count,
                            compute_queue *queue) {
+  REFUSE_INHERITED(plan, context);
   compute_status s = check_call(plan, bindings, count, queue);
   if (s != COMPUTE_OK) return refuse(plan, s);
   return run_with_fallback(plan, bindings, count, &(run_request){.queue = queue}, NULL);
@@ -262,6 +263,7 @@ compute_status compute_run(const compute_plan *plan, const compute_binding *bind
 compute_status compute_run_with(const compute_plan *plan, const compute_binding *bindings,
                                 size_t count, const compute_run_options *options,
                                 compute_run_report *report) {
+  REFUSE_INHERITED(plan, context);
   static const compute_run_options defaults;
   if (report != NULL) *report = (compute_run_report){0};
   if (!options) options = &defaults;
