@@ -5,6 +5,15 @@
 # The device is always PoCL, also on a machine with a GPU: to test that, set COMPUTE_TEST_DEVICE for
 # all tests.
 
+# A driver without a device, which shows when and how it is started.
+add_library(opencl_idle_driver MODULE opencl_layer/idle_driver.c)
+target_link_libraries(opencl_idle_driver PRIVATE compute_flags Threads::Threads m)
+set_target_properties(opencl_idle_driver PROPERTIES PREFIX ""
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/bin)
+add_dependencies(opencl_waiting opencl_idle_driver)
+target_compile_definitions(opencl_waiting PRIVATE
+  TEST_IDLE_DRIVER="${CMAKE_CURRENT_BINARY_DIR}/bin/opencl_idle_driver.so")
+
 find_path(COMPUTE_OPENCL_LAYER_INCLUDE CL/cl_layer.h)
 find_file(COMPUTE_POCL_ICD pocl.icd PATHS /etc/OpenCL/vendors NO_DEFAULT_PATH)
 find_file(COMPUTE_OCLGRIND_ICD liboclgrind-rt-icd.so PATHS /usr/lib/oclgrind

@@ -77,6 +77,12 @@ static void module_close(void *closed) {
   services->release(services->host, closed);
 }
 
+/* A GPU ranks above everything else; a program that names another device need not wait for it. */
+static bool can_wait(const compute_services *services) {
+  (void)services;
+  return false;
+}
+
 static uint32_t device_count(void *instance) {
   return ((const cuda_instance *)instance)->count;
 }
@@ -113,6 +119,7 @@ static const compute_backend backend = {
     .kernel_destroy = cuda_kernel_destroy,
     .kernel_describe = cuda_kernel_describe,
     .enqueue = cuda_enqueue,
+    .can_wait = can_wait,
     .device_target = cuda_device_target,
     .kernel_prepare_tuned = cuda_kernel_prepare_tuned,
     .implementation_name = cuda_implementation_name,

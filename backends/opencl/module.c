@@ -69,6 +69,7 @@ static compute_status module_open(const compute_services *services, void **resul
   instance->cl = cl;
   pthread_mutex_lock(&first_questions);
   const compute_status status = opencl_enumerate(instance);
+  if (status == COMPUTE_OK || status == COMPUTE_ERROR_NO_DEVICE) opencl_remember(instance);
   pthread_mutex_unlock(&first_questions);
   if (status != COMPUTE_OK) {
     opencl_places_release(instance);

@@ -2,6 +2,7 @@
 /* Inside of the OpenCL backend.
  *
  *   module.c     the vtable, and starting the module: libOpenCL.so.1
+ *   registered.c which drivers are registered, and what is known of them without starting them
  *   platforms.c  which platforms and devices there are, and why others are left out
  *   device.c     one device: its facts in libcompute's terms, without trusting the driver
  *   memory.c     buffers: shared with the host where the driver can, else the device's own; and
@@ -118,6 +119,7 @@ typedef struct opencl_instance {
   opencl_place *places; /* in the order of device indices */
   uint32_t count, capacity;
   char left_out[512]; /* why platforms or devices are not usable; "" if all are */
+  bool uncertain;     /* some driver failed: it may work another time */
 } opencl_instance;
 
 /* Fills in the places and the words on what is left out. COMPUTE_ERROR_NO_DEVICE, with what to do,
@@ -125,8 +127,15 @@ typedef struct opencl_instance {
 compute_status opencl_enumerate(opencl_instance *instance);
 void opencl_places_release(opencl_instance *instance);
 
-/* Whether every registered driver is one for CPUs that is slow to start. */
+/* Where drivers register, as the loader reads it. */
+const char *opencl_vendors(const compute_services *services);
+
+/* Whether no registered driver has a device that ranks above what is open, as far as is known
+ * without starting any. */
 bool opencl_can_wait(const compute_services *services);
+
+/* Stores in the disk cache what the drivers offer, for opencl_can_wait in later processes. */
+void opencl_remember(const opencl_instance *instance);
 
 /* ---- Facts --------------------------------------------------------------------------------- */
 

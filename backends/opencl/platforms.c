@@ -4,18 +4,14 @@
  * switched off, no compiler. */
 #include "opencl.h"
 
-#include <dirent.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #define MOST_PLATFORMS 64
 #define MOST_DEVICES   256 /* of one platform */
-#define VENDORS_FOLDER "/etc/OpenCL/vendors"
 
 /* ---- Words --------------------------------------------------------------------------------- */
 
@@ -33,12 +29,6 @@ static void leave_out(opencl_instance *instance, const char *format, ...) {
   snprintf(instance->left_out + used, room, "%s%s", used ? "; " : "", words);
 }
 
-/* Where drivers register, as the loader reads it. */
-static const char *vendors(const compute_services *services) {
-  const char *place = services->variable(services->host, "OCL_ICD_VENDORS");
-  return place ? place : VENDORS_FOLDER;
-}
-
 static compute_status no_device(const opencl_instance *instance, cl_int code) {
   const compute_services *services = instance->services;
   static const char packages[] = "install a driver: pocl-opencl-icd (CPU), intel-opencl-icd, "
@@ -52,77 +42,7 @@ static compute_status no_device(const opencl_instance *instance, cl_int code) {
                         place ? "unset OCL_ICD_VENDORS, or set it to a folder with .icd files"
                               : packages,
                         "opencl: no driver is registered: no usable .icd file in %s%s",
-                        vendors(services), place ? " (OCL_ICD_VENDORS)" : "");
-}
-
-/* ---- Which drivers are registered ---------------------------------------------------------- */
-
-/* Drivers that are slow to start, and the highest priority of a device of theirs. PoCL starts LLVM,
- * which takes tens of milliseconds, and has the CPU only, as long as it is alone. NVIDIA's makes a
- * second context on each GPU, which the CUDA module may have opened. */
-static const struct {
-  const char *library;
-  int32_t priority;
-} slow_drivers[] = {{"libpocl", INT32_MIN}, {"libnvidia-opencl", 400}};
-
-/* That of a driver's library; INT32_MAX for others, of which nothing is known. */
-static int32_t library_priority(const char *library) {
-  const char *slash = strrchr(library, '/'), *name = slash ? slash + 1 : library;
-  for (size_t i = 0; i < sizeof slow_drivers / sizeof *slow_drivers; i++)
-    if (!strncmp(name, slow_drivers[i].library, strlen(slow_drivers[i].library)))
-      return slow_drivers[i].priority;
-  return INT32_MAX;
-}
-
-static int32_t file_priority(const char *icd_file) {
-  char line[512] = "";
-  FILE *file = fopen(icd_file, "re");
-  if (!file) return INT32_MAX;
-  const bool read = fgets(line, sizeof line, file) != NULL;
-  fclose(file);
-  return read ? library_priority(line) : INT32_MAX;
-}
-
-static bool ends_with_icd(const char *name) {
-  const size_t length = strlen(name);
-  return length > 4 && strcmp(name + length - 4, ".icd") == 0;
-}
-
-/* The highest of the .icd files of the folder; INT32_MAX if there are none. */
-static int32_t folder_priority(const char *folder) {
-  DIR *open_folder = opendir(folder);
-  if (!open_folder) return INT32_MAX;
-  int32_t highest = INT32_MIN;
-  uint32_t files = 0;
-  for (struct dirent *entry; (entry = readdir(open_folder));) {
-    char path[1024];
-    if (!ends_with_icd(entry->d_name)) continue;
-    const int length = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    const bool fits = length > 0 && (size_t)length < sizeof path;
-    const int32_t priority = fits ? file_priority(path) : INT32_MAX;
-    if (priority > highest) highest = priority;
-    files++;
-  }
-  closedir(open_folder);
-  return files > 0 ? highest : INT32_MAX;
-}
-
-/* A core before the service has nothing open. */
-static int32_t best_priority(const compute_services *services) {
-  const size_t end = offsetof(compute_services, best_priority) + sizeof services->best_priority;
-  return services->struct_size >= end && services->best_priority
-             ? services->best_priority(services->host)
-             : INT32_MIN;
-}
-
-bool opencl_can_wait(const compute_services *services) {
-  const char *place = vendors(services);
-  struct stat facts;
-  const bool folder = stat(place, &facts) == 0 && S_ISDIR(facts.st_mode);
-  const int32_t priority = folder                 ? folder_priority(place)
-                           : ends_with_icd(place) ? file_priority(place)
-                                                  : library_priority(place);
-  return priority <= best_priority(services);
+                        opencl_vendors(services), place ? " (OCL_ICD_VENDORS)" : "");
 }
 
 /* ---- Same device on two platforms ---------------------------------------------------------- */
@@ -278,6 +198,7 @@ static compute_status device_add(opencl_instance *instance, opencl_place *place,
   char name[OPENCL_TEXT];
   opencl_text(cl, place->id, CL_DEVICE_NAME, name, sizeof name);
   if (refusal) {
+    instance->uncertain |= !opencl_number(cl, place->id, CL_DEVICE_AVAILABLE, 4, 0);
     leave_out(instance, "%.100s of platform %.80s: %s", name, place->platform_name, refusal);
     return COMPUTE_OK;
   }
@@ -322,6 +243,7 @@ static compute_status platform_add(opencl_instance *instance, cl_platform_id pla
   place.own = !is_third_party(place.platform_name);
   if (!place.platform_version[0]) {
     leave_out(instance, "platform %.80s: its driver does not respond", place.platform_name);
+    instance->uncertain = true;
     return COMPUTE_OK;
   }
   if (opencl_version(place.platform_version) < 12) {
@@ -334,6 +256,7 @@ static compute_status platform_add(opencl_instance *instance, cl_platform_id pla
   const cl_int code =
       cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MOST_DEVICES, devices, &count);
   if (code != CL_SUCCESS || count == 0) {
+    instance->uncertain |= code != CL_SUCCESS && code != CL_DEVICE_NOT_FOUND;
     leave_out(instance, "platform %.80s: it has no device (%s)", place.platform_name,
               code != CL_SUCCESS ? opencl_error_name(code) : "an empty list");
     return COMPUTE_OK;
@@ -369,7 +292,8 @@ compute_status opencl_enumerate(opencl_instance *instance) {
   cl_platform_id platforms[MOST_PLATFORMS];
   cl_uint count = 0;
   const cl_int code = instance->cl->clGetPlatformIDs(MOST_PLATFORMS, platforms, &count);
-  if (code != CL_SUCCESS && code != CL_PLATFORM_NOT_FOUND_KHR)
+  instance->uncertain = code != CL_SUCCESS && code != CL_PLATFORM_NOT_FOUND_KHR;
+  if (instance->uncertain)
     leave_out(instance, "the list of platforms fails (%s, %d)", opencl_error_name(code), code);
   if (code != CL_SUCCESS || count == 0) return no_device(instance, code);
   if (count > MOST_PLATFORMS) count = MOST_PLATFORMS;

@@ -260,9 +260,10 @@ typedef struct compute_backend {
 
   /* ---- Optional functions ---- */
 
-  /** True when the module is slow to start and cannot have a device that ranks above the CPU, or
-   * above services->best_priority: the core then opens it only when its devices are needed. Called
-   * before open; must be quick. */
+  /** Whether no device of the module can rank above services->best_priority. A module with this
+   * function is opened only when it is needed: when one of its devices is named, when all devices
+   * are listed, or, unless it returns true, when the best device is looked for. One without it is
+   * opened with the context. Called before open; must be quick. */
   bool (*can_wait)(const compute_services *services);
 
   /** What the generator needs to know. A device without it has no generated kernels to tune. The

@@ -10,7 +10,13 @@
  * Every call computes in C's default floating-point environment, whatever the caller's is, and then
  * the caller has its rounding mode, traps, treatment of subnormal numbers and exception flags
  * again. It takes at most 48 KiB of its thread's stack, besides what drivers of devices take:
- * OpenCL's compilers take more. */
+ * OpenCL's compilers take more.
+ *
+ * A process that was forked opens contexts of its own: every call with an object of the parent's
+ * contexts is COMPUTE_ERROR_INVALID_STATE there, or does nothing if it returns no status, releasing
+ * and closing included; their memory stays. Only functions that read what never changes still
+ * answer. A backend whose driver the parent had started has no devices in the child; the CPU has.
+ */
 #ifndef COMPUTE_DEVICE_H
 #define COMPUTE_DEVICE_H
 
@@ -40,10 +46,12 @@ typedef struct compute_open_options {
   uint64_t reserved[8];     /**< must be zero */
 } compute_open_options;
 
-/** Opens a context: finds modules and devices. `options` may be NULL. A missing driver, library or
- * device is not an error (see compute_probe_at); no usable device at all, a default device that
- * does not exist, an invalid option, and an invalid value of an environment variable that no option
- * overrides are. Ownership of *context passes to the caller.
+/** Opens a context: finds modules and devices. Drivers start when they are needed: those of a
+ * device that is named here or later, all when devices or modules are listed, and, when the best
+ * device is first looked for, those that may have it. `options` may be NULL. A missing driver,
+ * library or device is not an error (see compute_probe_at); no usable device at all, a default
+ * device that does not exist, an invalid option, and an invalid value of an environment variable
+ * that no option overrides are. Ownership of *context passes to the caller.
  * COMPUTE_ERROR_NULL_POINTER, _INVALID_ARGUMENT, _NO_DEVICE, _OUT_OF_MEMORY. Thread-safe. */
 COMPUTE_API compute_status compute_open(compute_context **context,
                                         const compute_open_options *options);
@@ -130,20 +138,22 @@ typedef struct compute_device_info {
   uint64_t reserved[8];           /**< zero */
 } compute_device_info;
 
-/** The device at `index`, best first, or NULL past the end. Devices belong to the context. Slow
- * drivers are only started by the first call; if one runs out of host memory, its devices are
- * missing until a later call succeeds. Thread-safe. */
+/** The device at `index`, best first, or NULL past the end. Devices belong to the context. The
+ * first call starts all drivers; if one runs out of host memory, its devices are missing until a
+ * later call succeeds. Thread-safe. */
 COMPUTE_API compute_device *compute_device_at(const compute_context *context, size_t index);
 
 /** The device called `name` ("cpu", "cuda:0"; "cuda" means its first) through `device`.
  * COMPUTE_ERROR_NO_DEVICE if there is none, with a message that lists those that exist;
  * COMPUTE_ERROR_OUT_OF_MEMORY if its driver could not be started, which the next call retries.
- * Thread-safe. */
+ * Starts no other driver than its own. Thread-safe. */
 COMPUTE_API compute_status compute_device_by_name(compute_context *context, const char *name,
                                                   compute_device **device);
 
 /** The innermost device scope of the calling thread, else the context's default device (options,
- * COMPUTE_DEVICE, or the one of highest priority). NULL only for a NULL context. Thread-safe. */
+ * COMPUTE_DEVICE, or the one of highest priority). Where none is named, the first call starts the
+ * drivers that may have a better device than the open ones. NULL only for a NULL context.
+ * Thread-safe. */
 COMPUTE_API compute_device *compute_default_device(const compute_context *context);
 
 /** Fills `info`. COMPUTE_ERROR_NULL_POINTER, _DEVICE_LOST. Thread-safe. */

@@ -26,9 +26,7 @@
  * `fixed_order` or, with narrower dtypes than f64, for `accumulate`.
  *
  * Calls are carried out by a thread of the group, in sequence. A group may be used from
- * several threads, but then they must agree on the order of the calls as all ranks must. In a
- * process that was forked while it was open it can only be queried and closed: calls, and waiting
- * for requests, are COMPUTE_ERROR_INVALID_STATE there.
+ * several threads, but then they must agree on the order of the calls as all ranks must.
  */
 #ifndef COMPUTE_DISTRIBUTED_H
 #define COMPUTE_DISTRIBUTED_H

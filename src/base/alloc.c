@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/process.h"
 
 #define DEFAULT_ALIGNMENT 16
 
@@ -38,6 +39,11 @@ void base_context_opened(void) {
 }
 void base_context_closed(void) {
   atomic_fetch_sub(&open_contexts, 1);
+}
+
+/* The contexts of the parent are neither used nor closed here. */
+void base_allocator_forked(void) {
+  atomic_store(&open_contexts, 0);
 }
 
 void *base_allocate(size_t count, size_t size) {

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/process.h"
 
 typedef struct thread_entry {
   struct thread_entry *next;
@@ -230,6 +231,12 @@ void error_context_closed(const compute_context *context) {
     base_release(record);
   }
   pthread_mutex_unlock(&mutex);
+}
+
+/* The records may be half changed: they are left to the parent. */
+void error_forked(void) {
+  pthread_mutex_init(&mutex, NULL);
+  records = NULL;
 }
 
 compute_status compute_error_get(const compute_context *context, compute_error *error) {

@@ -3,7 +3,8 @@
  *
  * The level is an atomic that every log call reads first, so that a silent log costs one load. The
  * receiver is called under a read lock: when compute_log_set returns, no thread is still inside the
- * old receiver, and its data may be freed. */
+ * old receiver, and its data may be freed. Receivers are replaced as a whole, by one store: a fork
+ * may come at any moment, and the child must find one of the two. */
 #include "base/log.h"
 
 #include <pthread.h>
@@ -11,14 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/process.h"
 #include "base/variable.h"
 
 #define LINE_BYTES 1024
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static compute_log_function receiver;
-static void *receiver_user;
+static struct {
+  compute_log_function function;
+  void *user;
+} receivers[2];
+static atomic_int chosen; /* of the two receivers */
+static _Thread_local int inside; /* receivers that the thread is in */
 static atomic_int threshold = -1; /* -1: COMPUTE_LOG has not been read yet */
 
 static const char *const level_text[] = {
@@ -45,7 +51,7 @@ static void read_environment(void) {
       write_to_stderr(NULL, COMPUTE_LOG_WARNING, "core",
                       "COMPUTE_LOG must be one of off, error, warning, info, debug; using warning");
     }
-    receiver = write_to_stderr;
+    receivers[0].function = write_to_stderr;
   }
   atomic_store(&threshold, level);
 }
@@ -53,8 +59,10 @@ static void read_environment(void) {
 void compute_log_set(compute_log_function function, void *user, compute_log_level level) {
   pthread_once(&once, read_environment);
   pthread_rwlock_wrlock(&lock);
-  receiver = function;
-  receiver_user = user;
+  const int next = 1 - atomic_load(&chosen);
+  receivers[next].function = function;
+  receivers[next].user = user;
+  atomic_store(&chosen, next);
   atomic_store(&threshold, function ? (int)level : COMPUTE_LOG_OFF);
   pthread_rwlock_unlock(&lock);
 }
@@ -76,8 +84,18 @@ void log_write_list(compute_log_level level, const char *module, const char *for
     if (*p == '\n' || *p == '\r') *p = ' ';
   }
   pthread_rwlock_rdlock(&lock);
-  if (receiver && log_enabled(level)) receiver(receiver_user, level, module ? module : "", line);
+  const int which = atomic_load_explicit(&chosen, memory_order_relaxed);
+  inside++;
+  if (receivers[which].function && log_enabled(level))
+    receivers[which].function(receivers[which].user, level, module ? module : "", line);
+  inside--;
   pthread_rwlock_unlock(&lock);
+}
+
+/* The thread that forked may be in a receiver, which unlocks when it returns. */
+void log_forked(void) {
+  pthread_rwlock_init(&lock, NULL);
+  for (int i = 0; i < inside; i++) pthread_rwlock_rdlock(&lock);
 }
 
 void log_write(compute_log_level level, const char *module, const char *format, ...) {

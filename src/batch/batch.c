@@ -222,6 +222,7 @@ static compute_status fill(compute_batch *batch, const compute_batch_options *o)
 compute_status compute_batch_create(compute_context *context, const compute_batch_options *options,
                                     compute_batch **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   if (result) *result = NULL;
   if (!context || !options || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
@@ -250,6 +251,7 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
 }
 
 void compute_batch_release(compute_batch *batch) {
+  if (IS_INHERITED(batch, context)) return;
   if (!batch) return;
   compute_context *context = batch->context;
   compute_error before; /* what a lost device reports now is not new */
@@ -274,6 +276,7 @@ void compute_batch_release(compute_batch *batch) {
 
 compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                                        compute_batch_device_info *info) {
+  REFUSE_INHERITED(batch, context);
   static const char operation[] = "compute_batch_device_at";
   const compute_status missing =
       error_if_null(batch ? batch->context : NULL, operation, batch, info);

@@ -274,6 +274,7 @@ static compute_status run(delivery *d) {
 compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_options *options,
                                  compute_batch_result *result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(batch, context);
   if (result) *result = (compute_batch_result){0};
   if (!batch) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "batch is NULL");
   compute_status status = check_options(batch, options);
@@ -297,6 +298,7 @@ compute_status compute_batch_run(compute_batch *batch, const compute_batch_run_o
 }
 
 void compute_batch_cancel(compute_batch *batch) {
+  if (IS_INHERITED(batch, context)) return;
   if (!batch) return;
   atomic_store(&batch->cancelled, true);
   flow_wake(batch);

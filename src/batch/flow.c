@@ -37,6 +37,7 @@ static double watch_seconds(const batch_watch *watch, int64_t now) {
 
 compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times *times) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(batch, context);
   const compute_status missing =
       error_if_null(batch ? batch->context : NULL, "compute_batch_times_get", batch, times);
   if (missing) return missing;

@@ -166,6 +166,7 @@ compute_status compute_open(compute_context **result, const compute_open_options
     error_restore(NULL, &failure);
     return status;
   }
+  context_mark_complete(context);
   profile_at_open(context);
   validation_at_open(context);
   error_context_closed(context);
@@ -178,6 +179,7 @@ compute_status compute_open(compute_context **result, const compute_open_options
 
 compute_status compute_close(compute_context *context) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   if (!context) return COMPUTE_OK;
   eager_cache_release(context->eager);
   context->eager = NULL;
@@ -200,6 +202,7 @@ compute_status compute_close(compute_context *context) {
 
 const compute_probe *compute_probe_at(const compute_context *context, size_t index) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  if (context_is_inherited(context)) return NULL;
   if (context) registry_complete_quietly((compute_context *)context); /* its list has a lock */
   return context && index < context->module_count ? &context->modules[index].probe : NULL;
 }

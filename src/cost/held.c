@@ -169,6 +169,7 @@ static void describe(const device_costs *c, compute_device_costs *result) {
 
 compute_status compute_route_query(compute_device *device, compute_device_costs *costs) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   const compute_status missing =
       error_if_null(device ? device->context : NULL, "compute_route_query", device, costs);
   if (missing) return missing;
@@ -181,6 +182,7 @@ compute_status compute_route_query(compute_device *device, compute_device_costs 
 compute_status compute_route_measure(compute_device *device, double limit_seconds,
                                      compute_device_costs *costs) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_route_measure";
   if (!device) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");
   if (!isfinite(limit_seconds) || limit_seconds < 0)
@@ -205,6 +207,7 @@ compute_status compute_route_measure(compute_device *device, double limit_second
 }
 
 compute_status compute_route_path(compute_context *context, char *path, size_t bytes) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_route_path";
   const compute_status missing = error_if_null(context, operation, context, path);
   if (missing) return missing;

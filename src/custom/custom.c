@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "device/device.h"
+#include "device/driver_call.h"
 #include "generate/generate.h"
 #include "device/collector.h"
 #include "tensor/tensor.h"
@@ -104,6 +105,7 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
                                       const char *options, uint32_t flags,
                                       compute_kernel **kernel) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   if (kernel) *kernel = NULL;
   compute_status status = check_compile(device, source, entry, flags, kernel);
   if (status) return status;
@@ -119,6 +121,7 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
     status = make_portable(device, source, entry, &portable);
   if (!status) {
     const int64_t begin = profile_is_on(device->context) ? clock_now() : 0;
+    DRIVER_CALL(device->backend);
     status = device->backend->custom_build(device->handle, portable ? portable : source, entry,
                                            options, &made->handle);
     if (begin)
@@ -141,6 +144,7 @@ static void destroy_handle(compute_device *device, void *handle) {
 }
 
 void compute_kernel_release(compute_kernel *kernel) {
+  if (IS_INHERITED(kernel, device->context)) return;
   if (!kernel) return;
   compute_device *device = kernel->device;
   if (!device_release_later(device, destroy_handle, kernel->handle))
@@ -250,6 +254,7 @@ compute_status compute_kernel_launch(compute_kernel *kernel, const compute_launc
                                      const compute_kernel_argument *arguments, size_t count,
                                      compute_queue *queue) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(kernel, device->context);
   compute_status status = check_launch(kernel, launch, arguments, count, queue);
   if (status) return status;
   compute_custom_argument at_hand[ARGUMENTS_AT_HAND], *translated = at_hand;

@@ -228,7 +228,8 @@ enum { SPAN_BEGIN = 0, SPAN_ENTRY = 1, SPAN_ROW = 2, SPAN_GENERATION = 3 };
 compute_profile_span compute_profile_span_begin(compute_context *context, const char *row,
                                                 const char *name) {
   compute_profile_span span = {0};
-  if (context == NULL || name == NULL || !profile_is_on(context)) return span;
+  if (context == NULL || name == NULL || context_is_inherited(context) || !profile_is_on(context))
+    return span;
   profile_collector *p = context->profile;
   span.reserved[SPAN_ENTRY] = profile_entry_of(context, NULL, PROFILE_SPAN, name, "");
   pthread_mutex_lock(&p->mutex);
@@ -241,6 +242,7 @@ compute_profile_span compute_profile_span_begin(compute_context *context, const 
 }
 
 void compute_profile_span_end(compute_context *context, const compute_profile_span *span) {
+  if (context_is_inherited(context)) return;
   if (context == NULL || span == NULL || span->reserved[SPAN_BEGIN] == 0) return;
   profile_collector *p = context->profile;
   const profile_record record = {.begin = (int64_t)span->reserved[SPAN_BEGIN],

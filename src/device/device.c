@@ -8,7 +8,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "base/process.h"
 #include "device/collector.h"
+#include "device/driver_call.h"
 #include "device/kernel_cache.h"
 #include "device/registry.h"
 
@@ -117,7 +119,10 @@ compute_status device_create(compute_context *context, const device_module *modu
   pthread_mutex_init(&device->costs_mutex, NULL);
   pthread_mutex_init(&device->packed_mutex, NULL);
   pthread_mutex_init(&device->loss_mutex, NULL);
+  DRIVER_CALL(device->backend);
+  process_load_begin();
   compute_status status = module->backend.device_open(module->instance, index, &device->handle);
+  process_load_end();
   bool handle_open = status == COMPUTE_OK;
   if (status == COMPUTE_OK) status = device_introduce(device, module, index);
   if (status == COMPUTE_OK) status = device_equip(device);
@@ -153,6 +158,7 @@ compute_context *compute_device_context(const compute_device *device) {
 
 compute_status compute_device_describe(const compute_device *device, compute_device_info *info) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_device_describe";
   const compute_status missing =
       error_if_null(device ? device->context : NULL, operation, device, info);
@@ -178,6 +184,7 @@ static compute_status device_is_null(const char *operation) {
 compute_status compute_pool_query(const compute_device *device,
                                   compute_pool_statistics *statistics) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_pool_query";
   if (!device) return device_is_null(operation);
   if (!statistics) {
@@ -188,6 +195,7 @@ compute_status compute_pool_query(const compute_device *device,
 }
 
 compute_status compute_pool_set_budget(compute_device *device, uint64_t bytes) {
+  REFUSE_INHERITED(device, context);
   if (!device) return device_is_null("compute_pool_set_budget");
   pool_set_budget(device->pool, bytes);
   return COMPUTE_OK;
@@ -195,6 +203,7 @@ compute_status compute_pool_set_budget(compute_device *device, uint64_t bytes) {
 
 compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   if (!device) return device_is_null("compute_pool_trim");
   pool_trim(device->pool, keep_bytes);
   return COMPUTE_OK;
@@ -205,6 +214,7 @@ compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
 /* Their costs, as far as the module counts them. */
 compute_status compute_build_query(const compute_device *device,
                                    compute_build_statistics *statistics) {
+  REFUSE_INHERITED(device, context);
   const compute_status missing =
       error_if_null(device ? device->context : NULL, "compute_build_query", device, statistics);
   if (missing) return missing;
@@ -256,6 +266,7 @@ static bool works_or_cannot(compute_device *device, compute_status *status) {
 
 compute_status compute_device_recover(compute_device *device) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   if (!device) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_device_recover", "device is NULL");
   }
@@ -269,6 +280,7 @@ compute_status compute_device_recover(compute_device *device) {
   compute_queue *old = NULL;
   pthread_mutex_lock(&device->internal_mutex);
   pthread_mutex_lock(&device->loss_mutex);
+  DRIVER_CALL(device->backend);
   bool found = device_loss_of(device) == DEVICE_FAILED; /* another thread may have been faster */
   if (found) status = device->backend->device_recover(device->handle);
   if (found && status == COMPUTE_OK) status = renew(device, &old);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "base/thread_pool.h"
 #include "compute/backend.h"
 #include "device/index_fault.h"
@@ -71,7 +72,9 @@ typedef enum object_kind {
 } object_kind;
 
 struct compute_context {
-  uint64_t serial; /* unique in the process */
+  uint64_t serial;  /* unique in the process */
+  uint32_t process; /* process_forks when it was opened */
+  bool complete;    /* its list of modules no longer changes */
   thread_pool *threads;
   compute_services services; /* passed to the modules; host is this context */
   device_module *modules;
@@ -80,8 +83,8 @@ struct compute_context {
   char search_problem[192]; /* a folder that could not be searched for modules, and why; or "" */
   compute_device **devices; /* best first */
   size_t device_count;
-  compute_device *default_device;
-  bool automatic;      /* plans that name no device place their steps by cost */
+  compute_device *default_device; /* atomic; NULL: not chosen yet: registry_default_device */
+  bool automatic;                 /* plans that name no device place their steps by cost */
   compute_device *cpu; /* the device for fallback; NULL only if no CPU module is loaded */
   int64_t live_objects[OBJECT_KINDS]; /* atomic: those that are not released */
   struct object_origins *origins;     /* origins.c; NULL: origins are not recorded */
@@ -97,6 +100,32 @@ struct compute_context {
   uint32_t watch;                     /* atomic: WATCH_… of device/collector.h */
   compute_context *next_open;         /* device_scope.c: all open contexts of the process */
 };
+
+/* ---- Forks ---------------------------------------------------------------------------------- */
+
+/* Whether the context is the parent's, in a forked child: its locks may be held by threads that
+ * the child does not have. Every public function that takes an object of a context begins with a
+ * check; functions that only read what never changes may do without. */
+static inline bool context_is_inherited(const compute_context *context) {
+  return context && context->process != process_forks;
+}
+
+/* Records COMPUTE_ERROR_INVALID_STATE, and returns it. */
+compute_status context_refuse(const compute_context *context, const char *operation);
+
+/* `member` is how the object, which may be NULL, leads to its context: IS_INHERITED(queue,
+ * device->context). */
+#define IS_INHERITED(object, member) ((object) && context_is_inherited((object)->member))
+
+/* The beginning of a public function that returns a status. */
+#define REFUSE_INHERITED(object, member)                                                           \
+  do {                                                                                             \
+    if (IS_INHERITED(object, member)) return context_refuse((object)->member, __func__);           \
+  } while (0)
+#define REFUSE_INHERITED_CONTEXT(context)                                                          \
+  do {                                                                                             \
+    if (context_is_inherited(context)) return context_refuse(context, __func__);                   \
+  } while (0)
 
 /* ---- Lost devices (loss.c) ------------------------------------------------------------------ */
 
@@ -176,6 +205,9 @@ static inline void context_object_released(compute_context *context, object_kind
 /* Gives a context its serial number and adds it to the open ones; and removes it. */
 void context_enlist(compute_context *context);
 void context_delist(const compute_context *context);
+
+/* From now on a forked child knows which modules the context has loaded. */
+void context_mark_complete(compute_context *context);
 
 /* Whether the calling thread is within a compute_device_push of this context. */
 bool device_scope_is_open(const compute_context *context);

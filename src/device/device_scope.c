@@ -6,6 +6,7 @@
  * are removed when the array fills up. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "device/registry.h"
 
 #define CONTEXT_DEPTH 32
@@ -17,7 +18,32 @@ static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
 static compute_context *open_contexts;
 static uint64_t last_serial;
 
+static void lock_contexts(void) {
+  pthread_mutex_lock(&open_mutex);
+}
+
+static void unlock_contexts(void) {
+  pthread_mutex_unlock(&open_mutex);
+}
+
+/* The contexts of the parent are none of the child's, but their modules stay loaded. */
+static void leave_contexts(void) {
+  pthread_mutex_init(&open_mutex, NULL);
+  for (const compute_context *context = open_contexts; context; context = context->next_open)
+    if (context->complete) module_inherit(context);
+  open_contexts = NULL;
+}
+
+void context_mark_complete(compute_context *context) {
+  pthread_mutex_lock(&open_mutex);
+  context->complete = true;
+  pthread_mutex_unlock(&open_mutex);
+}
+
 void context_enlist(compute_context *context) {
+  static const process_hooks hooks = {lock_contexts, unlock_contexts, leave_contexts};
+  process_at_fork(&hooks);
+  context->process = process_forks;
   pthread_mutex_lock(&open_mutex);
   context->serial = ++last_serial;
   context->next_open = open_contexts;
@@ -77,7 +103,10 @@ static void closed_contexts_drop(void) {
 compute_device *compute_default_device(const compute_context *context) {
   if (!context) return NULL;
   size_t position = depth > 0 ? innermost(context) : 0;
-  return position > 0 ? stack[position - 1].device : context->default_device;
+  if (position > 0) return stack[position - 1].device;
+  if (context_is_inherited(context))
+    return context->default_device ? context->default_device : context->cpu;
+  return registry_default_device((compute_context *)context); /* its list has a lock */
 }
 
 bool device_scope_is_open(const compute_context *context) {
@@ -85,6 +114,7 @@ bool device_scope_is_open(const compute_context *context) {
 }
 
 compute_status compute_device_push(compute_device *device) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_device_push";
   if (!device) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");
   compute_context *context = device->context;
@@ -99,6 +129,7 @@ compute_status compute_device_push(compute_device *device) {
 }
 
 compute_status compute_device_pop(compute_context *context) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_device_pop";
   if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
   size_t position = innermost(context);

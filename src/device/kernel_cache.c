@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "device/device.h"
+#include "device/driver_call.h"
 #include "kernel/kernel.h"
 #include "kernel/kernel_key.h"
 #include "kernel/program.h"
@@ -152,6 +153,7 @@ static compute_status prepare_entry(const kernel_cache *cache,
     memcpy(entry->key, key->bytes, key->length);
     const int64_t begin = profile_is_on(device->context) ? clock_now() : 0;
     const uint64_t refused = programs_failed(device);
+    DRIVER_CALL(device->backend);
     status = device->backend->kernel_prepare(device->handle, descriptor, &entry->kernel);
     if (!status && programs_failed(device) > refused)
       fallback_note(device->context, device, FALLBACK_OTHER_KERNEL, false,

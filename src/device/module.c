@@ -12,7 +12,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/variable.h"
+#include "device/driver_call.h"
 
 #define DEVICES_MAX 4096 /* more than any machine has; a larger count is a bug in the module */
 
@@ -78,6 +80,30 @@ static compute_status loader_refused(compute_context *context, device_module *mo
   return module_probe_set(context, module, COMPUTE_PROBE_MISSING_LIBRARY, words, remedy);
 }
 
+/* The modules that a parent process had loaded. */
+static struct {
+  const char *path; /* in the parent's context, which is never closed here */
+  compute_backend_entry_function entry;
+} inherited[16];
+static size_t inherited_count;
+
+static compute_backend_entry_function find_inherited(const char *path) {
+  for (size_t i = 0; i < inherited_count; i++)
+    if (!strcmp(inherited[i].path, path)) return inherited[i].entry;
+  return NULL;
+}
+
+void module_inherit(const compute_context *context) {
+  for (size_t i = 0; i < context->module_count; i++) {
+    const device_module *module = &context->modules[i];
+    if (!module->library || !module->entry || find_inherited(module->probe.path) ||
+        inherited_count == sizeof inherited / sizeof *inherited)
+      continue;
+    inherited[inherited_count].path = module->probe.path;
+    inherited[inherited_count++].entry = module->entry;
+  }
+}
+
 /* Opens the library and finds its entry point; *entry stays NULL if the module is refused. */
 static compute_status library_open(compute_context *context, device_module *module,
                                    compute_backend_entry_function *entry) {
@@ -89,14 +115,18 @@ static compute_status library_open(compute_context *context, device_module *modu
                             "the program is linked statically and cannot load modules",
                             "link the C library dynamically");
   }
+  *entry = find_inherited(module->probe.path);
+  if (*entry) return COMPUTE_OK;
   if (!module_file_check(module->probe.path, reason, sizeof reason, &problem)) {
     if (problem == ENOMEM) return out_of_memory(context);
     return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE, reason, NULL);
   }
   errno = 0;
+  process_load_begin();
   module->library = dlopen(module->probe.path, RTLD_NOW | RTLD_LOCAL);
+  problem = errno; /* the loader's message mentions memory only sometimes */
+  process_load_end();
   if (!module->library) {
-    problem = errno; /* the loader's message mentions memory only sometimes */
     const char *words = dlerror();
     if (problem == ENOMEM) return out_of_memory(context);
     return loader_refused(context, module, words ? words : "the loader gives no reason");
@@ -107,6 +137,7 @@ static compute_status library_open(compute_context *context, device_module *modu
                             "a shared library without the symbol " COMPUTE_BACKEND_ENTRY, NULL);
   }
   memcpy(entry, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointers */
+  module->entry = *entry;
   return COMPUTE_OK;
 }
 
@@ -262,8 +293,18 @@ static compute_probe_state start_state(compute_status status) {
 }
 
 static compute_status module_start(compute_context *context, device_module *module) {
+  const bool own = (module->backend.flags & COMPUTE_BACKEND_ENVIRONMENT_SAFE) != 0;
+  DRIVER_CALL(&module->backend);
+  if (!own && driver_is_inherited(module->probe.name))
+    return module_probe_set(
+        context, module, COMPUTE_PROBE_FAILED,
+        "the parent process has started this driver, which does not survive fork",
+        "use the driver in one process only, or start the child with exec");
+  if (!own) driver_started(module->probe.name);
   compute_error_clear(NULL); /* so that a message found afterwards is the module's */
+  process_load_begin();
   compute_status status = module->backend.open(&context->services, &module->instance);
+  process_load_end();
   module->opened = status == COMPUTE_OK;
   if (status == COMPUTE_ERROR_OUT_OF_MEMORY) {
     return error_set_native(context, status, 0, "compute_open",
@@ -340,16 +381,20 @@ compute_status module_load(compute_context *context, device_module *module, bool
     module_unload(module);
     return status;
   }
-  module->waiting =
-      may_wait && module->backend.can_wait && module->backend.can_wait(&context->services);
+  module->waiting = may_wait && module->backend.can_wait;
   return module->waiting ? COMPUTE_OK : start_or_unload(context, module);
 }
 
 void module_unload(device_module *module) {
   if (module->busy) return;
   module_stop(module);
-  if (module->library) dlclose(module->library);
+  if (module->library) {
+    process_load_begin();
+    dlclose(module->library);
+    process_load_end();
+  }
   module->library = NULL;
+  module->entry = NULL;
 }
 
 void module_release(device_module *module) {

@@ -15,6 +15,7 @@
 #include "device/buffer.h"
 #include "device/collector.h"
 #include "device/device.h"
+#include "device/driver_call.h"
 #include "device/registry.h"
 
 /* A queue that is never waited for would keep everything; at this many buffers, it is waited
@@ -70,6 +71,7 @@ compute_status queue_create_internal(compute_device *device, compute_queue **res
   queue->device = device;
   queue->generation = device_generation(device);
   queue->number = __atomic_fetch_add(&device->queue_count, 1, __ATOMIC_RELAXED);
+  DRIVER_CALL(device->backend);
   compute_status status = device_check(device, "compute_queue_create");
   if (status == COMPUTE_OK) status = device->backend->queue_create(device->handle, &queue->handle);
   if (status != COMPUTE_OK) {
@@ -99,6 +101,7 @@ void queue_destroy_internal(compute_queue *queue) {
 }
 
 compute_status compute_queue_create(compute_device *device, compute_queue **queue) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_queue_create";
   const compute_status missing =
       error_if_null(device ? device->context : NULL, operation, device, queue);
@@ -110,6 +113,7 @@ compute_status compute_queue_create(compute_device *device, compute_queue **queu
 }
 
 void compute_queue_release(compute_queue *queue) {
+  if (IS_INHERITED(queue, device->context)) return;
   if (!queue) return;
   compute_context *context = queue->device->context;
   context_object_leaves(context, queue);
@@ -122,12 +126,14 @@ compute_device *compute_queue_device(const compute_queue *queue) {
 }
 
 void *compute_queue_native(const compute_queue *queue) {
+  if (IS_INHERITED(queue, device->context)) return NULL;
   if (!queue || !queue->device->backend->queue_native) return NULL;
   return queue->device->backend->queue_native(queue->handle);
 }
 
 compute_status compute_queue_wait(compute_queue *queue) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(queue, device->context);
   if (!queue) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");
   }
@@ -245,6 +251,7 @@ static compute_status event_null(const compute_context *context, const char *ope
 }
 
 compute_status compute_event_record(compute_queue *queue, compute_event **result) {
+  REFUSE_INHERITED(queue, device->context);
   static const char operation[] = "compute_event_record";
   if (!queue) return event_null(NULL, operation, "queue");
   compute_device *device = queue->device;
@@ -275,6 +282,7 @@ static void destroy_handle(compute_device *device, void *handle) {
 }
 
 void compute_event_release(compute_event *event) {
+  if (IS_INHERITED(event, device->context)) return;
   if (!event) return;
   compute_device *device = event->device;
   if (event->handle && !device_release_later(device, destroy_handle, event->handle))
@@ -286,6 +294,7 @@ void compute_event_release(compute_event *event) {
 
 compute_status compute_event_wait(compute_event *event) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(event, device->context);
   if (!event) return event_null(NULL, "compute_event_wait", "event");
   if (!event->handle) return COMPUTE_OK;
   compute_status status = device_check(event->device, "compute_event_wait");
@@ -294,6 +303,7 @@ compute_status compute_event_wait(compute_event *event) {
 
 compute_status compute_queue_wait_event(compute_queue *queue, compute_event *event) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(queue, device->context);
   static const char operation[] = "compute_queue_wait_event";
   if (!queue) return event_null(event ? event->device->context : NULL, operation, "queue");
   const compute_device *device = queue->device;
@@ -310,6 +320,7 @@ compute_status compute_queue_wait_event(compute_queue *queue, compute_event *eve
 }
 
 compute_status compute_event_query(compute_event *event, bool *complete) {
+  REFUSE_INHERITED(event, device->context);
   static const char operation[] = "compute_event_query";
   if (!event) return event_null(NULL, operation, "event");
   const compute_device *device = event->device;

@@ -103,32 +103,66 @@ static void module_withdraw(compute_context *context, device_module *module) {
   module->waiting = true;
 }
 
-static compute_status open_waiting(compute_context *context) {
+static compute_status start_waiting(compute_context *context, device_module *module) {
+  compute_status status = module_start_waiting(context, module);
+  if (status != COMPUTE_OK || !module->opened) return status;
+  status = add_module(context, module);
+  if (status != COMPUTE_OK) module_withdraw(context, module);
+  return status;
+}
+
+/* Which deferred modules are to be started; `user` is what the function needs to know. */
+typedef bool (*waiting_filter)(compute_context *context, const device_module *module,
+                               const void *user);
+
+static bool every_module(compute_context *context, const device_module *module, const void *user) {
+  (void)context;
+  (void)module;
+  (void)user;
+  return true;
+}
+
+static bool module_is_called(compute_context *context, const device_module *module,
+                             const void *user) {
+  (void)context;
+  return !strcmp(module->probe.name, user);
+}
+
+/* Whether it may have a device that ranks above all that are open. */
+static bool may_be_best(compute_context *context, const device_module *module, const void *user) {
+  (void)user;
+  return !module->backend.can_wait(&context->services);
+}
+
+/* Called with registry_mutex held. Fails when out of memory: that module is still deferred. */
+static compute_status open_waiting(compute_context *context, waiting_filter filter,
+                                   const void *user) {
   compute_status status = COMPUTE_OK;
-  for (size_t i = 0; status == COMPUTE_OK && i < context->module_count; i++) {
+  bool waiting = false;
+  compute_error before;
+  compute_error_get(NULL, &before);
+  for (size_t i = 0; i < context->module_count; i++) {
     device_module *module = &context->modules[i];
-    if (!module->waiting) continue;
-    status = module_start_waiting(context, module);
-    if (status != COMPUTE_OK || !module->opened) continue;
-    status = add_module(context, module);
-    if (status != COMPUTE_OK) module_withdraw(context, module);
+    if (module->waiting && status == COMPUTE_OK && filter(context, module, user))
+      status = start_waiting(context, module);
+    waiting |= module->waiting;
   }
+  __atomic_store_n(&context->modules_waiting, waiting, __ATOMIC_RELEASE);
+  if (status == COMPUTE_OK) error_restore(NULL, &before);
+  return status;
+}
+
+static compute_status open_waiting_locked(compute_context *context, waiting_filter filter,
+                                          const void *user) {
+  if (!__atomic_load_n(&context->modules_waiting, __ATOMIC_ACQUIRE)) return COMPUTE_OK;
+  pthread_mutex_lock(&context->registry_mutex);
+  const compute_status status = open_waiting(context, filter, user);
+  pthread_mutex_unlock(&context->registry_mutex);
   return status;
 }
 
 compute_status registry_complete(compute_context *context) {
-  if (!__atomic_load_n(&context->modules_waiting, __ATOMIC_ACQUIRE)) return COMPUTE_OK;
-  compute_error before;
-  compute_error_get(NULL, &before);
-  compute_status status = COMPUTE_OK;
-  pthread_mutex_lock(&context->registry_mutex);
-  if (context->modules_waiting) {
-    status = open_waiting(context);
-    __atomic_store_n(&context->modules_waiting, status != COMPUTE_OK, __ATOMIC_RELEASE);
-  }
-  pthread_mutex_unlock(&context->registry_mutex);
-  if (status == COMPUTE_OK) error_restore(NULL, &before);
-  return status;
+  return open_waiting_locked(context, every_module, NULL);
 }
 
 void registry_complete_quietly(compute_context *context) {
@@ -156,6 +190,7 @@ void registry_release(compute_context *context) {
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
 compute_device *compute_device_at(const compute_context *context, size_t index) {
+  if (context_is_inherited(context)) return NULL;
   if (!context) return NULL;
   compute_context *list = (compute_context *)context; /* the list has a lock */
   registry_complete_quietly(list);
@@ -233,22 +268,40 @@ static compute_status no_such_device(const compute_context *context, const char 
                           context->device_count == 1 ? "is" : "are", rest.text);
 }
 
-compute_status compute_device_by_name(compute_context *context, const char *name,
-                                      compute_device **device) {
-  FLOAT_ENVIRONMENT_DEFAULT;
-  static const char operation[] = "compute_device_by_name";
-  const compute_status missing = error_if_null(context, operation, context, name, device);
-  if (missing) return missing;
-  /* Looking up an open device need not wait for modules that are not open. */
+/* The device called `name`, or NULL in *device: first among the open ones, which need not wait for
+ * drivers, then among those of its own module, which is started if it was deferred. */
+static compute_status device_look_up(compute_context *context, const char *name,
+                                     compute_device **device) {
+  char backend[NAMES_BACKEND_BYTES];
+  int64_t index;
   pthread_mutex_lock(&context->registry_mutex);
   *device = device_find(context, name);
   pthread_mutex_unlock(&context->registry_mutex);
-  if (!*device) {
-    compute_status status = registry_complete(context);
-    if (status != COMPUTE_OK) return status;
-    *device = device_find(context, name);
-  }
-  return *device ? COMPUTE_OK : no_such_device(context, name, operation);
+  if (*device || !names_device_parse(name, backend, &index)) return COMPUTE_OK;
+  const compute_status status = open_waiting_locked(context, module_is_called, backend);
+  if (status != COMPUTE_OK) return status;
+  pthread_mutex_lock(&context->registry_mutex);
+  *device = device_find(context, name);
+  pthread_mutex_unlock(&context->registry_mutex);
+  return COMPUTE_OK;
+}
+
+/* The message lists all devices. */
+static compute_status look_up_or_fail(compute_context *context, const char *name,
+                                      const char *operation, compute_device **device) {
+  compute_status status = device_look_up(context, name, device);
+  if (status != COMPUTE_OK || *device) return status;
+  status = registry_complete(context);
+  return status ? status : no_such_device(context, name, operation);
+}
+
+compute_status compute_device_by_name(compute_context *context, const char *name,
+                                      compute_device **device) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
+  static const char operation[] = "compute_device_by_name";
+  const compute_status missing = error_if_null(context, operation, context, name, device);
+  return missing ? missing : look_up_or_fail(context, name, operation, device);
 }
 
 /* ---- Default ------------------------------------------------------------------------------- */
@@ -273,11 +326,16 @@ static compute_status no_device_at_all(const compute_context *context) {
       "no device that can compute; modules: %s", list.text);
 }
 
-/* Best first. */
-int32_t registry_best_priority(const compute_context *context) {
+/* The list is sorted, best first. */
+static compute_device *best_device(const compute_context *context) {
   for (size_t i = 0; i < context->device_count; i++)
-    if (runs_kernels(context->devices[i])) return context->devices[i]->info.priority;
-  return INT32_MIN;
+    if (runs_kernels(context->devices[i])) return context->devices[i];
+  return NULL;
+}
+
+int32_t registry_best_priority(const compute_context *context) {
+  const compute_device *best = best_device(context);
+  return best ? best->info.priority : INT32_MIN;
 }
 
 /* The device for fallback: OpenCL may have devices of type CPU too, but they do not support every
@@ -293,21 +351,31 @@ compute_status registry_choose_default(compute_context *context, const char *nam
     context->automatic = true;
     name = NULL;
   }
-  if (name) {
-    context->default_device = device_find(context, name);
-    if (!context->default_device) {
-      compute_status status = registry_complete(context);
-      if (status != COMPUTE_OK) return status;
-      context->default_device = device_find(context, name);
-    }
-    return context->default_device ? COMPUTE_OK : no_such_device(context, name, "compute_open");
-  }
-  if (!context->cpu) {
-    compute_status status = registry_complete(context);
-    if (status != COMPUTE_OK) return status;
-  }
-  for (size_t i = 0; i < context->device_count && !context->default_device; i++) {
-    if (runs_kernels(context->devices[i])) context->default_device = context->devices[i];
-  }
+  if (name) return look_up_or_fail(context, name, "compute_open", &context->default_device);
+  if (context->cpu && context->modules_waiting) return COMPUTE_OK;
+  const compute_status status = registry_complete(context);
+  if (status != COMPUTE_OK) return status;
+  context->default_device = best_device(context);
   return context->default_device ? COMPUTE_OK : no_device_at_all(context);
+}
+
+compute_device *registry_default_device(compute_context *context) {
+  compute_device *device = __atomic_load_n(&context->default_device, __ATOMIC_ACQUIRE);
+  if (device) return device;
+  compute_error before;
+  compute_error_get(NULL, &before);
+  pthread_mutex_lock(&context->registry_mutex);
+  device = context->default_device;
+  if (!device) {
+    const compute_status status = open_waiting(context, may_be_best, NULL);
+    device = best_device(context);
+    if (status != COMPUTE_ERROR_OUT_OF_MEMORY)
+      __atomic_store_n(&context->default_device, device, __ATOMIC_RELEASE);
+    if (status != COMPUTE_OK)
+      log_write(COMPUTE_LOG_ERROR, "core", "not all modules could be started: %s",
+                compute_status_text(status));
+  }
+  pthread_mutex_unlock(&context->registry_mutex);
+  error_restore(NULL, &before);
+  return device;
 }

@@ -20,6 +20,7 @@ struct device_module {
   bool accepted;           /* its vtable was accepted, whether or not it started */
   compute_backend_entry_function built_in; /* of a module that is part of the library, or NULL */
   void *library;                           /* of dlopen; NULL when not loaded */
+  compute_backend_entry_function entry;    /* the library's; NULL before it is loaded */
   void *instance;                          /* of backend.open; valid while `opened` */
   bool opened;
   bool busy;    /* work of a device did not end: it can be neither closed nor unloaded */
@@ -30,8 +31,12 @@ struct device_module {
  * options or COMPUTE_BACKENDS exclude are marked as disabled. Nothing is loaded. */
 compute_status module_search(compute_context *context, const compute_open_options *options);
 
-/* Loads one candidate and starts it, unless it can wait and `may_wait` allows it. A module that
- * does not work is not a failure: its probe says why. Fails only when out of host memory. */
+/* In a forked child: the parent's context had its modules loaded, and they are here, too. Loading
+ * them again would ask a loader whose locks may be held for ever. */
+void module_inherit(const compute_context *context);
+
+/* Loads one candidate and starts it, unless it has `can_wait` and `may_wait` allows it. A module
+ * that does not work is not a failure: its probe says why. Fails only when out of host memory. */
 compute_status module_load(compute_context *context, device_module *module, bool may_wait);
 
 /* Starts a deferred module. Out of host memory, it stays deferred, and may be started later. */
@@ -88,11 +93,11 @@ bool names_list_contains(const char *list, const char *name);
 bool names_device_parse(const char *text, char backend[NAMES_BACKEND_BYTES], int64_t *index);
 
 /* Loads every candidate module and opens every device of it, best first. A module or device that
- * does not open is not a failure: its probe says why. Modules that can wait are left to
- * registry_complete. Fails when out of memory. */
+ * does not open is not a failure: its probe says why. Modules with `can_wait` are left waiting.
+ * Fails when out of memory. */
 compute_status registry_open_modules(compute_context *context);
 
-/* Opens the deferred modules. After a success the list of devices never changes, and the calling
+/* Opens all deferred modules. After a success the list of devices never changes, and the calling
  * thread's error is unchanged. Fails when out of memory: then some module is still deferred, and
  * the next call retries. Thread-safe. */
 compute_status registry_complete(compute_context *context);
@@ -104,9 +109,15 @@ void registry_complete_quietly(compute_context *context);
 /* That of the best open device that runs kernels; INT32_MIN if there is none. */
 int32_t registry_best_priority(const compute_context *context);
 
-/* Decides on context->default_device and context->cpu. `name` may be NULL or empty: then
- * COMPUTE_DEVICE decides, or the rank. COMPUTE_ERROR_NO_DEVICE when there is no such device. */
+/* Decides on context->cpu and on the default device. `name` may be NULL or empty: then
+ * COMPUTE_DEVICE decides, or the rank, which may start deferred modules and so is left to
+ * registry_default_device. COMPUTE_ERROR_NO_DEVICE when there is no such device. */
 compute_status registry_choose_default(compute_context *context, const char *name);
+
+/* The default device, which the first call may have to find: it starts the deferred modules that
+ * may have a better device than those that are open. Out of host memory, the best open one. The
+ * calling thread's error is unchanged. Thread-safe. */
+compute_device *registry_default_device(compute_context *context);
 
 /* Closes all devices. */
 void registry_release(compute_context *context);

@@ -159,11 +159,15 @@ static compute_status check_operands(eager_call *call) {
   for (size_t i = 0; i < call->operand_count; i++) {
     const compute_tensor *operand = call->operands[i];
     if (!operand && (i == 0 || !call->optional)) return null_pointer(call, "an operand");
+    if (IS_INHERITED(operand, buffer->device->context))
+      return context_refuse(operand->buffer->device->context, call->operation);
     if (i == 0) call->device = compute_tensor_device(operand);
     if (!operand || compute_tensor_device(operand)->context == call->device->context) continue;
     return error_set(call->device->context, COMPUTE_ERROR_WRONG_CONTEXT, call->operation,
                      "operand %zu belongs to another context than the first", i);
   }
+  if (IS_INHERITED(call->device, context))
+    return context_refuse(call->device->context, call->operation);
   return call->device ? COMPUTE_OK : null_pointer(call, "device");
 }
 

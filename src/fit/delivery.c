@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/arithmetic.h"
 #include "base/error.h"
+#include "device/registry.h"
 
 static const char HERE[] = "compute_fit_run";
 
@@ -87,10 +88,10 @@ static void blank_output(const fit_delivery *d, int output, int64_t first) {
 
 /* Whether no device of the run computes with the threads of the context. */
 static bool leaves_threads(const compute_fit *fit) {
-  compute_device *const *devices =
-      fit->device_count > 0 ? fit->devices : &fit->context->default_device;
-  const size_t count = fit->device_count > 0 ? fit->device_count : 1;
   if (fit->flags & COMPUTE_BATCH_ALL_DEVICES) return false;
+  compute_device *const only = fit->device_count > 0 ? NULL : registry_default_device(fit->context);
+  compute_device *const *devices = only ? &only : fit->devices;
+  const size_t count = only ? 1 : fit->device_count;
   for (size_t i = 0; i < count; i++)
     if (devices[i]->info.capabilities & COMPUTE_CAPABILITY_HOST) return false;
   return true;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "compute/fit.h"
+#include "device/device.h"
 #include "fit/model.h"
 #include "fit/readout.h"
 #include "kernel/fit_problem.h"
@@ -77,6 +78,7 @@ static compute_status prepare(compute_context *context, const char *operation,
 compute_status compute_fit_image(compute_context *context, const compute_fit_problem *problem,
                                  const double *parameters, double *image) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_fit_image";
   compute_fit_problem p;
   fit_spot spot;
@@ -172,6 +174,7 @@ compute_status compute_fit_crlb(compute_context *context, const compute_fit_prob
                                 const double *parameters, const double *variance, double *std,
                                 double *covariance) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_fit_crlb";
   compute_fit_problem p;
   double matrix[MOST][MOST], inverse[MOST][MOST];

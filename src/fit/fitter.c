@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "device/registry.h"
 #include "fit/model.h"
 #include "fit/spline.h"
 
@@ -57,7 +58,8 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
   const bool large = fit->frame_rows != 0;
   const int64_t want_rows = large ? fit->frame_rows : fit->problem.rows;
   const int64_t want_columns = large ? fit->frame_columns : fit->problem.columns;
-  compute_device *device = fit->context->cpu ? fit->context->cpu : fit->context->default_device;
+  compute_device *device =
+      fit->context->cpu ? fit->context->cpu : registry_default_device(fit->context);
   if (!values) return COMPUTE_OK;
   if (rows != want_rows || columns != want_columns)
     return error_set(fit->context, COMPUTE_ERROR_SHAPE, HERE,
@@ -74,7 +76,8 @@ static compute_status take_map(compute_fit *fit, int index, const void *values, 
 static compute_status take_spline(compute_fit *fit, const float *values) {
   const int32_t *cells = fit->problem.cells;
   const int64_t count = (int64_t)cells[0] * cells[1] * cells[2];
-  compute_device *device = fit->context->cpu ? fit->context->cpu : fit->context->default_device;
+  compute_device *device =
+      fit->context->cpu ? fit->context->cpu : registry_default_device(fit->context);
   if (fit->problem.model != COMPUTE_FIT_SPLINE) return COMPUTE_OK;
   const compute_status status = spline_check(fit->context, HERE, &fit->problem, values);
   if (status) return status;
@@ -138,6 +141,7 @@ short_of_memory:
 compute_status compute_fit_create(compute_context *context, const compute_fit_options *options,
                                   compute_fit **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   if (result) *result = NULL;
   if (!context || !options || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
@@ -168,6 +172,7 @@ compute_status compute_fit_create(compute_context *context, const compute_fit_op
 }
 
 void compute_fit_release(compute_fit *fit) {
+  if (IS_INHERITED(fit, context)) return;
   if (!fit) return;
   compute_context *context = fit->context;
   compute_error before;

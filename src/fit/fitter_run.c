@@ -73,6 +73,7 @@ static void forget_times(compute_fit *fit) {
 
 compute_status compute_fit_times_get(compute_fit *fit, compute_fit_times *times) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(fit, context);
   const compute_status missing =
       error_if_null(fit ? fit->context : NULL, "compute_fit_times_get", fit, times);
   if (missing) return missing;
@@ -140,6 +141,7 @@ static compute_status check_call(const compute_fit *fit, const char *operation,
 compute_status compute_fit_run(compute_fit *fit, const compute_fit_run_options *options,
                                compute_fit_summary *summary) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(fit, context);
   compute_fit_summary none = {0};
   if (!summary) summary = &none;
   *summary = none;
@@ -163,6 +165,7 @@ static void *run_started(void *argument) {
 
 compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(fit, context);
   static const char operation[] = "compute_fit_start";
   compute_status status = check_call(fit, operation, options);
   if (!status) status = begin(fit, FIT_STARTED);
@@ -179,6 +182,7 @@ compute_status compute_fit_start(compute_fit *fit, const compute_fit_run_options
 
 compute_status compute_fit_poll(compute_fit *fit, bool *done) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(fit, context);
   static const char operation[] = "compute_fit_poll";
   const compute_status missing = error_if_null(fit ? fit->context : NULL, operation, fit, done);
   if (missing) return missing;
@@ -192,6 +196,7 @@ compute_status compute_fit_poll(compute_fit *fit, bool *done) {
 
 compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(fit, context);
   static const char operation[] = "compute_fit_wait";
   if (summary) *summary = (compute_fit_summary){0};
   if (!fit) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "fit is NULL");
@@ -216,6 +221,7 @@ compute_status compute_fit_wait(compute_fit *fit, compute_fit_summary *summary) 
 
 /* A run that has not reached its iterator yet sees the flag at its first delivery. */
 void compute_fit_cancel(compute_fit *fit) {
+  if (IS_INHERITED(fit, context)) return;
   if (!fit) return;
   pthread_mutex_lock(&fit->mutex);
   if (fit->state != FIT_IDLE && fit->state != FIT_ENDED) atomic_store(&fit->cancelled, true);

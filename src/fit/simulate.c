@@ -49,6 +49,7 @@ static void roi_task(void *argument, int64_t task, int32_t worker) {
 compute_status compute_simulate_rois(compute_context *context, const compute_simulation *given,
                                      int64_t first, int64_t count, void *pixels, float *truth) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_simulate_rois";
   simulation s;
   if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
@@ -120,6 +121,7 @@ compute_status compute_simulate_spot_count(compute_context *context,
                                            const compute_simulation *given, int64_t first,
                                            int64_t count, int64_t *spots) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_simulate_spot_count";
   simulation s;
   const compute_status missing = error_if_null(context, operation, context, spots);
@@ -135,6 +137,7 @@ compute_status compute_simulate_spot_count(compute_context *context,
 compute_status compute_simulate_movie(compute_context *context, const compute_simulation *given,
                                       int64_t first, int64_t count, void *pixels, float *truth) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_simulate_movie";
   simulation s;
   if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");

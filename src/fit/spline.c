@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "compute/fit.h"
+#include "device/device.h"
 
 enum { COEFFICIENTS = COMPUTE_FIT_SPLINE_COEFFICIENTS, LEAST_NODES = 2, MOST_NODES = 4097 };
 
@@ -113,6 +114,7 @@ compute_status compute_fit_spline_make(compute_context *context, const float *va
                                        int32_t planes, int32_t rows, int32_t columns,
                                        float *coefficients) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_fit_spline_make";
   compute_status status = COMPUTE_OK;
   if (!values || !coefficients)

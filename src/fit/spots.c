@@ -640,6 +640,7 @@ compute_status compute_spot_corners(compute_context *context, const compute_spot
                                     int64_t first_frame, int32_t *corners, int64_t capacity,
                                     int64_t *count) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   if (!count)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, corners_operation, "count is NULL");
   *count = 0;

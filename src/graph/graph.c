@@ -64,6 +64,7 @@ void graph_constant_release(void *constant) {
 }
 
 compute_graph *compute_graph_create(compute_context *context) {
+  if (context_is_inherited(context)) return NULL;
   const char *operation = "compute_graph_create";
   if (!context) {
     error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
@@ -118,6 +119,7 @@ bool graph_add_state(compute_graph *graph, compute_node node) {
 }
 
 void compute_graph_release(compute_graph *graph) {
+  if (IS_INHERITED(graph, context)) return;
   if (!graph) return;
   graph_truncate(graph, 0);
   compute_context *context = graph->context;
@@ -129,6 +131,7 @@ void compute_graph_release(compute_graph *graph) {
 }
 
 compute_status compute_graph_status(const compute_graph *graph) {
+  REFUSE_INHERITED(graph, context);
   if (!graph) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_graph_status", "graph is NULL");
   }
@@ -138,6 +141,7 @@ compute_status compute_graph_status(const compute_graph *graph) {
 
 /* A failing call has already removed its nodes (build.h). */
 void compute_graph_clear_error(compute_graph *graph) {
+  if (IS_INHERITED(graph, context)) return;
   if (!graph) return;
   graph->status = COMPUTE_OK;
   graph->error = (compute_error){0};
@@ -201,6 +205,7 @@ bool compute_node_is_valid(compute_node node) {
 }
 
 compute_tensor *compute_parameter_tensor(const compute_graph *graph, compute_node node) {
+  if (IS_INHERITED(graph, context)) return NULL;
   int64_t index = node_index(graph, node);
   return index < 0 ? NULL : graph->nodes[index].tensor;
 }

@@ -525,6 +525,7 @@ static compute_node clip(compute_graph *graph, const compute_node *gradients, si
 void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
                             double limit, compute_node *norm) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  if (IS_INHERITED(graph, context)) return;
   BUILD_ALL_OR_NOTHING(graph);
   compute_dtype work;
   if (norm) *norm = BUILD_NONE;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "device/device.h"
 #include "group/group.h"
 
 #define LINE_BYTES 200
@@ -92,6 +93,7 @@ static compute_status report_difference(compute_process_group *group, const char
 
 compute_status compute_group_agree(compute_process_group *group, const char *operation,
                                    const char *text) {
+  REFUSE_INHERITED(group, context);
   compute_status status = error_if_null(NULL, "compute_group_agree", group, operation, text);
   if (status) return status;
   const fingerprint mine = fingerprint_of(text);
@@ -129,6 +131,7 @@ static compute_status report_failure(compute_process_group *group, const char *o
 
 compute_status compute_group_check(compute_process_group *group, const char *operation,
                                    compute_status status) {
+  REFUSE_INHERITED(group, context);
   const compute_status wrong = error_if_null(NULL, "compute_group_check", group, operation);
   if (wrong) return wrong;
   compute_error error = {.status = COMPUTE_OK};

@@ -112,6 +112,7 @@ compute_status compute_group_all_reduce(compute_process_group *group,
                                         const compute_group_call_options *options,
                                         compute_group_request **request) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(group, context);
   compute_group_request draft = {
       .operation = "compute_group_all_reduce",
       .call = {.kind = GROUP_ALL_REDUCE, .reduction = (int32_t)reduction}};
@@ -129,6 +130,7 @@ compute_status compute_group_reduce_scatter(compute_process_group *group,
                                             const compute_group_call_options *options,
                                             compute_group_request **request) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(group, context);
   compute_group_request draft = {
       .operation = "compute_group_reduce_scatter",
       .call = {.kind = GROUP_REDUCE_SCATTER, .reduction = (int32_t)reduction}};
@@ -145,6 +147,7 @@ compute_status compute_group_all_gather(compute_process_group *group, const comp
                                         const compute_group_call_options *options,
                                         compute_group_request **request) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(group, context);
   compute_group_request draft = {.operation = "compute_group_all_gather",
                                  .call = {.kind = GROUP_ALL_GATHER}};
   if (request) *request = NULL;
@@ -157,6 +160,7 @@ compute_status compute_group_broadcast(compute_process_group *group, compute_ten
                                        int32_t root, const compute_group_call_options *options,
                                        compute_group_request **request) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(group, context);
   compute_group_request draft = {.operation = "compute_group_broadcast",
                                  .call = {.kind = GROUP_BROADCAST, .root = root}};
   if (request) *request = NULL;
@@ -169,6 +173,7 @@ compute_status compute_group_broadcast(compute_process_group *group, compute_ten
 }
 
 compute_status compute_group_barrier(compute_process_group *group) {
+  REFUSE_INHERITED(group, context);
   const compute_group_request draft = {.operation = "compute_group_barrier",
                                        .call = {.kind = GROUP_BARRIER}};
   const compute_status status = error_if_null(NULL, draft.operation, group);
@@ -196,6 +201,7 @@ static compute_status pass(compute_process_group *group, const char *operation, 
 compute_status compute_group_send(compute_process_group *group, const compute_tensor *tensor,
                                   int32_t to, const compute_group_call_options *options,
                                   compute_group_request **request) {
+  REFUSE_INHERITED(group, context);
   return pass(group, "compute_group_send", true, (compute_tensor *)(uintptr_t)tensor, to, options,
               request);
 }
@@ -203,5 +209,6 @@ compute_status compute_group_send(compute_process_group *group, const compute_te
 compute_status compute_group_receive(compute_process_group *group, compute_tensor *tensor,
                                      int32_t from, const compute_group_call_options *options,
                                      compute_group_request **request) {
+  REFUSE_INHERITED(group, context);
   return pass(group, "compute_group_receive", false, tensor, from, options, request);
 }

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/variable.h"
 #include "device/device.h"
+#include "device/driver_call.h"
 #include "type/dtype.h"
 
 #define HERE        "compute_group_open"
@@ -188,11 +189,9 @@ void group_unreference(compute_process_group *group) {
   base_release(group->calls);
   base_release(group->members);
   base_release(group->local_ranks);
-  if (group->process == getpid()) { /* in a fork, the thread that waits for them does not exist */
-    pthread_mutex_destroy(&group->mutex);
-    pthread_cond_destroy(&group->work);
-    pthread_cond_destroy(&group->ended);
-  }
+  pthread_mutex_destroy(&group->mutex);
+  pthread_cond_destroy(&group->work);
+  pthread_cond_destroy(&group->ended);
   base_release(group);
   context_object_released(context, OBJECT_GROUP);
 }
@@ -200,7 +199,9 @@ void group_unreference(compute_process_group *group) {
 compute_status group_open_with(compute_context *context, const compute_transport *transport,
                                void *argument, const compute_group_options *options,
                                compute_process_group **group) {
+  const driver_call call = driver_call_begin(); /* MPI starts threads */
   const int code = transport->prepare();
+  driver_call_end(&call);
   if (code != 0) return not_opened(context, transport, code);
   compute_process_group *made = base_allocate(1, sizeof *made);
   if (!made)
@@ -212,7 +213,6 @@ compute_status group_open_with(compute_context *context, const compute_transport
   made->timeout = options->timeout;
   made->device = options->device;
   made->host_only = options->host_only;
-  made->process = getpid();
   pthread_mutex_init(&made->mutex, NULL);
   pthread_cond_init(&made->work, NULL);
   pthread_cond_init(&made->ended, NULL);
@@ -232,17 +232,18 @@ compute_status group_open_with(compute_context *context, const compute_transport
 }
 
 /* A module has one instance at a time. */
-static atomic_bool only_open;
+static atomic_uint only_open; /* process_forks + 1 where a group is open, or 0 */
 
 static compute_status open_only(compute_context *context, const compute_transport *transport,
                                 const compute_group_options *options,
                                 compute_process_group **group) {
-  if (atomic_exchange(&only_open, true))
+  const uint32_t here = process_forks + 1;
+  if (atomic_exchange(&only_open, here) == here)
     return error_set_native(context, COMPUTE_ERROR_INVALID_STATE, 0, HERE, "close it first",
                             "this process has an open group");
   const compute_status status = group_open_with(context, transport, NULL, options, group);
   if (status)
-    atomic_store(&only_open, false);
+    atomic_store(&only_open, 0);
   else
     (*group)->only = true;
   return status;
@@ -251,6 +252,7 @@ static compute_status open_only(compute_context *context, const compute_transpor
 compute_status compute_group_open(compute_context *context, const compute_group_options *options,
                                   compute_process_group **group) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   if (group) *group = NULL;
   compute_status status = error_if_null(context, HERE, context, group);
   if (status) return status;
@@ -266,20 +268,19 @@ compute_status compute_group_open(compute_context *context, const compute_group_
 /* The others must know that nothing more comes: only then the transport ends in order. */
 void compute_group_close(compute_process_group *group) {
   FLOAT_ENVIRONMENT_DEFAULT;
-  if (!group) return;
-  if (group->process == getpid()) {
-    const compute_group_request draft = {.operation = "compute_group_close",
-                                         .call = {.kind = GROUP_CLOSE}};
-    (void)group_submit(group, &draft, NULL);
-    group_thread_end(group);
-  }
-  if (group->only) atomic_store(&only_open, false);
+  if (!group || context_is_inherited(group->context)) return;
+  const compute_group_request draft = {.operation = "compute_group_close",
+                                       .call = {.kind = GROUP_CLOSE}};
+  (void)group_submit(group, &draft, NULL);
+  group_thread_end(group);
+  if (group->only) atomic_store(&only_open, 0);
   group_unreference(group);
 }
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
 compute_status compute_group_query(const compute_process_group *group, compute_group_info *info) {
+  REFUSE_INHERITED(group, context);
   const compute_status status = error_if_null(NULL, "compute_group_query", group, info);
   if (status) return status;
   *info = (compute_group_info){.rank = group->rank,
@@ -297,6 +298,7 @@ compute_status compute_group_query(const compute_process_group *group, compute_g
 
 compute_status compute_group_route(const compute_process_group *group, const compute_device *device,
                                    char *text, size_t text_bytes) {
+  REFUSE_INHERITED(group, context);
   static const char operation[] = "compute_group_route";
   const compute_status status = error_if_null(NULL, operation, group, text);
   if (status) return status;
@@ -325,6 +327,7 @@ compute_status group_check_rank(const compute_process_group *group, const char *
 
 compute_status compute_group_member_at(const compute_process_group *group, int32_t rank,
                                        compute_group_member *member) {
+  REFUSE_INHERITED(group, context);
   static const char operation[] = "compute_group_member_at";
   compute_status status = error_if_null(NULL, operation, group, member);
   if (!status) status = group_check_rank(group, operation, "rank", rank);

@@ -95,7 +95,6 @@ struct compute_process_group {
   int32_t reached_type; /* of devices whose memory the transport reaches, in DLPack's terms; or 0 */
   bool all_close;       /* GROUP_CLOSE has succeeded */
   /* Shared. */
-  pid_t process; /* the one that has the thread */
   pthread_t thread;
   pthread_mutex_t mutex;
   pthread_cond_t work, ended;

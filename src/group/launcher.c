@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/variable.h"
 #include "device/registry.h"
 #include "group/group.h"
@@ -83,7 +84,9 @@ static compute_status load(compute_context *context, const char *name, const cha
     return no_module(context, name, "the program is linked statically and cannot load modules");
   if (!module_file_check(path, reason, sizeof reason, &problem))
     return no_module(context, name, reason);
+  process_load_begin();
   void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+  process_load_end();
   if (!library) {
     const char *words = dlerror();
     return no_module(context, name, words ? words : "the loader gives no reason");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests, and the group's thread, which carries them out in the order in which they come. */
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -108,18 +107,10 @@ static compute_status enqueue(compute_process_group *group, compute_group_reques
   return status;
 }
 
-/* The thread, and whatever it has locked, stayed in the parent. */
-static compute_status check_process(const compute_process_group *group, const char *operation) {
-  if (group->process == getpid()) return COMPUTE_OK;
-  return error_set(group->context, COMPUTE_ERROR_INVALID_STATE, operation,
-                   "the process was forked; its group stayed in the parent");
-}
-
 compute_status group_submit(compute_process_group *group, const compute_group_request *draft,
                             compute_group_request **request) {
   if (request) *request = NULL;
-  compute_status status = check_process(group, draft->operation);
-  if (status) return status;
+  if (context_is_inherited(group->context)) return context_refuse(group->context, draft->operation);
   compute_group_request *made = base_allocate(1, sizeof *made);
   if (!made)
     return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, draft->operation,
@@ -130,7 +121,7 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
   __atomic_add_fetch(&group->references, 1, __ATOMIC_RELAXED);
   made->input = compute_tensor_retain(draft->input);
   made->output = compute_tensor_retain(draft->output);
-  status = enqueue(group, made);
+  compute_status status = enqueue(group, made);
   if (status) {
     compute_tensor_release(made->input);
     compute_tensor_release(made->output);
@@ -149,9 +140,9 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
 
 compute_status compute_group_request_wait(compute_group_request *request) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(request, group->context);
   static const char operation[] = "compute_group_request_wait";
-  compute_status status = error_if_null(NULL, operation, request);
-  if (!status) status = check_process(request->group, operation);
+  const compute_status status = error_if_null(NULL, operation, request);
   if (status) return status;
   compute_process_group *group = request->group;
   pthread_mutex_lock(&group->mutex);
@@ -163,9 +154,9 @@ compute_status compute_group_request_wait(compute_group_request *request) {
 
 compute_status compute_group_request_poll(const compute_group_request *request, bool *done) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(request, group->context);
   static const char operation[] = "compute_group_request_poll";
-  compute_status status = error_if_null(NULL, operation, request, done);
-  if (!status) status = check_process(request->group, operation);
+  const compute_status status = error_if_null(NULL, operation, request, done);
   if (status) return status;
   compute_process_group *group = request->group;
   pthread_mutex_lock(&group->mutex);
@@ -175,5 +166,6 @@ compute_status compute_group_request_poll(const compute_group_request *request, 
 }
 
 void compute_group_request_release(compute_group_request *request) {
+  if (IS_INHERITED(request, group->context)) return;
   if (request) unreference(request);
 }

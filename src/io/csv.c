@@ -221,6 +221,7 @@ static compute_status check_call(const compute_device *device, const char *path,
 compute_status compute_csv_read(compute_device *device, const char *path, compute_dtype dtype,
                                 const compute_csv_options *options, compute_tensor **tensor) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const compute_csv_options defaults = {0};
   if (!options) options = &defaults;
   compute_status status = check_call(device, path, dtype, tensor);

@@ -111,6 +111,7 @@ static compute_status open_file(const compute_context *context, const char *oper
 
 compute_status compute_npy_inspect(const compute_context *context, const char *path,
                                    compute_npy_info *info) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_npy_inspect";
   const compute_status missing = error_if_null(context, operation, path, info);
   if (missing) return missing;
@@ -161,6 +162,7 @@ compute_status npy_read(const char *operation, compute_device *device, const cha
 
 compute_status compute_npy_read(compute_device *device, const char *path, compute_tensor **tensor) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_npy_read";
   if (tensor) *tensor = NULL;
   const compute_status missing =
@@ -181,6 +183,7 @@ static compute_status write_elements(void *user, const void *data, size_t bytes)
 
 compute_status compute_npy_write(const compute_tensor *tensor, const char *path) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_npy_write";
   const compute_status missing =
       error_if_null(tensor ? tensor->buffer->device->context : NULL, operation, tensor, path);

@@ -93,6 +93,7 @@ static compute_status open_file(compute_tensor_file *file, const char *operation
 compute_status compute_tensor_file_open(const compute_context *context, const char *path,
                                         compute_tensor_file **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tensor_file_open";
   if (result) *result = NULL;
   if (!path || !result) {
@@ -274,6 +275,7 @@ static compute_status check_tensors(const compute_context *context, const char *
 compute_status compute_tensor_file_write(const compute_context *context, const char *path,
                                          const compute_named_tensor *tensors, size_t count) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tensor_file_write";
   if (!path || (!tensors && count > 0))
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",

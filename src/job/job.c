@@ -45,11 +45,12 @@ static compute_status check_wait(const compute_job *job, const char *operation, 
   if (life_in_callback())
     return error_set(job->context, COMPUTE_ERROR_INVALID_STATE, operation,
                      "a job's callback cannot wait for jobs; submit a following job instead");
-  return runners_check(job->runners, operation);
+  return COMPUTE_OK;
 }
 
 compute_status compute_job_wait(compute_job *job, double limit) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(job, context);
   static const char operation[] = "compute_job_wait";
   compute_status s = check_wait(job, operation, limit);
   if (s != COMPUTE_OK) return s;
@@ -71,10 +72,9 @@ compute_status compute_job_wait(compute_job *job, double limit) {
 
 compute_status compute_job_poll(const compute_job *job, bool *done) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(job, context);
   static const char operation[] = "compute_job_poll";
   if (job == NULL || done == NULL) return is_null(operation, job == NULL ? "job" : "done");
-  compute_status s = runners_check(job->runners, operation);
-  if (s != COMPUTE_OK) return s;
   runners_lock(job->runners);
   *done = job->state == COMPUTE_JOB_DONE;
   runners_unlock(job->runners);
@@ -96,10 +96,9 @@ static double seconds_between(int64_t begin, int64_t end) {
 
 compute_status compute_job_describe(const compute_job *job, compute_job_info *info) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(job, context);
   static const char operation[] = "compute_job_describe";
   if (job == NULL || info == NULL) return is_null(operation, job == NULL ? "job" : "info");
-  compute_status s = runners_check(job->runners, operation);
-  if (s != COMPUTE_OK) return s;
   *info = (compute_job_info){.steps = job->steps};
   runners_lock(job->runners);
   int64_t now = job->ending ? job->ended : clock_now();
@@ -120,10 +119,9 @@ compute_status compute_job_describe(const compute_job *job, compute_job_info *in
 
 compute_status compute_job_cancel(compute_job *job) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(job, context);
   static const char operation[] = "compute_job_cancel";
   if (job == NULL) return is_null(operation, "job");
-  compute_status s = runners_check(job->runners, operation);
-  if (s != COMPUTE_OK) return s;
   runners_lock(job->runners);
   bool ends_now = job->state == COMPUTE_JOB_WAITING && !job->ending;
   atomic_store_explicit(&job->cancelled, true, memory_order_relaxed);
@@ -142,6 +140,7 @@ compute_status compute_job_cancel(compute_job *job) {
 }
 
 void compute_job_release(compute_job *job) {
+  if (IS_INHERITED(job, context)) return;
   if (job != NULL) life_unreference(job);
 }
 

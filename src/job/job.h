@@ -59,9 +59,6 @@ compute_status runners_of(compute_context *context, job_runners **runners);
 /* When the context closes: no jobs are left. NULL is allowed. */
 void runners_release(job_runners *runners);
 
-/* Whether the threads belong to this process: a forked child has none. If not, an error. */
-compute_status runners_check(const job_runners *runners, const char *operation);
-
 void runners_lock(job_runners *runners);
 void runners_unlock(job_runners *runners);
 

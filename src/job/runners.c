@@ -3,7 +3,6 @@
  * limit, and kept until the context closes. A runner only submits and waits; the thread pool
  * divides the CPU's work as usual. */
 #include <time.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -18,7 +17,6 @@ struct job_runners {
   pthread_mutex_t mutex;
   pthread_cond_t ready; /* a job is in the queue, or the end has come */
   pthread_cond_t ended; /* some job is over */
-  pid_t process;
   pthread_t threads[MOST_RUNNERS];
   uint32_t count, idle;
   bool stopping;
@@ -114,7 +112,6 @@ static job_runners *create(compute_context *context) {
   pthread_condattr_t monotonic;
   if (!runners) return NULL;
   runners->context = context;
-  runners->process = getpid();
   pthread_mutex_init(&runners->mutex, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -151,22 +148,10 @@ compute_status runners_of(compute_context *context, job_runners **result) {
 
 void runners_release(job_runners *runners) {
   if (!runners) return;
-  if (runners->process != getpid()) {
-    /* The parent's threads: this process has only their locks, possibly held. */
-    base_release(runners);
-    return;
-  }
   runners_lock(runners);
   runners->stopping = true;
   pthread_cond_broadcast(&runners->ready);
   runners_unlock(runners);
   for (uint32_t i = 0; i < runners->count; i++) pthread_join(runners->threads[i], NULL);
   destroy(runners);
-}
-
-compute_status runners_check(const job_runners *runners, const char *operation) {
-  if (runners->process == getpid()) return COMPUTE_OK;
-  return error_set_native(runners->context, COMPUTE_ERROR_INVALID_STATE, 0, operation,
-                          "open a separate context in the child process",
-                          "the process was forked; the threads that run jobs stayed in the parent");
 }

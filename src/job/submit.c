@@ -99,6 +99,7 @@ compute_status compute_submit(const compute_plan *plan, const compute_binding *b
                               size_t count, const compute_submit_options *options,
                               compute_job **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
   static const compute_submit_options defaults;
   if (result != NULL) *result = NULL;
   if (options == NULL) options = &defaults;
@@ -106,7 +107,6 @@ compute_status compute_submit(const compute_plan *plan, const compute_binding *b
   job_runners *runners = NULL;
   compute_status s = check_call(plan, bindings, count, options);
   if (s == COMPUTE_OK) s = runners_of(plan->context, &runners);
-  if (s == COMPUTE_OK) s = runners_check(runners, HERE);
   if (s == COMPUTE_OK) s = make(plan, bindings, count, options, &job);
   if (s != COMPUTE_OK) return s;
   job->runners = runners;

@@ -136,6 +136,7 @@ static compute_status check(const compute_model *model, const compute_batch_opti
 compute_status compute_model_batch(compute_model *model, const compute_batch_options *options,
                                    compute_batch **batch) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(model, context);
   compute_batch_port inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
   compute_batch_options own = options ? *options : (compute_batch_options){0};
   compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model, batch);

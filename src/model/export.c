@@ -315,6 +315,7 @@ compute_status compute_graph_save_onnx(const compute_graph *graph,
                                        const char *path,
                                        const compute_model_export_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(graph, context);
   static const compute_model_export_options usual;
   compute_status status =
       check_arguments(graph, inputs, input_count, outputs, output_count, path, options);

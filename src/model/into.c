@@ -152,6 +152,7 @@ compute_status compute_model_record(compute_model *model, compute_graph *graph,
                                     const compute_model_value *inputs, size_t input_count,
                                     compute_model_value *outputs, size_t output_count) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(model, context);
   compute_status status =
       error_if_null(model ? model->context : NULL, OPERATION, model, graph, outputs);
   if (!status && input_count) status = error_if_null(model->context, OPERATION, inputs);

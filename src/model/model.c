@@ -137,6 +137,7 @@ static compute_status copy_options(compute_model *model, const char *operation,
 }
 
 void compute_model_release(compute_model *model) {
+  if (IS_INHERITED(model, context)) return;
   if (!model) return;
   compute_context *context = model->context;
   context_object_leaves(context, model);
@@ -193,6 +194,7 @@ static compute_status load(compute_context *context, const char *operation,
 compute_status compute_model_load(compute_context *context, const char *path,
                                   const compute_model_options *options, compute_model **model) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   const compute_status status = error_if_null(context, "compute_model_load", context, path, model);
   if (status) return status;
   return load(context, "compute_model_load", &(model_source){.path = path}, options, model);
@@ -202,6 +204,7 @@ compute_status compute_model_load_memory(compute_context *context, const void *d
                                          const compute_model_options *options,
                                          compute_model **model) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   const compute_status status =
       error_if_null(context, "compute_model_load_memory", context, data, model);
   if (status) return status;
@@ -248,20 +251,24 @@ size_t compute_model_output_count(const compute_model *model) {
 
 compute_status compute_model_input_at(const compute_model *model, size_t index,
                                       compute_model_port *port) {
+  REFUSE_INHERITED(model, context);
   return port_at(model, "compute_model_input_at", true, index, port);
 }
 
 compute_status compute_model_output_at(const compute_model *model, size_t index,
                                        compute_model_port *port) {
+  REFUSE_INHERITED(model, context);
   return port_at(model, "compute_model_output_at", false, index, port);
 }
 
 size_t compute_model_metadata_count(const compute_model *model) {
+  if (IS_INHERITED(model, context)) return 0;
   return model ? model->storage->file.metadata_count : 0;
 }
 
 compute_status compute_model_metadata_at(const compute_model *model, size_t index, const char **key,
                                          const char **value) {
+  REFUSE_INHERITED(model, context);
   static const char operation[] = "compute_model_metadata_at";
   const compute_context *context = model ? model->context : NULL;
   compute_status status = error_if_null(context, operation, model, key);
@@ -277,6 +284,7 @@ compute_status compute_model_metadata_at(const compute_model *model, size_t inde
 }
 
 compute_status compute_model_describe(const compute_model *model, compute_model_info *info) {
+  REFUSE_INHERITED(model, context);
   compute_model *shared = (compute_model *)(uintptr_t)model; /* for its lock */
   const compute_status status =
       error_if_null(model ? model->context : NULL, "compute_model_describe", model, info);

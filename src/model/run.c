@@ -322,6 +322,7 @@ compute_status compute_model_run(compute_model *model, const compute_model_bindi
                                  size_t input_count, compute_model_binding *outputs,
                                  size_t output_count) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(model, context);
   compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model);
   if (!status && input_count) status = error_if_null(model->context, OPERATION, inputs);
   if (!status && output_count) status = error_if_null(model->context, OPERATION, outputs);
@@ -341,6 +342,7 @@ compute_status compute_model_run(compute_model *model, const compute_model_bindi
 
 compute_status compute_model_explain(compute_model *model, char **text) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(model, context);
   const compute_status status =
       error_if_null(model ? model->context : NULL, "compute_model_explain", model, text);
   return status ? status : stage_explain(model, "compute_model_explain", text);

@@ -145,6 +145,7 @@ static bool ends_in(const char *path, const char *ending) {
 
 compute_status compute_model_save(compute_model *model, const char *path) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(model, context);
   compute_status status = error_if_null(model ? model->context : NULL, OPERATION, model, path);
   if (status) return status;
   const bool onnx = ends_in(path, ".onnx");

@@ -149,6 +149,7 @@ compute_layer *compute_sequential(compute_layer *const *layers, size_t count) {
 }
 
 compute_layer *compute_residual(compute_layer *body, compute_layer *shortcut) {
+  if (IS_INHERITED(body, context)) return NULL;
   static const char *const names[] = {"body", "shortcut"};
   compute_layer *const parts[] = {body, shortcut};
   return compose(&(composition){"compute_residual", &residual, parts, names, 2});

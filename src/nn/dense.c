@@ -17,6 +17,7 @@ static const layer_kind dense = {"dense", apply_dense};
 
 compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t outputs,
                              const compute_weights_options *given) {
+  if (IS_INHERITED(device, context)) return NULL;
   static const char operation[] = "compute_dense";
   if (layer_check_device(device, operation)) return NULL;
   compute_context *context = compute_device_context(device);
@@ -66,6 +67,7 @@ static const layer_kind embedding = {"embedding", apply_embedding};
 
 compute_layer *compute_embedding(compute_device *device, int64_t count, int64_t width,
                                  const compute_weights_options *given) {
+  if (IS_INHERITED(device, context)) return NULL;
   static const char operation[] = "compute_embedding";
   if (layer_check_device(device, operation)) return NULL;
   compute_context *context = compute_device_context(device);

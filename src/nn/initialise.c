@@ -103,6 +103,7 @@ compute_status layer_draw(const compute_layer *layer, const char *operation,
 
 compute_status compute_layer_initialize(compute_layer *layer, compute_initializer initializer,
                                         uint64_t seed) {
+  REFUSE_INHERITED(layer, context);
   static const char operation[] = "compute_layer_initialize";
   uint32_t stream = 0;
   if (!layer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "layer is NULL");

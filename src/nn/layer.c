@@ -178,6 +178,7 @@ compute_status layer_check_weights(compute_context *context, const char *operati
 /* ---- Names --------------------------------------------------------------------------------- */
 
 compute_layer *compute_layer_name(compute_layer *layer, const char *name) {
+  if (IS_INHERITED(layer, context)) return NULL;
   static const char operation[] = "compute_layer_name";
   if (!layer) return NULL; /* the constructor's error is kept */
   if (layer->owner) {
@@ -230,6 +231,7 @@ static void destroy(compute_layer *layer) {
 }
 
 void compute_layer_release(compute_layer *layer) {
+  if (IS_INHERITED(layer, context)) return;
   static const char operation[] = "compute_layer_release";
   if (!layer) return;
   if (layer->owner) { /* its composition would be left with a dangling part */

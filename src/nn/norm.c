@@ -161,12 +161,14 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
 compute_layer *compute_batch_norm_layer(compute_device *device, int64_t channels,
                                         const compute_norm_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  if (IS_INHERITED(device, context)) return NULL;
   return create("compute_batch_norm_layer", &batch_norm, device, "channels", channels, options);
 }
 
 compute_layer *compute_layer_norm_layer(compute_device *device, int64_t size,
                                         const compute_norm_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  if (IS_INHERITED(device, context)) return NULL;
   return create("compute_layer_norm_layer", &layer_norm, device, "size", size, options);
 }
 

@@ -140,12 +140,14 @@ static compute_layer *create(const char *operation, const layer_kind *kind, comp
 
 compute_layer *compute_conv2d_layer(compute_device *device, int64_t inputs, int64_t outputs,
                                     int64_t kernel, const compute_conv2d_layer_options *options) {
+  if (IS_INHERITED(device, context)) return NULL;
   return create("compute_conv2d_layer", &conv2d, device, inputs, outputs, kernel, options);
 }
 
 compute_layer *compute_conv2d_transpose_layer(compute_device *device, int64_t inputs,
                                               int64_t outputs, int64_t kernel,
                                               const compute_conv2d_layer_options *options) {
+  if (IS_INHERITED(device, context)) return NULL;
   return create("compute_conv2d_transpose_layer", &conv2d_transpose, device, inputs, outputs,
                 kernel, options);
 }

@@ -151,6 +151,7 @@ static char *write_table(const compute_layer *layer, const layer_trace *trace, c
 
 char *compute_layer_summary(compute_layer *layer, compute_dtype dtype, compute_shape input) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  if (IS_INHERITED(layer, context)) return NULL;
   static const char operation[] = "compute_layer_summary";
   if (!layer || !layer->context) {
     error_set_native(NULL, layer ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER, 0,

@@ -25,6 +25,7 @@ static compute_status no_memory(const compute_layer *layer, const char *operatio
 
 compute_status compute_layer_save(const compute_layer *layer, const char *path) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(layer, context);
   static const char operation[] = "compute_layer_save";
   compute_status status = check_call(layer, path, operation);
   if (status) return status;
@@ -57,6 +58,7 @@ static compute_status load(const compute_layer *layer, restore *restoring) {
 
 compute_status compute_layer_load(compute_layer *layer, const char *path, uint32_t flags) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(layer, context);
   static const char operation[] = "compute_layer_load";
   compute_status status = check_call(layer, path, operation);
   if (status) return status;
@@ -84,6 +86,7 @@ compute_status compute_layer_load(compute_layer *layer, const char *path, uint32
 
 compute_status compute_layer_parameter_at(const compute_layer *layer, size_t index,
                                           compute_layer_parameter *parameter) {
+  REFUSE_INHERITED(layer, context);
   static const char operation[] = "compute_layer_parameter_at";
   if (!layer || !parameter)
     return error_set(layer ? layer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
@@ -119,6 +122,7 @@ compute_node layer_node(compute_graph *graph, compute_tensor *tensor, const char
 
 size_t compute_layer_nodes(const compute_layer *layer, compute_graph *graph, compute_node *nodes,
                            size_t capacity) {
+  if (IS_INHERITED(layer, context)) return 0;
   static const char operation[] = "compute_layer_nodes";
   BUILD_ALL_OR_NOTHING(graph);
   size_t count = 0;

@@ -311,6 +311,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
                                size_t count, const compute_plan_options *options,
                                compute_plan **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(graph, context);
   compute_status s = check_call(graph, outputs, count, options, result);
   if (s != COMPUTE_OK) return s;
   static const compute_plan_options defaults = {0};

@@ -21,6 +21,7 @@ void plan_find_direct(const compute_plan *plan, bool *direct) {
 }
 
 void compute_plan_release(compute_plan *plan) {
+  if (IS_INHERITED(plan, context)) return;
   if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   cpu_plan_release(plan->cpu_plan);
   plan_runs_release(plan);
@@ -52,6 +53,7 @@ void compute_plan_release(compute_plan *plan) {
 
 compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
   if (!plan || !info)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      "compute_plan_describe", "%s is NULL", !plan ? "plan" : "info");
@@ -65,6 +67,7 @@ compute_device *compute_plan_device(const compute_plan *plan) {
 
 compute_status compute_plan_create_tensor(const compute_plan *plan, compute_node node,
                                           compute_tensor **tensor) {
+  REFUSE_INHERITED(plan, context);
   const char *here = "compute_plan_create_tensor";
   if (tensor != NULL) *tensor = NULL;
   if (!plan || !tensor)

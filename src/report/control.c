@@ -45,6 +45,7 @@ static bool size_timeline(profile_collector *p, uint32_t records) {
 
 compute_status compute_profile_start(compute_context *context,
                                      const compute_profile_options *options) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const compute_profile_options defaults;
   static const char here[] = "compute_profile_start";
   if (context == NULL) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, here, "context is NULL");
@@ -74,6 +75,7 @@ compute_status compute_profile_start(compute_context *context,
 
 compute_status compute_profile_stop(compute_context *context) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   if (context == NULL)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_stop", "context is NULL");
   profile_collector *p = context->profile;
@@ -86,6 +88,7 @@ compute_status compute_profile_stop(compute_context *context) {
 }
 
 compute_status compute_profile_clear(compute_context *context) {
+  REFUSE_INHERITED_CONTEXT(context);
   if (context == NULL)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_profile_clear", "context is NULL");
   profile_collector *p = context->profile;
@@ -122,6 +125,7 @@ void profile_at_open(compute_context *context) {
 
 compute_status compute_fallback_query(const compute_context *context,
                                       compute_fallback_statistics *statistics) {
+  REFUSE_INHERITED_CONTEXT(context);
   const compute_status missing =
       error_if_null(context, "compute_fallback_query", context, statistics);
   if (missing) return missing;

@@ -232,6 +232,7 @@ static void add_profile(text_buffer *text, compute_context *context) {
 
 compute_status compute_profile_write(compute_context *context, const char *path) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   const compute_status missing = error_if_null(context, operation, context, path);
   if (missing) return missing;
   text_buffer text = {0};

@@ -115,6 +115,7 @@ static void add_counts(text_buffer *text, compute_context *context, missing m) {
 
 compute_status compute_profile_text(compute_context *context, char **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   if (result) *result = NULL;
   if (!context || !result)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "%s is NULL",

@@ -151,6 +151,7 @@ static void add_event(text_buffer *text, profile_collector *p, const snapshot *s
 
 compute_status compute_profile_write_trace(compute_context *context, const char *path) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   const compute_status missing = error_if_null(context, operation, context, path);
   if (missing) return missing;
   profile_collector *p = context->profile;

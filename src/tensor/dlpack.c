@@ -87,6 +87,7 @@ static compute_status fail_device(const compute_device *device, const char *oper
 }
 
 compute_status compute_device_dlpack(const compute_device *device, int32_t *type, int32_t *id) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_device_dlpack";
   const compute_status missing =
       error_if_null(device ? device->context : NULL, operation, device, type, id);
@@ -148,6 +149,7 @@ export;
 /* The context may be closed once the tensor is released. */
 static void end(export *ended) {
   compute_tensor *tensor = ended->tensor;
+  if (IS_INHERITED(tensor, buffer->device->context)) return;
   base_release(ended);
   compute_tensor_release(tensor);
 }
@@ -253,6 +255,7 @@ compute_status compute_tensor_to_dlpack(compute_tensor *tensor,
                                         const compute_dlpack_options *options,
                                         struct DLManagedTensor **managed) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_to_dlpack";
   static const compute_dlpack_options none;
   if (managed) *managed = NULL;
@@ -276,6 +279,7 @@ compute_status compute_tensor_to_dlpack_versioned(compute_tensor *tensor,
                                                   const compute_dlpack_options *options,
                                                   struct DLManagedTensorVersioned **managed) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_to_dlpack_versioned";
   static const compute_dlpack_options none;
   if (managed) *managed = NULL;
@@ -363,6 +367,7 @@ static compute_status import(compute_context *context, const char *operation,
 
 compute_status compute_tensor_from_dlpack(compute_context *context, struct DLManagedTensor *managed,
                                           compute_tensor **tensor) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tensor_from_dlpack";
   if (tensor) *tensor = NULL;
   const compute_status missing = error_if_null(context, operation, context, managed, tensor);
@@ -373,6 +378,7 @@ compute_status compute_tensor_from_dlpack(compute_context *context, struct DLMan
 compute_status compute_tensor_from_dlpack_versioned(compute_context *context,
                                                     struct DLManagedTensorVersioned *managed,
                                                     compute_tensor **tensor) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tensor_from_dlpack_versioned";
   if (tensor) *tensor = NULL;
   const compute_status missing = error_if_null(context, operation, context, managed, tensor);

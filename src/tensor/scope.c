@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "device/device.h"
 #include "tensor/tensor.h"
 
@@ -67,7 +68,16 @@ static void end_all_scopes(void *stack) {
   innermost = NULL;
 }
 
+/* Another thread may have been changing the lists: the scopes are left to the parent. */
+static void scopes_forked(void) {
+  pthread_mutex_init(&chains_lock, NULL);
+  innermost = NULL;
+  if (thread_key_exists) pthread_setspecific(thread_key, NULL);
+}
+
 static void create_thread_key(void) {
+  static const process_hooks hooks = {.in_child = scopes_forked};
+  process_at_fork(&hooks);
   thread_key_exists = pthread_key_create(&thread_key, end_all_scopes) == 0;
 }
 
@@ -82,6 +92,7 @@ static void set_innermost(memory_scope *scope) {
 /* ---- Public and private interface ---------------------------------------------------------- */
 
 compute_status compute_memory_scope_push(compute_context *context) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_memory_scope_push";
   if (!context) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");
@@ -98,6 +109,7 @@ compute_status compute_memory_scope_push(compute_context *context) {
 }
 
 compute_status compute_memory_scope_pop(compute_context *context) {
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_memory_scope_pop";
   if (!context) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "context is NULL");

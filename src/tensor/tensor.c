@@ -93,6 +93,7 @@ compute_status tensor_create_private(compute_device *device, compute_dtype dtype
 
 compute_status compute_tensor_create(compute_device *device, compute_dtype dtype,
                                      compute_shape shape, compute_tensor **tensor) {
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_tensor_create";
   compute_status status = check_call(device, operation, tensor);
   if (!status) status = create_dense(device, operation, dtype, shape, tensor);
@@ -103,6 +104,7 @@ compute_status compute_tensor_from_host(compute_device *device, compute_dtype dt
                                         compute_shape shape, const void *data,
                                         compute_tensor **tensor) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_tensor_from_host";
   compute_status status = check_call(device, operation, tensor);
   if (status) return status;
@@ -253,6 +255,7 @@ compute_status compute_tensor_wrap(compute_device *device, compute_dtype dtype, 
                                    const int64_t *strides, void *data,
                                    compute_release_function release, void *user,
                                    compute_tensor **tensor) {
+  REFUSE_INHERITED(device, context);
   return wrap(device, &(tensor_layout){dtype, shape, .strides = strides}, data, release, user,
               tensor);
 }
@@ -277,6 +280,7 @@ compute_tensor *compute_tensor_retain(compute_tensor *tensor) {
 }
 
 void compute_tensor_release(compute_tensor *tensor) {
+  if (IS_INHERITED(tensor, buffer->device->context)) return;
   if (!tensor || __atomic_sub_fetch(&tensor->references, 1, __ATOMIC_ACQ_REL) > 0) return;
   compute_context *context = tensor->buffer->device->context;
   scope_forget(tensor);
@@ -311,6 +315,7 @@ int64_t compute_tensor_stride(const compute_tensor *tensor, int32_t axis) {
 }
 
 void compute_tensor_freeze(compute_tensor *tensor) {
+  if (IS_INHERITED(tensor, buffer->device->context)) return;
   if (tensor) buffer_freeze(tensor->buffer);
 }
 

@@ -170,6 +170,7 @@ static compute_status named(compute_status status, const compute_tensor *tensor,
 
 compute_status compute_tensor_read(const compute_tensor *tensor, void *data, size_t bytes) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_read";
   compute_status status = check_host_copy(tensor, operation, data, bytes);
   if (status || bytes == 0) return status;
@@ -184,6 +185,7 @@ compute_status compute_tensor_read(const compute_tensor *tensor, void *data, siz
 
 compute_status compute_tensor_write(compute_tensor *tensor, const void *data, size_t bytes) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_write";
   compute_status status = check_host_copy(tensor, operation, data, bytes);
   if (!status) status = tensor_check_writable(tensor, operation);
@@ -287,6 +289,7 @@ static compute_status copy_any(compute_tensor *destination, const compute_tensor
 
 compute_status compute_tensor_copy(compute_tensor *destination, const compute_tensor *source) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(destination, buffer->device->context);
   static const char operation[] = "compute_tensor_copy";
   compute_status status = check_copy(destination, source, operation);
   return status ? status : named(copy_any(destination, source, operation), source, operation);
@@ -295,6 +298,7 @@ compute_status compute_tensor_copy(compute_tensor *destination, const compute_te
 compute_status compute_tensor_to_device(const compute_tensor *tensor, compute_device *device,
                                         compute_tensor **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_to_device";
   if (result) *result = NULL;
   const compute_status missing =

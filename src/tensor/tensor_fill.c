@@ -174,6 +174,7 @@ static compute_status refuse_value(const compute_device *device, const char *ope
 compute_status compute_tensor_full(compute_device *device, compute_dtype dtype, compute_shape shape,
                                    double value, compute_tensor **tensor) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_tensor_full";
   char text[DTYPE_REFUSAL];
   compute_status status = check_call(device, operation, tensor);
@@ -190,6 +191,7 @@ compute_status compute_tensor_full_i64(compute_device *device, compute_dtype dty
                                        compute_shape shape, int64_t value,
                                        compute_tensor **tensor) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_tensor_full_i64";
   char text[DTYPE_REFUSAL];
   compute_status status = check_call(device, operation, tensor);
@@ -293,6 +295,7 @@ compute_status compute_tensor_random(compute_device *device, compute_dtype dtype
                                      compute_shape shape, double low, double high, uint64_t seed,
                                      compute_tensor **tensor) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const char operation[] = "compute_tensor_random";
   compute_status status = check_call(device, operation, tensor);
   if (!status) status = check_bounds(device, operation, dtype, low, high);

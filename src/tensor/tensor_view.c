@@ -56,6 +56,7 @@ static compute_status fail_axis(const compute_tensor *tensor, const char *operat
 
 compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis, int64_t start,
                                          int64_t count, int64_t step, compute_tensor **view) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_slice_view";
   compute_status status = check_call(tensor, operation, view);
   if (status) return status;
@@ -84,6 +85,7 @@ compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis, i
 
 compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axes order,
                                              compute_tensor **view) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_transpose_view";
   compute_status status = check_call(tensor, operation, view);
   if (status) return status;
@@ -127,6 +129,7 @@ static bool infer_size(compute_shape *shape, int64_t count) {
 
 compute_status compute_tensor_reshape_view(compute_tensor *tensor, compute_shape shape,
                                            compute_tensor **view) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_reshape_view";
   compute_status status = check_call(tensor, operation, view);
   if (status) return status;
@@ -158,6 +161,7 @@ compute_status compute_tensor_reshape_view(compute_tensor *tensor, compute_shape
 
 compute_status compute_tensor_broadcast_view(compute_tensor *tensor, compute_shape shape,
                                              compute_tensor **view) {
+  REFUSE_INHERITED(tensor, buffer->device->context);
   static const char operation[] = "compute_tensor_broadcast_view";
   compute_status status = check_call(tensor, operation, view);
   if (status) return status;

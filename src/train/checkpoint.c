@@ -13,6 +13,7 @@
 #include "base/float_environment.h"
 #include "base/text.h"
 #include "compute/io.h"
+#include "device/device.h"
 #include "io/tensor_file.h"
 #include "tensor/tensor.h"
 #include "train/dataset.h"
@@ -149,6 +150,7 @@ static compute_status write_all(const checkpoint *c, const char *path) {
 
 compute_status compute_trainer_save(compute_trainer *trainer, const char *path) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(trainer, context);
   static const char operation[] = "compute_trainer_save";
   compute_status status = check_call(trainer, path, operation);
   if (!trainer) return status;
@@ -216,6 +218,7 @@ static compute_status load(checkpoint *c, restore *restoring) {
 
 compute_status compute_trainer_load(compute_trainer *trainer, const char *path) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(trainer, context);
   static const char operation[] = "compute_trainer_load";
   static const char remedy[] = "resume with the model and options of the run that wrote it";
   compute_status status = check_call(trainer, path, operation);

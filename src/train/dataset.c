@@ -95,6 +95,7 @@ compute_status compute_dataset_from_tensors(compute_context *context, const comp
                                             const compute_tensor *targets,
                                             compute_dataset **dataset) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_dataset_from_tensors";
   if (dataset) *dataset = NULL;
   const compute_status missing =
@@ -116,6 +117,7 @@ compute_status compute_dataset_from_tensors(compute_context *context, const comp
 }
 
 void compute_dataset_release(compute_dataset *dataset) {
+  if (IS_INHERITED(dataset, context)) return;
   if (!dataset) return;
   if (__atomic_sub_fetch(&dataset->data->references, 1, __ATOMIC_ACQ_REL) == 0) {
     compute_tensor_release(dataset->data->part[DATASET_INPUT].tensor);
@@ -222,6 +224,7 @@ static compute_status split(compute_dataset *dataset, const char *operation, int
 compute_status compute_dataset_split(compute_dataset *dataset, double fraction, uint64_t seed,
                                      compute_dataset **second) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(dataset, context);
   static const char operation[] = "compute_dataset_split";
   if (second) *second = NULL;
   const compute_status missing =
@@ -414,6 +417,7 @@ static compute_status read_array(compute_device *host, const char *operation, co
 compute_status compute_dataset_from_files(compute_context *context, const char *inputs,
                                           const char *targets, compute_dataset **dataset) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_dataset_from_files";
   if (dataset) *dataset = NULL;
   const compute_status missing =
@@ -503,6 +507,7 @@ compute_status compute_dataset_from_csv(compute_context *context, const char *pa
                                         int32_t target_column, compute_shape item,
                                         compute_dataset **dataset) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_dataset_from_csv";
   if (dataset) *dataset = NULL;
   const compute_status missing = error_if_null(context, operation, context, path, dataset);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "device/device.h"
 #include "tensor/tensor.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
@@ -90,6 +91,7 @@ static compute_status score_items(compute_trainer *trainer, const compute_datase
 compute_status compute_trainer_evaluate(compute_trainer *trainer, const compute_dataset *dataset,
                                         compute_training_score *score) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(trainer, context);
   static const char operation[] = "compute_trainer_evaluate";
   if (!trainer || !dataset || !score)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,
@@ -196,6 +198,7 @@ static compute_status predict_items(compute_trainer *trainer, compute_tensor *in
 compute_status compute_trainer_predict(compute_trainer *trainer, const compute_tensor *inputs,
                                        compute_tensor **results) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(trainer, context);
   static const char operation[] = "compute_trainer_predict";
   if (results) *results = NULL;
   if (!trainer || !inputs || !results)

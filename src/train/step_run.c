@@ -372,6 +372,7 @@ static compute_status step_later(compute_trainer *trainer, const compute_tensor 
 compute_status compute_trainer_step(compute_trainer *trainer, const compute_tensor *inputs,
                                     const compute_tensor *targets, double *loss) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(trainer, context);
   if (!trainer) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "trainer is NULL");
   compute_status status = check_batch(trainer, "inputs", &trainer->options.input, inputs);
   if (!status) status = check_batch(trainer, "targets", &trainer->options.target, targets);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "device/device.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
 
@@ -235,6 +236,7 @@ compute_status compute_trainer_run(compute_trainer *trainer, const compute_datas
                                    const compute_trainer_run_options *options,
                                    compute_training_score *score) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(trainer, context);
   compute_status status = check_run(trainer, dataset, options);
   if (trainer) status = train_group_check(trainer, HERE, status);
   if (!status) status = train_group_agree_run(trainer, dataset, options);

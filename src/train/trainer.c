@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "device/device.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 #include "tensor/tensor.h"
@@ -105,6 +106,7 @@ compute_status compute_trainer_create(compute_context *context,
                                       const compute_trainer_options *options,
                                       compute_trainer **trainer) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   if (trainer) *trainer = NULL;
   if (!context || !options || !trainer)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
@@ -126,6 +128,7 @@ compute_status compute_trainer_create(compute_context *context,
 }
 
 void compute_trainer_release(compute_trainer *trainer) {
+  if (IS_INHERITED(trainer, context)) return;
   if (!trainer) return;
   train_shards_release(trainer);
   train_buckets_release(trainer);
@@ -177,6 +180,7 @@ static compute_status measure_memory(const compute_trainer *trainer, compute_tra
 
 compute_status compute_trainer_query(const compute_trainer *trainer, compute_trainer_info *info) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(trainer, context);
   static const char operation[] = "compute_trainer_query";
   if (!trainer || !info)
     return error_set(trainer ? trainer->context : NULL, COMPUTE_ERROR_NULL_POINTER, operation,

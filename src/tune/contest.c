@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "device/device.h"
+#include "device/driver_call.h"
 #include "generate/generate.h"
 #include "tune/entry.h"
 
@@ -265,6 +266,7 @@ compute_status contest_try(contest *c, uint32_t index) {
   const compute_device *device = c->measure->device;
   char why[128] = "";
   bool right = false;
+  DRIVER_CALL(device->backend);
   compute_status status = device->backend->kernel_prepare_tuned(
       device->handle, &c->measure->problem->descriptor, &candidate->tuning, &candidate->kernel);
   if (status) candidate->kernel = NULL;

@@ -70,6 +70,7 @@ static bool chosen_problem(void *user, size_t index, tune_problem *problem) {
 
 compute_status compute_tune(compute_device *device, const compute_tune_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
   static const compute_tune_options defaults;
   if (!device) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, tuning, "device is NULL");
@@ -89,6 +90,7 @@ compute_status compute_tune(compute_device *device, const compute_tune_options *
 
 compute_status compute_tuning_path(compute_context *context, char *path, size_t bytes) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tuning_path";
   const compute_status missing = error_if_null(context, operation, context, path);
   if (missing) return missing;
@@ -143,6 +145,7 @@ static const char *device_identity(const compute_device *device, char *text) {
 compute_status compute_tuning_export(compute_context *context, const char *path,
                                      const compute_device *device) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tuning_export";
   const compute_status missing = error_if_null(context, operation, context, path);
   if (missing) return missing;
@@ -214,6 +217,7 @@ static compute_status import_from(compute_context *context, const char *path, tu
 
 compute_status compute_tuning_import(compute_context *context, const char *path, size_t *skipped) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const char operation[] = "compute_tuning_import";
   if (skipped) *skipped = 0;
   const compute_status missing = error_if_null(context, operation, context, path);

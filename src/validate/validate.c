@@ -70,6 +70,7 @@ void validation_release(struct validation *v) {
 compute_status compute_validation_start(compute_context *context,
                                         const compute_validation_options *options) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   static const compute_validation_options defaults;
   static const char here[] = "compute_validation_start";
   if (!context) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, here, "context is NULL");
@@ -89,6 +90,7 @@ compute_status compute_validation_start(compute_context *context,
 }
 
 compute_status compute_validation_stop(compute_context *context) {
+  REFUSE_INHERITED_CONTEXT(context);
   if (!context)
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_validation_stop",
                      "context is NULL");
@@ -143,6 +145,7 @@ static void count(struct validation *v, const compute_validation_statistics *mor
 compute_status compute_validation_query(const compute_context *context,
                                         compute_validation_statistics *statistics) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED_CONTEXT(context);
   const compute_status missing =
       error_if_null(context, "compute_validation_query", context, statistics);
   if (missing) return missing;

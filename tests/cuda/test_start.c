@@ -201,8 +201,9 @@ static void ask_for_cuda(compute_context *context) {
   (void)compute_device_by_name(context, "cuda:0", &device);
 }
 
-/* Whether OpenCL is open after compute_open, and after something has been asked for. In a child. */
-static void open_beside_opencl(const char *backends, const char *drivers, bool at_once,
+/* Whether OpenCL is open once the default device is known, and after something has been asked for.
+ * In a child, without a cache that remembers what the drivers offered. */
+static void open_beside_opencl(const char *backends, const char *drivers, bool for_default,
                                void (*ask)(compute_context *), bool afterwards) {
   int status = -1;
   fflush(NULL);
@@ -210,9 +211,12 @@ static void open_beside_opencl(const char *backends, const char *drivers, bool a
   if (child == 0) {
     compute_context *context;
     setenv("OCL_ICD_VENDORS", drivers, 1);
+    setenv("COMPUTE_CACHE_LIMIT", "0", 1);
     if (compute_open(&context, &(compute_open_options){.backends = backends}) != COMPUTE_OK)
       _exit(1);
-    if (opencl_is_open() != at_once) _exit(2);
+    if (opencl_is_open()) _exit(4);
+    (void)compute_default_device(context);
+    if (opencl_is_open() != for_default) _exit(2);
     ask(context);
     _exit(opencl_is_open() == afterwards ? 0 : 3);
   }

@@ -62,10 +62,7 @@ static compute_status prepare_epilogue(cpu_gemm *gemm,
 }
 
 static compute_status choose(cpu_gemm *gemm, const compute_kernel_descriptor *descriptor) {
-  const compute_services *services = gemm->head.device->services;
-  const bool blas = !gemm->filled && !gemm->even &&
-                    (gemm->head.device->isa->vector_bytes < 32 ||
-                     services->variable(services->host, "COMPUTE_BLAS"));
+  const bool blas = !gemm->filled && !gemm->even && cpu_blas_is_used(gemm->head.device);
   return cpu_implementation_choose(blas ? blas_first : own_first, &gemm->head, descriptor);
 }
 

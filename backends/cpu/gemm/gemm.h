@@ -178,11 +178,11 @@ compute_status gemm_blas_accept(cpu_kernel *kernel, const compute_kernel_descrip
  * error, the backend's own kernels serve then. Nor is it opened where the environment is not to be
  * trusted (compute_services). All functions are thread-safe.
  *
- * Between cpu_blas_enter and cpu_blas_leave OpenBLAS is set to one thread, because several threads
- * inside its multi-threaded GEMM corrupt each other's results (0.3.21), while several
- * single-threaded calls at once are safe. The first to enter saves the thread count, the last to
- * leave restores it. A program that calls OpenBLAS itself at such a moment gets one thread, too; a
- * count that it sets at such a moment is lost. */
+ * It has one thread, because several threads inside its multi-threaded GEMM corrupt each other's
+ * results (0.3.21), while several single-threaded calls at once are safe. That number is a setting
+ * of a whole library, so the library is a copy that the program does not see: the program's own
+ * OpenBLAS keeps its settings. Where no such copy can be opened, the backend's own kernels serve.
+ */
 
 enum { CPU_BLAS_ROW_MAJOR = 101, CPU_BLAS_PLAIN = 111, CPU_BLAS_TRANSPOSED = 112 };
 
@@ -203,15 +203,20 @@ const cpu_blas_functions *cpu_blas_open(cpu_device *device);
  */
 bool cpu_blas_wanted(cpu_device *device);
 
-/* Brackets around calls of the functions; a task's calls need none of their own. */
-void cpu_blas_enter(void);
-void cpu_blas_leave(void);
+/* Whether products use the library: on processors with narrow vectors, for which the backend's own
+ * kernels are plain loops, and where COMPUTE_BLAS names one. */
+bool cpu_blas_is_used(const cpu_device *device);
 
-/* "OpenBLAS 0.3.21 Zen", or "none: " and the reason. Opens the library. The text lives until the
- * device is closed. */
+/* Brackets around the calls of one thread: libraries on OpenMP, and MKL, have a number of threads
+ * for each calling thread. `before` is what entering returned. */
+int cpu_blas_enter(void);
+void cpu_blas_leave(int before);
+
+/* "OpenBLAS 0.3.21 Zen", or "none: " and the reason, or "own kernels" where the library is not
+ * used; opens it where it is. The text lives until the device is closed. */
 const char *cpu_blas_describe(cpu_device *device);
 
-/* What cripples the library, in words, or NULL. Opens the library. */
+/* What cripples the library, in words, or NULL. Opens the library if it is used. */
 const char *cpu_blas_warning(cpu_device *device);
 
 /* The name of the kernels in use ("Zen"); "" if the library does not say. */

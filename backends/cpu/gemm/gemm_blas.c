@@ -76,6 +76,7 @@ static void blas_task(void *argument, int64_t task, int32_t worker) {
   const int64_t column = problem->n * tile_n / gemm->blas_tiles_n;
   const int64_t columns = problem->n * (tile_n + 1) / gemm->blas_tiles_n - column;
   const gemm_operand *c = &problem->output[0];
+  const int threads_before = cpu_blas_enter();
   gemm_matrix matrix;
   gemm_problem_matrix(problem, launch->pointers, task / tiles, &matrix);
   for (int64_t row = problem->m * tile_m / gemm->blas_tiles_m; row < end; row += gemm->blas_rows) {
@@ -88,6 +89,7 @@ static void blas_task(void *argument, int64_t task, int32_t worker) {
     if (launch->scratch || !gemm->identity)
       gemm_epilogue_run(gemm, &matrix, sums, sums_row, row, rows, column, columns);
   }
+  cpu_blas_leave(threads_before);
 }
 
 static compute_status blas_run(const cpu_kernel *kernel, void *const *pointers) {
@@ -104,9 +106,7 @@ static compute_status blas_run(const cpu_kernel *kernel, void *const *pointers) 
     launch.scratch = cpu_workspace_acquire(device, workers * launch.worker_bytes);
     if (!launch.scratch) return cpu_out_of_memory(device, workers * launch.worker_bytes);
   }
-  cpu_blas_enter();
   cpu_parallel(device, tasks, blas_task, &launch);
-  cpu_blas_leave();
   cpu_workspace_return(device, launch.scratch);
   return COMPUTE_OK;
 }

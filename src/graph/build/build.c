@@ -19,6 +19,10 @@ bool build_start(compute_graph *graph, const char *operation) {
     error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "graph is NULL");
     return false;
   }
+  if (context_is_inherited(graph->context)) {
+    context_refuse(graph->context, operation);
+    return false;
+  }
   return graph->status == COMPUTE_OK;
 }
 

@@ -165,6 +165,7 @@ static void find_gradients(compute_graph *graph, gradient_walk *walk, const uint
 compute_status compute_gradients(compute_graph *graph, compute_node loss, const compute_node *of,
                                  size_t count, compute_node *gradients) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(graph, context);
   BUILD_ALL_OR_NOTHING(graph);
   gradient_walk walk = {0};
   uint32_t loss_index = 0;

@@ -133,6 +133,7 @@ static void print_ports(const compute_plan *plan, text_buffer *t) {
 
 compute_status compute_explain(const compute_plan *plan, char **result) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
   if (result != NULL) *result = NULL;
   if (!plan || !result)
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_explain",
@@ -177,6 +178,7 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
 compute_status compute_plan_measure(const compute_plan *plan, const compute_binding *bindings,
                                     size_t count) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
   if (!plan || (!bindings && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER,
                      "compute_plan_measure", "%s is NULL", !plan ? "plan" : "bindings");

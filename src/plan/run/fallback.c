@@ -256,6 +256,7 @@ static compute_status refuse(const compute_plan *plan, compute_status s) {
 compute_status compute_run(const compute_plan *plan, const compute_binding *bindings, size_t count,
                            compute_queue *queue) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
   compute_status s = check_call(plan, bindings, count, queue);
   if (s != COMPUTE_OK) return refuse(plan, s);
   return run_with_fallback(plan, bindings, count, &(run_request){.queue = queue}, NULL);
@@ -265,6 +266,7 @@ compute_status compute_run_with(const compute_plan *plan, const compute_binding 
                                 size_t count, const compute_run_options *options,
                                 compute_run_report *report) {
   FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
   static const compute_run_options defaults;
   if (report != NULL) *report = (compute_run_report){0};
   if (!options) options = &defaults;
