@@ -129,7 +129,7 @@ static compute_status check_output(const compute_batch *batch, const compute_gra
         batch->context, COMPUTE_ERROR_WRONG_GRAPH, 0, HERE,
         "have the builder set every output to a node with a value",
         "the builder did not set output %u to a node of its graph that has a value", index);
-  if (shape.rank < 1 || shape.size[0] != items)
+  if (shape.rank < 1 || shape_at(shape, 0) != items)
     return error_set_native(
         batch->context, COMPUTE_ERROR_SHAPE, 0, HERE,
         "give each item its own result along the first axis",
