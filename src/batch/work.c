@@ -157,7 +157,8 @@ static compute_status check_graph(const compute_batch *batch, const compute_grap
 
 compute_status work_probe(compute_batch *batch) {
   compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
-  const int64_t items = 2; /* an axis of 1 might be another one */
+  /* Two, as an axis of 1 might be another one; but work for one item may know no other number. */
+  const int64_t items = batch->given == 1 ? 1 : 2;
   compute_graph *graph = record(batch, items, inputs, outputs);
   const compute_status s = check_graph(batch, graph, outputs, items);
   for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++) {
