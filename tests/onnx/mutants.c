@@ -224,8 +224,9 @@ static int watch(const suite *s, progress *p) {
          (unsigned long long)(p->number - s->first), s->count, (unsigned long long)p->loaded,
          (unsigned long long)p->ran, (unsigned long long)slow);
   if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS) return EXIT_SUCCESS;
+  const char *problem = p->problem[0] ? p->problem : "it ends the process";
   printf("mutant %llu: %s\n", (unsigned long long)p->number,
-         WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : p->problem);
+         WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : problem);
   return EXIT_FAILURE;
 }
 

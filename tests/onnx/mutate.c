@@ -22,8 +22,9 @@ uint32_t draw_below(draw *d, uint32_t count) {
 }
 
 int64_t draw_integer(draw *d) {
-  static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1, INT32_MAX, INT32_MIN, -8,
-                                 65536,     INT64_C(1) << 40, 9,  1000003};
+  /* None between, which are sizes of work that takes minutes. */
+  static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1, INT32_MAX,        INT32_MIN, -8,
+                                 300,       INT64_C(1) << 40, 9,  -INT64_C(1) << 40};
   return draw_below(d, 8) ? (int64_t)draw_below(d, 6) - (draw_below(d, 3) == 0 ? 3 : 0)
                           : wild[draw_below(d, sizeof wild / sizeof *wild)];
 }
@@ -259,16 +260,39 @@ static message redraw_tensor(draw *d, wire from) {
   return to;
 }
 
-/* The graph with one of its constants drawn anew, or an input made a constant. */
+/* An input as it is, but of another dtype. */
+static message retype(wire from, kind of, int32_t type) {
+  message to = {0};
+  for (wire_field field; wire_next(&from, &field) == WIRE_FIELD;) {
+    const kind is = part_of(of, &field);
+    if (of == TENSOR_TYPE && field.number == 1) {
+      message_integer(&to, 1, (uint64_t)type);
+    } else if (is == TYPE || is == TENSOR_TYPE) {
+      message part = retype(field.bytes, is, type);
+      message_take(&to, field.number, &part);
+    } else {
+      message_copy(&to, &field);
+    }
+  }
+  return to;
+}
+
+/* The graph with one of its constants drawn anew, an input made a constant, or one of another
+ * dtype.
+ */
 static message redraw_one(draw *d, wire graph) {
   message to = {0};
-  const uint32_t wanted = draw_below(d, 6);
+  const bool retypes = draw_below(d, 2);
+  const uint32_t wanted = draw_below(d, retypes ? 3 : 6);
   uint32_t seen = 0;
   for (wire_field field; wire_next(&graph, &field) == WIRE_FIELD;) {
     if (field.number != 5 && field.number != 11) {
       message_copy(&to, &field);
-    } else if (seen++ != wanted) {
+    } else if (seen++ != wanted || (retypes && field.number == 5)) {
       message_copy(&to, &field);
+    } else if (retypes) {
+      message value = retype(field.bytes, VALUE, 1 + (int32_t)draw_below(d, 16));
+      message_take(&to, 11, &value);
     } else {
       message named = {0};
       const wire name = message_find(field.bytes, field.number == 5 ? 8 : 1);

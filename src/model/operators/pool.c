@@ -224,6 +224,9 @@ static compute_status max_unpool(model_call *call) {
   if (sizes && count != (size_t)shape.rank)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "output_shape has %zu numbers, not %d", count,
                      (int)shape.rank);
+  for (size_t i = 0; i < count; i++)
+    if (sizes[i] < 0)
+      return call_fail(call, COMPUTE_ERROR_SHAPE, "output_shape has the size %" PRId64, sizes[i]);
   compute_node y = compute_max_unpool(call->graph, call_input(call, 0), call_input(call, 1), shape);
   for (int32_t i = 0; sizes && i < shape.rank; i++)
     y = op_pad(call, y, i, 0, sizes[i] - shape_at(shape, i), 0);
@@ -246,7 +249,8 @@ typedef struct region_side {
   int64_t points;
 } region_side;
 
-enum { MOST_POINTS = 1 << 16 };
+/* Of a bin: along one side, and in all. A file may ask for any number. */
+enum { MOST_POINTS = 1 << 16, MOST_IN_BIN = 1 << 24 };
 
 static bool place_side(const region_options *o, double from, double to, int64_t bin, int64_t bins,
                        region_side *side) {
@@ -366,7 +370,8 @@ static compute_status align_regions(void *user, const compute_call_arguments *a,
     if (!place_side(o, (double)corner[1], (double)corner[3], bin / shape_at(*y, 3), shape_at(*y, 2),
                     &rows) ||
         !place_side(o, (double)corner[0], (double)corner[2], bin % shape_at(*y, 3), shape_at(*y, 3),
-                    &columns))
+                    &columns) ||
+        rows.points * columns.points > MOST_IN_BIN)
       return compute_call_fail(a, COMPUTE_ERROR_INVALID_ARGUMENT,
                                "region %" PRId64 " is too large or not finite", r);
     for (int64_t c = 0; c < shape_at(*y, 1); c += CHANNELS)
