@@ -4,7 +4,7 @@
 
     check_libraries.py TREE
 
-Fails for a file that loads a library or starts a program without a row of its own, for a row whose file does not, and for
+Fails for a file that loads a library or starts a program without a row, for a row whose file does not, and for
 a row that leaves a column empty.
 """
 import os
