@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the process's control groups grant it, CPU time and memory. A group's limit is the smallest
- * of its own and of all groups above it, in both versions of control groups. */
+/* What the control groups of the process grant it, CPU time and memory. Of the group that it is in
+ * and all groups above, the tightest limit counts, in both versions of control groups. */
 #ifndef BASE_CONTROL_GROUP_H
 #define BASE_CONTROL_GROUP_H
 
