@@ -100,8 +100,9 @@ typedef struct compute_batch_options {
   compute_device *const *devices;
   size_t device_count;
 
-  /** Items at a time; 0: chosen for the memory and caches of the device. With several devices this
-   * applies to the fastest, and slower ones take fewer. */
+  /** Items at a time, fewer where `memory` has no room for them; 0: chosen for the memory and
+   * caches of the device. With several devices this applies to the fastest, and slower ones take
+   * fewer. With 1 the builder is asked for one item only, otherwise for any number. */
   int64_t batch;
   /** Batches in progress on each device, 1 … 16; 0: 3. With 1 nothing overlaps; 3 let upload, work
    * and download do so; where sources and sinks take as long as these, 5 keep every stage busy. */

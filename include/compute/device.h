@@ -130,8 +130,8 @@ typedef struct compute_device_info {
   uint32_t index;                 /**< within its backend */
   uint32_t compute_units;         /**< threads on a CPU, multiprocessors on a GPU */
   uint32_t vector_width;          /**< f32 lanes on a CPU, threads of a warp on a GPU */
-  uint64_t memory_total;          /**< bytes */
-  uint64_t memory_free;           /**< bytes */
+  uint64_t memory_total;          /**< bytes; of host memory what the control groups grant */
+  uint64_t memory_free;           /**< bytes; likewise */
   uint64_t memory_max_allocation; /**< bytes */
   uint64_t cache_bytes;           /**< last-level cache; on a CPU what its threads can use of it */
   char notes[512];                /**< warnings, one per line, such as a slow BLAS; "" if none */

@@ -42,7 +42,9 @@ typedef struct compute_process_group compute_process_group;
 
 typedef struct compute_group_options {
   /** "openmpi", "mpich" or another module libcompute-transport-NAME.so; "none": a group of one
-   * whatever the launcher. NULL: COMPUTE_TRANSPORT, or else by the launcher's variables. */
+   * whatever the launcher. NULL: COMPUTE_TRANSPORT, or else by the launcher's variables; in a
+   * program with raised privileges (docs/security.md) neither is read, and NULL means "none". MPI
+   * obeys the environment: such a program clears it before it names one. */
   const char *transport;
   double timeout;         /**< seconds that a call waits for other ranks; 0: COMPUTE_GROUP_TIMEOUT,
                            * or else 600 */

@@ -85,6 +85,17 @@ COMPUTE_API compute_status compute_model_call_fail(compute_model_call *call, com
 
 /* ---- Loading -------------------------------------------------------------------------------- */
 
+/** How a model's file and its files of external data are read. A file that is mapped must not
+ * change while the model lives: if it becomes shorter, as when `cp` writes over it, the system ends
+ * the process with SIGBUS at the next access, and no library can prevent that. */
+typedef enum compute_model_files {
+  COMPUTE_MODEL_MAP = 0, /**< mapped: weights that are used in place take no time and no memory */
+  COMPUTE_MODEL_COPY,    /**< read into memory when the model is loaded; they may change then */
+  /** Each file that another user may write is read into memory, others are mapped: one whose owner
+   * is neither the user of this process nor root, or that its group or everybody may write. */
+  COMPUTE_MODEL_COPY_SHARED
+} compute_model_files;
+
 typedef struct compute_model_options {
   compute_device *device; /**< as in compute_plan_options */
   compute_fallback fallback;
@@ -94,13 +105,16 @@ typedef struct compute_model_options {
   size_t operator_count;
   /** compute_model_load_memory only: the folder of external data; NULL: none allowed */
   const char *folder;
-  uint64_t reserved[8]; /**< must be zero */
+  compute_model_files files;
+  uint64_t reserved[7]; /**< must be zero */
 } compute_model_options;
 
-/** Loads a model. Weights are mapped, not read, if the file allows it: neither it nor its files of
- * external data may change while the model lives. Tensors are copied to the device when a plan
- * first needs them. `options` may be NULL. Ownership of *model passes to the caller; it keeps the
- * context's objects in use until compute_model_release. Thread-safe.
+/** Loads a model. Weights are mapped, not read, unless options.files says otherwise: then neither
+ * the file nor its files of external data may change while the model lives. For files from
+ * elsewhere, or that other programs replace, choose COMPUTE_MODEL_COPY or _COPY_SHARED. Tensors are
+ * copied to the device when a plan first needs them. `options` may be NULL. Ownership of *model
+ * passes to the caller; it keeps the context's objects in use until compute_model_release.
+ * Thread-safe.
  *
  * COMPUTE_ERROR_FILE with the system's error message; COMPUTE_ERROR_FORMAT for a file that is
  * damaged, contradicts itself or names files outside its folder: the message names the node or

@@ -27,9 +27,4 @@ int32_t thread_pool_count(const thread_pool *pool);
 /* As compute_services.parallel. Works with fewer threads if not all can be started. */
 void thread_pool_run(thread_pool *pool, int64_t tasks, compute_task task, void *argument);
 
-/* The part of thread_pool_available that tests can run on their own files: the smaller of `limit`
- * and the CPUs, rounded up, that the process's cgroups grant. `cgroup_file` is /proc/self/cgroup,
- * and `root` the folder where the cgroup file systems are mounted. */
-int32_t thread_limit_cgroup(const char *cgroup_file, const char *root, int32_t limit);
-
 #endif

@@ -30,7 +30,8 @@ typedef enum variable_kind {
 
 typedef struct variable_row {
   compute_variable shown;
-  bool trusted_only; /* names files, or parameters of the code that runs: see privilege.h */
+  bool trusted_only; /* names files, or parameters of the code that runs, or makes the process load
+                        a library: see privilege_raised */
   variable_kind kind;
   int64_t low, high;
   const char *words; /* "off error": with ' ' between them */
@@ -170,18 +171,22 @@ static const variable_row table[] = {
      .kind = VARIABLE_NUMBER,
      .high = 1},
     {.shown = {"OMPI_COMM_WORLD_SIZE", "number of processes",
-               "Set by Open MPI's mpirun; with it a group uses Open MPI."},
-     .trusted_only = false},
-    {.shown = {"PMIX_RANK", "number", "Set by srun --mpi=pmix; with it a group uses Open MPI."},
-     .trusted_only = false},
+               "Set by Open MPI's mpirun; with it a group uses Open MPI. Ignored in privileged "
+               "programs."},
+     .trusted_only = true},
+    {.shown = {"PMIX_RANK", "number",
+               "Set by srun --mpi=pmix; with it a group uses Open MPI. Ignored in privileged "
+               "programs."},
+     .trusted_only = true},
     {.shown = {"PMI_RANK", "number",
-               "Set by MPICH's mpirun and srun --mpi=pmi2; with it a group uses MPICH."},
-     .trusted_only = false},
+               "Set by MPICH's mpirun and srun --mpi=pmi2; with it a group uses MPICH. Ignored in "
+               "privileged programs."},
+     .trusted_only = true},
     {.shown =
          {"SLURM_STEP_NUM_TASKS", "number of processes",
           "Set by srun; if there are several and nothing says which MPI connects them, no group "
-          "opens."},
-     .trusted_only = false},
+          "opens. Ignored in privileged programs."},
+     .trusted_only = true},
     {.shown = {"OCL_ICD_VENDORS", "a folder, an .icd file or a library",
                "Read by the OpenCL loader itself, instead of /etc/OpenCL/vendors; libcompute looks "
                "there for registered drivers."},

@@ -48,35 +48,46 @@ static uint64_t target_bytes(const batch_lane *lane) {
   return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : min_u64(share, SHARED_TARGET_MOST);
 }
 
+/* How often a slot holds an item: on the device, and staged. */
+static uint64_t copies_of(const batch_lane *lane) {
+  return lane->direct ? 1 : 2;
+}
+
 /* Bytes that batches of that size take on this lane, including the plan's. */
 static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) {
   const compute_batch *batch = lane->batch;
-  const uint64_t copies = lane->direct ? 1 : 2; /* on the device, and staged */
   compute_plan_info info = {0};
   batch_plan *plan;
   compute_status status = COMPUTE_OK;
   if (batch->build && (status = work_plan(lane->work, items, &plan)) == COMPUTE_OK)
     status = compute_plan_describe(plan->plan, &info);
-  *bytes = batch->slot_count * (copies * item_bytes(batch) * (uint64_t)items + info.arena_bytes) +
+  *bytes = batch->slot_count *
+               (copies_of(lane) * item_bytes(batch) * (uint64_t)items + info.arena_bytes) +
            info.constant_bytes;
   return status;
+}
+
+/* The caller's number, or enough for the target; not more than slots of them have room for. */
+static int64_t first_choice(const batch_lane *lane, uint64_t limit) {
+  const compute_batch *batch = lane->batch;
+  const uint64_t room = limit / batch->slot_count / copies_of(lane) / item_bytes(batch);
+  const uint64_t wanted =
+      batch->given > 0 ? (uint64_t)batch->given : target_bytes(lane) / item_bytes(batch);
+  const uint64_t items = min_u64(wanted, room);
+  return items > 0 ? (int64_t)items : 1;
 }
 
 compute_status size_choose(batch_lane *lane) {
   const compute_batch *batch = lane->batch;
   const uint64_t limit = memory_limit(lane);
-  int64_t items = batch->given;
-  if (items == 0) {
-    items = (int64_t)(min_u64(target_bytes(lane), limit / batch->slot_count) / item_bytes(batch));
-    if (items < 1) items = 1;
-  }
+  int64_t items = first_choice(lane, limit);
   for (;;) {
     uint64_t bytes;
     const compute_status status = measure(lane, items, &bytes);
     const bool short_of_memory = status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY;
     if (status && (!short_of_memory || items == 1 || batch->fallback == COMPUTE_FALLBACK_STRICT))
       return status;
-    if (!status && (batch->given > 0 || bytes <= limit || items == 1)) break;
+    if (!status && (bytes <= limit || items == 1)) break;
     if (short_of_memory)
       fallback_note(batch->context, lane->work->device, FALLBACK_SMALLER_BATCH,
                     batch->fallback == COMPUTE_FALLBACK_WARN,

@@ -129,7 +129,7 @@ static compute_status check_output(const compute_batch *batch, const compute_gra
         batch->context, COMPUTE_ERROR_WRONG_GRAPH, 0, HERE,
         "have the builder set every output to a node with a value",
         "the builder did not set output %u to a node of its graph that has a value", index);
-  if (shape.rank < 1 || shape.size[0] != items)
+  if (shape.rank < 1 || shape_at(shape, 0) != items)
     return error_set_native(
         batch->context, COMPUTE_ERROR_SHAPE, 0, HERE,
         "give each item its own result along the first axis",
@@ -157,7 +157,8 @@ static compute_status check_graph(const compute_batch *batch, const compute_grap
 
 compute_status work_probe(compute_batch *batch) {
   compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
-  const int64_t items = 2; /* an axis of 1 might be another one */
+  /* Two, as an axis of 1 might be another one; but work for one item may know no other number. */
+  const int64_t items = batch->given == 1 ? 1 : 2;
   compute_graph *graph = record(batch, items, inputs, outputs);
   const compute_status s = check_graph(batch, graph, outputs, items);
   for (uint32_t i = 0; s == COMPUTE_OK && i < batch->output_count; i++) {

@@ -6,6 +6,8 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
+#include "base/control_group.h"
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "base/process.h"
@@ -37,10 +39,33 @@ static int32_t rank_of(const compute_device_info *info) {
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
+/* Below, asking the kernel takes longer than using the memory. */
+#define ASKED_FROM ((uint64_t)1 << 20)
+
+/* The system grants any amount, and kills the process when it touches more than its control group
+ * may have. Memory that is allocated and not touched yet is not in the group's account. */
+static compute_status check_group(const compute_device *device, uint64_t bytes) {
+  if (!device->group_limited || bytes < ASKED_FROM) return COMPUTE_OK;
+  const control_group_memory group = control_group_memory_query(NULL);
+  const uint64_t taken = __atomic_load_n(&device->taken, __ATOMIC_RELAXED);
+  const uint64_t untaken = group.limit - min_u64(group.limit, taken);
+  const uint64_t left = min_u64(group.left, untaken), swap = min_u64(group.swap, UINT64_MAX - left);
+  if (bytes <= left + swap) return COMPUTE_OK;
+  return error_set_native(device->context, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, 0, ERROR_BACKEND,
+                          "use smaller batches, or give the control group of the process more",
+                          "%.1f MiB are more than the control group of the process has left: "
+                          "%.1f of %.1f MiB",
+                          (double)bytes / 1048576, (double)left / 1048576,
+                          (double)group.limit / 1048576);
+}
+
 static compute_status pool_source_allocate(void *owner, uint64_t bytes, compute_memory *memory) {
   compute_device *device = owner;
   compute_status status = device_check(device, ERROR_BACKEND);
-  return status ? status : device->backend->memory_allocate(device->handle, bytes, memory);
+  if (!status) status = check_group(device, bytes);
+  if (!status) status = device->backend->memory_allocate(device->handle, bytes, memory);
+  if (!status) __atomic_fetch_add(&device->taken, memory->bytes, __ATOMIC_RELAXED);
+  return status;
 }
 
 static void release_memory(compute_device *device, void *item) {
@@ -51,6 +76,7 @@ static void release_memory(compute_device *device, void *item) {
 static void pool_source_release(void *owner, compute_memory *memory) {
   compute_device *device = owner;
   compute_memory *copy = device_hangs(device) ? base_allocate(1, sizeof *copy) : NULL;
+  __atomic_fetch_sub(&device->taken, memory->bytes, __ATOMIC_RELAXED);
   if (copy) {
     *copy = *memory;
     if (device_release_later(device, release_memory, copy)) return;
@@ -68,9 +94,28 @@ static void texts_end(compute_device_info *info) {
   info->notes[sizeof info->notes - 1] = '\0';
 }
 
-static compute_status describe_fresh(const compute_device *device, compute_device_info *info) {
+/* Whether the device's memory is the process's own. */
+static bool has_host_memory(const compute_device_info *info) {
+  return info->type == COMPUTE_DEVICE_CPU || info->type == COMPUTE_DEVICE_NULL ||
+         (info->capabilities & COMPUTE_CAPABILITY_HOST) != 0;
+}
+
+/* What the control groups of the process leave of the machine's memory. True if that is less. */
+static bool limit_memory(compute_device_info *info) {
+  if (!has_host_memory(info)) return false;
+  const control_group_memory group = control_group_memory_query(NULL);
+  const bool less = group.limit < info->memory_total;
+  info->memory_total = min_u64(info->memory_total, group.limit);
+  info->memory_free = min_u64(info->memory_free, min_u64(group.left, info->memory_total));
+  info->memory_max_allocation = min_u64(info->memory_max_allocation, info->memory_total);
+  return less;
+}
+
+static compute_status describe_fresh(const compute_device *device, compute_device_info *info,
+                                     bool *group_limited) {
   *info = (compute_device_info){0};
   compute_status status = device->backend->device_describe(device->handle, info);
+  *group_limited = limit_memory(info);
   texts_end(info);
   return status;
 }
@@ -78,7 +123,7 @@ static compute_status describe_fresh(const compute_device *device, compute_devic
 static compute_status device_introduce(compute_device *device, const device_module *module,
                                        uint32_t index) {
   compute_device_info *info = &device->info;
-  compute_status status = describe_fresh(device, info);
+  compute_status status = describe_fresh(device, info, &device->group_limited);
   if (status != COMPUTE_OK) return status;
   /* There is only one host, so its device needs no number. */
   const bool only_host = (info->capabilities & COMPUTE_CAPABILITY_HOST) != 0 &&
@@ -164,7 +209,8 @@ compute_status compute_device_describe(const compute_device *device, compute_dev
       error_if_null(device ? device->context : NULL, operation, device, info);
   if (missing) return missing;
   compute_device_info now;
-  compute_status status = describe_fresh(device, &now);
+  bool group_limited;
+  compute_status status = describe_fresh(device, &now, &group_limited);
   if (status != COMPUTE_OK) return status;
   /* What the core decided at opening stays. */
   memcpy(now.name, device->info.name, sizeof now.name);

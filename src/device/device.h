@@ -21,6 +21,8 @@ struct compute_device {
   const compute_backend *backend; /* a complete copy: slots that the module lacks are NULL */
   void *handle;                   /* the module's device */
   compute_device_info info;       /* as described at opening */
+  bool group_limited;             /* by a control group of the process, when it was opened */
+  uint64_t taken;                 /* atomic: bytes of the module's memory in the pool */
   memory_pool *pool;
   compute_queue *internal_queue;     /* for synchronous copies and runs without a queue */
   pthread_mutex_t internal_mutex;    /* held while using internal_queue */

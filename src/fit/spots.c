@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "graph/build/build.h"
+#include "type/shape.h"
 
 /* A filter has about sigma · 15 terms, each several nodes of the graph. */
 #define SPOT_MOST_SIGMA    50
@@ -84,16 +85,16 @@ static compute_node part(const finder *f, compute_node x, int32_t axis, int64_t 
 
 static compute_node inner(const finder *f, compute_node x, int32_t margin) {
   const compute_shape shape = compute_node_shape(f->graph, x);
-  x = part(f, x, 1, margin, shape.size[1] - 2 * margin);
-  return part(f, x, 2, margin, shape.size[2] - 2 * margin);
+  x = part(f, x, 1, margin, shape_at(shape, 1) - 2 * margin);
+  return part(f, x, 2, margin, shape_at(shape, 2) - 2 * margin);
 }
 
 /* ---- Padding the frames -------------------------------------------------------------------- */
 
 static compute_node continue_axis(const finder *f, compute_node x, int32_t axis) {
   compute_shape border = compute_node_shape(f->graph, x);
-  const int64_t size = border.size[axis];
-  border.size[axis] = f->margin;
+  const int64_t size = shape_at(border, axis);
+  shape_set(&border, axis, f->margin);
   const compute_node parts[] = {compute_broadcast(f->graph, part(f, x, axis, 0, 1), border), x,
                                 compute_broadcast(f->graph, part(f, x, axis, size - 1, 1), border)};
   return compute_concat(f->graph, parts, 3, axis);
@@ -102,8 +103,8 @@ static compute_node continue_axis(const finder *f, compute_node x, int32_t axis)
 /* 1 in the frame, 0 in `distance` elements before and after it, along one axis. */
 static compute_node frame_mask(const finder *f, int32_t axis) {
   compute_shape shape = COMPUTE_SHAPE(1, 1, 1);
-  const int64_t size = f->shape.size[axis];
-  shape.size[axis] = size;
+  const int64_t size = shape_at(f->shape, axis);
+  shape_set(&shape, axis, size);
   return compute_embed(f->graph, compute_full(f->graph, COMPUTE_F32, shape, 1), axis,
                        size + 2 * (int64_t)f->distance, f->distance, 1);
 }
@@ -131,7 +132,7 @@ static double gaussian(double sigma, int32_t at) {
 
 static compute_node blur_axis(const finder *f, compute_node x, int32_t axis, double sigma,
                               int32_t radius) {
-  const int64_t count = compute_node_shape(f->graph, x).size[axis] - 2 * (int64_t)radius;
+  const int64_t count = shape_at(compute_node_shape(f->graph, x), axis) - 2 * (int64_t)radius;
   double total = 1;
   for (int32_t i = 1; i <= radius; i++) total += 2 * gaussian(sigma, i);
   compute_node sum = {0};
@@ -202,8 +203,8 @@ static void find_noise(finder *f, const parts *p) {
   compute_spots_edges(p->a, p->b, p->reach, whole, inner);
   const double *middle = inner + 3 * (int64_t)p->reach;
   f->gain = sqrt(middle[0] * middle[0] - 2 * middle[1] * middle[1] + middle[2] * middle[2]);
-  const compute_node down = axis_edges(f, p, f->shape.size[1], f->gain, -2);
-  const compute_node along = axis_edges(f, p, f->shape.size[2], f->gain, 1);
+  const compute_node down = axis_edges(f, p, shape_at(f->shape, 1), f->gain, -2);
+  const compute_node along = axis_edges(f, p, shape_at(f->shape, 2), f->gain, 1);
   f->edges = compute_matmul(f->graph, down, compute_transpose(f->graph, along, COMPUTE_AXES(1, 0)));
 }
 
@@ -228,7 +229,7 @@ static compute_node gaussians(finder *f, compute_node frames, double sigma) {
  * one kernel gives both. */
 static compute_node box_axis(const finder *f, compute_node x, int32_t axis, int32_t from,
                              int32_t to, int32_t margin, compute_node sum) {
-  const int64_t count = compute_node_shape(f->graph, x).size[axis] - 2 * (int64_t)margin;
+  const int64_t count = shape_at(compute_node_shape(f->graph, x), axis) - 2 * (int64_t)margin;
   for (int32_t i = from; i <= to; i++) {
     const compute_node term = pair(f, x, axis, margin, i, count);
     sum = i == 0 ? term : compute_add(f->graph, sum, term);
@@ -266,7 +267,7 @@ static compute_node curvature(const finder *f, const compute_node at[3]) {
 }
 
 static int64_t sample_step(const finder *f) {
-  return f->shape.size[1] * f->shape.size[2] >= HALVED ? 2 : 1;
+  return shape_at(f->shape, 1) * shape_at(f->shape, 2) >= HALVED ? 2 : 1;
 }
 
 /* The absolute second difference along columns of that along rows. With independent noise in each
@@ -274,7 +275,8 @@ static int64_t sample_step(const finder *f) {
  * spots, so that a frame full of spots has the noise of an empty one (Immerkær, "Fast noise
  * variance estimation", 1996). Of every step-th row. */
 static compute_node roughness(const finder *f, compute_node frames) {
-  const int64_t height = f->shape.size[1], width = f->shape.size[2], step = sample_step(f);
+  const int64_t height = shape_at(f->shape, 1), width = shape_at(f->shape, 2),
+                step = sample_step(f);
   compute_node column[3], row[3];
   for (int32_t j = 0; j < 3; j++) {
     const compute_node shifted = part(f, frames, 2, j, width - 2);
@@ -303,8 +305,8 @@ static compute_node in_tiles(const finder *f, compute_node x, int32_t axis,
     return compute_gather(g, x, compute_add(g, start, compute_index(g, COMPUTE_I64, table, 1)),
                           axis);
   }
-  for (int32_t i = shape.rank++; i > axis; i--) shape.size[i] = shape.size[i - 1];
-  shape.size[axis] = 1;
+  for (int32_t i = shape.rank++; i > axis; i--) shape_set(&shape, i, shape_at(shape, i - 1));
+  shape_set(&shape, axis, 1);
   return compute_reshape(g, x, shape);
 }
 
@@ -354,21 +356,23 @@ static compute_node tile_variances(const finder *f, compute_node frames,
   noise = compute_mul(g, noise, number(f, f->gain / ROUGH));
   const compute_node variance =
       compute_minimum(g, compute_square(g, noise), number(f, MOST_VARIANCE));
-  return compute_reshape(g, variance, COMPUTE_SHAPE(f->shape.size[0], down->count, along->count));
+  return compute_reshape(g, variance,
+                         COMPUTE_SHAPE(shape_at(f->shape, 0), down->count, along->count));
 }
 
 /* 1 / noise of the filtered frames at each pixel; 0 where there is none. */
 static compute_node inverse_noise(const finder *f, compute_node frames) {
   compute_graph *g = f->graph;
-  const compute_spots_tiles down = compute_spots_tiles_of(f->shape.size[1], sample_step(f), TILE);
-  const compute_spots_tiles along = compute_spots_tiles_of(f->shape.size[2], 1, TILE);
+  const compute_spots_tiles down =
+      compute_spots_tiles_of(shape_at(f->shape, 1), sample_step(f), TILE);
+  const compute_spots_tiles along = compute_spots_tiles_of(shape_at(f->shape, 2), 1, TILE);
   compute_node variance = tile_variances(f, frames, &down, &along);
   if (along.count > 1)
     variance = compute_matmul(
         g, variance,
-        compute_transpose(g, tile_weights(f, f->shape.size[2], &along), COMPUTE_AXES(1, 0)));
+        compute_transpose(g, tile_weights(f, shape_at(f->shape, 2), &along), COMPUTE_AXES(1, 0)));
   if (down.count > 1)
-    variance = compute_matmul(g, tile_weights(f, f->shape.size[1], &down), variance);
+    variance = compute_matmul(g, tile_weights(f, shape_at(f->shape, 1), &down), variance);
   variance = compute_mul(g, variance, f->edges);
   return compute_select(g, compute_greater(g, variance, number(f, 0)), compute_rsqrt(g, variance),
                         number(f, 0));
@@ -389,7 +393,7 @@ static compute_node maximum_of(const finder *f, compute_node most, compute_node 
 /* Whether a pixel is larger than those before it in its square, in row-major order, and no smaller
  * than those after it. So no two spots are within one square, and equal neighbours make one. */
 static compute_node is_maximum(const finder *f, compute_node filtered) {
-  const int64_t height = f->shape.size[1], width = f->shape.size[2];
+  const int64_t height = shape_at(f->shape, 1), width = shape_at(f->shape, 2);
   const int32_t d = f->distance, all = 2 * d + 1;
   const compute_node none = {0};
   const compute_node rows = maximum_of(f, none, filtered, 2, 0, all, width);
@@ -440,7 +444,7 @@ static bool accept(compute_graph *graph, compute_node frames, const compute_spot
   }
   int64_t count = 0;
   if (node->shape.rank == 3) (void)compute_shape_count(node->shape, &count);
-  if (count == 0 || node->shape.size[1] < 3 || node->shape.size[2] < 3) {
+  if (count == 0 || shape_at(node->shape, 1) < 3 || shape_at(node->shape, 2) < 3) {
     char text[BUILD_TEXT];
     return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
                         "needs frames [n, height, width] of at least 3 × 3 pixels, not %s",

@@ -19,7 +19,9 @@
 /* ---- By the launcher's variables --------------------------------------------------------------
  */
 
-/* The first that is set decides. Slurm sets its own variables for every MPI. */
+/* The first that is set decides. Slurm sets its own variables for every MPI. In a program with
+ * raised privileges none is read: each would load an MPI, which loads whatever other variables of
+ * the caller name. Such a program is alone unless its options name a transport. */
 static const struct {
   const char *variable, *transport;
 } launchers[] = {

@@ -373,7 +373,7 @@ static void count_weights(onnx_file *file, const onnx_graph *graph) {
   for (size_t i = 0; i < graph->initializer_count; i++) {
     const onnx_tensor *tensor = &graph->initializers[i];
     file->weight_bytes += tensor_bytes(tensor);
-    if (tensor->in_file &&
+    if (tensor->in_file && external_place_of(file, tensor->data) != EXTERNAL_COPIED &&
         (uintptr_t)tensor->data % compute_dtype_size(onnx_dtype(tensor->type)) == 0)
       file->mapped_bytes += tensor_bytes(tensor);
   }
@@ -563,14 +563,16 @@ static compute_status decode_file(onnx_decoder *decoder) {
 }
 
 compute_status onnx_decode(const compute_context *context, const char *operation, const char *shown,
-                           wire message, const char *folder, onnx_file *file) {
+                           wire message, const char *folder, compute_model_files files,
+                           onnx_file *file) {
   *file = (onnx_file){.message = message};
   onnx_decoder decoder = {.context = context,
                           .operation = operation,
                           .shown = shown,
                           .file = file,
                           .folder = -1,
-                          .folder_path = folder};
+                          .folder_path = folder,
+                          .files = files};
   compute_status status = decode_file(&decoder);
   if (status) onnx_release(file);
   return status;
@@ -584,10 +586,14 @@ static const char *folder_of(onnx_file *file, const char *path) {
 }
 
 compute_status onnx_open(const compute_context *context, const char *operation, const char *path,
-                         onnx_file *file) {
+                         compute_model_files files, onnx_file *file) {
   *file = (onnx_file){0};
-  onnx_decoder decoder = {
-      .context = context, .operation = operation, .shown = path, .file = file, .folder = -1};
+  onnx_decoder decoder = {.context = context,
+                          .operation = operation,
+                          .shown = path,
+                          .file = file,
+                          .folder = -1,
+                          .files = files};
   decoder.folder_path = folder_of(file, path);
   compute_status status =
       decoder.folder_path ? external_map_model(&decoder, path) : decode_out_of_memory(&decoder);

@@ -15,10 +15,11 @@ typedef struct onnx_decoder {
   onnx_file *file;
   int folder;              /* descriptor of where external data lies; −1: not open yet, or none */
   const char *folder_path; /* or NULL */
-  unsigned char *raws;     /* raw structs of the messages that are being decoded */
-  int depth;               /* how many these are */
-  uint64_t mapped;         /* bytes of all files of external data */
-  uint64_t converted;      /* bytes of elements that had to be copied */
+  compute_model_files files;
+  unsigned char *raws; /* raw structs of the messages that are being decoded */
+  int depth;           /* how many these are */
+  uint64_t mapped;     /* bytes of all files of external data */
+  uint64_t converted;  /* bytes of elements that had to be copied */
 } onnx_decoder;
 
 /* Records "cannot read FILE as ONNX: …" and returns `status`. */
@@ -62,9 +63,14 @@ uint64_t tensor_bytes(const onnx_tensor *tensor);
 compute_status external_find(onnx_decoder *decoder, const tensor_message *raw, uint64_t bytes,
                              wire *result);
 
-/* Maps the file at `path` as file->message. */
+/* Maps or reads the file at `path` as file->message. */
 compute_status external_map_model(onnx_decoder *decoder, const char *path);
 void external_release(onnx_file *file);
+
+/* Where elements of a tensor lie: in memory of the caller's or of the arena, in a mapped file, or
+ * in a copy of one. */
+typedef enum external_place { EXTERNAL_NONE, EXTERNAL_MAPPED, EXTERNAL_COPIED } external_place;
+external_place external_place_of(const onnx_file *file, const void *data);
 
 /* Gives the pages back that lie wholly within these bytes of a mapped file; they are read again if
  * they are needed again. */

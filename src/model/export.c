@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "model/export/export.h"
+#include "type/shape.h"
 
 #define OPERATION "compute_graph_save_onnx"
 
@@ -241,7 +242,7 @@ static export_value bias_of(request *r, const export_join *join) {
   const compute_shape shape = r->graph->nodes[join->bias].shape;
   const export_value bias = r->values[join->bias];
   if (shape.rank == 1) return bias;
-  return export_reshape(&r->to, bias, COMPUTE_SHAPE(shape.size[shape.rank - 3]));
+  return export_reshape(&r->to, bias, COMPUTE_SHAPE(shape_at(shape, shape.rank - 3)));
 }
 
 static void emit_node(request *r, size_t index) {

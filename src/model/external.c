@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Files that a model is in: its own, and those beside it with the elements of its tensors. Mapped,
- * each once, for this process alone: weights can be written to and the file stays as it is.
+ * each once, for this process alone: weights can be written to and the file stays as it is. Or read
+ * into memory, where the file may change.
  *
  * A model names files of its own folder and of those below. Nothing else is opened for it: no
  * absolute path, no "..", and no symbolic link, wherever it leads. */
@@ -19,6 +20,7 @@
 typedef struct mapped_file {
   struct mapped_file *next;
   char *location; /* as tensors name it; NULL: the model's own */
+  bool copied;    /* `data` is memory of the process */
   void *data;     /* NULL if it is empty */
   size_t bytes;
   dev_t device;
@@ -48,11 +50,41 @@ void external_release(onnx_file *file) {
   }
 }
 
+external_place external_place_of(const onnx_file *file, const void *data) {
+  for (const mapped_file *mapped = file->mapped; mapped; mapped = mapped->next)
+    if ((uintptr_t)data - (uintptr_t)mapped->data < mapped->bytes)
+      return mapped->copied ? EXTERNAL_COPIED : EXTERNAL_MAPPED;
+  return EXTERNAL_NONE;
+}
+
 void external_forget(const void *data, size_t bytes) {
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   const uintptr_t first = ((uintptr_t)data + page - 1) / page * page;
   const uintptr_t end = ((uintptr_t)data + bytes) / page * page;
   if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+/* Whether another user may write the file, and so make it shorter while it is mapped. Its folder
+ * does not matter: who replaces the file there leaves the one that is mapped as it is. */
+static bool is_shared(const struct stat *status) {
+  return (status->st_uid != geteuid() && status->st_uid != 0) ||
+         (status->st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+/* Memory that the system does not promise without having it, unlike a mapping of the file. */
+static compute_status copy_content(const onnx_decoder *decoder, int descriptor, const char *path,
+                                   mapped_file *mapped) {
+  void *data =
+      mmap(NULL, mapped->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return fail_at(decoder, path, "find memory to read", errno);
+  mapped->data = data;
+  mapped->copied = true;
+  const int code = file_read_at(descriptor, 0, data, mapped->bytes);
+  char name[SHOWN_NAME_BYTES];
+  if (code == FILE_ENDED)
+    return decode_fail(decoder, COMPUTE_ERROR_FILE, "'%s' has become shorter while it was read",
+                       file_show_name(path, name));
+  return code ? fail_at(decoder, path, "read", code) : COMPUTE_OK;
 }
 
 static compute_status map_content(const onnx_decoder *decoder, int descriptor, const char *path,
@@ -68,6 +100,9 @@ static compute_status map_content(const onnx_decoder *decoder, int descriptor, c
   mapped->device = status.st_dev;
   mapped->number = status.st_ino;
   if (mapped->bytes == 0) return COMPUTE_OK;
+  if (decoder->files == COMPUTE_MODEL_COPY ||
+      (decoder->files == COMPUTE_MODEL_COPY_SHARED && is_shared(&status)))
+    return copy_content(decoder, descriptor, path, mapped);
   void *data =
       mmap(NULL, mapped->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0);
   if (data == MAP_FAILED) return fail_at(decoder, path, "map", errno);
@@ -75,7 +110,7 @@ static compute_status map_content(const onnx_decoder *decoder, int descriptor, c
   return COMPUTE_OK;
 }
 
-/* Maps an open file as the first of file->mapped. `location` may be NULL. */
+/* Maps or reads an open file as the first of file->mapped. `location` may be NULL. */
 static compute_status map_file(const onnx_decoder *decoder, int descriptor, const char *path,
                                const char *location) {
   mapped_file *mapped = base_allocate(1, sizeof *mapped);
@@ -209,13 +244,13 @@ static bool take_number(const char *text, uint64_t *number) {
   return true;
 }
 
-typedef struct external_place {
+typedef struct data_place {
   const char *location;
   uint64_t offset, length;
-} external_place;
+} data_place;
 
 static compute_status take_place(const onnx_decoder *decoder, const tensor_message *raw,
-                                 const char *name, external_place *place) {
+                                 const char *name, data_place *place) {
   const text_pair *entries = raw->external.items;
   for (size_t i = 0; i < raw->external.count; i++) {
     const char *key = entries[i].key, *value = entries[i].value;
@@ -236,7 +271,7 @@ compute_status external_find(onnx_decoder *decoder, const tensor_message *raw, u
                              wire *result) {
   char name[SHOWN_NAME_BYTES], location[SHOWN_NAME_BYTES];
   file_show_name(raw->name ? raw->name : "", name);
-  external_place place = {.length = bytes};
+  data_place place = {.length = bytes};
   compute_status status = take_place(decoder, raw, name, &place);
   if (status) return status;
   if (place.length != bytes)

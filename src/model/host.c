@@ -76,6 +76,7 @@ compute_status call_on_host(model_call *call, host_function function) {
   model_call *kept = call_allocate(call, 1, sizeof *kept);
   if (!kept) return call_out_of_memory(call);
   *kept = *call;
+  kept->recorder = NULL; /* it ends before the run */
   call->recorder->function = function;
   call->recorder->host_call = kept;
   return COMPUTE_OK;

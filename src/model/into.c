@@ -111,13 +111,14 @@ static compute_status needs_values(const model_recorder *recorder) {
 static compute_status record_part(model_recorder *recorder, const compute_model_value *inputs,
                                   size_t input_count, compute_model_value *outputs,
                                   size_t output_count) {
-  model_frame *frame = record_push(recorder, model_graph(recorder->model));
-  if (!frame) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  model_frame *frame;
+  compute_status status = record_push(recorder, model_graph(recorder->model), &frame);
+  if (status) return status;
   bool *given = arena_allocate(recorder->arena, frame->graph->value_count, sizeof *given);
   if (!given)
     return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
                      "out of memory");
-  compute_status status = place_inputs(recorder, frame, inputs, input_count, given);
+  status = place_inputs(recorder, frame, inputs, input_count, given);
   if (!status) status = find_part(recorder, frame, given, outputs, output_count);
   stage_end end = STAGE_ENDS;
   if (!status) status = record_run(recorder, &end);

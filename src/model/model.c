@@ -109,6 +109,9 @@ static compute_status check_options(const compute_context *context, const char *
     if (options->reserved[i])
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "options.reserved is not zero");
+  if ((int)options->files < COMPUTE_MODEL_MAP || (int)options->files > COMPUTE_MODEL_COPY_SHARED)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "invalid options.files %d",
+                     (int)options->files);
   if (options->device && compute_device_context(options->device) != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "the device belongs to another context");
@@ -176,9 +179,11 @@ static compute_status load(compute_context *context, const char *operation,
     status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   if (!status) {
     model->storage->references = 1; /* storage_release also closes what failed to open: empty */
-    status = source->path ? onnx_open(context, operation, source->path, &model->storage->file)
-                          : onnx_decode(context, operation, "the model", source->memory,
-                                        source->folder, &model->storage->file);
+    status = source->path
+                 ? onnx_open(context, operation, source->path, model->options.files,
+                             &model->storage->file)
+                 : onnx_decode(context, operation, "the model", source->memory, source->folder,
+                               model->options.files, &model->storage->file);
   }
   if (!status) status = check_operators(model, operation);
   if (!status && !record_find_uses(model))

@@ -163,7 +163,7 @@ compute_node record_node(model_recorder *recorder, model_value *value);
 /* Keeps the thread's last error, if nothing is kept yet. */
 void record_refuse(model_recorder *recorder);
 
-model_frame *record_push(model_recorder *recorder, const onnx_graph *graph);
+compute_status record_push(model_recorder *recorder, const onnx_graph *graph, model_frame **frame);
 
 /* Fills in a value for a tensor of the file. */
 compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,

@@ -4,7 +4,7 @@
 #ifndef MODEL_ONNX_H
 #define MODEL_ONNX_H
 
-#include "compute/dtype.h"
+#include "compute/model.h"
 #include "model/arena.h"
 #include "model/wire.h"
 
@@ -169,15 +169,17 @@ typedef struct onnx_file {
   wire message;                                 /* all of it */
 } onnx_file;
 
-/* Maps the file at `path` and decodes it. Errors name what is wrong, and the path. On failure
- * nothing is left in *file. On success *file must stay where it is: graphs point to each other. */
+/* Maps or reads the file at `path` and decodes it. Errors name what is wrong, and the path. On
+ * failure nothing is left in *file. On success *file must stay where it is: graphs point to each
+ * other. */
 compute_status onnx_open(const compute_context *context, const char *operation, const char *path,
-                         onnx_file *file);
+                         compute_model_files files, onnx_file *file);
 
 /* The same for `message`, which must stay as it is until onnx_release. `folder` is where external
  * data lies, or NULL; `shown` is "the model" or the like. */
 compute_status onnx_decode(const compute_context *context, const char *operation, const char *shown,
-                           wire message, const char *folder, onnx_file *file);
+                           wire message, const char *folder, compute_model_files files,
+                           onnx_file *file);
 
 /* The same for a TensorProto alone. */
 compute_status onnx_decode_tensor(const compute_context *context, const char *operation,

@@ -402,11 +402,11 @@ static compute_status make_first(const stage_request *request, model_stage *stag
                              .arena = &stage->arena,
                              .next_id = (int64_t)graph->input_count,
                              .training = model->exposed};
-  model_frame *frame = record_push(&recorder, graph);
-  if (!frame) return COMPUTE_ERROR_OUT_OF_MEMORY;
+  model_frame *frame;
+  compute_status status = record_push(&recorder, graph, &frame);
+  if (status) return status;
   take_inputs(graph, frame, request->inputs);
-  const compute_status status =
-      find_needed(model, request->operation, &stage->arena, request->wanted, &frame->needed);
+  status = find_needed(model, request->operation, &stage->arena, request->wanted, &frame->needed);
   return status ? status : record_stage(&recorder, stage, request->wanted);
 }
 

@@ -143,23 +143,22 @@ void record_refuse(model_recorder *recorder) {
 
 /* ---- Frames -------------------------------------------------------------------------------- */
 
-model_frame *record_push(model_recorder *recorder, const onnx_graph *graph) {
+compute_status record_push(model_recorder *recorder, const onnx_graph *graph,
+                           model_frame **result) {
   model_frame *frame = arena_allocate(recorder->arena, 1, sizeof *frame);
   model_value *values = arena_allocate(recorder->arena, graph->value_count, sizeof *values);
-  if (!frame || !values) {
-    no_memory(recorder);
-    return NULL;
-  }
+  if (!frame || !values) return no_memory(recorder);
   *frame = (model_frame){.caller = recorder->top, .graph = graph, .values = values};
   for (size_t i = 0; i < graph->value_count; i++) {
     values[i].id = -1;
     values[i].name = graph->values[i];
   }
-  for (size_t i = 0; i < graph->initializer_count; i++)
-    if (record_tensor(recorder, &graph->initializers[i], &values[graph->initializer_values[i]]))
-      return NULL;
-  recorder->top = frame;
-  return frame;
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < graph->initializer_count; i++)
+    status =
+        record_tensor(recorder, &graph->initializers[i], &values[graph->initializer_values[i]]);
+  if (!status) *result = recorder->top = frame;
+  return status;
 }
 
 int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int32_t value) {

@@ -59,7 +59,8 @@ const void *weight_elements(compute_model *model, const onnx_tensor *tensor) {
   void *aligned = arena_allocate(&file->arena, bytes, 1);
   if (!aligned) return NULL;
   memcpy(aligned, tensor->data, bytes);
-  if (tensor->in_file && file->mapped) external_forget(tensor->data, bytes);
+  if (external_place_of(file, tensor->data) == EXTERNAL_MAPPED)
+    external_forget(tensor->data, bytes);
   ((onnx_tensor *)(uintptr_t)tensor)->aligned =
       aligned; /* it is the file's, which is the model's */
   return aligned;
@@ -98,7 +99,8 @@ static compute_status make_tensor(compute_model *model, const char *operation,
   void *data = (void *)(uintptr_t)weight_elements(model, tensor);
   if (!data) return weight_no_memory(model, operation);
   /* what lies in the caller's memory must not be trained there */
-  const bool ours = data == tensor->aligned || !tensor->in_file || model->storage->file.mapped;
+  const bool ours = data == tensor->aligned || !tensor->in_file ||
+                    external_place_of(&model->storage->file, tensor->data) != EXTERNAL_NONE;
   if (device == model->context->cpu && ours) {
     __atomic_add_fetch(&model->storage->references, 1, __ATOMIC_RELAXED);
     if (!compute_tensor_wrap(device, dtype, tensor->shape, NULL, data, storage_release,
@@ -183,7 +185,8 @@ weight_entry *weight_find_or_make(compute_model *model, const char *operation,
   compute_tensor *made;
   if (make_tensor(model, operation, tensor, &made)) return NULL;
   if (!model->exposed) compute_tensor_freeze(made);
-  if (tensor->in_file && model->storage->file.mapped && compute_tensor_data(made) == tensor->data)
+  if (external_place_of(&model->storage->file, tensor->data) == EXTERNAL_MAPPED &&
+      compute_tensor_data(made) == tensor->data)
     made->buffer->on_packed = give_back;
   *entry = (weight_entry){tensor, made, 0};
   model->weight_count++;

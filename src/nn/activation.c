@@ -3,6 +3,7 @@
 #include "base/arithmetic.h"
 #include "base/error.h"
 #include "nn/layer.h"
+#include "type/shape.h"
 
 static compute_node leaky_relu(compute_graph *graph, compute_node x) {
   return compute_leaky_relu(graph, x, 0.01);
@@ -68,11 +69,11 @@ static compute_node apply_flatten(const compute_layer *layer, layer_record *reco
   /* Multiplied out, as −1 would be ambiguous for an empty batch. */
   int64_t product = 1;
   for (int32_t i = 1; i < shape.rank; i++) {
-    if (!checked_multiply(product, shape.size[i], &product))
+    if (!checked_multiply(product, shape_at(shape, i), &product))
       return graph_fail(record->graph, COMPUTE_ERROR_OVERFLOW, "flatten",
                         "the number of elements of x exceeds 63 bits");
   }
-  return compute_reshape(record->graph, x, COMPUTE_SHAPE(shape.size[0], product));
+  return compute_reshape(record->graph, x, COMPUTE_SHAPE(shape_at(shape, 0), product));
 }
 
 static const layer_kind flatten = {"flatten", apply_flatten};

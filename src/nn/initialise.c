@@ -8,11 +8,14 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/arithmetic.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "base/random.h"
+#include "base/thread_pool.h"
+#include "device/device.h"
 #include "nn/layer.h"
 #include "type/dtype.h"
-#include "base/random.h"
 
 /* The distribution of elements: constant, normal or uniform. */
 typedef enum draw_form { DRAW_CONSTANT, DRAW_UNIFORM, DRAW_NORMAL } draw_form;
@@ -58,31 +61,88 @@ static double unit(uint32_t low, uint32_t high) {
   return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
 
-static double element(const draw *d, uint64_t seed, uint64_t index, uint32_t stream) {
-  const uint32_t place[4] = {(uint32_t)index, (uint32_t)(index >> 32), stream, 0};
-  uint32_t words[4];
-  if (d->form == DRAW_CONSTANT) return d->scale;
-  random_block(seed, place, words);
-  const double u = unit(words[0], words[1]);
-  if (d->form == DRAW_UNIFORM) return d->scale * (2 * u - 1);
+/* The words of elements first … first + count − 1, one of the arrays after the other: compilers
+ * make vectors of such loops. */
+enum { PART = 512 };
+
+static void draw_words(uint64_t seed, uint32_t stream, uint64_t first, size_t count,
+                       uint32_t words[4][PART]) {
+  for (size_t i = 0; i < count; i++) {
+    const uint64_t index = first + i;
+    const uint32_t place[4] = {(uint32_t)index, (uint32_t)(index >> 32), stream, 0};
+    uint32_t block[4];
+    random_block(seed, place, block);
+    for (int k = 0; k < 4; k++) words[k][i] = block[k];
+  }
+}
+
+static void draw_part(const draw *d, uint64_t seed, uint32_t stream, uint64_t first, size_t count,
+                      double *values) {
+  uint32_t words[4][PART];
+  draw_words(seed, stream, first, count, words);
+  if (d->form == DRAW_UNIFORM) {
+    for (size_t i = 0; i < count; i++)
+      values[i] = d->scale * (2 * unit(words[0][i], words[1][i]) - 1);
+    return;
+  }
   /* Box and Muller 1958; 1 − u is never 0. */
-  return d->scale * sqrt(-2 * log(1 - u)) * cos(2 * M_PI * unit(words[2], words[3]));
+  for (size_t i = 0; i < count; i++)
+    values[i] = d->scale * sqrt(-2 * log(1 - unit(words[0][i], words[1][i]))) *
+                cos(2 * M_PI * unit(words[2][i], words[3][i]));
+}
+
+static void store(compute_dtype dtype, const double *values, size_t count, unsigned char *to) {
+  const size_t size = compute_dtype_size(dtype);
+  if (dtype == COMPUTE_F32) {
+    float *numbers = (float *)(void *)to;
+    for (size_t i = 0; i < count; i++) numbers[i] = (float)values[i];
+  } else {
+    for (size_t i = 0; i < count; i++) dtype_store(dtype, to + i * size, values[i]);
+  }
+}
+
+/* Threads share a tensor in pieces; each piece is drawn a part at a time, which stays in a cache.
+ */
+enum { PIECE = 1 << 16 };
+
+typedef struct drawing {
+  const draw *d;
+  uint64_t seed;
+  uint32_t stream;
+  compute_dtype dtype;
+  size_t count;
+  unsigned char *values;
+} drawing;
+
+static void draw_piece(void *argument, int64_t piece, int32_t worker) {
+  (void)worker;
+  const drawing *w = argument;
+  const size_t first = (size_t)piece * PIECE,
+               end = first + (size_t)min_u64(PIECE, w->count - first);
+  double values[PART];
+  for (size_t i = first; i < end; i += PART) {
+    const size_t count = (size_t)min_u64(PART, end - i);
+    if (w->d->form == DRAW_CONSTANT)
+      for (size_t k = 0; k < count; k++) values[k] = w->d->scale;
+    else
+      draw_part(w->d, w->seed, w->stream, i, count, values);
+    store(w->dtype, values, count, w->values + i * compute_dtype_size(w->dtype));
+  }
 }
 
 static compute_status fill(const layer_parameter *p, const char *operation, const draw *d,
                            uint64_t seed, uint32_t stream) {
+  compute_context *context = compute_device_context(compute_tensor_device(p->tensor));
   const compute_dtype dtype = compute_tensor_dtype(p->tensor);
   const size_t size = compute_dtype_size(dtype);
   const size_t count = (size_t)compute_tensor_count(p->tensor);
-  unsigned char *values = base_allocate(count, size);
-  if (!values)
-    return error_set(compute_device_context(compute_tensor_device(p->tensor)),
-                     COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+  drawing w = {d, seed, stream, dtype, count, base_allocate(count, size)};
+  if (!w.values)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                      "not enough memory for %zu elements of \"%s\"", count, p->name);
-  for (size_t i = 0; i < count; i++)
-    dtype_store(dtype, values + i * size, element(d, seed, i, stream));
-  const compute_status status = compute_tensor_write(p->tensor, values, count * size);
-  base_release(values);
+  thread_pool_run(context->threads, (int64_t)((count + PIECE - 1) / PIECE), draw_piece, &w);
+  const compute_status status = compute_tensor_write(p->tensor, w.values, count * size);
+  base_release(w.values);
   return status;
 }
 

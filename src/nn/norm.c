@@ -44,7 +44,7 @@ static bool has_several_values(const layer_record *record, compute_node x) {
   const compute_shape shape = compute_node_shape(record->graph, x);
   int64_t values = 1;
   for (int32_t i = 0; i < shape.rank; i++)
-    if (i != 1) values *= shape.size[i];
+    if (i != 1) values *= shape_at(shape, i);
   if (record->group) (void)compute_group_query(record->group, &info);
   if (values * info.size >= 2) return true;
   char text[192];
@@ -80,7 +80,7 @@ static compute_node apply_batch_norm(const compute_layer *layer, layer_record *r
   const compute_node bias = affine ? parameters[1] : (compute_node){0};
   const compute_node *statistics = affine ? parameters + 2 : parameters;
   const compute_shape shape = compute_node_shape(record->graph, x);
-  if (shape.rank >= 2 && shape.size[1] != layer->as.norm.size) {
+  if (shape.rank >= 2 && shape_at(shape, 1) != layer->as.norm.size) {
     char text[192];
     return graph_fail(record->graph, COMPUTE_ERROR_SHAPE, "batch_norm",
                       "x has shape %s; its axis 1 must have the layer's %" PRId64 " channels",
@@ -95,7 +95,7 @@ static compute_node apply_layer_norm(const compute_layer *layer, layer_record *r
                                      compute_node x, const compute_node *parameters) {
   compute_graph *graph = record->graph;
   const compute_shape shape = compute_node_shape(graph, x);
-  if (shape.rank < 1 || shape.size[shape.rank - 1] != layer->as.norm.size) {
+  if (shape.rank < 1 || shape_at(shape, shape.rank - 1) != layer->as.norm.size) {
     char text[192];
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, "layer_norm",
                       "x has shape %s; its last axis must have the layer's %" PRId64 " elements",

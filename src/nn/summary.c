@@ -16,7 +16,7 @@
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
 static int64_t last_size(compute_shape shape) {
-  return shape.rank > 0 ? shape.size[shape.rank - 1] : 1;
+  return shape.rank > 0 ? shape_at(shape, shape.rank - 1) : 1;
 }
 
 /* Products of matrices, convolutions, attention and recurrent layers; elementwise work does not
@@ -37,14 +37,14 @@ static double multiply_adds(const compute_graph *graph, const graph_node *node) 
   case OP_scaled_attention: { /* once for the scores, once for the values */
     const compute_shape q = graph->nodes[node->inputs[0]].shape;
     const compute_shape k = graph->nodes[node->inputs[1]].shape;
-    const double keys = k.rank >= 2 ? (double)k.size[k.rank - 2] : 1;
+    const double keys = k.rank >= 2 ? (double)shape_at(k, k.rank - 2) : 1;
     const double width = (double)last_size(node->shape);
     return width > 0 ? result * keys * (1 + (double)last_size(q) / width) : 0;
   }
   case OP_recurrent: { /* each state once by all of its weights */
     const compute_recurrent_attributes *a = node->constant;
-    const double steps = (double)(node->shape.size[0] - compute_recurrent_states(a->cell));
-    return steps * (double)node->shape.size[1] * (double)node->shape.size[2] *
+    const double steps = (double)(shape_at(node->shape, 0) - compute_recurrent_states(a->cell));
+    return steps * (double)shape_at(node->shape, 1) * (double)shape_at(node->shape, 2) *
            (double)last_size(graph->nodes[node->inputs[1]].shape);
   }
   default: return 0;

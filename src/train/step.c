@@ -8,6 +8,7 @@
 #include "type/dtype.h"
 #include "train/dataset.h"
 #include "train/trainer.h"
+#include "type/shape.h"
 
 #define HERE "compute_trainer_create"
 
@@ -61,7 +62,7 @@ static void record_cross_entropy(train_record *record, compute_node logits) {
       count_true(graph, compute_equal(graph, guess, as_dtype(graph, labels, COMPUTE_I64)));
   if (graph->status) return;
   const compute_shape shape = compute_node_shape(graph, logits);
-  record->trainer->classes = shape.size[shape.rank - 1];
+  record->trainer->classes = shape_at(shape, shape.rank - 1);
   record_label_check(record, labels, record->trainer->classes);
 }
 

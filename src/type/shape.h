@@ -19,6 +19,17 @@ static inline bool shape_same(const compute_shape *a, const compute_shape *b) {
   return true;
 }
 
+/* The size of an axis, 0 for one outside the rank: what takes shapes apart reads sizes by this. The
+ * shape of a node that a failed builder returned has rank 0, so that rank - 1 is no axis. */
+static inline int64_t shape_at(compute_shape shape, int32_t axis) {
+  return axis >= 0 && axis < shape.rank && axis < COMPUTE_MAX_RANK ? shape.size[axis] : 0;
+}
+
+/* Sets the size of an axis below COMPUTE_MAX_RANK; other axes are ignored. */
+static inline void shape_set(compute_shape *shape, int32_t axis, int64_t size) {
+  if (axis >= 0 && axis < COMPUTE_MAX_RANK) shape->size[axis] = size;
+}
+
 /* compute_shape_count without an error detail; and the message for a shape that it refuses. */
 compute_status shape_validate(compute_shape shape, int64_t *count);
 const char *shape_problem(compute_shape shape, compute_status status);

@@ -244,6 +244,41 @@ static void memory_does_not_grow_with_the_data(void **state) {
   compute_tensor_release(w);
 }
 
+/* As many items as the caller wants, but not more than there is room for; one is always taken. */
+static void memory_limits_a_given_batch(void **state) {
+  (void)state;
+  static const struct {
+    int64_t batch;
+    uint64_t memory;
+    bool whole; /* all of them have room */
+  } cases[] = {{10, 1 << 20, true},
+               {100000, 1 << 20, false},
+               {INT64_C(1) << 31, 1 << 20, false},
+               {100, 1, false}};
+  compute_tensor *w = rows_make_weights();
+  compute_batch_options options = rows_two_outputs(w);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (uint32_t slots = 1; slots <= 3; slots += 2) {
+      compute_batch *batch;
+      compute_batch_result result;
+      const compute_batch_run_options run = {
+          .items = 5000,
+          .sources = (compute_batch_source[]){{.read = endless}},
+          .sinks = (compute_batch_sink[]){{.discard = true}, {.discard = true}}};
+      options.batch = cases[i].batch;
+      options.memory = cases[i].memory;
+      options.slots = slots;
+      assert_ok(compute_batch_create(test_context, &options, &batch));
+      assert_ok(compute_batch_run(batch, &run, &result));
+      const bool one = cases[i].memory == 1;
+      if (one) assert_int_equal(result.batches, 5000);
+      if (cases[i].whole) assert_int_equal(result.batches, 500);
+      assert_true(result.slot_bytes > 0 && (one || result.slot_bytes <= cases[i].memory));
+      compute_batch_release(batch);
+    }
+  compute_tensor_release(w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_depend_on_neither_batch_size_nor_slots),
@@ -255,6 +290,7 @@ int main(void) {
       cmocka_unit_test(a_failing_sink_ends_the_run_and_its_items_do_not_count),
       cmocka_unit_test(files_hold_what_arrays_do),
       cmocka_unit_test(memory_does_not_grow_with_the_data),
+      cmocka_unit_test(memory_limits_a_given_batch),
   };
   return cmocka_run_group_tests(tests, rows_open_group, test_group_close);
 }

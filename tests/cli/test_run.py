@@ -184,6 +184,32 @@ class Run(unittest.TestCase):
         self.bad(1, "--resize 2x4", path, "-i", self.file("q.png", png([[[0, 0, 0]] * 3] * 2)))
         self.bad(1, "cannot read", path, "-i", self.file("r.png", b"no picture"))
 
+    def test_pictures_are_judged_by_their_size_before_they_are_read(self):
+        def huge(rows, columns):  # with as good as no pixels
+            content = png([[[0, 0, 0]]])
+            header = struct.pack(">4sIIBBBBB", b"IHDR", columns, rows, 8, 2, 0, 0, 0)
+            return content[:12] + header + struct.pack(">I", zlib.crc32(header)) + content[33:]
+        path = self.file("m.onnx", IMAGE)
+        if "without libpng" in run("compute-run", path, "-i", self.file("p.png", huge(1, 4))).stderr:
+            self.skipTest("no libpng")
+        wide = self.file("w.png", huge(20000, 20000))
+        self.bad(1, "20000 x 20000 pixels; --resize 20000x4 makes it fit", path, "-i", wide)
+        self.bad(1, "3 x 5 pixels; --resize 3x4 makes it fit", path, "-i", wide, "--resize", "3x5")
+        self.bad(1, "more than 67108864 pixels", path, "-i", wide, "--resize", "3x4")
+        self.bad(1, "32768 rows or columns", path, "-i", self.file("h.png", huge(40000, 4)))
+        open_sizes = model([node("Identity", ["picture"], ["same"])], [port("picture", FLOAT, ["n", 3, "h", "w"])],
+                           [port("same", FLOAT, ["n", 3, "h", "w"])])
+        self.bad(1, "more than 67108864 pixels", self.file("o.onnx", open_sizes), "-i", wide)
+
+    def test_files_that_others_may_write_are_not_mapped(self):
+        path = self.file("m.onnx", model(
+            [node("Add", ["x", "w"], ["y"])], [port("x", FLOAT, [64])], [port("y", FLOAT, [64])],
+            [numbers("w" * (i + 1), [0] * 64) for i in range(8)]))  # one of them aligned, at least
+        for mode, options, shared in ((0o600, [], False), (0o666, [], True), (0o666, ["--map"], False)):
+            os.chmod(path, mode)
+            text = self.good(path, *options)
+            self.assertEqual(" 0 % used in place" in text, shared, text)
+
     def test_outputs_are_compared_within_tolerances(self):
         path, given = self.file("m.onnx", PRODUCT), self.npz("in.npz", a=[1, 2], b=[3, 4])
         text = self.good(path, "-i", given, "--compare", self.npz("same.npz", z=[3, 8]))

@@ -5,7 +5,6 @@
  *
  * Four bytes choose a node; all else about it comes from a generator that they begin. Memory is
  * limited, so that a recipe does not take long. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,51 +12,17 @@
 #include "fuzz.h"
 #include "model/onnx.h"
 #include "model/record.h"
+#include "onnx/limits.h"
 #include "onnx/message.h"
 
 enum { MOST_NODES = 6, MOST_INPUTS = 6, MOST_OUTPUTS = 3, MOST_VALUES = 48, MOST_ELEMENTS = 96 };
 
-static const uint64_t most_memory = 256 << 20, most_in_pool = 16 << 20;
-
 static compute_context *context;
 
-/* ---- Limits --------------------------------------------------------------------------------- */
-
-static atomic_uint_fast64_t held;
-
-enum { HEADER = 64 };
-
-static void *limited_allocate(void *user, size_t bytes, size_t alignment) {
-  (void)user;
-  void *block = NULL;
-  if (bytes > most_memory || atomic_fetch_add(&held, bytes) + bytes > most_memory ||
-      alignment > HEADER || posix_memalign(&block, HEADER, bytes + HEADER)) {
-    if (bytes <= most_memory) atomic_fetch_sub(&held, bytes);
-    return NULL;
-  }
-  memcpy(block, &bytes, sizeof bytes);
-  return (char *)block + HEADER;
-}
-
-static void limited_release(void *user, void *pointer) {
-  (void)user;
-  if (!pointer) return;
-  char *block = (char *)pointer - HEADER;
-  size_t bytes;
-  memcpy(&bytes, block, sizeof bytes);
-  atomic_fetch_sub(&held, bytes);
-  free(block);
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
-  static const compute_allocator allocator = {limited_allocate, limited_release, NULL};
   (void)argc;
   (void)argv;
-  setenv("COMPUTE_THREADS", "1", 1);
-  compute_log_set(NULL, NULL, COMPUTE_LOG_OFF);
-  FUZZ_CHECK(!compute_allocator_set(&allocator));
-  FUZZ_CHECK(!compute_open(&context, &(compute_open_options){.backends = "cpu"}));
-  FUZZ_CHECK(!compute_pool_set_budget(compute_default_device(context), most_in_pool));
+  FUZZ_CHECK(limits_open(&context));
   return 0;
 }
 

@@ -76,7 +76,9 @@ static void check_graph(const onnx_graph *graph) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   onnx_file file;
-  if (onnx_decode(NULL, "fuzz", "the model", (wire){data, data + size}, NULL, &file)) return 0;
+  if (onnx_decode(NULL, "fuzz", "the model", (wire){data, data + size}, NULL, COMPUTE_MODEL_MAP,
+                  &file))
+    return 0;
   check_graph(&file.graph);
   for (size_t i = 0; i < file.function_count; i++) check_graph(&file.functions[i].body);
   onnx_release(&file);

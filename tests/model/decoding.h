@@ -15,7 +15,8 @@ static inline compute_status decode_bytes(const void *data, size_t bytes, const 
   free(held);
   held = malloc(bytes ? bytes : 1);
   if (bytes > 0) memcpy(held, data, bytes);
-  return onnx_decode(NULL, "test", "the model", (wire){held, held + bytes}, folder, file);
+  return onnx_decode(NULL, "test", "the model", (wire){held, held + bytes}, folder,
+                     COMPUTE_MODEL_MAP, file);
 }
 
 /* Ends the message. */

@@ -132,6 +132,61 @@ static void files_of_one_item_get_one_at_a_time(void **state) {
   compute_model_release(two);
 }
 
+/* y = −x with the sizes that the file has for it: more items at a time have no such shape. */
+static proto folding_graph(const char *sizes, const int64_t *folded, int64_t rank) {
+  proto graph = {0};
+  put_text(&graph, 2, "folds");
+  put_typed(&graph, GRAPH_INPUT, "x", sizes);
+  put_values(&graph, GRAPH_OUTPUT, "y");
+  put_message(&graph, GRAPH_INITIALIZER, integers_message("sizes", folded, rank));
+  add_node(&graph, "Reshape", "x,sizes", "r");
+  add_node(&graph, "Neg", "r", "y");
+  return graph;
+}
+
+static void assert_negated(compute_model *model, int64_t given) {
+  compute_batch *batch = NULL;
+  compute_batch_run_options run = {.items = ITEMS};
+  run.sources = (compute_batch_source[]){{.array = items}};
+  run.sinks = (compute_batch_sink[]){{.array = doubled}};
+  memset(doubled, 0, sizeof doubled);
+  assert_ok(compute_model_batch(model, &(compute_batch_options){.batch = given}, &batch));
+  assert_ok(compute_batch_run(batch, &run, NULL));
+  for (int i = 0; i < ITEMS; i++)
+    for (int k = 0; k < WIDTH; k++) assert_float_equal(doubled[i][k], -items[i][k], 0);
+  compute_batch_release(batch);
+}
+
+static void files_that_know_one_item_only_get_one_at_a_time(void **state) {
+  (void)state;
+  compute_model *flat = load(folding_graph("1,4", (int64_t[]){1, 4}, 2));
+  compute_model *deep = load(folding_graph("1,4", (int64_t[]){1, 2, 2}, 3));
+  assert_negated(flat, 0);
+  assert_negated(deep, 0);
+  assert_negated(deep, 1);
+  compute_model_release(flat);
+  compute_model_release(deep);
+}
+
+/* A file may leave the axis open, and yet know one item only: the caller says so. */
+static void an_open_axis_may_stand_for_one_item(void **state) {
+  (void)state;
+  compute_model *model = load(folding_graph("batch,4", (int64_t[]){1, 2, 2}, 3));
+  compute_batch *batch = NULL;
+  assert_fails(compute_model_batch(model, NULL, &batch), COMPUTE_ERROR_SHAPE);
+  assert_negated(model, 1);
+  compute_model_release(model);
+}
+
+static void one_item_has_its_axis(void **state) {
+  (void)state;
+  compute_model *model = load(folding_graph("1,4", (int64_t[]){2, 2}, 2));
+  compute_batch *batch = NULL;
+  assert_fails(compute_model_batch(model, NULL, &batch), COMPUTE_ERROR_SHAPE);
+  test_check_message(test_context, "its first axis must be the items");
+  compute_model_release(model);
+}
+
 static void open_items_are_said_by_the_caller(void **state) {
   (void)state;
   compute_model *model = load(summing_graph("batch,width"));
@@ -241,6 +296,9 @@ int main(void) {
       cmocka_unit_test(items_go_through_a_model),
       cmocka_unit_test(trained_weights_count),
       cmocka_unit_test(files_of_one_item_get_one_at_a_time),
+      cmocka_unit_test(files_that_know_one_item_only_get_one_at_a_time),
+      cmocka_unit_test(one_item_has_its_axis),
+      cmocka_unit_test(an_open_axis_may_stand_for_one_item),
       cmocka_unit_test(open_items_are_said_by_the_caller),
       cmocka_unit_test(what_is_wrong_is_named),
       cmocka_unit_test(a_step_runs_what_cannot_be_recorded),

@@ -227,17 +227,20 @@ static void a_model_is_opened_from_its_file(void **state) {
   onnx_file file;
   write_file(FOLDER "/model.onnx", model.data, model.bytes);
   free(model.data);
-  assert_ok(onnx_open(NULL, "test", FOLDER "/model.onnx", &file));
+  assert_ok(onnx_open(NULL, "test", FOLDER "/model.onnx", COMPUTE_MODEL_MAP, &file));
   assert_memory_equal(file.graph.initializers[0].data, ((float[]){2, 3}), 8);
   onnx_release(&file);
   assert_int_equal(chdir(FOLDER), 0);
-  assert_ok(onnx_open(NULL, "test", "model.onnx", &file));
+  assert_ok(onnx_open(NULL, "test", "model.onnx", COMPUTE_MODEL_MAP, &file));
   onnx_release(&file);
-  assert_fails(onnx_open(NULL, "test", FOLDER "/none.onnx", &file), COMPUTE_ERROR_FILE);
+  assert_fails(onnx_open(NULL, "test", FOLDER "/none.onnx", COMPUTE_MODEL_MAP, &file),
+               COMPUTE_ERROR_FILE);
   test_check_message(NULL, "none.onnx");
-  assert_fails(onnx_open(NULL, "test", FOLDER "/empty", &file), COMPUTE_ERROR_FORMAT);
-  assert_fails(onnx_open(NULL, "test", FOLDER, &file), COMPUTE_ERROR_FILE);
-  assert_fails(onnx_open(NULL, "test", FOLDER "/pipe", &file), COMPUTE_ERROR_FILE);
+  assert_fails(onnx_open(NULL, "test", FOLDER "/empty", COMPUTE_MODEL_MAP, &file),
+               COMPUTE_ERROR_FORMAT);
+  assert_fails(onnx_open(NULL, "test", FOLDER, COMPUTE_MODEL_MAP, &file), COMPUTE_ERROR_FILE);
+  assert_fails(onnx_open(NULL, "test", FOLDER "/pipe", COMPUTE_MODEL_MAP, &file),
+               COMPUTE_ERROR_FILE);
 }
 
 static void every_allocation_may_fail(void **state) {

@@ -19,7 +19,7 @@ static void append(message *to, const void *data, size_t bytes) {
   to->bytes += bytes;
 }
 
-static void append_varint(message *to, uint64_t value) {
+void message_varint(message *to, uint64_t value) {
   uint8_t byte;
   for (; value > 127; value >>= 7) {
     byte = (uint8_t)(value | 128);
@@ -30,7 +30,7 @@ static void append_varint(message *to, uint64_t value) {
 }
 
 static void append_tag(message *to, uint32_t number, wire_type type) {
-  append_varint(to, (uint64_t)number << 3 | type);
+  message_varint(to, (uint64_t)number << 3 | type);
 }
 
 static void append_fixed(message *to, uint64_t value, size_t bytes) {
@@ -39,12 +39,12 @@ static void append_fixed(message *to, uint64_t value, size_t bytes) {
 
 void message_integer(message *to, uint32_t number, uint64_t value) {
   append_tag(to, number, WIRE_VARINT);
-  append_varint(to, value);
+  message_varint(to, value);
 }
 
 void message_bytes(message *to, uint32_t number, const void *data, size_t bytes) {
   append_tag(to, number, WIRE_BYTES);
-  append_varint(to, bytes);
+  message_varint(to, bytes);
   append(to, data, bytes);
 }
 

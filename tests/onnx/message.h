@@ -16,6 +16,9 @@ void message_integer(message *to, uint32_t number, uint64_t value);
 void message_bytes(message *to, uint32_t number, const void *data, size_t bytes);
 void message_text(message *to, uint32_t number, const char *text);
 
+/* Appends an integer without a field's number, as packed fields have them. */
+void message_varint(message *to, uint64_t value);
+
 /* The same for a message, which is emptied and freed. */
 void message_take(message *to, uint32_t number, message *part);
 

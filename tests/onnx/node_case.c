@@ -93,8 +93,8 @@ static bool read_case(node_case *c, const char *folder, const char *set) {
   char path[PATH_BYTES];
   snprintf(path, sizeof path, "%s/model.onnx", folder);
   if (!read_file(path, &c->model)) return refuse(c, "%s cannot be read", path);
-  const compute_status status =
-      onnx_decode(c->context, "test", "it", content_wire(&c->model), folder, &c->file);
+  const compute_status status = onnx_decode(c->context, "test", "it", content_wire(&c->model),
+                                            folder, COMPUTE_MODEL_MAP, &c->file);
   if (status) return refuse_status(c, "decoding", status);
   const onnx_graph *graph = &c->file.graph;
   return read_values(c, set, "input", graph->inputs, graph->input_count, c->input_files, c->inputs,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens a context with options.backends as its argument says, computes a product, and prints what
- * became of each module and which BLAS the CPU has. run.sh gives it a set-user-ID bit. */
+/* Opens a context with options.backends as its first argument says, and a group with the transport
+ * that the second names; computes a product, and prints what became of each module, which BLAS the
+ * CPU has, and the group's size. run.sh gives it a set-user-ID bit. */
 #include <compute/compute.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -10,8 +11,19 @@ static int fail(const char *what) {
   return 1;
 }
 
+static void open_group(compute_context *context, const char *transport) {
+  const compute_group_options options = {.transport = transport};
+  compute_process_group *group = NULL;
+  compute_group_info info = {0};
+  if (compute_group_open(context, &options, &group) || compute_group_query(group, &info))
+    printf("group: %s\n", compute_error_message(context));
+  else
+    printf("group of %d\n", (int)info.size);
+  compute_group_close(group);
+}
+
 int main(int argc, char **argv) {
-  const compute_open_options options = {.backends = argc > 1 ? argv[1] : NULL};
+  const compute_open_options options = {.backends = argc > 1 && argv[1][0] ? argv[1] : NULL};
   compute_context *context;
   printf("user %ld rights %ld\n", (long)getuid(), (long)geteuid());
   if (compute_open(&context, &options)) return fail("compute_open");
@@ -22,6 +34,8 @@ int main(int argc, char **argv) {
   compute_device_info info;
   compute_device_describe(compute_default_device(context), &info);
   printf("default %s, driver %s\n", info.name, info.driver);
+
+  open_group(context, argc > 2 ? argv[2] : NULL);
 
   const float four[4] = {1, 2, 3, 4};
   float product[4] = {0};

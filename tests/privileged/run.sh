@@ -20,6 +20,10 @@ mkdir -m 755 "$folder/compute"
 version=$(readelf -d "$build/lib/libcompute.so" | sed -n 's/.*SONAME.*\[libcompute\.so\.\(.*\)\]/\1/p')
 cp "$build/lib/libcompute.so.$version" "$folder/"
 cp "$build"/lib/compute/libcompute-*.so "$folder/compute/"
+for name in openmpi mpich; do
+  "$CC" -std=c11 -D_GNU_SOURCE -shared -fPIC "$tree/tests/privileged/transport.c" -ldl \
+    -o "$folder/compute/libcompute-transport-$name.so"
+done
 chmod 755 "$folder"/libcompute.so."$version" "$folder"/compute/*
 "$CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I"$tree/include" "$tree/tests/privileged/opens.c" \
   "$folder/libcompute.so.$version" -Wl,-rpath,"$folder" -o "$folder/opens"
@@ -46,20 +50,24 @@ as_nobody "$folder/plain" cpu || skip "programs in /var/tmp cannot be started"
 as_nobody "$folder/opens" cpu || fail "the program does not run"
 grep -q "rights 0" "$folder/output" || skip "the set-user-ID bit of a program in /var/tmp is without effect"
 
-# Everything in the environment that names a file, a folder or a library, one at a time and together.
+# Everything in the environment that names a file, a folder or a library, or makes the process load one,
+# one at a time and together. What an MPI would load is there from the beginning.
+plugins=(OMPI_MCA_mca_base_component_path="$caller/evil.so" HWLOC_PLUGINS_PATH="$caller/evil.so")
 variables=(OCL_ICD_VENDORS="$caller/evil.so" OCL_ICD_VENDORS="$caller/libpocl-evil.so" OCL_ICD_VENDORS="$caller/vendors"
   OPENCL_VENDOR_PATH="$caller/vendors" OPENCL_LAYERS="$caller/evil.so" LD_LIBRARY_PATH="$caller" LD_PRELOAD="$caller/evil.so"
   COMPUTE_BACKEND_PATH="$caller/compute" COMPUTE_BLAS="$caller/evil.so" COMPUTE_CACHE_DIR="$caller/cache" HOME="$caller"
   XDG_CACHE_HOME="$caller" POCL_CACHE_DIR="$caller/pocl" CUDA_INJECTION64_PATH="$caller/evil.so" CUDA_CACHE_PATH="$caller/cuda"
+  COMPUTE_TRANSPORT=openmpi OMPI_COMM_WORLD_SIZE=1 PMIX_RANK=0 PMI_RANK=0 SLURM_STEP_NUM_TASKS=2
   COMPUTE_PROFILE="$caller/profile" COMPUTE_TRACE="$caller/trace" COMPUTE_TUNING_FILE="$caller/tuning" TMPDIR="$caller")
 
 check() { # WHAT VARIABLE…: the program works, on the CPU, and nothing of the caller's was read or written
   local what=$1
   shift
-  as_nobody "$@" "$folder/opens" || fail "$what: the program fails"
+  as_nobody "${plugins[@]}" "$@" "$folder/opens" || fail "$what: the program fails"
   [[ ! -e $caller/note ]] || fail "$what: it ran the caller's library: $(cat "$caller/note")"
   grep -q "^default cpu, " "$folder/output" || fail "$what: the default device is not the CPU"
   grep -q "^product 7 10 15 22" "$folder/output" || fail "$what: the product is wrong"
+  grep -q "^group of 1$" "$folder/output" || fail "$what: the group is not one of one process"
   [[ -z $(find "$caller" -user 0 -newer "$folder/started") ]] ||
     fail "$what: it wrote $(find "$caller" -user 0 -newer "$folder/started") with the rights of root"
 }
@@ -87,6 +95,11 @@ as_nobody "$folder/opens" cpu,opencl || fail "backends cpu,opencl: it fails"
 ! grep -q "^module opencl: .*raised privileges" "$folder/output" || fail "opencl was asked for, and was not opened"
 ! grep -q "driver none: .*raised privileges" "$folder/output" || fail "cpu was asked for, and has no BLAS"
 
+# It may name a transport, too, whose MPI then obeys the environment. Only the option does that.
+as_nobody "${plugins[@]}" "$folder/opens" "" openmpi || fail "the transport openmpi was asked for: it fails"
+[[ -e $caller/note ]] || fail "the transport openmpi was asked for, and was not loaded"
+rm "$caller/note"
+
 # The library's code linked into the program: the caller says what the program is called, and may
 # have made a link to it, so neither is where modules are looked for.
 "$CC" -std=c11 -D_GNU_SOURCE -I"$tree/include" "$tree/tests/privileged/opens.c" "$build/lib/libtest_core.a" \
@@ -101,11 +114,12 @@ as_nobody "$caller/linked" || true
 cp "$folder/plain" "$folder/group"
 chgrp root "$folder/group"
 chmod 2755 "$folder/group"
-as_nobody OCL_ICD_VENDORS="$caller/evil.so" "$folder/group" || fail "set-group-ID: the program fails"
+raised=("${plugins[@]}" OMPI_COMM_WORLD_SIZE=1 PMI_RANK=0 OCL_ICD_VENDORS="$caller/evil.so")
+as_nobody "${raised[@]}" "$folder/group" || fail "set-group-ID: the program fails"
 [[ ! -e $caller/note ]] || fail "set-group-ID: it ran the caller's library: $(cat "$caller/note")"
 cp "$folder/plain" "$folder/capable"
 if setcap cap_net_raw+ep "$folder/capable" 2>"$folder/output"; then
-  as_nobody OCL_ICD_VENDORS="$caller/evil.so" "$folder/capable" || fail "capabilities: the program fails"
+  as_nobody "${raised[@]}" "$folder/capable" || fail "capabilities: the program fails"
   [[ ! -e $caller/note ]] || fail "capabilities: it ran the caller's library: $(cat "$caller/note")"
 else
   echo "file capabilities are not tested: $(cat "$folder/output")"
@@ -117,4 +131,10 @@ as_nobody OCL_ICD_VENDORS="$caller/evil.so" "$folder/plain" || fail "without the
 if grep -q "^module opencl: \(loaded\|no device\)" "$folder/output"; then
   [[ -e $caller/note ]] || fail "without the bit OCL_ICD_VENDORS is without effect"
 fi
+rm -f "$caller/note"
+for variable in OMPI_COMM_WORLD_SIZE=1 PMIX_RANK=0 PMI_RANK=0; do
+  as_nobody "${plugins[@]}" "$variable" "$folder/plain" cpu || fail "without the bit and with $variable it fails"
+  [[ -e $caller/note ]] || fail "without the bit $variable is without effect"
+  rm "$caller/note"
+done
 echo "nothing of the caller's was loaded, read or written"

@@ -15,6 +15,8 @@ another room's header. Public functions are no exception. These fail:
   - a circle of rooms of the library, in the table or in the objects;
   - a circle of more than CIRCLE_FILES files;
   - a call of the vtable's copies outside src/device/transfer.c, which records them and notes losses;
+  - a subscript of a shape's sizes in a file that asks for the shapes of nodes: the shape of a node that a failed builder
+    returned has rank 0, and `size[rank - 1]` is outside of it. shape_at and shape_set check the axis;
   - a folder with sources that no row names, and a row without a folder.
 
 Of an undeclared arrow between two rooms the first uses are listed; --all lists each.
@@ -218,6 +220,35 @@ def copies_outside(source):
     return count
 
 
+SIZES = re.compile(r"\b(\w+)(?:\([^()]*\))?(?:\.|->)size\[")
+ASKS = re.compile(r"\b(?:compute_node_shape|call_shape)\(")
+# What has sizes and is no shape.
+NOT_SHAPES = {"src/graph/build/conv.c": {"w", "o"}, "src/graph/build/volume.c": {"o", "to", "depths"},
+              "src/graph/gradient/network.c": {"w"}, "src/model/operators/pool.c": {"o", "all"},
+              "src/model/operators/control.c": {"info"}, "src/model/export/network.c": {"w"}}
+
+
+def shapes_taken_apart(source):
+    found = asked = 0
+    for path in files_of(source):
+        if not path.startswith("src/"):
+            continue
+        with open(os.path.join(source, path), encoding="utf-8") as file:
+            text = file.read()
+        if not ASKS.search(text) and not path.startswith(("src/model/operators/", "src/model/export/")):
+            continue
+        asked += 1
+        for number, line in enumerate(text.splitlines(), 1):
+            for name in SIZES.findall(line):
+                if name not in NOT_SHAPES.get(path, ()):
+                    found += 1
+                    print("%s:%d: %s is taken apart without shape_at or shape_set" % (path, number, name))
+    if asked < 40:
+        print("only %d files ask for shapes of nodes" % asked)
+        found += 1
+    return found
+
+
 def target_of(tree, caller, path):
     """Under which name the table allows what `path` offers."""
     core_caller = tree.is_core(caller)
@@ -300,7 +331,7 @@ def check(source, build, everything):
     in_objects, _ = circles_between(core, real, "circle of rooms")
 
     files = file_circles(calls, everything)
-    failures += copies_outside(source)
+    failures += copies_outside(source) + shapes_taken_apart(source)
     failures += len(undeclared) + len(unused) + len(in_table) + len(in_objects) + files
     print("%d rooms, %d arrows, %d calls: %d undeclared, %d unused, %d circles of rooms, %d of more than %d files"
           % (len(rooms), len(arrows), len(calls), len(undeclared), len(unused), len(in_objects), files, CIRCLE_FILES))

@@ -15,7 +15,7 @@ typedef struct cpu_device {
   int32_t threads;
   uint64_t l2_bytes, l3_bytes; /* of one core; of the cache that all share, as reported */
   uint64_t share_bytes;        /* the device's share of the shared cache */
-  uint64_t memory_bytes;       /* that this process may use */
+  uint64_t memory_bytes;       /* of the machine */
   bool huge_pages;             /* for large memory, if it asks for them */
   struct cpu_workspaces *workspaces;
   struct cpu_blas *blas; /* gemm/gemm.h; opened at the first GEMM */
@@ -153,8 +153,8 @@ compute_status cpu_memory_import(cpu_device *device, void *data, uint64_t bytes,
                                  compute_memory *memory);
 void cpu_memory_release(cpu_device *device, compute_memory *memory);
 
-/* memory_total and memory_free (both may be NULL) in bytes, of the machine or of this process's
- * control group, whichever is less. */
+/* memory_total and memory_free (both may be NULL) in bytes, of the machine: the core knows what the
+ * control groups of the process leave of it. */
 void cpu_memory_query(uint64_t *total, uint64_t *available);
 
 /* The list used by cpu_workspace_acquire. NULL when out of memory. */

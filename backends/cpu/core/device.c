@@ -136,12 +136,6 @@ static bool has_huge_pages(void) {
   return known && !strstr(modes, "[never]");
 }
 
-/* Limits of control groups, version 2 and 1, as a container sees its own. */
-static const char *const group_limits[][2] = {
-    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
-    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
-};
-
 void cpu_memory_query(uint64_t *total, uint64_t *available) {
   const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
   uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * page;
@@ -150,15 +144,6 @@ void cpu_memory_query(uint64_t *total, uint64_t *available) {
   /* Unlike the number of free pages, this includes caches that the kernel would drop. */
   if (read_field("/proc/meminfo", "MemAvailable", text, sizeof text))
     unused = strtoull(text, NULL, 10) << 10;
-  for (size_t i = 0; i < sizeof group_limits / sizeof group_limits[0]; i++) {
-    uint64_t limit, used;
-    if (!read_number(group_limits[i][0], &limit) || limit >= all) continue;
-    all = limit;
-    if (read_number(group_limits[i][1], &used)) {
-      const uint64_t left = used < limit ? limit - used : 0;
-      if (left < unused) unused = left;
-    }
-  }
   if (unused > all) unused = all;
   if (total) *total = all;
   if (available) *available = unused;

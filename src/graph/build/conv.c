@@ -37,8 +37,8 @@ bool network_reserved(compute_graph *graph, const char *operation, const uint64_
 compute_node network_along(compute_graph *graph, compute_node vector, int32_t axis, int32_t rank) {
   compute_shape shape = {.rank = rank - axis};
   if (rank - axis <= 1) return vector;
-  shape.size[0] = compute_node_shape(graph, vector).size[0];
-  for (int32_t i = 1; i < shape.rank; i++) shape.size[i] = 1;
+  shape_set(&shape, 0, shape_at(compute_node_shape(graph, vector), 0));
+  for (int32_t i = 1; i < shape.rank; i++) shape_set(&shape, i, 1);
   return compute_reshape(graph, vector, shape);
 }
 
@@ -163,12 +163,12 @@ static bool read_operands(convolution_call *call, compute_node x, compute_node f
                         "groups,rows,columns], not %s and %s",
                         call->x, call->filter);
   }
-  if (taps->shape.size[2] < 1 || taps->shape.size[3] < 1) {
+  if (shape_at(taps->shape, 2) < 1 || shape_at(taps->shape, 3) < 1) {
     return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "the filter %s has no elements",
                         call->filter);
   }
-  call->geometry.batch = image->shape.size[0];
-  for (int i = 0; i < 2; i++) call->geometry.filter_size[i] = taps->shape.size[2 + i];
+  call->geometry.batch = shape_at(image->shape, 0);
+  for (int i = 0; i < 2; i++) call->geometry.filter_size[i] = shape_at(taps->shape, 2 + i);
   return true;
 }
 
@@ -181,28 +181,29 @@ static bool check_channels(convolution_call *call, int32_t x_axis) {
   compute_conv_attributes *c = &call->geometry;
   const int64_t groups = c->groups;
   int64_t per_group;
-  if (x.size[1] % groups != 0 || filter.size[0] % groups != 0) {
+  if (shape_at(x, 1) % groups != 0 || shape_at(filter, 0) % groups != 0) {
     return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
                         "groups = %" PRId64 " does not divide the %" PRId64
                         " channels of x %s and the "
                         "%" PRId64 " of the filter %s",
-                        groups, x.size[1], call->x, filter.size[0], call->filter);
+                        groups, shape_at(x, 1), call->x, shape_at(filter, 0), call->filter);
   }
-  const int64_t has = filter.size[x_axis], needs = x_axis == 1 ? x.size[1] / groups : x.size[1];
+  const int64_t has = shape_at(filter, x_axis),
+                needs = x_axis == 1 ? shape_at(x, 1) / groups : shape_at(x, 1);
   if (has != needs) {
     return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
                         "the filter %s has %" PRId64 " channels at axis %d; x %s in %" PRId64
                         " groups needs %" PRId64,
                         call->filter, has, (int)x_axis, call->x, groups, needs);
   }
-  if (!checked_multiply(filter.size[1], groups, &per_group)) {
+  if (!checked_multiply(shape_at(filter, 1), groups, &per_group)) {
     return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
                         "the channels of filter %s in %" PRId64
                         " groups cannot be counted in 63 bits",
                         call->filter, groups);
   }
   c->data_channels = per_group;
-  c->result_channels = filter.size[0];
+  c->result_channels = shape_at(filter, 0);
   return true;
 }
 
@@ -227,7 +228,7 @@ static bool forward_sizes(convolution_call *call) {
   compute_conv_attributes *c = &call->geometry;
   for (int i = 0; i < 2; i++) {
     int64_t reach, padded;
-    c->data_size[i] = x.size[2 + i];
+    c->data_size[i] = shape_at(x, 2 + i);
     if (!measure(call, i, c->data_size[i], &reach, &padded)) return false;
     if (reach > padded) {
       return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
@@ -246,7 +247,7 @@ static bool transposed_sizes(convolution_call *call) {
   compute_conv_attributes *c = &call->geometry;
   for (int i = 0; i < 2; i++) {
     int64_t reach, padded, size;
-    c->result_size[i] = x.size[2 + i];
+    c->result_size[i] = shape_at(x, 2 + i);
     if (!measure(call, i, 0, &reach, &padded)) return false;
     if (!checked_multiply(c->result_size[i] - 1, c->stride[i], &size) ||
         !checked_add(size, reach + call->output_padding[i], &size)) {
@@ -271,7 +272,8 @@ static bool transposed_sizes(convolution_call *call) {
 static bool is_reachable(compute_shape shape, int64_t factor) {
   int64_t product = factor;
   for (int32_t i = 0; i < shape.rank; i++)
-    if (shape.size[i] > 0 && !checked_multiply(product, shape.size[i], &product)) return false;
+    if (shape_at(shape, i) > 0 && !checked_multiply(product, shape_at(shape, i), &product))
+      return false;
   return product <= SHAPE_MOST_ELEMENTS / 16;
 }
 
@@ -321,7 +323,7 @@ bool network_check_bias(compute_graph *graph, const char *operation, compute_dty
   if (!build_operands(graph, operation, &bias, 1, &index)) return false;
   const graph_node *node = build_at(graph, index);
   if (!build_same_dtype(graph, operation, dtype, node->dtype)) return false;
-  if (node->shape.rank == 1 && node->shape.size[0] == channels) return true;
+  if (node->shape.rank == 1 && shape_at(node->shape, 0) == channels) return true;
   char text[BUILD_TEXT];
   return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation,
                       "the bias has shape %s; it must be [%" PRId64
@@ -521,12 +523,12 @@ compute_node network_pool2d(compute_graph *graph, const char *operation, compute
   w.operation = fold;
   if (!read_pool_options(graph, operation, options, &w)) return BUILD_NONE;
   for (int i = 0; i < 2; i++) {
-    w.data_size[i] = shape.size[2 + i];
+    w.data_size[i] = shape_at(shape, 2 + i);
     if (!count_windows(graph, operation, text, options->ceil, &w, i)) return BUILD_NONE;
   }
   if (!build_size(graph, operation, COMPUTE_SHAPE(w.size[0], w.size[1]))) return BUILD_NONE;
   const compute_shape result =
-      COMPUTE_SHAPE(shape.size[0], shape.size[1], w.result_size[0], w.result_size[1]);
+      COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), w.result_size[0], w.result_size[1]);
   return network_pool(graph, operation, &w, result, x, BUILD_NONE);
 }
 
@@ -578,7 +580,8 @@ static bool check_images(compute_graph *graph, const char *operation, compute_no
   if (!build_operands(graph, operation, &x, 1, &input)) return false;
   const graph_node *node = build_at(graph, input);
   if (!build_domain(graph, operation, DOMAIN_FLOAT, node->dtype)) return false;
-  if (node->shape.rank == 4 && node->shape.size[2] > 0 && node->shape.size[3] > 0) return true;
+  if (node->shape.rank == 4 && shape_at(node->shape, 2) > 0 && shape_at(node->shape, 3) > 0)
+    return true;
   return graph_refuse(
       graph, COMPUTE_ERROR_SHAPE, operation,
       "x has shape %s; it must be [batch,channels,height,width] with at least one element "

@@ -78,7 +78,7 @@ static bool check_zero(const integer_call *call, int i) {
   const int32_t rank = compute_node_shape(call->graph, call->operand[i]).rank;
   const int32_t k = shape.rank - 1 - i; /* the place of that axis */
   const bool vector = rank == 1 && shape.rank > 0;
-  if (!vector && (k < 0 || shape.size[k] == 1)) return true;
+  if (!vector && (k < 0 || shape_at(shape, k) == 1)) return true;
   return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation, "%s has shape %s; %s",
                       i ? "b_zero" : "a_zero", compute_shape_text(shape, text, sizeof text),
                       vector ? "that of a vector must be a scalar"
@@ -100,7 +100,7 @@ static compute_node zero_of_result(const integer_call *call, int i) {
   compute_shape shape = compute_node_shape(call->graph, zero);
   const bool vector = compute_node_shape(call->graph, call->operand[1 - i]).rank == 1;
   if (!vector || shape.rank < 1 + i) return zero;
-  if (i == 1) shape.size[shape.rank - 2] = shape.size[shape.rank - 1];
+  if (i == 1) shape_set(&shape, shape.rank - 2, shape_at(shape, shape.rank - 1));
   shape.rank--;
   return compute_reshape(call->graph, zero, shape);
 }
@@ -132,7 +132,7 @@ compute_node compute_matmul_integer(compute_graph *graph, compute_node a, comput
       build_product(graph, call.operation, OP_matmul_integer, COMPUTE_I32, a, b);
   if (graph->status) return BUILD_NONE;
   const compute_shape left = compute_node_shape(graph, a);
-  const int64_t k = left.size[left.rank - 1];
+  const int64_t k = shape_at(left, left.rank - 1);
   if (!check_sums(&call, k)) return BUILD_NONE;
   for (int i = 0; i < 2; i++)
     if (call.shifted[i] && !check_zero(&call, i)) return BUILD_NONE;
@@ -157,7 +157,8 @@ static bool check_conv_zeros(const integer_call *call) {
     const compute_shape shape = compute_node_shape(call->graph, call->zero[i]);
     int64_t count;
     if (compute_shape_count(shape, &count) == COMPUTE_OK && count == 1) continue;
-    if (i == 1 && filter.rank > 0 && shape.rank == 1 && shape.size[0] == filter.size[0]) continue;
+    if (i == 1 && filter.rank > 0 && shape.rank == 1 && shape_at(shape, 0) == shape_at(filter, 0))
+      continue;
     return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation, "%s has shape %s; %s",
                         names[i], compute_shape_text(shape, text, sizeof text),
                         i ? "it must be one number, or one for each filter"
@@ -205,8 +206,9 @@ static compute_node surrounded(const integer_call *call, compute_conv2d_options 
   const bool is_signed = compute_node_dtype(graph, x) == COMPUTE_I8;
   const int64_t value = !element ? 0 : is_signed ? (int8_t)*element : *element;
   const compute_shape plane = compute_node_shape(graph, x);
-  compute_node padded = x, inside = compute_full(graph, COMPUTE_BOOL,
-                                                 COMPUTE_SHAPE(plane.size[2], plane.size[3]), 1);
+  compute_node padded = x,
+               inside = compute_full(graph, COMPUTE_BOOL,
+                                     COMPUTE_SHAPE(shape_at(plane, 2), shape_at(plane, 3)), 1);
   for (int i = 0; i < 2; i++) {
     const int64_t before = options->padding[i], after = before + options->padding_more[i];
     padded = compute_pad_i64(graph, padded, 2 + i, before, after, COMPUTE_PAD_CONSTANT, value);
@@ -221,7 +223,7 @@ static compute_node surrounded(const integer_call *call, compute_conv2d_options 
 /* Along the axis of channels. */
 static compute_node of_filters(const integer_call *call, compute_node x) {
   const compute_shape shape = compute_node_shape(call->graph, x);
-  const bool one = shape.rank != 1 || shape.size[0] == 1;
+  const bool one = shape.rank != 1 || shape_at(shape, 0) == 1;
   return one ? compute_reshape(call->graph, x, COMPUTE_SCALAR)
              : network_along(call->graph, x, 1, 4);
 }
@@ -232,11 +234,12 @@ static compute_node window_sums(const integer_call *call, compute_node x, comput
   compute_graph *graph = call->graph;
   const int64_t groups = options->groups > 1 ? options->groups : 1;
   compute_shape ones = compute_node_shape(graph, call->operand[1]);
-  ones.size[0] = groups;
+  shape_set(&ones, 0, groups);
   const compute_node sums = network_conv2d_integer(
       graph, call->operation, x, compute_full(graph, COMPUTE_I8, ones, 1), options);
-  return compute_reshape(graph, sums,
-                         COMPUTE_SHAPE(result.size[0], groups, 1, result.size[2], result.size[3]));
+  return compute_reshape(
+      graph, sums,
+      COMPUTE_SHAPE(shape_at(result, 0), groups, 1, shape_at(result, 2), shape_at(result, 3)));
 }
 
 /* less filter_zero · (the windows' sums − count · x_zero) */
@@ -251,10 +254,11 @@ static compute_node without_filter_zero(const integer_call *call, compute_node y
                        compute_mul(graph, zero, compute_scalar_i64(graph, COMPUTE_I32, count)));
   }
   if (graph->status) return BUILD_NONE;
-  const int64_t groups = compute_node_shape(graph, sums).size[1];
-  const int64_t each = groups > 0 ? result.size[1] / groups : 0;
+  const int64_t groups = shape_at(compute_node_shape(graph, sums), 1);
+  const int64_t each = groups > 0 ? shape_at(result, 1) / groups : 0;
   sums = compute_broadcast(
-      graph, sums, COMPUTE_SHAPE(result.size[0], groups, each, result.size[2], result.size[3]));
+      graph, sums,
+      COMPUTE_SHAPE(shape_at(result, 0), groups, each, shape_at(result, 2), shape_at(result, 3)));
   sums = compute_reshape(graph, sums, result);
   return compute_sub(graph, y,
                      compute_mul(graph, of_filters(call, wide(call, call->zero[1])), sums));
@@ -283,7 +287,7 @@ compute_node compute_conv2d_integer(compute_graph *graph, compute_node x, comput
       !network_conv2d_integer_fits(graph, call.operation, x, filter, &o))
     return BUILD_NONE;
   const compute_shape taps = compute_node_shape(graph, filter);
-  const int64_t count = taps.size[1] * taps.size[2] * taps.size[3];
+  const int64_t count = shape_at(taps, 1) * shape_at(taps, 2) * shape_at(taps, 3);
   if (!check_sums(&call, count)) return BUILD_NONE;
   make_filter_signed(&call);
   o.padding[1] = o.padding[1] == -1 ? o.padding[0] : o.padding[1];

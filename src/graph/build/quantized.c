@@ -7,6 +7,7 @@
 #include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
+#include "type/shape.h"
 
 enum { MOST_INPUTS = 5 };
 
@@ -46,8 +47,8 @@ static bool check_options(quantized_call *call, int64_t k,
 
 static bool check_of_blocks(const quantized_call *call, const char *name, const graph_node *node) {
   char text[BUILD_TEXT];
-  if (node->shape.rank == 2 && node->shape.size[0] == call->n &&
-      node->shape.size[1] == call->blocks)
+  if (node->shape.rank == 2 && shape_at(node->shape, 0) == call->n &&
+      shape_at(node->shape, 1) == call->blocks)
     return true;
   return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
                       "%s is %s; %" PRId64 " rows of %" PRId64 " blocks need [%" PRId64 ",%" PRId64
@@ -70,13 +71,13 @@ static bool check_matrix(quantized_call *call) {
   if (!build_domain(graph, call->operation, DOMAIN_FLOAT, scale->dtype)) return false;
   const int64_t bytes = g->block * g->bits / 8;
   const bool matrix = packed->shape.rank == 2;
-  if (!matrix || packed->shape.size[1] % bytes != 0 ||
-      packed->shape.size[1] / bytes != call->blocks)
+  if (!matrix || shape_at(packed->shape, 1) % bytes != 0 ||
+      shape_at(packed->shape, 1) / bytes != call->blocks)
     return graph_refuse(
         graph, COMPUTE_ERROR_SHAPE, call->operation,
         "packed is %s; %" PRId64 " numbers are %" PRId64 " blocks of %" PRId64 " bytes in each row",
         compute_shape_text(packed->shape, text, sizeof text), g->k, call->blocks, bytes);
-  call->n = packed->shape.size[0];
+  call->n = shape_at(packed->shape, 0);
   if (!check_of_blocks(call, "scale", scale)) return false;
   if (!g->zeros) return true;
   const graph_node *zero = build_at(graph, index[2]);
@@ -181,7 +182,7 @@ compute_node compute_quantized_matmul(compute_graph *graph, compute_node a, comp
   if (shape.rank == 0)
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, call.operation, "a is a scalar");
   const bool row = shape.rank == 1;
-  const int64_t k = shape.size[shape.rank - 1];
+  const int64_t k = shape_at(shape, shape.rank - 1);
   if (!check_options(&call, k, options) || !check_matrix(&call) ||
       !build_size(graph, call.operation, COMPUTE_SHAPE(call.n, call.blocks, call.geometry.block)))
     return BUILD_NONE;

@@ -41,17 +41,17 @@ static compute_node pad_constant(const pad_call *p) {
   compute_shape shape = p->shape;
   compute_node parts[3];
   size_t count = 0;
-  shape.size[p->axis] = p->before;
+  shape_set(&shape, p->axis, p->before);
   if (p->before > 0) parts[count++] = build_uniform(p->graph, "pad", p->dtype, shape, &p->value);
   parts[count++] = p->x;
-  shape.size[p->axis] = p->after;
+  shape_set(&shape, p->axis, p->after);
   if (p->after > 0) parts[count++] = build_uniform(p->graph, "pad", p->dtype, shape, &p->value);
   return compute_concat(p->graph, parts, count, p->axis);
 }
 
 static compute_node repeat_edge(const pad_call *p, int64_t position, int64_t count) {
   compute_shape shape = p->shape;
-  shape.size[p->axis] = count;
+  shape_set(&shape, p->axis, count);
   return compute_broadcast(p->graph, compute_slice(p->graph, p->x, p->axis, position, 1, 1), shape);
 }
 
@@ -60,14 +60,14 @@ static compute_node pad_edge(const pad_call *p) {
   size_t count = 0;
   if (p->before > 0) parts[count++] = repeat_edge(p, 0, p->before);
   parts[count++] = p->x;
-  if (p->after > 0) parts[count++] = repeat_edge(p, p->shape.size[p->axis] - 1, p->after);
+  if (p->after > 0) parts[count++] = repeat_edge(p, shape_at(p->shape, p->axis) - 1, p->after);
   return compute_concat(p->graph, parts, count, p->axis);
 }
 
 /* Reflected at 0, and then at the last element. */
 static compute_node pad_reflect(const pad_call *p) {
   compute_graph *graph = p->graph;
-  const compute_node last = integer(graph, p->shape.size[p->axis] - 1);
+  const compute_node last = integer(graph, shape_at(p->shape, p->axis) - 1);
   compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(p->total), 0);
   at = compute_abs(graph, compute_sub(graph, at, integer(graph, p->before)));
   at = compute_sub(graph, last, compute_abs(graph, compute_sub(graph, at, last)));
@@ -76,7 +76,7 @@ static compute_node pad_reflect(const pad_call *p) {
 
 static bool check_pad(const pad_call *p, compute_pad_mode mode) {
   char text[BUILD_TEXT];
-  const int64_t size = p->shape.size[p->axis];
+  const int64_t size = shape_at(p->shape, p->axis);
   compute_shape_text(p->shape, text, sizeof text);
   if (mode == COMPUTE_PAD_CONSTANT) return true;
   if (mode == COMPUTE_PAD_EDGE && (size > 0 || p->before + p->after == 0)) return true;
@@ -98,7 +98,7 @@ static bool check_pad(const pad_call *p, compute_pad_mode mode) {
 
 static compute_shape padded_shape(const pad_call *p) {
   compute_shape padded = p->shape;
-  padded.size[p->axis] = p->total;
+  shape_set(&padded, p->axis, p->total);
   return padded;
 }
 
@@ -115,7 +115,7 @@ static bool read_pad(pad_call *p, int32_t axis, compute_pad_mode mode) {
                         "before is %" PRId64 " and after %" PRId64 "; they must be at least 0",
                         p->before, p->after);
   }
-  if (!checked_add(p->shape.size[p->axis], p->before, &p->total) ||
+  if (!checked_add(shape_at(p->shape, p->axis), p->before, &p->total) ||
       !checked_add(p->total, p->after, &p->total)) {
     return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, "pad",
                         "the size of the padded axis exceeds 63 bits");
@@ -184,10 +184,13 @@ static compute_node nearest(compute_graph *graph, compute_node x, int32_t axis, 
 static compute_node repeat_pixels(compute_graph *graph, compute_node x, int32_t axis, int64_t to) {
   compute_shape shape = compute_node_shape(graph, x), apart = {.rank = shape.rank + 1}, whole;
   for (int32_t i = 0; i <= shape.rank; i++)
-    apart.size[i] = i <= axis ? shape.size[i] : i == axis + 1 ? 1 : shape.size[i - 1];
+    shape_set(&apart, i,
+              i <= axis       ? shape_at(shape, i)
+              : i == axis + 1 ? 1
+                              : shape_at(shape, i - 1));
   whole = apart;
-  whole.size[axis + 1] = to / shape.size[axis];
-  shape.size[axis] = to;
+  shape_set(&whole, axis + 1, to / shape_at(shape, axis));
+  shape_set(&shape, axis, to);
   compute_node repeated = compute_broadcast(graph, compute_reshape(graph, x, apart), whole);
   return compute_reshape(graph, repeated, shape);
 }
@@ -234,13 +237,14 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
                       "invalid mode %d; modes are COMPUTE_UPSAMPLE_NEAREST and _BILINEAR",
                       (int)mode);
   }
-  if (shape.rank != 4 || shape.size[2] < 1 || shape.size[3] < 1 || height < 1 || width < 1) {
+  if (shape.rank != 4 || shape_at(shape, 2) < 1 || shape_at(shape, 3) < 1 || height < 1 ||
+      width < 1) {
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation,
                       "x %s to %" PRId64 " × %" PRId64 "; x must be [batch,channels,height,width], "
                       "and no image empty",
                       text, height, width);
   }
-  const compute_shape result = COMPUTE_SHAPE(shape.size[0], shape.size[1], height, width);
+  const compute_shape result = COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), height, width);
   if (!build_size(graph, operation, result)) return BUILD_NONE;
   if (shape_count(result) == 0) return compute_reshape(graph, x, result);
   if (compute_shape_equal(result, shape)) return build_same(graph, x);
@@ -249,7 +253,7 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
   /* Columns first: they cost more than contiguous rows, and there are fewer before rows are
    * enlarged. */
   for (int32_t i = 1; i >= 0 && !graph->status; i--) {
-    const resize r = {.from = shape.size[2 + i], .to = sizes[i]};
+    const resize r = {.from = shape_at(shape, 2 + i), .to = sizes[i]};
     if (r.from == r.to) continue;
     x = bilinear             ? interpolate(graph, x, 2 + i, &r)
         : r.to % r.from == 0 ? repeat_pixels(graph, x, 2 + i, r.to)

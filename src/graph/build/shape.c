@@ -35,7 +35,7 @@ compute_node compute_transpose(compute_graph *graph, compute_node x, compute_axe
     }
     seen |= 1u << axis;
     node.attributes.order[i] = axis;
-    node.shape.size[i] = from.size[axis];
+    shape_set(&node.shape, i, shape_at(from, axis));
   }
   return build_node(graph, operation, &node, &input, 1);
 }
@@ -46,7 +46,7 @@ static bool infer_size(compute_graph *graph, const char *operation, compute_shap
   if (shape->rank < 0 || shape->rank > COMPUTE_MAX_RANK) return true;
   int32_t unknown = -1;
   for (int32_t i = 0; i < shape->rank; i++) {
-    if (shape->size[i] != -1) continue;
+    if (shape_at(*shape, i) != -1) continue;
     if (unknown >= 0) {
       return graph_refuse(graph, COMPUTE_ERROR_SHAPE, operation, "only one size may be -1");
     }
@@ -54,7 +54,7 @@ static bool infer_size(compute_graph *graph, const char *operation, compute_shap
   }
   if (unknown < 0) return true;
   compute_shape known = *shape;
-  known.size[unknown] = 1;
+  shape_set(&known, unknown, 1);
   if (!build_shape(graph, operation, known)) return false;
   const int64_t rest = shape_count(known), count = shape_count(from);
   if (rest == 0 || count % rest != 0) {
@@ -63,7 +63,7 @@ static bool infer_size(compute_graph *graph, const char *operation, compute_shap
         graph, COMPUTE_ERROR_SHAPE, operation, "no size for -1 gives %s as many elements as %s",
         compute_shape_text(*shape, b, sizeof b), compute_shape_text(from, a, sizeof a));
   }
-  shape->size[unknown] = count / rest;
+  shape_set(shape, unknown, count / rest);
   return true;
 }
 
@@ -95,12 +95,12 @@ compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis, i
                      .shape = build_at(graph, input)->shape,
                      .attributes = {.step = step}};
   if (!build_axis(graph, operation, node.shape, axis, &axis) ||
-      !build_range(graph, operation, node.shape.size[axis], count, step, &start)) {
+      !build_range(graph, operation, shape_at(node.shape, axis), count, step, &start)) {
     return BUILD_NONE;
   }
   node.attributes.axis = axis;
   node.attributes.start = start;
-  node.shape.size[axis] = count;
+  shape_set(&node.shape, axis, count);
   return build_node(graph, operation, &node, &input, 1);
 }
 
@@ -118,10 +118,11 @@ compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis, i
     return graph_fail(graph, COMPUTE_ERROR_SHAPE, operation, "size %lld is negative",
                       (long long)size);
   }
-  if (!build_range(graph, operation, size, node.shape.size[axis], step, &start)) return BUILD_NONE;
+  if (!build_range(graph, operation, size, shape_at(node.shape, axis), step, &start))
+    return BUILD_NONE;
   node.attributes.axis = axis;
   node.attributes.start = start;
-  node.shape.size[axis] = size;
+  shape_set(&node.shape, axis, size);
   return build_node(graph, operation, &node, &input, 1);
 }
 
@@ -148,7 +149,7 @@ static bool join_shape(compute_graph *graph, int32_t axis, const graph_node *par
                        compute_shape *shape) {
   bool fits = part->shape.rank == shape->rank;
   for (int32_t i = 0; fits && i < shape->rank; i++) {
-    fits = i == axis || part->shape.size[i] == shape->size[i];
+    fits = i == axis || shape_at(part->shape, i) == shape_at(*shape, i);
   }
   if (!fits) {
     char a[BUILD_TEXT], b[BUILD_TEXT];
@@ -157,10 +158,12 @@ static bool join_shape(compute_graph *graph, int32_t axis, const graph_node *par
                         compute_shape_text(part->shape, a, sizeof a),
                         compute_shape_text(*shape, b, sizeof b), axis);
   }
-  if (!checked_add(shape->size[axis], part->shape.size[axis], &shape->size[axis])) {
+  int64_t sum;
+  if (!checked_add(shape_at(*shape, axis), shape_at(part->shape, axis), &sum)) {
     return graph_refuse(graph, COMPUTE_ERROR_OVERFLOW, "concat",
                         "the sum of the sizes of axis %d exceeds 63 bits", axis);
   }
+  shape_set(shape, axis, sum);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include "base/float_environment.h"
 #include "graph/build/build.h"
 #include "type/dtype.h"
+#include "type/shape.h"
 
 typedef struct volume_call {
   compute_graph *graph;
@@ -43,8 +44,8 @@ static bool refuse_option(const volume_call *call, const char *name, int64_t val
 
 /* Those of rows and columns are checked where these are convolved. */
 static bool read_depth(const volume_call *call, const compute_conv3d_options *o, depth *d) {
-  *d = (depth){.data = call->x.size[2],
-               .size = call->filter.size[2],
+  *d = (depth){.data = shape_at(call->x, 2),
+               .size = shape_at(call->filter, 2),
                .stride = step_of(o->stride, 0, 1),
                .dilation = step_of(o->dilation, 0, 1),
                .before = o->padding[0]};
@@ -98,7 +99,7 @@ static bool begin_convolution(volume_call *call, compute_node x, compute_node fi
   if (!begin(call, x) || !build_operands(call->graph, call->operation, &filter, 1, &input))
     return false;
   call->filter = build_at(call->graph, input)->shape;
-  if (call->filter.rank == 5 && call->filter.size[2] > 0) return true;
+  if (call->filter.rank == 5 && shape_at(call->filter, 2) > 0) return true;
   return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
                       "the filter has shape %s; it must be [channels,channels / "
                       "groups,slices,rows,columns], with elements",
@@ -154,7 +155,9 @@ static compute_node fold_depth(const volume_call *call, compute_node x, const de
 static bool check_fold(const volume_call *call, const depth *d) {
   const int64_t *size = call->x.size;
   compute_shape padded = call->x;
-  if (!checked_add(size[2], d->before + d->after, &padded.size[2])) padded.size[2] = INT64_MAX;
+  int64_t reach;
+  if (!checked_add(size[2], d->before + d->after, &reach)) reach = INT64_MAX;
+  shape_set(&padded, 2, reach);
   return build_size(call->graph, call->operation, padded) &&
          build_size(call->graph, call->operation, COMPUTE_SHAPE(d->count, d->size)) &&
          build_size(call->graph, call->operation,
@@ -194,9 +197,10 @@ compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node f
                                         flat_filter(&call, filter), bias, &planes);
   const compute_shape shape = compute_node_shape(graph, y);
   if (graph->status) return BUILD_NONE;
-  const compute_node apart = compute_reshape(
-      graph, y,
-      COMPUTE_SHAPE(call.x.size[0], d.count, shape.size[1], shape.size[2], shape.size[3]));
+  const compute_node apart =
+      compute_reshape(graph, y,
+                      COMPUTE_SHAPE(shape_at(call.x, 0), d.count, shape_at(shape, 1),
+                                    shape_at(shape, 2), shape_at(shape, 3)));
   return turned(&call, apart);
 }
 
@@ -208,7 +212,8 @@ static compute_node spread_depth(const volume_call *call, compute_node y, const 
                                  int64_t whole, int64_t channels) {
   compute_graph *graph = call->graph;
   const compute_shape shape = compute_node_shape(graph, y);
-  const int64_t batch = call->x.size[0], rows = shape.size[2], columns = shape.size[3];
+  const int64_t batch = shape_at(call->x, 0), rows = shape_at(shape, 2),
+                columns = shape_at(shape, 3);
   y = compute_reshape(graph, y, COMPUTE_SHAPE(batch, d->data, channels, d->size, rows, columns));
   compute_node sum = BUILD_NONE;
   for (int64_t k = 0; k < d->size && !graph->status; k++) {
@@ -257,8 +262,9 @@ compute_node compute_conv3d_transpose(compute_graph *graph, compute_node x, comp
                                             flat_filter(&call, filter), BUILD_NONE, &planes);
   if (graph->status) return BUILD_NONE;
   const compute_shape flat = compute_node_shape(graph, y);
-  const int64_t channels = flat.size[1] / d.size;
-  const compute_shape shape = COMPUTE_SHAPE(size[0], whole, channels, flat.size[2], flat.size[3]);
+  const int64_t channels = shape_at(flat, 1) / d.size;
+  const compute_shape shape =
+      COMPUTE_SHAPE(size[0], whole, channels, shape_at(flat, 2), shape_at(flat, 3));
   if (!network_check_bias(graph, call.operation, call.dtype, bias, channels) ||
       !build_size(graph, call.operation, shape))
     return BUILD_NONE;
@@ -295,8 +301,9 @@ static compute_node pool_images(const volume_call *call, compute_node images,
   *shape = compute_node_shape(graph, y);
   if (graph->status) return BUILD_NONE;
   return compute_reshape(graph, y,
-                         COMPUTE_SHAPE(call->x.size[0], call->x.size[1], call->x.size[2],
-                                       joined(call, shape->size[2], shape->size[3])));
+                         COMPUTE_SHAPE(shape_at(call->x, 0), shape_at(call->x, 1),
+                                       shape_at(call->x, 2),
+                                       joined(call, shape_at(*shape, 2), shape_at(*shape, 3))));
 }
 
 /* The places of the slices' maxima that were chosen along the depth. A window without an element,
@@ -334,12 +341,12 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
   if (graph->status) return BUILD_NONE;
   compute_node y = network_pool2d(graph, operation, slices, fold, &depths);
   if (graph->status) return BUILD_NONE;
-  const int64_t count = compute_node_shape(graph, y).size[2];
+  const int64_t count = shape_at(compute_node_shape(graph, y), 2);
   if (place)
     y = follow(graph, pool_images(&call, images, fold, &planes, &shape), y, depths.dilation[0] > 1);
   if (widened) y = compute_cast(graph, y, call.dtype);
-  return compute_reshape(graph, y,
-                         COMPUTE_SHAPE(size[0], size[1], count, shape.size[2], shape.size[3]));
+  return compute_reshape(
+      graph, y, COMPUTE_SHAPE(size[0], size[1], count, shape_at(shape, 2), shape_at(shape, 3)));
 }
 
 compute_node compute_max_pool3d(compute_graph *graph, compute_node x,

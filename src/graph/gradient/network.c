@@ -195,7 +195,7 @@ static node attention_weights(const step *s, node q, node k) {
     seen = compute_not_equal(graph, scores, gradient_number(s, -(double)INFINITY));
   }
   if (a->causal) {
-    node before = visible(s, s->node.shape.size[s->node.shape.rank - 2], a->keys);
+    node before = visible(s, shape_at(s->node.shape, s->node.shape.rank - 2), a->keys);
     seen = a->biased ? compute_logical_and(graph, seen, before) : before;
   }
   if (!a->biased && !a->causal) return compute_softmax(graph, scores, -1);
@@ -258,7 +258,7 @@ void gradient_whole_batch_norm(step *s) {
   if (!gradient_wanted(s, NORM_X)) return;
   double count = 1;
   for (int32_t i = 0; i < s->node.shape.rank; i++)
-    if (i != 1) count *= (double)s->node.shape.size[i];
+    if (i != 1) count *= (double)shape_at(s->node.shape, i);
   const node share = gradient_number(s, count > 0 ? 1 / count : 0);
   node scale = inverse;
   if (given(s, NORM_GAIN)) scale = compute_mul(graph, scale, gradient_operand(s, NORM_GAIN));
@@ -283,7 +283,7 @@ void gradient_whole_cross_entropy(step *s) {
   const node log_p = gradient_widen(s, gradient_operand(s, ENTROPY_LOG));
   const node gathered = gradient_widen(s, gradient_operand(s, ENTROPY_CHOSEN));
   const compute_shape shape = compute_node_shape(graph, log_p);
-  const double share = shape.size[0] > 0 ? 1 / (double)shape.size[0] : 0;
+  const double share = shape_at(shape, 0) > 0 ? 1 / (double)shape_at(shape, 0) : 0;
   const node class = compute_index(graph, compute_node_dtype(graph, labels), shape, 1);
   const node here = compute_equal(graph, class, labels);
   const node p = compute_exp(graph, compute_select(graph, here, gathered, log_p));

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "graph/build/build.h"
 #include "graph/gradient/gradient.h"
+#include "type/shape.h"
 
 enum { MOST_OPERANDS = 7, MOST_GATES = 4 };
 
@@ -132,9 +133,9 @@ void gradient_recurrent(gradient_step *s) {
   unrolled u = {.graph = graph,
                 .step = s,
                 .a = a,
-                .steps = s->node.shape.size[0] - compute_recurrent_states(a->cell),
-                .batch = s->node.shape.size[1],
-                .hidden = s->node.shape.size[2]};
+                .steps = shape_at(s->node.shape, 0) - compute_recurrent_states(a->cell),
+                .batch = shape_at(s->node.shape, 1),
+                .hidden = shape_at(s->node.shape, 2)};
   u.x = copy(s, true, &next, copies);
   u.r = copy(s, true, &next, copies);
   u.h = copy(s, true, &next, copies);

@@ -47,7 +47,7 @@ static compute_node factor_of(const summation *s, uint32_t index, compute_shape 
   if (shape_count(node->shape) <= 1) return (compute_node){0};
   const int32_t leading = whole.rank - node->shape.rank;
   for (int32_t i = leading; i < whole.rank; i++)
-    if ((s->mask >> i & 1) && node->shape.size[i - leading] != 1) return (compute_node){0};
+    if ((s->mask >> i & 1) && shape_at(node->shape, i - leading) != 1) return (compute_node){0};
   return graph_handle(s->graph, index);
 }
 
@@ -112,7 +112,7 @@ static compute_node sum_to_shape(compute_graph *graph, compute_node x, compute_s
   const int32_t leading = from.rank - shape.rank;
   summation s = {.graph = graph};
   for (int32_t i = 0; i < from.rank; i++) {
-    if (i < leading || (shape.size[i - leading] == 1 && from.size[i] != 1)) {
+    if (i < leading || (shape_at(shape, i - leading) == 1 && shape_at(from, i) != 1)) {
       s.axes.axis[s.axes.count++] = i;
       s.mask |= UINT32_C(1) << i;
     }

@@ -45,13 +45,13 @@ void gradient_reshape(step *s) {
 
 void gradient_slice(step *s) {
   const graph_attributes *p = &s->node.attributes;
-  const int64_t size = operand_shape(s, 0).size[p->axis];
+  const int64_t size = shape_at(operand_shape(s, 0), p->axis);
   gradient_give(s, 0, compute_embed(s->graph, s->upstream, p->axis, size, p->start, p->step));
 }
 
 void gradient_embed(step *s) {
   const graph_attributes *p = &s->node.attributes;
-  const int64_t count = operand_shape(s, 0).size[p->axis];
+  const int64_t count = shape_at(operand_shape(s, 0), p->axis);
   gradient_give(s, 0, compute_slice(s->graph, s->upstream, p->axis, p->start, count, p->step));
 }
 
@@ -59,7 +59,7 @@ void gradient_concat(step *s) {
   const int32_t axis = s->node.attributes.axis;
   int64_t start = 0;
   for (uint32_t i = 0; i < s->node.input_count; i++) {
-    const int64_t count = operand_shape(s, i).size[axis];
+    const int64_t count = shape_at(operand_shape(s, i), axis);
     if (gradient_wanted(s, i)) {
       gradient_give(s, i, compute_slice(s->graph, s->upstream, axis, start, count, 1));
     }
@@ -110,9 +110,9 @@ void gradient_transpose(step *s) {
 static bool flat_shape(compute_shape shape, compute_shape *flat) {
   int64_t rows = 1;
   for (int32_t i = 0; i < shape.rank - 1; i++) {
-    if (!checked_multiply(rows, shape.size[i], &rows)) return false;
+    if (!checked_multiply(rows, shape_at(shape, i), &rows)) return false;
   }
-  *flat = COMPUTE_SHAPE(rows, shape.size[shape.rank - 1]);
+  *flat = COMPUTE_SHAPE(rows, shape_at(shape, shape.rank - 1));
   return true;
 }
 
@@ -148,7 +148,7 @@ static node kept(const step *s, node reduced) {
   if (s->node.attributes.keep_axes) return reduced;
   compute_shape shape = operand_shape(s, 0);
   for (int32_t i = 0; i < shape.rank; i++) {
-    if (s->node.attributes.axes_mask >> i & 1u) shape.size[i] = 1;
+    if (s->node.attributes.axes_mask >> i & 1u) shape_set(&shape, i, 1);
   }
   if (compute_shape_equal(shape, s->node.shape)) return reduced;
   return compute_reshape(s->graph, reduced, shape);
@@ -172,7 +172,7 @@ void gradient_mean(step *s) {
   const compute_shape shape = operand_shape(s, 0);
   double count = 1;
   for (int32_t i = 0; i < shape.rank; i++) {
-    if (s->node.attributes.axes_mask >> i & 1u) count *= (double)shape.size[i];
+    if (s->node.attributes.axes_mask >> i & 1u) count *= (double)shape_at(shape, i);
   }
   node g = gradient_widen(s, kept(s, s->upstream));
   node share = compute_mul(s->graph, g, gradient_number(s, count > 0 ? 1 / count : 0));
@@ -244,7 +244,7 @@ void gradient_normalize(step *s) {
 
 void gradient_gather(step *s) {
   const int32_t axis = s->node.attributes.axis;
-  const int64_t size = operand_shape(s, 0).size[axis];
+  const int64_t size = shape_at(operand_shape(s, 0), axis);
   gradient_give(s, 0,
                 compute_scatter_add(s->graph, s->upstream, gradient_operand(s, 1), axis, size));
 }
@@ -295,7 +295,7 @@ static void give_set(const scattering *c) {
   compute_graph *graph = s->graph;
   const compute_shape shape = operand_shape(s, 0), from = operand_shape(s, 2);
   int64_t count = 1;
-  for (int32_t i = 0; i < from.rank; i++) count *= from.size[i];
+  for (int32_t i = 0; i < from.rank; i++) count *= shape_at(from, i);
   const node number =
       compute_reshape(graph, compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(count), 0), from);
   const node last =

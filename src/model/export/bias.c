@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolutions take a bias for each channel in, which graphs add to their results. */
 #include "model/export/export.h"
+#include "type/shape.h"
 
 /* How often each node is read by those that are written, or is an output, which counts as many. */
 static void count_readers(const export_plan *plan, uint32_t *readers) {
@@ -16,7 +17,7 @@ static void count_readers(const export_plan *plan, uint32_t *readers) {
 static bool is_per_channel(compute_shape shape, int64_t channels) {
   if (shape.rank != 3 && shape.rank != 4) return false;
   for (int32_t i = 0; i < shape.rank; i++)
-    if (shape.size[i] != (i == shape.rank - 3 ? channels : 1)) return false;
+    if (shape_at(shape, i) != (i == shape.rank - 3 ? channels : 1)) return false;
   return true;
 }
 
@@ -24,7 +25,7 @@ static bool is_per_channel(compute_shape shape, int64_t channels) {
 static bool fits(const export_plan *plan, const uint32_t *readers, uint32_t conv, uint32_t bias) {
   const graph_node *node = &plan->graph->nodes[conv];
   return export_is_written(plan, conv) && readers[conv] == 1 && export_takes_bias(node) &&
-         is_per_channel(plan->graph->nodes[bias].shape, node->shape.size[1]);
+         is_per_channel(plan->graph->nodes[bias].shape, shape_at(node->shape, 1));
 }
 
 bool export_join_biases(export_plan *plan, model_arena *arena) {

@@ -52,7 +52,7 @@ static void put_port(const exporter *from, wire_buffer *to, uint32_t field,
   wire_buffer shape = {0}, tensor = {0}, type = {0}, value = {0};
   for (int32_t i = 0; i < port->node->shape.rank; i++) {
     wire_buffer dimension = {0};
-    wire_put_integer(&dimension, DIMENSION_VALUE, port->node->shape.size[i]);
+    wire_put_integer(&dimension, DIMENSION_VALUE, shape_at(port->node->shape, i));
     wire_put_message(&shape, SHAPE_DIMENSION, &dimension);
   }
   wire_put_integer(&tensor, TENSOR_ELEMENT, onnx_type_of(port->node->dtype));

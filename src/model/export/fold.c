@@ -38,7 +38,7 @@ export_value export_normalize(exporter *to, const export_call *call) {
   if (call->dtype == COMPUTE_F64) return normalize_exactly(to, call);
   const compute_shape shape = call->node->shape;
   const export_value one = export_number(to, call->dtype, 1);
-  const export_value gain = export_expand(to, one, COMPUTE_SHAPE(shape.size[shape.rank - 1]));
+  const export_value gain = export_expand(to, one, COMPUTE_SHAPE(shape_at(shape, shape.rank - 1)));
   export_set_integer(to, "axis", -1);
   export_set_number(to, "epsilon", call->node->attributes.scalar);
   return EMIT(to, "LayerNormalization", call->inputs[0], gain);
@@ -59,7 +59,7 @@ static export_value first(exporter *to, const export_call *call, bool largest,
   export_set_integer(to, "axis", axis);
   export_set_integer(to, "largest", largest);
   const export_value values =
-      EMIT(to, "TopK", call->inputs[0], export_integer(to, call->node->shape.size[axis]));
+      EMIT(to, "TopK", call->inputs[0], export_integer(to, shape_at(call->node->shape, axis)));
   *places = export_next_output(to);
   return values;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Scattering: into zeros, to which is added, or into given data. */
 #include "model/export/export.h"
+#include "type/shape.h"
 
 static void set_reduction(exporter *to, const export_call *call) {
   static const char *const names[] = {[COMPUTE_SCATTER_ADD] = "add",
@@ -40,7 +41,8 @@ export_value export_scatter_add(exporter *to, const export_call *call) {
   int32_t order[COMPUTE_MAX_RANK];
   compute_shape turned = {.rank = call->node->shape.rank};
   axis_first(call->node, order);
-  for (int32_t i = 0; i < turned.rank; i++) turned.size[i] = call->node->shape.size[order[i]];
+  for (int32_t i = 0; i < turned.rank; i++)
+    shape_set(&turned, i, shape_at(call->node->shape, order[i]));
   return scatter(to, call, export_zeros(to, call->dtype, turned), 0);
 }
 

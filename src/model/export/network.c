@@ -111,7 +111,7 @@ static export_value pool_long_integers(exporter *to, const export_call *call) {
   int64_t pads[] = {0, 0, w->padding[0], w->padding[1], 0, 0, 0, 0};
   for (int i = 0; i < 2; i++) {
     const int64_t last = (w->result_size[i] - 1) * w->stride[i] - w->padding[i];
-    pads[6 + i] = at_least_0(last + (w->size[i] - 1) * w->dilation[i] + 1 - shape.size[2 + i]);
+    pads[6 + i] = at_least_0(last + (w->size[i] - 1) * w->dilation[i] + 1 - shape_at(shape, 2 + i));
   }
   const export_value around = export_list(to, pads, 8), none = export_number(to, COMPUTE_I64, -1);
   const export_value x =
@@ -201,7 +201,7 @@ export_value export_attention(exporter *to, const export_call *call) {
   export_value scores = EMIT(to, "MatMul", EMIT(to, "Mul", call->inputs[0], scale), keys);
   if (a->biased) scores = EMIT(to, "Add", scores, call->inputs[3]);
   if (a->causal) {
-    const export_value mask = causal_mask(to, shape.size[shape.rank - 2], a->keys);
+    const export_value mask = causal_mask(to, shape_at(shape, shape.rank - 2), a->keys);
     scores = EMIT(to, "Where", mask, scores, export_number(to, call->dtype, -INFINITY));
   }
   if (a->causal || a->biased)
@@ -243,8 +243,8 @@ export_value export_recurrent(exporter *to, const export_call *call) {
   static const int32_t turned[2] = {1, 0};
   const compute_recurrent_attributes *a = call->node->constant;
   const bool lstm = a->cell == COMPUTE_RECURRENT_LSTM;
-  const int64_t steps = export_operand(to, call, 0)->shape.size[0];
-  const int64_t batch = call->node->shape.size[1], hidden = call->node->shape.size[2];
+  const int64_t steps = shape_at(export_operand(to, call, 0)->shape, 0);
+  const int64_t batch = shape_at(call->node->shape, 1), hidden = shape_at(call->node->shape, 2);
   const int64_t columns = hidden * compute_recurrent_gates(a->cell);
   uint32_t next = 2;
   const export_value r =

@@ -20,8 +20,8 @@ export_value export_index(exporter *to, const export_call *call) {
   compute_shape line = node->shape;
   const int32_t axis = node->attributes.axis;
   for (int32_t i = 0; i < line.rank; i++)
-    if (i != axis) line.size[i] = 1;
-  const export_value counted = export_cast(to, export_count(to, line.size[axis]), node->dtype);
+    if (i != axis) shape_set(&line, i, 1);
+  const export_value counted = export_cast(to, export_count(to, shape_at(line, axis)), node->dtype);
   return export_expand(to, export_reshape(to, counted, line), node->shape);
 }
 
@@ -41,7 +41,7 @@ static export_value sliced(exporter *to, export_value x, int32_t axis, int64_t s
 
 export_value export_slice(exporter *to, const export_call *call) {
   const graph_attributes *a = &call->node->attributes;
-  const int64_t count = call->node->shape.size[a->axis];
+  const int64_t count = shape_at(call->node->shape, a->axis);
   const int64_t end = count ? a->start + (count - 1) * a->step + 1 : a->start;
   return sliced(to, call->inputs[0], a->axis, a->start, end, a->step);
 }
@@ -70,13 +70,13 @@ export_value export_embed(exporter *to, const export_call *call) {
   const graph_node *node = call->node;
   const graph_attributes *a = &node->attributes;
   const compute_shape from = export_operand(to, call, 0)->shape;
-  const int64_t size = node->shape.size[a->axis], count = from.size[a->axis];
+  const int64_t size = shape_at(node->shape, a->axis), count = shape_at(from, a->axis);
   if (a->step == 1 || count == 0)
     return padded(to, call->inputs[0], call->dtype, from.rank, a->axis, a->start,
                   size - a->start - count);
   int64_t outer = 1, inner = 1;
-  for (int32_t i = 0; i < a->axis; i++) outer *= from.size[i];
-  for (int32_t i = a->axis + 1; i < from.rank; i++) inner *= from.size[i];
+  for (int32_t i = 0; i < a->axis; i++) outer *= shape_at(from, i);
+  for (int32_t i = a->axis + 1; i < from.rank; i++) inner *= shape_at(from, i);
   const int64_t reach = (count - 1) * a->step + 1;
   export_value x = export_reshape(to, call->inputs[0], COMPUTE_SHAPE(outer, count, 1, inner));
   x = padded(to, x, call->dtype, 4, 2, 0, a->step - 1);

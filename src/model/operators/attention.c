@@ -9,6 +9,7 @@
 
 #include "model/operators.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
@@ -16,22 +17,23 @@ compute_status attention_split(model_call *call, compute_node x, int64_t heads,
                                compute_node *result) {
   const compute_shape shape = compute_node_shape(call->graph, x);
   if (compute_graph_status(call->graph)) return COMPUTE_OK; /* reported after the rule */
-  if (shape.rank != 3 || heads < 1 || shape.size[2] % heads != 0)
+  if (shape.rank != 3 || heads < 1 || shape_at(shape, 2) % heads != 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "%" PRId64
                      " heads do not share a tensor of rank %d whose last axis has %" PRId64,
-                     heads, (int)shape.rank, shape.rank ? shape.size[shape.rank - 1] : 1);
-  x = compute_reshape(call->graph, x,
-                      COMPUTE_SHAPE(shape.size[0], shape.size[1], heads, shape.size[2] / heads));
+                     heads, (int)shape.rank, shape.rank ? shape_at(shape, shape.rank - 1) : 1);
+  x = compute_reshape(
+      call->graph, x,
+      COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), heads, shape_at(shape, 2) / heads));
   *result = compute_transpose(call->graph, x, COMPUTE_AXES(0, 2, 1, 3));
   return COMPUTE_OK;
 }
 
 compute_node attention_join(model_call *call, compute_node x) {
   const compute_shape shape = compute_node_shape(call->graph, x);
-  return compute_reshape(
-      call->graph, compute_transpose(call->graph, x, COMPUTE_AXES(0, 2, 1, 3)),
-      COMPUTE_SHAPE(shape.size[0], shape.size[2], shape.size[1] * shape.size[3]));
+  return compute_reshape(call->graph, compute_transpose(call->graph, x, COMPUTE_AXES(0, 2, 1, 3)),
+                         COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 2),
+                                       shape_at(shape, 1) * shape_at(shape, 3)));
 }
 
 compute_node attention_append(model_call *call, compute_node past, compute_node more) {
@@ -59,8 +61,8 @@ static compute_node of_batch(model_call *call, compute_node x) {
 void attention_window(model_call *call, attention *a, int64_t offset, compute_node offsets,
                       int64_t left, int64_t right) {
   compute_graph *graph = call->graph;
-  const int64_t queries = compute_node_shape(graph, a->q).size[2];
-  const int64_t keys = compute_node_shape(graph, a->k).size[2];
+  const int64_t queries = shape_at(compute_node_shape(graph, a->q), 2);
+  const int64_t keys = shape_at(compute_node_shape(graph, a->k), 2);
   if (left < 0 && right < 0) return;
   if (left < 0 && right == 0 && !compute_node_is_valid(offsets) && offset == keys - queries) {
     a->causal = true;
@@ -81,7 +83,7 @@ void attention_window(model_call *call, attention *a, int64_t offset, compute_no
 }
 
 void attention_lengths(model_call *call, attention *a, compute_node lengths) {
-  const int64_t keys = compute_node_shape(call->graph, a->k).size[2];
+  const int64_t keys = shape_at(compute_node_shape(call->graph, a->k), 2);
   const compute_node place = compute_index(call->graph, COMPUTE_I64, COMPUTE_SHAPE(1, keys), 1);
   attention_hide(call, a, compute_less(call->graph, place, of_batch(call, lengths)));
 }
@@ -93,22 +95,22 @@ static compute_node group_heads(model_call *call, compute_node x, int64_t groups
   compute_shape shape = compute_node_shape(call->graph, x), apart;
   if (shape.rank < 3 || groups == 1) return x;
   const int32_t axis = shape.rank - 3;
-  const int64_t heads = shape.size[axis];
+  const int64_t heads = shape_at(shape, axis);
   apart = shape;
   apart.rank++;
-  for (int32_t i = shape.rank; i > axis + 1; i--) apart.size[i] = shape.size[i - 1];
-  apart.size[axis] = heads == 1 ? 1 : heads / groups;
-  apart.size[axis + 1] = heads == 1 ? 1 : groups;
+  for (int32_t i = shape.rank; i > axis + 1; i--) shape_set(&apart, i, shape_at(shape, i - 1));
+  shape_set(&apart, axis, heads == 1 ? 1 : heads / groups);
+  shape_set(&apart, axis + 1, heads == 1 ? 1 : groups);
   return compute_reshape(call->graph, x, apart);
 }
 
 /* [batch, kv heads, …] as [batch, kv heads, 1, …]. */
 static compute_node group_shared(model_call *call, compute_node x, int64_t groups) {
   const compute_shape s = compute_node_shape(call->graph, x);
-  return groups == 1
-             ? x
-             : compute_reshape(call->graph, x,
-                               COMPUTE_SHAPE(s.size[0], s.size[1], 1, s.size[2], s.size[3]));
+  return groups == 1 ? x
+                     : compute_reshape(call->graph, x,
+                                       COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), 1,
+                                                     shape_at(s, 2), shape_at(s, 3)));
 }
 
 /* bias and visible as one addend of at least two axes, or {0}. `frontier`: the causal one, too. */
@@ -116,8 +118,8 @@ static compute_node whole_bias(model_call *call, const attention *a, bool fronti
   compute_graph *graph = call->graph;
   attention copy = *a;
   if (frontier && a->causal) {
-    const int64_t queries = compute_node_shape(graph, a->q).size[2];
-    const int64_t keys = compute_node_shape(graph, a->k).size[2];
+    const int64_t queries = shape_at(compute_node_shape(graph, a->q), 2);
+    const int64_t keys = shape_at(compute_node_shape(graph, a->k), 2);
     const compute_shape shape = COMPUTE_SHAPE(queries, keys);
     const compute_node last = compute_add(graph, compute_index(graph, COMPUTE_I64, shape, 0),
                                           compute_scalar_i64(graph, COMPUTE_I64, keys - queries));
@@ -132,7 +134,7 @@ static compute_node whole_bias(model_call *call, const attention *a, bool fronti
   }
   compute_shape shape = compute_node_shape(graph, bias);
   if (!compute_node_is_valid(bias) || shape.rank > 1) return bias;
-  return compute_reshape(graph, bias, COMPUTE_SHAPE(1, shape.rank ? shape.size[0] : 1));
+  return compute_reshape(graph, bias, COMPUTE_SHAPE(1, shape.rank ? shape_at(shape, 0) : 1));
 }
 
 /* One more key, of zeros, whose score is the sink. */
@@ -143,13 +145,14 @@ static void append_sink(model_call *call, attention *a) {
   if (!compute_node_is_valid(bias))
     bias = compute_full(graph, compute_node_dtype(graph, a->q), COMPUTE_SHAPE(1, 1), 0);
   compute_shape shape = compute_node_shape(graph, bias), wide = {.rank = 4, .size = {1, 1, 1, 1}};
-  for (int32_t i = 0; i < shape.rank; i++) wide.size[4 - shape.rank + i] = shape.size[i];
+  for (int32_t i = 0; i < shape.rank; i++) shape_set(&wide, 4 - shape.rank + i, shape_at(shape, i));
   if (compute_node_shape(graph, sink).rank == 1) {
-    wide.size[1] = compute_node_shape(graph, a->q).size[1];
+    shape_set(&wide, 1, shape_at(compute_node_shape(graph, a->q), 1));
     sink = op_along(call, sink, 1, 4);
   }
-  wide.size[3] = k.size[2];
-  const compute_shape column = COMPUTE_SHAPE(wide.size[0], wide.size[1], wide.size[2], 1);
+  shape_set(&wide, 3, shape_at(k, 2));
+  const compute_shape column =
+      COMPUTE_SHAPE(shape_at(wide, 0), shape_at(wide, 1), shape_at(wide, 2), 1);
   sink = op_cast(call, sink, compute_node_dtype(graph, bias));
   const compute_node parts[2] = {compute_broadcast(graph, bias, wide),
                                  compute_broadcast(graph, sink, column)};
@@ -176,8 +179,9 @@ static compute_node write_out(model_call *call, const attention *a, compute_node
   compute_graph *graph = call->graph;
   const compute_dtype dtype = compute_node_dtype(graph, a->q);
   const int32_t rank = compute_node_shape(graph, a->q).rank;
-  const double scale =
-      a->scale != 0 ? a->scale : 1 / sqrt((double)compute_node_shape(graph, a->q).size[rank - 1]);
+  const double scale = a->scale != 0
+                           ? a->scale
+                           : 1 / sqrt((double)shape_at(compute_node_shape(graph, a->q), rank - 1));
   const compute_node q = compute_mul(graph, a->q, call_scalar_like(call, a->q, scale));
   compute_node s = compute_matmul(graph, q, op_move_axis(call, a->k, rank - 1, rank - 2));
   if (a->stage == ATTENTION_PRODUCTS) *shown = s;
@@ -209,10 +213,11 @@ static compute_status check_operands(model_call *call, const attention *a) {
   if (q.rank != 4 || k.rank != 4 || v.rank != 4)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "q, k and v have ranks %d, %d and %d", (int)q.rank,
                      (int)k.rank, (int)v.rank);
-  if (q.size[1] < 1 || k.size[1] < 1 || v.size[1] != k.size[1] || q.size[1] % k.size[1] != 0)
+  if (shape_at(q, 1) < 1 || shape_at(k, 1) < 1 || shape_at(v, 1) != shape_at(k, 1) ||
+      shape_at(q, 1) % shape_at(k, 1) != 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
-                     "%" PRId64 " heads of q for %" PRId64 " of k and %" PRId64 " of v", q.size[1],
-                     k.size[1], v.size[1]);
+                     "%" PRId64 " heads of q for %" PRId64 " of k and %" PRId64 " of v",
+                     shape_at(q, 1), shape_at(k, 1), shape_at(v, 1));
   return COMPUTE_OK;
 }
 
@@ -228,15 +233,15 @@ compute_status attention_run(model_call *call, const attention *given, compute_n
   const compute_shape q = compute_node_shape(graph, a.q), k = compute_node_shape(graph, a.k);
   const compute_dtype dtype = compute_node_dtype(graph, a.q);
   compute_shape result = q, products = q;
-  result.size[3] = compute_node_shape(graph, a.v).size[3];
-  products.size[3] = k.size[2];
-  if (k.size[2] == 0) {
+  shape_set(&result, 3, shape_at(compute_node_shape(graph, a.v), 3));
+  shape_set(&products, 3, shape_at(k, 2));
+  if (shape_at(k, 2) == 0) {
     *y = call_zeros(call, dtype, result);
     *scores = call_zeros(call, dtype, products);
     return COMPUTE_OK;
   }
   const bool written = needs_scores(&a, dtype);
-  const int64_t groups = q.size[1] / k.size[1];
+  const int64_t groups = shape_at(q, 1) / shape_at(k, 1);
   const compute_node bias = group_heads(call, whole_bias(call, &a, written), groups);
   a.q = group_heads(call, a.q, groups);
   a.k = group_shared(call, a.k, groups);
@@ -264,8 +269,8 @@ static void read_mask(model_call *call, attention *a) {
   if (!call_has(call, 3)) return;
   compute_node mask = call_input(call, 3);
   const compute_shape shape = call_shape(call, 3);
-  const int64_t keys = compute_node_shape(graph, a->k).size[2];
-  const int64_t more = shape.rank ? keys - shape.size[shape.rank - 1] : 0;
+  const int64_t keys = shape_at(compute_node_shape(graph, a->k), 2);
+  const int64_t more = shape.rank ? keys - shape_at(shape, shape.rank - 1) : 0;
   if (call_dtype(call, 3) == COMPUTE_BOOL && more <= 0) {
     attention_hide(call, a, mask);
     return;
@@ -281,11 +286,11 @@ static void read_windows(model_call *call, attention *a) {
   const int64_t left = call_attribute_i(call, "left_window_size", -1);
   const int64_t right = call_attribute_i(call, "right_window_size", -1);
   const bool causal = call_attribute_i(call, "is_causal", 0) != 0;
-  int64_t offset = call_has(call, 4) ? call_shape(call, 4).size[2] : 0;
+  int64_t offset = call_has(call, 4) ? shape_at(call_shape(call, 4), 2) : 0;
   compute_node lengths = {0};
   if (call_has(call, 6)) {
     lengths = call_input(call, 6);
-    offset = -compute_node_shape(call->graph, a->q).size[2];
+    offset = -shape_at(compute_node_shape(call->graph, a->q), 2);
     attention_lengths(call, a, lengths);
   }
   attention_window(call, a, offset, lengths, left, right);
@@ -361,10 +366,12 @@ static compute_node step_memory(model_call *call, memory *m, int64_t t) {
   compute_node q = at_step(call, m->q, t);
   const compute_shape shape = compute_node_shape(graph, q);
   const compute_shape state = compute_node_shape(graph, m->state);
-  q = compute_reshape(graph, q,
-                      COMPUTE_SHAPE(shape.size[0], state.size[1], m->groups, shape.size[3]));
-  return compute_reshape(graph, compute_matmul(graph, q, m->state),
-                         COMPUTE_SHAPE(shape.size[0], shape.size[1], 1, state.size[3]));
+  q = compute_reshape(
+      graph, q,
+      COMPUTE_SHAPE(shape_at(shape, 0), shape_at(state, 1), m->groups, shape_at(shape, 3)));
+  return compute_reshape(
+      graph, compute_matmul(graph, q, m->state),
+      COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1, shape_at(state, 3)));
 }
 
 /* Input i [batch, steps, …] as f32 with its last axis split among `heads`; {0} if it is left
@@ -390,14 +397,14 @@ static compute_status read_memory(model_call *call, memory *m) {
   if (!status) status = read_steps(call, 2, shared, &m->v);
   if (!status) status = read_steps(call, 4, shared, &m->decay);
   if (!status)
-    status = read_steps(call, 5, beta.rank == 3 && beta.size[2] == 1 ? 1 : shared, &m->beta);
+    status = read_steps(call, 5, beta.rank == 3 && shape_at(beta, 2) == 1 ? 1 : shared, &m->beta);
   if (status) return status;
   const compute_shape k = compute_node_shape(call->graph, m->k);
   m->state = call_has(call, 3)
                  ? op_cast(call, call_input(call, 3), COMPUTE_F32)
                  : call_zeros(call, COMPUTE_F32,
-                              COMPUTE_SHAPE(k.size[0], k.size[1], k.size[3],
-                                            compute_node_shape(call->graph, m->v).size[3]));
+                              COMPUTE_SHAPE(shape_at(k, 0), shape_at(k, 1), shape_at(k, 3),
+                                            shape_at(compute_node_shape(call->graph, m->v), 3)));
   return COMPUTE_OK;
 }
 
@@ -410,13 +417,13 @@ static compute_status linear_attention(model_call *call) {
   if (status) return status;
   const compute_shape q = compute_node_shape(graph, m.q);
   double scale = call_attribute_f(call, "scale", 0);
-  if (scale == 0) scale = 1 / sqrt((double)q.size[3]);
-  if (q.size[2] < 1 || q.size[2] > MOST_STEPS)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has %" PRId64 " steps", q.size[2]);
-  compute_node *parts = call_allocate(call, (size_t)q.size[2], sizeof *parts);
+  if (scale == 0) scale = 1 / sqrt((double)shape_at(q, 3));
+  if (shape_at(q, 2) < 1 || shape_at(q, 2) > MOST_STEPS)
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has %" PRId64 " steps", shape_at(q, 2));
+  compute_node *parts = call_allocate(call, (size_t)shape_at(q, 2), sizeof *parts);
   if (!parts) return call_out_of_memory(call);
-  for (int64_t t = 0; t < q.size[2]; t++) parts[t] = step_memory(call, &m, t);
-  compute_node y = compute_concat(graph, parts, (size_t)q.size[2], 2);
+  for (int64_t t = 0; t < shape_at(q, 2); t++) parts[t] = step_memory(call, &m, t);
+  compute_node y = compute_concat(graph, parts, (size_t)shape_at(q, 2), 2);
   y = attention_join(call, compute_mul(graph, y, call_scalar_like(call, y, scale)));
   call_output(call, 0, op_cast(call, y, call_dtype(call, 0)));
   return call_output(call, 1, op_cast(call, m.state, call_dtype(call, call_has(call, 3) ? 3 : 0)));

@@ -7,6 +7,7 @@
 #include "model/operators/index.h"
 #include "model/operators/op.h"
 #include "model/operators/quantized_product.h"
+#include "type/shape.h"
 
 /* ---- The past -------------------------------------------------------------------------------- */
 
@@ -52,7 +53,7 @@ static void add_filter(model_call *call, attention *a, compute_node counts) {
 }
 
 static compute_node place_before(model_call *call, const attention *a, compute_node ends) {
-  const int64_t keys = compute_node_shape(call->graph, a->k).size[2];
+  const int64_t keys = shape_at(compute_node_shape(call->graph, a->k), 2);
   return compute_less(
       call->graph, compute_index(call->graph, COMPUTE_I64, COMPUTE_SHAPE(1, keys), 1),
       compute_reshape(call->graph, op_cast(call, ends, COMPUTE_I64), COMPUTE_SHAPE(-1, 1, 1, 1)));
@@ -61,8 +62,8 @@ static compute_node place_before(model_call *call, const attention *a, compute_n
 /* [batch] ends of the keys, or [2 · batch] ends and starts. */
 static compute_status read_ends(model_call *call, attention *a, size_t i) {
   compute_graph *graph = call->graph;
-  const int64_t batch = compute_node_shape(graph, a->q).size[0];
-  const int64_t count = call_shape(call, i).size[0];
+  const int64_t batch = shape_at(compute_node_shape(graph, a->q), 0);
+  const int64_t count = shape_at(call_shape(call, i), 0);
   const compute_node ends = call_input(call, i);
   if (count == batch) {
     add_filter(call, a, place_before(call, a, ends));
@@ -80,8 +81,8 @@ static compute_status read_ends(model_call *call, attention *a, size_t i) {
 /* x, whose last axis may end before the keys of a buffer do, with zeros for these. */
 static compute_node for_all_keys(model_call *call, const attention *a, compute_node x) {
   const compute_shape shape = compute_node_shape(call->graph, x);
-  const int64_t last = shape.rank ? shape.size[shape.rank - 1] : 1;
-  const int64_t more = compute_node_shape(call->graph, a->k).size[2] - last;
+  const int64_t last = shape.rank ? shape_at(shape, shape.rank - 1) : 1;
+  const int64_t more = shape_at(compute_node_shape(call->graph, a->k), 2) - last;
   return last > 1 && more > 0 ? op_pad(call, x, shape.rank - 1, 0, more, 0) : x;
 }
 
@@ -98,13 +99,15 @@ static compute_status read_mask(model_call *call, attention *a, size_t i, const 
   compute_node mask = for_all_keys(call, a, call_input(call, i));
   if (call_dtype(call, i) != COMPUTE_BOOL)
     mask = compute_not_equal(graph, mask, call_scalar_like(call, mask, 0));
-  if (shape.rank == 2) mask = compute_reshape(graph, mask, COMPUTE_SHAPE(shape.size[0], 1, 1, -1));
+  if (shape.rank == 2)
+    mask = compute_reshape(graph, mask, COMPUTE_SHAPE(shape_at(shape, 0), 1, 1, -1));
   if (shape.rank == 3)
-    mask = compute_reshape(graph, mask, COMPUTE_SHAPE(shape.size[0], 1, shape.size[1], -1));
+    mask =
+        compute_reshape(graph, mask, COMPUTE_SHAPE(shape_at(shape, 0), 1, shape_at(shape, 1), -1));
   if (shape.rank == 4) {
-    const int64_t queries = compute_node_shape(graph, a->q).size[2];
+    const int64_t queries = shape_at(compute_node_shape(graph, a->q), 2);
     mask = compute_slice(graph, mask, 2, past->keys, queries, 1);
-    mask = compute_slice(graph, mask, 3, 0, compute_node_shape(graph, a->k).size[2], 1);
+    mask = compute_slice(graph, mask, 3, 0, shape_at(compute_node_shape(graph, a->k), 2), 1);
   }
   add_filter(call, a, mask);
   return COMPUTE_OK;
@@ -145,13 +148,15 @@ typedef struct attention_places {
 static compute_node half_of(model_call *call, compute_node both, int64_t i) {
   const compute_shape s = compute_node_shape(call->graph, both);
   const compute_node half = compute_slice(call->graph, both, 0, i, 1, 1);
-  return compute_reshape(call->graph, half,
-                         COMPUTE_SHAPE(s.size[1], s.size[2], s.size[3], s.size[4]));
+  return compute_reshape(
+      call->graph, half,
+      COMPUTE_SHAPE(shape_at(s, 1), shape_at(s, 2), shape_at(s, 3), shape_at(s, 4)));
 }
 
 static compute_node both_halves(model_call *call, const attention *a) {
   const compute_shape s = compute_node_shape(call->graph, a->k);
-  const compute_shape one = COMPUTE_SHAPE(1, s.size[0], s.size[1], s.size[2], s.size[3]);
+  const compute_shape one =
+      COMPUTE_SHAPE(1, shape_at(s, 0), shape_at(s, 1), shape_at(s, 2), shape_at(s, 3));
   const compute_node parts[2] = {compute_reshape(call->graph, a->k, one),
                                  compute_reshape(call->graph, a->v, one)};
   return compute_concat(call->graph, parts, 2, 0);
@@ -161,7 +166,7 @@ static compute_node both_halves(model_call *call, const attention *a) {
 static compute_status split_projection(model_call *call, compute_node all, attention *a) {
   const compute_shape weights = call_shape(call, 1);
   const int64_t heads = call_attribute_i(call, "num_heads", 0);
-  const int64_t third = weights.rank == 2 ? weights.size[1] / 3 : 0;
+  const int64_t third = weights.rank == 2 ? shape_at(weights, 1) / 3 : 0;
   const int64_t usual[3] = {third, third, third};
   size_t count;
   const int64_t *sizes = call_attribute_ints(call, "qkv_hidden_sizes", &count);
@@ -183,12 +188,12 @@ static compute_status write_both(model_call *call, const attention_places *at, a
                      "past_present_share_buffer needs past_sequence_length");
   past->length = compute_reshape(
       call->graph, op_cast(call, call_input(call, at->length), COMPUTE_I64), COMPUTE_SHAPE(1));
-  compute_node rows =
-      compute_reshape(call->graph, both_halves(call, a),
-                      COMPUTE_SHAPE(2 * k.size[0], k.size[1], k.size[2], k.size[3]));
-  const compute_node buffer =
-      compute_reshape(call->graph, call_input(call, at->past),
-                      COMPUTE_SHAPE(2 * k.size[0], k.size[1], shape.size[3], k.size[3]));
+  compute_node rows = compute_reshape(
+      call->graph, both_halves(call, a),
+      COMPUTE_SHAPE(2 * shape_at(k, 0), shape_at(k, 1), shape_at(k, 2), shape_at(k, 3)));
+  const compute_node buffer = compute_reshape(
+      call->graph, call_input(call, at->past),
+      COMPUTE_SHAPE(2 * shape_at(k, 0), shape_at(k, 1), shape_at(shape, 3), shape_at(k, 3)));
   const compute_status status = add_rows(call, past, buffer, &rows);
   *present = compute_reshape(call->graph, rows, shape);
   return status;
@@ -210,7 +215,7 @@ static compute_status read_past(model_call *call, const attention_places *at, at
     return status;
   }
   if (call_has(call, at->past)) {
-    past->keys = shape.size[3];
+    past->keys = shape_at(shape, 3);
     status = add_rows(call, past, half_of(call, call_input(call, at->past), 0), &a->k);
     if (!status) status = add_rows(call, past, half_of(call, call_input(call, at->past), 1), &a->v);
   }
@@ -226,7 +231,7 @@ static compute_status attend(model_call *call, compute_node all, const attention
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "do_rotary is not supported");
   compute_status status = split_projection(call, all, &a);
   if (status || compute_graph_status(call->graph)) return status;
-  const int64_t more = compute_node_shape(call->graph, a.k).size[2];
+  const int64_t more = shape_at(compute_node_shape(call->graph, a.k), 2);
   status = read_past(call, at, &a, &past, &present);
   if (!status) status = read_mask(call, &a, at->mask, &past);
   if (status) return status;
@@ -263,7 +268,9 @@ static compute_status quantized_attention_rule(model_call *call) {
 static compute_node packed_part(model_call *call, size_t input, int64_t i) {
   const compute_shape s = call_shape(call, input);
   compute_node x = compute_slice(call->graph, call_input(call, input), 3, i, 1, 1);
-  x = compute_reshape(call->graph, x, COMPUTE_SHAPE(s.size[0], s.size[1], s.size[2], s.size[4]));
+  x = compute_reshape(
+      call->graph, x,
+      COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), shape_at(s, 2), shape_at(s, 4)));
   return compute_transpose(call->graph, x, COMPUTE_AXES(0, 2, 1, 3));
 }
 
@@ -273,9 +280,9 @@ static compute_status unpacked_part(model_call *call, size_t i, int64_t heads, i
   *x = call_input(call, i);
   if (call_shape(call, i).rank == 4) return COMPUTE_OK; /* another node's present */
   if (call_has(call, 3) && call_shape(call, i).rank == 3)
-    *x = compute_add(
-        call->graph, *x,
-        compute_slice(call->graph, call_input(call, 3), 0, first, call_shape(call, i).size[2], 1));
+    *x = compute_add(call->graph, *x,
+                     compute_slice(call->graph, call_input(call, 3), 0, first,
+                                   shape_at(call_shape(call, i), 2), 1));
   return attention_split(call, *x, heads, x);
 }
 
@@ -297,7 +304,7 @@ static compute_status read_operands(model_call *call, attention *a) {
     return status;
   }
   const compute_shape taken = compute_node_shape(call->graph, call_input(call, 0));
-  const int64_t width = taken.rank == 3 ? taken.size[2] : 0;
+  const int64_t width = taken.rank == 3 ? shape_at(taken, 2) : 0;
   if (!status) status = unpacked_part(call, 1, heads, width, &a->k);
   return status ? status : unpacked_part(call, 2, heads, 2 * width, &a->v);
 }
@@ -310,8 +317,8 @@ static compute_status multi_head_attention_rule(model_call *call) {
   compute_status status = read_operands(call, &a);
   if (status) return status;
   if (compute_graph_status(call->graph)) return COMPUTE_OK; /* reported after the rule */
-  const int64_t more = compute_node_shape(call->graph, a.k).size[2];
-  past_keys past = {.keys = call_has(call, 6) ? call_shape(call, 6).size[2] : 0};
+  const int64_t more = shape_at(compute_node_shape(call->graph, a.k), 2);
+  past_keys past = {.keys = call_has(call, 6) ? shape_at(call_shape(call, 6), 2) : 0};
   if (call_has(call, 6) && call_has(call, 8)) /* a buffer that the present shares */
     past.length = compute_reshape(call->graph, op_cast(call, call_input(call, 8), COMPUTE_I64),
                                   COMPUTE_SHAPE(1));
@@ -343,8 +350,8 @@ typedef struct cache {
 static compute_status read_cache(model_call *call, const attention *a, cache *c) {
   compute_graph *graph = call->graph;
   const compute_shape k = compute_node_shape(graph, a->k);
-  const int64_t held = call_shape(call, 3).rank == 4 ? call_shape(call, 3).size[2] : 0;
-  *c = (cache){.held = held, .more = k.size[2], .past.keys = held};
+  const int64_t held = call_shape(call, 3).rank == 4 ? shape_at(call_shape(call, 3), 2) : 0;
+  *c = (cache){.held = held, .more = shape_at(k, 2), .past.keys = held};
   const compute_status status = call_integer_at_least(call, 6, held > 0 ? held : 1, &c->total);
   if (status) return status;
   if (c->total < c->more || c->total > INT32_MAX)
@@ -352,9 +359,9 @@ static compute_status read_cache(model_call *call, const attention *a, cache *c)
                      "total_sequence_length is %" PRId64 ", with %" PRId64 " new keys", c->total,
                      c->more);
   /* One sequence whose past is all of its buffer: a first prompt, or buffers that grow. */
-  if (c->held + c->more == c->total && (k.size[0] == 1 || c->held == 0)) return COMPUTE_OK;
+  if (c->held + c->more == c->total && (shape_at(k, 0) == 1 || c->held == 0)) return COMPUTE_OK;
   compute_node length = compute_reshape(graph, op_cast(call, call_input(call, 5), COMPUTE_I64),
-                                        COMPUTE_SHAPE(k.size[0]));
+                                        COMPUTE_SHAPE(shape_at(k, 0)));
   length = compute_sub(graph, length, compute_scalar_i64(graph, COMPUTE_I64, c->more - 1));
   /* Less than 0 where a first prompt is padded. */
   c->past.length = compute_clamp_i64(graph, length, 0, INT32_MAX);
@@ -368,7 +375,8 @@ static compute_node enlarge(model_call *call, const cache *c, compute_node past,
   compute_graph *graph = call->graph;
   const compute_node all = attention_append(call, past, more);
   const compute_shape shape = compute_node_shape(graph, all);
-  const compute_shape wide = COMPUTE_SHAPE(shape.size[0], shape.size[1], c->total, shape.size[3]);
+  const compute_shape wide =
+      COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), c->total, shape_at(shape, 3));
   const compute_node place = compute_index(graph, COMPUTE_I64, wide, 2);
   const compute_node length = compute_clamp_i64(graph, c->past.length, 0, c->held);
   const compute_node ahead =
@@ -404,9 +412,9 @@ static compute_status turn(model_call *call, attention *a, const cache *c) {
   const bool interleaved = call_attribute_i(call, "rotary_interleaved", 0) != 0;
   if (call_attribute_i(call, "do_rotary", 0) == 0) return COMPUTE_OK;
   if (!call_has(call, 7) || !call_has(call, 8) || call_shape(call, 7).rank != 2 ||
-      call_shape(call, 7).size[1] > INT32_MAX)
+      shape_at(call_shape(call, 7), 1) > INT32_MAX)
     return call_fail(call, COMPUTE_ERROR_FORMAT, "do_rotary needs cosines and sines");
-  const int64_t width = 2 * call_shape(call, 7).size[1];
+  const int64_t width = 2 * shape_at(call_shape(call, 7), 1);
   const compute_node places = positions(call, c);
   const compute_node cosines = compute_gather(call->graph, call_input(call, 7), places, 0);
   const compute_node sines = compute_gather(call->graph, call_input(call, 8), places, 0);
@@ -425,9 +433,9 @@ static compute_status read_groups(model_call *call, attention *a) {
   if (!call_has(call, 1)) {
     const int64_t all =
         heads > 0 && shared > 0 && shared <= heads && heads < INT32_MAX ? heads + 2 * shared : 0;
-    if (q.rank != 3 || all == 0 || q.size[2] % all != 0)
+    if (q.rank != 3 || all == 0 || shape_at(q, 2) % all != 0)
       return call_fail(call, COMPUTE_ERROR_SHAPE, "its heads do not share the first input");
-    const int64_t width = q.size[2] / all,
+    const int64_t width = shape_at(q, 2) / all,
                   sizes[3] = {heads * width, shared * width, shared * width};
     split_last(call, a->q, sizes, (compute_node *const[]){&a->q, &a->k, &a->v});
   }
@@ -493,7 +501,7 @@ static compute_status embed_layer_norm_rule(model_call *call) {
   const compute_node ends =
       call_has(call, 7) ? compute_sum(graph, op_cast(call, call_input(call, 7), COMPUTE_I32),
                                       COMPUTE_AXES(1), false)
-                        : call_zeros(call, COMPUTE_I32, COMPUTE_SHAPE(tokens.size[0]));
+                        : call_zeros(call, COMPUTE_I32, COMPUTE_SHAPE(shape_at(tokens, 0)));
   call_output(call, 1, ends);
   return call_output(call, 2, sum);
 }

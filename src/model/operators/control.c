@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/record.h"
+#include "type/shape.h"
 
 /* Rounds of a loop. A plan has all of them, so this is far beyond what can be compiled. */
 #define MOST_ROUNDS 100000
@@ -75,7 +76,7 @@ static compute_status join(model_call *call, size_t output, model_value *const *
       return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d of output %zu is out of range", axis,
                        output);
     for (int32_t k = 0; k < shape.rank; k++)
-      shape.size[k] = k == at ? 1 : value->shape.size[k - (k > at)];
+      shape_set(&shape, k, k == at ? 1 : shape_at(value->shape, k - (k > at)));
     parts[reverse ? count - 1 - i : i] =
         compute_reshape(call->graph, call_node(call, value), shape);
     axis = at;
@@ -96,7 +97,7 @@ static compute_status stack(model_call *call, size_t output, size_t first, size_
       return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu has too many dimensions",
                        output);
     for (int32_t i = 1; i < shape.rank; i++)
-      shape.size[i] = info->size[i - 1] < 0 ? 0 : info->size[i - 1];
+      shape_set(&shape, i, info->size[i - 1] < 0 ? 0 : info->size[i - 1]);
     return call_output(call, output, call_zeros(call, onnx_dtype(info->type), shape));
   }
   model_value **values = pointers(call, count);
@@ -202,7 +203,8 @@ static compute_status take_slice(model_call *call, model_value *from, int32_t ax
                                  model_value *value) {
   compute_node node = compute_slice(call->graph, call_node(call, from), axis, at, 1, 1);
   compute_shape shape = {.rank = from->shape.rank - 1};
-  for (int32_t k = 0; k < shape.rank; k++) shape.size[k] = from->shape.size[k + (k >= axis)];
+  for (int32_t k = 0; k < shape.rank; k++)
+    shape_set(&shape, k, shape_at(from->shape, k + (k >= axis)));
   node = compute_reshape(call->graph, node, shape);
   *value = *from;
   value->tensor = NULL;
@@ -270,7 +272,7 @@ static compute_status join_rounds(model_call *call, const scan_state *state, siz
   compute_shape shape = {.rank = flat.rank + 1, .size = {state->entries, state->rounds}};
   if (shape.rank > COMPUTE_MAX_RANK)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "output %zu has too many dimensions", output);
-  for (int32_t i = 2; i < shape.rank; i++) shape.size[i] = flat.size[i - 1];
+  for (int32_t i = 2; i < shape.rank; i++) shape_set(&shape, i, shape_at(flat, i - 1));
   return call_output(call, output, compute_reshape(call->graph, joined, shape));
 }
 
@@ -356,7 +358,7 @@ static compute_status scan_rule(model_call *call) {
   compute_status status = call_axis(call, list_at(call, "scan_input_axes", 0),
                                     call->inputs[state.carried]->shape.rank, &axis);
   if (status) return status;
-  state.rounds = call->inputs[state.carried]->shape.size[axis];
+  state.rounds = shape_at(call->inputs[state.carried]->shape, axis);
   if (state.rounds > MOST_ROUNDS)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d iterations",
                      MOST_ROUNDS);
@@ -382,13 +384,13 @@ static compute_status scan_batched(model_call *call) {
   for (size_t i = 0; i < body->input_count; i++) {
     const compute_shape shape = call_shape(call, 1 + i);
     const int32_t least = i < state.carried ? 1 : 2;
-    if (shape.rank < least || first.rank < 2 || shape.size[0] != first.size[0] ||
-        (least == 2 && shape.size[1] != first.size[1]))
+    if (shape.rank < least || first.rank < 2 || shape_at(shape, 0) != shape_at(first, 0) ||
+        (least == 2 && shape_at(shape, 1) != shape_at(first, 1)))
       return call_fail(call, COMPUTE_ERROR_SHAPE,
                        "its inputs differ in the batch or in the length of the sequence");
   }
-  state.entries = first.size[0];
-  state.rounds = first.size[1];
+  state.entries = shape_at(first, 0);
+  state.rounds = shape_at(first, 1);
   if (state.entries < 1 || state.rounds < 1)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "an empty batch or sequence");
   if (state.rounds > MOST_ROUNDS || state.entries > MOST_ROUNDS / state.rounds)

@@ -9,6 +9,7 @@
 #include "model/operators/quantized_product.h"
 #include "model/operators/sample.h"
 #include "model/operators/window.h"
+#include "type/shape.h"
 
 /* A convolution, or transposed convolution, that is being made one along two axes. */
 typedef struct convolution {
@@ -34,10 +35,10 @@ static compute_status check_filter(model_call *call, compute_shape x, compute_sh
                      (int)filter.rank);
   const compute_status status = window_list(call, "kernel_shape", (size_t)filter.rank - 2, &sizes);
   for (int32_t i = 2; !status && sizes && i < filter.rank; i++)
-    if (sizes[i - 2] != filter.size[i])
+    if (sizes[i - 2] != shape_at(filter, i))
       return call_fail(call, COMPUTE_ERROR_SHAPE,
                        "kernel_shape says %" PRId64 ", the filter has %" PRId64, sizes[i - 2],
-                       filter.size[i]);
+                       shape_at(filter, i));
   return status;
 }
 
@@ -52,9 +53,9 @@ static compute_status begin(model_call *call, convolution *c) {
   if (status) return status;
   if (c->axes > 3)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "convolutions along %d axes", (int)c->axes);
-  if (c->groups < 1 || x.size[1] % c->groups != 0)
+  if (c->groups < 1 || shape_at(x, 1) % c->groups != 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "%" PRId64 " groups of %" PRId64 " channels",
-                     c->groups, x.size[1]);
+                     c->groups, shape_at(x, 1));
   c->x = call_input(call, 0);
   c->filter = call_input(call, 1);
   c->bias = call_input(call, 2);
@@ -64,13 +65,14 @@ static compute_status begin(model_call *call, convolution *c) {
 /* [a, b, w] → [a, b, 1, w] */
 static compute_node with_rows(const convolution *c, compute_node x) {
   const compute_shape shape = compute_node_shape(c->graph, x);
-  return compute_reshape(c->graph, x,
-                         COMPUTE_SHAPE(shape.size[0], shape.size[1], 1, shape.size[2]));
+  return compute_reshape(
+      c->graph, x, COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1, shape_at(shape, 2)));
 }
 
 static compute_node without_rows(const convolution *c, compute_node y) {
   const compute_shape shape = compute_node_shape(c->graph, y);
-  return compute_reshape(c->graph, y, COMPUTE_SHAPE(shape.size[0], shape.size[1], shape.size[3]));
+  return compute_reshape(c->graph, y,
+                         COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), shape_at(shape, 3)));
 }
 
 static compute_node add_bias(const convolution *c, compute_node y) {
@@ -314,12 +316,12 @@ static void find_points(const deformed *d, compute_node *at) {
 static compute_node read_windows(const deformed *d) {
   static const sample_options linear = {.mode = SAMPLE_LINEAR, .border = SAMPLE_ZEROS};
   compute_graph *graph = d->graph;
-  const int64_t images = d->batch * d->offset_groups, channels = d->x.size[1];
+  const int64_t images = d->batch * d->offset_groups, channels = shape_at(d->x, 1);
   compute_node at[WINDOW_MOST];
   find_points(d, at);
   compute_shape shape = d->x;
-  shape.size[0] = images;
-  shape.size[1] = channels / d->offset_groups;
+  shape_set(&shape, 0, images);
+  shape_set(&shape, 1, channels / d->offset_groups);
   const compute_node x = compute_reshape(graph, call_input(d->call, 0), shape);
   compute_node read = sample_points(d->call, x, at, &linear);
   if (call_has(d->call, 4)) {
@@ -342,20 +344,20 @@ static compute_status deform_conv(model_call *call) {
   if (!status) status = window_take(call, d.x, d.filter.size + 2, false, d.windows);
   if (status) return status;
   d.axes = d.x.rank - 2;
-  d.batch = d.x.size[0];
-  if (d.groups < 1 || d.offset_groups < 1 || d.x.size[1] % d.groups != 0 ||
-      d.x.size[1] % d.offset_groups != 0 || d.filter.size[0] % d.groups != 0)
+  d.batch = shape_at(d.x, 0);
+  if (d.groups < 1 || d.offset_groups < 1 || shape_at(d.x, 1) % d.groups != 0 ||
+      shape_at(d.x, 1) % d.offset_groups != 0 || shape_at(d.filter, 0) % d.groups != 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "%" PRId64 " groups and %" PRId64 " offset groups of %" PRId64 " channels",
-                     d.groups, d.offset_groups, d.x.size[1]);
-  compute_shape result = {.rank = d.x.rank, .size = {d.batch, d.filter.size[0]}};
-  for (int32_t i = 0; i < d.axes; i++) result.size[2 + i] = d.windows[i].count;
+                     d.groups, d.offset_groups, shape_at(d.x, 1));
+  compute_shape result = {.rank = d.x.rank, .size = {d.batch, shape_at(d.filter, 0)}};
+  for (int32_t i = 0; i < d.axes; i++) shape_set(&result, 2 + i, d.windows[i].count);
   status = compute_shape_count(result, &d.points);
   if (status) return call_fail(call, status, "its result has too many elements");
   d.points = op_count(result, 2, result.rank);
   d.taps = op_count(d.filter, 2, d.filter.rank);
   const compute_shape taps =
-      COMPUTE_SHAPE(d.groups, d.filter.size[0] / d.groups, d.filter.size[1] * d.taps);
+      COMPUTE_SHAPE(d.groups, shape_at(d.filter, 0) / d.groups, shape_at(d.filter, 1) * d.taps);
   compute_node y = compute_matmul(d.graph, compute_reshape(d.graph, call_input(call, 1), taps),
                                   read_windows(&d));
   y = compute_reshape(d.graph, y, result);
@@ -369,19 +371,20 @@ static compute_status deform_conv(model_call *call) {
 /* x [n, c, l] with filter [c, 1, k] and the k − 1 positions before it. */
 static compute_status causal_conv_with_state(model_call *call) {
   const compute_shape x = call_shape(call, 0), filter = call_shape(call, 1);
-  if (x.rank != 3 || filter.rank != 3 || filter.size[0] != x.size[1] || filter.size[1] != 1 ||
-      filter.size[2] < 1)
+  if (x.rank != 3 || filter.rank != 3 || shape_at(filter, 0) != shape_at(x, 1) ||
+      shape_at(filter, 1) != 1 || shape_at(filter, 2) < 1)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "a filter [channels,1,k] does not fit the input");
   compute_graph *graph = call->graph;
-  const int64_t before = filter.size[2] - 1, length = x.size[2] + before;
+  const int64_t before = shape_at(filter, 2) - 1, length = shape_at(x, 2) + before;
   compute_node parts[2] = {call_input(call, 3), call_input(call, 0)};
   if (!call_has(call, 3))
-    parts[0] = call_zeros(call, call_dtype(call, 0), COMPUTE_SHAPE(x.size[0], x.size[1], before));
+    parts[0] = call_zeros(call, call_dtype(call, 0),
+                          COMPUTE_SHAPE(shape_at(x, 0), shape_at(x, 1), before));
   const compute_node all = compute_concat(graph, parts, 2, 2);
-  const compute_conv2d_options options = {.groups = x.size[1]};
+  const compute_conv2d_options options = {.groups = shape_at(x, 1)};
   compute_node y = compute_conv2d(
-      graph, compute_reshape(graph, all, COMPUTE_SHAPE(x.size[0], x.size[1], 1, length)),
-      compute_reshape(graph, call_input(call, 1), COMPUTE_SHAPE(x.size[1], 1, 1, before + 1)),
+      graph, compute_reshape(graph, all, COMPUTE_SHAPE(shape_at(x, 0), shape_at(x, 1), 1, length)),
+      compute_reshape(graph, call_input(call, 1), COMPUTE_SHAPE(shape_at(x, 1), 1, 1, before + 1)),
       call_input(call, 2), &options);
   y = compute_reshape(graph, y, x);
   const char *activation = call_attribute_s(call, "activation", "none");

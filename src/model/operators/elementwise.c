@@ -9,6 +9,7 @@
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
 #include "model/operators/random.h"
+#include "type/shape.h"
 
 static compute_node scaled(model_call *call, compute_node x, double factor) {
   return compute_mul(call->graph, x, call_scalar_like(call, x, factor));
@@ -232,9 +233,9 @@ static compute_status bias_split_gelu(model_call *call) {
   compute_graph *graph = call->graph;
   const compute_node x = biased(call);
   const compute_shape shape = compute_node_shape(graph, x);
-  if (shape.rank < 1 || shape.size[shape.rank - 1] % 2 != 0)
+  if (shape.rank < 1 || shape_at(shape, shape.rank - 1) % 2 != 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "the size of its last axis is odd");
-  const int64_t half = shape.size[shape.rank - 1] / 2;
+  const int64_t half = shape_at(shape, shape.rank - 1) / 2;
   const compute_node gate = compute_gelu(graph, compute_slice(graph, x, -1, half, half, 1));
   return call_output(call, 0, compute_mul(graph, compute_slice(graph, x, -1, 0, half, 1), gate));
 }
@@ -345,10 +346,10 @@ static bool broadcast_shape(compute_shape a, compute_shape b, compute_shape *sha
   const compute_shape longer = a.rank > b.rank ? a : b, shorter = a.rank > b.rank ? b : a;
   *shape = longer;
   for (int32_t i = 1; i <= shorter.rank; i++) {
-    int64_t *size = &shape->size[longer.rank - i];
-    const int64_t other = shorter.size[shorter.rank - i];
-    if (*size != other && *size != 1 && other != 1) return false;
-    if (*size == 1) *size = other;
+    const int32_t axis = longer.rank - i;
+    const int64_t size = shape_at(longer, axis), other = shape_at(shorter, shorter.rank - i);
+    if (size != other && size != 1 && other != 1) return false;
+    if (size == 1) shape_set(shape, axis, other);
   }
   return true;
 }
@@ -357,8 +358,8 @@ static bool broadcast_shape(compute_shape a, compute_shape b, compute_shape *sha
 static int64_t broadcast_source(compute_shape shape, compute_shape from, int64_t at) {
   int64_t source = 0, stride = 1;
   for (int32_t i = 1; i <= shape.rank; i++) {
-    const int64_t size = shape.size[shape.rank - i],
-                  own = i <= from.rank ? from.size[from.rank - i] : 1;
+    const int64_t size = shape_at(shape, shape.rank - i),
+                  own = i <= from.rank ? shape_at(from, from.rank - i) : 1;
     if (own > 1) source += at % size * stride;
     stride *= own;
     at /= size;

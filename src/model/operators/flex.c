@@ -3,6 +3,7 @@
 #include "model/operators.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 /* Has the graph that attribute `name` is change x. False if there is none. */
 static bool modify(model_call *call, const char *name, compute_node x, frame_finish finish,
@@ -37,10 +38,12 @@ static compute_status weigh(model_call *call, compute_node weights) {
   compute_graph *graph = call->graph;
   const compute_shape w = compute_node_shape(graph, weights), v = call_shape(call, 2);
   weights = op_cast(call, weights, call_dtype(call, 0));
-  weights = compute_reshape(graph, weights, COMPUTE_SHAPE(w.size[0], v.size[1], -1, w.size[3]));
+  weights = compute_reshape(graph, weights,
+                            COMPUTE_SHAPE(shape_at(w, 0), shape_at(v, 1), -1, shape_at(w, 3)));
   return call_output(call, 0,
                      compute_reshape(graph, compute_matmul(graph, weights, call_input(call, 2)),
-                                     COMPUTE_SHAPE(w.size[0], w.size[1], w.size[2], v.size[3])));
+                                     COMPUTE_SHAPE(shape_at(w, 0), shape_at(w, 1), shape_at(w, 2),
+                                                   shape_at(v, 3))));
 }
 
 static compute_status finish_weights(model_call *call, const void *state,

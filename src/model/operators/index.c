@@ -9,6 +9,7 @@
 #include "model/operators/index.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 static compute_status output_like(model_call *call, compute_node node) {
   return call_output_as(call, 0, call_type(call, 0), node);
@@ -45,7 +46,7 @@ static compute_status array_feature_extractor(model_call *call) {
   compute_node x = call_input(call, 0);
   const compute_shape shape = call_shape(call, 0);
   if (shape.rank < 2)
-    x = compute_reshape(graph, x, COMPUTE_SHAPE(1, shape.rank ? shape.size[0] : 1));
+    x = compute_reshape(graph, x, COMPUTE_SHAPE(1, shape.rank ? shape_at(shape, 0) : 1));
   const compute_node at = compute_reshape(graph, indices_input(call, 1), COMPUTE_SHAPE(-1));
   return output_like(call, compute_gather(graph, x, at, -1));
 }
@@ -72,8 +73,8 @@ static compute_node join_indices(model_call *call, compute_node at, compute_shap
   for (int32_t i = 0; i < k; i++) {
     compute_node outside, part = compute_slice(graph, at, -1, i, 1, 1);
     part = compute_reshape(graph, part, flat);
-    part = count_from_start(call, part, shape.size[first + i], &outside);
-    joined = compute_mul(graph, joined, number_i64(call, shape.size[first + i]));
+    part = count_from_start(call, part, shape_at(shape, first + i), &outside);
+    joined = compute_mul(graph, joined, number_i64(call, shape_at(shape, first + i)));
     joined = compute_add(graph, joined, part);
     bad = compute_logical_or(graph, bad, outside);
   }
@@ -84,13 +85,13 @@ static compute_node join_indices(model_call *call, compute_node at, compute_shap
 
 static compute_status check_tuples(model_call *call, int32_t batch, int32_t *k) {
   const compute_shape shape = call_shape(call, 0), at = call_shape(call, 1);
-  const int64_t last = at.rank > 0 ? at.size[at.rank - 1] : 0;
+  const int64_t last = at.rank > 0 ? shape_at(at, at.rank - 1) : 0;
   if (at.rank < 1 || batch < 0 || batch >= at.rank || batch > shape.rank ||
       last > shape.rank - batch)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "indices of %" PRId64 " axes into %d", last,
                      (int)shape.rank);
   for (int32_t i = 0; i < batch; i++)
-    if (shape.size[i] != at.size[i])
+    if (shape_at(shape, i) != shape_at(at, i))
       return call_fail(call, COMPUTE_ERROR_SHAPE, "its batches differ along axis %d", (int)i);
   *k = (int32_t)last;
   return COMPUTE_OK;
@@ -124,7 +125,8 @@ static compute_status gather_nd(model_call *call) {
   if (result.rank + shape.rank - batch - k > COMPUTE_MAX_RANK)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "its result has more than %d axes",
                      COMPUTE_MAX_RANK);
-  for (int32_t i = batch + k; i < shape.rank; i++) result.size[result.rank++] = shape.size[i];
+  for (int32_t i = batch + k; i < shape.rank; i++)
+    shape_set(&result, result.rank++, shape_at(shape, i));
   const int64_t row = op_count(shape, batch + k, shape.rank);
   compute_node x = compute_reshape(graph, call_input(call, 0), COMPUTE_SHAPE(batches * rows, row));
   x = compute_gather(graph, x, at, 0);
@@ -186,7 +188,7 @@ static compute_status scatter_nd(model_call *call) {
   int64_t count = 0;
   compute_shape_count(expected, &count);
   for (int32_t i = k; i < shape.rank && expected.rank < COMPUTE_MAX_RANK; i++)
-    expected.size[expected.rank++] = shape.size[i];
+    shape_set(&expected, expected.rank++, shape_at(shape, i));
   if (!compute_shape_equal(expected, call_shape(call, 2)))
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "its updates do not have the shape of what is read");
@@ -208,7 +210,7 @@ static compute_status scatter_elements(model_call *call) {
   if (from.rank != shape.rank || !compute_shape_equal(from, call_shape(call, 2)))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its indices and updates do not match");
   for (int32_t i = 0; i < shape.rank; i++)
-    if (i != axis && from.size[i] > shape.size[i])
+    if (i != axis && shape_at(from, i) > shape_at(shape, i))
       return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d of its indices is too long", (int)i);
   return output_like(call, scatter_as(call, compute_scatter_elements, call_input(call, 0),
                                       call_input(call, 2), indices_input(call, 1), axis, mode));
@@ -224,12 +226,13 @@ typedef struct cache_axes {
 
 static compute_status read_cache(model_call *call, compute_shape cache, compute_shape update,
                                  int32_t axis, cache_axes *c) {
-  bool same = axis > 0 && cache.rank == update.rank && update.size[axis] <= cache.size[axis];
+  bool same =
+      axis > 0 && cache.rank == update.rank && shape_at(update, axis) <= shape_at(cache, axis);
   for (int32_t i = 0; same && i < cache.rank; i++)
-    same = i == axis || cache.size[i] == update.size[i];
+    same = i == axis || shape_at(cache, i) == shape_at(update, i);
   if (!same) return call_fail(call, COMPUTE_ERROR_SHAPE, "its update does not fit into the cache");
-  *c = (cache_axes){cache.size[0], op_count(cache, 1, axis), cache.size[axis],
-                    op_count(cache, axis + 1, cache.rank), update.size[axis]};
+  *c = (cache_axes){shape_at(cache, 0), op_count(cache, 1, axis), shape_at(cache, axis),
+                    op_count(cache, axis + 1, cache.rank), shape_at(update, axis)};
   return COMPUTE_OK;
 }
 
@@ -279,8 +282,8 @@ static compute_status tensor_scatter(model_call *call) {
   compute_status status = call_axis(call, call_attribute_i(call, "axis", -2), shape.rank, &axis);
   if (status) return status;
   if (call_has(call, 2))
-    starts =
-        compute_reshape(call->graph, indices_input(call, 2), COMPUTE_SHAPE(shape.size[0], 1, 1));
+    starts = compute_reshape(call->graph, indices_input(call, 2),
+                             COMPUTE_SHAPE(shape_at(shape, 0), 1, 1));
   status =
       index_write_rows(call, call_input(call, 0), call_input(call, 1), axis, starts, circular, &y);
   return status ? status : output_like(call, y);

@@ -5,6 +5,7 @@
 
 #include "model/operators/op.h"
 #include "model/operators/window.h"
+#include "type/shape.h"
 
 /* So many products of 8 bits with zero points fit a sum in i32. */
 enum { MOST_PRODUCTS = 33025 };
@@ -54,7 +55,7 @@ static compute_node widened(model_call *call, const integer_factor *f) {
 static compute_node known_sums(model_call *call, const integer_factor *f, bool right) {
   compute_shape shape = compute_node_shape(call->graph, f->values);
   const int32_t axis = shape.rank - (right ? 2 : 1);
-  const int64_t outer = op_count(shape, 0, axis), k = shape.size[axis];
+  const int64_t outer = op_count(shape, 0, axis), k = shape_at(shape, axis);
   const int64_t inner = op_count(shape, axis + 1, shape.rank);
   const bool is_signed = compute_node_dtype(call->graph, f->values) == COMPUTE_I8;
   const uint8_t *from = f->host;
@@ -64,7 +65,7 @@ static compute_node known_sums(model_call *call, const integer_factor *f, bool r
     for (int64_t p = 0; p < k; p++, from += inner)
       for (int64_t i = 0; i < inner; i++)
         sums[o * inner + i] += is_signed ? (int8_t)from[i] : from[i];
-  shape.size[axis] = 1;
+  shape_set(&shape, axis, 1);
   return compute_constant(call->graph, COMPUTE_I32, shape, sums);
 }
 
@@ -80,7 +81,7 @@ static compute_node with_known_sums(model_call *call, const integer_factor *a,
   compute_graph *graph = call->graph;
   const integer_factor *known = right ? b : a, *other = right ? a : b;
   const compute_shape left = compute_node_shape(graph, a->values);
-  const compute_node k = compute_scalar_i64(graph, COMPUTE_I32, left.size[left.rank - 1]);
+  const compute_node k = compute_scalar_i64(graph, COMPUTE_I32, shape_at(left, left.rank - 1));
   const compute_node none = {0};
   const compute_node product = compute_matmul_integer(
       graph, a->values, b->values, right ? none : a->zero, right ? b->zero : none);
@@ -92,7 +93,7 @@ static compute_node with_known_sums(model_call *call, const integer_factor *a,
 bool integer_fits(const model_call *call, const integer_factor *a, const integer_factor *b) {
   const compute_shape left = compute_node_shape(call->graph, a->values);
   return is_of_bytes(call, a) && is_of_bytes(call, b) && left.rank > 0 &&
-         left.size[left.rank - 1] <= MOST_PRODUCTS;
+         shape_at(left, left.rank - 1) <= MOST_PRODUCTS;
 }
 
 compute_node integer_product(model_call *call, const integer_factor *a, const integer_factor *b) {
@@ -117,8 +118,8 @@ compute_node integer_product(model_call *call, const integer_factor *a, const in
 enum { LEAST_FILTERS = 8 };
 
 static bool fills_vectors(compute_shape filter, int64_t groups) {
-  const bool depthwise = filter.size[0] == groups && filter.size[1] == 1;
-  return filter.size[0] / (depthwise ? 1 : groups) >= LEAST_FILTERS;
+  const bool depthwise = shape_at(filter, 0) == groups && shape_at(filter, 1) == 1;
+  return shape_at(filter, 0) / (depthwise ? 1 : groups) >= LEAST_FILTERS;
 }
 
 /* Conv reports a kernel_shape that is not the filter's. */
@@ -127,7 +128,7 @@ static bool says_kernel_shape(const model_call *call, compute_shape filter) {
   const int64_t *sizes = call_attribute_ints(call, "kernel_shape", &count);
   if (!sizes || count == 0) return true;
   bool same = count == (size_t)filter.rank - 2;
-  for (size_t i = 0; same && i < count; i++) same = sizes[i] == filter.size[2 + i];
+  for (size_t i = 0; same && i < count; i++) same = sizes[i] == shape_at(filter, 2 + (int32_t)i);
   return same;
 }
 
@@ -136,9 +137,10 @@ bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, s
   const compute_shape data = call_shape(call, x), filter = call_shape(call, w);
   const int64_t groups = call_attribute_i(call, "group", 1);
   if (data.rank < 3 || data.rank > 5 || filter.rank != data.rank || groups < 1 ||
-      data.size[0] < 1 || data.size[1] != groups * filter.size[1] || filter.size[0] % groups != 0 ||
-      !fills_vectors(filter, groups) || op_count(filter, 1, filter.rank) > MOST_PRODUCTS ||
-      op_count(filter, 1, filter.rank) < 1 || !says_kernel_shape(call, filter))
+      shape_at(data, 0) < 1 || shape_at(data, 1) != groups * shape_at(filter, 1) ||
+      shape_at(filter, 0) % groups != 0 || !fills_vectors(filter, groups) ||
+      op_count(filter, 1, filter.rank) > MOST_PRODUCTS || op_count(filter, 1, filter.rank) < 1 ||
+      !says_kernel_shape(call, filter))
     return false;
   if (!is_byte(call_dtype(call, x)) || !is_byte(call_dtype(call, w))) return false;
   if (call_has(call, w_zero) && call_dtype(call, w_zero) != call_dtype(call, w)) return false;
@@ -180,8 +182,9 @@ static compute_status read_convolution(model_call *call, size_t x, double zero, 
   c->options.groups = call_attribute_i(call, "group", 1);
   c->k = op_count(c->filter, 1, c->filter.rank);
   c->depth = (window)WINDOW_NONE;
-  c->result = (compute_shape){.rank = data.rank, .size = {data.size[0], c->filter.size[0]}};
-  for (int32_t i = 0; i < axes; i++) c->result.size[2 + i] = windows[i].count;
+  c->result =
+      (compute_shape){.rank = data.rank, .size = {shape_at(data, 0), shape_at(c->filter, 0)}};
+  for (int32_t i = 0; i < axes; i++) shape_set(&c->result, 2 + i, windows[i].count);
   if (compute_shape_count(c->result, &count))
     return call_fail(call, COMPUTE_ERROR_OVERFLOW, "its result has too many elements");
   c->x = call_input(call, x);
@@ -197,8 +200,9 @@ static compute_status read_convolution(model_call *call, size_t x, double zero, 
 static compute_node plane_of(const convolution *c, compute_node x) {
   const compute_shape shape = compute_node_shape(c->call->graph, x);
   if (shape.rank != 3) return x;
-  return compute_reshape(c->call->graph, x,
-                         COMPUTE_SHAPE(shape.size[0], shape.size[1], 1, shape.size[2]));
+  return compute_reshape(
+      c->call->graph, x,
+      COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1, shape_at(shape, 2)));
 }
 
 /* Of three axes: the data that tap `tap` of the depth meets, as images [n · depth, c, h, w]. */
@@ -209,14 +213,16 @@ static compute_node slice_of(const convolution *c, int64_t tap) {
   x = op_move_axis(c->call, x, 2, 1);
   const compute_shape s = compute_node_shape(graph, x);
   return compute_reshape(graph, x,
-                         COMPUTE_SHAPE(s.size[0] * s.size[1], s.size[2], s.size[3], s.size[4]));
+                         COMPUTE_SHAPE(shape_at(s, 0) * shape_at(s, 1), shape_at(s, 2),
+                                       shape_at(s, 3), shape_at(s, 4)));
 }
 
 static compute_node filter_slice(const convolution *c, int64_t tap) {
   compute_graph *graph = c->call->graph;
   const compute_node w = compute_slice(graph, c->w, 2, tap, 1, 1);
   const compute_shape s = c->filter;
-  return compute_reshape(graph, w, COMPUTE_SHAPE(s.size[0], s.size[1], s.size[3], s.size[4]));
+  return compute_reshape(
+      graph, w, COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), shape_at(s, 3), shape_at(s, 4)));
 }
 
 /* The sums of all products, less those with the filter's zero point; `x_zero` or {0}. */
@@ -253,7 +259,7 @@ static int32_t byte_at(compute_dtype dtype, const unsigned char *bytes, int64_t 
 static int32_t *known_offsets(const convolution *c, double padding, size_t w, size_t w_zero,
                               size_t bias) {
   model_call *call = c->call;
-  const int64_t filters = c->filter.size[0];
+  const int64_t filters = shape_at(c->filter, 0);
   const compute_dtype dtype = call_dtype(call, w);
   const compute_shape zero_shape = call_shape(call, w_zero);
   const bool one = op_count(zero_shape, 0, zero_shape.rank) == 1;
@@ -307,7 +313,7 @@ compute_status integer_convolution(model_call *call, size_t x, size_t x_zero, si
   compute_status status = call_has(call, x_zero) ? call_number(call, x_zero, &zero) : COMPUTE_OK;
   if (!status) status = read_convolution(call, x, zero, &c);
   if (status) return status;
-  const int64_t filters = c.filter.size[0];
+  const int64_t filters = shape_at(c.filter, 0);
   if (!take_signed_filter(&c, w, w_zero)) {
     c.w = call_input(call, w);
     c.w_zero = is_zero_point(call, w_zero) ? call_input(call, w_zero) : none;
@@ -332,7 +338,7 @@ compute_node integer_result(model_call *call, const integer_sums *sums, compute_
   if (result.rank != 5 || compute_node_shape(graph, x).rank != 4)
     return compute_reshape(graph, x, result);
   x = compute_reshape(graph, x,
-                      COMPUTE_SHAPE(result.size[0], result.size[2], result.size[1], result.size[3],
-                                    result.size[4]));
+                      COMPUTE_SHAPE(shape_at(result, 0), shape_at(result, 2), shape_at(result, 1),
+                                    shape_at(result, 3), shape_at(result, 4)));
   return op_move_axis(call, x, 1, 2);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 typedef struct class_loss {
   model_call *call;
@@ -16,8 +17,9 @@ typedef struct class_loss {
 
 static void read_labels(class_loss *l) {
   model_call *call = l->call;
-  compute_shape shape = {.rank = l->labels_shape.rank + 1, .size = {l->labels_shape.size[0], 1}};
-  for (int32_t i = 2; i < shape.rank; i++) shape.size[i] = l->labels_shape.size[i - 1];
+  compute_shape shape = {.rank = l->labels_shape.rank + 1,
+                         .size = {shape_at(l->labels_shape, 0), 1}};
+  for (int32_t i = 2; i < shape.rank; i++) shape_set(&shape, i, shape_at(l->labels_shape, i - 1));
   l->chosen = compute_reshape(l->graph, op_cast(call, call_input(call, 1), COMPUTE_I64), shape);
   if (!call_attribute(call, "ignore_index")) return;
   const compute_node ignored =
@@ -48,7 +50,8 @@ static compute_status reduce_loss(model_call *call, compute_node logs) {
   const char *reduction = call_attribute_s(call, "reduction", "mean");
   const bool sum = strcmp(reduction, "sum") == 0, mean = strcmp(reduction, "mean") == 0;
   if (shape.rank < 2 || l.labels_shape.rank != shape.rank - 1 ||
-      l.labels_shape.size[0] != shape.size[0] || (!sum && !mean && strcmp(reduction, "none") != 0))
+      shape_at(l.labels_shape, 0) != shape_at(shape, 0) ||
+      (!sum && !mean && strcmp(reduction, "none") != 0))
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "scores and labels do not match, or reduction is '%s'", reduction);
   read_labels(&l);

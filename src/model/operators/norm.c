@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 static double epsilon_of(const model_call *call, double usual) {
   return call_attribute_f(call, "epsilon", usual);
@@ -42,7 +43,7 @@ static compute_status batch_normalization(model_call *call) {
   if (shape.rank < 1) return call_fail(call, COMPUTE_ERROR_SHAPE, "x is a scalar");
   if (call->version < 9 && call_attribute_i(call, "spatial", 1) == 0)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "spatial = 0");
-  if (shape.rank == 1) x = compute_reshape(graph, x, COMPUTE_SHAPE(shape.size[0], 1));
+  if (shape.rank == 1) x = compute_reshape(graph, x, COMPUTE_SHAPE(shape_at(shape, 0), 1));
   for (size_t i = 1; i < 5; i++) {
     vectors[i] = call_input(call, i);
     if (call_dtype(call, i) != dtype) vectors[i] = op_cast(call, vectors[i], op_wide_dtype(dtype));
@@ -92,7 +93,7 @@ static bool fits_layer(const layer *l, compute_node vector) {
   if (shape.rank > l->shape.rank || shape.rank < l->shape.rank - l->axis) return false;
   for (int32_t i = 0; i < shape.rank; i++) {
     const int32_t axis = l->shape.rank - shape.rank + i;
-    if (shape.size[i] != (axis < l->axis ? 1 : l->shape.size[axis])) return false;
+    if (shape_at(shape, i) != (axis < l->axis ? 1 : shape_at(l->shape, axis))) return false;
   }
   return true;
 }
@@ -213,10 +214,10 @@ static compute_status skip_rms_normalization(model_call *call) {
 static compute_node normalize_groups(model_call *call, compute_node x, int64_t groups,
                                      double epsilon) {
   const compute_shape shape = compute_node_shape(call->graph, x);
-  const int64_t channels = groups > 0 ? shape.size[1] / groups : 0;
+  const int64_t channels = groups > 0 ? shape_at(shape, 1) / groups : 0;
   const int64_t size = channels * op_count(shape, 2, shape.rank);
   const compute_node rows =
-      compute_reshape(call->graph, x, COMPUTE_SHAPE(shape.size[0] * groups, size));
+      compute_reshape(call->graph, x, COMPUTE_SHAPE(shape_at(shape, 0) * groups, size));
   return compute_reshape(call->graph, compute_normalize(call->graph, rows, epsilon), shape);
 }
 
@@ -232,7 +233,7 @@ static compute_status instance_normalization(model_call *call) {
   const compute_dtype dtype = call_dtype(call, 0);
   if (shape.rank < 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "x has rank %d", (int)shape.rank);
   compute_node y =
-      normalize_groups(call, call_input(call, 0), shape.size[1], epsilon_of(call, 1e-5));
+      normalize_groups(call, call_input(call, 0), shape_at(shape, 1), epsilon_of(call, 1e-5));
   y = compute_mul(graph, y, per_channel(call, call_input(call, 1), dtype, shape.rank));
   y = compute_add(graph, y, per_channel(call, call_input(call, 2), dtype, shape.rank));
   return call_output(call, 0, y);
@@ -247,7 +248,7 @@ static compute_status check_groups(model_call *call, int64_t channels, int64_t g
 /* One for each group as one for each channel. */
 static compute_node spread(model_call *call, compute_node vector, int64_t groups,
                            int64_t channels) {
-  if (compute_node_shape(call->graph, vector).size[0] != groups || groups == channels)
+  if (shape_at(compute_node_shape(call->graph, vector), 0) != groups || groups == channels)
     return vector;
   const compute_node column = compute_reshape(call->graph, vector, COMPUTE_SHAPE(groups, 1));
   const compute_node all =
@@ -260,7 +261,7 @@ static compute_status group_normalization(model_call *call) {
   const compute_dtype dtype = call_dtype(call, 0);
   const int64_t groups = call_attribute_i(call, "num_groups", 0);
   if (shape.rank < 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "x has rank %d", (int)shape.rank);
-  const int64_t channels = shape.size[1];
+  const int64_t channels = shape_at(shape, 1);
   const compute_status status = check_groups(call, channels, groups);
   if (status) return status;
   compute_node scale = call_input(call, 1), bias = call_input(call, 2);
@@ -286,7 +287,7 @@ static compute_status group_norm(model_call *call) {
   if (rank < 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "x has rank %d", (int)rank);
   if (activation < 0 || activation > 1)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "activation is %" PRId64, activation);
-  const compute_status status = check_groups(call, shape.size[last ? rank - 1 : 1], groups);
+  const compute_status status = check_groups(call, shape_at(shape, last ? rank - 1 : 1), groups);
   if (status) return status;
   compute_node y = call_input(call, 0);
   if (last) y = op_move_axis(call, y, rank - 1, 1);
@@ -314,7 +315,7 @@ static compute_status local_response(model_call *call) {
                                           .padding_more = {size / 2 - (size - 1) / 2, 0}};
   compute_node mean = compute_reshape(
       graph, compute_square(graph, x),
-      COMPUTE_SHAPE(shape.size[0], 1, shape.size[1], op_count(shape, 2, shape.rank)));
+      COMPUTE_SHAPE(shape_at(shape, 0), 1, shape_at(shape, 1), op_count(shape, 2, shape.rank)));
   mean = compute_reshape(graph, compute_average_pool2d(graph, mean, &options), shape);
   compute_node base = compute_mul(graph, mean, call_scalar_like(call, mean, alpha));
   base = compute_add(graph, base, call_scalar_like(call, base, call_attribute_f(call, "bias", 1)));

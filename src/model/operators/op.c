@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 #include <string.h>
 
@@ -43,7 +44,7 @@ compute_node op_integers(model_call *call, compute_shape shape, const int64_t *v
 
 int64_t op_count(compute_shape shape, int32_t first, int32_t end) {
   int64_t count = 1;
-  for (int32_t i = first; i < end; i++) count *= shape.size[i];
+  for (int32_t i = first; i < end; i++) count *= shape_at(shape, i);
   return count;
 }
 
@@ -55,7 +56,7 @@ compute_axes op_axes(int32_t first, int32_t end) {
 
 static compute_node cut_off(model_call *call, compute_node x, int32_t axis, int64_t before,
                             int64_t after) {
-  const int64_t size = compute_node_shape(call->graph, x).size[axis];
+  const int64_t size = shape_at(compute_node_shape(call->graph, x), axis);
   return before || after ? compute_slice(call->graph, x, axis, before, size - before - after, 1)
                          : x;
 }
@@ -81,7 +82,7 @@ compute_node op_move_axis(model_call *call, compute_node x, int32_t from, int32_
 
 compute_node op_along(model_call *call, compute_node vector, int32_t axis, int32_t rank) {
   compute_shape shape = {.rank = rank};
-  for (int32_t i = 0; i < rank; i++) shape.size[i] = i == axis ? -1 : 1;
+  for (int32_t i = 0; i < rank; i++) shape_set(&shape, i, i == axis ? -1 : 1);
   return compute_reshape(call->graph, vector, shape);
 }
 

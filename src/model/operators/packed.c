@@ -6,6 +6,7 @@
 #include "model/operators.h"
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
+#include "type/shape.h"
 
 /* Bytes [rows, n] as i32 [rows, n · 8 / bits], the lowest bits first. */
 static compute_node unpack(model_call *call, compute_node bytes, int64_t bits) {
@@ -16,9 +17,10 @@ static compute_node unpack(model_call *call, compute_node bytes, int64_t bits) {
   if (bits == 8) return bytes;
   const compute_node places = compute_constant(graph, COMPUTE_I32, COMPUTE_SHAPE(8 / bits), shifts);
   const compute_node mask = compute_scalar_i64(graph, COMPUTE_I32, (1 << bits) - 1);
-  bytes = compute_reshape(graph, bytes, COMPUTE_SHAPE(shape.size[0], shape.size[1], 1));
+  bytes = compute_reshape(graph, bytes, COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1));
   bytes = compute_bit_and(graph, compute_shift_right(graph, bytes, places), mask);
-  return compute_reshape(graph, bytes, COMPUTE_SHAPE(shape.size[0], shape.size[1] * (8 / bits)));
+  return compute_reshape(graph, bytes,
+                         COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1) * (8 / bits)));
 }
 
 static compute_status check_bits(model_call *call, int64_t bits, int64_t block) {
@@ -48,8 +50,9 @@ static compute_status read_matrix(model_call *call, packed_matrix *m) {
   const compute_status status = check_bits(call, m->bits, m->block);
   if (status) return status;
   m->blocks = m->columns / m->block + (m->columns % m->block != 0);
-  if (m->columns < 1 || shape.rank != 3 || shape.size[0] != m->rows || shape.size[1] != m->blocks ||
-      shape.size[2] != m->block * m->bits / 8 || call_dtype(call, 1) != COMPUTE_U8)
+  if (m->columns < 1 || shape.rank != 3 || shape_at(shape, 0) != m->rows ||
+      shape_at(shape, 1) != m->blocks || shape_at(shape, 2) != m->block * m->bits / 8 ||
+      call_dtype(call, 1) != COMPUTE_U8)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "its bytes are not %" PRId64 " rows of %" PRId64 " blocks", m->rows,
                      m->blocks);
@@ -102,7 +105,7 @@ static compute_node indexed_matrix(model_call *call, const packed_matrix *m, com
   compute_graph *graph = call->graph;
   const compute_shape shape = COMPUTE_SHAPE(m->rows, m->blocks);
   compute_node index = op_cast(call, call_input(call, 4), COMPUTE_I64);
-  if (call_shape(call, 4).rank == 1 && call_shape(call, 4).size[0] > m->columns)
+  if (call_shape(call, 4).rank == 1 && shape_at(call_shape(call, 4), 0) > m->columns)
     index = compute_slice(graph, index, 0, 0, m->columns, 1);
   const compute_node one = compute_full(graph, COMPUTE_F32, shape, 1);
   const compute_node none = compute_full(graph, COMPUTE_F32, shape, 0);
@@ -149,10 +152,10 @@ static compute_node gather_numbers(model_call *call, size_t i, int32_t axis, int
   compute_node x = compute_gather(graph, call_input(call, i), call_input(call, 1), axis);
   compute_shape shape = compute_node_shape(graph, x);
   if (packed && shape.rank > 0) {
-    const int64_t last = shape.size[shape.rank - 1];
+    const int64_t last = shape_at(shape, shape.rank - 1);
     x = compute_reshape(graph, x, COMPUTE_SHAPE(op_count(shape, 0, shape.rank - 1), last));
     x = unpack(call, x, bits);
-    shape.size[shape.rank - 1] = last * (8 / bits);
+    shape_set(&shape, shape.rank - 1, last * (8 / bits));
     x = compute_reshape(graph, x, shape);
   }
   return op_cast(call, x, COMPUTE_F32);
@@ -161,9 +164,9 @@ static compute_node gather_numbers(model_call *call, size_t i, int32_t axis, int
 /* [..., n] as [..., blocks, n / blocks]. */
 static compute_node in_blocks(model_call *call, compute_node x, int64_t blocks) {
   compute_shape shape = compute_node_shape(call->graph, x);
-  const int64_t size = blocks > 0 ? shape.size[shape.rank - 1] / blocks : 0;
-  shape.size[shape.rank - 1] = blocks;
-  shape.size[shape.rank++] = size;
+  const int64_t size = blocks > 0 ? shape_at(shape, shape.rank - 1) / blocks : 0;
+  shape_set(&shape, shape.rank - 1, blocks);
+  shape_set(&shape, shape.rank++, size);
   return compute_reshape(call->graph, x, shape);
 }
 
@@ -184,8 +187,8 @@ static compute_status gather_block_quantized_rule(model_call *call) {
                      "only blocks along the last axis, and slices along another, are supported");
   const compute_node x = gather_numbers(call, 0, axis, bits);
   const compute_shape result = compute_node_shape(graph, x);
-  const int64_t count = result.rank ? result.size[result.rank - 1] : 0;
-  const int64_t blocks = scales.size[scales.rank - 1];
+  const int64_t count = result.rank ? shape_at(result, result.rank - 1) : 0;
+  const int64_t blocks = shape_at(scales, scales.rank - 1);
   if (blocks < 1 || count % blocks != 0 || (blocks > 1 && count / blocks != block))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "%" PRId64 " scales for %" PRId64 " numbers",
                      blocks, count);

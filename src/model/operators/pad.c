@@ -7,6 +7,7 @@
 
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 /* ---- Pad --------------------------------------------------------------------------------------
  */
@@ -48,7 +49,7 @@ static compute_status read_padding(model_call *call, padding *p) {
 /* What negative pads cut off. */
 static compute_status crop(model_call *call, compute_node *x, int32_t axis, int64_t before,
                            int64_t after) {
-  const int64_t size = compute_node_shape(call->graph, *x).size[axis];
+  const int64_t size = shape_at(compute_node_shape(call->graph, *x), axis);
   if (before < -size || after < -size || before + after < -size)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d has %" PRId64 " elements only", (int)axis,
                      size);
@@ -62,7 +63,7 @@ static compute_status crop(model_call *call, compute_node *x, int32_t axis, int6
 static compute_node pad_around(model_call *call, compute_node x, int32_t axis, int64_t before,
                                int64_t total, bool wrap) {
   compute_graph *graph = call->graph;
-  const int64_t size = compute_node_shape(graph, x).size[axis];
+  const int64_t size = shape_at(compute_node_shape(graph, x), axis);
   const int64_t period = wrap ? size : size > 1 ? 2 * (size - 1) : 1;
   const int64_t shift = (period - before % period) % period;
   compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(total), 0);
@@ -74,7 +75,7 @@ static compute_node pad_around(model_call *call, compute_node x, int32_t axis, i
 
 static compute_status pad_with_own(model_call *call, compute_node *x, int32_t axis, int64_t before,
                                    int64_t after, const char *mode) {
-  const int64_t size = compute_node_shape(call->graph, *x).size[axis];
+  const int64_t size = shape_at(compute_node_shape(call->graph, *x), axis);
   int64_t total;
   if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total))
     return call_fail(call, COMPUTE_ERROR_OVERFLOW, "axis %d becomes too large", (int)axis);
@@ -161,7 +162,7 @@ compute_status center_crop_pad_rule(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_SHAPE, "%zu sizes for %zu axes", size_count, count);
   compute_node x = call_input(call, 0);
   for (size_t i = 0; i < count; i++) {
-    const int64_t size = compute_node_shape(call->graph, x).size[axes[i]];
+    const int64_t size = shape_at(compute_node_shape(call->graph, x), axes[i]);
     if (sizes[i] < 0) return call_fail(call, COMPUTE_ERROR_SHAPE, "size %" PRId64, sizes[i]);
     const int64_t less = size > sizes[i] ? size - sizes[i] : 0;
     const int64_t more = size < sizes[i] ? sizes[i] - size : 0;
@@ -231,7 +232,7 @@ static compute_node block_positions(model_call *call, const block_axis *axes, in
                                            number_i64(call, axes[i].stride));
     /* [blocks so far, places so far] · padded + [block, place] */
     const compute_shape old = compute_node_shape(graph, at);
-    const int64_t blocks = i ? old.size[0] : 1, places = i ? old.size[1] : 1;
+    const int64_t blocks = i ? shape_at(old, 0) : 1, places = i ? shape_at(old, 1) : 1;
     at = compute_mul(graph, at, number_i64(call, axes[i].padded));
     at = compute_add(graph, compute_reshape(graph, at, COMPUTE_SHAPE(blocks, 1, places, 1)),
                      compute_reshape(graph, compute_add(graph, block, place),
@@ -250,19 +251,19 @@ compute_status column_to_image_rule(model_call *call) {
   const compute_status status = read_block_axes(call, axes, &count);
   if (status) return status;
   compute_shape image = {.rank = 2 + count, .size = {1, 1}};
-  for (int32_t i = 0; i < count; i++) image.size[2 + i] = axes[i].padded;
+  for (int32_t i = 0; i < count; i++) shape_set(&image, 2 + i, axes[i].padded);
   if (compute_shape_count(image, &elements) || elements == 0) /* which bounds the blocks, too */
     return call_fail(call, COMPUTE_ERROR_OVERFLOW, "its image is too large");
   const compute_node at = block_positions(call, axes, count);
   const compute_shape blocks = compute_node_shape(graph, at);
-  if (shape.rank != 3 || blocks.rank != 2 || shape.size[1] % blocks.size[0] != 0 ||
-      shape.size[2] != blocks.size[1])
+  if (shape.rank != 3 || blocks.rank != 2 || shape_at(shape, 1) % shape_at(blocks, 0) != 0 ||
+      shape_at(shape, 2) != shape_at(blocks, 1))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its input is not of such blocks");
-  image.size[0] = shape.size[0];
-  image.size[1] = shape.size[1] / blocks.size[0];
-  compute_node x =
-      compute_reshape(graph, call_input(call, 0),
-                      COMPUTE_SHAPE(image.size[0], image.size[1], blocks.size[0], blocks.size[1]));
+  shape_set(&image, 0, shape_at(shape, 0));
+  shape_set(&image, 1, shape_at(shape, 1) / shape_at(blocks, 0));
+  compute_node x = compute_reshape(graph, call_input(call, 0),
+                                   COMPUTE_SHAPE(shape_at(image, 0), shape_at(image, 1),
+                                                 shape_at(blocks, 0), shape_at(blocks, 1)));
   x = compute_reshape(graph, compute_scatter_add(graph, x, at, 2, elements), image);
   for (int32_t i = 0; i < count; i++)
     x = compute_slice(graph, x, 2 + i, axes[i].before, axes[i].size, 1);

@@ -12,6 +12,7 @@
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
 #include "model/operators/window.h"
+#include "type/shape.h"
 
 typedef enum pool_kind {
   POOL_MAX,
@@ -97,9 +98,9 @@ static compute_node apply(const pool *p, compute_node x) {
   compute_shape shape = compute_node_shape(p->graph, x);
   if (p->axes == 3) return pool_volumes(p, x);
   if (p->axes == 2) return pool_images(p, x);
-  const compute_node rows =
-      compute_reshape(p->graph, x, COMPUTE_SHAPE(shape.size[0], shape.size[1], 1, shape.size[2]));
-  shape.size[2] = p->windows[2].count;
+  const compute_node rows = compute_reshape(
+      p->graph, x, COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1, shape_at(shape, 2)));
+  shape_set(&shape, 2, p->windows[2].count);
   return compute_reshape(p->graph, pool_images(p, rows), shape);
 }
 
@@ -112,8 +113,8 @@ static compute_node turn_places(const pool *p, compute_node places, compute_shap
   compute_node rest = compute_mod(graph, places, WHOLE(op_count(x, 2, x.rank)));
   compute_node turned = compute_sub(graph, places, rest);
   for (int32_t axis = x.rank - 1; axis >= 2; axis--) {
-    const compute_node at = compute_mod(graph, rest, WHOLE(x.size[axis]));
-    rest = compute_div(graph, rest, WHOLE(x.size[axis]));
+    const compute_node at = compute_mod(graph, rest, WHOLE(shape_at(x, axis)));
+    rest = compute_div(graph, rest, WHOLE(shape_at(x, axis)));
     turned = compute_add(graph, turned, compute_mul(graph, at, WHOLE(op_count(x, 2, axis))));
   }
 #undef WHOLE
@@ -198,11 +199,11 @@ static compute_status unpooled_shape(model_call *call, compute_shape *shape) {
   for (size_t i = 0; i < axes; i++) {
     int64_t size;
     const int64_t padding = pads ? pads[i] + pads[axes + i] : 0;
-    if (!checked_multiply(shape->size[2 + i] - 1, strides ? strides[i] : 1, &size) ||
+    if (!checked_multiply(shape_at(*shape, 2 + (int32_t)i) - 1, strides ? strides[i] : 1, &size) ||
         !checked_add(size, sizes[i] - padding, &size) || size < 0)
       return call_fail(call, COMPUTE_ERROR_SHAPE, "its result has no size along spatial axis %zu",
                        i);
-    shape->size[2 + i] = size;
+    shape_set(shape, 2 + (int32_t)i, size);
   }
   int64_t count;
   status = compute_shape_count(*shape, &count);
@@ -223,9 +224,12 @@ static compute_status max_unpool(model_call *call) {
   if (sizes && count != (size_t)shape.rank)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "output_shape has %zu numbers, not %d", count,
                      (int)shape.rank);
+  for (size_t i = 0; i < count; i++)
+    if (sizes[i] < 0)
+      return call_fail(call, COMPUTE_ERROR_SHAPE, "output_shape has the size %" PRId64, sizes[i]);
   compute_node y = compute_max_unpool(call->graph, call_input(call, 0), call_input(call, 1), shape);
   for (int32_t i = 0; sizes && i < shape.rank; i++)
-    y = op_pad(call, y, i, 0, sizes[i] - shape.size[i], 0);
+    y = op_pad(call, y, i, 0, sizes[i] - shape_at(shape, i), 0);
   return call_output(call, 0, y);
 }
 
@@ -245,7 +249,8 @@ typedef struct region_side {
   int64_t points;
 } region_side;
 
-enum { MOST_POINTS = 1 << 16 };
+/* Of a bin: along one side, and in all. A file may ask for any number. */
+enum { MOST_POINTS = 1 << 16, MOST_IN_BIN = 1 << 24 };
 
 static bool place_side(const region_options *o, double from, double to, int64_t bin, int64_t bins,
                        region_side *side) {
@@ -286,9 +291,9 @@ enum { POINTS = 64, CHANNELS = 64 }; /* that are read together */
 
 static region_point find_point(const compute_shape *shape, const region_side *rows, int64_t i,
                                const region_side *columns, int64_t j) {
-  const int64_t width = shape->size[3];
+  const int64_t width = shape_at(*shape, 3);
   neighbours y, x;
-  if (!find_neighbours(rows->begin + (double)i * rows->step, shape->size[2], &y) ||
+  if (!find_neighbours(rows->begin + (double)i * rows->step, shape_at(*shape, 2), &y) ||
       !find_neighbours(columns->begin + (double)j * columns->step, width, &x))
     return (region_point){{-1}, {0}};
   return (region_point){
@@ -316,7 +321,8 @@ static double read_points(bool maximum, const float *plane, const region_point *
 static void read_bin(const region_options *o, const float *planes, const compute_shape *shape,
                      const region_side *rows, const region_side *columns, int64_t channels,
                      float *result, int64_t step) {
-  const int64_t all = rows->points * columns->points, plane = shape->size[2] * shape->size[3];
+  const int64_t all = rows->points * columns->points,
+                plane = shape_at(*shape, 2) * shape_at(*shape, 3);
   region_point points[POINTS];
   double sums[CHANNELS];
   for (int64_t c = 0; c < channels; c++) sums[c] = o->maximum && all > 0 ? (double)NAN : 0;
@@ -336,10 +342,10 @@ static void read_bin(const region_options *o, const float *planes, const compute
 static compute_status image_of(const compute_call_arguments *a, int64_t r, int64_t image,
                                const float **planes) {
   const compute_shape *x = &a->inputs[0].shape;
-  if (image < 0 || image >= x->size[0])
+  if (image < 0 || image >= shape_at(*x, 0))
     return compute_call_fail(a, COMPUTE_ERROR_INDEX,
                              "region %" PRId64 " is of image %" PRId64 " of %" PRId64, r, image,
-                             x->size[0]);
+                             shape_at(*x, 0));
   *planes = (const float *)a->inputs[0].data + image * op_count(*x, 1, 4);
   return COMPUTE_OK;
 }
@@ -351,24 +357,26 @@ static compute_status align_regions(void *user, const compute_call_arguments *a,
   const compute_shape *x = &a->inputs[0].shape, *y = &a->outputs[0].shape;
   const float *corners = a->inputs[1].data;
   const int64_t *images = a->inputs[2].data;
-  const int64_t bins = y->size[2] * y->size[3], plane = x->size[2] * x->size[3];
+  const int64_t bins = shape_at(*y, 2) * shape_at(*y, 3), plane = shape_at(*x, 2) * shape_at(*x, 3);
   float *result = a->outputs[0].data;
   int64_t first, end;
-  compute_call_share(y->size[0] * bins, part, parts, &first, &end);
+  compute_call_share(shape_at(*y, 0) * bins, part, parts, &first, &end);
   for (int64_t i = first; i < end; i++) {
     const int64_t r = i / bins, bin = i % bins;
     const float *corner = corners + 4 * r, *planes = NULL;
     region_side rows, columns;
     const compute_status status = image_of(a, r, images[r], &planes);
     if (status) return status;
-    if (!place_side(o, (double)corner[1], (double)corner[3], bin / y->size[3], y->size[2], &rows) ||
-        !place_side(o, (double)corner[0], (double)corner[2], bin % y->size[3], y->size[3],
-                    &columns))
+    if (!place_side(o, (double)corner[1], (double)corner[3], bin / shape_at(*y, 3), shape_at(*y, 2),
+                    &rows) ||
+        !place_side(o, (double)corner[0], (double)corner[2], bin % shape_at(*y, 3), shape_at(*y, 3),
+                    &columns) ||
+        rows.points * columns.points > MOST_IN_BIN)
       return compute_call_fail(a, COMPUTE_ERROR_INVALID_ARGUMENT,
                                "region %" PRId64 " is too large or not finite", r);
-    for (int64_t c = 0; c < y->size[1]; c += CHANNELS)
-      read_bin(o, planes + c * plane, x, &rows, &columns, min_i64(CHANNELS, y->size[1] - c),
-               result + (r * y->size[1] + c) * bins + bin, bins);
+    for (int64_t c = 0; c < shape_at(*y, 1); c += CHANNELS)
+      read_bin(o, planes + c * plane, x, &rows, &columns, min_i64(CHANNELS, shape_at(*y, 1) - c),
+               result + (r * shape_at(*y, 1) + c) * bins + bin, bins);
   }
   return COMPUTE_OK;
 }
@@ -391,25 +399,25 @@ static compute_status pool_regions(void *user, const compute_call_arguments *a, 
                                    int32_t parts) {
   const region_options *o = user;
   const compute_shape *x = &a->inputs[0].shape, *y = &a->outputs[0].shape;
-  const int64_t bins = y->size[2] * y->size[3], width = x->size[3];
+  const int64_t bins = shape_at(*y, 2) * shape_at(*y, 3), width = shape_at(*x, 3);
   float *result = a->outputs[0].data;
   int64_t first, end;
-  compute_call_share(y->size[0] * y->size[1] * bins, part, parts, &first, &end);
+  compute_call_share(shape_at(*y, 0) * shape_at(*y, 1) * bins, part, parts, &first, &end);
   for (int64_t i = first; i < end; i++) {
-    const int64_t bin = i % bins, c = i / bins % y->size[1], r = i / bins / y->size[1];
+    const int64_t bin = i % bins, c = i / bins % shape_at(*y, 1), r = i / bins / shape_at(*y, 1);
     const float *region = (const float *)a->inputs[1].data + 5 * r, *planes = NULL;
     int64_t top, bottom, left, right;
     const double image = (double)region[0];
-    const compute_status status =
-        image_of(a, r, image >= 0 && image < (double)x->size[0] ? (int64_t)image : -1, &planes);
+    const compute_status status = image_of(
+        a, r, image >= 0 && image < (double)shape_at(*x, 0) ? (int64_t)image : -1, &planes);
     if (status) return status;
-    if (!whole_side(o->scale, (double)region[2], (double)region[4], bin / y->size[3], y->size[2],
-                    x->size[2], &top, &bottom) ||
-        !whole_side(o->scale, (double)region[1], (double)region[3], bin % y->size[3], y->size[3],
-                    width, &left, &right))
+    if (!whole_side(o->scale, (double)region[2], (double)region[4], bin / shape_at(*y, 3),
+                    shape_at(*y, 2), shape_at(*x, 2), &top, &bottom) ||
+        !whole_side(o->scale, (double)region[1], (double)region[3], bin % shape_at(*y, 3),
+                    shape_at(*y, 3), width, &left, &right))
       return compute_call_fail(a, COMPUTE_ERROR_INVALID_ARGUMENT,
                                "region %" PRId64 " is not finite", r);
-    const float *plane = planes + c * x->size[2] * width;
+    const float *plane = planes + c * shape_at(*x, 2) * width;
     float most = top < bottom && left < right ? -INFINITY : 0;
     for (int64_t row = top; row < bottom; row++)
       for (int64_t column = left; column < right; column++)
@@ -424,8 +432,8 @@ static compute_status call_regions(model_call *call, compute_call_function funct
                                    const region_options *options, compute_node *inputs,
                                    size_t count, int64_t rows, int64_t columns) {
   const compute_shape x = call_shape(call, 0);
-  const int64_t regions = call_shape(call, 1).size[0];
-  if (x.rank != 4 || x.size[2] < 1 || x.size[3] < 1 || rows < 1 || columns < 1)
+  const int64_t regions = shape_at(call_shape(call, 1), 0);
+  if (x.rank != 4 || shape_at(x, 2) < 1 || shape_at(x, 3) < 1 || rows < 1 || columns < 1)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "x has rank %d, and regions %" PRId64 " × %" PRId64 " bins", (int)x.rank, rows,
                      columns);
@@ -435,7 +443,7 @@ static compute_status call_regions(model_call *call, compute_call_function funct
   inputs[0] = op_cast(call, inputs[0], COMPUTE_F32);
   inputs[1] = op_cast(call, inputs[1], COMPUTE_F32);
   const compute_call_output output = {COMPUTE_F32,
-                                      COMPUTE_SHAPE(regions, x.size[1], rows, columns)};
+                                      COMPUTE_SHAPE(regions, shape_at(x, 1), rows, columns)};
   const compute_call_options how = {.name = call->node->type,
                                     .flags = COMPUTE_CALL_PURE,
                                     .parts = COMPUTE_CALL_PARTS_AUTOMATIC,
@@ -454,8 +462,8 @@ static compute_status roi_align(model_call *call) {
                                       strcmp(call_attribute_s(call, "mode", "avg"), "max") == 0,
                                   .half_pixel = strcmp(coordinates, "half_pixel") == 0};
   const compute_shape regions = call_shape(call, 1), images = call_shape(call, 2);
-  if (regions.rank != 2 || regions.size[1] != 4 || images.rank != 1 ||
-      images.size[0] != regions.size[0])
+  if (regions.rank != 2 || shape_at(regions, 1) != 4 || images.rank != 1 ||
+      shape_at(images, 0) != shape_at(regions, 0))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "regions must be [r, 4], and their images [r]");
   if (options.ratio < 0 || options.ratio > MOST_POINTS)
     return call_fail(call, COMPUTE_ERROR_INVALID_ARGUMENT, "sampling_ratio is %" PRId64,
@@ -473,7 +481,7 @@ static compute_status max_roi_pool(model_call *call) {
   const int64_t *bins;
   const compute_status status = window_list(call, "pooled_shape", 2, &bins);
   if (status) return status;
-  if (!bins || regions.rank != 2 || regions.size[1] != 5)
+  if (!bins || regions.rank != 2 || shape_at(regions, 1) != 5)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "regions must be [r, 5], and pooled_shape given");
   compute_node inputs[] = {call_input(call, 0), call_input(call, 1)};
   return call_regions(call, pool_regions, &options, inputs, 2, bins[0], bins[1]);

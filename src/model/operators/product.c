@@ -7,6 +7,7 @@
 #include "model/operators/formula.h"
 #include "model/operators/op.h"
 #include "model/operators/quantized_product.h"
+#include "type/shape.h"
 
 /* ---- MatMul and Gemm ------------------------------------------------------------------------- */
 
@@ -159,10 +160,10 @@ static compute_node take_diagonal(model_call *call, term *t, int32_t first, int3
   compute_node x = op_move_axis(call, t->node, second, rank - 1);
   x = op_move_axis(call, x, first, rank - 2);
   compute_shape shape = compute_node_shape(graph, x);
-  const int64_t size = shape.size[rank - 1];
-  if (shape.size[rank - 2] != size) return (compute_node){0};
+  const int64_t size = shape_at(shape, rank - 1);
+  if (shape_at(shape, rank - 2) != size) return (compute_node){0};
   shape.rank = rank - 1;
-  shape.size[rank - 2] = size * size;
+  shape_set(&shape, rank - 2, size * size);
   labels left = {.count = 0};
   for (int32_t i = 0; i < rank; i++)
     if (i != first && i != second) add_label(&left, t->of.label[i]);
@@ -206,7 +207,7 @@ static compute_node arrange(model_call *call, const term *t, const labels *order
   const compute_shape sizes = compute_node_shape(call->graph, t->node);
   for (int32_t i = 0; i < order->count; i++) {
     const int32_t axis = find_label(&t->of, order->label[i]);
-    shape.size[i] = axis < 0 ? 1 : sizes.size[axis];
+    shape_set(&shape, i, axis < 0 ? 1 : shape_at(sizes, axis));
     if (axis >= 0) axes.axis[axes.count++] = axis;
   }
   if (axes.count == 0) axes = COMPUTE_NO_AXES;
@@ -225,8 +226,8 @@ static void stretch(model_call *call, term *t, const term *other) {
   bool any = false;
   for (int32_t i = 0; i < t->of.count; i++) {
     const int32_t k = find_label(&other->of, t->of.label[i]);
-    if (k < 0 || shape.size[i] != 1 || wide.size[k] == 1) continue;
-    shape.size[i] = wide.size[k];
+    if (k < 0 || shape_at(shape, i) != 1 || shape_at(wide, k) == 1) continue;
+    shape_set(&shape, i, shape_at(wide, k));
     any = true;
   }
   if (any) t->node = compute_broadcast(call->graph, t->node, shape);
@@ -247,9 +248,9 @@ static compute_node as_matrix(model_call *call, const term *t, const labels *bat
   const compute_node x = arrange(call, t, &order);
   const compute_shape sizes = compute_node_shape(call->graph, x);
   compute_shape shape = {.rank = batch->count + 2};
-  for (int32_t i = 0; i < batch->count; i++) shape.size[i] = sizes.size[i];
-  shape.size[batch->count] = op_count(sizes, batch->count, batch->count + rows->count);
-  shape.size[batch->count + 1] = op_count(sizes, batch->count + rows->count, sizes.rank);
+  for (int32_t i = 0; i < batch->count; i++) shape_set(&shape, i, shape_at(sizes, i));
+  shape_set(&shape, batch->count, op_count(sizes, batch->count, batch->count + rows->count));
+  shape_set(&shape, batch->count + 1, op_count(sizes, batch->count + rows->count, sizes.rank));
   return compute_reshape(call->graph, x, shape);
 }
 
@@ -264,7 +265,9 @@ static compute_node multiply(model_call *call, const term *a, const term *b, con
   const compute_shape right = compute_node_shape(graph, b->node);
   for (int32_t i = 0; i < all->count; i++) {
     const int32_t axis = find_label(&a->of, all->label[i]);
-    shape.size[i] = axis >= 0 ? left.size[axis] : right.size[find_label(&b->of, all->label[i])];
+    shape_set(&shape, i,
+              axis >= 0 ? shape_at(left, axis)
+                        : shape_at(right, find_label(&b->of, all->label[i])));
   }
   return compute_reshape(graph, y, shape);
 }

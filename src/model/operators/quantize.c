@@ -10,6 +10,7 @@
 #include "model/operators/cast.h"
 #include "model/operators/op.h"
 #include "model/types.h"
+#include "type/shape.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -74,28 +75,29 @@ static compute_status spread_blocks(model_call *call, size_t i, int32_t axis, in
                                     compute_node *result) {
   const compute_shape x = call_shape(call, 0);
   compute_shape own = call_shape(call, i);
-  bool fits = own.rank == x.rank && block > 0 && x.size[axis] <= INT64_MAX / 2;
+  bool fits = own.rank == x.rank && block > 0 && shape_at(x, axis) <= INT64_MAX / 2;
   for (int32_t k = 0; fits && k < x.rank; k++)
-    fits = own.size[k] == (k == axis ? x.size[k] / block + (x.size[k] % block != 0) : x.size[k]);
+    fits = shape_at(own, k) ==
+           (k == axis ? shape_at(x, k) / block + (shape_at(x, k) % block != 0) : shape_at(x, k));
   if (!fits)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "input %zu does not fit blocks of %" PRId64 " along axis %d", i, block,
                      (int)axis);
-  if (own.size[axis] <= 1) return COMPUTE_OK;
+  if (shape_at(own, axis) <= 1) return COMPUTE_OK;
   if (own.rank == COMPUTE_MAX_RANK)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "blocks in a tensor of %d axes",
                      (int)own.rank);
   compute_shape apart = own, wide, joined = own;
   apart.rank++;
-  for (int32_t k = own.rank; k > axis + 1; k--) apart.size[k] = own.size[k - 1];
-  apart.size[axis + 1] = 1;
+  for (int32_t k = own.rank; k > axis + 1; k--) shape_set(&apart, k, shape_at(own, k - 1));
+  shape_set(&apart, axis + 1, 1);
   wide = apart;
-  wide.size[axis + 1] = block;
-  joined.size[axis] = own.size[axis] * block; /* below twice x's size */
+  shape_set(&wide, axis + 1, block);
+  shape_set(&joined, axis, shape_at(own, axis) * block); /* below twice x's size */
   *result = compute_broadcast(call->graph, compute_reshape(call->graph, *result, apart), wide);
   *result = compute_reshape(call->graph, *result, joined);
-  if (joined.size[axis] > x.size[axis])
-    *result = compute_slice(call->graph, *result, axis, 0, x.size[axis], 1);
+  if (shape_at(joined, axis) > shape_at(x, axis))
+    *result = compute_slice(call->graph, *result, axis, 0, shape_at(x, axis), 1);
   return COMPUTE_OK;
 }
 
@@ -117,10 +119,10 @@ static compute_status spread(model_call *call, size_t i, compute_node *result) {
   }
   if (own.rank != 1 || (x.rank == 1 && block > 0))
     return spread_blocks(call, i, axis, block, result);
-  if (own.size[0] != x.size[axis])
+  if (shape_at(own, 0) != shape_at(x, axis))
     return call_fail(call, COMPUTE_ERROR_SHAPE,
-                     "input %zu has %" PRId64 " elements for an axis of %" PRId64, i, own.size[0],
-                     x.size[axis]);
+                     "input %zu has %" PRId64 " elements for an axis of %" PRId64, i,
+                     shape_at(own, 0), shape_at(x, axis));
   *result = op_along(call, *result, axis, x.rank);
   return COMPUTE_OK;
 }

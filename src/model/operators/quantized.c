@@ -7,6 +7,7 @@
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
 #include "model/operators/quantized_product.h"
+#include "type/shape.h"
 
 static compute_node less(model_call *call, compute_node x, compute_node zero, compute_dtype dtype) {
   x = op_cast(call, x, dtype);
@@ -131,7 +132,7 @@ static bool is_narrow(compute_shape filter) {
   const int64_t largest = (1 << 24) / (255 * 255);
   bool plain = filter.rank > 2 && op_count(filter, 1, filter.rank) <= largest;
   for (int32_t i = 2; plain && i < filter.rank; i++)
-    plain = filter.size[1] == 1 || filter.size[i] == 1;
+    plain = shape_at(filter, 1) == 1 || shape_at(filter, i) == 1;
   return plain;
 }
 
@@ -151,8 +152,8 @@ static compute_status convolve_floats(model_call *call, size_t x, size_t x_zero,
   if (status) return status;
   sums->values = compute_cast(call->graph, compute_round(call->graph, y), COMPUTE_I32);
   sums->result = compute_node_shape(call->graph, y);
-  sums->channels = (compute_shape){.rank = sums->result.rank - 1, .size = {filter.size[0]}};
-  for (int32_t i = 1; i < sums->channels.rank; i++) sums->channels.size[i] = 1;
+  sums->channels = (compute_shape){.rank = sums->result.rank - 1, .size = {shape_at(filter, 0)}};
+  for (int32_t i = 1; i < sums->channels.rank; i++) shape_set(&sums->channels, i, 1);
   return COMPUTE_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
+#include "type/shape.h"
 
 /* ---- Scales and zero points ------------------------------------------------------------------ */
 
@@ -110,7 +111,7 @@ compute_status quantized_conv(model_call *call, compute_node *y) {
                    quantized_joint_scale(&own, &sums, 1, 4, SIZE_MAX));
   if (call_has(call, 2))
     *y = compute_add(graph, *y,
-                     quantized_of_filters(call, &sums, take_bias(call, sums.result.size[1])));
+                     quantized_of_filters(call, &sums, take_bias(call, shape_at(sums.result, 1))));
   *y = integer_result(call, &sums, *y);
   return COMPUTE_OK;
 }

@@ -6,6 +6,7 @@
 #include "model/operators/cast.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
@@ -45,7 +46,7 @@ static compute_status attribute_shape(model_call *call, compute_shape *shape) {
   if (!sizes || count > COMPUTE_MAX_RANK)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "attribute 'shape' has %zu sizes", count);
   shape->rank = (int32_t)count;
-  for (size_t i = 0; i < count; i++) shape->size[i] = sizes[i];
+  for (size_t i = 0; i < count; i++) shape_set(shape, (int32_t)i, sizes[i]);
   return COMPUTE_OK;
 }
 
@@ -112,16 +113,16 @@ compute_status multinomial_rule(model_call *call) {
   const int64_t samples = call_attribute_i(call, "sample_size", 1);
   int32_t type;
   wanted_type(call, ONNX_INT32, &type);
-  if (shape.rank != 2 || shape.size[1] < 1)
+  if (shape.rank != 2 || shape_at(shape, 1) < 1)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its input is not a batch of classes");
   compute_node sums = compute_softmax(graph, op_wide(call, call_input(call, 0)), 1);
   sums = compute_cumulative_sum(graph, sums, 1, false, false);
-  sums = compute_reshape(graph, sums, COMPUTE_SHAPE(shape.size[0], 1, shape.size[1]));
+  sums = compute_reshape(graph, sums, COMPUTE_SHAPE(shape_at(shape, 0), 1, shape_at(shape, 1)));
   const compute_node drawn =
-      uniform(call, compute_node_dtype(graph, sums), COMPUTE_SHAPE(shape.size[0], samples, 1));
+      uniform(call, compute_node_dtype(graph, sums), COMPUTE_SHAPE(shape_at(shape, 0), samples, 1));
   compute_node chosen = compute_cast(graph, compute_less_equal(graph, sums, drawn), COMPUTE_I64);
   chosen = compute_sum(graph, chosen, COMPUTE_AXES(2), false);
-  chosen = compute_minimum(graph, chosen, number_i64(call, shape.size[1] - 1));
+  chosen = compute_minimum(graph, chosen, number_i64(call, shape_at(shape, 1) - 1));
   return output_cast(call, chosen, type);
 }
 

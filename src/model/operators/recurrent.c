@@ -10,6 +10,7 @@
 #include "compute/graph_nn.h"
 #include "model/operators.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 enum { MOST_STEPS = 65536, MOST_ACTIVATIONS = 3 };
 
@@ -64,7 +65,7 @@ typedef struct recurrence {
 static compute_node one_of(const recurrence *n, compute_node x, int64_t d) {
   compute_shape shape = compute_node_shape(n->graph, x);
   x = compute_slice(n->graph, x, 0, d, 1, 1);
-  for (int32_t i = 1; i < shape.rank; i++) shape.size[i - 1] = shape.size[i];
+  for (int32_t i = 1; i < shape.rank; i++) shape_set(&shape, i - 1, shape_at(shape, i));
   shape.rank--;
   return compute_reshape(n->graph, x, shape);
 }
@@ -72,7 +73,8 @@ static compute_node one_of(const recurrence *n, compute_node x, int64_t d) {
 /* Gates first … first + count − 1 along the last axis. */
 static compute_node gates(const recurrence *n, compute_node x, int64_t first, int64_t count) {
   const int32_t rank = compute_node_shape(n->graph, x).rank;
-  if (rank > 0 && compute_node_shape(n->graph, x).size[rank - 1] == count * n->hidden) return x;
+  if (rank > 0 && shape_at(compute_node_shape(n->graph, x), rank - 1) == count * n->hidden)
+    return x;
   return compute_slice(n->graph, x, rank - 1, first * n->hidden, count * n->hidden, 1);
 }
 
@@ -346,7 +348,7 @@ static compute_node read_lengths(const recurrence *n) {
   const void *data = NULL;
   if (value->dtype == COMPUTE_I32 && value->host && call_host(n->call, 4, &data)) data = NULL;
   const int32_t *known = data;
-  bool all = known && value->shape.rank == 1 && value->shape.size[0] == n->batch;
+  bool all = known && value->shape.rank == 1 && shape_at(value->shape, 0) == n->batch;
   for (int64_t i = 0; all && i < n->batch; i++) all = known[i] >= n->steps;
   if (all) return (compute_node){0};
   return op_cast(n->call, call_input(n->call, 4), COMPUTE_I32);
@@ -355,9 +357,9 @@ static compute_node read_lengths(const recurrence *n) {
 static compute_status check_sizes(const recurrence *n, compute_shape x, compute_shape w,
                                   compute_shape r) {
   const int64_t columns = (int64_t)n->cell->gates * n->hidden;
-  if (x.rank != 3 || w.rank != 3 || r.rank != 3 || w.size[0] != n->directions ||
-      r.size[0] != n->directions || w.size[1] != x.size[2] || w.size[2] != columns ||
-      r.size[2] != columns)
+  if (x.rank != 3 || w.rank != 3 || r.rank != 3 || shape_at(w, 0) != n->directions ||
+      shape_at(r, 0) != n->directions || shape_at(w, 1) != shape_at(x, 2) ||
+      shape_at(w, 2) != columns || shape_at(r, 2) != columns)
     return call_fail(n->call, COMPUTE_ERROR_SHAPE,
                      "x, W and R do not fit each other, or the direction");
   return COMPUTE_OK;
@@ -378,10 +380,10 @@ static compute_status begin(model_call *call, const cell *kind, compute_node w, 
                     .clip = call_attribute_f(call, "clip", 0),
                     .directions = both ? 2 : 1};
   if (n->batch_first) n->x = compute_transpose(n->graph, n->x, COMPUTE_AXES(1, 0, 2));
-  n->steps = given.size[n->batch_first ? 1 : 0];
-  n->batch = given.size[n->batch_first ? 0 : 1];
-  n->inputs = given.size[2];
-  n->hidden = state_shape.rank == 3 ? state_shape.size[1] : 0;
+  n->steps = shape_at(given, n->batch_first ? 1 : 0);
+  n->batch = shape_at(given, n->batch_first ? 0 : 1);
+  n->inputs = shape_at(given, 2);
+  n->hidden = state_shape.rank == 3 ? shape_at(state_shape, 1) : 0;
   const compute_status status = check_sizes(n, given, compute_node_shape(n->graph, w), state_shape);
   if (!status) n->lengths = read_lengths(n);
   return status;
@@ -452,10 +454,10 @@ static compute_status rnn(model_call *call) {
 /* Input i, of each direction, or of each of its gates' columns. */
 static compute_node of_columns(model_call *call, size_t i) {
   const compute_shape shape = call_shape(call, i);
-  const int64_t columns = shape.rank == 2 ? shape.size[1] : 1;
+  const int64_t columns = shape.rank == 2 ? shape_at(shape, 1) : 1;
   return op_cast(call,
                  compute_reshape(call->graph, call_input(call, i),
-                                 COMPUTE_SHAPE(shape.rank ? shape.size[0] : 1, 1, columns)),
+                                 COMPUTE_SHAPE(shape.rank ? shape_at(shape, 0) : 1, 1, columns)),
                  COMPUTE_F32);
 }
 

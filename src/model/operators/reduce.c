@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "compute/call.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 /* ---- Order in all dtypes --------------------------------------------------------------------- */
 
@@ -67,11 +68,11 @@ static compute_status begin(model_call *call, bool by_input, reduction *r) {
   }
   int64_t results = 1;
   for (int32_t i = 0; i < r->shape.rank; i++) {
-    const int64_t size = r->shape.size[i];
+    const int64_t size = shape_at(r->shape, i);
     if (along[i]) r->axes.axis[r->axes.count++] = i;
     if (along[i] && size == 0) r->empty = true;
     if (!along[i] && size == 0) results = 0;
-    if (!along[i] || r->keep) r->result.size[r->result.rank++] = along[i] ? 1 : size;
+    if (!along[i] || r->keep) shape_set(&r->result, r->result.rank++, along[i] ? 1 : size);
   }
   r->empty = r->empty && results != 0;
   if (r->axes.count == 0) r->axes = COMPUTE_NO_AXES;
@@ -240,7 +241,7 @@ static compute_status reduce_log_sum_exp(model_call *call) {
 /* x with its elements along an axis in reverse. */
 static compute_node reverse(model_call *call, compute_node x, int32_t axis) {
   compute_graph *graph = call->graph;
-  const int64_t size = compute_node_shape(graph, x).size[axis];
+  const int64_t size = shape_at(compute_node_shape(graph, x), axis);
   const compute_node last = compute_scalar_i64(graph, COMPUTE_I64, size - 1);
   const compute_node at = compute_index(graph, COMPUTE_I64, COMPUTE_SHAPE(size), 0);
   return compute_gather(graph, x, compute_sub(graph, last, at), axis);
@@ -260,7 +261,7 @@ static compute_status arg(model_call *call,
   compute_node at = find(call->graph, x, axis, keep);
   if (last)
     at = compute_sub(call->graph,
-                     compute_scalar_i64(call->graph, COMPUTE_I64, shape.size[axis] - 1), at);
+                     compute_scalar_i64(call->graph, COMPUTE_I64, shape_at(shape, axis) - 1), at);
   return call_output(call, 0, at);
 }
 
@@ -384,7 +385,7 @@ static compute_status running_product(model_call *call) {
   const compute_status status = read_running(call, &r);
   if (status) return status;
   const compute_dtype dtype = call_dtype(call, 0);
-  const int64_t size = call_shape(call, 0).size[r.axis];
+  const int64_t size = shape_at(call_shape(call, 0), r.axis);
   compute_node x = op_wide(call, call_input(call, 0));
   if (r.exclusive && size > 0) x = moved(call, x, &r, 1);
   for (int64_t distance = 1; distance < size; distance *= 2)
@@ -423,7 +424,7 @@ static compute_status determinants(void *user, const compute_call_arguments *arg
   (void)user;
   const double *x = arguments->inputs[0].data;
   double *y = arguments->outputs[0].data;
-  const int64_t n = arguments->inputs[0].shape.size[1];
+  const int64_t n = shape_at(arguments->inputs[0].shape, 1);
   const size_t elements = (size_t)(n * n);
   int64_t first, end;
   compute_call_share(arguments->outputs[0].count, part, parts, &first, &end);
@@ -441,9 +442,9 @@ static compute_status det(model_call *call) {
   compute_graph *graph = call->graph;
   compute_shape shape = call_shape(call, 0);
   const int32_t rank = shape.rank;
-  if (rank < 2 || shape.size[rank - 1] != shape.size[rank - 2])
+  if (rank < 2 || shape_at(shape, rank - 1) != shape_at(shape, rank - 2))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "x must be square matrices");
-  const int64_t n = shape.size[rank - 1], count = op_count(shape, 0, rank - 2);
+  const int64_t n = shape_at(shape, rank - 1), count = op_count(shape, 0, rank - 2);
   const compute_node x = compute_reshape(graph, op_cast(call, call_input(call, 0), COMPUTE_F64),
                                          COMPUTE_SHAPE(count, n, n));
   const compute_call_output output = {COMPUTE_F64, COMPUTE_SHAPE(count)};

@@ -11,6 +11,7 @@
 #include "base/arithmetic.h"
 #include "model/operators/op.h"
 #include "model/operators/sample.h"
+#include "type/shape.h"
 
 typedef enum resize_coordinates {
   HALF_PIXEL,
@@ -179,7 +180,7 @@ static compute_node repeat(const resize *r, compute_node x, int32_t axis, const 
   const int64_t outer = op_count(shape, 0, axis + 1), inner = op_count(shape, axis + 1, shape.rank);
   x = compute_reshape(r->graph, x, COMPUTE_SHAPE(outer, 1, inner));
   x = compute_broadcast(r->graph, x, COMPUTE_SHAPE(outer, a->to / a->from, inner));
-  shape.size[axis] = a->to;
+  shape_set(&shape, axis, a->to);
   return compute_reshape(r->graph, x, shape);
 }
 
@@ -228,7 +229,7 @@ static compute_node apply_matrix(const resize *r, compute_node x, int32_t axis,
                  last ? COMPUTE_SHAPE(a->from, a->to) : COMPUTE_SHAPE(a->to, a->from), dense);
   const compute_node rows = compute_reshape(
       graph, x, last ? COMPUTE_SHAPE(outer, a->from) : COMPUTE_SHAPE(outer, a->from, inner));
-  shape.size[axis] = a->to;
+  shape_set(&shape, axis, a->to);
   return compute_reshape(
       graph, last ? compute_matmul(graph, rows, matrix) : compute_matmul(graph, matrix, rows),
       shape);
@@ -377,7 +378,7 @@ static compute_status take_axes(resize *r) {
   const int64_t *axes = call_attribute_ints(r->call, "axes", &count);
   r->shape = call_shape(r->call, 0);
   for (int32_t i = 0; i < r->shape.rank; i++) {
-    r->axis[i] = (resize_axis){r->shape.size[i], r->shape.size[i], 1, 0, 1};
+    r->axis[i] = (resize_axis){shape_at(r->shape, i), shape_at(r->shape, i), 1, 0, 1};
     r->axes[i] = i;
   }
   r->axis_count = axes ? (int32_t)count : r->shape.rank;
@@ -504,22 +505,22 @@ static compute_status grid_sample(model_call *call) {
   sample_options options;
   const compute_status status = read_grid_options(call, &options);
   if (status) return status;
-  if (axes < 1 || grid.rank != x.rank || grid.size[0] != x.size[0] ||
-      grid.size[grid.rank - 1] != axes || op_count(x, 2, x.rank) == 0)
+  if (axes < 1 || grid.rank != x.rank || shape_at(grid, 0) != shape_at(x, 0) ||
+      shape_at(grid, grid.rank - 1) != axes || op_count(x, 2, x.rank) == 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "x and the grid do not match");
   const int64_t points = op_count(grid, 1, grid.rank - 1);
   const compute_dtype dtype = call_dtype(call, 1);
   const compute_node all = compute_reshape(
       graph, op_cast(call, call_input(call, 1), op_is_float(dtype) ? op_wide_dtype(dtype) : dtype),
-      COMPUTE_SHAPE(x.size[0], points, axes));
+      COMPUTE_SHAPE(shape_at(x, 0), points, axes));
   for (int32_t axis = 0; axis < axes; axis++) {
     const compute_node one =
         compute_reshape(graph, compute_slice(graph, all, 2, axes - 1 - axis, 1, 1),
-                        COMPUTE_SHAPE(x.size[0], points));
-    at[axis] = in_elements(call, one, x.size[2 + axis], options.about_centres);
+                        COMPUTE_SHAPE(shape_at(x, 0), points));
+    at[axis] = in_elements(call, one, shape_at(x, 2 + axis), options.about_centres);
   }
-  compute_shape shape = {.rank = x.rank, .size = {x.size[0], x.size[1]}};
-  for (int32_t i = 2; i < x.rank; i++) shape.size[i] = grid.size[i - 1];
+  compute_shape shape = {.rank = x.rank, .size = {shape_at(x, 0), shape_at(x, 1)}};
+  for (int32_t i = 2; i < x.rank; i++) shape_set(&shape, i, shape_at(grid, i - 1));
   const compute_node y = sample_points(call, call_input(call, 0), at, &options);
   return call_output(call, 0, compute_reshape(graph, y, shape));
 }
@@ -554,13 +555,13 @@ static compute_status affine_grid(model_call *call) {
   const compute_status status = call_integers(call, 1, &size, &count);
   if (status) return status;
   const int32_t axes = (int32_t)count - 2;
-  if ((count != 4 && count != 5) || theta.rank != 3 || theta.size[0] != size[0] ||
-      theta.size[1] != axes || theta.size[2] != axes + 1)
+  if ((count != 4 && count != 5) || theta.rank != 3 || shape_at(theta, 0) != size[0] ||
+      shape_at(theta, 1) != axes || shape_at(theta, 2) != axes + 1)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "theta and the size do not match");
   int64_t points = 0;
   compute_shape shape = {.rank = axes + 2, .size = {size[0]}};
-  for (int32_t i = 0; i < axes; i++) shape.size[1 + i] = size[2 + i];
-  shape.size[axes + 1] = axes;
+  for (int32_t i = 0; i < axes; i++) shape_set(&shape, 1 + i, size[2 + i]);
+  shape_set(&shape, axes + 1, axes);
   if (compute_shape_count(shape, &points) || points > INT64_MAX / 64)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its size is invalid");
   points = op_count(shape, 1, axes + 1);

@@ -5,6 +5,7 @@
 #include "model/operators.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 /* Elements first, first + step, … of the pairs. */
 static compute_node halves(model_call *call, compute_node x, int64_t first, int64_t count,
@@ -16,20 +17,23 @@ static compute_node join_pairs(model_call *call, compute_node real, compute_node
                                bool interleaved) {
   compute_graph *graph = call->graph;
   const compute_shape s = compute_node_shape(graph, real);
-  const compute_shape last = COMPUTE_SHAPE(s.size[0], s.size[1], s.size[2], s.size[3], 1);
+  const compute_shape last =
+      COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), shape_at(s, 2), shape_at(s, 3), 1);
   if (!interleaved) return compute_concat(graph, (const compute_node[]){real, imaginary}, 2, 3);
   const compute_node parts[2] = {compute_reshape(graph, real, last),
                                  compute_reshape(graph, imaginary, last)};
-  return compute_reshape(graph, compute_concat(graph, parts, 2, 4),
-                         COMPUTE_SHAPE(s.size[0], s.size[1], s.size[2], 2 * s.size[3]));
+  return compute_reshape(
+      graph, compute_concat(graph, parts, 2, 4),
+      COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), shape_at(s, 2), 2 * shape_at(s, 3)));
 }
 
 /* [batch or 1, length, half] for x's heads. */
 static compute_node for_heads(model_call *call, compute_node angles, compute_dtype dtype) {
   const compute_shape s = compute_node_shape(call->graph, angles);
-  return op_cast(
-      call, compute_reshape(call->graph, angles, COMPUTE_SHAPE(s.size[0], 1, s.size[1], s.size[2])),
-      dtype);
+  return op_cast(call,
+                 compute_reshape(call->graph, angles,
+                                 COMPUTE_SHAPE(shape_at(s, 0), 1, shape_at(s, 1), shape_at(s, 2))),
+                 dtype);
 }
 
 compute_status attention_rotate(model_call *call, compute_node cosines, compute_node sines,
@@ -39,11 +43,11 @@ compute_status attention_rotate(model_call *call, compute_node cosines, compute_
   const compute_shape angles = compute_node_shape(graph, cosines);
   const int64_t half = width / 2;
   if (compute_graph_status(graph)) return COMPUTE_OK; /* reported after the rule */
-  if (shape.rank != 4 || width < 2 || width % 2 != 0 || width > shape.size[3] || angles.rank != 3 ||
-      angles.size[2] != half)
+  if (shape.rank != 4 || width < 2 || width % 2 != 0 || width > shape_at(shape, 3) ||
+      angles.rank != 3 || shape_at(angles, 2) != half)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "its cosines do not fit %" PRId64 " turned elements of %" PRId64, width,
-                     shape.rank == 4 ? shape.size[3] : 0);
+                     shape.rank == 4 ? shape_at(shape, 3) : 0);
   const compute_dtype dtype = compute_node_dtype(graph, *x);
   const compute_node c = for_heads(call, cosines, dtype), s = for_heads(call, sines, dtype);
   const compute_node a = halves(call, *x, 0, half, interleaved ? 2 : 1);
@@ -52,8 +56,8 @@ compute_status attention_rotate(model_call *call, compute_node cosines, compute_
   const compute_node imaginary =
       compute_add(graph, compute_mul(graph, s, a), compute_mul(graph, c, b));
   compute_node turned = join_pairs(call, real, imaginary, interleaved);
-  if (width < shape.size[3]) {
-    const compute_node parts[2] = {turned, halves(call, *x, width, shape.size[3] - width, 1)};
+  if (width < shape_at(shape, 3)) {
+    const compute_node parts[2] = {turned, halves(call, *x, width, shape_at(shape, 3) - width, 1)};
     turned = compute_concat(graph, parts, 2, 3);
   }
   *x = turned;
@@ -69,7 +73,7 @@ static compute_status rotate_input(model_call *call, compute_node cosines, compu
   if (flat) status = attention_split(call, x, heads, &x);
   if (status) return status;
   int64_t width = call_attribute_i(call, "rotary_embedding_dim", 0);
-  if (width == 0) width = compute_node_shape(call->graph, x).size[3];
+  if (width == 0) width = shape_at(compute_node_shape(call->graph, x), 3);
   status = attention_rotate(call, cosines, sines, width,
                             call_attribute_i(call, "interleaved", 0) != 0, &x);
   return status ? status : call_output(call, 0, flat ? attention_join(call, x) : x);
@@ -96,9 +100,10 @@ static compute_status runtime_rotary_rule(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "is_packed_batching and scale are not known");
   if (caches.rank != 2 || x.rank < 3)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its input or cosines have too few axes");
-  if (heads == 0 && x.rank == 3 && caches.size[1] > 0) heads = x.size[2] / 2 / caches.size[1];
+  if (heads == 0 && x.rank == 3 && shape_at(caches, 1) > 0)
+    heads = shape_at(x, 2) / 2 / shape_at(caches, 1);
   if (call_shape(call, 1).rank < 2) {
-    const compute_shape row = COMPUTE_SHAPE(1, x.size[x.rank == 3 ? 1 : 2]);
+    const compute_shape row = COMPUTE_SHAPE(1, shape_at(x, x.rank == 3 ? 1 : 2));
     places = compute_add(graph, compute_index(graph, COMPUTE_I64, row, 1),
                          compute_reshape(graph, places, COMPUTE_SHAPE(1, 1)));
   }

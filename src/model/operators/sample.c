@@ -4,6 +4,7 @@
 #include "model/operators/sample.h"
 
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 enum { MOST_AXES = COMPUTE_MAX_RANK - 2, MOST_TAPS = 4 };
 
@@ -49,7 +50,7 @@ static compute_node mirror(const sampler *s, compute_node at, int64_t size) {
 /* The neighbour at the whole number `at`. */
 static tap make_tap(const sampler *s, int32_t axis, compute_node at, compute_node weight) {
   compute_graph *graph = s->graph;
-  const int64_t size = s->shape.size[2 + axis];
+  const int64_t size = shape_at(s->shape, 2 + axis);
   const double last = (double)size - 1;
   tap made = {.weight = weight};
   if (s->options->border == SAMPLE_MIRROR) at = mirror(s, at, size);
@@ -118,7 +119,7 @@ static tap join_taps(const sampler *s, int64_t choice) {
 
 static compute_node as_column(const sampler *s, compute_node x) {
   const compute_shape shape = compute_node_shape(s->graph, x);
-  return compute_reshape(s->graph, x, COMPUTE_SHAPE(shape.size[0], shape.size[1], 1));
+  return compute_reshape(s->graph, x, COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1));
 }
 
 /* rows[n · spatial, c] → [n, points, c]. With a border of zeros there is another row, of zeros, for
@@ -132,7 +133,8 @@ static compute_node read_taps(const sampler *s, compute_node rows, const tap *t,
                                          compute_scalar_i64(graph, COMPUTE_I64, spatial));
   compute_node place = compute_add(graph, image, t->place), weight = t->weight;
   if (compute_node_is_valid(t->inside)) {
-    const compute_node last = compute_scalar_i64(graph, COMPUTE_I64, s->shape.size[0] * spatial);
+    const compute_node last =
+        compute_scalar_i64(graph, COMPUTE_I64, shape_at(s->shape, 0) * spatial);
     place = compute_select(graph, t->inside, place, last);
     if (compute_node_is_valid(weight)) /* which is not a number where the position is not */
       weight = compute_select(graph, t->inside, weight, number(s, weight, 0));
@@ -156,10 +158,10 @@ compute_node sample_points(model_call *call, compute_node x, const compute_node 
     find_taps(&s, axis, at[axis]);
     choices *= s.taps[axis].count;
   }
-  const int64_t channels = s.shape.size[1];
+  const int64_t channels = shape_at(s.shape, 1);
   compute_node rows = compute_reshape(
       graph, op_move_axis(call, x, 1, s.shape.rank - 1),
-      COMPUTE_SHAPE(s.shape.size[0] * op_count(s.shape, 2, s.shape.rank), channels));
+      COMPUTE_SHAPE(shape_at(s.shape, 0) * op_count(s.shape, 2, s.shape.rank), channels));
   if (options->border == SAMPLE_ZEROS) rows = op_pad(call, rows, 0, 0, 1, 0);
   compute_node sum = {0};
   for (int64_t i = 0; i < choices; i++) {

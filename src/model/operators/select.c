@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "model/record.h"
+#include "type/shape.h"
 
 static int64_t count_of(compute_shape shape) {
   int64_t count = 0;
@@ -99,7 +100,7 @@ static compute_status non_zero_host(host_call *call, const host_tensor *inputs,
     if (is_zero(x, (size_t)i)) continue;
     int64_t rest = i;
     for (int32_t axis = rank - 1; axis >= 0; axis--) {
-      const int64_t size = x->shape.rank ? x->shape.size[axis] : 1;
+      const int64_t size = x->shape.rank ? shape_at(x->shape, axis) : 1;
       result[axis * found + column] = rest % size;
       rest /= size;
     }
@@ -129,7 +130,7 @@ static slices slices_of(const host_tensor *tensor, int32_t axis) {
     return s;
   }
   for (int32_t i = 0; i < tensor->shape.rank; i++)
-    *(i < axis ? &s.outer : i == axis ? &s.along : &s.inner) *= tensor->shape.size[i];
+    *(i < axis ? &s.outer : i == axis ? &s.along : &s.inner) *= shape_at(tensor->shape, i);
   return s;
 }
 
@@ -157,7 +158,7 @@ static compute_status host_axis(host_call *call, const host_tensor *tensor, int3
 static compute_shape with_size(const host_tensor *tensor, int32_t axis, int64_t size) {
   if (axis < 0) return COMPUTE_SHAPE(size);
   compute_shape shape = tensor->shape;
-  shape.size[axis] = size;
+  shape_set(&shape, axis, size);
   return shape;
 }
 
@@ -179,6 +180,7 @@ static compute_status compress_host(host_call *call, const host_tensor *inputs,
 }
 
 static compute_status compress(model_call *call) {
+  call_attribute_i(call, "axis", 0);
   if (call_has(call, 1) && call_dtype(call, 1) != COMPUTE_BOOL)
     return call_fail(call, COMPUTE_ERROR_DTYPE, "its condition is not of bools");
   return on_host(call, 2, compress_host);
@@ -284,6 +286,8 @@ static compute_status unique_host(host_call *call, const host_tensor *inputs,
 }
 
 static compute_status unique(model_call *call) {
+  call_attribute_i(call, "axis", 0);
+  call_attribute_i(call, "sorted", 1);
   return on_host(call, 1, unique_host);
 }
 
@@ -359,7 +363,7 @@ static float number_in(const host_tensor *tensor) {
 
 static compute_status suppress_all(host_call *call, suppression *s, const host_tensor *boxes,
                                    const host_tensor *scores, host_tensor *output) {
-  const int64_t batches = scores->shape.size[0], classes = scores->shape.size[1];
+  const int64_t batches = shape_at(scores->shape, 0), classes = shape_at(scores->shape, 1);
   int64_t rows, numbers, found = 0;
   const int64_t each = s->most < s->boxes ? s->most : s->boxes;
   if (__builtin_mul_overflow(batches * classes, each, &rows) ||
@@ -388,13 +392,13 @@ static compute_status suppression_host(host_call *call, const host_tensor *input
                                        host_tensor *outputs) {
   const model_call *node = host_node(call);
   const host_tensor *boxes = &inputs[0], *scores = &inputs[1];
-  if (boxes->shape.rank != 3 || scores->shape.rank != 3 || boxes->shape.size[2] != 4 ||
-      boxes->shape.size[0] != scores->shape.size[0] ||
-      boxes->shape.size[1] != scores->shape.size[2] || boxes->dtype != COMPUTE_F32 ||
+  if (boxes->shape.rank != 3 || scores->shape.rank != 3 || shape_at(boxes->shape, 2) != 4 ||
+      shape_at(boxes->shape, 0) != shape_at(scores->shape, 0) ||
+      shape_at(boxes->shape, 1) != shape_at(scores->shape, 2) || boxes->dtype != COMPUTE_F32 ||
       scores->dtype != COMPUTE_F32)
     return host_fail(call, COMPUTE_ERROR_SHAPE, "boxes and scores do not fit each other");
   suppression s = {
-      .boxes = boxes->shape.size[1],
+      .boxes = shape_at(boxes->shape, 1),
       .most = node->input_count > 2 && inputs[2].data ? *(const int64_t *)inputs[2].data : 0,
       .overlap_limit = node->input_count > 3 ? number_in(&inputs[3]) : 0,
       .has_score_limit = node->input_count > 4 && inputs[4].data,
@@ -406,6 +410,7 @@ static compute_status suppression_host(host_call *call, const host_tensor *input
 
 static compute_status non_max_suppression(model_call *call) {
   static const compute_dtype dtypes[] = {COMPUTE_I64, COMPUTE_F32, COMPUTE_F32};
+  call_attribute_i(call, "center_point_box", 0);
   for (size_t i = 2; i < 5; i++) {
     int64_t count;
     if (!call_has(call, i)) continue;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/record.h"
+#include "type/shape.h"
 
 /* A sequence of `count` items, to be filled in. */
 static model_value *new_items(model_call *call, size_t count) {
@@ -209,7 +210,7 @@ static compute_status concatenate(model_call *call) {
     if (!stacked) continue;
     compute_shape shape = {.rank = rank};
     for (int32_t k = 0; k < rank && rank <= COMPUTE_MAX_RANK; k++)
-      shape.size[k] = k == axis ? 1 : item.shape.size[k - (k > axis)];
+      shape_set(&shape, k, k == axis ? 1 : shape_at(item.shape, k - (k > axis)));
     parts[i] = compute_reshape(call->graph, parts[i], shape);
   }
   return call_output(call, 0, compute_concat(call->graph, parts, from->item_count, axis));
@@ -255,7 +256,7 @@ static compute_status split(model_call *call) {
   if (status) return status;
   const int64_t *sizes;
   size_t count;
-  status = take_parts(call, shape.size[axis], &sizes, &count);
+  status = take_parts(call, shape_at(shape, axis), &sizes, &count);
   if (status) return status;
   const bool drop = !call_has(call, 1) && call_attribute_i(call, "keepdims", 1) == 0;
   model_value *items = new_items(call, count);
@@ -266,7 +267,7 @@ static compute_status split(model_call *call) {
     start += sizes[i];
     if (drop) {
       compute_shape less = {.rank = shape.rank - 1};
-      for (int32_t k = 0; k < less.rank; k++) less.size[k] = shape.size[k + (k >= axis)];
+      for (int32_t k = 0; k < less.rank; k++) shape_set(&less, k, shape_at(shape, k + (k >= axis)));
       part = compute_reshape(call->graph, part, less);
     }
     items[i] = (model_value){.kind = VALUE_TENSOR,

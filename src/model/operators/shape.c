@@ -9,6 +9,7 @@
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
 #include "model/operators/pad.h"
+#include "type/shape.h"
 
 /* ---- Helpers ----------------------------------------------------------------------------------
  */
@@ -45,7 +46,7 @@ static compute_status shape_input(model_call *call, size_t i, compute_shape *sha
   if (count > COMPUTE_MAX_RANK) return too_many_axes(call, count);
   shape->rank = (int32_t)count;
   for (size_t k = 0; k < count; k++) {
-    shape->size[k] = sizes[k];
+    shape_set(shape, (int32_t)k, sizes[k]);
     if (sizes[k] < 0)
       return call_fail(call, COMPUTE_ERROR_SHAPE, "size %" PRId64 " is negative", sizes[k]);
   }
@@ -109,19 +110,20 @@ static compute_status reshape(model_call *call) {
   if (status) return status;
   if (count > COMPUTE_MAX_RANK) return too_many_axes(call, count);
   compute_shape shape = {.rank = (int32_t)count};
-  int64_t *rest = NULL, elements = 0, known = 1;
+  int32_t rest = -1;
+  int64_t elements = 0, known = 1;
   for (int32_t i = 0; i < shape.rank; i++) {
-    int64_t *size = &shape.size[i];
-    *size = sizes[i] == 0 && !zero && i < old.rank ? old.size[i] : sizes[i];
-    if (*size < -1 || (*size == -1 && rest))
-      return call_fail(call, COMPUTE_ERROR_SHAPE, "size %" PRId64 " of axis %d", *size, (int)i);
-    if (*size == -1)
-      rest = size;
-    else if (__builtin_mul_overflow(known, *size, &known))
+    const int64_t size = sizes[i] == 0 && !zero && i < old.rank ? shape_at(old, i) : sizes[i];
+    shape_set(&shape, i, size);
+    if (size < -1 || (size == -1 && rest >= 0))
+      return call_fail(call, COMPUTE_ERROR_SHAPE, "size %" PRId64 " of axis %d", size, (int)i);
+    if (size == -1)
+      rest = i;
+    else if (__builtin_mul_overflow(known, size, &known))
       return call_fail(call, COMPUTE_ERROR_OVERFLOW, "the shape is too large");
   }
   compute_shape_count(old, &elements);
-  if (rest) *rest = known ? elements / known : 0;
+  if (rest >= 0) shape_set(&shape, rest, known ? elements / known : 0);
   return output_reshaped(call, shape);
 }
 
@@ -133,8 +135,8 @@ static compute_status flatten(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %" PRId64 " is outside %d … %d", given,
                      (int)-old.rank, (int)old.rank);
   compute_shape shape = {.rank = 2};
-  shape.size[0] = op_count(old, 0, (int32_t)axis);
-  shape.size[1] = op_count(old, (int32_t)axis, old.rank);
+  shape_set(&shape, 0, op_count(old, 0, (int32_t)axis));
+  shape_set(&shape, 1, op_count(old, (int32_t)axis, old.rank));
   return output_reshaped(call, shape);
 }
 
@@ -148,10 +150,10 @@ static compute_status squeeze(model_call *call) {
   if (status) return status;
   compute_shape shape = {.rank = 0};
   for (int32_t i = 0; i < old.rank; i++) {
-    if (gone[i] && old.size[i] != 1)
+    if (gone[i] && shape_at(old, i) != 1)
       return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d has %" PRId64 " elements, not 1", (int)i,
-                       old.size[i]);
-    if (axes ? !gone[i] : old.size[i] != 1) shape.size[shape.rank++] = old.size[i];
+                       shape_at(old, i));
+    if (axes ? !gone[i] : shape_at(old, i) != 1) shape_set(&shape, shape.rank++, shape_at(old, i));
   }
   return output_reshaped(call, shape);
 }
@@ -169,7 +171,7 @@ static compute_status unsqueeze(model_call *call) {
   status = mark_axes(call, axes, count, shape.rank, added);
   if (status) return status;
   for (int32_t i = 0, next = 0; i < shape.rank; i++)
-    shape.size[i] = added[i] ? 1 : old.size[next++];
+    shape_set(&shape, i, added[i] ? 1 : shape_at(old, next++));
   return output_reshaped(call, shape);
 }
 
@@ -207,7 +209,7 @@ static compute_status read_blocks(model_call *call, int64_t *block, bool *channe
   *channels_first = strcmp(call_attribute_s(call, "mode", "DCR"), "CRD") == 0;
   bool good = shape.rank == 4 && *block > 0;
   for (int32_t i = 0; good && i < shape.rank; i++) /* no product of them overflows */
-    good = (double)*block * (double)*block * (double)shape.size[i] < 0x1p62;
+    good = (double)*block * (double)*block * (double)shape_at(shape, i) < 0x1p62;
   if (!good)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "blocks of %" PRId64 " in %d axes", *block,
                      (int)shape.rank);
@@ -220,8 +222,8 @@ static compute_status depth_to_space(model_call *call) {
   const compute_status status = read_blocks(call, &b, &first);
   if (status) return status;
   const compute_shape shape = call_shape(call, 0);
-  const int64_t n = shape.size[0], c = shape.size[1] / (b * b), h = shape.size[2];
-  const int64_t w = shape.size[3];
+  const int64_t n = shape_at(shape, 0), c = shape_at(shape, 1) / (b * b), h = shape_at(shape, 2);
+  const int64_t w = shape_at(shape, 3);
   return rearrange(call, first ? COMPUTE_SHAPE(n, c, b, b, h, w) : COMPUTE_SHAPE(n, b, b, c, h, w),
                    first ? COMPUTE_AXES(0, 1, 4, 2, 5, 3) : COMPUTE_AXES(0, 3, 4, 1, 5, 2),
                    COMPUTE_SHAPE(n, c, h * b, w * b));
@@ -233,8 +235,8 @@ static compute_status space_to_depth(model_call *call) {
   const compute_status status = read_blocks(call, &b, &first);
   if (status) return status;
   const compute_shape shape = call_shape(call, 0);
-  const int64_t n = shape.size[0], c = shape.size[1], h = shape.size[2] / b;
-  const int64_t w = shape.size[3] / b;
+  const int64_t n = shape_at(shape, 0), c = shape_at(shape, 1), h = shape_at(shape, 2) / b;
+  const int64_t w = shape_at(shape, 3) / b;
   return rearrange(call, COMPUTE_SHAPE(n, c, h, b, w, b),
                    first ? COMPUTE_AXES(0, 1, 3, 5, 2, 4) : COMPUTE_AXES(0, 3, 5, 1, 2, 4),
                    COMPUTE_SHAPE(n, c * b * b, h, w));
@@ -292,7 +294,7 @@ static compute_status split(model_call *call) {
   if (status) return status;
   int64_t *sizes = call_allocate(call, call->output_count, sizeof *sizes), start = 0;
   if (!sizes || call->output_count == 0) return call_out_of_memory(call);
-  status = part_sizes(call, call_shape(call, 0).size[axis], sizes);
+  status = part_sizes(call, shape_at(call_shape(call, 0), axis), sizes);
   const compute_node x = call_input(call, 0);
   for (size_t i = 0; !status && i < call->output_count; start += sizes[i++])
     status = output_like(call, i, compute_slice(call->graph, x, axis, start, sizes[i], 1));
@@ -306,7 +308,7 @@ static compute_status split(model_call *call) {
 static compute_node take_steps(model_call *call, compute_node x, int32_t axis, int64_t start,
                                int64_t end, int64_t step) {
   compute_graph *graph = call->graph;
-  const int64_t size = compute_node_shape(graph, x).size[axis];
+  const int64_t size = shape_at(compute_node_shape(graph, x), axis);
   if (step > 0) {
     start = bound(start, size, 0, size);
     end = bound(end, size, 0, size);
@@ -369,9 +371,9 @@ static compute_status expand(model_call *call) {
   compute_shape shape = {.rank = wanted.rank > old.rank ? wanted.rank : old.rank};
   for (int32_t i = 0; i < shape.rank; i++) {
     const int32_t here = i - (shape.rank - old.rank), there = i - (shape.rank - wanted.rank);
-    const int64_t size = here < 0 ? 1 : old.size[here];
-    shape.size[i] = size != 1 || there < 0 ? size : wanted.size[there];
-    if (there >= 0 && wanted.size[there] != 1 && wanted.size[there] != shape.size[i])
+    const int64_t size = here < 0 ? 1 : shape_at(old, here);
+    shape_set(&shape, i, size != 1 || there < 0 ? size : shape_at(wanted, there));
+    if (there >= 0 && shape_at(wanted, there) != 1 && shape_at(wanted, there) != shape_at(shape, i))
       return call_fail(call, COMPUTE_ERROR_SHAPE, "axis %d has %" PRId64 " elements, not 1",
                        (int)here, size);
   }
@@ -381,11 +383,11 @@ static compute_status expand(model_call *call) {
 /* An axis `times` times in a row, as a view: what comes before it, it again, it, what is behind. */
 static compute_node repeat_axis(model_call *call, compute_node x, int32_t axis, int64_t times) {
   compute_shape shape = compute_node_shape(call->graph, x);
-  const int64_t outer = op_count(shape, 0, axis), size = shape.size[axis];
+  const int64_t outer = op_count(shape, 0, axis), size = shape_at(shape, axis);
   const int64_t inner = op_count(shape, axis + 1, shape.rank);
   x = compute_reshape(call->graph, x, COMPUTE_SHAPE(outer, 1, size, inner));
   x = compute_broadcast(call->graph, x, COMPUTE_SHAPE(outer, times, size, inner));
-  shape.size[axis] = times * size;
+  shape_set(&shape, axis, times * size);
   return compute_reshape(call->graph, x, shape);
 }
 
@@ -399,13 +401,14 @@ static compute_status tile(model_call *call) {
                      (int)old.rank);
   int64_t size;
   for (int32_t i = 0; i < old.rank; i++) {
-    if (__builtin_mul_overflow(old.size[i], times.size[i], &size))
+    if (__builtin_mul_overflow(shape_at(old, i), shape_at(times, i), &size))
       return call_fail(call, COMPUTE_ERROR_OVERFLOW, "axis %d becomes too large", (int)i);
-    if (old.size[i] == 1) wide.size[i] = size;
+    if (shape_at(old, i) == 1) shape_set(&wide, i, size);
   }
   compute_node x = compute_broadcast(call->graph, call_input(call, 0), wide);
   for (int32_t i = 0; i < old.rank; i++)
-    if (old.size[i] != 1 && times.size[i] != 1) x = repeat_axis(call, x, i, times.size[i]);
+    if (shape_at(old, i) != 1 && shape_at(times, i) != 1)
+      x = repeat_axis(call, x, i, shape_at(times, i));
   return output_like(call, 0, x);
 }
 
@@ -527,8 +530,9 @@ static compute_status eye_like(model_call *call) {
   const compute_shape shape = call_shape(call, 0);
   const int32_t type = (int32_t)call_attribute_i(call, "dtype", call_type(call, 0));
   if (shape.rank != 2) return call_fail(call, COMPUTE_ERROR_SHAPE, "its input is not a matrix");
-  const compute_node on = compute_equal(call->graph, diagonals(call, shape.size[0], shape.size[1]),
-                                        number_i64(call, call_attribute_i(call, "k", 0)));
+  const compute_node on =
+      compute_equal(call->graph, diagonals(call, shape_at(shape, 0), shape_at(shape, 1)),
+                    number_i64(call, call_attribute_i(call, "k", 0)));
   return call_output_as(call, 0, type, op_cast(call, on, onnx_dtype(type)));
 }
 
@@ -539,7 +543,8 @@ static compute_status trilu(model_call *call) {
     return call_fail(call, COMPUTE_ERROR_SHAPE, "its input has fewer than two axes");
   compute_node k = number_i64(call, 0);
   if (call_has(call, 1)) k = compute_reshape(graph, call_input(call, 1), COMPUTE_SCALAR);
-  const compute_node d = diagonals(call, shape.size[shape.rank - 2], shape.size[shape.rank - 1]);
+  const compute_node d =
+      diagonals(call, shape_at(shape, shape.rank - 2), shape_at(shape, shape.rank - 1));
   const compute_node kept = call_attribute_i(call, "upper", 1) != 0
                                 ? compute_greater_equal(graph, d, k)
                                 : compute_less_equal(graph, d, k);
@@ -589,9 +594,9 @@ static compute_status one_hot(model_call *call) {
   const int64_t depth = (int64_t)given;
   compute_shape wide = {.rank = shape.rank + 1}, apart;
   for (int32_t i = 0; i < wide.rank; i++)
-    wide.size[i] = i == axis ? 1 : shape.size[i < axis ? i : i - 1];
+    shape_set(&wide, i, i == axis ? 1 : shape_at(shape, i < axis ? i : i - 1));
   apart = wide;
-  wide.size[axis] = depth;
+  shape_set(&wide, axis, depth);
   compute_node at = op_cast(call, call_input(call, 0), COMPUTE_I64);
   at = compute_reshape(graph, at, apart);
   at = compute_select(graph, compute_less(graph, at, number_i64(call, 0)),

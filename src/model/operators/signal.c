@@ -8,6 +8,7 @@
 
 #include "base/arithmetic.h"
 #include "model/operators/op.h"
+#include "type/shape.h"
 
 static const double pi = 3.14159265358979323846;
 
@@ -61,20 +62,20 @@ static compute_status apply(const transform *t, compute_node x, int32_t axis, co
   const compute_dtype dtype = compute_node_dtype(graph, x);
   const compute_status status = make_matrix(t, op_wide_dtype(dtype), &matrix);
   if (status) return status;
-  if (shape.size[axis] > t->from) x = compute_slice(graph, x, axis, 0, t->from, 1);
+  if (shape_at(shape, axis) > t->from) x = compute_slice(graph, x, axis, 0, t->from, 1);
   x = op_move_axis(t->call, op_wide(t->call, x), axis, shape.rank - 2);
   shape = compute_node_shape(graph, x);
   const compute_node rows = compute_reshape(
       graph, x, COMPUTE_SHAPE(op_count(shape, 0, shape.rank - 2), t->from * t->parts_from));
-  shape.size[shape.rank - 2] = t->to;
-  shape.size[shape.rank - 1] = t->parts_to;
+  shape_set(&shape, shape.rank - 2, t->to);
+  shape_set(&shape, shape.rank - 1, t->parts_to);
   x = compute_reshape(graph, compute_matmul(graph, rows, matrix), shape);
   *y = op_cast(t->call, op_move_axis(t->call, x, shape.rank - 2, axis), dtype);
   return COMPUTE_OK;
 }
 
 static compute_status check_signal(model_call *call, compute_shape shape, int64_t length) {
-  const int64_t parts = shape.rank < 2 ? 0 : shape.size[shape.rank - 1];
+  const int64_t parts = shape.rank < 2 ? 0 : shape_at(shape, shape.rank - 1);
   if ((parts != 1 && parts != 2) || length < 1 || length > INT32_MAX)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "the signal's last axis must have 1 or 2 elements, and the length, %" PRId64
@@ -96,16 +97,16 @@ static compute_status dft(model_call *call) {
   if (status) return status;
   if (axis == shape.rank - 1)
     return call_fail(call, COMPUTE_ERROR_SHAPE, "the axis must not be the last");
-  length = halved ? 2 * (shape.size[axis] - 1) : shape.size[axis];
+  length = halved ? 2 * (shape_at(shape, axis) - 1) : shape_at(shape, axis);
   if (call_has(call, 1)) status = call_integer(call, 1, &length);
   if (!status) status = check_signal(call, shape, length);
   if (status) return status;
   const int64_t half = length / 2 + 1;
   const transform t = {.call = call,
                        .length = length,
-                       .from = min_i64(shape.size[axis], halved ? half : length),
+                       .from = min_i64(shape_at(shape, axis), halved ? half : length),
                        .to = onesided && !inverse ? half : length,
-                       .parts_from = shape.size[shape.rank - 1],
+                       .parts_from = shape_at(shape, shape.rank - 1),
                        .parts_to = halved ? 1 : 2,
                        .inverse = inverse,
                        .halved = halved};
@@ -129,26 +130,27 @@ static compute_node cut_frames(model_call *call, int64_t frames, int64_t length,
 static compute_status stft(model_call *call) {
   const compute_shape shape = call_shape(call, 0), window = call_shape(call, 2);
   const bool onesided = call_attribute_i(call, "onesided", 1) != 0;
-  int64_t step, length = shape.size[1];
+  int64_t step, length = shape_at(shape, 1);
   compute_node y;
   if (shape.rank != 3 || (call_has(call, 2) && window.rank != 1))
     return call_fail(call, COMPUTE_ERROR_SHAPE, "the signal must have rank 3, its window rank 1");
-  if (call_has(call, 2)) length = window.size[0];
+  if (call_has(call, 2)) length = shape_at(window, 0);
   compute_status status = call_integer(call, 1, &step);
   if (!status && call_has(call, 3)) status = call_integer(call, 3, &length);
   if (!status) status = check_signal(call, shape, length);
   if (status) return status;
-  if (step < 1 || length > shape.size[1] || (call_has(call, 2) && length != window.size[0]))
+  if (step < 1 || length > shape_at(shape, 1) ||
+      (call_has(call, 2) && length != shape_at(window, 0)))
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "frames of %" PRId64 ", %" PRId64 " apart, of a signal of %" PRId64, length,
-                     step, shape.size[1]);
+                     step, shape_at(shape, 1));
   const transform t = {.call = call,
                        .length = length,
                        .from = length,
                        .to = onesided ? length / 2 + 1 : length,
-                       .parts_from = shape.size[2],
+                       .parts_from = shape_at(shape, 2),
                        .parts_to = 2};
-  const int64_t frames = (shape.size[1] - length) / step + 1;
+  const int64_t frames = (shape_at(shape, 1) - length) / step + 1;
   status = apply(&t, cut_frames(call, frames, length, step), 2, &y);
   return status ? status : call_output(call, 0, y);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "type/shape.h"
 
 int64_t window_reach(const window *w) {
   return w->dilation * (w->size - 1) + 1;
@@ -35,7 +36,7 @@ compute_status window_read_steps(model_call *call, compute_shape x, const int64_
   if (!status) status = window_list(call, "dilations", axes, &dilations);
   if (status) return status;
   for (size_t i = 0; i < axes; i++) {
-    windows[i] = (window){.data = x.size[2 + i],
+    windows[i] = (window){.data = shape_at(x, 2 + (int32_t)i),
                           .size = sizes[i],
                           .stride = strides ? strides[i] : 1,
                           .dilation = dilations ? dilations[i] : 1};

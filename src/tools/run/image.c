@@ -18,7 +18,8 @@ typedef struct image_form {
 
 /* Rows first, then columns, then channels: 0 to 255. */
 typedef struct image {
-  float *values;
+  png_byte *bytes; /* as they were read, or … */
+  float *values;   /* … resized */
   int64_t rows, columns, channels;
 } image;
 
@@ -64,104 +65,111 @@ static int find_form(const model_run *run, const compute_model_port *port, const
   return EXIT_GOOD;
 }
 
+/* Whether the input takes an image of that many pixels, after --resize. */
+static int check_size(const model_run *run, const compute_model_port *port, const char *path,
+                      const image_form *form, int64_t rows, int64_t columns) {
+  const size_value *wanted = &run->a->resize;
+  const int64_t made_rows = wanted->rows ? wanted->rows : rows;
+  const int64_t made_columns = wanted->rows ? wanted->columns : columns;
+  char why[160];
+  if ((form->rows < 0 || form->rows == made_rows) &&
+      (form->columns < 0 || form->columns == made_columns))
+    return EXIT_GOOD;
+  snprintf(why, sizeof why,
+           "it has %" PRId64 " x %" PRId64 " pixels; --resize %" PRId64 "x%" PRId64 " makes it fit",
+           made_rows, made_columns, form->rows < 0 ? made_rows : form->rows,
+           form->columns < 0 ? made_columns : form->columns);
+  return refuse(port, path, why);
+}
+
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* The bytes of a PNG, converted to `channels`; transparent pixels are blended with black. */
-static int read_bytes(const char *path, int64_t channels, image *picture, png_byte **bytes) {
-  enum { MOST_SIDE = 32768 };
+/* A PNG may be a thousand times smaller than its pixels, of which the input takes four bytes for
+ * each channel. So what it says of its size is judged before memory is taken for them. */
+enum { MOST_SIDE = 32768, MOST_PIXELS = 1 << 26 };
+
+static const char *problem_of_size(const png_image *file) {
+  if (file->width > MOST_SIDE || file->height > MOST_SIDE)
+    return "it has more than 32768 rows or columns";
+  if ((int64_t)file->width * file->height > MOST_PIXELS) return "it has more than 67108864 pixels";
+  return NULL;
+}
+
+/* The bytes of a PNG, converted to the channels of `form`; transparent pixels are blended with
+ * black. */
+static int read_image(const model_run *run, const compute_model_port *port, const char *path,
+                      const image_form *form, image *picture) {
   static const png_uint_32 formats[] = {
       [1] = PNG_FORMAT_GRAY, [3] = PNG_FORMAT_RGB, [4] = PNG_FORMAT_RGBA};
   png_image file = {.version = PNG_IMAGE_VERSION};
   const char *problem = NULL;
-  if (!png_image_begin_read_from_file(&file, path)) {
+  int result = EXIT_GOOD;
+  if (!png_image_begin_read_from_file(&file, path))
     problem = file.message;
-  } else if (file.width > MOST_SIDE || file.height > MOST_SIDE) {
-    problem = "it has more than 32768 rows or columns";
-  } else {
-    file.format = formats[channels];
-    *bytes = malloc((size_t)file.width * file.height * (size_t)channels);
-    if (!*bytes)
+  else if (!(result = check_size(run, port, path, form, file.height, file.width)))
+    problem = problem_of_size(&file);
+  *picture = (image){.rows = file.height, .columns = file.width, .channels = form->channels};
+  if (!problem && !result) {
+    file.format = formats[form->channels];
+    picture->bytes = malloc((size_t)file.width * file.height * (size_t)form->channels);
+    if (!picture->bytes)
       problem = "out of memory";
-    else if (!png_image_finish_read(&file, &(png_color){0}, *bytes, 0, NULL))
+    else if (!png_image_finish_read(&file, &(png_color){0}, picture->bytes, 0, NULL))
       problem = file.message;
   }
-  *picture = (image){.rows = file.height, .columns = file.width, .channels = channels};
   if (problem) option_say(&run_program, "cannot read %s: %s", path, problem);
   png_image_free(&file);
-  return problem ? EXIT_FAILED : EXIT_GOOD;
-}
-
-static int read_image(const char *path, int64_t channels, image *picture) {
-  png_byte *bytes = NULL;
-  int result = read_bytes(path, channels, picture, &bytes);
-  if (!result) {
-    const size_t count = (size_t)(picture->rows * picture->columns * channels);
-    picture->values = malloc(count * sizeof *picture->values);
-    if (!picture->values) result = run_out_of_memory();
-    for (size_t i = 0; i < count && !result; i++) picture->values[i] = bytes[i];
-  }
-  free(bytes);
-  return result;
+  return problem ? EXIT_FAILED : result;
 }
 
 /* ---- Sizes --------------------------------------------------------------------------------- */
 
 /* Sums of `inner` values each, weighted by a triangle that is two source or two result elements
- * wide, whichever is more. */
-static void resample_one(const float *from, int64_t size, int64_t inner, double centre,
-                         double reach, float *to) {
+ * wide, whichever is more. The source is `from`, or `bytes` where that is NULL. */
+static void resample_one(const float *from, const png_byte *bytes, int64_t size, int64_t inner,
+                         double centre, double reach, float *to) {
   const int64_t low = (int64_t)fmax(0, ceil(centre - reach - 0.5));
   const int64_t high = (int64_t)fmin((double)size - 1, floor(centre + reach - 0.5));
   double sum = 0;
   memset(to, 0, (size_t)inner * sizeof *to);
   for (int64_t i = low; i <= high; i++) {
     const double weight = fmax(0, 1 - fabs((double)i + 0.5 - centre) / reach);
-    for (int64_t k = 0; k < inner; k++) to[k] += (float)(weight * (double)from[i * inner + k]);
+    for (int64_t k = 0; k < inner; k++) {
+      const double value = from ? (double)from[i * inner + k] : bytes[i * inner + k];
+      to[k] += (float)(weight * value);
+    }
     sum += weight;
   }
   for (int64_t k = 0; k < inner && sum > 0; k++) to[k] = (float)((double)to[k] / sum);
 }
 
 /* [outer, size, inner] to [outer, wanted, inner], in new memory; NULL when out of memory. */
-static float *resample(const float *from, int64_t outer, int64_t size, int64_t inner,
-                       int64_t wanted) {
+static float *resample(const float *from, const png_byte *bytes, int64_t outer, int64_t size,
+                       int64_t inner, int64_t wanted) {
   const double step = (double)size / (double)wanted;
   float *to = malloc((size_t)(outer * wanted * inner) * sizeof *to);
   for (int64_t i = 0; to && i < outer; i++)
     for (int64_t j = 0; j < wanted; j++)
-      resample_one(from + i * size * inner, size, inner, ((double)j + 0.5) * step, fmax(1, step),
+      resample_one(from ? from + i * size * inner : NULL, bytes ? bytes + i * size * inner : NULL,
+                   size, inner, ((double)j + 0.5) * step, fmax(1, step),
                    to + (i * wanted + j) * inner);
   return to;
 }
 
-static int resize(image *picture, int64_t rows, int64_t columns) {
+static int resize(const size_value *wanted, image *picture) {
   const int64_t channels = picture->channels;
-  float *wide = resample(picture->values, picture->rows, picture->columns, channels, columns);
-  float *result = wide ? resample(wide, 1, picture->rows, columns * channels, rows) : NULL;
+  if (!wanted->rows) return EXIT_GOOD;
+  float *wide =
+      resample(NULL, picture->bytes, picture->rows, picture->columns, channels, wanted->columns);
+  free(picture->bytes);
+  picture->bytes = NULL;
+  if (wide)
+    picture->values =
+        resample(wide, NULL, 1, picture->rows, wanted->columns * channels, wanted->rows);
   free(wide);
-  if (!result) return run_out_of_memory();
-  free(picture->values);
-  *picture = (image){result, rows, columns, channels};
-  return EXIT_GOOD;
-}
-
-static int fit_size(const model_run *run, const compute_model_port *port, const char *path,
-                    const image_form *form, image *picture) {
-  const size_value *wanted = &run->a->resize;
-  char why[160];
-  if (wanted->rows) {
-    const int result = resize(picture, wanted->rows, wanted->columns);
-    if (result) return result;
-  }
-  if ((form->rows < 0 || form->rows == picture->rows) &&
-      (form->columns < 0 || form->columns == picture->columns))
-    return EXIT_GOOD;
-  const int64_t rows = form->rows < 0 ? picture->rows : form->rows;
-  const int64_t columns = form->columns < 0 ? picture->columns : form->columns;
-  snprintf(why, sizeof why,
-           "it has %" PRId64 " x %" PRId64 " pixels; --resize %" PRId64 "x%" PRId64 " makes it fit",
-           picture->rows, picture->columns, rows, columns);
-  return refuse(port, path, why);
+  picture->rows = wanted->rows;
+  picture->columns = wanted->columns;
+  return picture->values ? EXIT_GOOD : run_out_of_memory();
 }
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -179,7 +187,9 @@ static float *arrange(const model_run *run, const image *picture, bool integers,
     const double mean = of_channel(&run->a->mean, c, 0);
     const double scale = of_channel(&run->a->scale, c, integers ? 1 : 1.0 / 255);
     for (int64_t i = 0; i < pixels; i++) {
-      const double value = ((double)picture->values[i * channels + c] - mean) * scale;
+      const int64_t at = i * channels + c;
+      const double raw = picture->values ? (double)picture->values[at] : picture->bytes[at];
+      const double value = (raw - mean) * scale;
       values[last ? i * channels + c : c * pixels + i] =
           (float)(integers ? nearbyint(value) : value);
     }
@@ -217,9 +227,10 @@ int image_read(const model_run *run, const compute_model_port *port, const char 
   image_form form = {0};
   image picture = {0};
   int result = find_form(run, port, path, &form);
-  if (!result) result = read_image(path, form.channels, &picture);
-  if (!result) result = fit_size(run, port, path, &form, &picture);
+  if (!result) result = read_image(run, port, path, &form, &picture);
+  if (!result) result = resize(&run->a->resize, &picture);
   if (!result) result = make_tensor(run, port, &form, &picture, tensor);
+  free(picture.bytes);
   free(picture.values);
   return result;
 }

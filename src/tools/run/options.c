@@ -36,6 +36,11 @@ static const option_row rows[] = {
      .most = 4},
     {"--device", OPTION_DEVICE, AT(device), .letter = 'd', .value = "NAME",
      .help = "the device, or auto to place every step where it is fastest", .section = "Running"},
+    {"--map", OPTION_FLAG, AT(map),
+     .help = "maps the model's files even if other users may write them",
+     .more = "By default a file that another user may write is read into memory, others are mapped: "
+             "one whose owner is neither you nor root, or that its group or everybody may write. "
+             "If a mapped file becomes shorter, the program is killed (SIGBUS)."},
     {"--bench", OPTION_COUNT, AT(bench), .letter = 'n', .value = "N",
      .help = "runs it N more times and prints the times", .least = 1, .most = 1e7},
     {"--output", OPTION_FILE, AT(output), .letter = 'o', .value = "FILE",

@@ -22,7 +22,9 @@ static int open_context(model_run *run) {
 
 static int load(model_run *run) {
   const double begin = clock_seconds();
-  if (compute_model_load(run->context, run->a->line.operand, NULL, &run->model))
+  const compute_model_options options = {.files = run->a->map ? COMPUTE_MODEL_MAP
+                                                              : COMPUTE_MODEL_COPY_SHARED};
+  if (compute_model_load(run->context, run->a->line.operand, &options, &run->model))
     return run_fail(run->context);
   run->load_seconds = clock_seconds() - begin;
   run->input_count = compute_model_input_count(run->model);

@@ -14,7 +14,7 @@ typedef struct run_arguments {
   text_list inputs, shapes;
   const char *device, *output, *profile, *compare;
   int64_t bench, seed;
-  bool explain;
+  bool explain, map;
   list_value mean, scale, tolerance;
   int32_t layout; /* run_layout */
   size_value resize;

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* In place of a transport, and of the MPI that it is linked with: as soon as it is loaded it loads
+ * what variables name, as Open MPI does with its components and hwloc with its plug-ins. */
+#include <dlfcn.h>
+#include <stdlib.h>
+
+__attribute__((constructor)) static void load(void) {
+  const char *component = getenv("OMPI_MCA_mca_base_component_path");
+  const char *plugin = getenv("HWLOC_PLUGINS_PATH");
+  if (component) dlopen(component, RTLD_NOW);
+  if (plugin) dlopen(plugin, RTLD_NOW);
+}
