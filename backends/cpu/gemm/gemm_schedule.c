@@ -133,8 +133,8 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   } else if (!words && b->column == 1 && b_bytes > (double)gemm->head.device->l2_bytes) {
     schedule->method = GEMM_STREAM;
     schedule->pack_a = !is_native(problem, a);
-    schedule->block_k = is_native(problem, b) ? STREAM_PART : STREAM_PART / 2;
-    schedule->piece = is_native(problem, b) ? 2048 : 512;
+    schedule->block_k = is_native(problem, b) ? STREAM_PART : STREAM_PART / 4;
+    schedule->piece = is_native(problem, b) ? 2048 : 1024;
   } else {
     return false;
   }
