@@ -103,12 +103,16 @@ f32 sum[FILTER_ITEM][FILTER_H * FILTER_V];
 UNROLL for (int i = 0; i < FILTER_ITEM; i++) {
   UNROLL for (int j = 0; j < FILTER_H * FILTER_V; j++) sum[i][j] = 0;
 }
+#define FILTER_PLACES  (FILTER_H * FILTER_V)
+#define FILTER_SUM     sum[i_ / FILTER_PLACES][i_ % FILTER_PLACES]
+SUM_PARTS_BEGIN(FILTER_ITEM *FILTER_PLACES)
 UNROLL for (int begun = 0; begun < FILTER_STAGES - 1; begun++) {
   FETCH(begun)
 }
 const int channel = item / FILTER_SHARERS, share = item % FILTER_SHARERS;
 int stage = 0;
 for (INDEX slab = slab_first; slab < slab_end; slab++) {
+  SUM_PARTS_ADD(FILTER_ITEM *FILTER_PLACES, FILTER_SUM, FILTER_Q)
   COPIES_WAIT(FILTER_STAGES - 2);
   BARRIER();
   {
@@ -149,6 +153,7 @@ for (INDEX slab = slab_first; slab < slab_end; slab++) {
 }
 COPIES_WAIT(0);
 BARRIER();
+SUM_PARTS_END(FILTER_ITEM *FILTER_PLACES, FILTER_SUM)
 if (data0 + channel < shape.m0) {
   UNROLL for (int i = 0; i < FILTER_ITEM; i += 4) {
     const INDEX first = result0 + i * FILTER_SHARERS + share * 4;
@@ -173,7 +178,9 @@ if (data0 + channel < shape.m0) {
 {
   SUM sums[FILTER_H * FILTER_V];
   UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++) sums[place] = 0;
+  SUM_PARTS_BEGIN(FILTER_H *FILTER_V)
   for (INDEX k = k_begin + item; k < k_end; k += GROUP) {
+    SUM_PARTS_ADD(FILTER_H *FILTER_V, sums[i_], 1)
     SPLIT_TERM(k)
     const SUM weight = LOAD_WEIGHT(WEIGHT_FIRST + WEIGHT_OF_TERM);
     const INDEX far = batch_data + k0 * shape.data_k0;
@@ -191,6 +198,7 @@ if (data0 + channel < shape.m0) {
     UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++) sums[place] =
         SUM_MAD(values[place], weight, sums[place]);
   }
+  SUM_PARTS_END(FILTER_H *FILTER_V, sums[i_])
   UNROLL for (int place = 0; place < FILTER_H * FILTER_V; place++) scratch[place * GROUP + item] =
       sums[place];
   BARRIER();

@@ -9,8 +9,10 @@ const INDEX far = batch_data + m0 * shape.data_m0;
 const INDEX near = WEIGHT_FIRST + CHANNEL * shape.weight_channel;
 SUM sum[ITEM_M];
 UNROLL for (int i = 0; i < ITEM_M; i++) sum[i] = 0;
+SUM_PARTS_BEGIN(ITEM_M)
 for (INDEX k0 = 0; k0 < shape.k0; k0++) {
   for (INDEX k1 = 0; k1 < SIZE_K1; k1++) {
+    SUM_PARTS_ADD(ITEM_M, sum[i_], SIZE_K2)
     const INDEX h = h0 + H_OF_TERM;
     if (h < 0 || h >= shape.height) continue;
     for (INDEX k2 = 0; k2 < SIZE_K2; k2++) {
@@ -35,6 +37,7 @@ for (INDEX k0 = 0; k0 < shape.k0; k0++) {
     }
   }
 }
+SUM_PARTS_END(ITEM_M, sum[i_])
 
 /* One sum by a group, or on a CPU by an item with LANES sums of its own: what stands between the
  * loop over batches and the epilogue. Neighbouring items take neighbouring terms; a tree adds up
@@ -47,8 +50,10 @@ const INDEX near = WEIGHT_FIRST + CHANNEL * shape.weight_channel;
 #if ALONE
 SUM scratch[LANES];
 for (int lane = 0; lane < LANES; lane++) scratch[lane] = 0;
+SUM_PARTS_BEGIN(LANES)
 for (INDEX k0 = 0; k0 < shape.k0; k0++) {
   for (INDEX k1 = 0; k1 < SIZE_K1; k1++) {
+    SUM_PARTS_ADD(LANES, scratch[i_], SIZE_K2 / LANES + 1)
     const INDEX h = h0 + H_OF_TERM;
     if (h < 0 || h >= shape.height) continue;
     const INDEX data = DATA_AT(far + k0 * shape.data_k0, h, v0);
@@ -64,12 +69,15 @@ for (INDEX k0 = 0; k0 < shape.k0; k0++) {
     }
   }
 }
+SUM_PARTS_END(LANES, scratch[i_])
 for (int step = LANES / 2; step > 0; step /= 2) {
   for (int lane = 0; lane < step; lane++) scratch[lane] += scratch[lane + step];
 }
 #else
 SUM sum = 0;
+SUM_PARTS_BEGIN(1)
 for (INDEX k = k_begin + item; k < k_end; k += GROUP) {
+  SUM_PARTS_ADD(1, sum, 1)
   SPLIT_TERM(k)
   const INDEX h = h0 + H_OF_TERM, v = v0 + V_OF_TERM;
   if (IS_INSIDE(h, v)) {
@@ -77,6 +85,7 @@ for (INDEX k = k_begin + item; k < k_end; k += GROUP) {
                   LOAD_WEIGHT(near + WEIGHT_OF_TERM), sum);
   }
 }
+SUM_PARTS_END(1, sum)
 scratch[item] = sum;
 BARRIER();
 for (int step = GROUP / 2; step > 0; step /= 2) {

@@ -88,6 +88,7 @@ SUM sum[ITEM_M][ITEM_N];
 UNROLL for (int i = 0; i < ITEM_M; i++) {
   UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = 0;
 }
+SUM_PARTS_BEGIN(ITEM_M *ITEM_N)
 UNROLL for (int j = 0; j < DATA_OUTERS; j++) {
   const INDEX position = position0 + DATA_OUTER(j);
   const INDEX existing = position < POSITIONS ? position : 0;
@@ -103,6 +104,7 @@ FETCH(0)
 BARRIER();
 int buffer = 0;
 for (INDEX k_first = k_begin; k_first < k_end; k_first += TILE_K) {
+  SUM_PARTS_ADD(ITEM_M *ITEM_N, TILE_SUM, TILE_K)
   put_data(slab_data, held_data, item);
   put_weight(slab_weight, held_weight, item);
   WRITE_TERMS(buffer, k_first + 2 * TILE_K)

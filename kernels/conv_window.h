@@ -109,8 +109,10 @@ SPLIT_POSITION(POSITION)
 const INDEX h0 = H_OF_POSITION, v0 = V_OF_POSITION;
 const INDEX far = batch_data + m0 * shape.data_m0;
 const INDEX near = WEIGHT_FIRST + CHANNEL * shape.weight_channel;
+SUM_PARTS_BEGIN(1)
 for (INDEX k0 = 0; k0 < shape.k0; k0++) {
   for (INDEX k1 = 0; k1 < SIZE_K1; k1++) {
+    SUM_PARTS_ADD(1, sum, SIZE_K2)
     const INDEX h = h0 + H_OF_TERM;
     if (h < 0 || h >= shape.height) continue;
     for (INDEX k2 = 0; k2 < SIZE_K2; k2++) {
@@ -121,3 +123,4 @@ for (INDEX k0 = 0; k0 < shape.k0; k0++) {
     }
   }
 }
+SUM_PARTS_END(1, sum)

@@ -7,6 +7,7 @@ typedef VECTOR_PASTE(SUM_BASE, LANES) VECTOR;
 #define VECTOR_STORE(pointer, value) VECTOR_PASTE(vstore, LANES)(value, 0, pointer)
 #define VECTOR_OF(x)                 ((VECTOR)(x))
 #define VECTOR_MAD(a, b, c)          SUM_MAD(a, b, c)
+#define VECTOR_ADD(a, b)             ((a) + (b))
 #else
 typedef struct VECTOR {
   SUM lane[LANES];
@@ -27,6 +28,10 @@ DEVICE VECTOR VECTOR_OF(SUM x) {
 DEVICE VECTOR VECTOR_MAD(VECTOR a, VECTOR b, VECTOR c) {
   UNROLL for (int i = 0; i < LANES; i++) c.lane[i] = SUM_MAD(a.lane[i], b.lane[i], c.lane[i]);
   return c;
+}
+DEVICE VECTOR VECTOR_ADD(VECTOR a, VECTOR b) {
+  UNROLL for (int i = 0; i < LANES; i++) a.lane[i] += b.lane[i];
+  return a;
 }
 #endif
 

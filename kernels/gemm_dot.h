@@ -29,6 +29,8 @@ SUM sum[ITEM_ROWS][COLUMNS];
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   UNROLL for (int j = 0; j < COLUMNS; j++) sum[i][j] = 0;
 }
+#define DOT_SUM sum[i_ / COLUMNS][i_ % COLUMNS]
+SUM_PARTS_BEGIN(ITEM_ROWS *COLUMNS)
 #if A_ALONG_K
 #define LANE_STEP 1
 const int lane = item % SHARERS, place = item / SHARERS;
@@ -42,6 +44,7 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   a[i] = IN_A + batch_a + row * A_ROW;
 }
 for (INDEX k = k_begin + lane * A_VECTOR; k < k_end; k += SHARERS * A_VECTOR) {
+  SUM_PARTS_ADD(ITEM_ROWS *COLUMNS, DOT_SUM, A_VECTOR)
   const INDEX left = k_end - k;
   A_TYPE of_a[ITEM_ROWS][A_VECTOR];
   if (whole_a && left >= A_VECTOR) {
@@ -72,6 +75,7 @@ const INDEX left = shape.m - first_row;
 GLOBAL const A_TYPE *a = IN_A + batch_a + first_row * A_ROW;
 const boolean whole = left >= A_VECTOR && IS_ALIGNED(a, A_K, A_VECTOR, A_TYPE);
 for (INDEX k0 = k_begin + lane; k0 < k_end; k0 += SHARERS * STEPS) {
+  SUM_PARTS_ADD(ITEM_ROWS *COLUMNS, DOT_SUM, STEPS)
   A_TYPE of_a[STEPS][A_VECTOR];
   if (whole && k0 + (STEPS - 1) * SHARERS < k_end) {
     UNROLL for (int s = 0; s < STEPS; s++) {
@@ -94,6 +98,7 @@ for (INDEX k0 = k_begin + lane; k0 < k_end; k0 += SHARERS * STEPS) {
   }
 }
 #endif
+SUM_PARTS_END(ITEM_ROWS *COLUMNS, DOT_SUM)
 UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   UNROLL for (int j = 0; j < COLUMNS; j++) scratch[(i * COLUMNS + j) * GROUP + item] = sum[i][j];
 }

@@ -106,6 +106,7 @@ FRAGMENT of_a[2][ITEM_M][4], of_b[2][WARP_N / 8][2];
 UNROLL for (int i = 0; i < ITEM_M; i++) {
   UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = 0;
 }
+SUM_PARTS_BEGIN(ITEM_M *ITEM_N)
 NO_UNROLL for (int first = 0; first < STAGES; first++) {
   COPY_NEXT(first);
 }
@@ -114,6 +115,7 @@ BARRIER();
 LOAD_STEP(0, 0, 0);
 int stage = 0;
 NO_UNROLL for (INDEX pair = 0; pair < pairs; pair++) {
+  SUM_PARTS_ADD(ITEM_M *ITEM_N, TILE_SUM, TILE_K)
   const int next = stage + 1 < STAGES ? stage + 1 : 0;
   UNROLL for (int step = 0; step < STEPS; step++) {
     const boolean last = step == STEPS - 1;
@@ -134,3 +136,4 @@ NO_UNROLL for (INDEX pair = 0; pair < pairs; pair++) {
   stage = next;
 }
 BARRIER();
+SUM_PARTS_END(ITEM_M *ITEM_N, TILE_SUM)

@@ -151,9 +151,11 @@ SUM sum[ITEM_M][ITEM_N];
 UNROLL for (int i = 0; i < ITEM_M; i++) {
   UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = 0;
 }
+SUM_PARTS_BEGIN(ITEM_M *ITEM_N)
 fetch_a(held_a, a, A_ROW, A_K, whole_a &&k_left >= TILE_K, item, shape.m - row0, k_left);
 fetch_b(held_b, b, B_COLUMN, B_K, whole_b &&k_left >= TILE_K, item, shape.n - column0, k_left);
 while (k_left > 0) {
+  SUM_PARTS_ADD(ITEM_M *ITEM_N, TILE_SUM, TILE_K)
   put_a(slab_a, held_a, item);
   put_b(slab_b, held_b, item);
   BARRIER();

@@ -96,6 +96,7 @@ SUM sum[ITEM_M][ITEM_N];
 UNROLL for (int i = 0; i < ITEM_M; i++) {
   UNROLL for (int j = 0; j < ITEM_N; j++) sum[i][j] = 0;
 }
+SUM_PARTS_BEGIN(ITEM_M *ITEM_N)
 int free_stage = stage;
 NO_UNROLL for (int first = 0; first < STAGES - 2; first++) {
   COPY_NEXT(free_stage);
@@ -110,6 +111,15 @@ NO_UNROLL for (INDEX pair = 0; pair < pairs; pair++) {
   LOCAL const MATRIX_TYPE *slab = ring + stage * STAGE_ELEMENTS;
   const u64 of_a = SLAB_AT(slab + warpgroup * (BLOCK_BYTES / MATRIX_BYTES), BLOCK_BYTES);
   const u64 of_b = SLAB_AT(slab + SLAB_OF_A, BLOCK_BYTES);
+#ifdef SUM_PART
+  if (summed >= SUM_PART) {
+    PRODUCTS_WAIT(0);
+    UNROLL for (int i = 0; i < ITEM_M; i++) {
+      PRODUCTS_KEEP(sum[i], ITEM_N);
+    }
+  }
+#endif
+  SUM_PARTS_ADD(ITEM_M *ITEM_N, TILE_SUM, TILE_K)
   PRODUCTS_BEGIN();
   UNROLL for (int step = 0; step < STEPS; step++) {
     UNROLL for (int i = 0; i < ITEM_M; i++) {
@@ -133,3 +143,4 @@ UNROLL for (int i = 0; i < ITEM_M; i++) {
   PRODUCTS_KEEP(sum[i], ITEM_N);
 }
 BARRIER();
+SUM_PARTS_END(ITEM_M *ITEM_N, TILE_SUM)

@@ -6,6 +6,8 @@
  *   ROW_EXP             of numbers up to 0
  *   ROW_LOG, ROW_ROOT
  *   ROW_INFINITY, ROW_NAN
+ *   ROW_RESCALES        whether normalize multiplies rows of large or tiny elements by a power of
+ *                       two, so that their squares are normal numbers
  *
  * and for groups of items by
  *
@@ -26,15 +28,56 @@
 #define ROW_IS_NORMALIZE   2
 
 #if ROW_OPERATION == ROW_IS_NORMALIZE
+/* What a row's elements are multiplied with, its `unit`: the results are the same. Squares of f32
+ * beyond 2^64 would be infinite, and below 2^-63 they lose digits; these show only beside an
+ * epsilon that is smaller still. */
+#define ROW_DOWN ((VALUE)0x1p-70f)
+#define ROW_UP   ((VALUE)0x1p+100f)
+#if ROW_RESCALES
+#define ROW_UNIT(unit, x) ((unit) * (x))
+#define ROW_LESS          ((VALUE)0x1p-24f) /* so that a sum of large elements stays finite */
+#define ROW_MORE          ((VALUE)0x1p+24f)
+DEVICE boolean row_tiny_matters(VALUE epsilon) {
+  return epsilon < (VALUE)0x1p-80f;
+}
+/* By the largest magnitude, before there are squares. */
+DEVICE VALUE row_unit_of_peak(VALUE peak, VALUE epsilon) {
+  return peak > (VALUE)0x1p+50f                                ? ROW_DOWN
+         : peak < (VALUE)0x1p-50f && row_tiny_matters(epsilon) ? ROW_UP
+                                                               : 1;
+}
+/* By the squares of elements as they are. */
+DEVICE VALUE row_unit_of_squares(VALUE squares, VALUE count, VALUE epsilon) {
+  return !(squares < ROW_INFINITY)                                         ? ROW_DOWN
+         : squares < count * (VALUE)0x1p-100f && row_tiny_matters(epsilon) ? ROW_UP
+                                                                           : 1;
+}
+DEVICE VALUE row_magnitude(VALUE a, VALUE b) {
+  const VALUE size = b < 0 ? -b : b;
+  return size > a ? size : a;
+}
+/* Of parts that have units of their own: the one that none of them is too large for. */
+DEVICE VALUE row_common_unit(VALUE a, VALUE b) {
+  return a < b ? a : b;
+}
+#else
+#define ROW_UNIT(unit, x)                            (x)
+#define ROW_LESS                                     ((VALUE)1)
+#define ROW_MORE                                     ((VALUE)1)
+#define row_unit_of_peak(peak, epsilon)              ((VALUE)1)
+#define row_unit_of_squares(squares, count, epsilon) ((VALUE)1)
+#define row_magnitude(a, b)                          (a)
+#define row_common_unit(a, b)                        ((VALUE)1)
+#endif
 /* Whether the shift is closer to the mean than the standard deviation. False for NaN. */
 DEVICE boolean row_is_near(VALUE sum, VALUE squares, VALUE count) {
   return 2 * sum * sum <= squares * count;
 }
 /* Rounding may leave a spread below zero; a NaN stays. */
-DEVICE VALUE row_scale(VALUE spread, VALUE count, VALUE epsilon) {
-  return 1 / ROW_ROOT((spread < 0 ? 0 : spread) / count + epsilon);
+DEVICE VALUE row_scale(VALUE spread, VALUE count, VALUE epsilon, VALUE unit) {
+  return 1 / ROW_ROOT((spread < 0 ? 0 : spread) / count + ROW_UNIT(unit, ROW_UNIT(unit, epsilon)));
 }
-#define ROW_FINISHED(x) (((x)-shift - offset) * factor)
+#define ROW_FINISHED(x) ((ROW_UNIT(unit, x) - shift - offset) * factor)
 #else
 DEVICE VALUE row_higher(VALUE a, VALUE b) {
   return b > a ? b : a;
@@ -110,6 +153,15 @@ ROW_TREE(row_tree_sum, 1, mine[0] += other[0];)
 #if ROW_OPERATION == ROW_IS_NORMALIZE
 ROW_TREE(row_tree_sums, 2, mine[0] += other[0]; mine[1] += other[1];)
 #define ROW_SUMS(mine) row_tree_sums(room, &turn, item, lane, mine)
+#if ROW_RESCALES
+ROW_TREE(row_tree_span, 2, mine[0] += other[0]; mine[1] = row_magnitude(mine[1], other[1]);)
+ROW_TREE(row_tree_unit, 1, mine[0] = row_common_unit(mine[0], other[0]);)
+#define ROW_SPAN(mine)        row_tree_span(room, &turn, item, lane, mine)
+#define ROW_UNIT_OF_ALL(mine) row_tree_unit(room, &turn, item, lane, &(mine))
+#else
+#define ROW_SPAN(mine) row_tree_sum(room, &turn, item, lane, mine)
+#define ROW_UNIT_OF_ALL(mine)
+#endif
 #else
 ROW_TREE(row_tree_peak, 1, mine[0] = row_higher(mine[0], other[0]);)
 #define ROW_PEAK(mine) row_tree_peak(room, &turn, item, lane, &(mine))

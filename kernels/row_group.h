@@ -24,20 +24,24 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   ROW_OFFSETS(there)
   VALUE value[ROW_ITEMS];
 #if ROW_OPERATION == ROW_IS_NORMALIZE
-  VALUE sum = 0, sums[2] = {0, 0};
+  VALUE span[2] = {0, 0}, sums[2] = {0, 0};
   ROW_READ(0, 0)
-  UNROLL for (int u = 0; u < ROW_ITEMS; u++) sum += value[u];
-  ROW_SUM(sum);
-  const VALUE shift = sum / (VALUE)shape.length;
   UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-    const VALUE away = u < held ? value[u] - shift : 0;
+    span[0] += ROW_UNIT(ROW_LESS, value[u]);
+    span[1] = row_magnitude(span[1], value[u]);
+  }
+  ROW_SPAN(span);
+  const VALUE unit = row_unit_of_peak(span[1], (VALUE)shape.epsilon);
+  const VALUE shift = ROW_UNIT(unit, ROW_UNIT(ROW_MORE, span[0] / (VALUE)shape.length));
+  UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
+    const VALUE away = u < held ? ROW_UNIT(unit, value[u]) - shift : 0;
     sums[0] += away;
     sums[1] += away * away;
   }
   ROW_SUMS(sums);
   const VALUE offset = sums[0] / (VALUE)shape.length;
   const VALUE factor =
-      row_scale(sums[1] - sums[0] * offset, (VALUE)shape.length, (VALUE)shape.epsilon);
+      row_scale(sums[1] - sums[0] * offset, (VALUE)shape.length, (VALUE)shape.epsilon, unit);
 #else
   VALUE peak = -ROW_INFINITY, total = 0;
   ROW_READ(0, -ROW_INFINITY)
@@ -94,13 +98,13 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
   const INDEX there = active ? row : 0;
   ROW_OFFSETS(there)
 #if ROW_OPERATION == ROW_IS_NORMALIZE
-  VALUE shift, sum = 0, squares = 0;
+  VALUE shift, sum = 0, squares = 0, unit = 1;
 #if ROW_MEASURE
   const VALUE count = (VALUE)(end - first);
   const INDEX few = end - first < ROW_LANES ? end - first : ROW_LANES;
-  shift = active && (INDEX)lane < few ? ELEMENT(first + (INDEX)lane) : 0;
+  shift = active && (INDEX)lane < few ? ROW_UNIT(ROW_LESS, ELEMENT(first + (INDEX)lane)) : 0;
   ROW_SUM(shift);
-  shift /= (VALUE)few;
+  shift = ROW_UNIT(ROW_MORE, shift / (VALUE)few);
   boolean near = 0;
   for (int round = 0; round < 2; round++) {
     VALUE some[2] = {0, 0}, lost = 0, lost_squares = 0;
@@ -110,7 +114,7 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
         VALUE value[ROW_ITEMS], part = 0, part_squares = 0;
         ROW_READ(start, 0)
         UNROLL for (int u = 0; u < ROW_ITEMS; u++) {
-          const VALUE away = u < held ? value[u] - shift : 0;
+          const VALUE away = u < held ? ROW_UNIT(unit, value[u]) - shift : 0;
           part += away;
           part_squares += away * away;
         }
@@ -122,8 +126,9 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
     if (!near) {
       sum = some[0];
       squares = some[1];
-      near = row_is_near(sum, squares, count);
-      if (!near && round == 0) shift += sum / count;
+      if (round == 0) unit = row_unit_of_squares(squares, count, (VALUE)shape.epsilon);
+      near = unit == 1 && row_is_near(sum, squares, count);
+      if (!near && round == 0) shift = unit == 1 ? shift + sum / count : ROW_UNIT(unit, shift);
     }
   }
 #if !ROW_APPLY
@@ -132,31 +137,48 @@ for (INDEX tile = (INDEX)GROUP_ID_X; tile < shape.tiles; tile += (INDEX)GROUP_CO
     shifts[statistic] = shift;
     sums[statistic] = sum;
     spreads[statistic] = squares;
+#if ROW_RESCALES
+    units[statistic] = unit;
+#endif
   }
 #endif
 #else
   /* The parts' means are merged relative to the first shift: Chan, Golub & LeVeque, "Updating
    * formulae and a pairwise algorithm for computing sample variances", 1979. */
   const INDEX base = there * shape.splits;
-  shift = shifts[base];
+#if ROW_RESCALES
+  unit = units[base];
+  for (INDEX part = (INDEX)lane; part < shape.splits; part += ROW_LANES)
+    unit = row_common_unit(unit, units[base + part]);
+  ROW_UNIT_OF_ALL(unit);
+#define ROW_RATIO(part) (unit / units[base + (part)])
+#else
+#define ROW_RATIO(part) ((VALUE)1)
+#endif
+  shift = ROW_UNIT(ROW_RATIO(0), shifts[base]);
   for (INDEX part = (INDEX)lane; part < shape.splits; part += ROW_LANES) {
     const INDEX after = shape.length - part * shape.share;
     const VALUE count = (VALUE)(after < shape.share ? after : shape.share);
-    sum += (shifts[base + part] - shift) * count + sums[base + part];
+    sum += (ROW_UNIT(ROW_RATIO(part), shifts[base + part]) - shift) * count +
+           ROW_UNIT(ROW_RATIO(part), sums[base + part]);
   }
   ROW_SUM(sum);
   for (INDEX part = (INDEX)lane; part < shape.splits; part += ROW_LANES) {
     const INDEX after = shape.length - part * shape.share;
     const VALUE count = (VALUE)(after < shape.share ? after : shape.share);
-    const VALUE middle = sums[base + part] / count;
-    const VALUE away = shifts[base + part] - shift + middle;
-    squares += spreads[base + part] - sums[base + part] * middle + count * away * away;
+    const VALUE ratio = ROW_RATIO(part), own = ROW_UNIT(ratio, sums[base + part]);
+    const VALUE middle = own / count;
+    const VALUE away = ROW_UNIT(ratio, shifts[base + part]) - shift + middle;
+    squares +=
+        ROW_UNIT(ratio, ROW_UNIT(ratio, spreads[base + part])) - own * middle + count * away * away;
   }
   ROW_SUM(squares);
+#undef ROW_RATIO
 #endif
 #if ROW_APPLY
   const VALUE offset = sum / (VALUE)shape.length;
-  const VALUE factor = row_scale(squares - sum * offset, (VALUE)shape.length, (VALUE)shape.epsilon);
+  const VALUE factor =
+      row_scale(squares - sum * offset, (VALUE)shape.length, (VALUE)shape.epsilon, unit);
 #endif
 #else
   VALUE shift = -ROW_INFINITY, total = 0;

@@ -75,12 +75,12 @@ for (INDEX row = first_row; row < first_row + rows; row++) {
 #define ROW_BLOCKS(start, held)                                                                    \
   for (INDEX start = first, held = end - first < ROW_HELD ? end - first : ROW_HELD; start < end;   \
        start += held, held = end - start < ROW_HELD ? end - start : ROW_HELD)
-#define ROW_FILL(start, held)                                                                      \
-  for (int i = 0; i < (int)held; i++) value[i] = ELEMENT(start + i);
 #if ROW_OPERATION == ROW_IS_NORMALIZE
-  VALUE shift = 0, sum = 0, squares = 0;
+#define ROW_FILL(start, held)                                                                      \
+  for (int i = 0; i < (int)held; i++) value[i] = ROW_UNIT(unit, ELEMENT(start + i));
+  VALUE shift = 0, sum = 0, squares = 0, unit = 1;
 #if ROW_MEASURE
-  for (int round = 0; round < 2; round++) {
+  for (int round = 0;; round++) {
     VALUE lost = 0, lost_squares = 0;
     sum = squares = 0;
     ROW_BLOCKS(start, held) {
@@ -91,6 +91,12 @@ for (INDEX row = first_row; row < first_row + rows; row++) {
       sum = compensated(sum, part, &lost);
       squares = compensated(squares, part_squares, &lost_squares);
     }
+    const VALUE wanted = row_unit_of_squares(squares, (VALUE)(end - first), (VALUE)shape.epsilon);
+    if (unit == 1 && wanted != 1) { /* all over again */
+      unit = wanted;
+      round = -1;
+      continue;
+    }
     if (round == 1 || row_is_near(sum, squares, (VALUE)(end - first))) break;
     shift += sum / (VALUE)(end - first);
   }
@@ -99,32 +105,48 @@ for (INDEX row = first_row; row < first_row + rows; row++) {
   shifts[statistic] = shift;
   sums[statistic] = sum;
   spreads[statistic] = squares;
+#if ROW_RESCALES
+  units[statistic] = unit;
+#endif
 #endif
 #else
   const INDEX base = row * shape.splits;
-  shift = shifts[base];
+#if ROW_RESCALES
+  unit = units[base];
+  for (INDEX part = 1; part < shape.splits; part++)
+    unit = row_common_unit(unit, units[base + part]);
+#define ROW_RATIO(part) (unit / units[base + (part)])
+#else
+#define ROW_RATIO(part) ((VALUE)1)
+#endif
+  shift = ROW_UNIT(ROW_RATIO(0), shifts[base]);
   for (int round = 0; round < 2; round++) {
     for (INDEX part = 0; part < shape.splits; part++) {
       const INDEX after = shape.length - part * shape.share;
       const VALUE count = (VALUE)(after < shape.share ? after : shape.share);
-      const VALUE middle = sums[base + part] / count, away = shifts[base + part] - shift;
+      const VALUE ratio = ROW_RATIO(part), own = ROW_UNIT(ratio, sums[base + part]);
+      const VALUE middle = own / count, away = ROW_UNIT(ratio, shifts[base + part]) - shift;
       if (round == 0) {
-        sum += away * count + sums[base + part];
+        sum += away * count + own;
       } else {
         const VALUE apart = away + middle - sum / (VALUE)shape.length;
-        squares += spreads[base + part] - sums[base + part] * middle + count * apart * apart;
+        squares += ROW_UNIT(ratio, ROW_UNIT(ratio, spreads[base + part])) - own * middle +
+                   count * apart * apart;
       }
     }
   }
+#undef ROW_RATIO
 #endif
 #if ROW_APPLY
   const VALUE offset = sum / (VALUE)shape.length;
 #if ROW_MEASURE
   squares -= sum * offset;
 #endif
-  const VALUE factor = row_scale(squares, (VALUE)shape.length, (VALUE)shape.epsilon);
+  const VALUE factor = row_scale(squares, (VALUE)shape.length, (VALUE)shape.epsilon, unit);
 #endif
 #else
+#define ROW_FILL(start, held)                                                                      \
+  for (int i = 0; i < (int)held; i++) value[i] = ELEMENT(start + i);
   VALUE shift = -ROW_INFINITY, total = 0;
 #if ROW_MEASURE
   VALUE lost = 0;
@@ -209,35 +231,52 @@ for (INDEX tile = first_tile; tile < first_tile + tiles; tile++) {
 #if ROW_OPERATION == ROW_IS_NORMALIZE
   VALUE square[ROW_WIDTH], spreads[ROW_WIDTH], lost_squares[ROW_WIDTH];
   const VALUE count = (VALUE)shape.length;
-  ROW_EACH(lane) shifts[lane] = lost[lane] = 0;
-  while (position < shape.length) {
-    const INDEX stop = shape.length - position < 64 ? shape.length : position + 64;
-    ROW_EACH(lane) part[lane] = 0;
-    for (; position < stop; position++) ROW_EACH(lane) part[lane] += ELEMENT(position);
-    ROW_EACH(lane) shifts[lane] = compensated(shifts[lane], part[lane], &lost[lane]);
-  }
-  ROW_EACH(lane) {
-    shifts[lane] /= count;
-    sums[lane] = spreads[lane] = lost[lane] = lost_squares[lane] = 0;
-  }
-  for (position = 0; position < shape.length;) {
-    const INDEX stop = shape.length - position < 64 ? shape.length : position + 64;
-    ROW_EACH(lane) part[lane] = square[lane] = 0;
-    for (; position < stop; position++) {
-      ROW_EACH(lane) {
-        const VALUE away = ELEMENT(position) - shifts[lane];
-        part[lane] += away;
-        square[lane] += away * away;
-      }
+#if ROW_RESCALES
+  VALUE units[ROW_WIDTH];
+  ROW_EACH(lane) units[lane] = 1;
+#endif
+  for (boolean again = 1; again;) {
+    ROW_EACH(lane) shifts[lane] = lost[lane] = 0;
+    for (position = 0; position < shape.length;) {
+      const INDEX stop = shape.length - position < 64 ? shape.length : position + 64;
+      ROW_EACH(lane) part[lane] = 0;
+      for (; position < stop; position++)
+        ROW_EACH(lane) part[lane] += ROW_UNIT(units[lane], ELEMENT(position));
+      ROW_EACH(lane) shifts[lane] = compensated(shifts[lane], part[lane], &lost[lane]);
     }
     ROW_EACH(lane) {
-      sums[lane] = compensated(sums[lane], part[lane], &lost[lane]);
-      spreads[lane] = compensated(spreads[lane], square[lane], &lost_squares[lane]);
+      shifts[lane] /= count;
+      sums[lane] = spreads[lane] = lost[lane] = lost_squares[lane] = 0;
     }
+    for (position = 0; position < shape.length;) {
+      const INDEX stop = shape.length - position < 64 ? shape.length : position + 64;
+      ROW_EACH(lane) part[lane] = square[lane] = 0;
+      for (; position < stop; position++) {
+        ROW_EACH(lane) {
+          const VALUE away = ROW_UNIT(units[lane], ELEMENT(position)) - shifts[lane];
+          part[lane] += away;
+          square[lane] += away * away;
+        }
+      }
+      ROW_EACH(lane) {
+        sums[lane] = compensated(sums[lane], part[lane], &lost[lane]);
+        spreads[lane] = compensated(spreads[lane], square[lane], &lost_squares[lane]);
+      }
+    }
+    again = 0;
+#if ROW_RESCALES
+    ROW_EACH(lane) {
+      const VALUE wanted = row_unit_of_squares(spreads[lane], count, (VALUE)shape.epsilon);
+      const boolean other = units[lane] == 1 && wanted != 1;
+      units[lane] = other ? wanted : units[lane];
+      again |= other;
+    }
+#endif
   }
   ROW_EACH(lane) {
     const VALUE offset = sums[lane] / count;
-    scales[lane] = row_scale(spreads[lane] - sums[lane] * offset, count, (VALUE)shape.epsilon);
+    scales[lane] = row_scale(spreads[lane] - sums[lane] * offset, count, (VALUE)shape.epsilon,
+                             ROW_UNIT(units[lane], (VALUE)1));
     sums[lane] = offset;
   }
 #else
@@ -269,7 +308,7 @@ for (INDEX tile = first_tile; tile < first_tile + tiles; tile++) {
 #if ROW_OPERATION == ROW_IS_SOFTMAX
       const VALUE finished = ROW_EXP(x - shifts[lane]) * scales[lane];
 #elif ROW_OPERATION == ROW_IS_NORMALIZE
-      const VALUE finished = (x - shifts[lane] - sums[lane]) * scales[lane];
+      const VALUE finished = (ROW_UNIT(units[lane], x) - shifts[lane] - sums[lane]) * scales[lane];
 #else
       const VALUE finished = x - shifts[lane] - sums[lane];
 #endif

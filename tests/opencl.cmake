@@ -98,6 +98,14 @@ foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance g
         train_call)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
+# The kinds of kernel once more in a program that has called setlocale, from no cache.
+set(opencl_locale ${on_device_sampled} COMPUTE_TEST_LOCALE=de_DE.UTF-8
+  LOCPATH=${CMAKE_CURRENT_BINARY_DIR}/locales COMPUTE_CACHE_DIR=${CMAKE_CURRENT_BINARY_DIR}/cache_opencl_locale)
+foreach(name operations_elementwise operations_convolution operations_indexed operations_matmul
+        operations_network operations_recurrent operations_reduction operations_row fit_run fit_spots)
+  compute_add_variant(${name} opencl_locale "${opencl_locale}")
+endforeach()
+compute_add_variant(operations_long_sums opencl "${on_device};COMPUTE_TEST_SPREAD=3")
 set(variant_labels full) # what follows shows the same in another light, or takes long
 foreach(name eager_eager job_job plan_training threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
@@ -115,8 +123,8 @@ compute_add_variant(faults_long_run opencl
 compute_add_variant(operations_row opencl_validated "${on_device_sampled};COMPUTE_VALIDATE=strict")
 
 # PoCL under the name of a GPU gets the kernels that GPUs get.
-foreach(name operations_indexed operations_matmul operations_network operations_recurrent
-        operations_reduction operations_row plan_index_errors)
+foreach(name operations_indexed operations_long_sums operations_matmul operations_network
+        operations_recurrent operations_reduction operations_row plan_index_errors)
   compute_add_variant(${name} opencl_gpu
     "${on_device_sampled};COMPUTE_TEST_SAMPLES=48;COMPUTE_TEST_LAYER=gpu=1")
 endforeach()

@@ -230,7 +230,8 @@ COMPUTE_API compute_node compute_embed(compute_graph *graph, compute_node x, int
 
 /** a[…,m,k] · b[…,k,n] = [...,m,n]; leading axes broadcast. A vector operand counts as a row (a) or
  * a column (b), and that axis is dropped from the result, as in NumPy. f16 and bf16 accumulate in
- * f32. Transposed operands are free: pass their compute_transpose. */
+ * f32. A long sum in f32 is made of parts of some hundred products, so that its error hardly grows
+ * with k; convolutions likewise. Transposed operands are free: pass their compute_transpose. */
 COMPUTE_API compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b);
 
 /** (a − a_zero) · (b − b_zero) of 8-bit integers, summed exactly, as i32; shapes as in
@@ -272,7 +273,9 @@ COMPUTE_API compute_node compute_argmin(compute_graph *graph, compute_node x, in
 COMPUTE_API compute_node compute_softmax(compute_graph *graph, compute_node x, int32_t axis);
 COMPUTE_API compute_node compute_log_softmax(compute_graph *graph, compute_node x, int32_t axis);
 
-/** (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance.
+/** (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance. In f32 the
+ * result is right for numbers up to 1e38, of which the squares would be infinite, and, with an
+ * epsilon of 0, for tiny ones; the gradient is for numbers whose squares f32 holds.
  * COMPUTE_ERROR_INVALID_ARGUMENT for an epsilon that is negative or not finite, also as f32 (f64
  * for an x in f64); likewise compute_layer_norm. */
 COMPUTE_API compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon);

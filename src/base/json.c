@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/real.h"
 #include "base/text.h"
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -47,19 +48,9 @@ void json_put_member(text_buffer *text, const char *name, const char *words) {
   json_put_string(text, words);
 }
 
-/* printf writes the locale's decimal point, JSON knows only one. */
 void json_put_number(text_buffer *text, const char *name, double value) {
-  char number[48], plain[48];
-  size_t length = 0;
-  snprintf(number, sizeof number, "%.9g", isfinite(value) ? value : 0.0);
-  for (const char *c = number; *c; c++) {
-    if (strchr("0123456789+-e", *c) != NULL)
-      plain[length++] = *c;
-    else if (length == 0 || plain[length - 1] != '.')
-      plain[length++] = '.';
-  }
-  plain[length] = '\0';
-  text_add(text, ", \"%s\": %s", name, plain);
+  char number[REAL_TEXT_BYTES];
+  text_add(text, ", \"%s\": %s", name, real_decimal(isfinite(value) ? value : 0.0, 9, number));
 }
 
 void json_put_count(text_buffer *text, const char *name, uint64_t value) {

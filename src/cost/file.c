@@ -2,13 +2,13 @@
 /* All numbers in a line are integers, so that the locale does not matter. */
 #include "cost/file.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/real.h"
 #include "tune/tuning.h"
 
 static const char magic[] = "costs 1 ";
@@ -65,7 +65,7 @@ size_t costs_line_print(uint64_t key, const char *model, const device_costs *cos
   char words[MODEL_CHARACTERS + 1];
   size_t length = 0;
   for (; model[length] && length < MODEL_CHARACTERS; length++)
-    words[length] = isalnum((unsigned char)model[length]) ? model[length] : '-';
+    words[length] = ascii_is_alphanumeric(model[length]) ? model[length] : '-';
   words[length] = '\0';
   size_t used = (size_t)snprintf(line, COSTS_LINE_BYTES, "%s%016" PRIx64 " %s %" PRIu64 " %" PRIu64,
                                  magic, key, length ? words : "-", picoseconds(costs->launch),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/real.h"
 #include "generate/emit.h"
 #include "kernel/program.h"
 #include "type/dtype.h"
@@ -24,7 +25,8 @@ static void add_real(text_buffer *text, compute_dtype type, double value) {
   } else if (isinf(value)) {
     text_add(text, "%sINFINITY_%s", value < 0 ? "-" : "", name);
   } else {
-    text_add(text, "%a%s", value, type == COMPUTE_F32 ? "f" : "");
+    char number[REAL_TEXT_BYTES];
+    text_add(text, "%s%s", real_hex(value, number), type == COMPUTE_F32 ? "f" : "");
   }
 }
 

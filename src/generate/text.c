@@ -9,12 +9,12 @@
  *
  * In functions_real.h "real" stands for f32 and f64, in functions_integer.h "integer" and "natural"
  * for i32 and u32, i64 and u64: each section there is several functions. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/real.h"
 #include "generate/emit.h"
 
 static const char section_mark[] = "//@ ";
@@ -199,7 +199,7 @@ typedef struct section_list {
 } section_list;
 
 static bool is_word(char c) {
-  return isalnum((unsigned char)c) || c == '_';
+  return ascii_is_alphanumeric(c) || c == '_';
 }
 
 /* The word that starts at `text`, or NULL. Type words also end names: add_integer. */
@@ -217,7 +217,7 @@ static const type_word *word_at(const char *file, const char *text) {
 static void add_typed(text_buffer *to, const section *s, const char *text, size_t bytes) {
   size_t start = 0;
   for (size_t i = 0; s->type >= 0 && i < bytes; i++) {
-    if (i > 0 && isalnum((unsigned char)text[i - 1])) continue;
+    if (i > 0 && ascii_is_alphanumeric(text[i - 1])) continue;
     const type_word *word = word_at(s->file, text + i);
     if (!word) continue;
     text_add(to, "%.*s%s", (int)(i - start), text + start, spelling(word, s->type));

@@ -10,12 +10,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/real.h"
 #include "type/dtype.h"
 
 #define BUFFER_BYTES 131072
@@ -193,10 +193,6 @@ typedef struct decimal {
   int32_t exponent; /* meaningful only if it is small */
 } decimal;
 
-static bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 static void append_digit(decimal *number, char c) {
   uint64_t digit = (uint64_t)(c - '0');
   if (number->digits > (UINT64_MAX - digit) / 10) {
@@ -210,9 +206,9 @@ static void append_digit(decimal *number, char c) {
 static const char *scan_exponent(const char *at, const char *end, decimal *number) {
   bool negative = at < end && *at == '-';
   if (at < end && (*at == '-' || *at == '+')) at++;
-  if (at == end || !is_digit(*at)) return NULL;
+  if (at == end || !ascii_is_digit(*at)) return NULL;
   int32_t value = 0;
-  for (; at < end && is_digit(*at); at++) {
+  for (; at < end && ascii_is_digit(*at); at++) {
     if (value < 100000) value = value * 10 + (*at - '0');
   }
   number->exponent += negative ? -value : value;
@@ -226,7 +222,7 @@ static bool scan(const char *text, size_t length, decimal *number) {
   number->negative = at < end && *at == '-';
   if (at < end && (*at == '-' || *at == '+')) at++;
   bool any_digit = false;
-  for (; at < end && (is_digit(*at) || (*at == '.' && number->whole)); at++) {
+  for (; at < end && (ascii_is_digit(*at) || (*at == '.' && number->whole)); at++) {
     if (*at == '.') {
       number->whole = false;
       continue;
@@ -308,11 +304,11 @@ static bool parse_word(const char *text, size_t length, double *value) {
     length--;
   }
   if (strlen(text) != length) return false; /* a zero byte inside */
-  if (!strcasecmp(text, "inf") || !strcasecmp(text, "infinity")) {
+  if (ascii_equal(text, "inf") || ascii_equal(text, "infinity")) {
     *value = negative ? -INFINITY : INFINITY;
     return true;
   }
-  if (strcasecmp(text, "nan")) return false;
+  if (!ascii_equal(text, "nan")) return false;
   *value = NAN;
   return true;
 }

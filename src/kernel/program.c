@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/real.h"
 #include "type/dtype.h"
 
 /* ---- The table of instructions ------------------------------------------------------------- */
@@ -284,7 +285,8 @@ static void print_leaf(const compute_instruction *instruction, text_buffer *text
   case COMPUTE_I_LOAD: text_add(text, "in%" PRId64, immediate); break;
   case COMPUTE_I_CONSTANT:
     if (is_float(instruction->type)) {
-      text_add(text, "%.9g", instruction->immediate.f64);
+      char number[REAL_TEXT_BYTES];
+      text_add(text, "%s", real_decimal(instruction->immediate.f64, 9, number));
     } else if (instruction->type == COMPUTE_BOOL) {
       text_add(text, "%s", immediate ? "true" : "false");
     } else {
@@ -322,7 +324,8 @@ static void print_value(const compute_program *program, const uint16_t *uses, ui
   if (instruction->code == COMPUTE_I_RANDOM) {
     text_add(text, ", %" PRId64, instruction->immediate.i64);
   } else if (row->traits & IMMEDIATE) {
-    text_add(text, ", %.9g", instruction->immediate.f64);
+    char number[REAL_TEXT_BYTES];
+    text_add(text, ", %s", real_decimal(instruction->immediate.f64, 9, number));
   }
   text_add(text, ")");
 }

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/real.h"
 #include "base/text.h"
 #include "group/group.h"
 #include "tensor/tensor.h"
@@ -54,25 +55,32 @@ static void add_port(text_buffer *text, const char *name, const compute_batch_po
            compute_shape_text(port->item, shape, sizeof shape));
 }
 
+static void add_number(text_buffer *text, const char *name, double value) {
+  char number[REAL_TEXT_BYTES];
+  text_add(text, "%s %s\n", name, real_decimal(value, 17, number));
+}
+
 static void add_options(text_buffer *text, const compute_trainer_options *o) {
   const compute_optimizer_options *p = &o->optimizer;
   const compute_schedule *s = &o->schedule;
   add_port(text, "input", &o->input);
   add_port(text, "target", &o->target);
-  text_add(text, "batch %" PRId64 "\nloss %d\nlabel_smoothing %.17g\nhuber_delta %.17g\n", o->batch,
-           (int)o->loss, o->label_smoothing, o->huber_delta);
-  text_add(text,
-           "optimizer.kind %d\noptimizer.learning_rate %.17g\noptimizer.momentum %.17g\n"
-           "optimizer.nesterov %d\noptimizer.beta1 %.17g\noptimizer.beta2 %.17g\n"
-           "optimizer.alpha %.17g\noptimizer.epsilon %.17g\noptimizer.weight_decay %.17g\n",
-           (int)p->kind, p->learning_rate, p->momentum, p->nesterov, p->beta1, p->beta2, p->alpha,
-           p->epsilon, p->weight_decay);
-  text_add(text,
-           "schedule.kind %d\nschedule.period %" PRId64 "\nschedule.factor %.17g\n"
-           "schedule.warm_up %" PRId64 "\n",
-           (int)s->kind, s->period, s->factor, s->warm_up);
-  text_add(text, "clip_norm %.17g\naccumulate %d\nprecision %s\nseed %" PRIu64 "\nflags 0x%x\n",
-           o->clip_norm, (int)o->accumulate,
+  text_add(text, "batch %" PRId64 "\nloss %d\n", o->batch, (int)o->loss);
+  add_number(text, "label_smoothing", o->label_smoothing);
+  add_number(text, "huber_delta", o->huber_delta);
+  text_add(text, "optimizer.kind %d\noptimizer.nesterov %d\n", (int)p->kind, p->nesterov);
+  add_number(text, "optimizer.learning_rate", p->learning_rate);
+  add_number(text, "optimizer.momentum", p->momentum);
+  add_number(text, "optimizer.beta1", p->beta1);
+  add_number(text, "optimizer.beta2", p->beta2);
+  add_number(text, "optimizer.alpha", p->alpha);
+  add_number(text, "optimizer.epsilon", p->epsilon);
+  add_number(text, "optimizer.weight_decay", p->weight_decay);
+  text_add(text, "schedule.kind %d\nschedule.period %" PRId64 "\nschedule.warm_up %" PRId64 "\n",
+           (int)s->kind, s->period, s->warm_up);
+  add_number(text, "schedule.factor", s->factor);
+  add_number(text, "clip_norm", o->clip_norm);
+  text_add(text, "accumulate %d\nprecision %s\nseed %" PRIu64 "\nflags 0x%x\n", (int)o->accumulate,
            o->precision ? compute_dtype_name(o->precision) : "of the weights", o->seed,
            (unsigned)o->flags);
 }

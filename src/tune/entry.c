@@ -3,12 +3,13 @@
  * line's checksum is checked first, so that the rest need only handle intact lines. */
 #include "tune/entry.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
+
+#include "base/real.h"
 
 /* ---- Classes ------------------------------------------------------------------------------- */
 
@@ -29,7 +30,7 @@ bool kernel_class_valid(const char *text, size_t length) {
 
 /* The next "letter number" of both sizes; false if they differ in form. */
 static bool next_buckets(const char **a, const char **b, int *difference) {
-  if (**a != **b || !isdigit((unsigned char)(*a)[1]) || !isdigit((unsigned char)(*b)[1]))
+  if (**a != **b || !ascii_is_digit((*a)[1]) || !ascii_is_digit((*b)[1]))
     return false;
   char *end_a, *end_b;
   long value_a = strtol(*a + 1, &end_a, 10), value_b = strtol(*b + 1, &end_b, 10);

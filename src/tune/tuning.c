@@ -9,12 +9,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/real.h"
 #include "base/variable.h"
 
 #define CHECK_NANOSECONDS INT64_C(1000000000)
@@ -97,9 +97,8 @@ static const char *type_name(compute_device_type type) {
 }
 
 static bool contains(const char *text, const char *part) {
-  const size_t length = strlen(part);
   for (; *text; text++)
-    if (!strncasecmp(text, part, length)) return true;
+    if (ascii_begins(text, part)) return true;
   return false;
 }
 

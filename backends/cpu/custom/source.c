@@ -6,7 +6,6 @@
  * registers and vectorise the loop over a group's items. After the kernel comes its caller. Its
  * parameters are copied from the text: with other punctuation, a list of parameters is also a list
  * of members and of variables. */
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,8 +102,17 @@ typedef struct kernel_text {
   bool waits; /* a barrier occurs */
 } kernel_text;
 
+/* Of ASCII, whatever the host's locale takes for letters. */
+static bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
 static bool is_word(char c) {
-  return isalnum((unsigned char)c) || c == '_';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
+}
+
+static bool is_space(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 /* Blanks out comments, strings and characters, so that only code is left; line breaks are kept. */
@@ -141,7 +149,7 @@ static const char *find_word(const char *s, const char *start, const char *word)
 }
 
 static const char *skip_blanks(const char *s) {
-  while (isspace((unsigned char)*s)) s++;
+  while (is_space(*s)) s++;
   return s;
 }
 
@@ -157,8 +165,8 @@ static const char *close_of(const char *s) {
 }
 
 static piece trim(const char *start, const char *end) {
-  while (start < end && isspace((unsigned char)*start)) start++;
-  while (end > start && isspace((unsigned char)end[-1])) end--;
+  while (start < end && is_space(*start)) start++;
+  while (end > start && is_space(end[-1])) end--;
   return (piece){start, (size_t)(end - start)};
 }
 
@@ -173,9 +181,8 @@ static bool read_parameters(const char *start, const char *end, kernel_text *k) 
     const char *name = p.start + p.bytes;
     while (name > p.start && is_word(name[-1])) name--;
     const size_t length = (size_t)(p.start + p.bytes - name);
-    if (length == 0 || name == p.start || isdigit((unsigned char)*name) ||
-        memchr(p.start, '(', p.bytes) || memchr(p.start, '[', p.bytes) ||
-        k->count == MOST_PARAMETERS)
+    if (length == 0 || name == p.start || is_digit(*name) || memchr(p.start, '(', p.bytes) ||
+        memchr(p.start, '[', p.bytes) || k->count == MOST_PARAMETERS)
       return false;
     k->parameters[k->count] = p;
     k->names[k->count++] = (piece){name, length};

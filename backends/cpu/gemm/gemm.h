@@ -86,7 +86,7 @@ typedef struct gemm_schedule {
   int64_t tile_m, tile_n, tiles_m, tiles_n;
   int64_t splits, chunk, tasks;
   int64_t block_m, block_k;              /* cache blocks of A; block_k is that of B, too */
-  int64_t depth;                         /* of k that is summed by itself (cpu_gemm_block) */
+  int64_t depth;                         /* of k, for which a panel of B stays close */
   int64_t group;                         /* columns between two calls of the epilogue */
   uint64_t a_bytes, b_bytes, sums_bytes; /* scratch memory of one worker */
   uint64_t fill_bytes;                   /* the last of b_bytes: a panel as a source fills it */

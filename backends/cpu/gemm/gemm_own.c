@@ -272,7 +272,6 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
   cpu_gemm_block block = {.m = rows,
                           .k = count,
                           .c_row = unit->sums_row,
-                          .depth = schedule->depth,
                           .accumulate = p > unit->k_first};
   take_a(unit, unit->row + row, rows, p, count, &block);
   const bool ends = finish && unit->in_kernel;

@@ -29,6 +29,7 @@ enum {
   SPLIT_TILES = 64,        /* … and register tiles, if more of these can be divided instead */
   SPLIT_TILED = 1024,      /* so long is a part of k at least (MOST_POINT_CHANNELS of bands), */
   SPLIT_STREAM = 2048,     /* of a large C, whose sums then pass between the threads' caches, */
+  STREAM_PART = 128,       /* of k whose sums are apart (gemm_few.h) */
   SPLIT_N = 512,           /* and so wide a piece of its rows */
   MOST_SPLITS = 8,
   NEAR_OPERATIONS = 30,     /* of an addition to a row of bytes */
@@ -127,13 +128,13 @@ static bool is_few(const cpu_gemm *gemm, gemm_schedule *schedule) {
   } else if (words && b->column == 1 && problem->m <= CPU_GEMM_STREAMED) {
     schedule->method = GEMM_STREAM; /* of any size: panels are not packed as fast as read */
     schedule->pack_a = !can_read_a(problem) || a->column != 1;
-    schedule->block_k = 1024;
+    schedule->block_k = STREAM_PART;
     schedule->piece = 2048;
   } else if (!words && b->column == 1 && b_bytes > (double)gemm->head.device->l2_bytes) {
     schedule->method = GEMM_STREAM;
     schedule->pack_a = !is_native(problem, a);
-    schedule->block_k = is_native(problem, b) ? 128 : 16;
-    schedule->piece = 2048;
+    schedule->block_k = is_native(problem, b) ? STREAM_PART : STREAM_PART / 4;
+    schedule->piece = is_native(problem, b) ? 2048 : 1024;
   } else {
     return false;
   }

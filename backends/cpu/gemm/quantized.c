@@ -16,6 +16,7 @@ enum {
   TASKS = 8,          /* of a thread, at most */
   TASK_BYTES = 16384, /* of weights, at least */
   PIECE = 8,          /* columns that are expanded at a time */
+  DOT_PART = 1024,    /* of k, which is summed by itself */
   MOST_REST = 32      /* numbers after the last whole group of the loops */
 };
 
@@ -217,17 +218,19 @@ static void multiply_expanded(const launch *l, const cpu_quantized_columns *c, i
   for (int64_t j = 0; j < columns; j += PIECE) {
     const int64_t many = cpu_min(PIECE, columns - j);
     expand(l->kernel, c, 0, problem->k, j, many, piece);
-    problem->type->dot(&(cpu_gemm_block){.m = problem->m,
-                                         .n = many,
-                                         .k = problem->k,
-                                         .a = l->a,
-                                         .a_row = problem->k,
-                                         .a_k = 1,
-                                         .b = piece,
-                                         .b_k = 1,
-                                         .b_column = problem->k,
-                                         .c = sums + j,
-                                         .c_row = sums_row});
+    for (int64_t p = 0; p < problem->k; p += DOT_PART)
+      problem->type->dot(&(cpu_gemm_block){.m = problem->m,
+                                           .n = many,
+                                           .k = cpu_min(DOT_PART, problem->k - p),
+                                           .a = l->a + p,
+                                           .a_row = problem->k,
+                                           .a_k = 1,
+                                           .b = piece + p,
+                                           .b_k = 1,
+                                           .b_column = problem->k,
+                                           .c = sums + j,
+                                           .c_row = sums_row,
+                                           .accumulate = p > 0});
   }
 }
 

@@ -40,6 +40,8 @@ enum {
   TASKS_PER_THREAD = 4
 };
 
+#define LEAST_EPSILON 0x1p-60 /* beside which variances below 2^-100 do not show */
+
 typedef struct row_kernel {
   cpu_kernel head;
   cpu_stage prologue, epilogue;
@@ -160,7 +162,9 @@ static int64_t block_length(const row_kernel *kernel, int64_t block) {
 static cpu_row_panel read_block(job *j, int64_t block) {
   const row_kernel *kernel = j->launch->kernel;
   const int64_t first = block * kernel->block;
-  cpu_row_panel panel = {.length = block_length(kernel, block), .width = j->count};
+  cpu_row_panel panel = {.length = block_length(kernel, block),
+                         .width = j->count,
+                         .tiny = kernel->epsilon < LEAST_EPSILON};
   if (kernel->direct_input) {
     set_place(j, 0, first);
     panel.source = cpu_place_address(&kernel->prologue, &j->place, j->launch->pointers, 0);

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/real.h"
 #include "generate/kinds/plan.h"
 #include "kernel/fit_problem.h"
 
@@ -320,7 +321,9 @@ static void define(generation *g, const fit_task *task, const fit_cut *cut) {
   emit_constant(g, "COLUMNS", p->columns);
   emit_constant(g, "FRAMES", task->frames);
   emit_constant(g, "Z_STARTS", COMPUTE_FIT_MAX_Z_STARTS);
-  text_add(&g->definitions, "#define LEAST_PHOTONS %.1ef\n", COMPUTE_FIT_LEAST_PHOTONS);
+  char least[REAL_TEXT_BYTES];
+  text_add(&g->definitions, "#define LEAST_PHOTONS %sf\n",
+           real_hex((double)(float)COMPUTE_FIT_LEAST_PHOTONS, least));
   text_add(&g->definitions, "#define VARIANCE_FACTOR %s\n#define OUTER(a) %s\n",
            p->camera == COMPUTE_FIT_EMCCD ? "2.0f" : "1.0f",
            compute_fit_has_z(p->model) ? "((a) < 2 ? (a) : (a) == 4 ? 2 : (a) + 1)" : "(a)");

@@ -241,6 +241,11 @@ static void make_space(row_kernel *r) {
 
 /* ---- Text ---------------------------------------------------------------------------------- */
 
+/* f64 has room for the squares of all that f32 holds. */
+static bool rescales(const compute_kernel_descriptor *d) {
+  return compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE && d->accumulate == COMPUTE_F32;
+}
+
 static void define_row(row_kernel *r) {
   generation *g = r->g;
   const compute_kernel_descriptor *d = g->descriptor;
@@ -249,11 +254,12 @@ static void define_row(row_kernel *r) {
   text_buffer *text = &g->definitions;
   emit_define(text, "VALUE", emit_type(d->accumulate));
   emit_define_number(text, "ROW_OPERATION", (int64_t)compute_row_of(d)->operation);
+  emit_define(text, "ROW_INFINITY", wide ? "INFINITY_f64" : "INFINITY_f32");
   if (compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE) {
     emit_define(text, "ROW_ROOT", wide ? "sqrt_f64" : "sqrt_f32");
+    emit_define_number(text, "ROW_RESCALES", rescales(d));
   } else {
     emit_define(text, "ROW_EXP", wide ? "exp_f64" : "exp_falling_f32");
-    emit_define(text, "ROW_INFINITY", wide ? "INFINITY_f64" : "INFINITY_f32");
     emit_define(text, "ROW_NAN", wide ? "NAN_f64" : "NAN_f32");
   }
   if (compute_row_of(d)->operation == COMPUTE_ROW_LOG_SOFTMAX)
@@ -347,12 +353,14 @@ static void add_fields(row_kernel *r, emit_launch *launch) {
 
 /* The parts' statistics, one array after the other. */
 static void add_statistics(row_kernel *r, emit_launch *launch, bool written) {
-  static const char *const names[] = {"shifts", "sums", "spreads"};
+  static const char *const names[] = {"shifts", "sums", "spreads", "units"};
   generation *g = r->g;
   const compute_kernel_descriptor *d = g->descriptor;
   const uint64_t parts = (uint64_t)r->problem.rows * (uint64_t)r->cut.splits;
   const uint64_t bytes = (parts * r->problem.bytes + 63) / 64 * 64;
-  const uint32_t count = compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? 3 : 2;
+  const uint32_t count = rescales(d)                                             ? 4
+                         : compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE ? 3
+                                                                                 : 2;
   for (uint32_t i = 0; i < count; i++)
     emit_workspace(g, launch, names[i], emit_type(d->accumulate), r->problem.bytes, i * bytes,
                    written);

@@ -122,9 +122,16 @@ static compute_node normalize_layer(const layer *l) {
   return scale_and_shift(l, compute_reshape(l->graph, y, l->shape));
 }
 
-static compute_node inverse_root(const layer *l, compute_node mean_square) {
-  return compute_rsqrt(l->graph, compute_add(l->graph, mean_square,
-                                             call_scalar_like(l->call, mean_square, l->epsilon)));
+/* 1 / sqrt(mean of the squares of x + epsilon), times *range, for x divided by it (*scaled). */
+static compute_node inverse_root(const layer *l, compute_node x, compute_node *range,
+                                 compute_node *scaled) {
+  *range = op_range(l->call, x, layer_axes(l), 2, l->epsilon == 0, scaled);
+  const compute_node mean =
+      compute_mean(l->graph, compute_square(l->graph, *scaled), layer_axes(l), true);
+  compute_node epsilon = call_scalar_like(l->call, mean, l->epsilon);
+  if (compute_node_is_valid(*range))
+    epsilon = op_over_range(l->call, compute_div(l->graph, epsilon, *range), *range);
+  return compute_rsqrt(l->graph, compute_add(l->graph, mean, epsilon));
 }
 
 /* Outputs 1 and 2. */
@@ -135,10 +142,10 @@ static void output_statistics(const layer *l) {
   if (!call_wants(call, 1) && !call_wants(call, 2)) return;
   const compute_node x = op_wide(call, l->x);
   const compute_node mean = compute_mean(l->graph, x, layer_axes(l), true);
-  const compute_node square = compute_square(l->graph, compute_sub(l->graph, x, mean));
-  const compute_node variance = compute_mean(l->graph, square, layer_axes(l), true);
+  compute_node range, scaled;
+  const compute_node inverse = inverse_root(l, compute_sub(l->graph, x, mean), &range, &scaled);
   call_output(call, 1, op_cast(call, mean, dtype));
-  call_output(call, 2, op_cast(call, inverse_root(l, variance), dtype));
+  call_output(call, 2, op_cast(call, op_over_range(call, inverse, range), dtype));
 }
 
 static compute_node optional_as(model_call *call, size_t input, compute_dtype dtype) {
@@ -160,11 +167,12 @@ static compute_status layer_normalization(model_call *call) {
 static compute_node root_mean_square(const layer *l, compute_dtype dtype, compute_node *inverse) {
   model_call *call = l->call;
   const compute_node x = op_wide(call, l->x);
-  *inverse =
-      inverse_root(l, compute_mean(l->graph, compute_square(l->graph, x), layer_axes(l), true));
+  compute_node range, scaled;
+  const compute_node root = inverse_root(l, x, &range, &scaled);
+  *inverse = op_over_range(call, root, range);
   layer wide = *l;
   wide.scale = op_cast(call, l->scale, compute_node_dtype(l->graph, x));
-  return op_cast(call, scale_and_shift(&wide, compute_mul(l->graph, x, *inverse)), dtype);
+  return op_cast(call, scale_and_shift(&wide, compute_mul(l->graph, scaled, root)), dtype);
 }
 
 static compute_status rms_normalization(model_call *call) {
@@ -343,8 +351,10 @@ static compute_status mean_variance(model_call *call) {
   if (status) return status;
   const compute_node x = op_wide(call, call_input(call, 0));
   const compute_node centred = compute_sub(graph, x, compute_mean(graph, x, axes, true));
-  compute_node deviation = compute_mean(graph, compute_square(graph, centred), axes, true);
-  deviation = compute_sqrt(graph, deviation);
+  compute_node scaled;
+  const compute_node range = op_range(call, centred, axes, 2, true, &scaled);
+  compute_node deviation = compute_mean(graph, compute_square(graph, scaled), axes, true);
+  deviation = op_times_range(call, compute_sqrt(graph, deviation), range);
   deviation = compute_add(graph, deviation, call_scalar_like(call, deviation, 1e-9));
   return call_output(call, 0,
                      op_cast(call, compute_div(graph, centred, deviation), call_dtype(call, 0)));

@@ -2,6 +2,7 @@
 #include "model/operators/op.h"
 #include "type/shape.h"
 
+#include <math.h>
 #include <string.h>
 
 bool op_is_float(compute_dtype dtype) {
@@ -99,6 +100,57 @@ compute_node op_root(model_call *call, compute_node x, double p) {
   if (p == 1) return x;
   if (p == 2) return compute_sqrt(call->graph, x);
   return compute_pow(call->graph, x, call_scalar_like(call, x, 1 / p));
+}
+
+static bool has_elements(const compute_shape *shape) {
+  for (int32_t i = 0; i < shape->rank; i++)
+    if (shape->size[i] == 0) return false;
+  return true;
+}
+
+compute_node op_range(model_call *call, compute_node x, compute_axes axes, double p, bool tiny,
+                      compute_node *scaled) {
+  enum { GOOD_EXPONENT = 60 }; /* of a power: a sum of 2^60 of them is finite, too */
+  compute_graph *graph = call->graph;
+  const compute_shape shape = compute_node_shape(graph, x);
+  *scaled = x;
+  if (compute_node_dtype(graph, x) != COMPUTE_F32 || p <= 1 || !has_elements(&shape))
+    return (compute_node){0};
+  const double most = exp2(GOOD_EXPONENT / p);
+  const compute_node peak = compute_max(graph, compute_abs(graph, x), axes, true);
+  compute_node far = compute_greater(graph, peak, call_scalar_like(call, peak, most));
+  if (tiny) {
+    const compute_node close = compute_less(graph, peak, call_scalar_like(call, peak, 1 / most));
+    const compute_node some = compute_greater(graph, peak, call_scalar_like(call, peak, 0));
+    far = compute_logical_or(graph, far, compute_logical_and(graph, close, some));
+  }
+  far = compute_logical_and(graph, far, compute_is_finite(graph, peak));
+  const compute_node range = compute_select(graph, far, peak, call_scalar_like(call, peak, 1));
+  *scaled = compute_div(graph, x, range);
+  return range;
+}
+
+static compute_node range_like(model_call *call, compute_node y, compute_node range) {
+  const compute_shape shape = compute_node_shape(call->graph, y);
+  return shape.rank == compute_node_shape(call->graph, range).rank
+             ? range
+             : compute_reshape(call->graph, range, shape);
+}
+
+compute_node op_times_range(model_call *call, compute_node y, compute_node range) {
+  return compute_node_is_valid(range) ? compute_mul(call->graph, y, range_like(call, y, range)) : y;
+}
+
+compute_node op_over_range(model_call *call, compute_node y, compute_node range) {
+  return compute_node_is_valid(range) ? compute_div(call->graph, y, range_like(call, y, range)) : y;
+}
+
+compute_node op_norm(model_call *call, compute_node x, compute_axes axes, double p, bool keep) {
+  compute_node scaled;
+  const compute_node range = op_range(call, x, axes, p, true, &scaled);
+  const compute_node sum =
+      compute_sum(call->graph, op_power_of_magnitude(call, scaled, p), axes, keep);
+  return op_times_range(call, op_root(call, sum, p), range);
 }
 
 /* max(0, min(1, alpha · x + beta)) */

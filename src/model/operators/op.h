@@ -39,6 +39,19 @@ compute_axes op_axes(int32_t first, int32_t end);
 compute_node op_power_of_magnitude(model_call *call, compute_node x, double p);
 compute_node op_root(model_call *call, compute_node x, double p);
 
+/* Powers of f32 overflow long before their root would: what x is divided by, along `axes`, before
+ * its elements are raised to the power p, and what the root is multiplied by. It is the largest
+ * magnitude, or 1 where powers are normal numbers anyway; of tiny numbers only if these matter. An
+ * invalid node stands for 1 everywhere. `scaled`: x divided by it. */
+compute_node op_range(model_call *call, compute_node x, compute_axes axes, double p, bool tiny,
+                      compute_node *scaled);
+/* y · range, and y / range. y may lack the axes of size 1 that `range` has kept. */
+compute_node op_times_range(model_call *call, compute_node y, compute_node range);
+compute_node op_over_range(model_call *call, compute_node y, compute_node range);
+
+/* (sum over the axes of |x|^p)^(1/p), right for all finite numbers. */
+compute_node op_norm(model_call *call, compute_node x, compute_axes axes, double p, bool keep);
+
 /* The activation that ONNX Runtime's fused operators name; "" is none. */
 compute_status op_activate(model_call *call, const char *name, const float *parameters,
                            size_t count, compute_node *x);

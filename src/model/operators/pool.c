@@ -180,9 +180,9 @@ static compute_status global_max_pool(model_call *call) {
 static compute_status global_lp_pool(model_call *call) {
   const double power = (double)call_attribute_i(call, "p", 2);
   const compute_axes axes = op_axes(2, call_shape(call, 0).rank);
-  compute_node x = op_wide(call, call_input(call, 0));
-  x = compute_sum(call->graph, op_power_of_magnitude(call, x, power), axes, true);
-  return call_output(call, 0, op_cast(call, op_root(call, x, power), call_dtype(call, 0)));
+  const compute_node x = op_wide(call, call_input(call, 0));
+  return call_output(call, 0,
+                     op_cast(call, op_norm(call, x, axes, power, true), call_dtype(call, 0)));
 }
 
 /* ---- MaxUnpool ------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/real.h"
 #include "compute/graph_nn.h"
 #include "model/operators.h"
 #include "model/operators/op.h"
@@ -110,7 +110,7 @@ static const struct activation_row {
 
 static const struct activation_row *find_activation(const char *name) {
   for (size_t i = 0; i < sizeof activation_rows / sizeof *activation_rows; i++)
-    if (strcasecmp(activation_rows[i].name, name) == 0) return &activation_rows[i];
+    if (ascii_equal(activation_rows[i].name, name)) return &activation_rows[i];
   return NULL;
 }
 
@@ -266,7 +266,7 @@ static void hold_state(const recurrence *n, int64_t t, const state *before, stat
 
 static bool is_usual(const recurrence *n) {
   for (size_t i = 0; i < n->cell->activations; i++)
-    if (strcasecmp(n->activations[i].name, n->cell->usual[i]) != 0) return false;
+    if (!ascii_equal(n->activations[i].name, n->cell->usual[i])) return false;
   return call_attribute_i(n->call, "input_forget", 0) == 0;
 }
 

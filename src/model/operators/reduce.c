@@ -128,7 +128,7 @@ static compute_node fold_squares(model_call *call, compute_node x, compute_axes 
 }
 
 static compute_node fold_l2(model_call *call, compute_node x, compute_axes axes, bool keep) {
-  return compute_sqrt(call->graph, fold_squares(call, as_float(call, x), axes, keep));
+  return op_norm(call, op_wide(call, as_float(call, x)), axes, 2, keep);
 }
 
 static compute_node fold_log_sum(model_call *call, compute_node x, compute_axes axes, bool keep) {
@@ -340,9 +340,7 @@ static compute_status lp_normalization(model_call *call) {
       call_axis(call, call_attribute_i(call, "axis", -1), call_shape(call, 0).rank, &axis);
   if (status) return status;
   const compute_node x = op_wide(call, call_input(call, 0));
-  compute_node norm =
-      compute_sum(graph, op_power_of_magnitude(call, x, p), COMPUTE_AXES(axis), true);
-  norm = op_root(call, norm, p);
+  compute_node norm = op_norm(call, x, COMPUTE_AXES(axis), p, true);
   const compute_node zero = call_scalar_like(call, norm, 0), one = call_scalar_like(call, norm, 1);
   norm = compute_select(graph, compute_equal(graph, norm, zero), one, norm);
   return call_output(call, 0, op_cast(call, compute_div(graph, x, norm), call_dtype(call, 0)));

@@ -75,27 +75,56 @@ ALWAYS_INLINE pack load(const ELEMENT *at) {
 
 /* ---- Windows times the filter --------------------------------------------------------------- */
 
-/* `rows` × `vectors` vectors of results; the vectors of a row lie `apart`. */
-ALWAYS_INLINE void block(const int rows, const int vectors, const cpu_direct_sweep *s, int64_t row,
-                         int64_t column, int64_t apart) {
-  const ELEMENT *from = (const ELEMENT *)s->source + row * s->source_row + column;
-  const ELEMENT *weight = s->weight;
-  pack sum[DIRECT_ROWS][DIRECT_WIDE];
+/* A longer sum of f32 is made of parts, as in gemm_tile.c. */
+enum { DIRECT_PART = 256, DIRECT_WHOLE = DIRECT_PART + DIRECT_PART / 2 };
+typedef pack direct_sums[DIRECT_ROWS][DIRECT_WIDE];
+
+ALWAYS_INLINE bool has_parts(const cpu_direct_sweep *s) {
+  return sizeof(ELEMENT) == sizeof(float) && s->taps > DIRECT_WHOLE;
+}
+
+ALWAYS_INLINE void clear(const int rows, const int vectors, direct_sums sum) {
   DIRECT_UNROLL
   for (int r = 0; r < rows; r++) {
     DIRECT_UNROLL
     for (int v = 0; v < vectors; v++) sum[r][v] = (pack){0};
   }
-  for (int64_t t = 0; t < s->taps; t++) {
-    const ELEMENT *x = from + s->place[t];
-    const pack w = weight[t] - (pack){0};
+}
+
+ALWAYS_INLINE void add(const int rows, const int vectors, direct_sums to, direct_sums from) {
+  DIRECT_UNROLL
+  for (int r = 0; r < rows; r++) {
     DIRECT_UNROLL
-    for (int r = 0; r < rows; r++) {
-      DIRECT_UNROLL
-      for (int v = 0; v < vectors; v++)
-        sum[r][v] = FMA(w, load(x + r * s->source_row + v * apart), sum[r][v]);
-    }
+    for (int v = 0; v < vectors; v++) to[r][v] += from[r][v];
   }
+}
+
+/* `rows` × `vectors` vectors of results; the vectors of a row lie `apart`. */
+ALWAYS_INLINE void block_of(const bool parts, const int rows, const int vectors,
+                            const cpu_direct_sweep *s, int64_t row, int64_t column, int64_t apart) {
+  const ELEMENT *from = (const ELEMENT *)s->source + row * s->source_row + column;
+  const ELEMENT *weight = s->weight;
+  direct_sums sum, before; /* of the parts before this one */
+  int64_t end = parts ? DIRECT_PART : s->taps;
+  clear(rows, vectors, sum);
+  if (parts) clear(rows, vectors, before);
+  for (int64_t t = 0;; end += DIRECT_PART) {
+    if (end > s->taps) end = s->taps;
+    for (; t < end; t++) {
+      const ELEMENT *x = from + s->place[t];
+      const pack w = weight[t] - (pack){0};
+      DIRECT_UNROLL
+      for (int r = 0; r < rows; r++) {
+        DIRECT_UNROLL
+        for (int v = 0; v < vectors; v++)
+          sum[r][v] = FMA(w, load(x + r * s->source_row + v * apart), sum[r][v]);
+      }
+    }
+    if (!parts || t == s->taps) break;
+    add(rows, vectors, before, sum);
+    clear(rows, vectors, sum);
+  }
+  if (parts) add(rows, vectors, sum, before);
   ELEMENT *to = (ELEMENT *)s->result + row * s->result_row + column;
   DIRECT_UNROLL
   for (int r = 0; r < rows; r++) {
@@ -104,17 +133,21 @@ ALWAYS_INLINE void block(const int rows, const int vectors, const cpu_direct_swe
   }
 }
 
-/* The same for 3 × 3 neighbours; sums are added in the same order. */
+ALWAYS_INLINE void block(const int rows, const int vectors, const cpu_direct_sweep *s, int64_t row,
+                         int64_t column, int64_t apart) {
+  if (has_parts(s))
+    block_of(true, rows, vectors, s, row, column, apart);
+  else
+    block_of(false, rows, vectors, s, row, column, apart);
+}
+
+/* The same for 3 × 3 neighbours in one part; sums are added in the same order. */
 ALWAYS_INLINE void square(const int vectors, const cpu_direct_sweep *s, int64_t row, int64_t column,
                           int64_t apart) {
   const ELEMENT *from = (const ELEMENT *)s->source + row * s->source_row + column;
   const ELEMENT *weight = s->weight;
-  pack sum[DIRECT_ROWS][2];
-  DIRECT_UNROLL
-  for (int r = 0; r < DIRECT_ROWS; r++) {
-    DIRECT_UNROLL
-    for (int v = 0; v < vectors; v++) sum[r][v] = (pack){0};
-  }
+  direct_sums sum;
+  clear(DIRECT_ROWS, vectors, sum);
   for (int64_t t = 0; t < s->taps; t += 9) {
     const ELEMENT *x = from + s->place[t];
     pack w[9];
@@ -145,14 +178,14 @@ ALWAYS_INLINE void square(const int vectors, const cpu_direct_sweep *s, int64_t 
 }
 
 static void pairs(const cpu_direct_sweep *s, int64_t row, int64_t column, int64_t apart) {
-  if (s->squares)
+  if (s->squares && !has_parts(s))
     square(2, s, row, column, apart);
   else
     block(DIRECT_ROWS, 2, s, row, column, apart);
 }
 
 static void singles(const cpu_direct_sweep *s, int64_t row, int64_t column) {
-  if (s->squares)
+  if (s->squares && !has_parts(s))
     square(1, s, row, column, 0);
   else
     block(DIRECT_ROWS, 1, s, row, column, 0);

@@ -110,6 +110,41 @@ static void gemm_dot(const cpu_gemm_block *block) {
 
 #endif
 
+#if !defined(GEMM_GROUP) || defined(CPU_VARIANT_BF16)
+/* Sums of one block of k are apart, in the level-1 cache, until it is added to those before it: one
+ * running sum of f32 over all of a long k would lose the last ones' digits. */
+#if defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_BF16)
+#define GEMM_STREAM_PARTS 1
+enum { GEMM_PART_SUMS = 16 << 10 }; /* bytes */
+#else
+#define GEMM_STREAM_PARTS 0
+enum { GEMM_PART_SUMS = sizeof(GEMM_ELEMENT) };
+#endif
+
+GEMM_INLINE bool gemm_stream_apart(const cpu_gemm_block *block, int64_t columns) {
+  return GEMM_STREAM_PARTS && block->accumulate &&
+         (uint64_t)(block->m * columns) * sizeof(GEMM_ELEMENT) <= GEMM_PART_SUMS;
+}
+
+/* Where the sums of some columns of the block's rows begin, `*row` apart: in `part`, as zeros, or
+ * in C. */
+GEMM_INLINE GEMM_ELEMENT *gemm_stream_begin(const cpu_gemm_block *block, GEMM_ELEMENT *c,
+                                            int64_t columns, GEMM_ELEMENT *part, int64_t *row) {
+  const bool apart = gemm_stream_apart(block, columns);
+  GEMM_ELEMENT *to = apart ? part : c;
+  *row = apart ? columns : block->c_row;
+  for (int64_t i = 0; i < block->m && (apart || !block->accumulate); i++)
+    memset(to + i * *row, 0, (size_t)columns * sizeof *to);
+  return to;
+}
+
+GEMM_INLINE void gemm_stream_end(const cpu_gemm_block *block, GEMM_ELEMENT *c, int64_t columns,
+                                 const GEMM_ELEMENT *part) {
+  for (int64_t i = 0; i < block->m && gemm_stream_apart(block, columns); i++)
+    for (int64_t j = 0; j < columns; j++) c[i * block->c_row + j] += part[i * columns + j];
+}
+#endif
+
 #ifndef GEMM_GROUP
 /* Adds to `rows` rows of C, from column 0 on, their products with `depth` rows of B; both are
  * constants. The rows of B from row `ahead` on are asked for meanwhile. */
@@ -167,16 +202,17 @@ GEMM_INLINE void gemm_stream_depth(const int rows, const cpu_gemm_block *block, 
 
 static void gemm_stream(const cpu_gemm_block *block) {
   enum { CLOSE = 16 << 10, DEPTH = 4, LEAST_WIDTH = 256 };
+  GEMM_ELEMENT sums[GEMM_PART_SUMS / sizeof(GEMM_ELEMENT)]
+      __attribute__((aligned(GEMM_VECTOR_BYTES)));
   const int64_t wanted = CLOSE / (block->m * (int64_t)sizeof(GEMM_ELEMENT));
   const int64_t width = (wanted < LEAST_WIDTH ? LEAST_WIDTH : wanted) / GEMM_LANES * GEMM_LANES;
   for (int64_t j = 0; j < block->n; j += width) {
     const int64_t columns = block->n - j < width ? block->n - j : width;
-    GEMM_ELEMENT *c = (GEMM_ELEMENT *)block->c + j;
-    for (int64_t i = 0; i < block->m && !block->accumulate; i++)
-      memset(c + i * block->c_row, 0, (size_t)columns * sizeof *c);
+    cpu_gemm_block part = *block;
+    GEMM_ELEMENT *c =
+        gemm_stream_begin(block, (GEMM_ELEMENT *)block->c + j, columns, sums, &part.c_row);
     for (int64_t p = 0; p < block->k; p += DEPTH) {
       const int64_t depth = block->k - p < DEPTH ? block->k - p : DEPTH;
-      cpu_gemm_block part = *block;
       part.a = (const GEMM_ELEMENT *)block->a + p * block->a_k;
       const GEMM_ELEMENT *b = (const GEMM_ELEMENT *)block->b + p * block->b_k + j;
       for (int64_t i = 0; i < block->m; i += 4) {
@@ -188,6 +224,7 @@ static void gemm_stream(const cpu_gemm_block *block) {
         }
       }
     }
+    gemm_stream_end(block, (GEMM_ELEMENT *)block->c + j, columns, sums);
   }
 }
 
@@ -234,7 +271,7 @@ GEMM_INLINE void gemm_stream_words(const int rows, const gemm_vector *left, cons
 /* All of k for so many columns that their sums stay in the level-1 cache. */
 GEMM_INLINE void gemm_stream_columns(const int rows, const cpu_gemm_block *block,
                                      const gemm_element_at *a, const uint16_t *b, float *c,
-                                     int64_t columns) {
+                                     int64_t c_row, int64_t columns) {
   const int64_t ahead = 2 * (1 + 4096 / columns);
   for (int64_t p = 0; p < block->k; p++, b += 2 * block->b_k) {
     const bool second = 2 * p + 1 < block->elements;
@@ -243,11 +280,9 @@ GEMM_INLINE void gemm_stream_columns(const int rows, const cpu_gemm_block *block
     for (int i = 0; i < rows; i++) left[i] = GEMM_REPEAT(a[i * block->a_row + p]);
     int64_t j = 0;
     for (; j + GEMM_COLUMNS <= columns; j += GEMM_COLUMNS)
-      gemm_stream_words(rows, left, b + j, block->b_k, second, c + j, block->c_row, GEMM_COLUMNS,
-                        ahead);
+      gemm_stream_words(rows, left, b + j, block->b_k, second, c + j, c_row, GEMM_COLUMNS, ahead);
     if (j < columns)
-      gemm_stream_words(rows, left, b + j, block->b_k, second, c + j, block->c_row, columns - j,
-                        ahead);
+      gemm_stream_words(rows, left, b + j, block->b_k, second, c + j, c_row, columns - j, ahead);
   }
 }
 
@@ -256,18 +291,19 @@ static void gemm_stream(const cpu_gemm_block *block) {
   enum { CLOSE = 16 << 10 };
   const int64_t width = CLOSE / (block->m * (int64_t)sizeof(float)) / GEMM_COLUMNS * GEMM_COLUMNS;
   const gemm_element_at *a = block->a;
+  float sums[GEMM_PART_SUMS / sizeof(float)] __attribute__((aligned(GEMM_VECTOR_BYTES)));
   for (int64_t j = 0; j < block->n; j += width) {
     const int64_t columns = block->n - j < width ? block->n - j : width;
     const uint16_t *b = (const uint16_t *)block->b + j;
-    float *c = (float *)block->c + j;
-    for (int64_t i = 0; i < block->m && !block->accumulate; i++)
-      memset(c + i * block->c_row, 0, (size_t)columns * sizeof *c);
+    int64_t c_row;
+    float *c = gemm_stream_begin(block, (float *)block->c + j, columns, sums, &c_row);
     switch (block->m) {
-    case 1: gemm_stream_columns(1, block, a, b, c, columns); break;
-    case 2: gemm_stream_columns(2, block, a, b, c, columns); break;
-    case 3: gemm_stream_columns(3, block, a, b, c, columns); break;
-    default: gemm_stream_columns(4, block, a, b, c, columns); break;
+    case 1: gemm_stream_columns(1, block, a, b, c, c_row, columns); break;
+    case 2: gemm_stream_columns(2, block, a, b, c, c_row, columns); break;
+    case 3: gemm_stream_columns(3, block, a, b, c, c_row, columns); break;
+    default: gemm_stream_columns(4, block, a, b, c, c_row, columns); break;
     }
+    gemm_stream_end(block, (float *)block->c + j, columns, sums);
   }
 }
 #endif

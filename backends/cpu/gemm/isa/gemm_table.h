@@ -67,8 +67,6 @@ typedef struct cpu_gemm_block {
   void *c;
   int64_t c_row;
   bool accumulate;
-  int64_t depth; /* multiply with 64-byte vectors, not of words: so many of k are summed by
-                  * themselves, and then added to the sums of those before; 0 means all of k */
   /* multiply of one panel, A along k, of a type of at most CPU_GEMM_FORESEEN rows: where A's rows
    * begin, in elements after a; a_row is 0 then. Or NULL. */
   const int64_t *a_rows;

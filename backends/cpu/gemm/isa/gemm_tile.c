@@ -15,7 +15,9 @@
  * count, and they are packed tile by tile, in the order of use ("slivers"); fourteen take so long
  * for each k that only rows which compete for few cache sets are packed. B's columns must
  * lie side by side in panels. Elements are summed in the order of k, whatever the tile's shape, so
- * results do not depend on how C was cut into tiles.
+ * results do not depend on how C was cut into tiles. One running sum of floats would lose what it
+ * adds last: its error grows with k (6e-4 of 100,000 equal elements in f32). So parts of k are
+ * summed by themselves and then added to the sums of those before, which wait in the level-1 cache.
  *
  * Vectors are GCC's, 16 bytes wide without AVX. GEMM_ROWS may force another height: a machine
  * without AVX-512 tests its tiles that way. */
@@ -292,13 +294,14 @@ GEMM_INLINE void gemm_add_row(const int vectors, gemm_vector left, const gemm_ve
 #endif
 }
 
-/* Tall tiles need not pass the sums of each part of k through C: they keep them in the level-1
- * cache and go on. */
-#ifdef GEMM_AMX
-#define GEMM_FOLDS 0 /* sums of 32 products are apart anyway */
+/* Whether parts of k are summed by themselves, which are so long. AMX keeps the sums of 32 products
+ * apart anyway, integers are exact, and f64 has digits to spare. */
+#if (defined(CPU_VARIANT_F32) || defined(CPU_VARIANT_BF16)) && !defined(GEMM_AMX)
+#define GEMM_FOLDS 1
 #else
-#define GEMM_FOLDS (GEMM_VECTOR_BYTES == 64 && GEMM_TERMS == 0)
+#define GEMM_FOLDS 0
 #endif
+enum { GEMM_PART = 256, GEMM_WHOLE = GEMM_PART + GEMM_PART / 2 /* not worth a second part */ };
 
 /* One tile. `rows`, `vectors` and `layout` are constants wherever this is inlined; `columns` may
  * end inside the last vector. With a `copy`, B's panel is stored there on the way: what the next
@@ -359,10 +362,9 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   const char *ahead = block->ahead;
   const int64_t ahead_k = block->ahead_bytes;
   const int64_t *place = block->b_rows;
-  const bool folds =
-      GEMM_FOLDS && !in_runs && !listed && block->depth > 0 && block->depth < block->k;
-  const int64_t depth = folds ? block->depth : block->k;
   int64_t rest = in_runs && block->runs > 1 ? block->k * block->runs : block->k;
+  int64_t run = block->k, part = 0; /* left of the run of k; steps since the last part */
+  const bool folds = GEMM_FOLDS && rest > GEMM_WHOLE;
 #if GEMM_TERMS
   gemm_vector terms[GEMM_MAX_VECTORS]; /* of columns */
   GEMM_UNROLL
@@ -376,7 +378,7 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
   if (by_amx) gemm_amx_clear(vectors);
 #endif
   do {
-    const int64_t steps = rest < depth ? rest : depth;
+    const int64_t steps = folds && run > GEMM_PART ? GEMM_PART : run;
     int64_t p = steps;
 #ifdef GEMM_AMX
     if (by_amx) {
@@ -427,15 +429,19 @@ GEMM_INLINE void gemm_tile(const int rows, const int vectors, const gemm_layout 
       }
     }
 #endif
-    if (in_runs) {
+    rest -= steps;
+    run -= steps;
+    if (in_runs && run == 0) {
       GEMM_UNROLL
       for (int g = 0; each * g < rows; g++) left_rows[g] += block->a_run - block->k;
       b += GEMM_TERMS * GEMM_COLUMNS;
+      run = block->k;
     }
-    rest -= steps;
-    if (folds && rest > 0) {
+    part += steps;
+    if (folds && rest > 0 && part >= GEMM_PART) {
       gemm_add_sums(rows, vectors, before, sum);
       gemm_clear(rows, vectors, sum);
+      part = 0;
     }
   } while (rest > 0);
   if (folds) gemm_add_sums(rows, vectors, sum, before);

@@ -421,7 +421,8 @@ static void arrange(int32_t bits, int64_t block, float *row, int64_t count) {
 
 enum {
   AHEAD = 512, /* bytes of a column that are asked for before their use */
-  MOST_COLUMNS = 8
+  MOST_COLUMNS = 8,
+  PART = 256 * LANES /* of k, which is summed by itself: a longer sum of f32 loses digits */
 };
 
 #define UNROLL _Pragma("GCC unroll 8")
@@ -457,8 +458,9 @@ INLINE void add_group(const form f, const uint8_t *from, int64_t column, const w
   }
 }
 
+/* Of one part of k, whose sums are stored or added. */
 INLINE void dots(const form f, const cpu_quantized_columns *c, int64_t column, const float *a,
-                 int64_t a_row, int64_t k, float *sums, int64_t sums_row) {
+                 int64_t a_row, int64_t first, int64_t k, float *sums, int64_t sums_row) {
   const uint8_t *numbers = c->numbers + column * c->numbers_column;
   const float *scale = c->scale + column * c->scale_column;
   const float *zero = c->zero + column * c->zero_column;
@@ -467,8 +469,9 @@ INLINE void dots(const form f, const cpu_quantized_columns *c, int64_t column, c
   UNROLL for (int i = 0; i < f.rows; i++) {
     UNROLL for (int j = 0; j < f.columns; j++) t.sum[i][j] = zeros();
   }
-  for (int64_t p = 0, block = 0; p < k; block++) {
-    const int64_t end = k - p < c->block ? k : p + c->block;
+  int64_t block = first == 0 ? 0 : first / c->block, end = (block + 1) * c->block;
+  for (int64_t p = first; p < k; block++, end += c->block) {
+    if (end > k) end = k;
     weights w[MOST_COLUMNS];
     UNROLL for (int j = 0; j < f.columns; j++) w[j] =
         weights_of(zero[j * c->zero_column + block], scale[j * c->scale_column + block]);
@@ -476,7 +479,10 @@ INLINE void dots(const form f, const cpu_quantized_columns *c, int64_t column, c
       add_group(f, numbers + (p * f.bits >> 3), c->numbers_column, w, a + p, a_row, &t);
   }
   UNROLL for (int i = 0; i < f.rows; i++) {
-    UNROLL for (int j = 0; j < f.columns; j++) sums[i * sums_row + column + j] = total(t.sum[i][j]);
+    UNROLL for (int j = 0; j < f.columns; j++) {
+      float *to = sums + i * sums_row + column + j;
+      *to = first == 0 ? total(t.sum[i][j]) : *to + total(t.sum[i][j]);
+    }
   }
 }
 
@@ -486,10 +492,16 @@ INLINE void all_columns(const int rows, const int32_t bits, const bool pairs,
                         const cpu_quantized_columns *c, int64_t count, const float *a,
                         int64_t a_row, int64_t k, float *sums, int64_t sums_row) {
   const int columns = rows <= 2 ? LANES / 2 : rows <= 4 ? LANES / 4 : LANES / 8;
-  int64_t j = 0;
-  for (; j + columns <= count; j += columns)
-    dots((form){rows, columns, bits, pairs}, c, j, a, a_row, k, sums, sums_row);
-  for (; j < count; j++) dots((form){rows, 1, bits, pairs}, c, j, a, a_row, k, sums, sums_row);
+  int64_t first = 0;
+  do { /* once also for k = 0 */
+    const int64_t end = k - first <= PART ? k : first + PART;
+    int64_t j = 0;
+    for (; j + columns <= count; j += columns)
+      dots((form){rows, columns, bits, pairs}, c, j, a, a_row, first, end, sums, sums_row);
+    for (; j < count; j++)
+      dots((form){rows, 1, bits, pairs}, c, j, a, a_row, first, end, sums, sums_row);
+    first = end;
+  } while (first < k);
 }
 
 #define ROWS(rows, bits, pairs)                                                                    \

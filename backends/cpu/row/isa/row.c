@@ -191,6 +191,41 @@ ALWAYS_INLINE int shift_is_near(double sum, double squares, double count) {
   return 2 * sum * sum <= squares * count;
 }
 
+/* Squares of f32 beyond 1.8e19 are infinite, and below 1e-19 they lose digits. Where a sum of them
+ * shows that, the row is measured once more with numbers in double. */
+#if defined(CPU_VARIANT_F32)
+ALWAYS_INLINE bool squares_are_good(double squares, double count, bool tiny) {
+  return squares <= DBL_MAX && (!tiny || squares >= count * 0x1p-100);
+}
+
+__attribute__((noinline)) static void
+wide_range_moments(const float *x, int64_t step, int64_t length, double *mean, double *spread) {
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < length; i++) sum += (double)x[i * step];
+  const double middle = sum / (double)length;
+  for (int64_t i = 0; i < length; i++) {
+    const double d = (double)x[i * step] - middle;
+    squares += d * d;
+  }
+  *mean = middle;
+  *spread = squares;
+}
+
+/* Such rows may also need a factor that is no normal f32, or differences beyond f32. */
+ALWAYS_INLINE bool factor_is_good(double factor) {
+  return !(factor < 0x1p-120) && !(factor > 0x1p120);
+}
+
+ALWAYS_INLINE float scale_element(float x, double shift, double factor, double offset) {
+  return (float)(((double)x - shift) * factor + offset);
+}
+#else
+#define squares_are_good(squares, count, tiny)            ((void)(squares), true)
+#define wide_range_moments(x, step, length, mean, spread) ((void)0)
+#define factor_is_good(factor)                            true
+#define scale_element(x, shift, factor, offset)           (((x) - (shift)) * (factor) + (offset))
+#endif
+
 /* The sum of x − shift, and that of its squares. */
 ALWAYS_INLINE void deviations(const ELEMENT *x, int64_t length, ELEMENT shift, double *sum,
                               double *square_sum) {
@@ -242,6 +277,8 @@ static void single_moments(const cpu_row_panel *panel, double *mean, double *spr
     }
     mean[w] = (double)shift + sum / count;
     spread[w] = squares - sum * sum / count;
+    if (!squares_are_good(squares, count, panel->tiny))
+      wide_range_moments(x, 1, length, &mean[w], &spread[w]);
   }
 }
 
@@ -252,6 +289,8 @@ static void single_scale(const cpu_row_panel *panel, const double *shift, const 
   for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step) {
     const ELEMENT s = (ELEMENT)shift[w], f = (ELEMENT)factor[w], o = (ELEMENT)offset[w];
     int64_t i = 0;
+    for (; i < panel->length && !factor_is_good(factor[w]); i++)
+      y[i] = scale_element(x[i], shift[w], factor[w], offset[w]);
     for (; i + lanes <= panel->length; i += lanes) {
       fetch_ahead(x + i, panel->ahead, lanes);
       CPU_INDEPENDENT
@@ -269,6 +308,8 @@ static void single_affine(const cpu_row_panel *panel, const double *shift, const
   for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step) {
     const ELEMENT s = (ELEMENT)shift[w], f = (ELEMENT)factor[w], o = (ELEMENT)offset[w];
     int64_t i = 0;
+    for (; i < panel->length && !factor_is_good(factor[w]); i++)
+      y[i] = scale_element(x[i], shift[w], factor[w], offset[w]) * g[i] + b[i];
     for (; i + lanes <= panel->length; i += lanes) {
       fetch_ahead(x + i, panel->ahead, lanes);
       CPU_INDEPENDENT
@@ -288,6 +329,13 @@ static void single_affine_bf16(const cpu_row_panel *panel, const double *shift,
   uint16_t *y = panel->target;
   for (int64_t w = 0; w < panel->width; w++, x += panel->source_step, y += panel->target_step) {
     const float s = (float)shift[w], f = (float)factor[w], o = (float)offset[w];
+    if (!factor_is_good(factor[w])) {
+      for (int64_t i = 0; i < panel->length; i++)
+        y[i] = convert_f32_to_bf16(scale_element(x[i], shift[w], factor[w], offset[w]) *
+                                       convert_bf16_to_f32(g[i]) +
+                                   convert_bf16_to_f32(b[i]));
+      continue;
+    }
     CPU_INDEPENDENT
     for (int64_t i = 0; i < panel->length; i++)
       y[i] = convert_f32_to_bf16(((x[i] - s) * f + o) * convert_bf16_to_f32(g[i]) +
@@ -502,6 +550,8 @@ ALWAYS_INLINE void strip_moments(const cpu_row_panel *panel, int64_t w, int64_t 
   for (int64_t j = 0; j < rows; j++) {
     mean[w + j] = (double)shift[j] + sum[j] / count;
     spread[w + j] = squares[j] - sum[j] * sum[j] / count;
+    if (!squares_are_good(squares[j], count, panel->tiny))
+      wide_range_moments(x + j, panel->source_step, panel->length, &mean[w + j], &spread[w + j]);
   }
 }
 
@@ -513,12 +563,18 @@ ALWAYS_INLINE void strip_scale(const cpu_row_panel *panel, int64_t w, int64_t ro
   ELEMENT s[lanes], f[lanes], o[lanes];
   const ELEMENT *x = (const ELEMENT *)panel->source + w;
   ELEMENT *y = (ELEMENT *)panel->target + w;
+  bool good = true;
   for (int64_t j = 0; j < rows; j++) {
     s[j] = (ELEMENT)shift[w + j];
     f[j] = (ELEMENT)factor[w + j];
     o[j] = (ELEMENT)offset[w + j];
+    good &= factor_is_good(factor[w + j]);
   }
-  for (int64_t p = 0; p < panel->length; p++, x += panel->source_step, y += panel->target_step) {
+  int64_t p = 0;
+  for (; p < panel->length && !good; p++, x += panel->source_step, y += panel->target_step)
+    for (int64_t j = 0; j < rows; j++)
+      y[j] = (ELEMENT)scale_element(x[j], shift[w + j], factor[w + j], offset[w + j]);
+  for (; p < panel->length; p++, x += panel->source_step, y += panel->target_step) {
     CPU_INDEPENDENT
     for (int64_t j = 0; j < rows; j++) y[j] = (x[j] - s[j]) * f[j] + o[j];
   }

@@ -64,6 +64,7 @@ typedef struct cpu_row_panel {
   int64_t length, width;
   int64_t ahead; /* elements from one of the source to the one that is read next, in another panel:
                     loops that compute more than they read fetch it early. 0: unknown */
+  bool tiny;     /* moments: deviations whose squares are no normal numbers count as well */
 } cpu_row_panel;
 
 /* `peak`, `total`, … have one entry for each row. */
@@ -76,10 +77,11 @@ typedef struct cpu_row_way {
    * including that of −infinity, are some tiny number. */
   void (*exponentials)(const cpu_row_panel *panel, const double *peak, double *total);
 
-  /* mean = the mean, spread = the sum of squared differences from it. `length` is at least 1. */
+  /* mean = the mean, spread = the sum of squared differences from it, right for all finite f32.
+   * `length` is at least 1. */
   void (*moments)(const cpu_row_panel *panel, double *mean, double *spread);
 
-  /* target = (source − shift) · factor + offset. */
+  /* target = (source − shift) · factor + offset. Of f32 the factor may be beyond its range. */
   void (*scale)(const cpu_row_panel *panel, const double *shift, const double *factor,
                 const double *offset);
 

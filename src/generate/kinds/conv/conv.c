@@ -28,6 +28,7 @@ static compute_status write_plain(generation *g, void *of) {
   if (groups > INT32_MAX)
     return emit_refuse(g, "the convolution has too many results for one launch");
   conv_define(g, p);
+  gemm_define_parts(g, p->product.accumulate, p->terms, false);
   emit_launch *launch = gemm_launch(g, &p->product, "conv_plain", group, groups, 1);
   if (!launch) return COMPUTE_OK;
   conv_take(g, launch, p);
@@ -80,6 +81,7 @@ static compute_status write_direct(generation *g, void *of) {
   if (groups > INT32_MAX)
     return emit_refuse(g, "the convolution has too many results for one launch");
   conv_define(g, p);
+  gemm_define_parts(g, p->product.accumulate, p->terms, false);
   emit_constant(g, "ITEM_M", t->item_m);
   text_add(&g->definitions, "#define POSITION_STEP %s\n", step == 1 ? "1" : "shape.step");
   emit_launch *launch = gemm_launch(g, &p->product, "conv_direct", t->group_x, groups, 1);
@@ -178,6 +180,8 @@ static compute_status write_dot(generation *g, void *of) {
   if (results > INT32_MAX)
     return emit_refuse(g, "the convolution has too many results for one launch");
   define_dot(g, p, alone);
+  gemm_define_parts(g, p->product.accumulate,
+                    parts.length / (alone ? (int64_t)t->vector : (int64_t)group), false);
   emit_launch *launch = gemm_launch(g, &p->product, "conv_dot", group, results, parts.count);
   if (!launch) return COMPUTE_OK;
   conv_take(g, launch, p);

@@ -193,6 +193,7 @@ static compute_status write_filter(generation *g, void *of) {
   if (slabs > INT32_MAX / 2 || tiles > INT32_MAX)
     return emit_refuse(g, "the convolution has too many tiles for one launch");
   define_places(g, p, group_of(t));
+  gemm_define_parts(g, p->product.accumulate, part * t->tile_k, false);
   emit_constant(g, "FILTER_Q", t->tile_k);
   emit_constant(g, "FILTER_DATA", t->tile_n);
   emit_constant(g, "FILTER_RESULTS", t->tile_m);
@@ -273,6 +274,7 @@ static compute_status write_places(generation *g, void *of) {
   const compute_tuning *t = &g->tuning;
   const conv_parts parts = conv_cut(p, t->groups, t->group_x);
   define_places(g, p, t->group_x);
+  gemm_define_parts(g, p->product.accumulate, parts.length / t->group_x, false);
   emit_launch *launch = gemm_launch(g, &p->product, "conv_places", t->group_x, 1, parts.count);
   if (!launch) return COMPUTE_OK;
   conv_take(g, launch, p);

@@ -73,7 +73,6 @@ static void emit_packing(generation *g, const conv_problem *p, const packed_plan
 }
 
 static void store_block(generation *g, text_buffer *text, const conv_problem *p, bool parts) {
-  gemm_block_end(g, text);
   text_add(text, "for (INDEX i = 0; i < ITEM_M && row0 + i < ROWS; i++) {\n"
                  "const INDEX row = row0 + i;\n"
                  "INDEPENDENT for (INDEX j = 0; j < last; j++) {\n"
@@ -86,7 +85,8 @@ static void store_block(generation *g, text_buffer *text, const conv_problem *p,
   text_add(text, "}\n}\n");
 }
 
-static void emit_products(generation *g, const conv_problem *p, const packed_plan *plan) {
+static void emit_products(generation *g, const conv_problem *p, const packed_plan *plan,
+                          bool long_sums) {
   static const uint32_t group[3] = {1, 1, 1};
   const bool parts = plan->parts.count > 1;
   emit_launch *launch = emit_launch_begin(g, "conv_packed", group, plan->groups);
@@ -118,8 +118,7 @@ static void emit_products(generation *g, const conv_problem *p, const packed_pla
                  "GLOBAL const SUM *b = panel;\n"
                  "GLOBAL const SUM *a = weights + (batch * shape.panels * shape.room + row0 / "
                  "ITEM_M * shape.room + k_begin) * ITEM_M;\n");
-  gemm_block_begin(g, text);
-  gemm_block_products(g, text, true, "k_count");
+  gemm_block_sums(g, text, true, "k_count", long_sums);
   store_block(g, text, p, parts);
   text_add(text, "}\n}\n}\n");
 }
@@ -134,8 +133,9 @@ static compute_status write(generation *g, void *of) {
   emit_constant(g, "ITEM_M", t->item_m);
   emit_constant(g, "ITEM_N", t->item_n);
   gemm_define_vector(g, t->vector);
+  const bool long_sums = gemm_define_parts(g, p->product.accumulate, plan.parts.length, false);
   emit_packing(g, p, &plan);
-  emit_products(g, p, &plan);
+  emit_products(g, p, &plan, long_sums);
   if (plan.parts.count > 1) conv_emit_combine(g, p, &plan.parts);
   snprintf(g->text, sizeof g->text, "packed convolution, %ux%u per item", (unsigned)t->item_m,
            (unsigned)t->item_n);

@@ -101,6 +101,7 @@ static compute_status write(generation *g, void *of) {
     gemm_define_tile(g, &p->product);
   define_slab(g, p, true);
   define_slab(g, p, false);
+  gemm_define_parts(g, p->product.accumulate, parts.length, is_matrix(t));
   emit_launch *launch =
       gemm_launch(g, &p->product, "conv_tiled", gemm_items(t), tiles_m * tiles_n, parts.count);
   if (!launch) return COMPUTE_OK;
@@ -118,6 +119,7 @@ static compute_status write(generation *g, void *of) {
   conv_find_part(g, launch, &parts);
   emit_template(g, text, "conv_tiled");
   emit_template(g, text, is_matrix(t) ? "gemm_matrix_products" : "gemm_products");
+  text_add(text, "SUM_PARTS_END(ITEM_M *ITEM_N, TILE_SUM)\n");
   if (cut) {
     gemm_store_part(text, is_matrix(t));
   } else {

@@ -62,6 +62,7 @@ static void define(generation *g, conv_problem *p, const filtering *f) {
                  "#define ROWS shape.m\n#define COLUMNS shape.n\n");
   gemm_define_slab(g, &f->product, &f->product.a, 'A', g->tuning.tile_m);
   gemm_define_slab(g, &f->product, &f->product.b, 'B', g->tuning.tile_n);
+  gemm_define_parts(g, COMPUTE_F32, f->product.k, false);
   /* A gradient's taps go backwards. */
   text_add(text, "#define WINOGRAD_TAP(i) (%s(i))\n", turned ? "2 - " : "");
   emit_constant(g, "WINOGRAD_FIRST", turned ? -2 : 0);
@@ -135,6 +136,7 @@ static void emit_products(generation *g, const filtering *f) {
                  "const INDEX batch_b = batch * shape.n * shape.k;\n");
   emit_template(g, text, "gemm_tiled");
   emit_template(g, text, "gemm_products");
+  text_add(text, "SUM_PARTS_END(ITEM_M *ITEM_N, TILE_SUM)\n");
   gemm_store_part(text, false);
 }
 

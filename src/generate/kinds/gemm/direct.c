@@ -103,7 +103,7 @@ static void emit_packing(generation *g, const gemm_problem *problem, const direc
 
 /* ---- The launch that multiplies ------------------------------------------------------------ */
 
-void gemm_block_begin(const generation *g, text_buffer *text) {
+static void begin_block(const generation *g, text_buffer *text) {
   const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
   for (uint32_t i = 0; i < g->tuning.item_m; i++) {
     text_add(text, "VECTOR ");
@@ -113,7 +113,7 @@ void gemm_block_begin(const generation *g, text_buffer *text) {
   }
 }
 
-void gemm_block_products(const generation *g, text_buffer *text, bool packed, const char *count) {
+static void add_products(const generation *g, text_buffer *text, bool packed, const char *count) {
   const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
   text_add(text, "for (INDEX k = 0; k < %s; k++) {\nconst VECTOR ", count);
   for (uint32_t j = 0; j < vectors; j++)
@@ -132,13 +132,33 @@ void gemm_block_products(const generation *g, text_buffer *text, bool packed, co
   text_add(text, packed ? "a += ITEM_M;\nb += ITEM_N;\n}\n" : "b += B_K;\n}\n");
 }
 
-void gemm_block_end(const generation *g, text_buffer *text) {
+/* Stores the sums, or adds them to those that were stored. */
+static void store_sums(const generation *g, text_buffer *text, bool added) {
   const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
-  text_add(text, "SUM block[ITEM_M * ITEM_N];\n");
   for (uint32_t i = 0; i < g->tuning.item_m; i++)
-    for (uint32_t j = 0; j < vectors; j++)
-      text_add(text, "VECTOR_STORE(block + %u, sum%u_%u);\n",
-               (unsigned)(i * g->tuning.item_n + j * g->tuning.vector), (unsigned)i, (unsigned)j);
+    for (uint32_t j = 0; j < vectors; j++) {
+      const unsigned at = (unsigned)(i * g->tuning.item_n + j * g->tuning.vector);
+      if (added)
+        text_add(text, "VECTOR_STORE(block + %u, VECTOR_ADD(VECTOR_LOAD(block + %u), sum%u_%u));\n",
+                 at, at, (unsigned)i, (unsigned)j);
+      else
+        text_add(text, "VECTOR_STORE(block + %u, sum%u_%u);\n", at, (unsigned)i, (unsigned)j);
+    }
+}
+
+void gemm_block_sums(const generation *g, text_buffer *text, bool packed, const char *count,
+                     bool parts) {
+  text_add(text, "SUM block[ITEM_M * ITEM_N];\n");
+  if (parts)
+    text_add(text,
+             "for (int i = 0; i < ITEM_M * ITEM_N; i++) block[i] = 0;\n"
+             "for (INDEX done = 0; done < %s; done += SUM_PART) {\n"
+             "const INDEX some = %s - done < SUM_PART ? %s - done : SUM_PART;\n",
+             count, count, count);
+  begin_block(g, text);
+  add_products(g, text, packed, parts ? "some" : count);
+  store_sums(g, text, parts);
+  if (parts) text_add(text, "}\n");
 }
 
 /* Where the block's A and B are. Without packing, the last block of a row of blocks begins early
@@ -161,7 +181,6 @@ static void find_operands(const generation *g, text_buffer *text, const direct_p
 }
 
 static void store_block(generation *g, text_buffer *text, const gemm_problem *problem) {
-  gemm_block_end(g, text);
   text_add(text, "const INDEX rows = shape.m - row0 < ITEM_M ? shape.m - row0 : ITEM_M;\n"
                  "const INDEX last = shape.n - first < ITEM_N ? shape.n - first : ITEM_N;\n"
                  "for (INDEX i = 0; i < rows; i++) {\n"
@@ -172,8 +191,8 @@ static void store_block(generation *g, text_buffer *text, const gemm_problem *pr
   text_add(text, "}\n}\n");
 }
 
-static void emit_multiplication(generation *g, const gemm_problem *problem,
-                                const direct_plan *plan) {
+static void emit_multiplication(generation *g, const gemm_problem *problem, const direct_plan *plan,
+                                bool parts) {
   const int64_t blocks = plan->panels_m * plan->panels_n;
   const uint32_t group = g->tuning.group_x;
   emit_launch *launch =
@@ -198,8 +217,7 @@ static void emit_multiplication(generation *g, const gemm_problem *problem,
            (unsigned)group);
   gemm_begin_batches(g, launch, problem);
   find_operands(g, text, plan);
-  gemm_block_begin(g, text);
-  gemm_block_products(g, text, plan->packed, "shape.k");
+  gemm_block_sums(g, text, plan->packed, "shape.k", parts);
   store_block(g, text, problem);
   text_add(text, "}\n");
 }
@@ -214,11 +232,12 @@ static compute_status write(generation *g, void *of) {
   emit_constant(g, "ITEM_M", t->item_m);
   emit_constant(g, "ITEM_N", t->item_n);
   gemm_define_vector(g, t->vector);
+  const bool parts = gemm_define_parts(g, problem->accumulate, problem->k, false);
   if (plan.packed) {
     g->workspace_bytes = plan.a_bytes + plan.b_bytes;
     emit_packing(g, problem, &plan);
   }
-  emit_multiplication(g, problem, &plan);
+  emit_multiplication(g, problem, &plan, parts);
   snprintf(g->text, sizeof g->text, "%s GEMM, %ux%u per item", plan.packed ? "packed" : "direct",
            (unsigned)t->item_m, (unsigned)t->item_n);
   return COMPUTE_OK;

@@ -78,6 +78,7 @@ static void emit_shared(generation *g, gemm_problem *problem) {
   const int64_t part = t->groups > 1 ? (whole + t->groups - 1) / t->groups * 16 : problem->k;
   const int64_t parts = t->groups > 1 ? (problem->k + part - 1) / part : 1;
   gemm_define(g, problem, false);
+  gemm_define_parts(g, problem->accumulate, part / t->group_x, false);
   define_shared(g, problem);
   emit_launch *launch = gemm_launch(g, problem, "gemm_dot", t->group_x * t->group_y,
                                     (problem->m + rows - 1) / rows, parts);
@@ -116,14 +117,39 @@ static void find_rows(generation *g, text_buffer *text, const gemm_problem *prob
              (int)j, (int)j);
 }
 
-/* Sums as variables, as in gemm_direct.c. */
-static void add_vectors(generation *g, text_buffer *text, const gemm_problem *problem) {
+/* Calls for every sum: sum<row>_<column> and its place in an array of vectors. */
+static void each_sum(text_buffer *text, uint32_t rows, int columns, const char *format) {
+  for (uint32_t i = 0; i < rows; i++)
+    for (int j = 0; j < columns; j++) {
+      char name[32], place[48];
+      snprintf(name, sizeof name, "sum%u_%d", (unsigned)i, j);
+      snprintf(place, sizeof place, "held + (%u * COLUMNS + %d) * LANES", (unsigned)i, j);
+      for (const char *c = format; *c; c++)
+        if (*c == '$')
+          text_add(text, "%s", name);
+        else if (*c == '@')
+          text_add(text, "%s", place);
+        else
+          text_add(text, "%c", *c);
+    }
+}
+
+/* Sums as variables, as in gemm_direct.c; of long sums in parts, which are added in memory. */
+static void add_vectors(generation *g, text_buffer *text, const gemm_problem *problem, bool parts) {
   const uint32_t rows = g->tuning.item_m;
   const int columns = (int)problem->n;
-  for (uint32_t i = 0; i < rows; i++)
-    for (int j = 0; j < columns; j++)
-      text_add(text, "VECTOR sum%u_%d = VECTOR_OF((SUM)0);\n", (unsigned)i, j);
-  text_add(text, "INDEX k = 0;\nfor (; k <= shape.k - LANES; k += LANES) {\nVECTOR x;\n");
+  each_sum(text, rows, columns, "VECTOR $ = VECTOR_OF((SUM)0);\n");
+  text_add(text, "INDEX k = 0;\n");
+  if (parts) {
+    text_add(text, "SUM held[ITEM_M * COLUMNS * LANES];\n");
+    each_sum(text, rows, columns, "VECTOR_STORE(@, $);\n");
+    text_add(text, "while (k <= shape.k - LANES) {\n"
+                   "const INDEX left = shape.k - k;\n"
+                   "const INDEX end = left < SUM_PART * LANES ? shape.k : k + SUM_PART * LANES;\n"
+                   "for (; k <= end - LANES; k += LANES) {\nVECTOR x;\n");
+  } else {
+    text_add(text, "for (; k <= shape.k - LANES; k += LANES) {\nVECTOR x;\n");
+  }
   for (int j = 0; j < columns; j++)
     text_add(text, "const VECTOR y%d = VECTOR_LOAD(b%d + k);\n", j, j);
   for (uint32_t i = 0; i < rows; i++) {
@@ -132,7 +158,14 @@ static void add_vectors(generation *g, text_buffer *text, const gemm_problem *pr
       text_add(text, "sum%u_%d = VECTOR_MAD(x, y%d, sum%u_%d);\n", (unsigned)i, j, j, (unsigned)i,
                j);
   }
-  text_add(text, "}\nSUM block[ITEM_M * COLUMNS];\nSUM lanes[LANES];\n");
+  text_add(text, "}\n");
+  if (parts) {
+    each_sum(text, rows, columns,
+             "VECTOR_STORE(@, VECTOR_ADD(VECTOR_LOAD(@), $));\n$ = VECTOR_OF((SUM)0);\n");
+    text_add(text, "}\n");
+    each_sum(text, rows, columns, "$ = VECTOR_LOAD(@);\n");
+  }
+  text_add(text, "SUM block[ITEM_M * COLUMNS];\nSUM lanes[LANES];\n");
   for (uint32_t i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
       text_add(text, "VECTOR_STORE(lanes, sum%u_%d);\n", (unsigned)i, j);
@@ -152,6 +185,8 @@ static void emit_alone(generation *g, gemm_problem *problem) {
   emit_constant(g, "ITEM_M", rows);
   emit_constant(g, "COLUMNS", problem->n);
   gemm_define_vector(g, g->tuning.vector);
+  const bool parts =
+      gemm_define_parts(g, problem->accumulate, problem->k / g->tuning.vector, false);
   emit_launch *launch = gemm_launch(g, problem, "gemm_dot", 1, (problem->m + rows - 1) / rows, 1);
   if (!launch) return;
   gemm_take_factors(g, launch, problem);
@@ -162,7 +197,7 @@ static void emit_alone(generation *g, gemm_problem *problem) {
   text_add(text, "const INDEX row0 = (INDEX)GROUP_ID_X * ITEM_M;\n");
   gemm_begin_batches(g, launch, problem);
   find_rows(g, text, problem);
-  add_vectors(g, text, problem);
+  add_vectors(g, text, problem, parts);
   text_add(text, "for (int i = 0; i < ITEM_M; i++) {\nconst INDEX row = row0 + i;\n"
                  "if (row >= shape.m) break;\n");
   text_add(text, "for (int column = 0; column < COLUMNS; column++) {\n");

@@ -20,6 +20,7 @@ static compute_status write_plain(generation *g, void *of) {
   const int64_t groups = (elements + group - 1) / group;
   if (groups > INT32_MAX) return emit_refuse(g, "the product has too many elements for one launch");
   gemm_define(g, of, true);
+  gemm_define_parts(g, problem->accumulate, problem->k, false);
   emit_launch *launch = gemm_launch(g, problem, "gemm_plain", group, groups, 1);
   if (!launch) return COMPUTE_OK;
   gemm_take_factors(g, launch, problem);
@@ -32,11 +33,14 @@ static compute_status write_plain(generation *g, void *of) {
   gemm_begin_batches(g, launch, problem);
   text_add(text, "INDEX at_a = batch_a + row * A_ROW, at_b = batch_b + column * B_COLUMN;\n"
                  "SUM sum = 0;\n"
+                 "SUM_PARTS_BEGIN(1)\n"
                  "for (INDEX p = 0; p < shape.k; p++) {\n"
+                 "SUM_PARTS_ADD(1, sum, 1)\n"
                  "sum = SUM_MAD(LOAD_A(at_a), LOAD_B(at_b), sum);\n"
                  "at_a += A_K;\n"
                  "at_b += B_K;\n"
-                 "}\n");
+                 "}\n"
+                 "SUM_PARTS_END(1, sum)\n");
   gemm_store(g, text, problem, "sum");
   text_add(text, "}\n");
   snprintf(g->text, sizeof g->text, "plain GEMM, one item for each element");

@@ -122,6 +122,9 @@ compute_status gemm_accept_tiles(generation *g, void *problem);
  * epilogue. any_strides: A and B are read so that the text need not tell strides of 1 from others.
  */
 void gemm_define(generation *g, gemm_problem *problem, bool any_strides);
+/* What kernels/sum_parts.h needs for sums of so many terms by one item, by matrix `units` or not.
+ * Whether they are summed in parts. */
+bool gemm_define_parts(generation *g, compute_dtype accumulate, int64_t terms, bool units);
 /* VECTOR, of so many sums. */
 void gemm_define_vector(generation *g, uint32_t lanes);
 
@@ -185,12 +188,11 @@ void gemm_store_part(text_buffer *text, bool matrix);
 const char *gemm_begin_staged(text_buffer *text, bool matrix);
 void gemm_end_staged(text_buffer *text);
 
-/* A block of ITEM_M × ITEM_N sums of one item as variables. Products: the loop over `count` values
- * of k; B's elements are at `b`, A's (packed) at `a`, else row i of A at the variable from<i>. End:
- * the sums in the array `block`. */
-void gemm_block_begin(const generation *g, text_buffer *text);
-void gemm_block_products(const generation *g, text_buffer *text, bool packed, const char *count);
-void gemm_block_end(const generation *g, text_buffer *text);
+/* The array `block` of ITEM_M × ITEM_N sums by one item, of `count` values of k; B's elements are
+ * at `b`, A's (packed) at `a`, else row i of A at the variable from<i>. `parts`: as
+ * gemm_define_parts says. */
+void gemm_block_sums(const generation *g, text_buffer *text, bool packed, const char *count,
+                     bool parts);
 
 /* ---- Forms --------------------------------------------------------------------------------- */
 

@@ -57,6 +57,22 @@ void gemm_define(generation *g, gemm_problem *problem, bool any_strides) {
                d->input_count);
 }
 
+/* So many terms of a sum of f32 are added up by themselves. On matrix units that is more often than
+ * their factors of 16 bits, or TF32, can show. */
+enum { SUM_PART = 256, SUM_PART_UNITS = 4096 };
+
+static bool are_long(compute_dtype accumulate, int64_t terms, int64_t part) {
+  return accumulate == COMPUTE_F32 && terms > part + part / 2;
+}
+
+bool gemm_define_parts(generation *g, compute_dtype accumulate, int64_t terms, bool units) {
+  const int64_t part = units ? SUM_PART_UNITS : SUM_PART;
+  const bool parts = are_long(accumulate, terms, part);
+  if (parts) emit_constant(g, "SUM_PART", part);
+  emit_template(g, &g->definitions, "sum_parts");
+  return parts;
+}
+
 void gemm_define_vector(generation *g, uint32_t lanes) {
   emit_constant(g, "LANES", lanes);
   emit_template(g, &g->definitions, "gemm_vector");

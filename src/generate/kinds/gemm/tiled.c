@@ -195,6 +195,7 @@ static void add_sums(generation *g, emit_launch *launch, const gemm_problem *pro
   }
   emit_template(g, text, "gemm_tiled");
   emit_template(g, text, variant == GEMM_MATRIX ? "gemm_matrix_products" : "gemm_products");
+  text_add(text, "SUM_PARTS_END(ITEM_M *ITEM_N, TILE_SUM)\n");
 }
 
 static const char *entry_of(const compute_tuning *t) {
@@ -238,6 +239,7 @@ compute_status gemm_emit_tiled(generation *g, void *of) {
   const int64_t count = parts ? (problem->k + part - 1) / part : 1;
   gemm_define(g, of, false);
   define_operands(g, problem);
+  gemm_define_parts(g, problem->accumulate, part, matrix);
   text_add(&g->definitions, "#define ROWS shape.m\n#define COLUMNS shape.n\n");
   const bool packs = gemm_warpgroup_packs(g, problem);
   const compute_status status = packs ? gemm_warpgroup_pack(g, problem) : COMPUTE_OK;

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Finds what follows the host's locale in text that a machine reads.
+
+    check_locale.py SOURCE_FOLDER
+
+printf writes 1,5 for 1.5 in a German process and strtod reads 1 of "1.5"; strcasecmp tells "inf" from "INF" in a Turkish
+one, and isalnum takes bytes beyond ASCII for letters. The library and its backends run in processes of others. There, these fail:
+
+  - a conversion of a real number (%a %e %f %g) outside a message for people;
+  - strtod, atof, scanf of real numbers, strcasecmp, isalnum and their like;
+  - the flags ' and I of printf, which group digits or write those of other scripts.
+
+src/base/real.h has what to use instead. Messages are the arguments of the functions in MESSAGES; PEOPLE lists other text for
+people, and KEPT other calls, each with its reason. An entry that finds nothing is a failure as well.
+
+The programs (src/tools, bench) have a process of their own, which stays in the locale C: nobody may call setlocale, and the
+test cli_locale compares their files in a German environment. Their scripts in Python do not depend on the locale.
+"""
+import os
+import re
+import sys
+
+TREES = ("src", "backends", "kernels", "bench", "include")
+PROGRAMS = ("src/tools/", "bench/")
+SOURCES = (".c", ".h", ".def")
+
+# The functions whose format is a message: of an error, a refusal or the log.
+MESSAGES = re.compile(
+    r"^(error_set|error_set_native|graph_fail|call_fail|refuse|descriptor_refuse|graph_refuse|log_write|fit_say|"
+    r"fail|refuse_\w+|services->log\w*)$")
+
+# {file: why its real numbers are for people}
+PEOPLE = {
+    "src/base/text.h": "sizes in words (22.9 GiB)",
+    "src/nn/summary.c": "the table of compute_layer_summary",
+    "src/plan/lower/place.c": "reasons of a placement, for compute_explain",
+    "src/plan/run/explain.c": "compute_explain",
+    "src/report/table.c": "the profile as a table",
+    "src/tune/problem.c": "why a candidate's numbers are wrong, for the log",
+    "src/tune/problems/fits.c": "the same of fits",
+    "src/type/dtype.c": "the ranges of dtypes, in messages",
+    "src/validate/validate.c": "what validation found, in messages",
+    "backends/cuda/contest.c": "why a library's algorithm is left out, in the log",
+    "backends/cpu/core/device.c": "why memory is short, in messages",
+}
+
+# {(file, function): why it stays}
+KEPT = {
+    ("src/io/field_reader.c", "strtod_l"): "with the locale C, which the caller makes",
+    ("src/io/field_reader.c", "strtof_l"): "with the locale C, which the caller makes",
+    ("src/io/csv.c", "newlocale"): "makes the locale C for reading numbers",
+    ("src/base/real.c", "%.*g"): "the one place that writes real numbers; it puts the point right",
+    ("backends/cpu/gemm/blas.c", "strncasecmp"): "OpenBLAS spells its names as we do",
+    ("backends/opencl/device.c", "strncasecmp"): "vendors' names, which are only shown",
+    ("backends/opencl/platforms.c", "strcasecmp"): "drivers spell their names as we do",
+}
+
+LOCALES = r"setlocale|uselocale|localeconv|newlocale"
+CALLS = re.compile(
+    r"\b(strto(?:d|f|ld)(?:_l)?|ato(?:f)|strn?casecmp|tolower|toupper|is(?:alpha|alnum|digit|space|print|upper|lower|xdigit|"
+    r"punct|graph|cntrl|blank)|strcoll|strxfrm|strftime|mbs?r?towcs?|" + LOCALES + r")\s*\(")
+FORMAT = re.compile(r"%([-+ #0'I]*)(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|L|j|z|t)?([a-zA-Z])")
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+
+def without_comments(text):
+    """The same lines with comments and characters blanked out; strings stay."""
+    def blank(match):
+        part = match.group(0)
+        return part if part[0] == '"' else re.sub(r"[^\n]", " ", part)
+    return re.sub(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|/\*.*?\*/|//[^\n]*', blank, text, flags=re.S)
+
+
+def enclosing_call(text, at):
+    """The name of the function among whose arguments position `at` is, or ''."""
+    depth = 0
+    for i in range(at - 1, -1, -1):
+        if text[i] == ")":
+            depth += 1
+        elif text[i] == "(":
+            if depth == 0:
+                return re.search(r"([\w>.-]*)\s*$", text[:i]).group(1)
+            depth -= 1
+        elif text[i] in ";{}" and depth == 0:
+            break
+    return ""
+
+
+def reals_of(text):
+    """(position, what) of conversions that depend on the locale, in strings that are arguments."""
+    strings = STRING.sub(lambda m: '"' + "_" * (len(m.group(0)) - 2) + '"', text)
+    for found in STRING.finditer(text):
+        for part in FORMAT.finditer(found.group(0).replace("%%", "__")):
+            flags, letter = part.groups()
+            grouped = ("'" in flags or "I" in flags) and letter in "diu"
+            if grouped or letter in "aAeEfFgG":
+                yield found.start(), part.group(0), enclosing_call(strings, found.start())
+
+
+def findings(path, text):
+    """(line, what, why it is allowed or None)"""
+    text = without_comments(text)
+    program = path.startswith(PROGRAMS)
+    code = STRING.sub(lambda m: '"' + " " * (len(m.group(0)) - 2) + '"', text)
+    for found in CALLS.finditer(code):
+        name = found.group(1)
+        if program and not re.fullmatch(LOCALES, name):
+            continue
+        yield code.count("\n", 0, found.start()) + 1, name, (path, name) if (path, name) in KEPT else None
+    if program:
+        return
+    for at, what, call in reals_of(text):
+        line = text.count("\n", 0, at) + 1
+        if (path, what) in KEPT:
+            yield line, what, (path, what)
+        elif call != "__asm__" and not MESSAGES.match(call):
+            yield line, "%s in %s()" % (what, call or "?"), path if path in PEOPLE else None
+
+
+def main():
+    source, used, bad = sys.argv[1], set(), 0
+    for tree in TREES:
+        for folder, _, names in sorted(os.walk(os.path.join(source, tree))):
+            for name in sorted(names):
+                if not name.endswith(SOURCES):
+                    continue
+                path = os.path.relpath(os.path.join(folder, name), source)
+                with open(os.path.join(source, path), encoding="utf-8") as file:
+                    for line, what, allowed in findings(path, file.read()):
+                        used.add(allowed)
+                        if allowed is None:
+                            bad += 1
+                            print("%s:%d: %s follows the locale of the process" % (path, line, what))
+    for entry in list(PEOPLE) + list(KEPT):
+        if entry not in used:
+            bad += 1
+            print("%s: listed, but not found" % (entry,))
+    return bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
