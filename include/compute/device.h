@@ -15,8 +15,7 @@
  * A process that was forked opens contexts of its own: every call with an object of the parent's
  * contexts is COMPUTE_ERROR_INVALID_STATE there, or does nothing if it returns no status, releasing
  * and closing included; their memory stays. Only functions that read what never changes still
- * answer. A backend whose driver the parent had started has no devices in the child; the CPU has.
- */
+ * answer. A backend whose driver the parent had started is left out; the CPU always works. */
 #ifndef COMPUTE_DEVICE_H
 #define COMPUTE_DEVICE_H
 

@@ -23,8 +23,8 @@ static struct {
   compute_log_function function;
   void *user;
 } receivers[2];
-static atomic_int chosen; /* of the two receivers */
-static _Thread_local int inside; /* receivers that the thread is in */
+static atomic_int chosen;         /* of the two receivers */
+static _Thread_local int inside;  /* receivers that the thread is in */
 static atomic_int threshold = -1; /* -1: COMPUTE_LOG has not been read yet */
 
 static const char *const level_text[] = {
