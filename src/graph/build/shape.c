@@ -100,6 +100,7 @@ compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis, i
   }
   node.attributes.axis = axis;
   node.attributes.start = start;
+  if (count < 2) node.attributes.step = 1; /* no other element is reached, however far a step is */
   node.shape.size[axis] = count;
   return build_node(graph, operation, &node, &input, 1);
 }
@@ -121,6 +122,7 @@ compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis, i
   if (!build_range(graph, operation, size, node.shape.size[axis], step, &start)) return BUILD_NONE;
   node.attributes.axis = axis;
   node.attributes.start = start;
+  if (node.shape.size[axis] < 2) node.attributes.step = 1; /* as in compute_slice */
   node.shape.size[axis] = size;
   return build_node(graph, operation, &node, &input, 1);
 }

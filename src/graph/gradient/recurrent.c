@@ -135,6 +135,7 @@ void gradient_recurrent(gradient_step *s) {
                 .steps = s->node.shape.size[0] - compute_recurrent_states(a->cell),
                 .batch = s->node.shape.size[1],
                 .hidden = s->node.shape.size[2]};
+  if (!gradient_may_unroll(s, u.steps)) return;
   u.x = copy(s, true, &next, copies);
   u.r = copy(s, true, &next, copies);
   u.h = copy(s, true, &next, copies);
