@@ -5,7 +5,7 @@
  *
  * Every rule ends: it leaves a candidate whose operands are earlier nodes than before, or it gives
  * up after a count. A node that was added is final: no rule applies to it again
- * (tests/plan/test_passes.c). */
+ * (tests/plan/passes_twice.c). */
 #include <string.h>
 
 #include "plan/capture/ir.h"

@@ -444,12 +444,15 @@ void slices_find_lifetimes(lowering *l) {
     }
 }
 
+/* Steps are cut once: slices of slices would not be what the segments were chosen for. */
 static bool has_large_step(const slicer *z) {
+  bool found = false;
   for (uint32_t i = 0; i < z->l->step_count; i++) {
     const build_step *s = &z->l->steps[i];
-    if (is_large(z, s, s->bytes_read + s->bytes_written)) return true;
+    if (s->slices > 1) return false;
+    found = found || is_large(z, s, s->bytes_read + s->bytes_written);
   }
-  return false;
+  return found;
 }
 
 /* Where no segment was cut, slices side by side may still keep values near the cores. */
