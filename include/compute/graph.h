@@ -348,7 +348,7 @@ COMPUTE_API compute_node compute_mean_squared_error(compute_graph *graph, comput
  * the loss does not depend on of[i], or only through step functions (sign, floor, ceil, round,
  * trunc), the gradient is zero. Integers and bool pass no gradient: when every path from
  * of[i] ends in one, COMPUTE_ERROR_NOT_DIFFERENTIABLE names the operation. Equal extremes share
- * their gradient evenly. Returns the graph's status. */
+ * their gradient evenly. Gradients have gradients, too. Returns the graph's status. */
 COMPUTE_API compute_status compute_gradients(compute_graph *graph, compute_node loss,
                                              const compute_node *of, size_t count,
                                              compute_node *gradients);

@@ -110,7 +110,7 @@ typedef struct compute_conv3d_options {
 COMPUTE_API compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node filter,
                                         compute_node bias, const compute_conv3d_options *options);
 /** x [n, o, m, p, q] with filter [o, c / groups, t, r, s] → [n, c, d, h, w], each size as in
- * compute_conv2d_transpose. */
+ * compute_conv2d_transpose. COMPUTE_ERROR_SHAPE for filters of more than 4,096 slices, t. */
 COMPUTE_API compute_node compute_conv3d_transpose(compute_graph *graph, compute_node x,
                                                   compute_node filter, compute_node bias,
                                                   const compute_conv3d_options *options);
@@ -265,7 +265,7 @@ typedef struct compute_recurrent_state {
  * are not rounded to f16 and bf16. Both directions are two calls.
  *
  * All steps are one kernel. Gradients compute them again, recorded step by step: a graph for
- * training has some forty nodes for each.
+ * training has some forty nodes for each, of at most 100,000.
  *
  * COMPUTE_ERROR_SHAPE for shapes that do not fit, COMPUTE_ERROR_DTYPE for dtypes that differ, and
  * COMPUTE_ERROR_INVALID_ARGUMENT for an option that the layer does not have, or a clip that is

@@ -122,7 +122,8 @@ COMPUTE_API compute_layer *compute_identity(void); /**< x → x: the plain short
 
 /* ---- Compositions -------------------------------------------------------------------------- */
 
-/** In sequence; parts are called "0", "1", … */
+/** In sequence; parts are called "0", "1", … Compositions within each other are at most 256 deep:
+ * COMPUTE_ERROR_INVALID_ARGUMENT beyond that. */
 COMPUTE_API compute_layer *compute_sequential(compute_layer *const *layers, size_t count);
 
 /** body(x) + shortcut(x), which must have the same shape; compute_identity() for body(x) + x.

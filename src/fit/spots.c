@@ -127,7 +127,7 @@ static compute_node pair(const finder *f, compute_node x, int32_t axis, int32_t 
 }
 
 static double gaussian(double sigma, int32_t at) {
-  return exp(-0.5 * at * at / (sigma * sigma));
+  return at == 0 ? 1 : exp(-0.5 * at * at / (sigma * sigma));
 }
 
 static compute_node blur_axis(const finder *f, compute_node x, int32_t axis, double sigma,

@@ -34,6 +34,10 @@ static inline void *kernel_attributes_in(kernel_attributes *storage, compute_ker
  * to. If it is malformed, `reason` says why. */
 bool descriptor_check(const compute_kernel_descriptor *d, char *reason, size_t reason_bytes);
 
+/* Whether no position that a window of WINDOW names can overflow: what descriptor_check asks of its
+ * sizes, which are all valid. */
+bool kernel_windows_fit(const compute_window_attributes *w);
+
 /* ---- Names --------------------------------------------------------------------------------- */
 
 /* "map", "conv", …; "unknown" for an unknown kind. Constant. */

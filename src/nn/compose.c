@@ -76,6 +76,10 @@ static compute_status check_parts(const composition *c) {
                               "make another layer, or apply one network twice",
                               "part %zu (%s) already belongs to a composition", i,
                               part->kind->name);
+    if (part->depth == LAYER_MOST_DEPTH)
+      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, c->operation,
+                       "part %zu (%s) is %d compositions within each other, the most there may be",
+                       i, part->kind->name, part->depth);
     if (part->context && part->context != context)
       return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, c->operation,
                        "part %zu (%s) has weights of another context", i, part->kind->name);
@@ -118,7 +122,10 @@ static compute_layer *make(const composition *c) {
     compute_layer_release(layer);
     return NULL;
   }
-  for (size_t i = 0; i < c->count; i++) layer->parts[i]->owner = layer;
+  for (size_t i = 0; i < c->count; i++) {
+    layer->parts[i]->owner = layer;
+    if (layer->depth <= layer->parts[i]->depth) layer->depth = layer->parts[i]->depth + 1;
+  }
   return layer;
 }
 

@@ -68,6 +68,9 @@ typedef struct layer_record {
 typedef compute_node (*layer_apply)(const compute_layer *layer, layer_record *record,
                                     compute_node x, const compute_node *parameters);
 
+/* Compositions within each other: functions call themselves for the parts of a layer. */
+enum { LAYER_MOST_DEPTH = 256 };
+
 typedef struct layer_kind {
   const char *name; /* "dense" */
   layer_apply apply;
@@ -85,6 +88,7 @@ struct compute_layer {
   const char **part_names; /* what the owner calls each: of the part or of part_numbers */
   char (*part_numbers)[24];
   size_t part_count;
+  int depth; /* of compositions within each other; 0 if there are no parts */
   compute_layer_parameter *all, *aliases; /* names owned */
   size_t all_count, alias_count;
   union {

@@ -241,17 +241,7 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
     s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, kernels,
                    memory);
   if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, &f);
-  if (s == COMPUTE_OK) {
-    uint32_t *numbers = scratch_take(memory, (size_t)r.count * 4, sizeof *numbers);
-    if (!numbers)
-      s = short_of_memory(plan);
-    else
-      memset(numbers, 0xff, sizeof *numbers * r.count * 4);
-    l.home = numbers;
-    l.copy = numbers + r.count;
-    l.target = numbers + 2 * (size_t)r.count;
-    l.values = numbers + 3 * (size_t)r.count;
-  }
+  if (s == COMPUTE_OK) s = lower_begin(&l);
   if (s == COMPUTE_OK && is_automatic(plan->context, options)) {
     s = place_clusters(&l, options->device);
     plan->generation = device_generation(plan->device[PLAN_MAIN]);

@@ -186,8 +186,8 @@ bool shape_reshape_strides(compute_shape from, const int64_t *strides, compute_s
 }
 
 int32_t shape_axis(int32_t rank, int32_t axis) {
-  if (axis < 0) axis += rank;
-  return axis >= 0 && axis < rank ? axis : -1;
+  if (axis >= rank || (int64_t)axis + rank < 0) return -1;
+  return axis < 0 ? axis + rank : axis;
 }
 
 bool shape_axes_mask(int32_t rank, compute_axes axes, uint32_t *mask) {

@@ -225,6 +225,19 @@ static void a_query_that_sees_no_key_gives_zero_whatever_the_values_are(void **s
                                                &(compute_attention_options){.causal = true})) == 0);
 }
 
+static void compositions_nest_as_deep_as_any_stack_allows(void **state) {
+  (void)state;
+  compute_layer *net = compute_flatten();
+  int depth = 0;
+  while (net && depth < 100000) {
+    net = compute_sequential(&net, 1);
+    depth += net != NULL;
+  }
+  assert_null(net);
+  assert_int_equal(depth, 256);
+  test_check_message(NULL, "part 0 (sequential) is 256 compositions within each other");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_layer_takes_a_batch_of_nothing),
@@ -233,6 +246,7 @@ int main(void) {
       cmocka_unit_test(a_query_that_sees_nothing_has_gradients_of_zero),
       cmocka_unit_test(strides_and_windows_beyond_all_memory_are_harmless),
       cmocka_unit_test(a_query_that_sees_no_key_gives_zero_whatever_the_values_are),
+      cmocka_unit_test(compositions_nest_as_deep_as_any_stack_allows),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

@@ -7,6 +7,7 @@
 #include "base/arithmetic.h"
 #include "base/float_environment.h"
 #include "graph/build/build.h"
+#include "kernel/kernel.h"
 #include "type/dtype.h"
 #include "type/shape.h"
 
@@ -498,6 +499,9 @@ static bool count_windows(compute_graph *graph, const char *operation, const cha
   if (ceiling && (count - 1) * w->stride[i] >= w->data_size[i] + w->padding[i]) count--;
   w->result_size[i] = count;
   if (!w->count_padding) w->padding_more[i] = 0; /* which only says how many windows there are */
+  /* Where there is one window or one element, a step to the next is of no effect. */
+  if (count == 1 && w->stride[i] > padded) w->stride[i] = padded > 1 ? padded : 1;
+  if (w->size[i] == 1) w->dilation[i] = 1;
   return true;
 }
 
@@ -527,6 +531,12 @@ compute_node network_pool2d(compute_graph *graph, const char *operation, compute
     if (!count_windows(graph, operation, text, options->ceil, &w, i)) return BUILD_NONE;
   }
   if (!build_size(graph, operation, COMPUTE_SHAPE(w.size[0], w.size[1]))) return BUILD_NONE;
+  if (!kernel_windows_fit(&w))
+    return graph_fail(graph, COMPUTE_ERROR_OVERFLOW, operation,
+                      "windows of %" PRId64 " × %" PRId64 " with stride %" PRId64 " × %" PRId64
+                      " and dilation %" PRId64 " × %" PRId64 " on %s reach beyond 63 bits",
+                      w.size[0], w.size[1], w.stride[0], w.stride[1], w.dilation[0], w.dilation[1],
+                      text);
   const compute_shape result =
       COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), w.result_size[0], w.result_size[1]);
   return network_pool(graph, operation, &w, result, x, BUILD_NONE);

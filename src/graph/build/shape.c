@@ -100,6 +100,7 @@ compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis, i
   }
   node.attributes.axis = axis;
   node.attributes.start = start;
+  if (count < 2) node.attributes.step = 1; /* no other element is reached, however far a step is */
   shape_set(&node.shape, axis, count);
   return build_node(graph, operation, &node, &input, 1);
 }
@@ -122,6 +123,7 @@ compute_node compute_embed(compute_graph *graph, compute_node x, int32_t axis, i
     return BUILD_NONE;
   node.attributes.axis = axis;
   node.attributes.start = start;
+  if (shape_at(node.shape, axis) < 2) node.attributes.step = 1; /* as in compute_slice */
   shape_set(&node.shape, axis, size);
   return build_node(graph, operation, &node, &input, 1);
 }

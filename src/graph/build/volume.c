@@ -18,6 +18,8 @@ typedef struct volume_call {
   char text[BUILD_TEXT]; /* of x's shape */
 } volume_call;
 
+enum { MOST_SLICES = 4096 /* of a transposed filter, each of which takes four nodes */ };
+
 /* How windows lie along the depth. */
 typedef struct depth {
   int64_t data, size, stride, dilation, before, after;
@@ -230,6 +232,10 @@ static bool measure_whole(const volume_call *call, const depth *d, int64_t more,
   if (more < 0 || (more > 0 && more >= d->stride && more >= d->dilation))
     return refuse_option(call, "output_padding", more,
                          "at least 0 and less than stride or dilation");
+  if (d->size > MOST_SLICES)
+    return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation,
+                        "the filter has %" PRId64 " slices; at most %d are possible", d->size,
+                        MOST_SLICES);
   if (!checked_multiply(d->data - 1, d->stride, whole) ||
       !checked_add(*whole, d->reach + more, whole))
     return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,

@@ -47,6 +47,9 @@ void gradient_give(gradient_step *step, uint32_t index, compute_node part);
 compute_node gradient_widen(const gradient_step *step, compute_node x);
 compute_node gradient_number(const gradient_step *step, double value);
 
+/* Whether a gradient that records `count` steps one by one may do so; else the graph fails. */
+bool gradient_may_unroll(const gradient_step *step, int64_t count);
+
 /* network.c: relu's gradient if it comes only from max pooling; otherwise false. */
 bool gradient_pooled_relu(gradient_step *step);
 

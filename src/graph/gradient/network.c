@@ -137,6 +137,7 @@ void gradient_max_pool2d_by_data(step *s) {
   compute_graph *graph = s->graph;
   const compute_window_attributes *w = network_window(&s->node);
   if (!gradient_wanted(s, 1)) return; /* by the data it is zero wherever it exists */
+  if (!gradient_may_unroll(s, w->size[0] * w->size[1])) return;
   node x = surround(s, gradient_widen(s, gradient_operand(s, 0)), -(double)INFINITY);
   node u = surround(s, gradient_widen(s, s->upstream), 0);
   node best = window_element(s, x, 0, 0), result = window_element(s, u, 0, 0);

@@ -136,6 +136,7 @@ void gradient_recurrent(gradient_step *s) {
                 .steps = shape_at(s->node.shape, 0) - compute_recurrent_states(a->cell),
                 .batch = shape_at(s->node.shape, 1),
                 .hidden = shape_at(s->node.shape, 2)};
+  if (!gradient_may_unroll(s, u.steps)) return;
   u.x = copy(s, true, &next, copies);
   u.r = copy(s, true, &next, copies);
   u.h = copy(s, true, &next, copies);

@@ -123,6 +123,17 @@ static compute_node sum_to_shape(compute_graph *graph, compute_node x, compute_s
   return compute_reshape(graph, sum, shape);
 }
 
+enum { MOST_UNROLLED = 100000 };
+
+bool gradient_may_unroll(const gradient_step *step, int64_t count) {
+  const char *operation = graph_op_describe(step->node.op)->name;
+  if (step->graph->status) return false;
+  if (count <= MOST_UNROLLED) return true;
+  return graph_refuse(step->graph, COMPUTE_ERROR_SHAPE, operation,
+                      "its gradient takes %lld steps one by one; at most %d are possible",
+                      (long long)count, MOST_UNROLLED);
+}
+
 void gradient_give(gradient_step *step, uint32_t index, compute_node part) {
   compute_graph *graph = step->graph;
   if (graph->status || !gradient_wanted(step, index)) return;

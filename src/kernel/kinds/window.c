@@ -10,28 +10,30 @@ static uint32_t own(const compute_kernel_descriptor *d) {
   return w->by_data && w->operation == COMPUTE_WINDOW_MAX ? 2 : 1;
 }
 
-/* With these bounds no position that a window names can overflow. */
-static bool check_window_sizes(const compute_window_attributes *w, const explanation *why) {
+bool kernel_windows_fit(const compute_window_attributes *w) {
+  int64_t elements;
   for (int i = 0; i < 2; i++) {
     int64_t steps, span, reach;
-    if (w->data_size[i] < 0 || w->result_size[i] < 0 || w->size[i] < 1 || w->stride[i] < 1 ||
-        w->dilation[i] < 1 || w->padding[i] < 0 || w->padding_more[i] < -w->padding[i]) {
-      return descriptor_refuse(why,
-                               "a size, stride, dilation or padding of the windows is too small");
-    }
     if (__builtin_mul_overflow(w->result_size[i], w->stride[i], &steps) ||
         __builtin_mul_overflow(w->size[i], w->dilation[i], &span) ||
         __builtin_add_overflow(steps, span, &reach) ||
         __builtin_add_overflow(reach, w->padding[i], &reach) ||
         __builtin_add_overflow(w->data_size[i], w->padding[i], &reach) ||
-        __builtin_add_overflow(reach, w->padding_more[i], &reach)) {
-      return descriptor_refuse(why, "the windows reach beyond 63 bits");
+        __builtin_add_overflow(reach, w->padding_more[i], &reach))
+      return false;
+  }
+  return !__builtin_mul_overflow(w->size[0], w->size[1], &elements);
+}
+
+static bool check_window_sizes(const compute_window_attributes *w, const explanation *why) {
+  for (int i = 0; i < 2; i++) {
+    if (w->data_size[i] < 0 || w->result_size[i] < 0 || w->size[i] < 1 || w->stride[i] < 1 ||
+        w->dilation[i] < 1 || w->padding[i] < 0 || w->padding_more[i] < -w->padding[i]) {
+      return descriptor_refuse(why,
+                               "a size, stride, dilation or padding of the windows is too small");
     }
   }
-  int64_t elements;
-  if (__builtin_mul_overflow(w->size[0], w->size[1], &elements))
-    return descriptor_refuse(why, "the number of elements of a window exceeds 63 bits");
-  return true;
+  return kernel_windows_fit(w) || descriptor_refuse(why, "the windows reach beyond 63 bits");
 }
 
 /* u64 would be folded as i64. */

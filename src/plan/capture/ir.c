@@ -72,14 +72,15 @@ static bool grow_nodes(ir *r) {
   if (r->count < r->capacity) return true;
   uint32_t capacity = r->capacity ? r->capacity * 2 : 64;
   ir_node *nodes = scratch_take(r->memory, capacity, sizeof *nodes);
-  if (!nodes) return false;
+  uint32_t *table = NULL; /* without it, equal nodes stay separate */
+  if (r->simplify) table = scratch_take(r->memory, (size_t)capacity * 2, sizeof *table);
+  if (!nodes || (r->simplify && !table)) return false;
   if (r->count) memcpy(nodes, r->nodes, sizeof *nodes * r->count);
   r->nodes = nodes;
   r->capacity = capacity;
-  if (!r->simplify) return true; /* equal nodes stay separate: no lookup */
+  if (!table) return true;
+  r->table = table;
   r->table_size = capacity * 2;
-  r->table = scratch_take(r->memory, r->table_size, sizeof *r->table);
-  if (!r->table) return false;
   memset(r->table, 0xff, sizeof *r->table * r->table_size);
   for (uint32_t i = 0; i < r->count; i++) r->table[find_slot(r, &nodes[i])] = i;
   return true;

@@ -22,6 +22,20 @@ static compute_status short_of_memory(const lowering *l) {
                    "not enough memory for the steps of the plan");
 }
 
+static uint32_t *numbers_take(const lowering *l) {
+  uint32_t *numbers = scratch_take(l->memory, l->r->count, sizeof *numbers);
+  if (numbers) memset(numbers, 0xff, sizeof *numbers * l->r->count);
+  return numbers;
+}
+
+compute_status lower_begin(lowering *l) {
+  l->home = numbers_take(l);
+  l->copy = numbers_take(l);
+  l->target = numbers_take(l);
+  l->values = numbers_take(l);
+  return l->home && l->copy && l->target && l->values ? COMPUTE_OK : short_of_memory(l);
+}
+
 static build_step *step_add(lowering *l) {
   if (l->step_count == l->step_capacity) {
     uint32_t capacity = l->step_capacity ? l->step_capacity * 2 : 32;

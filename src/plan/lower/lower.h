@@ -89,6 +89,10 @@ typedef struct lowering {
   constant_piece *constant_pieces;
 } lowering;
 
+/* Makes what has an entry for each node, all of them IR_NONE. COMPUTE_ERROR_OUT_OF_MEMORY is the
+ * only failure. */
+compute_status lower_begin(lowering *l);
+
 /* Releases the kernels of a lowering that does not become a plan. */
 void lower_abandon(lowering *l);
 

@@ -346,12 +346,17 @@ static compute_status cut_kernel(slicer *z, const segment *g, const division *ho
   return slices_set_kernel(l, d, s);
 }
 
+/* items · slice / slices, of which the product may overflow. */
+static int64_t first_of(const segment *g, uint32_t slice) {
+  return g->items / g->slices * slice + g->items % g->slices * slice / g->slices;
+}
+
 /* Appends the steps of a slice. Its twin is an earlier one of as many items, IR_NONE if there is
  * none: the number of its first step. */
 static compute_status cut_slice(slicer *z, const segment *g, const build_step *steps,
                                 uint32_t slice, uint32_t twin, uint32_t region) {
   lowering *l = z->l;
-  const int64_t begin = g->items * slice / g->slices, end = g->items * (slice + 1) / g->slices;
+  const int64_t begin = first_of(g, slice), end = first_of(g, slice + 1);
   compute_status status = COMPUTE_OK;
   for (uint32_t i = g->first; status == COMPUTE_OK && i <= g->last; i++) {
     const division *how = &z->steps[i];
@@ -386,7 +391,7 @@ static compute_status cut_segment(slicer *z, const segment *g, const build_step 
   compute_status status = region != IR_NONE ? COMPUTE_OK : slices_out_of_memory(l);
   mark_inside(z, g, steps);
   for (uint32_t k = 0; status == COMPUTE_OK && k < g->slices; k++) {
-    const int64_t items = g->items * (k + 1) / g->slices - g->items * k / g->slices;
+    const int64_t items = first_of(g, k + 1) - first_of(g, k);
     uint32_t *twin = &twins[items > g->items / g->slices];
     const uint32_t first = l->step_count;
     status = cut_slice(z, g, steps, k, *twin, region);
@@ -439,12 +444,15 @@ void slices_find_lifetimes(lowering *l) {
     }
 }
 
+/* Steps are cut once: slices of slices would not be what the segments were chosen for. */
 static bool has_large_step(const slicer *z) {
+  bool found = false;
   for (uint32_t i = 0; i < z->l->step_count; i++) {
     const build_step *s = &z->l->steps[i];
-    if (is_large(z, s, s->bytes_read + s->bytes_written)) return true;
+    if (s->slices > 1) return false;
+    found = found || is_large(z, s, s->bytes_read + s->bytes_written);
   }
-  return false;
+  return found;
 }
 
 /* Where no segment was cut, slices side by side may still keep values near the cores. */

@@ -11,6 +11,10 @@ typedef struct random_graph {
   uint64_t seed;   /* equal seeds, steps, sizes and dtypes give equal graphs */
   int steps;       /* 1 … RANDOM_GRAPH_STEPS operations or small groups of them */
   int64_t size[3]; /* a, b, c */
+  /* All values have the shape [a,b,c], with b = c and a = 1 or a = b: products, views of products,
+   * reductions and what joins them element by element meet everywhere. */
+  bool square;
+  int derivatives; /* 0 … 2: the values, or their derivatives by the floats that are given */
 } random_graph;
 
 /* What is to be given: three operands of one number dtype, [a,b,c], [b,1] and [c], and bool
