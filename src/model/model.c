@@ -86,7 +86,8 @@ static compute_status check_operators(const compute_model *model, const char *op
   if (list.more) text_add(&text, "; and others");
   compute_status status = COMPUTE_OK;
   if (!fine || text.failed) {
-    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                       "out of memory for %zu bytes", base_refused());
   } else if (list.count) {
     log_write(COMPUTE_LOG_ERROR, "core", "%s: missing operators: %s", operation, text.data);
     status = error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
@@ -100,6 +101,17 @@ static compute_status check_operators(const compute_model *model, const char *op
   return status;
 }
 
+/* Inputs that no tensor can be bound to. */
+static compute_status check_inputs(const compute_model *model, const char *operation) {
+  const onnx_graph *graph = model_graph(model);
+  for (size_t i = 0; i < graph->input_count; i++)
+    if (graph->inputs[i].axes > COMPUTE_MAX_RANK && !graph->inputs[i].has_default)
+      return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, operation,
+                       "input '%s' has %zu dimensions; at most %d are supported",
+                       graph->inputs[i].name, graph->inputs[i].axes, COMPUTE_MAX_RANK);
+  return COMPUTE_OK;
+}
+
 /* ---- Loading -------------------------------------------------------------------------------- */
 
 static compute_status check_options(const compute_context *context, const char *operation,
@@ -108,6 +120,9 @@ static compute_status check_options(const compute_context *context, const char *
     if (options->reserved[i])
       return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                        "options.reserved is not zero");
+  if ((unsigned)options->formulas > COMPUTE_FORMULAS_FAST)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "options.formulas is %d",
+                     (int)options->formulas);
   if (options->device && compute_device_context(options->device) != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "the device belongs to another context");
@@ -129,7 +144,8 @@ static compute_status copy_options(compute_model *model, const char *operation,
   if (!model->options.operator_count) return COMPUTE_OK;
   model->operators = base_allocate(model->options.operator_count, sizeof *model->operators);
   if (!model->operators)
-    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "out of memory for %zu bytes", base_refused());
   memcpy(model->operators, options->operators,
          model->options.operator_count * sizeof *model->operators);
   return COMPUTE_OK;
@@ -163,7 +179,9 @@ static compute_status load(compute_context *context, const char *operation,
   compute_status status = options ? check_options(context, operation, options) : COMPUTE_OK;
   if (status) return status;
   compute_model *model = base_allocate(1, sizeof *model);
-  if (!model) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  if (!model)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory for %zu bytes",
+                     base_refused());
   pthread_mutex_init(&model->recording, NULL);
   pthread_mutex_init(&model->lock, NULL);
   model->context = context;
@@ -171,16 +189,19 @@ static compute_status load(compute_context *context, const char *operation,
   status = copy_options(model, operation, options);
   model->storage = status ? NULL : base_allocate(1, sizeof *model->storage);
   if (!status && !model->storage)
-    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                       "out of memory for %zu bytes", base_refused());
   if (!status) {
     model->storage->references = 1; /* storage_release also closes what failed to open: empty */
     status = source->path ? onnx_open(context, operation, source->path, &model->storage->file)
                           : onnx_decode(context, operation, "the model", source->memory,
                                         source->folder, &model->storage->file);
   }
+  if (!status) status = check_inputs(model, operation);
   if (!status) status = check_operators(model, operation);
   if (!status && !record_find_uses(model))
-    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                       "out of memory for %zu bytes", base_refused());
   if (status) {
     compute_model_release(model);
     return status;
