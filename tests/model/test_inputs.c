@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Inputs that a node must have: each operator says which one is missing. */
+#include "compute/compute.h"
+#include "model/message_writer.h"
+#include "model/record.h"
+
+enum { NODE_DOMAIN = 7, MODEL_OPSET = 8, MOST_INPUTS = 16, TEXT = 64 };
+
+/* "a,b,c": the first `count` inputs, without the one at `missing`. */
+static void list_inputs(char text[TEXT], int count, int missing) {
+  char *at = text;
+  for (int i = 0; i < count; i++) {
+    if (i) *at++ = ',';
+    if (i != missing) *at++ = (char)('a' + i);
+  }
+  *at = '\0';
+}
+
+static proto one_node(const operator_row *row, const char *given, const char *all) {
+  proto graph = graph_message(all, "y"), node = node_message("it", row->name, given, "y");
+  put_text(&node, NODE_DOMAIN, row->domain);
+  put_message(&graph, GRAPH_NODE, node);
+  proto model = {0};
+  put_integer(&model, 1, 8);
+  put_message(&model, MODEL_GRAPH, graph);
+  put_message(&model, MODEL_OPSET, opset_message(row->domain, row->first));
+  if (row->domain[0]) put_message(&model, MODEL_OPSET, opset_message("", 17));
+  return model;
+}
+
+/* Records the node; all its inputs are f32 vectors. */
+static compute_status record(compute_model *model, int count) {
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_model_value in[MOST_INPUTS], out = {"y", {0}};
+  char names[MOST_INPUTS][2];
+  for (int i = 0; i < count; i++) {
+    names[i][0] = (char)('a' + i), names[i][1] = '\0';
+    in[i] = (compute_model_value){names[i], compute_input(graph, COMPUTE_F32, COMPUTE_SHAPE(2))};
+  }
+  const compute_status status = compute_model_record(model, graph, in, (size_t)count, &out, 1);
+  compute_graph_release(graph);
+  return status;
+}
+
+static void assert_missing(const operator_row *row, int count, int missing, const char *name,
+                           int length) {
+  char given[TEXT], all[TEXT], wanted[2 * TEXT];
+  compute_model *model = NULL;
+  list_inputs(given, count, missing);
+  list_inputs(all, count, -1);
+  const proto message = one_node(row, given, all);
+  assert_ok(compute_model_load_memory(test_context, message.data, message.bytes, NULL, &model));
+  snprintf(wanted, sizeof wanted, "input %d '%.*s' is missing", missing, length, name);
+  const compute_status status = record(model, count);
+  if (status != COMPUTE_ERROR_FORMAT || !strstr(compute_error_message(NULL), wanted) ||
+      !strstr(compute_error_message(NULL), row->name))
+    fail_msg("%s of %s: %s, %s; expected \"%s\"", row->name, row->domain,
+             compute_status_name(status), compute_error_message(NULL), wanted);
+  compute_model_release(model);
+  free(message.data);
+}
+
+/* Counts the names; with `check`, a node lacks each of them in turn. */
+static int for_names(const operator_row *row, const char *names, int count, bool check) {
+  int i = 0;
+  for (const char *at = names; *at; i++) {
+    int length = (int)strcspn(at, " ");
+    const char *next = at + length + (at[length] == ' ');
+    if (length > 3 && !strncmp(at + length - 3, "...", 3)) length -= 3;
+    if (check && *at != '-') assert_missing(row, count, i, at, length);
+    at = next;
+  }
+  return i;
+}
+
+static void each_operator_names_what_is_missing(void **state) {
+  (void)state;
+  const operator_row *row;
+  int required = 0;
+  for (size_t index = 0; (row = operator_at(index)); index++) {
+    const char *names = operator_inputs(row->domain, row->name, row->first);
+    const int count = for_names(row, names, 0, false);
+    assert_in_range(count, 0, MOST_INPUTS);
+    for_names(row, names, count, true);
+    required += count;
+  }
+  assert_true(required > 400);
+}
+
+/* Those that are not in the table take any number of inputs, or none. */
+static void operators_without_required_inputs_are_few(void **state) {
+  (void)state;
+  static const char *const none[] = {"Constant",     "Loop", "Optional",      "OptionalHasElement",
+                                     "RandomNormal", "Scan", "SequenceEmpty", "RandomUniform"};
+  const operator_row *row;
+  for (size_t index = 0; (row = operator_at(index)); index++) {
+    bool known = *operator_inputs(row->domain, row->name, row->first) != '\0';
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+      known |= !row->domain[0] && !strcmp(row->name, none[i]);
+    if (!known) fail_msg("%s of '%s' is not in the table of inputs", row->name, row->domain);
+  }
+}
+
+/* The rest of a list counts, too: Concat of a and nothing. */
+static void a_list_has_no_gaps(void **state) {
+  (void)state;
+  const operator_row concat = {"", "Concat", 17, NULL};
+  assert_missing(&concat, 3, 2, "inputs", 6);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_operator_names_what_is_missing),
+      cmocka_unit_test(operators_without_required_inputs_are_few),
+      cmocka_unit_test(a_list_has_no_gaps),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
