@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Inputs that a node must have: each operator says which one is missing. */
+/* Inputs that a node must have: each operator says which one is missing. Other limits of ports and
+ * sizes, and what is said of them. */
 #include "compute/compute.h"
 #include "model/message_writer.h"
 #include "model/record.h"
@@ -108,11 +109,80 @@ static void a_list_has_no_gaps(void **state) {
   assert_missing(&concat, 3, 2, "inputs", 6);
 }
 
+/* ---- Ports and sizes ------------------------------------------------------------------------- */
+
+static void an_output_may_be_listed_twice(void **state) {
+  (void)state;
+  proto graph = graph_message("x", "y,z,y");
+  put_message(&graph, GRAPH_NODE, node_message("n", "Neg", "x", "y"));
+  put_message(&graph, GRAPH_NODE, node_message("m", "Identity", "x", "z"));
+  const proto message = model_message(graph);
+  compute_model *model = NULL;
+  compute_tensor *x = NULL;
+  const float two = 2;
+  assert_ok(compute_model_load_memory(test_context, message.data, message.bytes, NULL, &model));
+  assert_int_equal(compute_model_output_count(model), 3);
+  assert_ok(compute_tensor_from_host(compute_default_device(test_context), COMPUTE_F32,
+                                     COMPUTE_SHAPE(1), &two, &x));
+  for (size_t count = 1; count <= 4; count++) {
+    compute_model_binding in = {"x", x},
+                          out[] = {{"y", NULL}, {"y", NULL}, {"z", NULL}, {"y", NULL}};
+    const compute_status status = compute_model_run(model, &in, 1, out, count);
+    assert_int_equal(status, count == 4 ? COMPUTE_ERROR_BINDING : COMPUTE_OK);
+    for (size_t i = 0; i < count && !status; i++) {
+      assert_float_equal(test_element(out[i].tensor, 0), i == 2 ? 2 : -2, 0);
+      for (size_t k = 0; k < i; k++) assert_ptr_not_equal(out[i].tensor, out[k].tensor);
+    }
+    for (size_t i = 0; i < count; i++) compute_tensor_release(out[i].tensor);
+  }
+  compute_tensor_release(x);
+  compute_model_release(model);
+  free(message.data);
+}
+
+static void a_rank_above_eight_is_said(void **state) {
+  (void)state;
+  proto graph = graph_message(NULL, "y");
+  put_typed(&graph, GRAPH_INPUT, "x", "1,1,1,1,1,1,1,1,2");
+  put_message(&graph, GRAPH_NODE, node_message("n", "Neg", "x", "y"));
+  const proto message = model_message(graph);
+  compute_model *model = NULL;
+  assert_fails(compute_model_load_memory(test_context, message.data, message.bytes, NULL, &model),
+               COMPUTE_ERROR_UNSUPPORTED);
+  test_check_message(test_context, "input 'x' has 9 dimensions; at most 8 are supported");
+  free(message.data);
+}
+
+/* A size that no machine has. */
+static void messages_about_memory_have_the_size(void **state) {
+  (void)state;
+  static const int64_t sizes[] = {INT64_C(1) << 50};
+  proto graph = graph_message("x", "y");
+  put_message(&graph, GRAPH_INITIALIZER, integers_message("sizes", sizes, 1));
+  put_message(&graph, GRAPH_NODE, node_message("huge", "Resize", "x,,,sizes", "y"));
+  const proto message = model_message(graph);
+  compute_model *model = NULL;
+  compute_tensor *x = NULL;
+  const float two = 2;
+  assert_ok(compute_model_load_memory(test_context, message.data, message.bytes, NULL, &model));
+  assert_ok(compute_tensor_from_host(compute_default_device(test_context), COMPUTE_F32,
+                                     COMPUTE_SHAPE(1), &two, &x));
+  compute_model_binding in = {"x", x}, out = {"y", NULL};
+  assert_fails(compute_model_run(model, &in, 1, &out, 1), COMPUTE_ERROR_OUT_OF_MEMORY);
+  test_check_message(test_context, "node 'huge' (Resize): out of memory for 9007199254");
+  compute_tensor_release(x);
+  compute_model_release(model);
+  free(message.data);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_operator_names_what_is_missing),
       cmocka_unit_test(operators_without_required_inputs_are_few),
       cmocka_unit_test(a_list_has_no_gaps),
+      cmocka_unit_test(an_output_may_be_listed_twice),
+      cmocka_unit_test(a_rank_above_eight_is_said),
+      cmocka_unit_test(messages_about_memory_have_the_size),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
