@@ -6,18 +6,27 @@
  *                                shape.scale contains
  *   ATTENTION_MAD(a, b, c)
  *   ATTENTION_LOWEST             minus infinity
+ *   ATTENTION_STEP(x)            a difference of scores as ATTENTION_EXP takes it
  *   ATTENTION_CAUSAL             whether queries see no keys after their own
  *   ATTENTION_BIASED
+ *   ATTENTION_SHARED             whether weights are multiplied by shape.share
+ *   ATTENTION_BLIND(sum)         the result where all weights are 0
  *   ATTENTION_QUERY(i, j), _KEY(i, j), _VALUE(i, j), _BIAS(i, j), _STORE(i, j, value)
  *                                elements of the batch at hand
  *
- * Scores that are minus infinity weigh nothing, and a query that sees no other gives 0: until a
+ * Scores that are minus infinity weigh nothing, and a query that sees no other is blind: until a
  * larger score is found, exponentials are those of the scores themselves. A NaN is the largest. */
 //@ attention
 #define ATTENTION_LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
 #define ATTENTION_SHIFT(peak)  ((peak) == ATTENTION_LOWEST ? (VALUE)0 : (peak))
 #define ATTENTION_SHRINK(old, peak)                                                                \
-  ((old) == (peak) ? (VALUE)1 : ATTENTION_EXP((old)-ATTENTION_SHIFT(peak)))
+  ((old) == (peak) ? (VALUE)1 : ATTENTION_EXP(ATTENTION_STEP((old)-ATTENTION_SHIFT(peak))))
+#if ATTENTION_SHARED
+#define ATTENTION_SHARE(weight) ((weight)*shape.share)
+#else
+#define ATTENTION_SHARE(weight) (weight)
+#endif
+#define ATTENTION_RESULT(sum, total) ((total) == 0 ? ATTENTION_BLIND(sum) : (sum) / (total))
 #if ATTENTION_CAUSAL
 #define ATTENTION_SEEN(query) attention_seen((query) + 1 + shape.keys - shape.queries, shape.keys)
 #else
@@ -51,7 +60,7 @@ for (INDEX first = 0; first < seen; first += ATTENTION_KEYS) {
   }
   const VALUE shift = ATTENTION_SHIFT(largest), shrink = ATTENTION_SHRINK(peak, largest);
   for (int n = 0; n < keys; n++) {
-    score[n] = ATTENTION_EXP(score[n] - shift);
+    score[n] = ATTENTION_SHARE(ATTENTION_EXP(ATTENTION_STEP(score[n] - shift)));
     weights += score[n];
   }
   total = total * shrink + weights;
@@ -72,7 +81,7 @@ for (INDEX first = 0; first < seen; first += ATTENTION_KEYS) {
 }
 for (int c = 0; c < ATTENTION_COLUMNS; c++) {
   if (c < columns) {
-    const VALUE result = total == 0 ? (VALUE)0 : sum[c] / total;
+    const VALUE result = ATTENTION_RESULT(sum[c], total);
     ATTENTION_STORE(query, column + c, result)
   }
 }
@@ -293,7 +302,7 @@ for (INDEX block = 0; block < end; block += BLOCK_KEYS) {
     const VALUE shrink = ATTENTION_SHRINK(peak[i], largest[i]);
     VALUE part = 0;
     UNROLL for (int j = 0; j < ITEM_KEYS; j++) {
-      const VALUE weight = ATTENTION_EXP(score[i][j] - shift);
+      const VALUE weight = ATTENTION_SHARE(ATTENTION_EXP(ATTENTION_STEP(score[i][j] - shift)));
       weights[(down + i * TILE_DOWN) * WEIGHT_PITCH + across + j * TILE_ACROSS] = weight;
       part += weight;
     }
@@ -378,7 +387,7 @@ UNROLL for (int i = 0; i < ITEM_ROWS; i++) {
   UNROLL for (int j = 0; j < ITEM_QUADS * 4; j++) {
     const INDEX c = column + (across + j / 4 * TILE_ACROSS) * 4 + j % 4;
     if (side == 0 && row < shape.queries && c < shape.columns) {
-      const VALUE result = total[i] == 0 ? (VALUE)0 : sum[i][j] / total[i];
+      const VALUE result = ATTENTION_RESULT(sum[i][j], total[i]);
       ATTENTION_STORE(row, c, result)
     }
   }

@@ -9,7 +9,7 @@
 #define ATTENTION_WEIGHT(score, shift)                                                             \
   ATTENTION_EXP(MAD_f32(score, shape.scale, -(shift)*shape.scale))
 #else
-#define ATTENTION_WEIGHT(score, shift) ATTENTION_EXP((score) - (shift))
+#define ATTENTION_WEIGHT(score, shift) ATTENTION_EXP(ATTENTION_STEP((score) - (shift)))
 #endif
 /* Has an item copy its share of the pieces of lines; what is beyond an edge becomes 0. Where there
  * is no edge, and as many pieces for each item, it advances a fixed number of lines per copy, at
@@ -205,7 +205,7 @@ for (INDEX first = 0; first < end; first += TILE_KEYS) {
       }
       UNROLL for (int j = 0; j < KEY_BLOCKS * 2; j++) {
         f32 *const at = score[i][j / 2] + half * 2 + j % 2;
-        *at = ATTENTION_WEIGHT(*at, shift);
+        *at = ATTENTION_SHARE(ATTENTION_WEIGHT(*at, shift));
         total[i][half] += *at;
       }
     }
@@ -246,8 +246,9 @@ UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
     UNROLL for (int j = 0; j < SUM_BLOCKS; j++) {
       const INDEX c = column + j * 8 + quad * 2;
       f32 result[2];
-      UNROLL for (int n = 0; n < 2; n++) result[n] =
-          total[i][half] == 0 ? 0.0f : sum[i][j][half * 2 + n] * part;
+      UNROLL for (int n = 0; n < 2; n++) result[n] = total[i][half] == 0
+                                                         ? ATTENTION_BLIND(sum[i][j][half * 2 + n])
+                                                         : sum[i][j][half * 2 + n] * part;
       if (result_whole && row < shape.queries && c < shape.columns) {
         const u32 word = MATRIX_PACK(result[0], result[1]);
         const u16 pair[2] = {(u16)(word & 0xffff), (u16)(word >> 16)};

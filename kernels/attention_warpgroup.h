@@ -155,7 +155,7 @@ UNROLL for (int half = 0; half < 2; half++) {
   peak[half] = largest;
   UNROLL for (int j = 0; j < TILE_KEYS / 4; j++) {
     f32 *const at = score + j / 2 * 4 + half * 2 + j % 2;
-    *at = ATTENTION_WEIGHT(*at, shift);
+    *at = ATTENTION_SHARE(ATTENTION_WEIGHT(*at, shift));
     part[j % 2] += *at;
   }
   total[half] = total[half] * shrink[half] + (part[0] + part[1]);
@@ -233,7 +233,7 @@ UNROLL for (int half = 0; half < 2; half++) {
   const f32 part = 1.0f / total[half];
   UNROLL for (int j = 0; j < TILE_COLUMNS / 4; j++) {
     f32 *const at = sum + j / 2 * 4 + half * 2 + j % 2;
-    *at = total[half] == 0 ? 0.0f : *at * part;
+    *at = total[half] == 0 ? ATTENTION_BLIND(*at) : *at * part;
   }
   if (result_whole) {
     UNROLL for (int j = 0; j < TILE_COLUMNS / 8; j++) {

@@ -212,17 +212,28 @@ COMPUTE_API compute_node compute_one_hot(compute_graph *graph, compute_node labe
 
 /* ---- Attention ----------------------------------------------------------------------------- */
 
+enum {
+  /** Exactly what the two products, the softmax and the additions between them give, infinities and
+   * NaN included: a query whose scores are all minus infinity gives NaN, a weight of 0 multiplies
+   * its value, and sums are finite where those of the softmax's weights are. f16 and bf16 are
+   * computed as f32 throughout. Keys that `causal` hides are left out. */
+  COMPUTE_ATTENTION_FORMULA = 1 << 0,
+  /** With FORMULA: the weights of such a query are 0. */
+  COMPUTE_ATTENTION_ZERO_WEIGHTS = 1 << 1
+};
+
 typedef struct compute_attention_options {
   double scale;         /**< 0: 1 / sqrt(width) */
   bool causal;          /**< query i of m sees the keys j ≤ i + keys − m */
   compute_node bias;    /**< [..., m, keys] added to the scores, or {0} */
-  uint64_t reserved[4]; /**< must be zero */
+  uint64_t flags;       /**< COMPUTE_ATTENTION_… */
+  uint64_t reserved[3]; /**< must be zero */
 } compute_attention_options;
 
 /** softmax(scale · q kᵀ + bias) v along the keys: q [..., m, d], k [..., keys, d], v [..., keys, e]
  * → [..., m, e], leading axes broadcast; the scores are never stored. A query that sees no key
  * gives 0. A NaN or infinity in v may also reach queries that do not see it, as 0 times it; an
- * infinity in v may give NaN. */
+ * infinity in v may give NaN. COMPUTE_ATTENTION_FORMULA defines these cases. */
 COMPUTE_API compute_node compute_scaled_attention(compute_graph *graph, compute_node q,
                                                   compute_node k, compute_node v,
                                                   const compute_attention_options *options);

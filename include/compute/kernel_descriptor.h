@@ -216,7 +216,18 @@ typedef struct compute_attention_attributes {
   double scale;
   bool causal; /**< query i of m sees keys j ≤ i + keys − m */
   bool biased; /**< there is an inputs[3] */
+  /** Every key that is seen counts, also with a weight of 0, and no sum exceeds what a softmax's
+   * weights, whose sum is 1, can give. */
+  bool formula;
+  bool zero_weights; /**< with formula: of a query whose scores are all −infinity; otherwise NaN */
 } compute_attention_attributes;
+
+/** The power of two that weights are multiplied by: the largest that is at most 1 / keys. */
+static inline double compute_attention_share(const compute_attention_attributes *attributes) {
+  double share = 1;
+  for (int64_t keys = attributes->keys - 1; keys > 0; keys >>= 1) share *= 0.5;
+  return share;
+}
 
 #define COMPUTE_SPOT_MOST_RADIUS 384
 
@@ -435,7 +446,8 @@ typedef struct compute_call_attributes {
  * ATTENTION The space is batch dimensions, then m (queries), e (width of V). Inputs Q, K, V with
  *         strides over the batch dimensions and two of their own, (m, width), (keys, width),
  *         (keys, e); then, if biased, the bias over (batch…, m, keys). All of one dtype; summed in
- *         `accumulate`. A query that sees no key gives 0. One output. No programs.
+ *         `accumulate`. Without `formula`, a query that sees no key gives 0, and keys whose bias
+ *         hides them may be left out. One output. No programs.
  *
  * SPOTS   The space is (frame, row, column), at least 3 rows and columns. inputs[0] is the frames,
  *         U16 or F32. outputs[0], F32: the filtered frame over its noise, as the attributes say.

@@ -96,6 +96,16 @@ typedef enum compute_model_files {
   COMPUTE_MODEL_COPY_SHARED
 } compute_model_files;
 
+/** Formulas that a file spells out in several operators, as exporters do. */
+typedef enum compute_model_formulas {
+  /** They become one operation where that equals them for every input, infinities, NaN and the
+   * largest numbers included. */
+  COMPUTE_FORMULAS_EXACT = 0,
+  /** Also where it equals them only while nothing in between overflows: layer normalisation of f32,
+   * f64 and bf16, whose squares may. */
+  COMPUTE_FORMULAS_FAST = 1
+} compute_model_formulas;
+
 typedef struct compute_model_options {
   compute_device *device; /**< as in compute_plan_options */
   compute_fallback fallback;
@@ -106,7 +116,11 @@ typedef struct compute_model_options {
   /** compute_model_load_memory only: the folder of external data; NULL: none allowed */
   const char *folder;
   compute_model_files files;
-  uint64_t reserved[7]; /**< must be zero */
+  compute_model_formulas formulas;
+  /** Of random operators whose node has no seed (docs/reference/onnx.md): each run draws the same
+   * numbers from it. 0: each run draws others. */
+  uint64_t seed;
+  uint64_t reserved[6]; /**< must be zero */
 } compute_model_options;
 
 /** Loads a model. Weights are mapped, not read, unless options.files says otherwise: then neither
@@ -228,6 +242,9 @@ typedef struct compute_model_value {
  * outputs[i].node. Weights become parameters of the graph, named as in the file: the model's own
  * tensors, which can be trained (train.h) and then written with compute_model_save. Runs of the
  * model see their current values. On failure the graph is unchanged, with its error cleared.
+ *
+ * Random operators without a seed draw other numbers in each run of a plan of the graph, unless the
+ * model's options have a seed; their seed is then a step on the CPU (call.h).
  *
  * COMPUTE_ERROR_INVALID_ARGUMENT for a name that the model does not have; _BINDING if a needed
  * value is missing from `inputs`; _UNSUPPORTED if a shape depends on values that are known only in

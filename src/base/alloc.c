@@ -46,13 +46,25 @@ void base_allocator_forked(void) {
   atomic_store(&open_contexts, 0);
 }
 
+static _Thread_local size_t refused;
+
+void *base_refuse(size_t bytes) {
+  refused = bytes;
+  return NULL;
+}
+
+size_t base_refused(void) {
+  return refused;
+}
+
 void *base_allocate(size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes)) return NULL;
+  if (__builtin_mul_overflow(count, size, &bytes)) return base_refuse(SIZE_MAX);
   if (bytes == 0) bytes = 1;
-  if (!allocator.allocate) return calloc(1, bytes);
-  void *pointer = allocator.allocate(allocator.user, bytes, DEFAULT_ALIGNMENT);
-  if (pointer) memset(pointer, 0, bytes);
+  void *pointer = allocator.allocate ? allocator.allocate(allocator.user, bytes, DEFAULT_ALIGNMENT)
+                                     : calloc(1, bytes);
+  if (!pointer) return base_refuse(bytes);
+  if (allocator.allocate) memset(pointer, 0, bytes);
   return pointer;
 }
 

@@ -9,6 +9,12 @@
 /* Zeroed memory of at least one byte, or NULL. Multiplies count * size with a check. */
 void *base_allocate(size_t count, size_t size);
 
+/* The bytes that this thread was last refused; SIZE_MAX: more than can be counted. */
+size_t base_refused(void);
+
+/* Notes them; returns NULL. */
+void *base_refuse(size_t bytes);
+
 /* The same with an alignment (a power of two), not zeroed. */
 void *base_allocate_aligned(size_t bytes, size_t alignment);
 

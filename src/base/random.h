@@ -36,6 +36,10 @@ static inline void random_words(uint64_t key, uint64_t counter, uint32_t stream,
   *word1 = words[1];
 }
 
+/* A number that differs from call to call, thread to thread and process to process. Not for
+ * secrets. */
+uint64_t random_fresh(void);
+
 /* Uniform in [0, 1). */
 static inline float random_f32(uint64_t key, uint64_t counter, uint32_t stream) {
   uint32_t word0, word1;

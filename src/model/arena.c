@@ -22,7 +22,7 @@ static arena_block *add_block(model_arena *memory, size_t bytes) {
   capacity = capacity < LARGEST_BLOCK ? 2 * capacity : LARGEST_BLOCK;
   const bool alone = bytes > capacity / 4;
   if (alone) capacity = bytes;
-  if (capacity > SIZE_MAX - sizeof(arena_block)) return NULL;
+  if (capacity > SIZE_MAX - sizeof(arena_block)) return base_refuse(capacity);
   arena_block *block = base_allocate(1, sizeof *block + capacity);
   if (!block) return NULL;
   block->capacity = capacity;
@@ -38,7 +38,8 @@ static arena_block *add_block(model_arena *memory, size_t bytes) {
 
 void *arena_allocate(model_arena *memory, size_t count, size_t size) {
   size_t bytes;
-  if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT) return NULL;
+  if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZE_MAX - ALIGNMENT)
+    return base_refuse(SIZE_MAX);
   bytes = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
   if (bytes == 0) bytes = ALIGNMENT;
   arena_block *block = memory->blocks;

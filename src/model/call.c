@@ -35,11 +35,17 @@ compute_status call_fail(const model_call *call, compute_status status, const ch
 }
 
 compute_status call_out_of_memory(model_call *call) {
-  return call_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
+  return call_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory for %zu bytes",
+                   base_refused());
 }
 
+/* Rules pass on what a failure leaves out, and would fail by that. */
 void *call_allocate(model_call *call, size_t count, size_t size) {
-  return arena_allocate(call->recorder->arena, count, size);
+  void *memory = arena_allocate(call->recorder->arena, count, size);
+  if (memory) return memory;
+  call_out_of_memory(call);
+  record_refuse(call->recorder);
+  return NULL;
 }
 
 /* ---- Inputs -------------------------------------------------------------------------------- */
@@ -299,6 +305,10 @@ bool call_trains(const model_call *call) {
   return call->recorder->training;
 }
 
+bool call_takes_fast(const model_call *call) {
+  return call->recorder->model->options.formulas == COMPUTE_FORMULAS_FAST;
+}
+
 bool call_wants(const model_call *call, size_t i) {
   return i < call->output_count && call->node->outputs[i] >= 0 &&
          record_last_use(call->recorder->model, call->frame->graph, call->node->outputs[i]) >= 0;
@@ -308,6 +318,11 @@ bool call_is_only_use(const model_call *call, size_t i) {
   const onnx_reference *input = &call->node->inputs[i];
   return input->level == 0 && input->index >= 0 &&
          record_is_only_use(call->frame->graph, call->node, input->index);
+}
+
+compute_node call_seed(model_call *call, uint32_t *stream) {
+  *stream = (uint32_t)call->recorder->next_id++; /* ids go on from stage to stage */
+  return record_seed(call->recorder);
 }
 
 compute_status call_new_value(model_call *call, model_value *value) {

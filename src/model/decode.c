@@ -133,7 +133,9 @@ static compute_status finish_tensor_type(onnx_decoder *decoder, const void *raw,
   *info = unknown_value;
   info->kind = ONNX_IS_TENSOR;
   info->type = narrow_type(given->type);
-  if (!given->shape || given->shape->count > COMPUTE_MAX_RANK) return COMPUTE_OK;
+  if (!given->shape) return COMPUTE_OK;
+  info->axes = given->shape->count;
+  if (info->axes > COMPUTE_MAX_RANK) return COMPUTE_OK;
   const dimension *dimensions = given->shape->items;
   info->rank = (int32_t)given->shape->count;
   for (int32_t i = 0; i < info->rank; i++) {

@@ -87,7 +87,8 @@ static compute_status check_operators(const compute_model *model, const char *op
   if (list.more) text_add(&text, "; and others");
   compute_status status = COMPUTE_OK;
   if (!fine || text.failed) {
-    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                       "out of memory for %zu bytes", base_refused());
   } else if (list.count) {
     log_write(COMPUTE_LOG_ERROR, "core", "%s: missing operators: %s", operation, text.data);
     status = error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
@@ -101,6 +102,17 @@ static compute_status check_operators(const compute_model *model, const char *op
   return status;
 }
 
+/* Inputs that no tensor can be bound to. */
+static compute_status check_inputs(const compute_model *model, const char *operation) {
+  const onnx_graph *graph = model_graph(model);
+  for (size_t i = 0; i < graph->input_count; i++)
+    if (graph->inputs[i].axes > COMPUTE_MAX_RANK && !graph->inputs[i].has_default)
+      return error_set(model->context, COMPUTE_ERROR_UNSUPPORTED, operation,
+                       "input '%s' has %zu dimensions; at most %d are supported",
+                       graph->inputs[i].name, graph->inputs[i].axes, COMPUTE_MAX_RANK);
+  return COMPUTE_OK;
+}
+
 /* ---- Loading -------------------------------------------------------------------------------- */
 
 static compute_status check_options(const compute_context *context, const char *operation,
@@ -112,6 +124,9 @@ static compute_status check_options(const compute_context *context, const char *
   if ((int)options->files < COMPUTE_MODEL_MAP || (int)options->files > COMPUTE_MODEL_COPY_SHARED)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "invalid options.files %d",
                      (int)options->files);
+  if ((unsigned)options->formulas > COMPUTE_FORMULAS_FAST)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "options.formulas is %d",
+                     (int)options->formulas);
   if (options->device && compute_device_context(options->device) != context)
     return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, operation,
                      "the device belongs to another context");
@@ -133,7 +148,8 @@ static compute_status copy_options(compute_model *model, const char *operation,
   if (!model->options.operator_count) return COMPUTE_OK;
   model->operators = base_allocate(model->options.operator_count, sizeof *model->operators);
   if (!model->operators)
-    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                     "out of memory for %zu bytes", base_refused());
   memcpy(model->operators, options->operators,
          model->options.operator_count * sizeof *model->operators);
   return COMPUTE_OK;
@@ -168,7 +184,9 @@ static compute_status load(compute_context *context, const char *operation,
   compute_status status = options ? check_options(context, operation, options) : COMPUTE_OK;
   if (status) return status;
   compute_model *model = base_allocate(1, sizeof *model);
-  if (!model) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  if (!model)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory for %zu bytes",
+                     base_refused());
   pthread_mutex_init(&model->recording, NULL);
   pthread_mutex_init(&model->lock, NULL);
   model->context = context;
@@ -176,7 +194,8 @@ static compute_status load(compute_context *context, const char *operation,
   status = copy_options(model, operation, options);
   model->storage = status ? NULL : base_allocate(1, sizeof *model->storage);
   if (!status && !model->storage)
-    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                       "out of memory for %zu bytes", base_refused());
   if (!status) {
     model->storage->references = 1; /* storage_release also closes what failed to open: empty */
     status = source->path
@@ -185,9 +204,11 @@ static compute_status load(compute_context *context, const char *operation,
                  : onnx_decode(context, operation, "the model", source->memory, source->folder,
                                model->options.files, &model->storage->file);
   }
+  if (!status) status = check_inputs(model, operation);
   if (!status) status = check_operators(model, operation);
   if (!status && !record_find_uses(model))
-    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                       "out of memory for %zu bytes", base_refused());
   if (status) {
     compute_model_release(model);
     return status;

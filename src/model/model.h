@@ -127,6 +127,14 @@ static inline const onnx_graph *model_graph(const compute_model *model) {
   return &model->storage->file.graph;
 }
 
+/* The ids in a run's table: those of the main graph's inputs, the seed's, those of values. */
+static inline int64_t model_seed_id(const compute_model *model) {
+  return (int64_t)model_graph(model)->input_count;
+}
+static inline int64_t model_first_id(const compute_model *model) {
+  return model_seed_id(model) + 1;
+}
+
 /* ---- record.c ------------------------------------------------------------------------------ */
 
 typedef struct asked_value {
@@ -143,6 +151,7 @@ struct model_recorder {
   int64_t next_id;
   slot_list inputs;      /* of the plan */
   slot_list weights;     /* parameters of the graph: `id` is the address of the tensor */
+  model_value seed;      /* what a run draws its random numbers from; absent: no run binds it */
   size_t nodes;          /* that were recorded */
   bool training;         /* all floats of the file are parameters */
   bool pushed;           /* the rule has begun a frame */
@@ -159,6 +168,9 @@ compute_status record_run(model_recorder *recorder, stage_end *end);
 
 /* The node of a value in the recorder's graph; {0} after a failure, which the recorder keeps. */
 compute_node record_node(model_recorder *recorder, model_value *value);
+
+/* The i64 scalar from which random operators without a seed of their own draw. */
+compute_node record_seed(model_recorder *recorder);
 
 /* Keeps the thread's last error, if nothing is kept yet. */
 void record_refuse(model_recorder *recorder);

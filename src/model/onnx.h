@@ -46,7 +46,7 @@ typedef enum onnx_type {
  * complex numbers and what is unknown. */
 compute_dtype onnx_dtype(int32_t type);
 int32_t onnx_type_of(compute_dtype dtype); /* ONNX_FLOAT for f32, … */
-const char *onnx_type_name(int32_t type);  /* "float16"; "type 99" is "unknown" */
+const char *onnx_type_name(int32_t type);  /* "f16"; "type 99" is "unknown" */
 
 typedef struct onnx_tensor {
   const char *name; /* "" for none */
@@ -117,7 +117,8 @@ typedef struct onnx_value_info {
   int32_t value; /* index in onnx_graph.values */
   enum { ONNX_IS_UNKNOWN, ONNX_IS_TENSOR, ONNX_IS_SEQUENCE, ONNX_IS_OPTIONAL, ONNX_IS_OTHER } kind;
   int32_t type;                         /* of the elements */
-  int32_t rank;                         /* −1: not said */
+  int32_t rank;                         /* −1: not said, or `axes` of them, which are too many */
+  size_t axes;
   int64_t size[COMPUTE_MAX_RANK];       /* −1: not said */
   const char *symbol[COMPUTE_MAX_RANK]; /* or NULL */
   bool has_default;                     /* an input that has an initializer */

@@ -93,12 +93,10 @@ static compute_status apply_rule(model_call *call, bool *custom) {
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
                      "there is no such operator in version %" PRId64 " of its domain",
                      call->version);
-  if (evaluate_can(call)) {
-    bool done;
-    const compute_status status = evaluate_now(call, rule, &done);
-    if (status || done) return status;
-  }
-  return rule(call);
+  compute_status status = operator_check_inputs(call);
+  bool done = false;
+  if (!status && evaluate_can(call)) status = evaluate_now(call, rule, &done);
+  return status || done ? status : rule(call);
 }
 
 /* An error of a builder call, as one of the node. */

@@ -90,6 +90,10 @@ compute_status call_integer(model_call *call, size_t i, int64_t *value);
 compute_status call_integer_at_least(model_call *call, size_t i, int64_t least, int64_t *value);
 compute_status call_number(model_call *call, size_t i, double *value);
 
+/* What a random operator without a seed of its own draws from, an i64 scalar; *stream differs from
+ * draw to draw. */
+compute_node call_seed(model_call *call, uint32_t *stream);
+
 /* The same of any value: of sequences, and of what is held. */
 compute_node call_node(model_call *call, model_value *value);
 compute_status call_value_integer(model_call *call, model_value *value, int64_t *number);
@@ -119,6 +123,9 @@ compute_status call_output_host(model_call *call, size_t i, compute_dtype dtype,
 
 /* Whether the graph is recorded to be trained: gradients reach the weights. */
 bool call_trains(const model_call *call);
+
+/* Whether formulas become operations that equal them only while nothing in between overflows. */
+bool call_takes_fast(const model_call *call);
 
 /* Whether nothing else reads the value of input i. */
 bool call_is_only_use(const model_call *call, size_t i);
@@ -220,6 +227,13 @@ typedef struct operator_family {
 
 /* The rule for an operator in a version of its domain; NULL if there is none. */
 model_rule operator_find(const char *domain, const char *name, int64_t version);
+
+/* The names of the inputs that its nodes must have, as inputs.c lists them; "" if there are none.
+ */
+const char *operator_inputs(const char *domain, const char *name, int64_t version);
+
+/* COMPUTE_ERROR_FORMAT for a node that lacks one of them. */
+compute_status operator_check_inputs(const model_call *call);
 
 /* The row at `index` of all, for documents and tests; NULL past the end. */
 const operator_row *operator_at(size_t index);

@@ -411,23 +411,6 @@ static compute_status resolve_graph(name_resolver *resolver, onnx_graph *graph,
   return status;
 }
 
-/* Inputs of a model are bound by name, and so are outputs. */
-static compute_status check_outputs(const name_resolver *resolver) {
-  const onnx_graph *graph = &resolver->decoder->file->graph;
-  bool *seen = base_allocate(graph->value_count, sizeof *seen);
-  char name[SHOWN_NAME_BYTES];
-  compute_status status = seen ? COMPUTE_OK : decode_out_of_memory(resolver->decoder);
-  for (size_t i = 0; !status && i < graph->output_count; i++) {
-    const onnx_value_info *output = &graph->outputs[i];
-    if (seen[output->value])
-      status =
-          refuse(resolver, "the output '%s' appears twice", file_show_name(output->name, name));
-    seen[output->value] = true;
-  }
-  base_release(seen);
-  return status;
-}
-
 static compute_status resolve_all(name_resolver *resolver) {
   onnx_file *file = resolver->decoder->file;
   compute_status status = sort_functions(resolver);
@@ -438,7 +421,7 @@ static compute_status resolve_all(name_resolver *resolver) {
   resolver->function = -1;
   if (!status) status = check_calls(resolver);
   if (!status) status = resolve_graph(resolver, &file->graph, NULL);
-  return status ? status : check_outputs(resolver);
+  return status;
 }
 
 compute_status resolve_names(onnx_decoder *decoder) {

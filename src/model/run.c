@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/float_environment.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "model/host.h"
 #include "model/stage.h"
@@ -25,7 +26,8 @@ typedef struct model_run {
 } model_run;
 
 static compute_status no_memory(const model_run *run) {
-  return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+  return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
+                   "out of memory for %zu bytes", base_refused());
 }
 
 /* ---- Bindings ------------------------------------------------------------------------------ */
@@ -110,11 +112,14 @@ static compute_status bind_outputs(model_run *run) {
     if (!name)
       return error_set(context, COMPUTE_ERROR_NULL_POINTER, OPERATION,
                        "outputs[%zu] lacks its name", i);
-    const size_t at = find_port(graph->outputs, graph->output_count, name);
-    if (at == graph->output_count)
+    size_t at = find_port(graph->outputs, graph->output_count, name);
+    const bool known = at < graph->output_count;
+    while (at < graph->output_count && run->wanted[at]) /* a file may list one several times */
+      at += 1 + find_port(graph->outputs + at + 1, graph->output_count - at - 1, name);
+    if (!known)
       return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "the model has no output '%s'",
                        name);
-    if (run->wanted[at])
+    if (at == graph->output_count)
       return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "output '%s' is bound twice",
                        name);
     run->wanted[at] = true;
@@ -172,9 +177,21 @@ static compute_status bind_slot(model_run *run, const model_stage *stage, const 
   return COMPUTE_OK;
 }
 
+/* Random operators of all stages draw from one number. */
+static compute_status bind_seed(model_run *run) {
+  const int64_t id = model_seed_id(run->model);
+  if (run->table[id]) return COMPUTE_OK;
+  const int64_t seed = (int64_t)random_fresh();
+  return compute_tensor_from_host(model_device(run->model), COMPUTE_I64, COMPUTE_SCALAR, &seed,
+                                  &run->table[id]);
+}
+
 static compute_status run_plan(model_run *run, const model_stage *stage) {
   compute_status status = reserve(run, stage->next_id);
   if (status || !stage->plan) return status;
+  for (size_t i = 0; i < stage->inputs.count && !status; i++)
+    if (stage->inputs.slots[i].id == model_seed_id(run->model)) status = bind_seed(run);
+  if (status) return status;
   const size_t count = stage->inputs.count + stage->outputs.count;
   compute_binding few[16];
   compute_binding *bindings = count <= 16 ? few : base_allocate(count, sizeof *bindings);
@@ -191,7 +208,7 @@ static compute_status run_plan(model_run *run, const model_stage *stage) {
 
 /* Tensors that later stages do not need go back to the pool. */
 static void drop_dead(model_run *run, const model_stage *stage) {
-  for (size_t id = model_graph(run->model)->input_count; id < run->table_count; id++) {
+  for (size_t id = (size_t)model_first_id(run->model); id < run->table_count; id++) {
     if (!run->table[id]) continue;
     bool live = stage->end == STAGE_HOST && (int64_t)id >= stage->host_output; /* just made */
     for (size_t i = 0; !live && i < stage->live_count; i++) live = stage->live[i] == (int64_t)id;
@@ -296,9 +313,9 @@ static bool open_run(model_run *run) {
   run->places = base_allocate(graph->output_count, sizeof *run->places);
   run->wanted = base_allocate(graph->output_count, sizeof *run->wanted);
   run->made = base_allocate(run->output_count, sizeof *run->made);
-  run->table_count = graph->input_count;
+  run->table_count = (size_t)model_first_id(run->model);
   return run->inputs && run->places && run->wanted && run->made &&
-         !base_grow((void **)&run->table, &run->table_capacity, graph->input_count + 1,
+         !base_grow((void **)&run->table, &run->table_capacity, run->table_count,
                     sizeof *run->table);
 }
 

@@ -106,7 +106,8 @@ static compute_status save_onnx(const compute_model *model, const char *path) {
     wire_put_message(&whole, MODEL_GRAPH, &graph);
   }
   if (whole.failed)
-    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
+                       "out of memory for %zu bytes", base_refused());
   new_file file;
   if (!status) status = new_file_open(model->context, OPERATION, path, &file);
   if (!status) {
@@ -123,7 +124,8 @@ static compute_status save_weights(compute_model *model, const char *path) {
   const onnx_graph *graph = model_graph(model);
   compute_named_tensor *named = base_allocate(graph->initializer_count, sizeof *named);
   if (!named)
-    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
+    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
+                     "out of memory for %zu bytes", base_refused());
   compute_status status = COMPUTE_OK;
   size_t count = 0;
   for (size_t i = 0; !status && i < graph->initializer_count; i++) {

@@ -117,7 +117,8 @@ void stage_expose(compute_model *model) {
 /* ---- Going on where another stage ended ------------------------------------------------------ */
 
 static compute_status no_memory(const compute_model *model, const char *operation) {
-  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                   "out of memory for %zu bytes", base_refused());
 }
 
 /* A copy of `values` that belong to no graph yet. */
@@ -394,13 +395,22 @@ static void take_inputs(const onnx_graph *graph, model_frame *frame,
   }
 }
 
+static model_value seed_value(const compute_model *model) {
+  return (model_value){.kind = VALUE_TENSOR,
+                       .id = model_seed_id(model),
+                       .dtype = COMPUTE_I64,
+                       .type = ONNX_INT64,
+                       .shape = COMPUTE_SCALAR};
+}
+
 static compute_status make_first(const stage_request *request, model_stage *stage) {
   compute_model *model = request->model;
   const onnx_graph *graph = model_graph(model);
   model_recorder recorder = {.model = model,
                              .operation = request->operation,
                              .arena = &stage->arena,
-                             .next_id = (int64_t)graph->input_count,
+                             .next_id = model_first_id(model),
+                             .seed = seed_value(model),
                              .training = model->exposed};
   model_frame *frame;
   compute_status status = record_push(&recorder, graph, &frame);
@@ -450,6 +460,7 @@ static compute_status make_next(const stage_request *request, model_stage *stage
                              .operation = request->operation,
                              .arena = &stage->arena,
                              .next_id = parent->next_id,
+                             .seed = seed_value(model),
                              .training = model->exposed};
   recorder.top = copy_frames(&stage->arena, parent->top);
   if (!recorder.top) return no_memory(model, request->operation);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ONNX's types of elements: one table. */
+/* ONNX's types of elements: one table. Those that are dtypes have the names of these. */
 #include "model/types.h"
 
 #include <math.h>
@@ -29,22 +29,22 @@ enum { FLOATS = 4, INT32S = 5, INT64S = 7, DOUBLES = 10, UINT64S = 11 };
   }
 
 static const type_row rows[] = {
-    [ONNX_FLOAT] = PLAIN("float32", F32, 32, FLOATS),
-    [ONNX_UINT8] = PLAIN("uint8", U8, 8, INT32S),
-    [ONNX_INT8] = PLAIN("int8", I8, 8, INT32S),
-    [ONNX_UINT16] = PLAIN("uint16", U16, 16, INT32S),
-    [ONNX_INT16] = PLAIN("int16", I16, 16, INT32S),
-    [ONNX_INT32] = PLAIN("int32", I32, 32, INT32S),
-    [ONNX_INT64] = PLAIN("int64", I64, 64, INT64S),
+    [ONNX_FLOAT] = PLAIN("f32", F32, 32, FLOATS),
+    [ONNX_UINT8] = PLAIN("u8", U8, 8, INT32S),
+    [ONNX_INT8] = PLAIN("i8", I8, 8, INT32S),
+    [ONNX_UINT16] = PLAIN("u16", U16, 16, INT32S),
+    [ONNX_INT16] = PLAIN("i16", I16, 16, INT32S),
+    [ONNX_INT32] = PLAIN("i32", I32, 32, INT32S),
+    [ONNX_INT64] = PLAIN("i64", I64, 64, INT64S),
     [ONNX_STRING] = PLAIN("string", DTYPE_NONE, 0, 0),
     [ONNX_BOOL] = NARROW("bool", BOOL, 8, ELEMENT_BOOL),
-    [ONNX_FLOAT16] = PLAIN("float16", F16, 16, INT32S),
-    [ONNX_DOUBLE] = PLAIN("float64", F64, 64, DOUBLES),
-    [ONNX_UINT32] = PLAIN("uint32", U32, 32, UINT64S),
-    [ONNX_UINT64] = PLAIN("uint64", U64, 64, UINT64S),
+    [ONNX_FLOAT16] = PLAIN("f16", F16, 16, INT32S),
+    [ONNX_DOUBLE] = PLAIN("f64", F64, 64, DOUBLES),
+    [ONNX_UINT32] = PLAIN("u32", U32, 32, UINT64S),
+    [ONNX_UINT64] = PLAIN("u64", U64, 64, UINT64S),
     [ONNX_COMPLEX64] = PLAIN("complex64", DTYPE_NONE, 0, 0),
     [ONNX_COMPLEX128] = PLAIN("complex128", DTYPE_NONE, 0, 0),
-    [ONNX_BFLOAT16] = PLAIN("bfloat16", BF16, 16, INT32S),
+    [ONNX_BFLOAT16] = PLAIN("bf16", BF16, 16, INT32S),
     [ONNX_FLOAT8E4M3FN] = SMALL_FLOAT("float8e4m3fn", 8, 4, 3, 7, LAST_IS_NAN),
     [ONNX_FLOAT8E4M3FNUZ] = SMALL_FLOAT("float8e4m3fnuz", 8, 4, 3, 8, MINUS_ZERO_IS_NAN),
     [ONNX_FLOAT8E5M2] = SMALL_FLOAT("float8e5m2", 8, 5, 2, 15, LAST_IS_INFINITY_OR_NAN),

@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/random.h"
+#include "compute/call.h"
 #include "model/model.h"
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -76,7 +78,7 @@ bool record_integer(compute_dtype dtype, const void *data, size_t at, int64_t *v
 
 static compute_status no_memory(const model_recorder *recorder) {
   return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
-                   "out of memory");
+                   "out of memory for %zu bytes", base_refused());
 }
 
 static stage_slot *add_slot(slot_list *list) {
@@ -135,6 +137,25 @@ compute_node record_node(model_recorder *recorder, model_value *value) {
     value->node = input_node(recorder, value);
   if (!compute_node_is_valid(value->node)) record_refuse(recorder);
   return value->node;
+}
+
+static compute_status draw_seed(void *user, const compute_call_arguments *arguments, int32_t part,
+                                int32_t parts) {
+  (void)user, (void)part, (void)parts;
+  const uint64_t seed = random_fresh();
+  memcpy(arguments->outputs[0].data, &seed, sizeof seed);
+  return COMPUTE_OK;
+}
+
+/* In a graph of the caller's, whose runs bind nothing for the model, a step of the plan draws it.
+ */
+compute_node record_seed(model_recorder *recorder) {
+  static const compute_call_output scalar = {COMPUTE_I64, {.rank = 0}};
+  static const compute_call_options options = {.name = "seed"};
+  const uint64_t fixed = recorder->model->options.seed;
+  if (fixed) return compute_scalar_i64(recorder->graph, COMPUTE_I64, (int64_t)fixed);
+  if (recorder->seed.kind == VALUE_TENSOR) return record_node(recorder, &recorder->seed);
+  return compute_call(recorder->graph, draw_seed, NULL, NULL, 0, &scalar, 1, &options, NULL);
 }
 
 void record_refuse(model_recorder *recorder) {

@@ -67,7 +67,8 @@ const void *weight_elements(compute_model *model, const onnx_tensor *tensor) {
 }
 
 static compute_status weight_no_memory(const compute_model *model, const char *operation) {
-  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
+  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                   "out of memory for %zu bytes", base_refused());
 }
 
 static bool is_unaligned(const onnx_tensor *tensor) {

@@ -231,6 +231,7 @@ static void attention_is_checked(void **state) {
   SPOILED(attention(), s.a.attention.keys = INT64_MAX);
   SPOILED(attention(), s.a.attention.width = -1);
   SPOILED(attention(), s.a.attention.scale = (double)NAN);
+  SPOILED(attention(), s.a.attention.zero_weights = true);
   SPOILED(attention(), s.input[2].dtype = COMPUTE_F16);
   SPOILED(attention(), s.output[0].dtype = COMPUTE_F64);
   SPOILED(attention(), s.d.accumulate = COMPUTE_F64);
@@ -400,6 +401,7 @@ static void keys_hold_all_that_the_kind_uses(void **state) {
   DIFFERS(sort(true), s.a.sort.descending = true);
   DIFFERS(attention(), s.a.attention.causal = false);
   DIFFERS(attention(), s.a.attention.scale = 0.25);
+  DIFFERS(attention(), s.a.attention.formula = true);
   DIFFERS(attention(), s.a.attention.keys = 8);
   DIFFERS(attention(), s.a.attention.width = 4);
   DIFFERS(recurrent(COMPUTE_RECURRENT_LSTM), s.a.recurrent.reverse = true);

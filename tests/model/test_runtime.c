@@ -435,7 +435,7 @@ static void assert_refused(proto node, const char *inputs, const char *outputs,
 
 static void attributes_without_an_effect_here_are_errors(void **state) {
   (void)state;
-  proto node = runtime_node("GroupQueryAttention", "a,b,c", "y");
+  proto node = runtime_node("GroupQueryAttention", "a,b,c,,,a,b", "y");
   put_integer_attribute(&node, "sliding_window_cache", 1);
   assert_refused(node, "a,b,c", "y", COMPUTE_ERROR_UNSUPPORTED, "sliding_window_cache");
   node = runtime_node("GroupNorm", "a,b,c", "y");

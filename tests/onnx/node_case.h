@@ -15,8 +15,16 @@ enum {
   NODE_CASE_STRICT = 2     /* nothing may be left to the CPU */
 };
 
-/* Runs the test in `folder`. False if it fails: `reason` says why. */
-bool node_case_run(compute_context *context, const char *folder, unsigned flags,
-                   char reason[REASON_BYTES]);
+typedef enum node_result {
+  NODE_FAILS,
+  NODE_DRAWS, /* fails by values alone: where they differ, one of both is 0, as with random numbers
+                 of another generator that keep an element or drop it */
+  NODE_PASSES,
+  NODE_PASSES_REWRITTEN /* sequences, optionals and texts at its ports had to be taken apart */
+} node_result;
+
+/* Runs the test in `folder`. Unless it passes, `reason` says why. */
+node_result node_case_run(compute_context *context, const char *folder, unsigned flags,
+                          char reason[REASON_BYTES]);
 
 #endif

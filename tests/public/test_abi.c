@@ -230,6 +230,8 @@ AT(compute_attention_attributes, width, 8);
 AT(compute_attention_attributes, scale, 16);
 AT(compute_attention_attributes, causal, 24);
 AT(compute_attention_attributes, biased, 25);
+AT(compute_attention_attributes, formula, 26);
+AT(compute_attention_attributes, zero_weights, 27);
 SIZE(compute_recurrent_attributes, 24);
 AT(compute_recurrent_attributes, cell, 0);
 AT(compute_recurrent_attributes, reverse, 4);

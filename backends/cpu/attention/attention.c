@@ -51,9 +51,10 @@ typedef struct attention_kernel {
   uint32_t element;
   attention_operand operand[5]; /* the output after the inputs */
   int32_t output;               /* which one that is */
-  bool biased, causal, few, direct_k, direct_v, slivers;
+  bool biased, causal, formula, zero_weights, few, direct_k, direct_v, slivers;
   int64_t queries, keys, width, columns; /* m, keys, width, e */
   double scale;
+  double share;       /* of weights, for the formula; 1: they may add up to more than 1 */
   int64_t rows, tile; /* of a unit, of keys */
   int64_t units_per_matrix, units, tasks;
   uint64_t q_bytes, k_bytes, v_bytes, score_bytes, bias_bytes, sum_bytes, worker_bytes;
@@ -214,7 +215,7 @@ static const void *read_bias(const job *j, int64_t row, int64_t key, int64_t key
  * into units whether an infinite value of V, times 0, counts. */
 static bool are_hidden(const job *j, int64_t key, int64_t keys) {
   const attention_kernel *kernel = j->kernel;
-  if (!kernel->biased || !kernel->few) return false;
+  if (!kernel->biased || !kernel->few || kernel->formula) return false;
   for (int64_t i = 0; i < j->count; i++)
     if (!kernel->loops->hides(read_bias(j, i, key, keys), keys)) return false;
   return true;
@@ -253,7 +254,7 @@ static void soften(job *j, int64_t key, int64_t keys) {
     for (int64_t r = 0; r < rows; r++) {
       const int64_t i = first + r;
       const double shrink = kernel->loops->soften(scores_of(j, i), seen[r], keys, largest[r],
-                                                  &j->peak[i], &j->total[i]);
+                                                  kernel->share, &j->peak[i], &j->total[i]);
       if (shrink != 1)
         kernel->loops->scale(j->sums + i * kernel->columns * kernel->element, kernel->columns,
                              shrink);
@@ -269,9 +270,10 @@ static void store(job *j) {
   for (int64_t i = 0; i < j->count; i++) {
     unsigned char *sums = j->sums + i * kernel->columns * kernel->element;
     unsigned char *to = j->data[kernel->output] + (j->first + i) * o->row * (int64_t)o->size;
-    if (j->total[i] == 0) /* no key is visible, but 0 times an infinite value may have been added */
+    if (j->total[i] == 0 && !kernel->formula)
+      /* no key is visible, but 0 times an infinite value may have been added */
       memset(sums, 0, (size_t)kernel->columns * kernel->element);
-    else
+    else if (j->total[i] != 0 || !kernel->zero_weights)
       kernel->loops->scale(sums, kernel->columns, 1 / j->total[i]);
     for (int64_t e = 0; e < kernel->columns; e += kernel->tile) {
       const int64_t count = cpu_min(kernel->tile, kernel->columns - e);
@@ -427,7 +429,11 @@ static compute_status prepare(cpu_kernel *head, const compute_kernel_descriptor 
   kernel->scale = a->scale;
   kernel->causal = a->causal;
   kernel->biased = a->biased;
+  kernel->formula = a->formula;
+  kernel->zero_weights = a->zero_weights;
   read_operands(kernel, descriptor);
+  const bool half = kernel->operand[Q].dtype == COMPUTE_F16;
+  kernel->share = a->formula && !half ? compute_attention_share(a) : 1;
   cpu_nest_begin(&kernel->batch, descriptor, 0, rank - 2);
   cpu_nest_collapse(&kernel->batch);
   cpu_nest_finish(&kernel->batch);

@@ -311,6 +311,26 @@ static bool powers_of_two(const attention_kernel *k) {
   return k->g->tuning.variant != PLAIN && k->g->descriptor->accumulate == COMPUTE_F32;
 }
 
+/* Whether the scale takes scores to the exponents of two. The formula's largest finite scores would
+ * become infinite: there, differences of scores are taken to these. */
+static bool scales_to_two(const attention_kernel *k) {
+  return powers_of_two(k) && !k->a->formula;
+}
+
+/* Whether weights add up to 1 at most: sums of f16 are far from the largest f32 in any case. */
+static bool shares(const attention_kernel *k) {
+  return k->a->formula && k->g->descriptor->inputs[0].dtype != COMPUTE_F16;
+}
+
+static void define_formula(attention_kernel *k) {
+  generation *g = k->g;
+  emit_define_number(&g->definitions, "ATTENTION_SHARED", shares(k));
+  emit_define(&g->definitions, "ATTENTION_BLIND(sum)",
+              !k->a->formula       ? "(VALUE)0"
+              : k->a->zero_weights ? "(sum)"
+                                   : "-(ATTENTION_LOWEST - ATTENTION_LOWEST)");
+}
+
 /* The address of an element, and whether `vector` neighbours of a line are one load or store. */
 static void define_address(attention_kernel *k, int which, const char *head, int vector,
                            bool whole) {
@@ -335,6 +355,12 @@ static void define_address(attention_kernel *k, int which, const char *head, int
   emit_define_text(&g->definitions, name, &text);
 }
 
+/* Whether the scale waits for the exponential: one factor > 0 of all scores, with nothing added.
+ * Those of the formula may be infinite only after it. */
+static bool folds_scale(const attention_kernel *k) {
+  return k->a->scale >= FLT_MIN && !k->a->biased && !k->a->formula;
+}
+
 /* Of tiles: eight elements are loaded at once for MATRIX, four values for TILED. Items of MATRIX
  * have two neighbours of the result, and round them as they round weights. */
 static void define_addresses(attention_kernel *k) {
@@ -351,7 +377,7 @@ static void define_addresses(attention_kernel *k) {
              "#define MATRIX_PACK MATRIX_PACK_%s\n"
              "#define MATRIX_WIDEN widen_%s\n"
              "#define ATTENTION_FOLDED %d\n",
-             unit_of(k), unit_of(k), unit_of(k), k->a->scale >= FLT_MIN && !k->a->biased);
+             unit_of(k), unit_of(k), unit_of(k), folds_scale(k));
 }
 
 static void define_units(attention_kernel *k) {
@@ -375,7 +401,10 @@ static void define(attention_kernel *k) {
               powers_of_two(k) ? "FAST_EXP2"
               : wide           ? "exp_f64"
                                : "exp_f32");
-  emit_define(definitions, "ATTENTION_UNIT", powers_of_two(k) ? "1.44269504f" : "1");
+  emit_define(definitions, "ATTENTION_UNIT", scales_to_two(k) ? "1.44269504f" : "1");
+  emit_define(definitions, "ATTENTION_STEP(x)",
+              powers_of_two(k) && !scales_to_two(k) ? "((x) * 1.44269504f)" : "(x)");
+  define_formula(k);
   if (shuffles(g))
     emit_define(definitions, "ATTENTION_SHUFFLE", wide ? "SHUFFLE_XOR_f64" : "SHUFFLE_XOR_f32");
   emit_define(definitions, "ATTENTION_MAD", wide ? "MAD_f64" : "MAD_f32");
@@ -429,7 +458,11 @@ static void add_fields(attention_kernel *k, emit_launch *launch) {
     emit_field_f64(g, launch, "scale", k->a->scale);
   else
     emit_field_f32(g, launch, "scale",
-                   (float)(k->a->scale * (powers_of_two(k) ? 1.4426950408889634 : 1)));
+                   (float)(k->a->scale * (scales_to_two(k) ? 1.4426950408889634 : 1)));
+  if (shares(k) && d->accumulate == COMPUTE_F64)
+    emit_field_f64(g, launch, "share", compute_attention_share(k->a));
+  else if (shares(k))
+    emit_field_f32(g, launch, "share", (float)compute_attention_share(k->a));
   emit_space_fields(g, launch, &k->space, 0, k->space.rank);
 }
 

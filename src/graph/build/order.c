@@ -159,13 +159,18 @@ static bool read_attention(attention_call *call, const compute_attention_options
   if (!build_operands(call->graph, call->operation, operands, count, call->inputs)) return false;
   const compute_dtype dtype = build_at(call->graph, call->inputs[0])->dtype;
   if (!build_domain(call->graph, call->operation, DOMAIN_FLOAT, dtype) ||
-      !network_reserved(call->graph, call->operation, o->reserved, 4)) {
+      !network_reserved(call->graph, call->operation, o->reserved, 3)) {
     return false;
   }
   for (size_t i = 0; i < count; i++) {
     const graph_node *node = build_at(call->graph, call->inputs[i]);
     compute_shape_text(node->shape, call->text[i], sizeof call->text[i]);
     if (!build_same_dtype(call->graph, call->operation, dtype, node->dtype)) return false;
+  }
+  const uint64_t known = COMPUTE_ATTENTION_FORMULA | COMPUTE_ATTENTION_ZERO_WEIGHTS;
+  if ((o->flags & ~known) || o->flags == COMPUTE_ATTENTION_ZERO_WEIGHTS) {
+    return graph_refuse(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
+                        "flags is 0x%" PRIx64 "; ZERO_WEIGHTS needs FORMULA", o->flags);
   }
   if (!isfinite(o->scale)) {
     return graph_refuse(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
@@ -186,6 +191,8 @@ compute_node compute_scaled_attention(compute_graph *graph, compute_node q, comp
   memset(&call.geometry, 0, sizeof call.geometry); /* compared as bytes */
   call.geometry.biased = count == 4;
   call.geometry.causal = o->causal;
+  call.geometry.formula = (o->flags & COMPUTE_ATTENTION_FORMULA) != 0;
+  call.geometry.zero_weights = (o->flags & COMPUTE_ATTENTION_ZERO_WEIGHTS) != 0;
   if (!read_attention(&call, o, operands, count)) return BUILD_NONE;
   const int64_t width = call.geometry.width;
   call.geometry.scale = o->scale != 0 ? o->scale : width > 0 ? 1 / sqrt((double)width) : 1;

@@ -185,21 +185,21 @@ static node visible(const step *s, int64_t queries, int64_t keys) {
 }
 
 /* The attention weights, recomputed instead of stored. Masked keys have the weight 0, even if all
- * keys are masked. */
+ * keys are masked, unless the formula's own softmax is asked for. */
 static node attention_weights(const step *s, node q, node k) {
   compute_graph *graph = s->graph;
   const compute_attention_attributes *a = s->node.constant;
   node scores = compute_matmul(graph, q, transposed(s, k)), seen = {0};
   scores = compute_mul(graph, scores, gradient_number(s, a->scale));
-  if (a->biased) {
-    scores = compute_add(graph, scores, gradient_widen(s, gradient_operand(s, 3)));
+  if (a->biased) scores = compute_add(graph, scores, gradient_widen(s, gradient_operand(s, 3)));
+  const bool softmax = a->formula && !a->zero_weights;
+  if (!softmax && (a->biased || a->formula))
     seen = compute_not_equal(graph, scores, gradient_number(s, -(double)INFINITY));
-  }
   if (a->causal) {
     node before = visible(s, shape_at(s->node.shape, s->node.shape.rank - 2), a->keys);
-    seen = a->biased ? compute_logical_and(graph, seen, before) : before;
+    seen = seen.id ? compute_logical_and(graph, seen, before) : before;
   }
-  if (!a->biased && !a->causal) return compute_softmax(graph, scores, -1);
+  if (!seen.id) return compute_softmax(graph, scores, -1);
   scores = compute_select(graph, seen, scores, gradient_number(s, -1e30));
   return compute_select(graph, seen, compute_softmax(graph, scores, -1), gradient_number(s, 0));
 }

@@ -19,6 +19,8 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
     return descriptor_refuse(why, "%" PRId64 " keys of width %" PRId64 " cannot be counted",
                              a->keys, a->width);
   }
+  if (a->zero_weights && !a->formula)
+    return descriptor_refuse(why, "weights of 0 are the formula's");
   if (!isfinite(a->scale)) return descriptor_refuse(why, "the scale is %g", a->scale);
   const compute_dtype dtype = d->inputs[0].dtype;
   if (!dtype_is_float(dtype) || dtype_compute_type(dtype) != d->accumulate) {
@@ -42,6 +44,8 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   n->scale = a->scale;
   n->causal = a->causal;
   n->biased = a->biased;
+  n->formula = a->formula;
+  n->zero_weights = a->zero_weights;
 }
 
 static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *size) {

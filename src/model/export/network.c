@@ -204,7 +204,7 @@ export_value export_attention(exporter *to, const export_call *call) {
     const export_value mask = causal_mask(to, shape_at(shape, shape.rank - 2), a->keys);
     scores = EMIT(to, "Where", mask, scores, export_number(to, call->dtype, -INFINITY));
   }
-  if (a->causal || a->biased)
+  if (a->formula ? a->zero_weights : a->causal || a->biased)
     return EMIT(to, "MatMul", probabilities(to, call, scores), call->inputs[2]);
   export_set_integer(to, "axis", -1);
   return EMIT(to, "MatMul", EMIT(to, "Softmax", scores), call->inputs[2]);

@@ -252,16 +252,30 @@ static compute_status clip_by_attributes(model_call *call) {
 }
 
 /* The only element of input i, in a tensor of whatever rank. */
-static compute_node scalar_input(model_call *call, size_t i) {
-  return compute_reshape(call->graph, call_input(call, i), COMPUTE_SCALAR);
+static compute_status read_limit(model_call *call, size_t i, const char *name,
+                                 compute_node *limit) {
+  const compute_shape shape = call_shape(call, i);
+  char text[160];
+  if (op_count(shape, 0, shape.rank) != 1)
+    return call_fail(call, COMPUTE_ERROR_SHAPE, "input %zu '%s' is %s, not a single number", i,
+                     name, compute_shape_text(shape, text, sizeof text));
+  *limit = compute_reshape(call->graph, call_input(call, i), COMPUTE_SCALAR);
+  return COMPUTE_OK;
 }
 
 static compute_status clip(model_call *call) {
-  compute_node x = call_input(call, 0);
+  compute_node x = call_input(call, 0), limit;
+  compute_status status = COMPUTE_OK;
   if (!call_has(call, 1) && !call_has(call, 2)) return identity(call);
-  if (call_has(call, 1)) x = number_maximum(call, x, scalar_input(call, 1));
-  if (call_has(call, 2)) x = number_minimum(call, x, scalar_input(call, 2));
-  return call_output(call, 0, x);
+  if (call_has(call, 1)) {
+    status = read_limit(call, 1, "min", &limit);
+    if (!status) x = number_maximum(call, x, limit);
+  }
+  if (!status && call_has(call, 2)) {
+    status = read_limit(call, 2, "max", &limit);
+    if (!status) x = number_minimum(call, x, limit);
+  }
+  return status ? status : call_output(call, 0, x);
 }
 
 /* ---- Two operands -----------------------------------------------------------------------------

@@ -37,8 +37,13 @@ static bool is_about(double value, double wanted, compute_dtype dtype) {
 /* ---- x · gate(x) ------------------------------------------------------------------------------
  */
 
-/* A node as a polynomial of x times gate^gates, where gate = 1 + erf or 1 + tanh. */
+/* A node as a polynomial of x times gate^gates, where gate = 1 + erf or 1 + tanh. Of polynomials
+ * that are computed so, x = ±infinity gives what the gelu gives: coefficients are positive, so that
+ * infinities of both signs never meet, and moderate, so that no intermediate result leaves the
+ * range before the argument of the gate is beyond all that counts. */
 enum { TERMS = 4, MOST_DEPTH = 6 };
+
+static const double least_coefficient = 0x1p-8, most_coefficient = 4;
 
 typedef struct polynomial {
   double terms[TERMS];
@@ -48,6 +53,7 @@ typedef struct polynomial {
 typedef struct gated_product {
   const model_call *call;
   uint32_t x, gate;
+  double most; /* times |x|: the largest value of a node that is expanded */
 } gated_product;
 
 static bool multiply(const polynomial *a, const polynomial *b, polynomial *result) {
@@ -67,25 +73,26 @@ static bool combine(graph_op op, const polynomial *a, const polynomial *b, polyn
   if (op == OP_mul) return multiply(a, b, result);
   if (a->gates || b->gates) return false;
   *result = *a;
-  for (int i = 0; i < TERMS; i++) result->terms[i] += op == OP_sub ? -b->terms[i] : b->terms[i];
-  return op == OP_add || op == OP_sub;
+  for (int i = 0; i < TERMS; i++) result->terms[i] += b->terms[i];
+  return op == OP_add;
 }
 
-/* False for what is no such polynomial, or not of x's shape. */
-static bool expand(const gated_product *p, uint32_t node, int depth, polynomial *result) {
-  const graph_node *n = node_at(p->call, node), *x = node_at(p->call, p->x);
-  double number;
-  *result = (polynomial){.gates = 0};
-  if (is_number(n, &number)) {
-    result->terms[0] = number;
-    return n->shape.rank <= x->shape.rank;
-  }
-  if (node == p->x) result->terms[1] = 1;
-  if (node == p->gate) *result = (polynomial){.terms = {1}, .gates = 1};
-  if (node == p->x || node == p->gate) return compute_shape_equal(n->shape, x->shape);
-  if (depth == 0 || n->input_count < 1 || n->input_count > 2) return false;
+static bool is_moderate(const polynomial *p) {
+  for (int i = 0; i < TERMS; i++)
+    if (p->terms[i] != 0 && !(p->terms[i] >= least_coefficient && p->terms[i] <= most_coefficient))
+      return false;
+  return true;
+}
+
+static bool expand(gated_product *p, uint32_t node, int depth, polynomial *result);
+
+/* Of a node that is neither x nor the gate. */
+static bool expand_inner(gated_product *p, const graph_node *n, int depth, polynomial *result) {
   polynomial a, b;
-  if (!expand(p, n->inputs[0], depth - 1, &a)) return false;
+  double number;
+  if (depth == 0 || n->input_count < 1 || n->input_count > 2 ||
+      !expand(p, n->inputs[0], depth - 1, &a))
+    return false;
   if (n->op == OP_square) return multiply(&a, &a, result);
   if (n->input_count < 2) return false;
   if (n->op == OP_div && is_number(node_at(p->call, n->inputs[1]), &number)) {
@@ -93,6 +100,24 @@ static bool expand(const gated_product *p, uint32_t node, int depth, polynomial 
     return multiply(&a, &b, result);
   }
   return expand(p, n->inputs[1], depth - 1, &b) && combine(n->op, &a, &b, result);
+}
+
+/* False for what is no such polynomial, or not of x's shape. */
+static bool expand(gated_product *p, uint32_t node, int depth, polynomial *result) {
+  const graph_node *n = node_at(p->call, node), *x = node_at(p->call, p->x);
+  double number;
+  *result = (polynomial){.gates = 0};
+  if (is_number(n, &number)) {
+    result->terms[0] = number;
+    return n->shape.rank <= x->shape.rank && is_moderate(result);
+  }
+  if (node == p->x) result->terms[1] = 1;
+  if (node == p->gate) *result = (polynomial){.terms = {1}, .gates = 1};
+  if (node == p->x || node == p->gate) return compute_shape_equal(n->shape, x->shape);
+  if (!expand_inner(p, n, depth, result) || !is_moderate(result)) return false;
+  const double largest = result->terms[1] * (result->gates ? 2 : 1);
+  if (largest > p->most) p->most = largest;
+  return true;
 }
 
 static bool is_polynomial(const polynomial *p, int gates, double first, double third,
@@ -128,16 +153,29 @@ static int factors_of(const model_call *call, const uint32_t *roots, uint32_t *f
   return count;
 }
 
-/* Whether roots[0] · roots[1] is x · gate / 2, with the argument of f that gelu has. */
-static bool is_gelu(const gated_product *p, const uint32_t *roots, const graph_node *f) {
+/* Whether roots[0] · roots[1] is x · gate / 2, with the argument of f that gelu has; p->most is
+ * then that of its factors. */
+static bool is_gelu(gated_product *p, const uint32_t *roots, const graph_node *f) {
   const compute_dtype dtype = f->dtype;
   const double root = f->op == OP_erf ? sqrt(0.5) : sqrt(2 / M_PI);
   const double cube = f->op == OP_erf ? 0 : 0.044715 * root;
   polynomial a, b, product, argument;
+  if (!expand(p, f->inputs[0], MOST_DEPTH, &argument) ||
+      !is_polynomial(&argument, 0, root, cube, dtype))
+    return false;
+  p->most = 0;
   return expand(p, roots[0], MOST_DEPTH, &a) && expand(p, roots[1], MOST_DEPTH, &b) &&
-         multiply(&a, &b, &product) && is_polynomial(&product, 1, 0.5, 0, dtype) &&
-         expand(p, f->inputs[0], MOST_DEPTH, &argument) &&
-         is_polynomial(&argument, 0, root, cube, dtype);
+         multiply(&a, &b, &product) && is_polynomial(&product, 1, 0.5, 0, dtype) && p->most <= 2;
+}
+
+/* Where x · gate comes before the half, it is infinite for the largest x: so is twice the gelu. */
+static compute_node make_gelu(model_call *call, const gated_product *p, graph_op gate) {
+  compute_graph *graph = call->graph;
+  const compute_node x = graph_handle(graph, p->x);
+  const compute_node y = gate == OP_erf ? compute_gelu(graph, x) : compute_gelu_tanh(graph, x);
+  if (p->most <= 1 || call_takes_fast(call)) return y;
+  const compute_node twice = compute_mul(graph, y, call_scalar_like(call, y, 2));
+  return compute_mul(graph, twice, call_scalar_like(call, y, 0.5));
 }
 
 static compute_node find_gelu(model_call *call, const uint32_t *roots) {
@@ -146,10 +184,8 @@ static compute_node find_gelu(model_call *call, const uint32_t *roots) {
   for (int i = 0; i < count; i++) {
     const graph_node *f = gated(call, factors[i]);
     for (int k = 0; f && k < count; k++) {
-      const gated_product p = {call, .x = factors[k], .gate = factors[i]};
-      if (k == i || !is_gelu(&p, roots, f)) continue;
-      const compute_node x = graph_handle(call->graph, p.x);
-      return f->op == OP_erf ? compute_gelu(call->graph, x) : compute_gelu_tanh(call->graph, x);
+      gated_product p = {call, .x = factors[k], .gate = factors[i]};
+      if (k != i && is_gelu(&p, roots, f)) return make_gelu(call, &p, f->op);
     }
   }
   return (compute_node){0};
@@ -218,10 +254,13 @@ static bool is_deviation(const model_call *call, uint32_t node, uint32_t x, doub
          is_centred(call, square->inputs[0], &own) && own == x && *epsilon > 0 && *epsilon < 1;
 }
 
+/* The normalisation is right where squares are beyond the range, and the formula 0: those of f16
+ * are not, in f32. */
 compute_node formula_quotient(model_call *call, compute_node a, compute_node b) {
   uint32_t x;
   double epsilon;
-  if (is_node(call, a) && is_node(call, b) && is_centred(call, a.id - 1, &x) &&
+  const bool fine = call_takes_fast(call) || compute_node_dtype(call->graph, a) == COMPUTE_F16;
+  if (fine && is_node(call, a) && is_node(call, b) && is_centred(call, a.id - 1, &x) &&
       is_deviation(call, b.id - 1, x, &epsilon) &&
       node_at(call, b.id - 1)->shape.rank == node_at(call, x)->shape.rank)
     return compute_normalize(call->graph, graph_handle(call->graph, x), epsilon);
@@ -237,7 +276,8 @@ typedef struct scores {
   double scale;
 } scores;
 
-/* A product of matrices, perhaps times or over a number. */
+/* A product of matrices, perhaps times or over a number, which must not take it beyond the range.
+ */
 static bool is_scaled_product(const model_call *call, uint32_t node, scores *s) {
   const graph_node *n = node_at(call, node), *product = n;
   double number;
@@ -251,7 +291,7 @@ static bool is_scaled_product(const model_call *call, uint32_t node, scores *s) 
   if (product->op != OP_matmul || !compute_shape_equal(product->shape, n->shape)) return false;
   s->q = product->inputs[0], s->k = product->inputs[1];
   return node_at(call, s->q)->shape.rank >= 2 && node_at(call, s->k)->shape.rank >= 2 &&
-         isfinite(s->scale) && s->scale != 0;
+         fabs(s->scale) <= 1 && s->scale != 0;
 }
 
 static bool is_biased_product(const model_call *call, uint32_t node, scores *s) {
@@ -268,20 +308,49 @@ static bool is_biased_product(const model_call *call, uint32_t node, scores *s) 
   return false;
 }
 
+static bool is_softmax(const graph_node *n) {
+  return n->op == OP_softmax && n->attributes.axis == n->shape.rank - 1;
+}
+
+/* Whether `node` is where(max along the keys == −infinity, 0, softmax): then *weights is the
+ * softmax. Exporters write attention so that a query that sees no key gives 0. */
+static bool is_zeroed_softmax(const model_call *call, uint32_t node, uint32_t *weights) {
+  const graph_node *n = node_at(call, node), *blind, *largest, *softmax;
+  double number;
+  if (n->op != OP_select || !is_number(node_at(call, n->inputs[1]), &number) || number != 0)
+    return false;
+  blind = node_at(call, n->inputs[0]), softmax = node_at(call, n->inputs[2]);
+  *weights = n->inputs[2];
+  if (blind->op != OP_equal || !is_softmax(softmax) ||
+      !compute_shape_equal(n->shape, softmax->shape))
+    return false;
+  for (int k = 0; k < 2; k++) {
+    largest = node_at(call, blind->inputs[k]);
+    if (largest->op == OP_max && largest->attributes.keep_axes &&
+        largest->attributes.axes_mask == 1u << (n->shape.rank - 1) &&
+        largest->inputs[0] == softmax->inputs[0])
+      return is_number(node_at(call, blind->inputs[1 - k]), &number) && number == -(double)INFINITY;
+  }
+  return false;
+}
+
 compute_node formula_matmul(model_call *call, compute_node a, compute_node b) {
   compute_graph *graph = call->graph;
-  if (is_node(call, a) && is_node(call, b) && !call_trains(call)) {
-    const graph_node *n = node_at(call, a.id - 1);
-    scores s;
-    if (n->op == OP_softmax && n->attributes.axis == n->shape.rank - 1 &&
-        node_at(call, b.id - 1)->shape.rank >= 2 && is_biased_product(call, n->inputs[0], &s) &&
-        call_is_only_use(call, 0)) {
-      const int32_t rank = node_at(call, s.k)->shape.rank;
-      const compute_node k = op_move_axis(call, graph_handle(graph, s.k), rank - 1, rank - 2);
-      compute_attention_options options = {.scale = s.scale};
-      if (s.biased) options.bias = graph_handle(graph, s.bias);
-      return compute_scaled_attention(graph, graph_handle(graph, s.q), k, b, &options);
-    }
-  }
-  return compute_matmul(graph, a, b);
+  if (!is_node(call, a) || !is_node(call, b) || call_trains(call) ||
+      node_at(call, b.id - 1)->shape.rank < 2)
+    return compute_matmul(graph, a, b);
+  uint32_t weights = a.id - 1;
+  const bool zeroed = is_zeroed_softmax(call, weights, &weights);
+  if (!zeroed) weights = a.id - 1;
+  const graph_node *n = node_at(call, weights);
+  scores s;
+  if (!is_softmax(n) || !is_biased_product(call, n->inputs[0], &s) || !call_is_only_use(call, 0))
+    return compute_matmul(graph, a, b);
+  const int32_t rank = node_at(call, s.k)->shape.rank;
+  const compute_node k = op_move_axis(call, graph_handle(graph, s.k), rank - 1, rank - 2);
+  compute_attention_options options = {.scale = s.scale,
+                                       .flags = COMPUTE_ATTENTION_FORMULA |
+                                                (zeroed ? COMPUTE_ATTENTION_ZERO_WEIGHTS : 0)};
+  if (s.biased) options.bias = graph_handle(graph, s.bias);
+  return compute_scaled_attention(graph, graph_handle(graph, s.q), k, b, &options);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/operators/numbers.h"
 
+#include <math.h>
+
 #include "model/operators/op.h"
 
 bool number_is_unsigned(compute_dtype dtype) {
@@ -159,6 +161,15 @@ compute_node number_power(model_call *call, compute_node base, compute_node expo
   return op_cast(call, power, dtype);
 }
 
+/* Powers to ±0.5 know no sign of zero, and no sign of infinity. */
+static compute_node root_base(model_call *call, compute_node x) {
+  compute_graph *graph = call->graph;
+  const compute_node lowest = call_scalar_like(call, x, -(double)INFINITY);
+  const compute_node highest = call_scalar_like(call, x, (double)INFINITY);
+  x = compute_add(graph, x, call_scalar_like(call, x, 0));
+  return compute_select(graph, compute_equal(graph, x, lowest), highest, x);
+}
+
 compute_node number_power_of(model_call *call, compute_node base, double exponent) {
   compute_graph *graph = call->graph;
   if (exponent == 1) return base;
@@ -170,8 +181,8 @@ compute_node number_power_of(model_call *call, compute_node base, double exponen
     return number_power(call, base,
                         compute_scalar(graph, whole ? COMPUTE_I64 : COMPUTE_F64, exponent));
   }
-  if (exponent == 0.5) return compute_sqrt(graph, base);
-  if (exponent == -0.5) return compute_rsqrt(graph, base);
+  if (exponent == 0.5) return compute_sqrt(graph, root_base(call, base));
+  if (exponent == -0.5) return compute_rsqrt(graph, root_base(call, base));
   if (exponent == -1) return compute_reciprocal(graph, base);
   base = op_wide(call, base);
   return op_cast(call, compute_pow(graph, base, call_scalar_like(call, base, exponent)), dtype);

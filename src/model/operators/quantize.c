@@ -53,10 +53,12 @@ dynamic_quantization quantize_dynamic(model_call *call, compute_node x) {
   compute_graph *graph = call->graph;
   const compute_node none = call_scalar_like(call, x, 0), one = call_scalar_like(call, x, 1);
   const compute_node steps = call_scalar_like(call, x, 255);
-  const compute_node most =
-      compute_maximum(graph, compute_max(graph, x, COMPUTE_ALL_AXES, false), none);
-  const compute_node least =
-      compute_minimum(graph, compute_min(graph, x, COMPUTE_ALL_AXES, false), none);
+  const compute_shape shape = compute_node_shape(graph, x);
+  compute_node most = none, least = none;
+  if (op_count(shape, 0, shape.rank) > 0) {
+    most = compute_maximum(graph, compute_max(graph, x, COMPUTE_ALL_AXES, false), none);
+    least = compute_minimum(graph, compute_min(graph, x, COMPUTE_ALL_AXES, false), none);
+  }
   const compute_node same = compute_equal(graph, most, least);
   const compute_node range = compute_div(graph, compute_sub(graph, most, least), steps);
   const compute_node scale = compute_select(graph, same, one, range);

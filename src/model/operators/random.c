@@ -16,14 +16,30 @@ static uint32_t hash_of(const char *text, uint32_t hash) {
   return hash;
 }
 
-/* Uniform in [0, 1). The nodes before this one in the graph count, too: the rounds of a loop have
- * the same names. */
-static compute_node uniform(model_call *call, compute_dtype dtype, compute_shape shape) {
+/* The node's own seed: an integer of Dropout, a float of the others. */
+static bool own_seed(const model_call *call, int64_t *seed) {
+  const onnx_attribute *attribute = call_attribute(call, "seed");
+  if (!attribute) return false;
+  if (attribute->type == ONNX_ATTRIBUTE_INT) {
+    *seed = attribute->integer;
+    return true;
+  }
   const float number = (float)call_attribute_f(call, "seed", 0);
   uint32_t bits;
   memcpy(&bits, &number, sizeof bits);
-  const compute_node seed = number_i64(call, bits);
-  uint32_t stream = hash_of(call->node->name, 2166136261u ^ seed.id * 2654435761u);
+  *seed = bits;
+  return true;
+}
+
+/* Uniform in [0, 1). What tells a draw from others with the same seed counts, too: the rounds of a
+ * loop have the same names. */
+static compute_node uniform(model_call *call, compute_dtype dtype, compute_shape shape) {
+  int64_t number;
+  uint32_t draw = 0;
+  const bool own = own_seed(call, &number);
+  const compute_node seed = own ? number_i64(call, number) : call_seed(call, &draw);
+  if (own) draw = seed.id;
+  uint32_t stream = hash_of(call->node->name, 2166136261u ^ draw * 2654435761u);
   if (call->node->output_count) stream = hash_of(call->node->output_names[0], stream);
   return compute_random_uniform(call->graph, dtype, shape, seed, stream);
 }

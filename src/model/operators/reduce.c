@@ -292,6 +292,7 @@ static compute_status top_k(model_call *call) {
 
 static compute_node hard_max(compute_graph *graph, compute_node x, int32_t axis) {
   const compute_shape shape = compute_node_shape(graph, x);
+  if (op_count(shape, 0, shape.rank) == 0) return x;
   const compute_node most = compute_argmax(graph, x, axis, true);
   const compute_node at = compute_index(graph, COMPUTE_I64, shape, axis);
   return compute_cast(graph, compute_equal(graph, at, most), compute_node_dtype(graph, x));

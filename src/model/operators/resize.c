@@ -67,33 +67,36 @@ typedef struct resize {
 
 /* ---- Where an element comes from ------------------------------------------------------------- */
 
-/* Scales are f32, and a third of 9 shall be 3: quotients are rounded as scales are. */
-static double divide_as_scales(double a, double scale) {
-  return (double)((float)a / (float)scale);
+/* The place in the data of element i of the result. Scales are f32, and a third of 9 shall be 3:
+ * everything is rounded as scales are. Corners are those of the result as it is, whose length is
+ * the scaled one rounded down: so do PyTorch, ONNX Runtime and OpenVINO. */
+static float source_of(const resize *r, const resize_axis *a, int64_t i) {
+  const float at = (float)i, from = (float)a->from, to = (float)a->to, scale = (float)a->scale;
+  const float begin = (float)a->begin, end = (float)a->end;
+  switch (r->coordinates) {
+  case ASYMMETRIC: return at / scale;
+  case ALIGN_CORNERS: return a->to > 1 ? at * (from - 1) / (to - 1) : 0;
+  case PYTORCH_HALF_PIXEL: return a->to > 1 ? (at + 0.5f) / scale - 0.5f : 0;
+  case HALF_PIXEL_SYMMETRIC:
+    return from / 2 * (1 - to / (scale * from)) + (at + 0.5f) / scale - 0.5f;
+  case CROP_AND_RESIZE:
+    if (a->to == 1) return 0.5f * (begin + end) * (from - 1);
+    return begin * (from - 1) + at * (end - begin) * (from - 1) / (to - 1);
+  case TF_HALF_PIXEL_FOR_NN: return (at + 0.5f) / scale;
+  default: return (at + 0.5f) / scale - 0.5f;
+  }
 }
 
-/* The place in the data of element i of the result. */
-static double source_of(const resize *r, const resize_axis *a, int64_t i) {
-  const double at = (double)i, last = (double)a->from - 1, size = a->scale * (double)a->from;
-  switch (r->coordinates) {
-  case ASYMMETRIC: return divide_as_scales(at, a->scale);
-  case ALIGN_CORNERS: return size == 1 ? 0 : at * last / (size - 1);
-  case PYTORCH_HALF_PIXEL: return a->to > 1 ? divide_as_scales(at + 0.5, a->scale) - 0.5 : 0;
-  case HALF_PIXEL_SYMMETRIC:
-    return (double)a->from / 2 * (1 - (double)a->to / size) + divide_as_scales(at + 0.5, a->scale) -
-           0.5;
-  case CROP_AND_RESIZE:
-    if (a->to == 1) return (a->begin + a->end) / 2 * last;
-    return a->begin * last + at * (a->end - a->begin) * last / (size - 1);
-  case TF_HALF_PIXEL_FOR_NN: return divide_as_scales(at + 0.5, a->scale);
-  default: return divide_as_scales(at + 0.5, a->scale) - 0.5;
-  }
+/* Places halfway between two elements are that only up to the rounding of f32, twice. */
+static double round_half(double at, bool up) {
+  const double half = floor(at) + 0.5, error = 0x1p-22 * max_f64(fabs(at), 1);
+  return fabs(at - half) <= error ? half + (up ? 0.5 : -0.5) : floor(at + 0.5);
 }
 
 static double round_source(const resize *r, const resize_axis *a, double at) {
   switch (r->rounding) {
-  case PREFER_FLOOR: return ceil(at - 0.5);
-  case PREFER_CEIL: return floor(at + 0.5);
+  case PREFER_FLOOR: return round_half(at, false);
+  case PREFER_CEIL: return round_half(at, true);
   case TO_FLOOR: return floor(at);
   case TO_CEIL: return ceil(at);
   default: return a->scale < 1 ? ceil(at) : floor(at);
@@ -122,7 +125,7 @@ static double weigh(const resize *r, double away) {
 }
 
 static void fill_row(const resize *r, const resize_axis *a, table *t, int64_t i, double narrow) {
-  const double source = source_of(r, a, i);
+  const double source = (double)source_of(r, a, i);
   const double first = floor(source) - (double)(t->taps / 2) + 1;
   double sum = 0;
   for (int64_t k = 0; k < t->taps; k++) {
@@ -151,7 +154,7 @@ static compute_status make_table(const resize *r, const resize_axis *a, table *t
     t->taps = 1;
     const compute_status status = allocate_table(r, a, t);
     for (int64_t i = 0; i < a->to && !status; i++)
-      t->places[i] = into_axis(a, round_source(r, a, source_of(r, a, i)));
+      t->places[i] = into_axis(a, round_source(r, a, (double)source_of(r, a, i)));
     return status;
   }
   const double narrow = r->antialias && a->scale < 1 ? a->scale : 1;
@@ -260,7 +263,7 @@ static compute_status extrapolate(const resize *r, compute_node *x) {
     if (!outside) return call_out_of_memory(r->call);
     bool any = false;
     for (int64_t i = 0; i < a->to; i++) {
-      const double at = source_of(r, a, i);
+      const double at = (double)source_of(r, a, i);
       outside[i] = !(at >= 0 && at <= (double)a->from - 1);
       any |= outside[i];
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "tools/run/run.h"
 
@@ -14,7 +15,7 @@ static bool ends_with(const char *text, const char *end) {
   return length >= wanted && !strcasecmp(text + length - wanted, end);
 }
 
-static bool holds_names(const char *path) {
+bool run_holds_names(const char *path) {
   return ends_with(path, ".npz") || ends_with(path, ".safetensors");
 }
 
@@ -120,8 +121,10 @@ static int take_input(const model_run *run, const char *argument) {
   const char *path = argument;
   compute_tensor *tensor = NULL;
   run_port *input = find_input(run, argument, &path);
+  if (!input && strchr(argument, '=') && access(argument, F_OK))
+    return say_unknown(run, "--input", argument);
   if (!input) path = argument;
-  if (holds_names(path)) return take_file(run, input, path);
+  if (run_holds_names(path)) return take_file(run, input, path);
   if (!input) input = only_input(run);
   if (!input) return say_unknown(run, "--input", argument);
   if (ends_with(path, ".png")) {

@@ -22,6 +22,9 @@ static const option_row rows[] = {
      .more = "By default, a size that the model leaves open is 1.", .many = true},
     {"--seed", OPTION_COUNT, AT(seed), .value = "N",
      .help = "other random inputs: floats in [0, 1), u8 from 0 to 255, other integers 0 or 1",
+     .more =
+         "Above 0 it is also the seed of the model's random operators that have none. Otherwise "
+         "these draw other numbers in each run.",
      .most = MANY_COUNT},
     {"--layout", OPTION_CHOICE, AT(layout), .value = "LAYOUT",
      .help = "order of an image's axes: nchw, nhwc, or auto (default), by the model's sizes",
@@ -41,6 +44,8 @@ static const option_row rows[] = {
      .more = "By default a file that another user may write is read into memory, others are mapped: "
              "one whose owner is neither you nor root, or that its group or everybody may write. "
              "If a mapped file becomes shorter, the program is killed (SIGBUS)."},
+    {"--fast-formulas", OPTION_FLAG, AT(fast_formulas),
+     .help = "one operation for a formula also where that differs if squares overflow"},
     {"--bench", OPTION_COUNT, AT(bench), .letter = 'n', .value = "N",
      .help = "runs it N more times and prints the times", .least = 1, .most = 1e7},
     {"--output", OPTION_FILE, AT(output), .letter = 'o', .value = "FILE",

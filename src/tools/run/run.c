@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "tools/output_check.h"
@@ -22,8 +23,10 @@ static int open_context(model_run *run) {
 
 static int load(model_run *run) {
   const double begin = clock_seconds();
-  const compute_model_options options = {.files = run->a->map ? COMPUTE_MODEL_MAP
-                                                              : COMPUTE_MODEL_COPY_SHARED};
+  const compute_model_options options = {
+      .files = run->a->map ? COMPUTE_MODEL_MAP : COMPUTE_MODEL_COPY_SHARED,
+      .formulas = run->a->fast_formulas ? COMPUTE_FORMULAS_FAST : COMPUTE_FORMULAS_EXACT,
+      .seed = (uint64_t)run->a->seed};
   if (compute_model_load(run->context, run->a->line.operand, &options, &run->model))
     return run_fail(run->context);
   run->load_seconds = clock_seconds() - begin;
@@ -104,10 +107,15 @@ static int run_model(model_run *run) {
 static int write_outputs(const model_run *run) {
   compute_named_tensor *named = calloc(run->output_count + 1, sizeof *named);
   if (!named) return run_out_of_memory();
-  for (size_t i = 0; i < run->output_count; i++)
-    named[i] = (compute_named_tensor){run->outputs[i].port.name, run->outputs[i].tensor};
+  size_t count = 0;
+  for (size_t i = 0; i < run->output_count; i++) {
+    size_t k = 0; /* a model may list an output several times */
+    while (k < count && strcmp(named[k].name, run->outputs[i].port.name) != 0) k++;
+    if (k == count)
+      named[count++] = (compute_named_tensor){run->outputs[i].port.name, run->outputs[i].tensor};
+  }
   const compute_status status =
-      compute_tensor_file_write(run->context, run->a->output, named, run->output_count);
+      compute_tensor_file_write(run->context, run->a->output, named, count);
   free(named);
   return status ? run_fail(run->context) : EXIT_GOOD;
 }
@@ -120,9 +128,16 @@ static int explain(const model_run *run) {
   return EXIT_GOOD;
 }
 
+static int check_output_name(const char *path) {
+  if (!path || run_holds_names(path)) return EXIT_GOOD;
+  option_say(&run_program, "--output %s: the name must end in .npz or .safetensors", path);
+  return EXIT_USAGE;
+}
+
 static int do_all(model_run *run) {
   const run_arguments *a = run->a;
-  int result = output_check(&run_program, "--output", a->output);
+  int result = check_output_name(a->output);
+  if (!result) result = output_check(&run_program, "--output", a->output);
   if (!result) result = output_check(&run_program, "--profile", a->profile);
   if (!result) result = open_context(run);
   if (!result) result = load(run);

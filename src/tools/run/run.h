@@ -14,7 +14,7 @@ typedef struct run_arguments {
   text_list inputs, shapes;
   const char *device, *output, *profile, *compare;
   int64_t bench, seed;
-  bool explain, map;
+  bool explain, map, fast_formulas;
   list_value mean, scale, tolerance;
   int32_t layout; /* run_layout */
   size_value resize;
@@ -44,6 +44,9 @@ typedef struct model_run {
 /* Prints the context's last error; returns EXIT_FAILED. */
 int run_fail(const compute_context *context);
 int run_out_of_memory(void);
+
+/* Whether the name of a file is that of one with named tensors. */
+bool run_holds_names(const char *path);
 
 /* Fills in the tensors of all inputs: from files, or random. */
 int inputs_make(model_run *run);

@@ -268,6 +268,7 @@ static void attend(const graph_node *node, evaluate_value *const *x, int64_t mat
   const double *q = x[0]->real + matrix_start(x[0], node->shape, matrix) + row * a->width;
   const double *k = x[1]->real + matrix_start(x[1], node->shape, matrix);
   const double *v = x[2]->real + matrix_start(x[2], node->shape, matrix);
+  const long double blind = a->formula && !a->zero_weights ? (long double)NAN : 0;
   long double largest = -INFINITY, total = 0;
   for (int pass = 0; pass < 2; pass++) {
     for (int64_t j = 0; j < a->keys; j++) {
@@ -280,12 +281,13 @@ static void attend(const graph_node *node, evaluate_value *const *x, int64_t mat
         if (score > largest) largest = score;
         continue;
       }
-      const long double weight = expl(score - largest);
+      const long double weight =
+          largest == score && isinf(score) && score < 0 ? blind : expl(score - largest);
       total += weight;
       for (int64_t i = 0; i < columns; i++) y[i] += (double)weight * v[j * columns + i];
     }
   }
-  for (int64_t i = 0; i < columns && total > 0; i++) y[i] /= (double)total;
+  for (int64_t i = 0; i < columns && total != 0; i++) y[i] /= (double)total;
 }
 
 static void evaluate_attention(const graph_node *node, evaluate_value *const *x,

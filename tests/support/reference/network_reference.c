@@ -56,9 +56,7 @@ static bool is_counted(const compute_window_attributes *w, int i, int64_t at) {
 static view look(const reference *r, const int64_t plane[2], int64_t p, int64_t q, bool data) {
   const compute_window_attributes *w = compute_window_of(r->d);
   const bool real = dtype_is_float(r->d->accumulate);
-  view v = {.largest = -INFINITY,
-            .row = -1,
-            .column = -1};
+  view v = {.largest = -INFINITY, .row = -1, .column = -1};
   uint64_t most;
   if (!real) dtype_limits(r->d->inputs[0].dtype, &v.whole, &most);
   for (int64_t i = 0; i < w->size[0]; i++)
@@ -277,10 +275,12 @@ static double weigh(const reference *r, const int64_t *point, double *weight, in
     if (a->biased) weight[j] += element(r, 3, point, query, j);
     largest = fmax(largest, weight[j]);
   }
+  const double blind = a->formula && !a->zero_weights ? (double)NAN : 0;
   for (int64_t j = 0; j < seen; j++) {
-    weight[j] = largest > -INFINITY ? exp(weight[j] - largest) : 0;
+    weight[j] = isnan(weight[j]) || largest > -INFINITY ? exp(weight[j] - largest) : blind;
     total += weight[j];
   }
+  if (seen == 0) total = blind;
   return total;
 }
 
@@ -300,7 +300,7 @@ static bool attention(const reference *r) {
       sample_element value = {0};
       for (int64_t j = 0; j < seen; j++)
         value.real += weight[j] * element(r, 2, point, j, point[column]);
-      if (total > 0) value.real /= total;
+      if (total != 0) value.real /= total;
       r->store(r->user, 0, point, &value);
     }
   }

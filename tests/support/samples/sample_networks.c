@@ -342,7 +342,12 @@ typedef struct attention_sample {
   lie how;
 } attention_sample;
 
-static void sample_attention(const attention_sample *c, sample_visitor visit, void *user) {
+/* What the weights are where no key is seen; of the formula, every input counts. */
+typedef enum attention_rule { MASKED, FORMULA, ZEROED } attention_rule;
+
+static void sample_attention(const attention_sample *c, attention_rule rule, sample_visitor visit,
+                             void *user) {
+  static const char *const rules[] = {"", " formula", " zeroed formula"};
   static const compute_tuning cuts[] = {{.variant = 1, .item_n = 3},
                                         {.variant = 2, .tile_m = 16, .tile_n = 32, .tile_k = 16},
                                         {.variant = 2, .tile_m = 64, .tile_n = 64, .tile_k = 32},
@@ -355,13 +360,18 @@ static void sample_attention(const attention_sample *c, sample_visitor visit, vo
   sample_kernel s;
   sample_begin(&s, COMPUTE_KERNEL_ATTENTION,
                COMPUTE_SHAPE(c->batch, c->heads, c->queries, c->columns),
-               "attention %lldx%lldx%lldx%lld k%lld w%lld %s %s%s%s%s%s", (long long)c->batch,
+               "attention %lldx%lldx%lldx%lld k%lld w%lld %s %s%s%s%s%s%s", (long long)c->batch,
                (long long)c->heads, (long long)c->queries, (long long)c->columns,
                (long long)c->keys, (long long)c->width, compute_dtype_name(c->dtype),
                lie_names[c->how], c->causal ? " causal" : "", c->biased ? " biased" : "",
-               c->masked ? " masked" : "", c->shared ? " shared" : "");
-  s.attributes.attention = (compute_attention_attributes){
-      .keys = c->keys, .width = c->width, .scale = 0.25, .causal = c->causal, .biased = c->biased};
+               c->masked ? " masked" : "", c->shared ? " shared" : "", rules[rule]);
+  s.attributes.attention = (compute_attention_attributes){.keys = c->keys,
+                                                          .width = c->width,
+                                                          .scale = 0.25,
+                                                          .causal = c->causal,
+                                                          .biased = c->biased,
+                                                          .formula = rule != MASKED,
+                                                          .zero_weights = rule == ZEROED};
   s.descriptor.accumulate = dtype_compute_type(c->dtype);
   s.low = -2;
   s.high = 2;
@@ -408,8 +418,22 @@ static void sample_attentions(sample_visitor visit, void *user) {
       {1, 1, 9, 11, 0, 5, COMPUTE_BF16, false, false, false, false, LIES_DENSE},
       {20011, 16, 1024, 1024, 64, 64, COMPUTE_F32, true, false, false, false, LIES_DENSE},
   };
+  static const attention_sample formulas[] = {
+      {1, 2, 17, 19, 8, 8, COMPUTE_F32, false, true, true, false, LIES_DENSE},
+      {1, 1, 3, 300, 20, 40, COMPUTE_F32, false, true, true, false, LIES_DENSE},
+      {1, 1, 40, 5, 16, 24, COMPUTE_F32, true, false, false, false, LIES_DENSE},
+      {1, 1, 70, 300, 64, 64, COMPUTE_F32, false, true, true, false, LIES_LAST},
+      {1, 1, 20, 21, 18, 33, COMPUTE_F64, false, true, true, false, LIES_DENSE},
+      {1, 2, 70, 70, 64, 64, COMPUTE_F16, false, true, true, false, LIES_DENSE},
+      {1, 1, 70, 300, 20, 12, COMPUTE_BF16, false, false, true, false, LIES_DENSE},
+      {1, 1, 140, 200, 64, 64, COMPUTE_BF16, false, true, true, false, LIES_DENSE},
+  };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    sample_attention(&cases[i], visit, user);
+    sample_attention(&cases[i], MASKED, visit, user);
+  for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
+    sample_attention(&formulas[i], FORMULA, visit, user);
+    sample_attention(&formulas[i], ZEROED, visit, user);
+  }
 }
 
 /* ---- RECURRENT ----------------------------------------------------------------------------- */

@@ -65,21 +65,24 @@ static ELEMENT scale_scores(ELEMENT *s, const ELEMENT *bias, int64_t count, ELEM
               : scale_line(s, s, count, factor, highest, 0);
 }
 
-/* s = exp(s − shift), and their sum. */
-static double exponentials(ELEMENT *s, int64_t count, ELEMENT shift) {
-  const pack shifts = pack_all(shift);
+/* s = share · exp(s − shift), and their sum. */
+ALWAYS_INLINE double exponentials(ELEMENT *s, int64_t count, ELEMENT shift, ELEMENT share,
+                                  int shared) {
+  const pack shifts = pack_all(shift), shares = pack_all(share);
   pack lane[4];
   int64_t i = 0;
   for (int k = 0; k < 4; k++) lane[k] = pack_all(0);
   for (; i + LANES <= count; i += LANES)
     for (int k = 0; k < 4; k++) {
-      const pack y = EXP_PACK(pack_load(s + i + k * pack_lanes) - shifts);
+      pack y = EXP_PACK(pack_load(s + i + k * pack_lanes) - shifts);
+      if (shared) y *= shares;
       pack_store(s + i + k * pack_lanes, y);
       lane[k] += y;
     }
   for (; i < count; i += pack_lanes) {
     const int64_t few = count - i < pack_lanes ? count - i : pack_lanes;
-    const pack y = EXP_PACK(pack_load_few(s + i, few) - shifts);
+    pack y = EXP_PACK(pack_load_few(s + i, few) - shifts);
+    if (shared) y *= shares;
     pack_store_few(s + i, y, few);
     lane[0] += y;
   }
@@ -90,12 +93,13 @@ static double weigh(void *scores, const void *bias, int64_t seen, double scale, 
   return (double)scale_scores(scores, bias, seen, (ELEMENT)scale, (ELEMENT)peak);
 }
 
-static double soften(void *scores, int64_t seen, int64_t count, double largest, double *peak,
-                     double *total) {
+static double soften(void *scores, int64_t seen, int64_t count, double largest, double share,
+                     double *peak, double *total) {
   ELEMENT *s = scores;
   /* Until a score is seen, all exponentials are exp(−infinity − 0). */
   const ELEMENT shift = (ELEMENT)largest == LOWEST ? 0 : (ELEMENT)largest;
-  const double sum = exponentials(s, seen, shift);
+  const double sum = share < 1 ? exponentials(s, seen, shift, (ELEMENT)share, 1)
+                               : exponentials(s, seen, shift, 1, 0);
   for (int64_t i = seen; i < count; i++) s[i] = 0;
   const double shrink = *peak == largest || *total == 0 ? 1 : (double)EXP((ELEMENT)*peak - shift);
   *total = *total * shrink + sum;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Operators of tensors without elements, such as a second stage gets when the first finds nothing.
+ */
+#include "compute/compute.h"
+#include "model/message_writer.h"
+
+static compute_model *load(proto graph, proto *message) {
+  compute_model *model = NULL;
+  *message = model_message(graph);
+  assert_ok(compute_model_load_memory(test_context, message->data, message->bytes, NULL, &model));
+  return model;
+}
+
+static compute_tensor *nothing(compute_shape shape) {
+  compute_tensor *x = NULL;
+  assert_ok(compute_tensor_create(compute_default_device(test_context), COMPUTE_F32, shape, &x));
+  return x;
+}
+
+static void classes_along_no_elements_are_none(void **state) {
+  (void)state;
+  static const char *const types[] = {"Hardmax", "Softmax", "LogSoftmax"};
+  const compute_shape shapes[] = {COMPUTE_SHAPE(3, 0), COMPUTE_SHAPE(0, 3), COMPUTE_SHAPE(2, 0, 4)};
+  for (size_t t = 0; t < 3; t++)
+    for (size_t s = 0; s < 3; s++)
+      for (int64_t axis = 0; axis < shapes[s].rank; axis++) {
+        proto graph = graph_message("x", "y"), node = node_message("n", types[t], "x", "y"),
+              message;
+        put_integer_attribute(&node, "axis", axis);
+        put_message(&graph, GRAPH_NODE, node);
+        compute_model *model = load(graph, &message);
+        compute_model_binding in = {"x", nothing(shapes[s])}, out = {"y", NULL};
+        assert_ok(compute_model_run(model, &in, 1, &out, 1));
+        assert_true(compute_shape_equal(compute_tensor_shape(out.tensor), shapes[s]));
+        compute_tensor_release(out.tensor);
+        compute_tensor_release(in.tensor);
+        compute_model_release(model);
+        free(message.data);
+      }
+}
+
+/* Scale 1 and zero point 0, as for zeros. */
+static void no_numbers_are_quantized(void **state) {
+  (void)state;
+  proto graph = graph_message("x", "q,scale,zero"), message;
+  put_message(&graph, GRAPH_NODE, node_message("n", "DynamicQuantizeLinear", "x", "q,scale,zero"));
+  compute_model *model = load(graph, &message);
+  compute_model_binding in = {"x", nothing(COMPUTE_SHAPE(0, 3))},
+                        out[3] = {{"q", NULL}, {"scale", NULL}, {"zero", NULL}};
+  assert_ok(compute_model_run(model, &in, 1, out, 3));
+  assert_true(compute_shape_equal(compute_tensor_shape(out[0].tensor), COMPUTE_SHAPE(0, 3)));
+  assert_int_equal(compute_tensor_dtype(out[0].tensor), COMPUTE_U8);
+  assert_float_equal(test_element(out[1].tensor, 0), 1, 0);
+  assert_float_equal(test_element(out[2].tensor, 0), 0, 0);
+  for (int i = 0; i < 3; i++) compute_tensor_release(out[i].tensor);
+  compute_tensor_release(in.tensor);
+  compute_model_release(model);
+  free(message.data);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(classes_along_no_elements_are_none),
+      cmocka_unit_test(no_numbers_are_quantized),
+  };
+  return cmocka_run_group_tests(tests, test_group_open, test_group_close);
+}
