@@ -171,7 +171,8 @@ typedef struct compute_plan_info {
   uint64_t flops;          /**< arithmetic operations of one run, estimated */
   uint64_t bytes_read;     /**< memory traffic of one run, estimated */
   uint64_t bytes_written;
-  uint64_t reserved[8]; /**< zero */
+  uint64_t host_bytes;  /**< host memory of the plan itself, estimated: steps, names, descriptors */
+  uint64_t reserved[7]; /**< zero */
 } compute_plan_info;
 
 COMPUTE_API compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info);
