@@ -94,7 +94,8 @@ typedef struct compute_model_options {
   size_t operator_count;
   /** compute_model_load_memory only: the folder of external data; NULL: none allowed */
   const char *folder;
-  uint64_t reserved[8]; /**< must be zero */
+  uint64_t max_plan_bytes; /**< memory of these plans, without weights; 0: 256 MiB */
+  uint64_t reserved[7];    /**< must be zero */
 } compute_model_options;
 
 /** Loads a model. Weights are mapped, not read, if the file allows it: neither it nor its files of
@@ -152,7 +153,8 @@ typedef struct compute_model_info {
   uint64_t plans_made;   /**< since the model was loaded */
   uint64_t plan_hits;    /**< runs that found all their plans in the cache */
   uint64_t runs;
-  uint64_t reserved[8]; /**< zero */
+  uint64_t plan_bytes;  /**< memory of the plans kept now, estimated: records and constants */
+  uint64_t reserved[7]; /**< zero */
 } compute_model_info;
 
 /** COMPUTE_ERROR_NULL_POINTER. Thread-safe. */

@@ -70,6 +70,7 @@ typedef struct model_stage {
   size_t key_bytes;
   uint32_t users;     /* runs that are in it or below */
   uint64_t last_used; /* by the model's clock */
+  uint64_t bytes;     /* that it takes: its plan, without weights, and its arena */
   model_arena arena;  /* of what follows */
   compute_plan *plan; /* NULL: nothing to compute */
   slot_list inputs, outputs;
@@ -117,7 +118,7 @@ struct compute_model {
   size_t uses_count;
   /* Of both: who changes it holds both, who reads it one of them. */
   model_stage root; /* no plan: its children are the first stages */
-  uint64_t stages;
+  uint64_t stages, stage_bytes;
   bool exposed; /* recorded into a graph of the caller's: even single numbers may be trained */
   /* Of lock, as are the users of stages: */
   uint64_t clock, stages_made, hits, runs;

@@ -55,6 +55,7 @@ static void unlink_stage(compute_model *model, model_stage *stage) {
   while (*link != stage) link = &(*link)->sibling;
   *link = stage->sibling;
   model->stages--;
+  model->stage_bytes -= stage->bytes;
 }
 
 /* The stage after `stage` in an order in which children come before their parent. */
@@ -85,10 +86,11 @@ static model_stage *oldest_unused(compute_model *model) {
 }
 
 /* Takes stages that are not in use out of the tree, those used least recently first, until `most`
- * are left: a list by `sibling`. What they hold is freed when the lock is not held any more. */
-static model_stage *take_oldest(compute_model *model, uint64_t most) {
+ * of at most `bytes` are left: a list by `sibling`. What they hold is freed when the lock is not
+ * held any more. */
+static model_stage *take_oldest(compute_model *model, uint64_t most, uint64_t bytes) {
   model_stage *list = NULL, *oldest;
-  while (model->stages > most && (oldest = oldest_unused(model))) {
+  while ((model->stages > most || model->stage_bytes > bytes) && (oldest = oldest_unused(model))) {
     unlink_stage(model, oldest);
     oldest->sibling = list;
     list = oldest;
@@ -107,7 +109,7 @@ static void release_list(model_stage *list) {
 void stage_expose(compute_model *model) {
   pthread_mutex_lock(&model->lock);
   const bool first = !model->exposed;
-  model_stage *list = first ? take_oldest(model, 0) : NULL;
+  model_stage *list = first ? take_oldest(model, 0, 0) : NULL;
   model->exposed = true;
   pthread_mutex_unlock(&model->lock);
   if (first) weights_forget(model);
@@ -320,6 +322,12 @@ static compute_status end_stage(model_recorder *recorder, model_stage *stage, in
   recorder->inputs = (slot_list){0};
   stage->top = recorder->top;
   stage->next_id = recorder->next_id;
+  stage->bytes = sizeof *stage + stage->key_bytes + arena_bytes(&stage->arena);
+  if (!status && stage->plan) {
+    compute_plan_info info;
+    status = compute_plan_describe(stage->plan, &info);
+    stage->bytes += info.host_bytes + info.constant_bytes;
+  }
   return status;
 }
 
@@ -486,10 +494,11 @@ static void keep(compute_model *model, model_stage *stage) {
   pthread_mutex_lock(&model->lock);
   model->stages++;
   model->stages_made++;
+  model->stage_bytes += stage->bytes;
   stage->sibling = stage->parent->children;
   stage->parent->children = stage;
   use(model, stage);
-  model_stage *list = take_oldest(model, model->options.max_plans);
+  model_stage *list = take_oldest(model, model->options.max_plans, model->options.max_plan_bytes);
   pthread_mutex_unlock(&model->lock);
   release_list(list);
 }
