@@ -82,7 +82,7 @@ compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPR
 compute_add_variant(operations_eager opencl "${on_device};COMPUTE_TEST_SAMPLES=4")
 compute_record_errors(operations_eager_opencl operations_eager)
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
-foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance model_sizes graph_gradients
+foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance model_sizes model_loops graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch batch_progress batch_steps
         fit_spots fit_run fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "model/loop.h"
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
@@ -42,6 +43,7 @@ static model_stage *find_child(model_stage *parent, const uint8_t *key, size_t b
 
 static void release_stage(model_stage *stage) {
   compute_plan_release(stage->plan);
+  loop_release(stage->loop);
   base_release(stage->inputs.slots);
   base_release(stage->outputs.slots);
   base_release(stage->asked.slots);
@@ -137,7 +139,7 @@ static model_value *copy_values(model_arena *arena, const model_value *values, s
   return copy;
 }
 
-static model_frame *copy_frames(model_arena *arena, const model_frame *top) {
+model_frame *stage_copy_frames(model_arena *arena, const model_frame *top) {
   model_frame *first = NULL, **link = &first;
   for (const model_frame *frame = top; frame; frame = frame->caller) {
     model_frame *copy = arena_allocate(arena, 1, sizeof *copy);
@@ -323,6 +325,7 @@ static compute_status end_stage(model_recorder *recorder, model_stage *stage, in
   stage->top = recorder->top;
   stage->next_id = recorder->next_id;
   stage->bytes = sizeof *stage + stage->key_bytes + arena_bytes(&stage->arena);
+  stage->bytes += loop_bytes(stage->loop);
   if (!status && stage->plan) {
     compute_plan_info info;
     status = compute_plan_describe(stage->plan, &info);
@@ -340,6 +343,7 @@ static compute_status record_stage(model_recorder *recorder, model_stage *stage,
   recorder->graph = compute_graph_create(model->context);
   if (!recorder->graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
   compute_status status = record_run(recorder, &stage->end);
+  stage->loop = recorder->loop;
   if (!status) status = end_stage(recorder, stage, first_id, wanted);
   compute_graph_release(recorder->graph);
   base_release(recorder->inputs.slots);
@@ -409,6 +413,7 @@ static compute_status make_first(const stage_request *request, model_stage *stag
                              .operation = request->operation,
                              .arena = &stage->arena,
                              .next_id = (int64_t)graph->input_count,
+                             .stages = true,
                              .training = model->exposed};
   model_frame *frame = record_push(&recorder, graph);
   if (!frame) return COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -458,8 +463,9 @@ static compute_status make_next(const stage_request *request, model_stage *stage
                              .operation = request->operation,
                              .arena = &stage->arena,
                              .next_id = parent->next_id,
+                             .stages = true,
                              .training = model->exposed};
-  recorder.top = copy_frames(&stage->arena, parent->top);
+  recorder.top = stage_copy_frames(&stage->arena, parent->top);
   if (!recorder.top) return no_memory(model, request->operation);
   if (parent->end == STAGE_HOST) {
     set_made(parent, recorder.top, request->made);
