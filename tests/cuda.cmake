@@ -137,7 +137,7 @@ endforeach()
 compute_add_variant(operations_network_gradients cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_volume cuda "${on_device};COMPUTE_TEST_SAMPLES=6")
 compute_add_variant(operations_operand_kinds cuda "${on_device}")
-foreach(name plan_run plan_call plan_bindings plan_index_errors model_sizes model_loops graph_gradients
+foreach(name plan_run plan_call plan_bindings plan_index_errors graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch batch_progress batch_steps
         fit_spots fit_run fit_frames fit_graph nn_initialise nn_layers nn_networks nn_weights train_dataset
@@ -151,7 +151,7 @@ endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")
 set(variant_labels full) # what follows shows the same in another light, or takes long
-foreach(name eager_eager job_job plan_training)
+foreach(name eager_eager job_job model_loops model_sizes plan_training)
   compute_add_variant(${name} cuda "${on_device}")
 endforeach()
 compute_add_variant(operations_random_graphs cuda "${on_device}")

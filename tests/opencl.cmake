@@ -82,7 +82,7 @@ compute_add_variant(operations_elementwise opencl "${on_device};COMPUTE_TEST_SPR
 compute_add_variant(operations_eager opencl "${on_device};COMPUTE_TEST_SAMPLES=4")
 compute_record_errors(operations_eager_opencl operations_eager)
 compute_record_errors(operations_elementwise_opencl operations_elementwise)
-foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance model_sizes model_loops graph_gradients
+foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance graph_gradients
         graph_gradient_cases graph_optimizer tensor_tensor tensor_tensor_copy tensor_tensor_fill
         tensor_tensor_view tensor_dlpack public_use batch_batch batch_progress batch_steps
         fit_spots fit_run fit_frames fit_graph nn_initialise nn_networks nn_weights train_dataset
@@ -90,7 +90,7 @@ foreach(name plan_run plan_call plan_bindings plan_index_errors plan_endurance m
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 set(variant_labels full) # what follows shows the same in another light, or takes long
-foreach(name eager_eager job_job plan_training threads_plans)
+foreach(name eager_eager job_job model_loops model_sizes plan_training threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")

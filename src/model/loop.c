@@ -330,7 +330,6 @@ static compute_status give_up(const model_call *call, compute_status status,
 }
 
 static bool is_plain(const model_call *call, const model_loop *loop) {
-  if (!call->recorder->stages) return false;
   for (size_t i = 0; i < loop->state_count + loop->in_count; i++)
     if (call->inputs[loop->first_input + i]->kind != VALUE_TENSOR) return false;
   return true;
@@ -352,8 +351,8 @@ static compute_status probe_condition(model_call *call, const model_loop *loop, 
   return status;
 }
 
-compute_status loop_condition_of(model_call *call, const model_loop *loop, loop_condition *result) {
-  *result = LOOP_COUNTS;
+static compute_status condition_of(model_call *call, const model_loop *loop,
+                                   loop_condition *result) {
   if (!is_plain(call, loop)) return COMPUTE_OK;
   compute_error before;
   model_loop probe = *loop;
@@ -383,8 +382,7 @@ static bool allocate_loop(model_call *call, model_loop *loop) {
   return loop->out_dtype && loop->out_shape;
 }
 
-compute_status loop_take(model_call *call, const model_loop *from, bool *taken) {
-  *taken = false;
+static compute_status take_loop(model_call *call, const model_loop *from, bool *taken) {
   if (!is_plain(call, from)) return COMPUTE_OK;
   compute_error before;
   compute_error_get(NULL, &before);
@@ -415,6 +413,8 @@ compute_status loop_take(model_call *call, const model_loop *from, bool *taken) 
   *taken = true;
   return COMPUTE_OK;
 }
+
+const loop_makers loop_makers_of_stages = {condition_of, take_loop};
 
 static uint64_t plan_bytes(const loop_plan *plan) {
   compute_plan_info info = {0};

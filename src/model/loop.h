@@ -42,11 +42,6 @@ typedef struct model_loop {
 /* Most iterations of a loop, and, in millions of them, minutes. */
 enum { LOOP_MOST_TRIPS = 1 << 27 };
 
-/* From a rule: the loop is run if it can be: its graph is one plan, its states keep their dtypes
- * and shapes. *taken becomes true, and the rule returns the status. Otherwise it is false, and the
- * rule records the iterations one by one. `loop` has everything that is known without recording. */
-compute_status loop_take(model_call *call, const model_loop *loop, bool *taken);
-
 /* What is known of the condition that the body computes, before any state is. */
 typedef enum loop_condition {
   LOOP_TESTS,     /* only a run knows it */
@@ -54,8 +49,31 @@ typedef enum loop_condition {
   LOOP_NEVER_ENDS /* it is always true */
 } loop_condition;
 
+/* Recorders of stages have these; others record iterations one by one. They are called through the
+ * recorder, since recording a loop calls the rules, among which are those of loops. */
+typedef struct loop_makers {
+  compute_status (*condition_of)(model_call *call, const model_loop *loop, loop_condition *result);
+  compute_status (*take)(model_call *call, const model_loop *loop, bool *taken);
+} loop_makers;
+
+extern const loop_makers loop_makers_of_stages;
+
+/* From a rule: the loop is run if it can be: its graph is one plan, its states keep their dtypes
+ * and shapes. *taken becomes true, and the rule returns the status. Otherwise it is false, and the
+ * rule records the iterations one by one. `loop` has everything that is known without recording. */
+static inline compute_status loop_take(model_call *call, const model_loop *loop, bool *taken) {
+  const loop_makers *makers = call->recorder->loops;
+  *taken = false;
+  return makers ? makers->take(call, loop, taken) : COMPUTE_OK;
+}
+
 /* LOOP_COUNTS also where loops are not run. */
-compute_status loop_condition_of(model_call *call, const model_loop *loop, loop_condition *result);
+static inline compute_status loop_condition_of(model_call *call, const model_loop *loop,
+                                               loop_condition *result) {
+  const loop_makers *makers = call->recorder->loops;
+  *result = LOOP_COUNTS;
+  return makers ? makers->condition_of(call, loop, result) : COMPUTE_OK;
+}
 
 /* Runs it. `inputs` has a tensor for each input of the node, or NULL; `table` those of the run by
  * id. Makes a tensor for each output of the node, released by the caller, also after a failure. */

@@ -143,14 +143,14 @@ struct model_recorder {
   model_arena *arena;
   model_frame *top;
   int64_t next_id;
-  slot_list inputs;      /* of the plan */
-  slot_list weights;     /* parameters of the graph: `id` is the address of the tensor */
-  size_t nodes;          /* that were recorded */
-  bool training;         /* all floats of the file are parameters */
-  bool pushed;           /* the rule has begun a frame */
-  bool stages;           /* what it records is for a stage, which may end at a loop */
-  compute_error refused; /* the first failure that a rule may not have seen, or none */
-  asked_value *asked;    /* that the rule asked for */
+  slot_list inputs;                /* of the plan */
+  slot_list weights;               /* parameters of the graph: `id` is the address of the tensor */
+  size_t nodes;                    /* that were recorded */
+  bool training;                   /* all floats of the file are parameters */
+  bool pushed;                     /* the rule has begun a frame */
+  const struct loop_makers *loops; /* of a stage, which may end at a loop; or NULL */
+  compute_error refused;           /* the first failure that a rule may not have seen, or none */
+  asked_value *asked;              /* that the rule asked for */
   size_t asked_count, asked_capacity;
   host_function function;      /* that the rule asked for */
   const model_call *host_call; /* during it, or during `loop` */

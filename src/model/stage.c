@@ -413,7 +413,7 @@ static compute_status make_first(const stage_request *request, model_stage *stag
                              .operation = request->operation,
                              .arena = &stage->arena,
                              .next_id = (int64_t)graph->input_count,
-                             .stages = true,
+                             .loops = &loop_makers_of_stages,
                              .training = model->exposed};
   model_frame *frame = record_push(&recorder, graph);
   if (!frame) return COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -463,7 +463,7 @@ static compute_status make_next(const stage_request *request, model_stage *stage
                              .operation = request->operation,
                              .arena = &stage->arena,
                              .next_id = parent->next_id,
-                             .stages = true,
+                             .loops = &loop_makers_of_stages,
                              .training = model->exposed};
   recorder.top = stage_copy_frames(&stage->arena, parent->top);
   if (!recorder.top) return no_memory(model, request->operation);
