@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "model/stage.h"
 
 /* Nodes of a plan of several iterations. */
 enum { PLAN_NODES = 1024, MOST_TRIPS_OF_PLAN = 256 };
@@ -230,7 +229,7 @@ static compute_status open_recording(model_call *call, const model_loop *loop, i
                                  .nodes = around->nodes};
   r->recorder.graph = compute_graph_create(around->model->context);
   if (!r->recorder.graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
-  r->outside = stage_copy_frames(around->arena, call->frame);
+  r->outside = record_copy_frames(around->arena, call->frame);
   return r->outside && make_inputs(r, trips) ? COMPUTE_OK : call_out_of_memory(call);
 }
 

@@ -173,6 +173,9 @@ void record_refuse(model_recorder *recorder);
 
 model_frame *record_push(model_recorder *recorder, const onnx_graph *graph);
 
+/* A copy of frames whose values belong to no graph yet; NULL when memory is short. */
+model_frame *record_copy_frames(model_arena *arena, const model_frame *top);
+
 /* Fills in a value for a tensor of the file. */
 compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,
                              model_value *value);

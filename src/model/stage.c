@@ -124,37 +124,6 @@ static compute_status no_memory(const compute_model *model, const char *operatio
   return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
 }
 
-/* A copy of `values` that belong to no graph yet. */
-static model_value *copy_values(model_arena *arena, const model_value *values, size_t count) {
-  model_value *copy = arena_allocate(arena, count, sizeof *copy);
-  for (size_t i = 0; copy && i < count; i++) {
-    copy[i] = values[i];
-    copy[i].node = (compute_node){0};
-    copy[i].room = NULL;
-    copy[i].quantized = NULL;
-    if (!values[i].item_count) continue;
-    copy[i].items = copy_values(arena, values[i].items, values[i].item_count);
-    if (!copy[i].items) return NULL;
-  }
-  return copy;
-}
-
-model_frame *stage_copy_frames(model_arena *arena, const model_frame *top) {
-  model_frame *first = NULL, **link = &first;
-  for (const model_frame *frame = top; frame; frame = frame->caller) {
-    model_frame *copy = arena_allocate(arena, 1, sizeof *copy);
-    if (!copy) return NULL;
-    *copy = *frame;
-    copy->values = copy_values(arena, frame->values, frame->graph->value_count);
-    copy->held.values = copy_values(arena, frame->held.values, frame->held.count);
-    copy->held.capacity = frame->held.count;
-    if (!copy->values || !copy->held.values) return NULL;
-    *link = copy;
-    link = &copy->caller;
-  }
-  return first;
-}
-
 typedef void (*value_visitor)(void *user, model_value *value);
 
 /* An optional may hold a sequence; nothing nests deeper. */
@@ -465,7 +434,7 @@ static compute_status make_next(const stage_request *request, model_stage *stage
                              .next_id = parent->next_id,
                              .loops = &loop_makers_of_stages,
                              .training = model->exposed};
-  recorder.top = stage_copy_frames(&stage->arena, parent->top);
+  recorder.top = record_copy_frames(&stage->arena, parent->top);
   if (!recorder.top) return no_memory(model, request->operation);
   if (parent->end == STAGE_HOST) {
     set_made(parent, recorder.top, request->made);

@@ -6,9 +6,6 @@
 
 #include "model/model.h"
 
-/* A copy of frames whose values belong to no graph yet; NULL when memory is short. */
-model_frame *stage_copy_frames(model_arena *arena, const model_frame *top);
-
 /* The stage with which a run begins: `inputs` has a tensor or NULL for each input of the main
  * graph, `wanted` is about its outputs. It is in use until stage_leave. *found becomes false if it
  * had to be made. */
