@@ -154,7 +154,7 @@ endforeach()
 compute_add_variant(batch_misuse cuda
   "COMPUTE_TEST_DEVICE=cuda:0;COMPUTE_TEST_SAMPLES=2;${cuda_environment}")
 set(variant_labels full) # what follows shows the same in another light, or takes long
-foreach(name eager_eager job_job plan_training)
+foreach(name eager_eager job_job model_loops model_sizes plan_training)
   compute_add_variant(${name} cuda "${on_device}")
 endforeach()
 compute_add_variant(operations_random_graphs cuda "${on_device}")

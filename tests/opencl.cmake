@@ -107,7 +107,7 @@ foreach(name operations_elementwise operations_convolution operations_indexed op
 endforeach()
 compute_add_variant(operations_long_sums opencl "${on_device};COMPUTE_TEST_SPREAD=3")
 set(variant_labels full) # what follows shows the same in another light, or takes long
-foreach(name eager_eager job_job plan_training threads_plans)
+foreach(name eager_eager job_job model_loops model_sizes plan_training threads_plans)
   compute_add_variant(${name} opencl "${on_device}")
 endforeach()
 compute_add_variant(train_faults opencl "COMPUTE_TEST_DEVICE=opencl:0;${opencl_environment}")

@@ -208,10 +208,16 @@ COMPUTE_API compute_status compute_event_query(compute_event *event, bool *compl
 
 /* ---- Buffer pool --------------------------------------------------------------------------- */
 
+/* A device's memory comes from its pool, which keeps freed blocks for reuse. Active and cached
+ * blocks together hold at most what was recently needed at one time, and half of the recent rise
+ * above the lowest need; up to 1 MiB stays cached in any case. "Recently" is a second, or 5 ns for
+ * each byte held if that is longer, to two of these. The pool looks when memory is requested: a
+ * program that requests none gives memory back with compute_pool_trim. */
+
 /** Counters of one device's pool. "Active" is in use, "cached" is kept for reuse. */
 typedef struct compute_pool_statistics {
   uint64_t bytes_allocated; /**< held from the device: active + cached, in whole blocks */
-  uint64_t bytes_active;
+  uint64_t bytes_active;    /**< in whole blocks, which may be larger than what was requested */
   uint64_t bytes_cached;
   uint64_t bytes_requested; /**< bytes that callers requested, of the active ones */
   uint64_t bytes_peak;      /**< highest bytes_active ever */

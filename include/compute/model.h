@@ -120,7 +120,8 @@ typedef struct compute_model_options {
   /** Of random operators whose node has no seed (docs/reference/onnx.md): each run draws the same
    * numbers from it. 0: each run draws others. */
   uint64_t seed;
-  uint64_t reserved[6]; /**< must be zero */
+  uint64_t max_plan_bytes; /**< memory of these plans, without weights; 0: 256 MiB */
+  uint64_t reserved[5];    /**< must be zero */
 } compute_model_options;
 
 /** Loads a model. Weights are mapped, not read, unless options.files says otherwise: then neither
@@ -180,7 +181,8 @@ typedef struct compute_model_info {
   uint64_t plans_made;   /**< since the model was loaded */
   uint64_t plan_hits;    /**< runs that found all their plans in the cache */
   uint64_t runs;
-  uint64_t reserved[8]; /**< zero */
+  uint64_t plan_bytes;  /**< memory of the plans kept now, estimated: records and constants */
+  uint64_t reserved[7]; /**< zero */
 } compute_model_info;
 
 /** COMPUTE_ERROR_NULL_POINTER. Thread-safe. */

@@ -82,10 +82,11 @@ typedef struct compute_binding {
  * binding it to the same tensor again has no effect. Different nodes are different outputs, even if
  * their values are the same, views of one another, or those of an input, a parameter or a constant:
  * bind each to a different tensor. With a queue, the run is submitted and may finish later: keep
- * the tensors alive until compute_queue_wait. With NULL, the run is finished on return. Shorthand
- * for compute_run_with without options. On failure the contents of outputs are undefined and
- * parameters are unchanged, unless the message says otherwise; inputs are never changed except by
- * outputs in the same memory.
+ * the tensors alive until compute_queue_wait. A call waits if the temporary memory of unfinished
+ * runs would pass an eighth of the device's memory. With NULL, the run is finished on return.
+ * Shorthand for compute_run_with without options. On failure the contents of outputs are undefined
+ * and parameters are unchanged, unless the message says otherwise; inputs are never changed except
+ * by outputs in the same memory.
  *
  * One tensor may be bound to an input and to an output of its dtype and size, such as a cache that
  * a run updates. The result is that of separate tensors. If every step that reads the input comes
@@ -171,7 +172,8 @@ typedef struct compute_plan_info {
   uint64_t flops;          /**< arithmetic operations of one run, estimated */
   uint64_t bytes_read;     /**< memory traffic of one run, estimated */
   uint64_t bytes_written;
-  uint64_t reserved[8]; /**< zero */
+  uint64_t host_bytes;  /**< host memory of the plan itself, estimated: steps, names, descriptors */
+  uint64_t reserved[7]; /**< zero */
 } compute_plan_info;
 
 COMPUTE_API compute_status compute_plan_describe(const compute_plan *plan, compute_plan_info *info);

@@ -35,6 +35,7 @@ compute_shape batch_shape(compute_shape item, int64_t items);
 typedef struct batch_plan {
   struct batch_plan *next;
   int64_t items;
+  uint32_t users; /* calls that submit it */
   compute_plan *plan;
   compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
 } batch_plan;
@@ -47,8 +48,8 @@ typedef struct batch_copy {
 typedef struct batch_work {
   compute_batch *batch;
   compute_device *device;
-  pthread_mutex_t mutex; /* of the lists; plans are added, never changed or removed */
-  batch_plan *plans;
+  pthread_mutex_t mutex; /* of the lists */
+  batch_plan *plans;     /* the most recently used first */
   batch_copy *copies;
   size_t copy_count, copy_capacity;
 } batch_work;

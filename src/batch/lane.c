@@ -105,6 +105,7 @@ static void submit(batch_slot *slot) {
   if (batch->build) { /* compilation does not count towards the device's speed */
     batch_plan *plan;
     status = work_plan(lane->work, slot->items, &plan);
+    if (!status) work_leave(lane->work, plan);
   }
   slot->began = clock_now();
   if (!status) status = slot_bind(slot);

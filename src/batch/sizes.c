@@ -59,8 +59,10 @@ static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) 
   compute_plan_info info = {0};
   batch_plan *plan;
   compute_status status = COMPUTE_OK;
-  if (batch->build && (status = work_plan(lane->work, items, &plan)) == COMPUTE_OK)
+  if (batch->build && (status = work_plan(lane->work, items, &plan)) == COMPUTE_OK) {
     status = compute_plan_describe(plan->plan, &info);
+    work_leave(lane->work, plan);
+  }
   *bytes = batch->slot_count *
                (copies_of(lane) * item_bytes(batch) * (uint64_t)items + info.arena_bytes) +
            info.constant_bytes;

@@ -207,18 +207,54 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
   return s;
 }
 
+/* The plan for that number of items becomes the first of the list; NULL if there is none. */
+static batch_plan *find_plan(batch_work *work, int64_t items) {
+  batch_plan **link = &work->plans;
+  while (*link != NULL && (*link)->items != items) link = &(*link)->next;
+  batch_plan *found = *link;
+  if (found == NULL) return NULL;
+  *link = found->next;
+  found->next = work->plans;
+  work->plans = found;
+  return found;
+}
+
+/* Numbers of items differ at the end of a run and where devices share one, so plans come and go.
+ * The device may still run those of the last few batches, but not one that MOST_PLANS others have
+ * followed. */
+static void drop_surplus(batch_work *work) {
+  enum { MOST_PLANS = 32 };
+  batch_plan **link = &work->plans;
+  for (int kept = 0; *link != NULL;) {
+    batch_plan *plan = *link;
+    if (kept++ < MOST_PLANS || plan->users > 0) {
+      link = &plan->next;
+      continue;
+    }
+    *link = plan->next;
+    plan_free(plan);
+  }
+}
+
 compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan) {
   compute_status s = COMPUTE_OK;
   pthread_mutex_lock(&work->mutex);
-  batch_plan *found = work->plans;
-  while (found != NULL && found->items != items) found = found->next;
+  batch_plan *found = find_plan(work, items);
   if (found == NULL && (s = compile(work, items, &found)) == COMPUTE_OK) {
     found->next = work->plans;
     work->plans = found;
+    drop_surplus(work);
   }
+  if (found != NULL) found->users++;
   pthread_mutex_unlock(&work->mutex);
   *plan = found;
   return s;
+}
+
+void work_leave(batch_work *work, batch_plan *plan) {
+  pthread_mutex_lock(&work->mutex);
+  plan->users--;
+  pthread_mutex_unlock(&work->mutex);
 }
 
 /* ---- Submitting ---------------------------------------------------------------------------- */
@@ -248,7 +284,7 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
   if (batch->step != NULL) return run_step(work, first, items, inputs, outputs, queue);
   batch_plan *plan;
   compute_binding bindings[2 * COMPUTE_BATCH_MAX_PORTS];
-  const compute_status s = work_plan(work, items, &plan);
+  compute_status s = work_plan(work, items, &plan);
   if (s != COMPUTE_OK) return s;
   size_t count = 0;
   for (uint32_t i = 0; i < batch->input_count; i++)
@@ -256,7 +292,9 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
   for (uint32_t i = 0; i < batch->output_count; i++)
     bindings[count++] = (compute_binding){.node = plan->outputs[i], .tensor = outputs[i]};
   /* Strict: the lane itself tries a smaller batch first, then the CPU. */
-  return compute_run_with(plan->plan, bindings, count,
-                          &(compute_run_options){.queue = queue, .fallback = COMPUTE_RUN_STRICT},
-                          NULL);
+  s = compute_run_with(plan->plan, bindings, count,
+                       &(compute_run_options){.queue = queue, .fallback = COMPUTE_RUN_STRICT},
+                       NULL);
+  work_leave(work, plan);
+  return s;
 }

@@ -13,8 +13,10 @@ void work_close(batch_work *work);
  * the items' axis. Fills in the iterator's outputs. */
 compute_status work_probe(compute_batch *batch);
 
-/* The plan for that number of items, compiled if it is new. Thread-safe. */
+/* The plan for that number of items, compiled if it is new; in use until work_leave. Thread-safe.
+ */
 compute_status work_plan(batch_work *work, int64_t items, batch_plan **plan);
+void work_leave(batch_work *work, batch_plan *plan);
 
 /* Refreshes the copies of parameters on other devices. */
 compute_status work_refresh(batch_work *work);

@@ -9,8 +9,9 @@
 
 /* ---- The pool -------------------------------------------------------------------------------- */
 
-/* The buffer pool of one device: blocks in size classes with at most 1/8 slack (one page for small
- * ones), a byte budget, eviction in order of last use. Thread-safe. */
+/* The buffer pool of one device: blocks in size classes with at most 1/16 slack (64 bytes for small
+ * ones), best fit, a byte budget, eviction in order of last use down to a limit that follows what
+ * is needed (pool.c). Thread-safe. */
 typedef struct memory_pool memory_pool;
 
 /* The source of the pool's memory; `release` cannot fail. */
@@ -18,12 +19,14 @@ typedef struct pool_source {
   compute_status (*allocate)(void *owner, uint64_t bytes, compute_memory *memory);
   void (*release)(void *owner, compute_memory *memory);
   void *owner;
+  int64_t (*clock)(void); /* nanoseconds; NULL: clock_now */
 } pool_source;
 
 /* An allocated block; memory.bytes is the block's full size. */
 typedef struct pool_block {
   compute_memory memory;
   uint64_t requested;
+  uint64_t needed;                  /* the size of the request's own class */
   struct pool_block *newer, *older; /* the pool's own */
   struct pool_block *class_next, *class_previous;
   uint32_t size_class;
@@ -36,8 +39,8 @@ memory_pool *pool_create(compute_context *context, const pool_source *source,
 /* Every block must have been returned. */
 void pool_release(memory_pool *pool);
 
-/* bytes ≥ 1. On COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY from the source, evicts least recently used
- * blocks and retries until the cache is empty. */
+/* bytes ≥ 1. The block may be larger (pool.c). On COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY from
+ * the source, evicts least recently used blocks and retries until the cache is empty. */
 compute_status pool_allocate(memory_pool *pool, uint64_t bytes, pool_block **block);
 void pool_return(memory_pool *pool, pool_block *block); /* NULL is allowed */
 

@@ -18,13 +18,15 @@
 #include "device/driver_call.h"
 #include "device/registry.h"
 
-/* A queue that is never waited for would keep everything; at this many buffers, it is waited
- * for. */
+/* A queue that is never waited for would keep everything: it is waited for when it keeps this many
+ * buffers, or this part of its device's memory. */
 #define PENDING_LIMIT 4096
+#define PENDING_PART  8
 
 struct queue_pending {
   memory_buffer **buffers;
   size_t count, capacity;
+  uint64_t bytes;        /* of the buffers */
   index_checks **checks; /* each once */
   size_t check_count, check_capacity;
 };
@@ -35,6 +37,7 @@ void queue_forget(compute_queue *queue, bool own) {
   for (size_t i = 0; i < pending->count; i++)
     if (!own || pending->buffers[i]->device == queue->device) buffer_release(pending->buffers[i]);
   pending->count = 0;
+  pending->bytes = 0;
   for (size_t i = 0; i < pending->check_count; i++) index_checks_release(pending->checks[i]);
   pending->check_count = 0;
 }
@@ -206,12 +209,25 @@ static bool pending_reserve(compute_queue *queue) {
   return grown == 0;
 }
 
+static bool is_full(const compute_queue *queue, const memory_buffer *buffer) {
+  const struct queue_pending *pending = queue->pending;
+  if (!pending || pending->count == 0) return false;
+  const uint64_t most = queue->device->info.memory_total / PENDING_PART; /* 0: not known */
+  return pending->count >= PENDING_LIMIT ||
+         (most > 0 && pending->bytes + buffer->memory.bytes > most);
+}
+
+static void pending_add(compute_queue *queue, memory_buffer *buffer) {
+  struct queue_pending *pending = queue->pending;
+  pending->buffers[pending->count++] = buffer;
+  pending->bytes += buffer->memory.bytes;
+}
+
 compute_status queue_keep(compute_queue *queue, memory_buffer *buffer) {
   if (queue->device == queue->device->context->cpu) return COMPUTE_OK;
-  bool full = queue->pending && queue->pending->count >= PENDING_LIMIT;
   /* Once the work is done, nothing needs to be kept. */
-  if (full || !pending_reserve(queue)) return compute_queue_wait(queue);
-  queue->pending->buffers[queue->pending->count++] = buffer_retain(buffer);
+  if (is_full(queue, buffer) || !pending_reserve(queue)) return compute_queue_wait(queue);
+  pending_add(queue, buffer_retain(buffer));
   return COMPUTE_OK;
 }
 
@@ -237,7 +253,7 @@ compute_status queue_keep_checks(compute_queue *queue, index_checks *checks) {
 
 void queue_keep_hung(compute_queue *queue, memory_buffer *buffer) {
   buffer_retain(buffer);
-  if (pending_reserve(queue)) queue->pending->buffers[queue->pending->count++] = buffer;
+  if (pending_reserve(queue)) pending_add(queue, buffer);
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */

@@ -94,6 +94,9 @@ static compute_status create_plan(const eager_call *call, const key_writer *key,
   plan->key = base_allocate(key->length, 1);
   plan->inputs = base_allocate(call->operand_count, sizeof *plan->inputs);
   compute_status status = plan->key && plan->inputs ? compile(call, plan) : no_memory(call);
+  compute_plan_info info = {0};
+  if (!status) status = compute_plan_describe(plan->plan, &info);
+  plan->bytes = sizeof *plan + key->length + info.host_bytes + info.constant_bytes;
   if (status) {
     eager_plan_release(plan);
     return status;

@@ -71,6 +71,7 @@ typedef struct eager_plan {
   unsigned char *key; /* the structure, as bytes; owned */
   size_t key_bytes;
   uint64_t hash;
+  uint64_t bytes;                   /* that it takes */
   struct eager_plan *next;          /* in the same bucket */
   struct eager_plan *newer, *older; /* by last use */
 } eager_plan;
@@ -92,6 +93,7 @@ eager_plan *eager_cache_insert(struct eager_cache *cache, eager_plan *plan);
 /* Plans that are cached now. */
 size_t eager_cache_count(struct eager_cache *cache);
 
-enum { EAGER_CACHE_LIMIT = 256 };
+/* Plans, and bytes that they take together; one is always kept. */
+enum { EAGER_CACHE_LIMIT = 256, EAGER_CACHE_BYTES = 16 << 20 };
 
 #endif

@@ -16,6 +16,7 @@ struct eager_cache {
   eager_plan *bucket[BUCKETS];
   eager_plan *newest, *oldest;
   size_t count;
+  uint64_t bytes;
 };
 
 void eager_plan_release(eager_plan *plan) {
@@ -81,13 +82,14 @@ static void list_add_newest(struct eager_cache *cache, eager_plan *plan) {
   cache->newest = plan;
 }
 
-/* Takes the least recently used plan out; the caller releases it outside the lock. */
+/* Takes the least recently used plan out. */
 static eager_plan *take_oldest(struct eager_cache *cache) {
   eager_plan *plan = cache->oldest;
   eager_plan **slot = slot_of(cache, plan->key, plan->key_bytes, plan->hash);
   *slot = plan->next;
   list_remove(cache, plan);
   cache->count--;
+  cache->bytes -= plan->bytes;
   return plan;
 }
 
@@ -106,22 +108,42 @@ eager_plan *eager_cache_find(struct eager_cache *cache, const void *key, size_t 
   return plan;
 }
 
+/* Takes the least recently used plans out that exceed the limits: a list by `next`. The caller
+ * releases them outside the lock. */
+static eager_plan *take_surplus(struct eager_cache *cache) {
+  eager_plan *list = NULL;
+  while (cache->count > 1 &&
+         (cache->count > EAGER_CACHE_LIMIT || cache->bytes > EAGER_CACHE_BYTES)) {
+    eager_plan *plan = take_oldest(cache);
+    plan->next = list;
+    list = plan;
+  }
+  return list;
+}
+
 eager_plan *eager_cache_insert(struct eager_cache *cache, eager_plan *plan) {
   eager_plan *forgotten = NULL;
   pthread_mutex_lock(&cache->mutex);
   eager_plan **slot = slot_of(cache, plan->key, plan->key_bytes, plan->hash);
   if (*slot) {
     forgotten = plan;
+    forgotten->next = NULL;
     plan = *slot;
   } else {
     plan->next = NULL;
     *slot = plan;
     list_add_newest(cache, plan);
-    if (++cache->count > EAGER_CACHE_LIMIT) forgotten = take_oldest(cache);
+    cache->count++;
+    cache->bytes += plan->bytes;
+    forgotten = take_surplus(cache);
   }
   retain(plan);
   pthread_mutex_unlock(&cache->mutex);
-  eager_plan_release(forgotten);
+  while (forgotten) {
+    eager_plan *next = forgotten->next;
+    eager_plan_release(forgotten);
+    forgotten = next;
+  }
   return plan;
 }
 

@@ -56,6 +56,13 @@ char *arena_text(model_arena *memory, const void *text, size_t bytes) {
   return copy;
 }
 
+size_t arena_bytes(const model_arena *memory) {
+  size_t bytes = 0;
+  for (const arena_block *block = memory->blocks; block; block = block->next)
+    bytes += sizeof *block + block->capacity;
+  return bytes;
+}
+
 void arena_release(model_arena *memory) {
   for (arena_block *block = memory->blocks; block;) {
     arena_block *next = block->next;

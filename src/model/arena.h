@@ -18,6 +18,9 @@ void *arena_allocate(model_arena *memory, size_t count, size_t size);
 /* A zero-terminated copy of `bytes` bytes; NULL when memory is short. */
 char *arena_text(model_arena *memory, const void *text, size_t bytes);
 
+/* The host memory that it takes. */
+size_t arena_bytes(const model_arena *memory);
+
 void arena_release(model_arena *memory);
 
 #endif

@@ -12,7 +12,8 @@
 #include "base/text.h"
 #include "model/stage.h"
 
-#define MOST_PLANS 32
+#define MOST_PLANS      32
+#define MOST_PLAN_BYTES ((uint64_t)256 << 20)
 
 /* ---- Operators that nobody has --------------------------------------------------------------- */
 
@@ -145,6 +146,7 @@ static compute_status copy_options(compute_model *model, const char *operation,
   if (options) model->options = *options;
   model->options.folder = NULL;
   if (!model->options.max_plans) model->options.max_plans = MOST_PLANS;
+  if (!model->options.max_plan_bytes) model->options.max_plan_bytes = MOST_PLAN_BYTES;
   if (!model->options.operator_count) return COMPUTE_OK;
   model->operators = base_allocate(model->options.operator_count, sizeof *model->operators);
   if (!model->operators)
@@ -327,6 +329,7 @@ compute_status compute_model_describe(const compute_model *model, compute_model_
                                .mapped_bytes = file->mapped_bytes};
   pthread_mutex_lock(&shared->lock);
   info->plans = model->stages;
+  info->plan_bytes = model->stage_bytes;
   info->plans_made = model->stages_made;
   info->plan_hits = model->hits;
   info->runs = model->runs;

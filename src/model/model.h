@@ -53,7 +53,7 @@ typedef struct slot_list {
 typedef enum stage_end {
   STAGE_ENDS,   /* the model's outputs are there */
   STAGE_VALUES, /* the next one depends on the values of `asked` */
-  STAGE_HOST    /* a function of the host comes next */
+  STAGE_HOST    /* a function of the host, or a loop that is run, comes next */
 } stage_end;
 
 /* A value that is passed to a function of the host. */
@@ -70,11 +70,13 @@ typedef struct model_stage {
   size_t key_bytes;
   uint32_t users;     /* runs that are in it or below */
   uint64_t last_used; /* by the model's clock */
+  uint64_t bytes;     /* that it takes: its plan, without weights, and its arena */
   model_arena arena;  /* of what follows */
   compute_plan *plan; /* NULL: nothing to compute */
   slot_list inputs, outputs;
   slot_list asked;        /* STAGE_VALUES */
-  host_function function; /* STAGE_HOST */
+  host_function function; /* STAGE_HOST, or NULL: */
+  struct model_loop *loop;
   model_call host_node;
   host_input *host_inputs;
   int64_t host_output; /* the id of its first output */
@@ -117,7 +119,7 @@ struct compute_model {
   size_t uses_count;
   /* Of both: who changes it holds both, who reads it one of them. */
   model_stage root; /* no plan: its children are the first stages */
-  uint64_t stages;
+  uint64_t stages, stage_bytes;
   bool exposed; /* recorded into a graph of the caller's: even single numbers may be trained */
   /* Of lock, as are the users of stages: */
   uint64_t clock, stages_made, hits, runs;
@@ -155,16 +157,23 @@ struct model_recorder {
   size_t nodes;          /* that were recorded */
   bool training;         /* all floats of the file are parameters */
   bool pushed;           /* the rule has begun a frame */
+  bool draws;            /* a rule has drawn random numbers */
   compute_error refused; /* the first failure that a rule may not have seen, or none */
-  asked_value *asked;    /* that the rule asked for */
+  const struct loop_makers *loops; /* of a stage, which may end at a loop; or NULL */
+  asked_value *asked;              /* that the rule asked for */
   size_t asked_count, asked_capacity;
   host_function function;      /* that the rule asked for */
-  const model_call *host_call; /* during it */
+  const model_call *host_call; /* during it, or during `loop` */
+  struct model_loop *loop;     /* that the rule asked for; in the arena, with plans */
 };
 
 /* Records until something ends the stage. With COMPUTE_OK, recorder->top is NULL at the model's end
  * (then `results` has the main graph's outputs), else what is asked for is in the recorder. */
 compute_status record_run(model_recorder *recorder, stage_end *end);
+
+/* Records to the end of `body`, the frame on top. *complete becomes false if something is asked for
+ * before. */
+compute_status record_body(model_recorder *recorder, const model_frame *body, bool *complete);
 
 /* The node of a value in the recorder's graph; {0} after a failure, which the recorder keeps. */
 compute_node record_node(model_recorder *recorder, model_value *value);
@@ -176,6 +185,9 @@ compute_node record_seed(model_recorder *recorder);
 void record_refuse(model_recorder *recorder);
 
 compute_status record_push(model_recorder *recorder, const onnx_graph *graph, model_frame **frame);
+
+/* A copy of frames whose values belong to no graph yet; NULL when memory is short. */
+model_frame *record_copy_frames(model_arena *arena, const model_frame *top);
 
 /* Fills in a value for a tensor of the file. */
 compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,

@@ -162,7 +162,7 @@ static compute_status settle(model_call *call, compute_status status) {
   }
   if (status) return status;
   status = graph_error(call);
-  if (status || recorder->pushed || recorder->function) return status;
+  if (status || recorder->pushed || recorder->function || recorder->loop) return status;
   return commit(call);
 }
 
@@ -206,7 +206,7 @@ static compute_status record_one(model_recorder *recorder, model_frame *frame, b
   }
   status = settle(&call, status);
   if (recorder->pushed && !status) recorder->top->held = held; /* until the node is done */
-  *asks = !status && recorder->function != NULL;
+  *asks = !status && (recorder->function || recorder->loop);
   return status;
 }
 
@@ -240,28 +240,40 @@ static bool is_over(const model_recorder *recorder) {
   return recorder->top->next >= recorder->top->graph->node_count;
 }
 
-/* Functions and loops repeat nodes, and nest: a short file may ask for any number of them. */
+/* Functions and loops repeat nodes, and nest: a short file may ask for any number of them. So many
+ * are refused before a second has passed. */
 static compute_status count_node(model_recorder *recorder) {
-  enum { MOST_NODES = 1 << 20 };
-  if (recorder->nodes++ < MOST_NODES) return COMPUTE_OK;
+  enum { MOST_REPEATED = 1 << 17 };
+  const size_t most = recorder->model->storage->file.nodes + MOST_REPEATED;
+  if (recorder->nodes++ < most) return COMPUTE_OK;
   return error_set(recorder->model->context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
-                   "with its functions and loops the model has more than %d nodes", MOST_NODES);
+                   "with its functions and loops the model has more than %zu nodes", most);
+}
+
+static compute_status record_next(model_recorder *recorder, bool *asks) {
+  model_frame *frame = recorder->top;
+  const compute_status status = count_node(recorder);
+  if (status) return status;
+  if (is_over(recorder)) return finish_frame(recorder, asks);
+  if (!frame->needed || frame->needed[frame->next]) return record_one(recorder, frame, asks);
+  frame->next++;
+  return COMPUTE_OK;
 }
 
 compute_status record_run(model_recorder *recorder, stage_end *end) {
   bool asks = false;
   compute_status status = COMPUTE_OK;
-  while (!status && !asks && !(is_over(recorder) && !recorder->top->caller)) {
-    model_frame *frame = recorder->top;
-    status = count_node(recorder);
-    if (status) break;
-    if (is_over(recorder))
-      status = finish_frame(recorder, &asks);
-    else if (frame->needed && !frame->needed[frame->next])
-      frame->next++;
-    else
-      status = record_one(recorder, frame, &asks);
-  }
-  *end = !asks ? STAGE_ENDS : recorder->function ? STAGE_HOST : STAGE_VALUES;
+  while (!status && !asks && !(is_over(recorder) && !recorder->top->caller))
+    status = record_next(recorder, &asks);
+  *end = !asks ? STAGE_ENDS : recorder->function || recorder->loop ? STAGE_HOST : STAGE_VALUES;
+  return status;
+}
+
+compute_status record_body(model_recorder *recorder, const model_frame *body, bool *complete) {
+  bool asks = false;
+  compute_status status = COMPUTE_OK;
+  while (!status && !asks && !(is_over(recorder) && recorder->top == body))
+    status = record_next(recorder, &asks);
+  *complete = !asks;
   return status;
 }

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "model/host.h"
+#include "model/loop.h"
 #include "model/stage.h"
 
 #define OPERATION "compute_model_run"
@@ -285,6 +286,48 @@ static compute_status follow_host(model_run *run, model_stage *stage, model_stag
   return status;
 }
 
+/* The inputs of a loop's node as tensors, each with a reference. */
+static compute_status loop_inputs(const model_run *run, const model_stage *stage,
+                                  compute_tensor **inputs) {
+  compute_status status = COMPUTE_OK;
+  for (size_t i = 0; !status && i < stage->host_node.input_count; i++) {
+    const host_input *input = &stage->host_inputs[i];
+    if (input->id >= 0)
+      inputs[i] = compute_tensor_retain(run->table[input->id]);
+    else if (input->known.data)
+      status = compute_tensor_from_host(model_device(run->model), input->dtype, input->shape,
+                                        input->known.data, &inputs[i]);
+  }
+  return status;
+}
+
+static compute_status follow_loop(model_run *run, model_stage *stage, model_stage **next) {
+  const size_t in = stage->host_node.input_count, out = stage->host_node.output_count;
+  compute_tensor **inputs = base_allocate(in, sizeof *inputs);
+  host_tensor *made = base_allocate(out, sizeof *made);
+  compute_tensor **outputs = &run->table[stage->host_output];
+  compute_status status = inputs && made ? COMPUTE_OK : no_memory(run);
+  if (!status) status = loop_inputs(run, stage, inputs);
+  if (!status)
+    status = loop_run(run->model, OPERATION, stage->loop, inputs, run->table, out, outputs);
+  for (size_t i = 0; !status && i < out; i++)
+    made[i] = (host_tensor){.dtype = compute_tensor_dtype(outputs[i]),
+                            .shape = compute_tensor_shape(outputs[i])};
+  if (!status)
+    status =
+        stage_next(run->model, OPERATION, stage, NULL, made, run->wanted, next, &run->all_found);
+  for (size_t i = 0; inputs && i < in; i++) compute_tensor_release(inputs[i]);
+  base_release(inputs);
+  base_release(made);
+  return status;
+}
+
+/* The stage after one that does not end the model. */
+static compute_status follow(model_run *run, model_stage *stage, model_stage **next) {
+  if (stage->end == STAGE_VALUES) return follow_values(run, stage, next);
+  return stage->loop ? follow_loop(run, stage, next) : follow_host(run, stage, next);
+}
+
 static compute_status run_stages(model_run *run) {
   compute_model *model = run->model;
   model_stage *stage;
@@ -294,8 +337,7 @@ static compute_status run_stages(model_run *run) {
     model_stage *next = NULL;
     status = run_plan(run, stage);
     if (!status && stage->end != STAGE_ENDS) {
-      status = stage->end == STAGE_VALUES ? follow_values(run, stage, &next)
-                                          : follow_host(run, stage, &next);
+      status = follow(run, stage, &next);
       drop_dead(run, stage);
     }
     stage_leave(model, stage);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "model/loop.h"
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
@@ -42,6 +43,7 @@ static model_stage *find_child(model_stage *parent, const uint8_t *key, size_t b
 
 static void release_stage(model_stage *stage) {
   compute_plan_release(stage->plan);
+  loop_release(stage->loop);
   base_release(stage->inputs.slots);
   base_release(stage->outputs.slots);
   base_release(stage->asked.slots);
@@ -55,6 +57,7 @@ static void unlink_stage(compute_model *model, model_stage *stage) {
   while (*link != stage) link = &(*link)->sibling;
   *link = stage->sibling;
   model->stages--;
+  model->stage_bytes -= stage->bytes;
 }
 
 /* The stage after `stage` in an order in which children come before their parent. */
@@ -85,10 +88,11 @@ static model_stage *oldest_unused(compute_model *model) {
 }
 
 /* Takes stages that are not in use out of the tree, those used least recently first, until `most`
- * are left: a list by `sibling`. What they hold is freed when the lock is not held any more. */
-static model_stage *take_oldest(compute_model *model, uint64_t most) {
+ * of at most `bytes` are left: a list by `sibling`. What they hold is freed when the lock is not
+ * held any more. */
+static model_stage *take_oldest(compute_model *model, uint64_t most, uint64_t bytes) {
   model_stage *list = NULL, *oldest;
-  while (model->stages > most && (oldest = oldest_unused(model))) {
+  while ((model->stages > most || model->stage_bytes > bytes) && (oldest = oldest_unused(model))) {
     unlink_stage(model, oldest);
     oldest->sibling = list;
     list = oldest;
@@ -107,7 +111,7 @@ static void release_list(model_stage *list) {
 void stage_expose(compute_model *model) {
   pthread_mutex_lock(&model->lock);
   const bool first = !model->exposed;
-  model_stage *list = first ? take_oldest(model, 0) : NULL;
+  model_stage *list = first ? take_oldest(model, 0, 0) : NULL;
   model->exposed = true;
   pthread_mutex_unlock(&model->lock);
   if (first) weights_forget(model);
@@ -119,37 +123,6 @@ void stage_expose(compute_model *model) {
 static compute_status no_memory(const compute_model *model, const char *operation) {
   return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                    "out of memory for %zu bytes", base_refused());
-}
-
-/* A copy of `values` that belong to no graph yet. */
-static model_value *copy_values(model_arena *arena, const model_value *values, size_t count) {
-  model_value *copy = arena_allocate(arena, count, sizeof *copy);
-  for (size_t i = 0; copy && i < count; i++) {
-    copy[i] = values[i];
-    copy[i].node = (compute_node){0};
-    copy[i].room = NULL;
-    copy[i].quantized = NULL;
-    if (!values[i].item_count) continue;
-    copy[i].items = copy_values(arena, values[i].items, values[i].item_count);
-    if (!copy[i].items) return NULL;
-  }
-  return copy;
-}
-
-static model_frame *copy_frames(model_arena *arena, const model_frame *top) {
-  model_frame *first = NULL, **link = &first;
-  for (const model_frame *frame = top; frame; frame = frame->caller) {
-    model_frame *copy = arena_allocate(arena, 1, sizeof *copy);
-    if (!copy) return NULL;
-    *copy = *frame;
-    copy->values = copy_values(arena, frame->values, frame->graph->value_count);
-    copy->held.values = copy_values(arena, frame->held.values, frame->held.count);
-    copy->held.capacity = frame->held.count;
-    if (!copy->values || !copy->held.values) return NULL;
-    *link = copy;
-    link = &copy->caller;
-  }
-  return first;
 }
 
 typedef void (*value_visitor)(void *user, model_value *value);
@@ -321,6 +294,13 @@ static compute_status end_stage(model_recorder *recorder, model_stage *stage, in
   recorder->inputs = (slot_list){0};
   stage->top = recorder->top;
   stage->next_id = recorder->next_id;
+  stage->bytes = sizeof *stage + stage->key_bytes + arena_bytes(&stage->arena);
+  stage->bytes += loop_bytes(stage->loop);
+  if (!status && stage->plan) {
+    compute_plan_info info;
+    status = compute_plan_describe(stage->plan, &info);
+    stage->bytes += info.host_bytes + info.constant_bytes;
+  }
   return status;
 }
 
@@ -333,6 +313,7 @@ static compute_status record_stage(model_recorder *recorder, model_stage *stage,
   recorder->graph = compute_graph_create(model->context);
   if (!recorder->graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
   compute_status status = record_run(recorder, &stage->end);
+  stage->loop = recorder->loop;
   if (!status) status = end_stage(recorder, stage, first_id, wanted);
   compute_graph_release(recorder->graph);
   base_release(recorder->inputs.slots);
@@ -411,6 +392,7 @@ static compute_status make_first(const stage_request *request, model_stage *stag
                              .arena = &stage->arena,
                              .next_id = model_first_id(model),
                              .seed = seed_value(model),
+                             .loops = &loop_makers_of_stages,
                              .training = model->exposed};
   model_frame *frame;
   compute_status status = record_push(&recorder, graph, &frame);
@@ -461,8 +443,9 @@ static compute_status make_next(const stage_request *request, model_stage *stage
                              .arena = &stage->arena,
                              .next_id = parent->next_id,
                              .seed = seed_value(model),
+                             .loops = &loop_makers_of_stages,
                              .training = model->exposed};
-  recorder.top = copy_frames(&stage->arena, parent->top);
+  recorder.top = record_copy_frames(&stage->arena, parent->top);
   if (!recorder.top) return no_memory(model, request->operation);
   if (parent->end == STAGE_HOST) {
     set_made(parent, recorder.top, request->made);
@@ -497,10 +480,11 @@ static void keep(compute_model *model, model_stage *stage) {
   pthread_mutex_lock(&model->lock);
   model->stages++;
   model->stages_made++;
+  model->stage_bytes += stage->bytes;
   stage->sibling = stage->parent->children;
   stage->parent->children = stage;
   use(model, stage);
-  model_stage *list = take_oldest(model, model->options.max_plans);
+  model_stage *list = take_oldest(model, model->options.max_plans, model->options.max_plan_bytes);
   pthread_mutex_unlock(&model->lock);
   release_list(list);
 }

@@ -182,6 +182,37 @@ compute_status record_push(model_recorder *recorder, const onnx_graph *graph,
   return status;
 }
 
+/* A copy of `values` that belong to no graph yet. */
+static model_value *copy_values(model_arena *arena, const model_value *values, size_t count) {
+  model_value *copy = arena_allocate(arena, count, sizeof *copy);
+  for (size_t i = 0; copy && i < count; i++) {
+    copy[i] = values[i];
+    copy[i].node = (compute_node){0};
+    copy[i].room = NULL;
+    copy[i].quantized = NULL;
+    if (!values[i].item_count) continue;
+    copy[i].items = copy_values(arena, values[i].items, values[i].item_count);
+    if (!copy[i].items) return NULL;
+  }
+  return copy;
+}
+
+model_frame *record_copy_frames(model_arena *arena, const model_frame *top) {
+  model_frame *first = NULL, **link = &first;
+  for (const model_frame *frame = top; frame; frame = frame->caller) {
+    model_frame *copy = arena_allocate(arena, 1, sizeof *copy);
+    if (!copy) return NULL;
+    *copy = *frame;
+    copy->values = copy_values(arena, frame->values, frame->graph->value_count);
+    copy->held.values = copy_values(arena, frame->held.values, frame->held.count);
+    copy->held.capacity = frame->held.count;
+    if (!copy->values || !copy->held.values) return NULL;
+    *link = copy;
+    link = &copy->caller;
+  }
+  return first;
+}
+
 int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int32_t value) {
   size_t low = 0, high = model->uses_count;
   while (low < high) {

@@ -337,6 +337,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
     compute_plan_release(plan);
     return s;
   }
+  plan->info.host_bytes = plan_host_bytes(plan);
   log_write(COMPUTE_LOG_DEBUG, "core",
             "plan %s: %u steps for %u operations on %s, arena %llu bytes",
             plan->name ? plan->name : "(unnamed)", plan->info.steps, plan->info.operations,

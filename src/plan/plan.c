@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A plan as an object: references, queries, tensors for its ports. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/float_environment.h"
@@ -18,6 +20,25 @@ void plan_find_direct(const compute_plan *plan, bool *direct) {
       if (plan_slot_is_parameter(plan, s->operands[k].slot))
         direct[s->operands[k].slot - plan_port_count(plan)] = true;
   }
+}
+
+static uint64_t text_bytes(const char *text) {
+  return text ? strlen(text) + 1 : 0;
+}
+
+uint64_t plan_host_bytes(const compute_plan *plan) {
+  enum { KERNEL_BYTES = 512 }; /* a module's struct, about */
+  uint64_t bytes =
+      sizeof *plan + cpu_plan_bytes(plan->cpu_plan) + plan_port_count(plan) * sizeof *plan->ports +
+      plan->parameter_count * sizeof *plan->parameters +
+      plan->packed_capacity * sizeof *plan->packed + plan->step_count * sizeof *plan->steps;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const plan_step *s = &plan->steps[i];
+    bytes += s->operand_count * sizeof *s->operands + text_bytes(s->text) + text_bytes(s->shape) +
+             text_bytes(s->placement) + text_bytes(s->reason);
+    if (s->kernel) bytes += s->kernel->key_bytes + sizeof *s->kernel + KERNEL_BYTES;
+  }
+  return bytes;
 }
 
 void compute_plan_release(compute_plan *plan) {

@@ -129,6 +129,9 @@ static inline bool plan_slot_is_parameter(const compute_plan *plan, uint32_t slo
 /* direct[i]: whether parameter i is read or written directly, and not only in packed form. */
 void plan_find_direct(const compute_plan *plan, bool *direct);
 
+/* About how many bytes of host memory the plan takes, without its constants. */
+uint64_t plan_host_bytes(const compute_plan *plan);
+
 /* Another reference; compute_plan_release drops one. */
 compute_plan *plan_retain(compute_plan *plan);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch/batch.h"
 #include "batch/rows.h"
 
 /* Runs all items, array to array, and compares every bit. */
@@ -279,6 +280,34 @@ static void memory_limits_a_given_batch(void **state) {
   compute_tensor_release(w);
 }
 
+/* Runs of other numbers of items end in other batches, whose plans do not stay for ever. */
+static void plans_of_last_batches_do_not_pile_up(void **state) {
+  (void)state;
+  compute_tensor *w = rows_make_weights();
+  compute_batch_options options = rows_two_outputs(w);
+  compute_batch *batch;
+  compute_batch_result result;
+  options.batch = 200;
+  assert_ok(compute_batch_create(test_context, &options, &batch));
+  const int64_t count = 150 / (int64_t)test_spread();
+  for (int64_t items = 1; items <= count; items++)
+    assert_ok(compute_batch_run(
+        batch,
+        &(compute_batch_run_options){
+            .items = items,
+            .sources = (compute_batch_source[]){{.array = rows_data}},
+            .sinks = (compute_batch_sink[]){{.discard = true}, {.discard = true}}},
+        &result));
+  size_t plans = 0;
+  for (const batch_plan *plan = batch->lanes[0].work->plans; plan; plan = plan->next) {
+    assert_int_equal(plan->users, 0);
+    plans++;
+  }
+  assert_true(plans > 1 && plans <= 40);
+  compute_batch_release(batch);
+  compute_tensor_release(w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_depend_on_neither_batch_size_nor_slots),
@@ -291,6 +320,7 @@ int main(void) {
       cmocka_unit_test(files_hold_what_arrays_do),
       cmocka_unit_test(memory_does_not_grow_with_the_data),
       cmocka_unit_test(memory_limits_a_given_batch),
+      cmocka_unit_test(plans_of_last_batches_do_not_pile_up),
   };
   return cmocka_run_group_tests(tests, rows_open_group, test_group_close);
 }

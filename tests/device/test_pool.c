@@ -59,6 +59,13 @@ static void source_release(void *owner, compute_memory *memory) {
   pthread_mutex_unlock(&state->mutex);
 }
 
+/* What the pool takes for the time, in nanoseconds. */
+static _Atomic int64_t time_now;
+
+static int64_t source_clock(void) {
+  return time_now;
+}
+
 typedef struct fixture {
   source_state source;
   memory_pool *pool;
@@ -68,7 +75,9 @@ static int set_up(void **state) {
   fixture *f = calloc(1, sizeof *f);
   pthread_mutex_init(&f->source.mutex, NULL);
   f->source.capacity = (uint64_t)1 << 40;
-  f->pool = pool_create(NULL, &(pool_source){source_allocate, source_release, &f->source}, "test");
+  time_now = (int64_t)1 << 40;
+  const pool_source source = {source_allocate, source_release, &f->source, source_clock};
+  f->pool = pool_create(NULL, &source, "test");
   assert_non_null(f->pool);
   *state = f;
   return 0;
@@ -177,6 +186,167 @@ static void other_class_is_a_miss(void **state) {
   assert_int_equal(s.hits, 0);
   assert_int_equal(s.misses, 2);
   pool_return(f->pool, small);
+}
+
+/* ---- Best fit ------------------------------------------------------------------------------ */
+
+static void larger_block_close_by_serves_a_request(void **state) {
+  fixture *f = *state;
+  pool_block *large = take(f, 1000000), *larger = take(f, 1100000);
+  void *handle = large->memory.handle;
+  pool_return(f->pool, large);
+  pool_return(f->pool, larger);
+  pool_block *block = take(f, 900000);
+  assert_ptr_equal(block->memory.handle, handle); /* the smaller of the two */
+  assert_true(block->memory.bytes >= 1000000);
+  assert_int_equal(query(f).bytes_requested, 900000);
+  pool_return(f->pool, block);
+  block = take(f, 1000000);
+  assert_ptr_equal(block->memory.handle, handle); /* it is still of its own class */
+  pool_return(f->pool, block);
+  assert_int_equal(f->source.calls, 2);
+}
+
+/* Below the limit a block of the right size is allocated; at the limit, where that would evict the
+ * larger one, this is used. */
+static void much_larger_block_is_used_rather_than_evicted(void **state) {
+  fixture *f = *state;
+  pool_return(f->pool, take(f, 8 << 20));
+  pool_return(f->pool, take(f, 3 << 20));
+  assert_int_equal(f->source.calls, 2);
+  pool_block *block = take(f, 5 << 19);
+  assert_int_equal(f->source.calls, 2);
+  pool_return(f->pool, block);
+  block = take(f, 3 << 19); /* 8 + 3 + 1.5 is more than 8 and a half of it */
+  assert_int_equal(f->source.calls, 2);
+  assert_true(block->memory.bytes >= 3 << 20 && block->memory.bytes <= 13 << 18);
+  pool_return(f->pool, block);
+  block = take(f, 1 << 16); /* both are far too large */
+  assert_int_equal(f->source.calls, 3);
+  pool_return(f->pool, block);
+}
+
+/* ---- The limit ----------------------------------------------------------------------------- */
+
+static uint32_t next_random(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return *seed >> 8;
+}
+
+/* A run of a plan for sequences of `length`: input, output, and an arena in between. Returns what
+ * it requests. */
+static uint64_t run_with_length(fixture *f, uint64_t length) {
+  pool_block *x = take(f, length * 1024), *y = take(f, length * 1024);
+  pool_block *arena = take(f, length * 5120 + 7000);
+  const uint64_t requested = query(f).bytes_requested;
+  pool_return(f->pool, arena);
+  pool_return(f->pool, x);
+  pool_return(f->pool, y);
+  return requested;
+}
+
+static void random_sizes_hold_at_most_half_more_than_the_largest(void **state) {
+  fixture *f = *state;
+  uint32_t seed = 1;
+  uint64_t largest = 0;
+  for (int run = 0; run < 20000; run++) {
+    const uint64_t requested = run_with_length(f, 4 + next_random(&seed) % 797);
+    if (requested > largest) largest = requested;
+    time_now += 1000000;
+    assert_true(query(f).bytes_allocated <= largest + largest / 2 + largest / 8 + (1 << 20));
+  }
+  const compute_pool_statistics s = query(f);
+  assert_true(s.bytes_active == 0 && s.bytes_cached >= largest / 2);
+  assert_true(s.misses < s.hits / 50);
+}
+
+static void random_sizes_in_use_at_once_hold_at_most_half_more(void **state) {
+  fixture *f = *state;
+  pool_block *held[20] = {NULL};
+  uint32_t seed = 7;
+  for (int i = 0; i < 50000; i++) {
+    const size_t slot = next_random(&seed) % 20;
+    pool_return(f->pool, held[slot]);
+    held[slot] = take(f, (uint64_t)(1 + next_random(&seed) % 1000) << next_random(&seed) % 14);
+    time_now += 100000;
+  }
+  for (size_t i = 0; i < 20; i++) pool_return(f->pool, held[i]);
+  const compute_pool_statistics s = query(f);
+  assert_true(f->source.most_held <= s.bytes_peak + s.bytes_peak / 2 + (1 << 20));
+  assert_true(s.misses < s.hits / 5);
+}
+
+/* What a large run needed once goes back when it has not been needed for a while: not earlier than
+ * 5 ns a byte after it was last needed, and not later than three times that. */
+static void unused_memory_is_given_back_with_time(void **state) {
+  fixture *f = *state;
+  const int64_t begin = time_now;
+  pool_return(f->pool, take(f, 1 << 30));
+  while (query(f).bytes_cached >= 1 << 30) {
+    time_now += 10000000;
+    pool_return(f->pool, take(f, 1000));
+    assert_true(time_now - begin < INT64_C(16500000000));
+  }
+  assert_true(time_now - begin > INT64_C(5000000000));
+  assert_true(query(f).bytes_cached <= 1 << 20);
+}
+
+/* Tensors that stay, such as weights, do not let the cache grow. */
+static void memory_that_stays_allows_no_more_cache(void **state) {
+  fixture *f = *state;
+  uint32_t seed = 3;
+  pool_block *weights = take(f, 1 << 28);
+  for (int run = 0; run < 20000; run++) {
+    run_with_length(f, 4 + next_random(&seed) % 797);
+    time_now += 1000000;
+  }
+  assert_true(query(f).bytes_cached < 10 << 20);
+  pool_return(f->pool, weights);
+}
+
+/* A result that is kept from each run does not keep the large block of another run's temporaries.
+ */
+static void kept_results_keep_no_large_blocks(void **state) {
+  fixture *f = *state;
+  pool_block *kept[100];
+  for (int run = 0; run < 100; run++) {
+    pool_block *large = take(f, 16 << 20);
+    kept[run] = take(f, 1 << 20);
+    pool_block *other = take(f, 3 << 20);
+    pool_return(f->pool, large);
+    pool_return(f->pool, other);
+    time_now += 50000000;
+  }
+  const compute_pool_statistics s = query(f);
+  assert_true(s.bytes_allocated < (uint64_t)(100 + 20 + 10) << 20);
+  for (int run = 0; run < 100; run++) pool_return(f->pool, kept[run]);
+}
+
+/* Runs that repeat find all their blocks again, though their blocks together exceed the limit. */
+static void repeated_runs_stop_missing(void **state) {
+  fixture *f = *state;
+  uint64_t misses = 0;
+  for (int run = 0; run < 300; run++) {
+    pool_block *ten[10], *five[5];
+    for (int i = 0; i < 10; i++) ten[i] = take(f, 1000000);
+    for (int i = 0; i < 10; i++) pool_return(f->pool, ten[i]);
+    for (int i = 0; i < 5; i++) five[i] = take(f, 2100000);
+    for (int i = 0; i < 5; i++) pool_return(f->pool, five[i]);
+    time_now += 20000000;
+    if (run == 20) misses = query(f).misses;
+  }
+  assert_int_equal(query(f).misses, misses);
+}
+
+static void runs_of_eight_lengths_stop_missing(void **state) {
+  fixture *f = *state;
+  uint64_t misses = 0;
+  for (uint64_t run = 0; run < 3000; run++) {
+    run_with_length(f, (run * 5 % 8 + 1) * 100);
+    time_now += 2000000;
+    if (run == 200) misses = query(f).misses;
+  }
+  assert_int_equal(query(f).misses, misses);
 }
 
 static void statistics_follow_every_block(void **state) {
@@ -331,8 +501,8 @@ static void smaller_budget_evicts_at_once(void **state) {
 static void budget_comes_from_the_environment(void **state) {
   fixture *f = *state;
   setenv("COMPUTE_POOL_BUDGET", "8192", 1);
-  memory_pool *pool =
-      pool_create(NULL, &(pool_source){source_allocate, source_release, &f->source}, "other");
+  const pool_source source = {source_allocate, source_release, &f->source, NULL};
+  memory_pool *pool = pool_create(NULL, &source, "other");
   unsetenv("COMPUTE_POOL_BUDGET");
   compute_pool_statistics s;
   pool_query(pool, &s);
@@ -350,11 +520,6 @@ typedef struct worker {
   fixture *f;
   uint32_t number, seed;
 } worker;
-
-static uint32_t next_random(uint32_t *seed) {
-  *seed = *seed * 1664525u + 1013904223u;
-  return *seed >> 8;
-}
 
 /* Takes and returns blocks at random. A block that was handed to two threads at once would hold the
  * other one's request. */
@@ -374,6 +539,7 @@ static void *churn(void *argument) {
       if (pool_allocate(w->f->pool, asked[slot], &held[slot])) held[slot] = NULL;
     }
     if (round % 500 == 0) pool_trim(w->f->pool, 50000);
+    time_now += 5000000; /* the pool looks at the limit now and then */
   }
   for (size_t slot = 0; slot < MOST_BLOCKS; slot++) pool_return(w->f->pool, held[slot]);
   return NULL;
@@ -408,6 +574,18 @@ int main(void) {
       cmocka_unit_test_setup_teardown(returned_block_is_reused, set_up, tear_down),
       cmocka_unit_test_setup_teardown(most_recently_used_block_is_reused_first, set_up, tear_down),
       cmocka_unit_test_setup_teardown(other_class_is_a_miss, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(larger_block_close_by_serves_a_request, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(much_larger_block_is_used_rather_than_evicted, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(random_sizes_hold_at_most_half_more_than_the_largest, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(random_sizes_in_use_at_once_hold_at_most_half_more, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(unused_memory_is_given_back_with_time, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(memory_that_stays_allows_no_more_cache, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(kept_results_keep_no_large_blocks, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(repeated_runs_stop_missing, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(runs_of_eight_lengths_stop_missing, set_up, tear_down),
       cmocka_unit_test_setup_teardown(statistics_follow_every_block, set_up, tear_down),
       cmocka_unit_test_setup_teardown(trim_evicts_in_order_of_last_use, set_up, tear_down),
       cmocka_unit_test_setup_teardown(trim_keeps_what_is_allowed, set_up, tear_down),

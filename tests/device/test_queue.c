@@ -130,6 +130,25 @@ static void a_queue_keeps_a_bounded_number_of_buffers(void **state) {
   assert_true(most > 100 && most < 5000);
 }
 
+/* Few large buffers fill a device as many small ones do. */
+static void a_queue_keeps_a_bounded_number_of_bytes(void **state) {
+  (void)state;
+  const uint64_t limit = device->info.memory_total;
+  device->info.memory_total = 1 << 20;
+  uint64_t most = 0;
+  for (int i = 0; i < 100; i++) {
+    memory_buffer *buffer = NULL;
+    assert_ok(buffer_create(device, 40000, &buffer));
+    assert_ok(queue_keep(queue, buffer));
+    buffer_release(buffer);
+    const uint64_t now = active_blocks();
+    if (now > most) most = now;
+  }
+  assert_int_equal(most, 3); /* an eighth of the memory */
+  device->info.memory_total = limit;
+  assert_ok(compute_queue_wait(queue));
+}
+
 static void without_memory_to_keep_a_buffer_the_queue_is_waited_for(void **state) {
   (void)state;
   close_queue(NULL);
@@ -200,6 +219,7 @@ int main(void) {
       QUEUE_TEST(an_event_of_another_context_is_refused),
       QUEUE_TEST(a_kept_buffer_lives_until_the_wait),
       QUEUE_TEST(a_queue_keeps_a_bounded_number_of_buffers),
+      QUEUE_TEST(a_queue_keeps_a_bounded_number_of_bytes),
       QUEUE_TEST(without_memory_to_keep_a_buffer_the_queue_is_waited_for),
       QUEUE_TEST(data_goes_to_the_null_device_and_back),
       QUEUE_TEST(the_null_device_says_that_it_runs_nothing),

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cpu.h"
@@ -361,9 +362,12 @@ compute_status cpu_run_nothing(const cpu_kernel *kernel, void *const *pointers) 
  * run does not get fresh pages from the system each time.
  *
  * A block belongs to one launch at a time, of which each thread may have one (slices side by side).
- * The smallest sufficient idle block is used; a limited number stays idle, and the smallest is
- * freed first, so that a long-lived process converges to as many blocks as there are concurrent
- * launches, up to that limit.
+ * The smallest sufficient idle block is used. If none suffices, a larger one takes the place of the
+ * largest, so that launches of ever other sizes have as many blocks as run at a time. A limited
+ * number stays idle, and the smallest is freed first.
+ *
+ * What no launch has needed for a while is freed: a second, or 5 ns a byte if that is longer. So
+ * fresh pages, which take about 0.25 ns a byte, cost at most a twentieth of the time.
  *
  * A small block goes to the place that its thread hashes to, and is taken from there without the
  * lock: interpreters ask for one in every launch, and in every tile. */
@@ -374,10 +378,13 @@ enum {
   NEAR_BYTES = 128 << 10,
   NEAR_PLACES_LOG2 = 4
 };
+enum { CLOCK_RETURNS = 64 /* between two looks at the clock */, STALE_PER_BYTE = 5 };
+#define STALE_SHORTEST INT64_C(1000000000)
 
 typedef struct block {
   struct block *next;
   uint64_t bytes;
+  int64_t used; /* when it was returned: nanoseconds, by the last look at the clock */
 } block;
 
 _Static_assert(sizeof(block) <= HEAD_BYTES, "a block's head must leave its memory aligned");
@@ -390,6 +397,8 @@ struct cpu_workspaces {
   pthread_mutex_t mutex;
   block *idle; /* by size, smallest first */
   int count;
+  uint32_t returns;
+  int64_t now;
   near_place near[1 << NEAR_PLACES_LOG2];
 };
 
@@ -403,15 +412,19 @@ struct cpu_workspaces *cpu_workspaces_create(cpu_device *device) {
   return spaces;
 }
 
+static void release_blocks(cpu_device *device, block *list) {
+  while (list) {
+    block *next = list->next;
+    cpu_release(device, list);
+    list = next;
+  }
+}
+
 void cpu_workspaces_release(cpu_device *device, struct cpu_workspaces *spaces) {
   if (!spaces) return;
   for (int i = 0; i < 1 << NEAR_PLACES_LOG2; i++)
     cpu_release(device, atomic_load_explicit(&spaces->near[i].block, memory_order_relaxed));
-  while (spaces->idle) {
-    block *b = spaces->idle;
-    spaces->idle = b->next;
-    cpu_release(device, b);
-  }
+  release_blocks(device, spaces->idle);
   pthread_mutex_destroy(&spaces->mutex);
   cpu_release(device, spaces);
 }
@@ -436,33 +449,67 @@ static near_place *near_place_of(struct cpu_workspaces *spaces) {
   return &spaces->near[(thread >> 12) * UINT64_C(0x9E3779B97F4A7C15) >> (64 - NEAR_PLACES_LOG2)];
 }
 
-static block *take_idle(struct cpu_workspaces *spaces, uint64_t bytes) {
-  pthread_mutex_lock(&spaces->mutex);
-  block **link = &spaces->idle;
-  while (*link && (*link)->bytes < bytes) link = &(*link)->next;
+static block *take_block(struct cpu_workspaces *spaces, block **link) {
   block *b = *link;
-  if (b) {
-    *link = b->next;
-    spaces->count--;
+  *link = b->next;
+  spaces->count--;
+  return b;
+}
+
+static int64_t nanoseconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Takes out the blocks that have not been used for long: a list. */
+static block *take_stale(struct cpu_workspaces *spaces) {
+  block *list = NULL, **link = &spaces->idle;
+  while (*link) {
+    const int64_t idle = spaces->now - (*link)->used;
+    if (idle < STALE_SHORTEST || (uint64_t)idle / STALE_PER_BYTE < (*link)->bytes) {
+      link = &(*link)->next;
+      continue;
+    }
+    block *b = take_block(spaces, link);
+    b->next = list;
+    list = b;
   }
+  return list;
+}
+
+/* A block of at least `bytes`, or NULL. */
+static block *take_idle(cpu_device *device, struct cpu_workspaces *spaces, uint64_t bytes) {
+  pthread_mutex_lock(&spaces->mutex);
+  block **link = &spaces->idle, **largest = NULL, *outgrown = NULL, *b = NULL;
+  while (*link && (*link)->bytes < bytes) link = &(*(largest = link))->next;
+  if (*link)
+    b = take_block(spaces, link);
+  else if (largest)
+    outgrown = take_block(spaces, largest);
   pthread_mutex_unlock(&spaces->mutex);
+  cpu_release(device, outgrown);
   return b;
 }
 
 static void give_idle(cpu_device *device, struct cpu_workspaces *spaces, block *b) {
   block *surplus = NULL;
   pthread_mutex_lock(&spaces->mutex);
+  const bool looks = spaces->returns++ % CLOCK_RETURNS == 0;
+  if (looks) spaces->now = nanoseconds_now();
+  b->used = spaces->now;
   block **link = &spaces->idle;
   while (*link && (*link)->bytes < b->bytes) link = &(*link)->next;
   b->next = *link;
   *link = b;
+  if (looks) surplus = take_stale(spaces);
   if (++spaces->count > cpu_max(IDLE_LIMIT, 2 * device->threads)) {
-    surplus = spaces->idle;
-    spaces->idle = surplus->next;
-    spaces->count--;
+    block *smallest = take_block(spaces, &spaces->idle);
+    smallest->next = surplus;
+    surplus = smallest;
   }
   pthread_mutex_unlock(&spaces->mutex);
-  cpu_release(device, surplus);
+  release_blocks(device, surplus);
 }
 
 void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes) {
@@ -476,7 +523,7 @@ void *cpu_workspace_acquire(cpu_device *device, uint64_t bytes) {
       b = NULL;
     }
   }
-  if (!b) b = take_idle(spaces, bytes);
+  if (!b) b = take_idle(device, spaces, bytes);
   if (!b) b = allocate_block(device, bytes);
   return b ? (unsigned char *)b + HEAD_BYTES : NULL;
 }

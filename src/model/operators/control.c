@@ -1,14 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* If, Loop and Scan: their graphs are recorded in the place of the node, the body of a loop once
- * for each round. Where a condition is only known in a run, the plan ends there. */
+ * for each round, or, where there are many rounds or only a run knows how many, once to be run
+ * (loop.h). Where a condition is only known in a run, the plan ends there. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "model/loop.h"
 #include "model/record.h"
 #include "type/shape.h"
 
-/* Rounds of a loop. A plan has all of them, so this is far beyond what can be compiled. */
+/* Nodes of all rounds of a loop: up to the first number its rounds are recorded one by one, as
+ * their operations then join each other's; beyond the second one they may not be. */
+enum { FEW_NODES = 1 << 13, MOST_NODES = 1 << 17 };
+
+/* Rounds that are recorded one by one. */
 #define MOST_ROUNDS 100000
+
+/* A number of rounds, −1 for no limit, makes more nodes than `most`. */
+static bool makes_more(const onnx_graph *body, int64_t rounds, int64_t most) {
+  return rounds > most / (int64_t)(body->node_count + 1);
+}
+
+static compute_status fail_too_many(const model_call *call, int64_t rounds) {
+  return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                   "its %" PRId64 " iterations cannot be run by one plan, and are too many to be "
+                   "recorded one by one",
+                   rounds);
+}
 
 /* Copies values into memory of the recording, for call_record_graph. */
 static model_value **pointers(model_call *call, size_t count) {
@@ -157,6 +175,36 @@ static compute_status begin_round(model_call *call, const loop_state *state,
                            sizeof *state);
 }
 
+/* Takes the loop to be run if it is better run. */
+static compute_status take_loop(model_call *call, const onnx_graph *body, const loop_state *state,
+                                bool *taken) {
+  loop_condition condition = LOOP_COUNTS;
+  model_loop loop = {.body = body,
+                     .state_count = state->carried,
+                     .out_count = state->scanned,
+                     .first_input = 2,
+                     .counts = true,
+                     .trips = state->rounds,
+                     .in_axis = call_allocate(call, 0, sizeof(int32_t)),
+                     .in_reverse = call_allocate(call, 0, sizeof(bool)),
+                     .out_axis = call_allocate(call, state->scanned, sizeof(int32_t)),
+                     .out_reverse = call_allocate(call, state->scanned, sizeof(bool))};
+  *taken = false;
+  if (!loop.in_axis || !loop.in_reverse || !loop.out_axis || !loop.out_reverse)
+    return call_out_of_memory(call);
+  compute_status status = loop_condition_of(call, &loop, &condition);
+  const bool many = makes_more(body, state->rounds, FEW_NODES), tests = condition == LOOP_TESTS;
+  if (status || (!tests && !many && state->rounds >= 0)) return status;
+  if (condition == LOOP_NEVER_ENDS && (state->rounds < 0 || state->rounds > LOOP_MOST_TRIPS))
+    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED,
+                     "it has no end within %d iterations: its condition is always true",
+                     LOOP_MOST_TRIPS);
+  if (!tests && many) status = loop_take(call, &loop, taken);
+  if (status || *taken) return status;
+  loop.tests = true; /* perhaps of the number of the iteration */
+  return loop_take(call, &loop, taken);
+}
+
 static compute_status loop_rule(model_call *call) {
   const onnx_graph *body = graph_attribute(call, "body");
   if (!body || body->input_count < 2 || body->output_count < 1)
@@ -172,6 +220,10 @@ static compute_status loop_rule(model_call *call) {
                      "it carries %zu values, its body has %zu inputs and %zu outputs", carried,
                      body->input_count, body->output_count);
   const loop_state state = {0, rounds, carried, body->output_count - 1 - carried};
+  bool taken = false;
+  if (goes_on && rounds != 0) status = take_loop(call, body, &state, &taken);
+  if (status || taken) return status;
+  if (goes_on && makes_more(body, rounds, MOST_NODES)) return fail_too_many(call, rounds);
   for (size_t i = 0; !status && i < carried; i++) status = call_hold(call, call->inputs[2 + i]);
   if (status) return status;
   return goes_on && rounds != 0 ? begin_round(call, &state, body) : end_loop(call, &state, body);
@@ -344,6 +396,40 @@ static compute_status begin_scan(model_call *call, const scan_state *state,
   return call_record_graph(call, body, inputs, count, finish_scan, state, sizeof *state);
 }
 
+/* Takes the scan to be run if its rounds are many. */
+static compute_status take_scan(model_call *call, const onnx_graph *body, const scan_state *state,
+                                bool *taken) {
+  int32_t *in_axis = call_allocate(call, state->inputs, sizeof *in_axis);
+  int32_t *out_axis = call_allocate(call, state->scanned, sizeof *out_axis);
+  bool *in_reverse = call_allocate(call, state->inputs, sizeof *in_reverse);
+  bool *out_reverse = call_allocate(call, state->scanned, sizeof *out_reverse);
+  *taken = false;
+  if (!in_axis || !out_axis || !in_reverse || !out_reverse) return call_out_of_memory(call);
+  for (size_t i = 0; i < state->inputs; i++) {
+    const compute_shape shape = call_shape(call, state->carried + i);
+    const compute_status status =
+        call_axis(call, list_at(call, "scan_input_axes", i), shape.rank, &in_axis[i]);
+    if (status) return status;
+    if (shape.size[in_axis[i]] != state->rounds) return COMPUTE_OK;
+    in_reverse[i] = list_at(call, "scan_input_directions", i) != 0;
+  }
+  for (size_t i = 0; i < state->scanned; i++) {
+    out_axis[i] = (int32_t)list_at(call, "scan_output_axes", i);
+    out_reverse[i] = list_at(call, "scan_output_directions", i) != 0;
+  }
+  return loop_take(call,
+                   &(model_loop){.body = body,
+                                 .state_count = state->carried,
+                                 .in_count = state->inputs,
+                                 .out_count = state->scanned,
+                                 .trips = state->rounds,
+                                 .in_axis = in_axis,
+                                 .in_reverse = in_reverse,
+                                 .out_axis = out_axis,
+                                 .out_reverse = out_reverse},
+                   taken);
+}
+
 static compute_status scan_rule(model_call *call) {
   const onnx_graph *body = graph_attribute(call, "body");
   const int64_t scanned = call_attribute_i(call, "num_scan_inputs", 0);
@@ -359,9 +445,10 @@ static compute_status scan_rule(model_call *call) {
                                     call->inputs[state.carried]->shape.rank, &axis);
   if (status) return status;
   state.rounds = shape_at(call->inputs[state.carried]->shape, axis);
-  if (state.rounds > MOST_ROUNDS)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d iterations",
-                     MOST_ROUNDS);
+  bool taken = false;
+  if (makes_more(body, state.rounds, FEW_NODES)) status = take_scan(call, body, &state, &taken);
+  if (status || taken) return status;
+  if (makes_more(body, state.rounds, MOST_NODES)) return fail_too_many(call, state.rounds);
   for (size_t i = 0; !status && i < state.carried; i++) status = call_hold(call, call->inputs[i]);
   if (status) return status;
   return state.rounds > 0 ? begin_scan(call, &state, body) : end_scan(call, &state, body);
@@ -393,9 +480,9 @@ static compute_status scan_batched(model_call *call) {
   state.rounds = shape_at(first, 1);
   if (state.entries < 1 || state.rounds < 1)
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "an empty batch or sequence");
-  if (state.rounds > MOST_ROUNDS || state.entries > MOST_ROUNDS / state.rounds)
-    return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "it has more than %d iterations",
-                     MOST_ROUNDS);
+  if (state.entries > MOST_NODES / state.rounds ||
+      makes_more(body, state.rounds * state.entries, MOST_NODES))
+    return fail_too_many(call, state.rounds);
   return begin_entry(call, &state, body);
 }
 

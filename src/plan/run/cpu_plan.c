@@ -22,6 +22,10 @@ static compute_status short_of_memory(const compute_context *context) {
                    "not enough memory for a plan's copy of its graph");
 }
 
+uint64_t cpu_plan_bytes(const cpu_plan *cpu) {
+  return cpu ? sizeof *cpu + cpu->graph.capacity * sizeof *cpu->graph.nodes : 0;
+}
+
 bool cpu_plan_is_wanted(const compute_plan *plan) {
   const compute_context *context = plan->context;
   return plan->fallback != COMPUTE_FALLBACK_STRICT && context->cpu != NULL &&

@@ -176,7 +176,8 @@ bool cpu_plan_is_wanted(const compute_plan *plan);
 /* `outputs` are indices in the graph. */
 compute_status cpu_plan_create(const compute_graph *graph, const uint32_t *outputs, uint32_t count,
                                uint32_t flags, cpu_plan **result);
-void cpu_plan_release(cpu_plan *cpu); /* NULL is allowed */
+void cpu_plan_release(cpu_plan *cpu);         /* NULL is allowed */
+uint64_t cpu_plan_bytes(const cpu_plan *cpu); /* about what it takes; of NULL 0 */
 
 /* Replaces each parameter on another device by a CPU tensor in the copy of the graph; with the
  * mutex held. */
