@@ -52,7 +52,7 @@ layer() {
 hide_command() { # NAME
   local file
   for file in $(type -ap "$1"); do
-    rm -f "$file"
+    rm -f "$file" "$file".[0-9]* # python3.11
     PATH=$(tr : '\n' <<<"$PATH" | grep -vxF "${file%/*}" | grep -E . | paste -sd:):/usr/bin:/bin
   done
 }
