@@ -1,42 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Pictures as SVG that follow the reader's light or dark theme, drawn with matplotlib.
+"""The forms of charts: rows of dots or bars, curves and timelines (drawing.py writes the SVG).
 
 A picture is drawn for a width in CSS pixels and not scaled, so that text keeps its size; phones
-get a separate picture. Colours are literal, so that viewers without style sheets show the light
-picture; theme() replaces them for readers who prefer dark.
+get a separate picture.
 """
 
-import html
-import io
 import math
-import re
 import textwrap
 from dataclasses import dataclass, field
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
-try:
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from drawing import ARROW, GRID, INK, LIMIT, SERIES, SOFT, Drawing
 
-    AVAILABLE = True
-except ImportError:
-    AVAILABLE = False
-
-PAPER, INK, SOFT, GRID, LIMIT = "#ffffff", "#1c2430", "#5b6675", "#d9dee5", "#b3261e"
-SERIES = ("#1f5fd0", "#b86e00", "#0b8074", "#b5306f", "#7a4fc0", "#5f6b1f")
-MARKERS, DASHES = ("o", "s", "D", "^", "v", "P"), ("--", ":")
-DARK = dict(zip((PAPER, INK, SOFT, GRID, LIMIT), "#14181e #e6e9ee #9aa5b3 #313a46 #ff8a80".split()))
-DARK |= dict(zip(SERIES, "#6ea8ff #f0a840 #3fc7b6 #f07db4 #b79bf5 #c3cf6b".split()))
+DASHES = ("6 4", "2 3")  # of limits
 LINE, GAP, SMALL = 17, 7, 11.5  # heights of lines and of gaps between rows; small text
 DESK, HAND = 880, 340  # widths of pictures
-STYLE = {
-    **{"svg.fonttype": "none", "svg.hashsalt": "libcompute"},
-    **{"font.family": ["DejaVu Sans", "sans-serif"], "font.size": 12, "text.color": INK},
-    **{f"{side}tick.labelcolor": SOFT for side in "xy"},
-    **{f"{side}tick.labelsize": SMALL for side in "xy"},
-}
 
 
 @dataclass
@@ -79,115 +57,72 @@ class Box:
     title: str
 
 
-def theme() -> str:
-    """CSS that gives all pictures their dark colours."""
-    rules = "\n".join(
-        f'svg [style*="{kind}: {light}"] {{ {kind}: {dark} !important; }}'
-        for light, dark in DARK.items()
-        for kind in ("fill", "stroke")
-    )
-    return f"@media (prefers-color-scheme: dark) {{\n{rules}\n}}\n"
-
-
-def svg(figure: Any, title: str, alone: bool = False) -> str:
-    """The figure as one <svg> element; names in it begin with the title and the width, so that
-    one page can hold many."""
-    file = io.StringIO()
-    figure.savefig(
-        file, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")), format="svg"
-    )
-    width, height = (round(side * 72) for side in figure.get_size_inches())
-    name = re.sub(r"\W+", "-", title.lower()) + f"-{width}-"
-    text = re.sub(
-        r"^.*?<svg[^>]*>|<(metadata|style).*?</\1>|<!--.*?-->", "", file.getvalue(), flags=re.S
-    )
-    text = re.sub(r'<g id="title:([^"]*)">', r"<g><title>\1</title>", text)
-    text = re.sub(r' id="[A-Za-z.0-9]*_\d+"', "", text)
-    text = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{name}", text)
-    text = re.sub(r"\s*\n\s*<", "\n<", text)  # a line for each element
-    text = re.sub(r"\s*\n\s*(?!<)", " ", text)
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-        f"<title>{html.escape(title)}</title>{f'<style>{theme()}</style>' if alone else ''}{text}"
-    )
-
-
 # ---- Parts of a picture ----------------------------------------------------------------------
 
 
-def marks_of(names: dict[int, str], limits: dict[str, float], unit: str = "") -> list[Any]:
+@dataclass
+class Mark:
+    """An entry of the legend: the shape of a series, a square, or the line of a limit."""
+
+    label: str
+    series: Optional[int] = None
+    square: bool = False
+    dash: str = ""
+
+
+def marks_of(names: dict[int, str], limits: dict[str, float], unit: str = "") -> list[Mark]:
     """What the legend shows."""
-    marks = [
-        Line2D([], [], color=SERIES[i], marker=MARKERS[i], ls="", ms=7, label=name)
-        for i, name in names.items()
-    ]
+    marks = [Mark(name, i) for i, name in names.items()]
     return marks + [
-        Line2D([], [], color=LIMIT, ls=dash, lw=1.5, label=f"{name} {value:.3g} {unit}")
+        Mark(f"{name} {value:.3g} {unit}", dash=dash)
         for dash, (name, value) in zip(DASHES, limits.items())
     ]
 
 
-class Sheet:
-    """A figure with a heading, a legend and a note, and axes of the given pixels between them."""
+class Sheet(Drawing):
+    """A picture with a heading, a legend and a note, and a field for data between them, which
+    begins at `above` and is `middle` pixels high."""
 
-    def __init__(self, width: int, middle: float, marks: list[Any], heading: str, below: str):
-        longest = max((len(mark.get_label()) for mark in marks), default=0)
+    def __init__(self, width: int, middle: float, marks: list[Mark], heading: str, below: str):
+        longest = max((len(mark.label) for mark in marks), default=0)
         columns = max(1, min(len(marks), int(width // (7 * longest + 40))))
         words, note = textwrap.wrap(heading, width // 9), textwrap.wrap(below, width // 7)
         upper = 20 * len(words) + 6
         self.above = upper + LINE * math.ceil(len(marks) / columns) + 26
-        self.below = LINE * len(note) + 28
-        self.width, self.middle = width, middle
-        self.height = self.above + middle + self.below
-        matplotlib.rcParams.update(STYLE)
-        self.figure = Figure((width / 72, self.height / 72), dpi=72, facecolor=PAPER)
+        self.middle = middle
+        super().__init__(width, self.above + middle + LINE * len(note) + 28)
         for i, line in enumerate(words):
-            self.write(16 + 20 * i, line, size=15, weight="bold")
+            self.text(8, 16 + 20 * i, line, size=15, bold=True)
         for i, line in enumerate(note):
-            self.write(self.height - LINE * (len(note) - i - 0.3), line, color=SOFT, size=SMALL)
-        if marks:
-            place = {"loc": "upper left", "bbox_to_anchor": (0, 1 - upper / self.height)}
-            look = {
-                "borderpad": 0.2,
-                "handletextpad": 0.4,
-                "handlelength": 1.5,
-                "labelspacing": 0.42,
-            }
-            self.figure.legend(handles=marks, ncol=columns, frameon=False, **place, **look)
+            self.text(8, self.height - LINE * (len(note) - i - 0.3), line, SOFT, SMALL)
+        lines = math.ceil(len(marks) / columns)
+        for i, mark in enumerate(marks):
+            self._legend(mark, 8 + (i // lines) * (7 * longest + 40), upper + LINE * (i % lines + 0.5))
 
-    def write(self, y: float, text: str, **how: Any) -> None:
-        """A line of text, y pixels below the top."""
-        self.figure.text(8 / self.width, 1 - y / self.height, text, va="center_baseline", **how)
-
-    def axes(self, left: float, right: float, grid: str) -> Any:
-        """Axes with margins in pixels, without a frame."""
-        width, height = 1 - (left + right) / self.width, self.middle / self.height
-        box = (left / self.width, self.below / self.height, width, height)
-        axes = self.figure.add_axes(box, facecolor="none")
-        axes.spines[:].set_visible(False)
-        axes.set_axisbelow(True)
-        axes.tick_params(length=0, labeltop=grid == "x")
-        axes.grid(axis=grid, color=GRID, lw=0.8)
-        return axes
-
-    def rows(self, axes: Any) -> None:
-        """Makes y count pixels from the top."""
-        axes.set_ylim(self.middle, 0)
-        axes.set_yticks([])
+    def _legend(self, mark: Mark, x: float, y: float) -> None:
+        if mark.series is None:
+            self.line([(x, y), (x + 18, y)], LIMIT, 1.5, mark.dash)
+        elif mark.square:
+            self.box(x + 4, y - 5, 10, 10, SERIES[mark.series])
+        else:
+            self.mark(x + 9, y, mark.series)
+        self.text(x + 24, y, mark.label)
 
 
-def label(
-    axes: Any, text: str, x: float, y: float, right: float, colour: str = INK, **how: Any
-) -> None:
-    """Text beside (x, y), on a background that covers the grid."""
-    paper = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.6}
-    place = {"xytext": (right, 0), "textcoords": "offset points", "va": "center_baseline"}
-    axes.annotate(text, (x, y), color=colour, bbox=paper, **place, **how)
+class Axis:
+    """Maps values to pixels from `begin` to `end`; logarithmic where `base` is not 0."""
+
+    def __init__(self, base: int, low: float, high: float, begin: float, end: float):
+        self.base, self.low, self.high, self.begin, self.end = base, low, high, begin, end
+
+    def at(self, value: float) -> float:
+        low, high = self.low, self.high
+        if self.base:
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return self.begin + (value - low) / (high - low) * (self.end - self.begin)
 
 
-# ---- Rows of dots or bars --------------------------------------------------------------------
-
+# ---- Ticks -----------------------------------------------------------------------------------
 
 STEPS = ((1, 1.5, 2, 3, 5, 7, 10), (1, 2, 5, 10), (1, 10))  # ticks from a power of ten to the next
 
@@ -207,35 +142,72 @@ def ticks(base: int, low: float, high: float, most: float) -> list[float]:
     return [value for value in found if low <= value <= high]
 
 
-def value_axis(axes: Any, chart: Chart, span: float) -> None:
-    """From the smallest to the largest value, with room for its label; `span` in pixels."""
+def even_ticks(high: float, most: int) -> list[float]:
+    """At most `most` steps of a linear axis from 0: 1, 2 or 5 times a power of ten apart."""
+    if not high > 0:
+        return [0.0]
+    power = 10.0 ** math.floor(math.log10(high / most))
+    step = next(power * k for k in (1, 2, 5, 10) if power * k * most >= high * 0.999999)
+    return [step * i for i in range(int(high / step + 1e-6) + 1)]
+
+
+# ---- Rows of dots or bars --------------------------------------------------------------------
+
+APART = 4  # a value so many times above all others is drawn as an arrow at the end of the axis
+
+
+def cut_of(values: list[float]) -> float:
+    """The largest value that an axis shows; one far above all others would press these together."""
+    found = sorted(values)
+    if len(found) > 4 and found[-2] > 0 and found[-1] > APART * found[-2]:
+        return found[-2]
+    return found[-1]
+
+
+def value_axis(chart: Chart, begin: float, end: float) -> Axis:
+    """From the smallest to the largest value, with room for its label."""
     points = [point for row in chart.rows for point in row.points]
     values = [point.value for point in points] + list(chart.limits.values())
-    room = 7 * max(len(point.text) for point in points) + 16
-    if chart.base:
-        low, high = min(values), max(values)
-        low, high = (min(low, 0.5), max(high, 2)) if chart.base == 2 else (low, max(high, 2 * low))
-        low, high = low / (high / low) ** 0.04, high * (high / low) ** (room / (span - room))
-        axes.set_xscale("log", base=chart.base)
-        axes.set_xlim(low, high)
-        axes.xaxis.set_major_locator(FixedLocator(ticks(chart.base, low, high, span / 60)))
-        axes.xaxis.set_minor_locator(NullLocator())
-    else:
-        axes.set_xlim(0, max(values) * span / (span - room))
-        axes.locator_params(axis="x", nbins=max(3, int(span // 80)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: chart.tick(value)))
+    room, span = 7 * max(len(point.text) for point in points) + 16, end - begin
+    if not chart.base:
+        return Axis(0, 0, max(max(values) * span / (span - room), 1e-9), begin, end)
+    low, high = min(values), cut_of(values)
+    low, high = (min(low, 0.5), max(high, 2)) if chart.base == 2 else (low, max(high, 2 * low))
+    low, high = low / (high / low) ** 0.04, high * (high / low) ** (room / (span - room))
+    return Axis(chart.base, low, high, begin, end)
 
 
-def draw_point(axes: Any, logarithmic: bool, point: Point, y: float) -> None:
-    """A dot or a bar, with its label at its end."""
-    colour = SERIES[point.series]
-    if logarithmic:
-        axes.axhline(y, color=GRID, lw=0.6)
-        (mark,) = axes.plot([point.value], [y], MARKERS[point.series], color=colour, ms=7)
-    else:
-        (mark,) = axes.barh([y], [point.value], height=11, color=colour)
-    mark.set_gid("title:" + point.title)
-    label(axes, point.text, point.value, y, 8 if logarithmic else 4, size=SMALL)
+def draw_grid(sheet: Sheet, chart: Chart, axis: Axis) -> None:
+    """The ticks of the values, above and below the rows."""
+    top, bottom = sheet.above, sheet.above + sheet.middle
+    span = axis.end - axis.begin
+    found = (
+        ticks(chart.base, axis.low, axis.high, span / 60)
+        if chart.base
+        else even_ticks(axis.high, max(3, int(span // 80)))
+    )
+    for value in found:
+        x = axis.at(value)
+        sheet.line([(x, top), (x, bottom)], GRID, 0.8)
+        for y in (top - 10, bottom + 10):
+            sheet.text(x, y, chart.tick(value), SOFT, SMALL, "middle")
+
+
+def draw_point(sheet: Sheet, axis: Axis, point: Point, y: float) -> None:
+    """A dot or a bar, with its label at its end; an arrow beyond the end of the axis."""
+    if not axis.base:
+        x = axis.at(point.value)
+        sheet.box(axis.begin, y - 5.5, x - axis.begin, 11, SERIES[point.series], point.title)
+        sheet.text(x + 4, y, point.text, size=SMALL)
+        return
+    sheet.line([(axis.begin, y), (axis.end, y)], GRID, 0.6)
+    if point.value > axis.high:
+        sheet.mark(axis.end - 5, y, point.series, point.title, 5, ARROW)
+        sheet.text(axis.end - 14, y, point.text, size=SMALL, anchor="end")
+        return
+    x = axis.at(point.value)
+    sheet.mark(x, y, point.series, point.title)
+    sheet.text(x + 8, y, point.text, size=SMALL)
 
 
 def draw_rows(chart: Chart, width: int) -> str:
@@ -246,22 +218,24 @@ def draw_rows(chart: Chart, width: int) -> str:
     middle = sum(LINE * (len(row.points) + narrow) + GAP for row in chart.rows)
     marks = marks_of(chart.series, chart.limits, "GB/s")
     sheet = Sheet(width, middle, marks, chart.title if chart.heading else "", chart.below)
-    axes = sheet.axes(left, margin, "x")
-    sheet.rows(axes)
-    value_axis(axes, chart, width - left - margin)
+    axis = value_axis(chart, left, width - margin)
+    draw_grid(sheet, chart, axis)
+    ends = (sheet.above, sheet.above + middle)
     for dash, value in zip(DASHES, chart.limits.values()):
-        axes.axvline(value, color=LIMIT, ls=dash, lw=1.5)
+        sheet.line([(axis.at(value), y) for y in ends], LIMIT, 1.5, dash)
     if chart.base == 2:
-        axes.axvline(1, color=INK, lw=1)
-    y = GAP / 2
+        sheet.line([(axis.at(1), y) for y in ends], INK, 1)
+    y = sheet.above + GAP / 2
     for row in chart.rows:
         half = LINE * (1 if narrow else len(row.points)) / 2
-        right, side = (0, "left") if narrow else (-10, "right")
-        label(axes, row.name, 0, y + half, right, ha=side, xycoords=("axes fraction", "data"))
+        if narrow:
+            sheet.text(left, y + half, row.name)
+        else:
+            sheet.text(left - 10, y + half, row.name, anchor="end")
         for i, point in enumerate(row.points):
-            draw_point(axes, chart.base > 0, point, y + LINE * (i + narrow + 0.5))
+            draw_point(sheet, axis, point, y + LINE * (i + narrow + 0.5))
         y += LINE * (len(row.points) + narrow) + GAP
-    return svg(sheet.figure, chart.title, chart.heading)
+    return sheet.svg(chart.title, chart.heading)
 
 
 # ---- Curves and timelines --------------------------------------------------------------------
@@ -275,32 +249,38 @@ def spread(places: list[float], gap: float) -> list[float]:
 
 
 def draw_curves(
-    title: str, curves: list[Curve], names: dict[int, str], peak: Optional[float], width: int
-) -> str:
-    """GFLOP/s from 0 against sizes on a logarithmic axis, each curve labelled at its end."""
+    title: str, curves: list[Curve], names: dict[int, str], peak: Optional[float],
+    units: tuple[str, str], width: int,
+) -> str:  # fmt: skip
+    """Values from 0 against sizes on a logarithmic axis, each curve labelled at its end; `units`
+    are the titles of the axes, the values' first."""
     limits = {"multiply-add peak": peak} if peak else {}
-    sheet = Sheet(width, 300, marks_of(names, limits, "GFLOP/s"), "", "")
-    axes = sheet.axes(44, 56, "y")
-    axes.set_xscale("log", base=2)
+    sheet = Sheet(width, 318, marks_of(names, limits, units[0]), "", "")
+    top, bottom, left, right = sheet.above, sheet.above + 300, 46, width - 56
     sizes = sorted({x for curve in curves for x, _ in curve.points})
-    axes.set_xticks(sizes, [f"{size:.0f}" for size in sizes])
-    axes.xaxis.set_minor_locator(NullLocator())
-    most = max(y for curve in curves for _, y in curve.points)
-    top = max(most, peak or 0) * 1.06
-    axes.set_ylim(0, top)
+    most = max(max(y for curve in curves for _, y in curve.points), peak or 0) * 1.06
+    low, high = sizes[0] / 1.15, sizes[-1] * 1.15
+    across, up = Axis(2, low, high, left, right), Axis(0, 0, most, bottom, top)
+    for value in even_ticks(most, 6):
+        sheet.line([(left, up.at(value)), (right, up.at(value))], GRID, 0.8)
+        sheet.text(left - 6, up.at(value), f"{value:g}", SOFT, SMALL, "end")
+    for size in sizes:
+        sheet.text(across.at(size), bottom + 12, f"{size:.0f}", SOFT, SMALL, "middle")
+    sheet.text((left + right) / 2, bottom + 30, units[1], SOFT, SMALL, "middle")
+    sheet.text(8, top - 14, units[0], SOFT, SMALL)
     if peak:
-        axes.axhline(peak, color=LIMIT, ls=DASHES[0], lw=1.5)
+        sheet.line([(left, up.at(peak)), (right, up.at(peak))], LIMIT, 1.5, DASHES[0])
     for curve in reversed(curves):
-        colour, name = SERIES[curve.series], names[curve.series]
-        axes.plot(*zip(*curve.points), color=colour, lw=1.6 if curve.series else 3)
-        for x, y in curve.points:
-            (dot,) = axes.plot([x], [y], MARKERS[curve.series], ms=6, color=colour)
-            dot.set_gid(f"title:{name}, n = {x:.0f}: {y:.1f} GFLOP/s")
+        name, points = names[curve.series], [(across.at(x), up.at(y)) for x, y in curve.points]
+        sheet.line(points, SERIES[curve.series], 1.6 if curve.series else 3)
+        for (x, y), (size, value) in zip(points, curve.points):
+            sheet.mark(x, y, curve.series, f"{name}, n = {size:.0f}: {value:.1f} {units[0]}")
     curves = sorted(curves, key=lambda curve: curve.points[-1][1])
-    ends = [curve.points[-1][1] for curve in curves]
-    for curve, end, y in zip(curves, ends, spread(ends[:], top / 300 * LINE)):
-        label(axes, f"{end:.0f}", sizes[-1], y, 12, SERIES[curve.series])
-    return svg(sheet.figure, title)
+    ends = [bottom - up.at(curve.points[-1][1]) for curve in curves]
+    for curve, y in zip(curves, spread(ends, LINE)):
+        words = f"{curve.points[-1][1]:.0f}"
+        sheet.text(across.at(sizes[-1]) + 12, bottom - y, words, SERIES[curve.series])
+    return sheet.svg(title)
 
 
 def draw_timeline(
@@ -308,19 +288,19 @@ def draw_timeline(
 ) -> str:
     """A line of boxes for each row, with its name above; times in milliseconds from 0 to `span`."""
     used = {box.series for boxes in rows.values() for box in boxes}
-    marks = marks_of({i: name for i, name in names.items() if i in used}, {})
-    for mark in marks:
-        mark.set_marker("s")
+    marks = [Mark(name, i, square=True) for i, name in names.items() if i in used]
     sheet = Sheet(width, 2 * LINE * len(rows) + GAP, marks, title, "")
-    axes = sheet.axes(20, 28, "x")
-    sheet.rows(axes)
-    axes.set_xlim(0, span)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} ms"))
+    axis = Axis(0, 0, span, 20, width - 28)
+    bottom = sheet.above + sheet.middle
+    for value in even_ticks(span, max(3, int((axis.end - axis.begin) // 80))):
+        x = axis.at(value)
+        sheet.line([(x, sheet.above), (x, bottom)], GRID, 0.8)
+        for y in (sheet.above - 10, bottom + 10):
+            sheet.text(x, y, f"{value:g} ms", SOFT, SMALL, "middle")
     for i, (name, boxes) in enumerate(rows.items()):
-        y = 2 * LINE * i + (LINE + GAP) / 2
-        label(axes, name, 0, y, 0)
+        y = sheet.above + 2 * LINE * i + (LINE + GAP) / 2
+        sheet.text(axis.begin, y, name)
         for box in boxes:
-            begin, length = max(box.begin, 0), min(box.end, span) - max(box.begin, 0)
-            (mark,) = axes.barh([y + LINE], [length], 13, [begin], color=SERIES[box.series])
-            mark.set_gid("title:" + box.title)
-    return svg(sheet.figure, title, True)
+            begin, end = axis.at(max(box.begin, 0)), axis.at(min(box.end, span))
+            sheet.box(begin, y + LINE - 6.5, end - begin, 13, SERIES[box.series], box.title)
+    return sheet.svg(title, True)

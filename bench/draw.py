@@ -8,8 +8,7 @@
 
 The first two print the figures as a Markdown table, too. A timeline is what
 compute_profile_write_trace writes, or any program with COMPUTE_TRACE=FILE. Pictures follow the
-reader's light or dark theme, and fit a phone unless --width asks for more pixels. Needs
-matplotlib (Debian: python3-matplotlib); the exit status is 77 without it.
+reader's light or dark theme, and fit a phone unless --width asks for more pixels.
 """
 
 import argparse
@@ -102,9 +101,6 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = arguments()
-    if not charts.AVAILABLE:
-        print("draw.py: matplotlib is missing (Debian: python3-matplotlib)", file=sys.stderr)
-        return 77
     try:
         text = draw_trace(options) if options.what == "trace" else draw_bench(options)
         if not text:

@@ -361,6 +361,7 @@ static void run_on(bench_session *session, const char *suite, const bench_case *
                    compute_device *cpu, const compute_device_info *info, compute_device *device) {
   bench_record record = bench_record_new(session, suite, c);
   fault f = {.context = session->context, .device = device, .cpu = cpu, .seconds = NAN};
+  record.dtype = "";
   memcpy(record.device, info->name, sizeof record.device);
   compute_fallback_query(f.context, &f.before);
   compute_error_clear(NULL);
@@ -369,8 +370,8 @@ static void run_on(bench_session *session, const char *suite, const bench_case *
                 compute_error_message(NULL));
   record.ms = record.ms_p10 = record.ms_p90 = f.seconds * 1e3;
   char fallbacks[256];
-  bench_note(session, "%s/%s on %s: %s%s", suite, c->name, info->name, f.said,
-             fallbacks_text(&f, fallbacks, sizeof fallbacks));
+  bench_note(session, "%s/%s on %s: %s%s%s", suite, c->name, info->name,
+             kept ? "as expected: " : "", f.said, fallbacks_text(&f, fallbacks, sizeof fallbacks));
   bench_record_add(session, &record);
 }
 

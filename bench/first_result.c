@@ -4,15 +4,11 @@
  * for the warm one. The process measures itself, from the start of main. */
 #include "first_result.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "measure.h"
+#include "process.h"
 
 /* ---- The measured process ------------------------------------------------------------------ */
 
@@ -63,41 +59,19 @@ int first_result_main(const char *device) {
 
 /* ---- The measuring process ----------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
-  (void)status;
-  (void)kind;
-  (void)walk;
-  return remove(path);
-}
-
-static void child(const char *folder, const char *device, int output) {
-  char program[4096];
-  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (length <= 0 || dup2(output, STDOUT_FILENO) < 0) _exit(1);
-  program[length] = '\0';
-  setenv("COMPUTE_CACHE_DIR", folder, 1);
-  setenv("POCL_CACHE_DIR", folder, 1);
-  execl(program, program, "--first-result", "--device", device, (char *)NULL);
-  _exit(1);
-}
-
-/* Milliseconds, or NaN when the process failed. */
-static double start_process(const char *folder, const char *device) {
-  int ends[2];
+/* Milliseconds, or NaN when the process failed, which then has said why. */
+static double start_process(const process_folder *folder, char *device, char *said, size_t bytes) {
+  char program[4096], first[] = "--first-result", option[] = "--device", ours[64], pocl[64];
   double ms = NAN;
-  if (pipe(ends)) return NAN;
-  fflush(NULL);
-  pid_t process = fork();
-  if (process == 0) child(folder, device, ends[1]);
-  close(ends[1]);
-  FILE *stream = fdopen(ends[0], "r");
-  if (!stream || fscanf(stream, "%lf", &ms) != 1) ms = NAN;
-  if (stream)
-    fclose(stream);
-  else
-    close(ends[0]);
-  int status = 1;
-  if (process < 0 || waitpid(process, &status, 0) != process || status != 0) ms = NAN;
+  char *words[] = {program, first, option, device, NULL};
+  process_call call = {.words = words, .variables = {ours, pocl}, .folder = folder};
+  snprintf(ours, sizeof ours, "COMPUTE_CACHE_DIR=%s/cache", folder->path);
+  snprintf(pocl, sizeof pocl, "POCL_CACHE_DIR=%s/cache", folder->path);
+  if (!process_find(NULL, program, sizeof program)) return NAN;
+  if (!process_run(&call))
+    snprintf(said, bytes, ": %s", call.said);
+  else if (!process_numbers(folder, &ms, 1))
+    ms = NAN;
   return ms;
 }
 
@@ -108,15 +82,15 @@ void first_result_run(bench_session *session, const char *suite, const bench_cas
   int times = session->options->quick ? 3 : TIMES;
   bench_record record = bench_record_new(session, suite, c);
   bool good = true;
-  char folder[] = "/tmp/compute-bench-XXXXXX";
+  process_folder folder = {""};
+  char said[204] = "";
   for (int i = 0; i < times && good; i++) {
     bool fresh = i == 0 || !warm;
-    if (fresh) snprintf(folder, sizeof folder, "/tmp/compute-bench-XXXXXX");
-    good = !fresh || mkdtemp(folder);
-    if (good && fresh && warm) (void)start_process(folder, session->info.name);
-    ms[i] = good ? start_process(folder, session->info.name) : NAN;
+    good = !fresh || process_folder_make(&folder);
+    if (good && fresh && warm) (void)start_process(&folder, session->info.name, said, sizeof said);
+    ms[i] = good ? start_process(&folder, session->info.name, said, sizeof said) : NAN;
     good = good && ms[i] > 0;
-    if (!warm || i == times - 1) nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (!warm || !good || i == times - 1) process_folder_remove(&folder);
   }
   if (good) {
     bench_sort(ms, (size_t)times);
@@ -124,6 +98,6 @@ void first_result_run(bench_session *session, const char *suite, const bench_cas
     record.ms_p10 = ms[0];
     record.ms_p90 = ms[times - 1];
   }
-  bench_require(&record, good, "the measured process failed");
+  bench_require(&record, good, "the measured process failed%s", said);
   bench_record_add(session, &record);
 }

@@ -1,54 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Fits in separate processes: memory of runs through callbacks, and compute-fit as a user starts
  * it; see fit.h. */
-#include <ftw.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "fit.h"
 #include "measure.h"
+#include "process.h"
 
 enum { SIDE = 7, BLOCK = 100000, ROIS = 10000000 };
-
-/* ---- Processes ------------------------------------------------------------------------------ */
-
-/* Starts a program with its output in a file. Its exit status, −1 if it could not be started. */
-static int start_program(char *const *words, const char *output, struct rusage *usage) {
-  int status = -1;
-  fflush(NULL);
-  const pid_t process = fork();
-  if (process == 0) {
-    if (freopen(output, "w", stdout)) execv(words[0], words);
-    _exit(127);
-  }
-  if (process < 0 || wait4(process, &status, 0, usage) != process) return -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-/* This program's path, with the file name replaced by `name` unless that is NULL. */
-static bool find_program(const char *name, char *path, size_t bytes) {
-  const ssize_t length = readlink("/proc/self/exe", path, bytes - 1);
-  if (length <= 0) return false;
-  path[length] = 0;
-  char *slash = strrchr(path, '/');
-  if (!name || !slash) return slash != NULL;
-  const size_t room = bytes - (size_t)(slash + 1 - path);
-  return snprintf(slash + 1, room, "%s", name) < (int)room && access(path, X_OK) == 0;
-}
-
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
-  (void)status;
-  (void)kind;
-  (void)walk;
-  return remove(path);
-}
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
@@ -117,32 +79,25 @@ int fit_memory_main(const char *device, int threads) {
   return good ? 0 : 1;
 }
 
-static bool read_numbers(const char *path, double *value, int count) {
-  FILE *file = fopen(path, "r");
-  bool good = file != NULL;
-  for (int i = 0; i < count && good; i++) good = fscanf(file, "%lf", &value[i]) == 1;
-  if (file) fclose(file);
-  return good;
-}
-
 void fit_run_memory(bench_session *session, const char *suite, const bench_case *c) {
-  char program[4096], threads[16], folder[] = "/tmp/compute-bench-XXXXXX", output[64];
+  char program[4096], threads[16], words[][16] = {"--fit-memory", "--device", "--threads"};
+  char *arguments[] = {program, words[0], words[1], session->info.name, words[2], threads, NULL};
   double value[3] = {0};
-  struct rusage usage = {0};
+  process_folder folder = {""};
+  process_call call = {.words = arguments, .folder = &folder, .said = "no folder for its output"};
   bench_record record = bench_record_new(session, suite, c);
   snprintf(threads, sizeof threads, "%d", session->threads);
-  bool good = find_program(NULL, program, sizeof program) && mkdtemp(folder);
-  if (good) {
-    snprintf(output, sizeof output, "%s/output", folder);
-    char words[][16] = {"--fit-memory", "--device", "--threads"};
-    char *arguments[] = {program, words[0], words[1], session->info.name, words[2], threads, NULL};
-    good = start_program(arguments, output, &usage) == 0 && read_numbers(output, value, 3);
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  bool good = process_find(NULL, program, sizeof program) && process_folder_make(&folder) &&
+              process_run(&call);
+  if (good && !process_numbers(&folder, value, 3)) {
+    snprintf(call.said, sizeof call.said, "it printed no numbers");
+    good = false;
   }
-  bench_require(&record, good, "the measured process failed");
+  process_folder_remove(&folder);
+  bench_require(&record, good, "the measured process failed: %s", call.said);
   if (good) {
     bench_require_least(&record, "converged fraction", "", value[1], 0.99);
-    bench_require_most(&record, "peak memory", "bytes", (double)usage.ru_maxrss * 1024, 1e9);
+    bench_require_most(&record, "peak memory", "bytes", (double)call.usage.ru_maxrss * 1024, 1e9);
     record.ms = record.ms_p10 = record.ms_p90 = value[0] * 1e3;
     record.fit = (bench_fit){.rows = SIDE,
                              .columns = SIDE,
@@ -151,7 +106,7 @@ void fit_run_memory(bench_session *session, const char *suite, const bench_case 
                              .rate = ROIS / value[0],
                              .converged = value[1],
                              .iterations = value[2],
-                             .peak_bytes = (double)usage.ru_maxrss * 1024};
+                             .peak_bytes = (double)call.usage.ru_maxrss * 1024};
     bench_note(session, "%s/%s: %.3g ROIs/s through callbacks, %.0f MB at most", suite, c->name,
                record.fit.rate, record.fit.peak_bytes * 1e-6);
   }
@@ -160,25 +115,46 @@ void fit_run_memory(bench_session *session, const char *suite, const bench_case 
 
 /* ---- compute-fit ---------------------------------------------------------------------------- */
 
-static int simulate_movie(char *program, char *movie, bool quick, const char *output) {
+/* Whether this build's compute-fit does. */
+#ifdef FIT_WITH_TIFF
+enum { WRITES_TIFF = 1 };
+#else
+enum { WRITES_TIFF = 0 };
+#endif
+
+/* The files of the case, and what a program of it said last. */
+typedef struct movie_case {
+  char program[4096];
+  process_folder folder;
+  char movie[64], result[64], json[64];
+  char said[200];
+} movie_case;
+
+static bool run_program(movie_case *m, char **arguments) {
+  process_call call = {.words = arguments, .folder = &m->folder};
+  if (process_run(&call)) return true;
+  memcpy(m->said, call.said, sizeof m->said);
+  return false;
+}
+
+static bool simulate_movie(movie_case *m, bool quick) {
   char words[][16] = {"simulate", "--movie", "--frames", "", "--size",    "256", "--spots",
                       "150",      "--roi",   "7",        "", "--photons", "",    "-o"};
   snprintf(words[3], sizeof words[3], "%d", quick ? 200 : 2000);
   snprintf(words[10], sizeof words[10], "--quiet");
   snprintf(words[12], sizeof words[12], "1000");
-  char *arguments[17] = {program};
+  char *arguments[17] = {m->program};
   for (int i = 0; i < 14; i++) arguments[1 + i] = words[i];
-  arguments[15] = movie;
-  return start_program(arguments, output, NULL);
+  arguments[15] = m->movie;
+  return run_program(m, arguments);
 }
 
-static int fit_movie(bench_session *session, char *program, char *movie, char *result, char *json) {
+static bool fit_movie(bench_session *session, movie_case *m) {
   char words[][16] = {"fit", "--roi", "7", "--sigma", "1.3", "--force", "--json", "--device", "-o"};
-  char *arguments[] = {program,  words[0],           movie,    words[1], words[2],
-                       words[3], words[4],           words[5], words[6], json,
-                       words[7], session->info.name, words[8], result,   NULL};
-  char nothing[] = "/dev/null";
-  return start_program(arguments, nothing, NULL);
+  char *arguments[] = {m->program, words[0],           m->movie, words[1],  words[2],
+                       words[3],   words[4],           words[5], words[6],  m->json,
+                       words[7],   session->info.name, words[8], m->result, NULL};
+  return run_program(m, arguments);
 }
 
 static double number_of(const json_t *root, const char *name) {
@@ -188,15 +164,17 @@ static double number_of(const json_t *root, const char *name) {
 
 /* The best of several runs, with the file in the page cache, so that only the program is
  * measured. */
-static bool measure_movie(bench_session *session, char *program, char *movie, char *result,
-                          char *json, bench_record *record) {
+static bool measure_movie(bench_session *session, movie_case *m, bench_record *record) {
   record->ms = INFINITY;
   for (int i = 0; i < 3; i++) {
     const double start = clock_seconds();
-    if (fit_movie(session, program, movie, result, json)) return false;
+    if (!fit_movie(session, m)) return false;
     const double ms = (clock_seconds() - start) * 1e3;
-    json_t *root = json_load_file(json, 0, NULL);
-    if (!root) return false;
+    json_t *root = json_load_file(m->json, 0, NULL);
+    if (!root) {
+      snprintf(m->said, sizeof m->said, "its summary is not JSON");
+      return false;
+    }
     if (ms < record->ms) {
       record->ms = record->ms_p10 = record->ms_p90 = ms;
       record->fit = (bench_fit){.rows = SIDE, .columns = SIDE, .parameters = 4};
@@ -212,20 +190,25 @@ static bool measure_movie(bench_session *session, char *program, char *movie, ch
 }
 
 void fit_run_file(bench_session *session, const char *suite, const bench_case *c) {
-  char program[4096], folder[] = "/tmp/compute-bench-XXXXXX", movie[64], result[64], json[64];
+  movie_case m = {.said = "no folder for its files"};
   bench_record record = bench_record_new(session, suite, c);
-  if (!find_program("compute-fit", program, sizeof program)) {
+  if (!WRITES_TIFF) {
+    bench_note(session,
+               "%s/%s skipped: compute-fit was built without libtiff (Debian: libtiff-dev)", suite,
+               c->name);
+    return;
+  }
+  if (!process_find("compute-fit", m.program, sizeof m.program)) {
     bench_note(session, "%s/%s skipped: no compute-fit beside compute-bench", suite, c->name);
     return;
   }
-  bool good = mkdtemp(folder) != NULL;
-  snprintf(movie, sizeof movie, "%s/movie.tif", folder);
-  snprintf(result, sizeof result, "%s/result.csv", folder);
-  snprintf(json, sizeof json, "%s/summary.json", folder);
-  good = good && simulate_movie(program, movie, session->options->quick, "/dev/null") == 0 &&
-         measure_movie(session, program, movie, result, json, &record);
-  nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-  bench_require(&record, good, "compute-fit failed");
+  bool good = process_folder_make(&m.folder);
+  snprintf(m.movie, sizeof m.movie, "%s/movie.tif", m.folder.path);
+  snprintf(m.result, sizeof m.result, "%s/result.csv", m.folder.path);
+  snprintf(m.json, sizeof m.json, "%s/summary.json", m.folder.path);
+  good = good && simulate_movie(&m, session->options->quick) && measure_movie(session, &m, &record);
+  process_folder_remove(&m.folder);
+  bench_require(&record, good, "compute-fit failed: %s", m.said);
   if (good) { /* spots overlap, and some are cut off */
     bench_require_least(&record, "converged fraction", "", record.fit.converged, 0.8);
     bench_note(session, "%s/%s: 256 x 256 frames at %.0f/s, spots found and fitted at %.3g/s, CSV",

@@ -155,8 +155,9 @@ static void stop(bench_session *session, size_t records, size_t done, size_t tot
   bench_note(session, "interrupted: %zu of %zu cases measured", done, total);
 }
 
-/* Runs cases until there are no more, or until an interruption. */
-static void run_cases(bench_session *session, const bool *selected) {
+/* Runs cases until there are no more, or until an interruption. Returns how many there are; one
+ * that cannot run here leaves a note and no record. */
+static size_t run_cases(bench_session *session, const bool *selected) {
   size_t total = 0, done = 0;
   for (int i = 0; i < SUITES; i++)
     for (size_t j = 0; selected[i] && j < suites[i]->case_count; j++)
@@ -184,13 +185,14 @@ static void run_cases(bench_session *session, const bool *selected) {
       progress_hide(&session->progress);
       if (guard_interrupted()) {
         stop(session, first, done, total);
-        return;
+        return total;
       }
       done++;
       if (session->record_count > first)
         output_case(session, session->records + first, session->record_count - first);
     }
   }
+  return total;
 }
 
 static void close_device(bench_session *session) {
@@ -232,19 +234,20 @@ static int measure(const bench_options *options, bool *selected) {
                             : bench_limits_measure(session.threads);
   progress_hide(&session.progress);
   environment_print(&session);
-  run_cases(&session, selected);
+  const size_t cases = run_cases(&session, selected);
   if (limited && !guard_interrupted()) bench_limits_raise(&session.limits);
   judge_matmul(&session);
   close_device(&session); /* a leak is a failure, too */
   int status = output_summary(&session) ? 1 : 0;
   if (guard_interrupted()) {
     if (!status) status = EXIT_INTERRUPTED;
-  } else if (!session.record_count) {
+  } else if (!cases) {
     option_say(&bench_program, "no case matches '%s'; --list shows them",
                options->filter ? options->filter : "");
     status = EXIT_USAGE;
   }
-  const bool writes = options->json && session.record_count && session.group_info.rank == 0;
+  const bool measured = session.record_count || (cases && !guard_interrupted());
+  const bool writes = options->json && measured && session.group_info.rank == 0;
   if (writes && output_json(&session, options->json)) {
     option_say(&bench_program, "--json: '%s' cannot be written: %s", options->json,
                strerror(errno));

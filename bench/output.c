@@ -91,7 +91,14 @@ static const char *number_text(double value, const char *format, char *text, siz
   return text;
 }
 
-/* The fraction of the machine's limit that a record reaches, or NaN if no limit is known. */
+/* Operations on fewer bytes may stay in the caches. Virtual machines share theirs with others. */
+static double cache_bytes(const bench_session *session) {
+  const uint64_t bytes = session->info.cache_bytes;
+  return bytes > 0 && bytes < 32000000 ? (double)bytes : 32e6;
+}
+
+/* The fraction of the machine's limit that a record reaches, or NaN if no limit is known: the
+ * streaming speed is the memory's, and none for what stays in the caches. */
 static double limit_part(const bench_session *session, const bench_record *r) {
   const bench_limits *l = &session->limits;
   if (session->info.type != COMPUTE_DEVICE_CPU) return NAN;
@@ -99,7 +106,8 @@ static double limit_part(const bench_session *session, const bench_record *r) {
     double peak = strcmp(r->dtype, "f64") ? l->fma_f32 : l->fma_f64;
     return peak > 0 ? r->gflops / peak : NAN;
   }
-  return l->stream_add > 0 ? r->gbytes_s / l->stream_add : NAN;
+  const bool cached = r->gbytes_s * r->ms * 1e6 <= cache_bytes(session);
+  return l->stream_add > 0 && !cached ? r->gbytes_s / l->stream_add : NAN;
 }
 
 /* A line below the record. */

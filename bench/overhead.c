@@ -27,12 +27,14 @@ static compute_status open_call(void *state) {
 
 static void run_open(bench_session *session, const char *suite, const bench_case *c) {
   bench_record record = bench_record_new(session, suite, c);
+  record.dtype = "";
   bench_run_single(session, &record, &(bench_single){.call = open_call, .state = session});
 }
 
 /* There is only one first opening: the session's. */
 static void run_first_open(bench_session *session, const char *suite, const bench_case *c) {
   bench_record record = bench_record_new(session, suite, c);
+  record.dtype = "";
   record.ms = record.ms_p10 = record.ms_p90 = session->first_open_ms;
   bench_record_add(session, &record);
 }

@@ -6,6 +6,7 @@ from typing import Any, Callable, Collection, Optional
 import charts
 import goals
 from charts import Chart, Curve, Point, Row
+from drawing import SERIES
 from records import Bench, Case, peer_name, rate_text, ratio_text, time_text
 
 ARRAYS = ("elementwise", "reduce", "memory")  # suites
@@ -19,7 +20,7 @@ def colours_of(peers: Collection[str]) -> dict[str, int]:
     """The colour of each peer; an unknown peer gets a free one."""
     others = [peer for peer in peers if peer not in COLOURS]
     known = [peer for peer in COLOURS if peer in peers]
-    last = len(charts.SERIES) - 1
+    last = len(SERIES) - 1
     colours = {peer: min(len(COLOURS) + i, last) for i, peer in enumerate(others)}
     return {peer: COLOURS.index(peer) for peer in known} | colours
 
@@ -61,17 +62,13 @@ def products(bench: Bench) -> Optional[Draw]:
     names = {i: bench.peer_title(peer) or "libcompute" for peer, i in colours.items()}
     peak = bench.limit("fma_f32_gflops")
     title = "GFLOP/s of n × n × n products in f32 against n"
-    return lambda width: charts.draw_curves(title, curves, names, peak, width)
-
-
-def cache_megabytes(bench: Bench) -> float:
-    """The size up to which arrays may stay in the caches. Virtual machines share theirs with others."""
-    return min((bench.environment.get("cache_bytes") or 32e6) * 1e-6, 32)
+    units = "GFLOP/s", "n, of products of n × n matrices in f32"
+    return lambda width: charts.draw_curves(title, curves, names, peak, units, width)
 
 
 def array_cases(bench: Bench, in_memory: bool) -> list[Case]:
     """Operations on arrays that come from memory, or that may stay in the caches."""
-    cut = cache_megabytes(bench)
+    cut = bench.cache_megabytes()
     found = [c for c in bench.timed(*ARRAYS) if c.megabytes()]
     return [c for c in found if (c.megabytes() > cut) == in_memory]
 
@@ -148,11 +145,17 @@ SPOTS = "Simulated spots: 1000 photons, 10 of background per pixel, σ = 1.3 pix
 def fit_name(case: Case) -> str:
     """'XYNB, 7 × 7, u16' and special features."""
     words, fit = case.name.split("_"), case.first["fit"]
-    special = {"plan": "on the device", "tiff": "TIFF to CSV", "10M": "10 M, callbacks"}
+    special = {
+        "plan": "on the device",
+        "tiff": "TIFF to CSV",
+        "10M": "10 M, callbacks",
+        "readout": "readout noise",
+        "pinned": "page-locked",
+    }
+    known = (str(fit["rows"]), case.first["dtype"])  # what the other words say
     size = f"{fit['rows']} × {fit['columns']}"
-    return ", ".join(
-        [words[0], size, case.first["dtype"], *(special[w] for w in words if w in special)]
-    )
+    more = [special.get(word, word) for word in words[1:] if word not in known]
+    return ", ".join([words[0], size, case.first["dtype"], *more])
 
 
 def fit_cases(bench: Bench) -> list[Case]:

@@ -75,6 +75,20 @@ class Bench:
         """One of the CPU's limits, if the CPU was measured."""
         return self.environment.get("limits", {}).get(name) if self.on_cpu else None
 
+    def cache_megabytes(self) -> float:
+        """The size up to which arrays may stay in the caches. Virtual machines share theirs with
+        others."""
+        return min((self.environment.get("cache_bytes") or 32e6) * 1e-6, 32)
+
+    def skipped(self) -> list[tuple[str, str]]:
+        """The cases that were not measured, and why."""
+        found = [
+            note.partition(" skipped: ")
+            for note in self.environment.get("notes", [])
+            if " skipped: " in note
+        ]
+        return [(case, why) for case, _, why in found]
+
     def timed(self, *suites: str) -> list[Case]:
         """Cases whose results are right."""
         return [c for c in self.cases if c.suite in suites and c.ok and c.first["ms"]]

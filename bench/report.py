@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Makes one HTML file of compute-bench's JSON, with the machine's limits and the peers for comparison.
 
-The file opens anywhere without a network. Its pictures need matplotlib (Debian: python3-matplotlib);
-without it there are only tables. Developers' goals are shown with --goals.
+The file opens anywhere without a network. Developers' goals are shown with --goals.
 """
 
 import argparse
@@ -18,6 +17,7 @@ import charts
 import goals
 import pictures
 import tables
+from drawing import theme
 from pictures import Draw
 from records import Bench, rate_text, read
 
@@ -49,20 +49,24 @@ nav { margin: 14px 0; line-height: 1.9; } nav a { margin-right: 14px; white-spac
   linear-gradient(to left, var(--paper) 40%, transparent) right / 50px 100% no-repeat local,
   linear-gradient(to right, var(--shade), transparent) left / 16px 100% no-repeat scroll,
   linear-gradient(to left, var(--shade), transparent) right / 16px 100% no-repeat scroll; }
+.wide:has(> table) { position: relative; left: 50%; transform: translateX(-50%);
+  width: max-content; min-width: 100%; max-width: calc(100vw - 50px); }
 .wide::-webkit-scrollbar { height: 9px; background: var(--line); }
 .wide::-webkit-scrollbar-thumb { background: var(--soft); border-radius: 5px; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { padding: 4px 10px; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
 th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; }
+.words { text-align: left; white-space: normal; min-width: 260px; max-width: 420px; }
+.left { background: var(--panel); border: 1px solid var(--line); border-radius: 6px;
+  padding: 10px 16px; margin: 16px 0; overflow-wrap: anywhere; font-size: 13px; }
+.left summary { font-weight: 600; cursor: pointer; } .left ul { margin: 4px 0; padding-left: 20px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 3px 16px; font-size: 13px; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 svg { display: block; } .hand { display: none; }
 @media (max-width: 929px) { body { padding: 16px 12px 40px; } .desk { display: none; }
   .hand { display: block; } dl { grid-template-columns: 1fr; } dd { margin-bottom: 6px; } }
 """
-
-MISSING = "No pictures: matplotlib is missing (Debian: apt-get install python3-matplotlib)."
 
 
 def paragraph(text: str, kind: str = "soft") -> str:
@@ -71,7 +75,7 @@ def paragraph(text: str, kind: str = "soft") -> str:
 
 def picture(draw: Optional[Draw]) -> str:
     """Two drawings; the reader sees the one that fits the screen."""
-    if not draw or not charts.AVAILABLE:
+    if not draw:
         return ""
     widths = (("desk", charts.DESK), ("hand", charts.HAND))
     return "".join(f'<div class="{kind} wide">{draw(width)}</div>' for kind, width in widths)
@@ -103,7 +107,7 @@ def products(bench: Bench) -> Section:
 
 
 def arrays(bench: Bench, in_memory: bool) -> Section:
-    cut = f"{pictures.cache_megabytes(bench):.0f} MB"
+    cut = f"{bench.cache_megabytes():.0f} MB"
     if in_memory:
         name, title = "memory", "Arrays in memory"
         text = f"Operations that read and write more than {cut}; each array counts once."
@@ -181,7 +185,13 @@ def figures(
         parts.append(f'<h3 id="suite-{html.escape(suite)}">{html.escape(suite)}</h3>')
         parts.append(tables.as_html(tables.SUITE, rows, suite))
         parts += [paragraph(note, "note") for note in notes.get(suite, [])]
-    return Section("figures", "All figures", "", parts)
+    text = (
+        "“Of the limit”: of the multiply-add peak for products and convolutions, of the streaming "
+        "speed for other operations on more than "
+        f"{bench.cache_megabytes():.0f} MB. What stays in the caches has neither limit. Winograd convolutions, which multiply less "
+        "than is counted, may exceed theirs."
+    )
+    return Section("figures", "All figures", text if bench.on_cpu and parts else "", parts)
 
 
 def fact(value: Any) -> str:
@@ -227,6 +237,26 @@ def failure_box(bench: Bench) -> str:
     items = "".join(f"<li>{html.escape(text)}</li>" for text in found)
     count = "1 result is" if len(found) == 1 else f"{len(found)} results are"
     return f'<div class="failed" role="alert"><b>{count} wrong</b><ul>{items}</ul></div>'
+
+
+def left_out_box(bench: Bench, build: list[str]) -> str:
+    """The cases that were not measured, and what the build lacks, each with its reason."""
+    cases = [f"{case}: {why}" for case, why in bench.skipped()]
+    if not cases and not build:
+        return ""
+    counts = [
+        f"{len(found)} {name if len(found) == 1 else names}"
+        for found, name, names in (
+            (cases, "case was skipped", "cases were skipped"),
+            (build, "part is not in this build", "parts are not in this build"),
+        )
+        if found
+    ]
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in cases + build)
+    return (
+        f'<details class="left"{" open" if cases else ""}>'
+        f"<summary>{'; '.join(counts)}</summary><ul>{items}</ul></details>"
+    )
 
 
 def tiles(bench: Bench) -> str:
@@ -296,17 +326,19 @@ def sections_of(bench: Bench, picasso: Optional[dict[str, Any]], with_goals: boo
     return [section for section in found if any(section.parts)]
 
 
-def page(bench: Bench, picasso: Optional[dict[str, Any]], with_goals: bool) -> str:
+def page(
+    bench: Bench, picasso: Optional[dict[str, Any]], left_out: list[str], with_goals: bool
+) -> str:
     sections = sections_of(bench, picasso, with_goals)
     links = "".join(f'<a href="#{s.name}">{html.escape(s.title)}</a> ' for s in sections)
-    missing = "" if charts.AVAILABLE else paragraph(MISSING)
-    body = [heading(bench), failure_box(bench), tiles(bench), f"<nav>{links}</nav>", missing]
+    body = [heading(bench), failure_box(bench), tiles(bench), left_out_box(bench, left_out)]
+    body += [f"<nav>{links}</nav>"]
     body += [section.html() for section in sections]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        f"<title>libcompute: benchmark</title><style>{CSS}{charts.theme()}</style></head>\n"
+        f"<title>libcompute: benchmark</title><style>{CSS}{theme()}</style></head>\n"
         f"<body>{''.join(body)}</body></html>\n"
     )
 
@@ -324,21 +356,26 @@ def main() -> int:
     parser.add_argument("bench", metavar="BENCH.json")
     parser.add_argument("report", metavar="REPORT.html")
     parser.add_argument("--picasso", metavar="FILE", help="written by bench/peers/fit_picasso.py")
+    parser.add_argument("--left-out", metavar="FILE", help="what the build lacks, a line for each")
     parser.add_argument("--goals", action="store_true", help="show the developers' goals, too")
     options = parser.parse_args()
     try:
-        bench, picasso = read(options.bench), None
+        bench, picasso, left_out = read(options.bench), None, []
         if options.picasso:
             with open(options.picasso, encoding="utf-8") as file:
                 picasso = json.load(file)
-        text = page(bench, picasso, options.goals)
+        if options.left_out:
+            with open(options.left_out, encoding="utf-8") as file:
+                left_out = [line.strip() for line in file if line.strip()]
+        text = page(bench, picasso, left_out, options.goals)
         with open(options.report, "w", encoding="utf-8") as file:
             file.write(text)
     except (OSError, ValueError, KeyError) as error:
         print(f"report.py: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    if not charts.AVAILABLE:
-        print(MISSING)
+    for line in [*(f"skipped:  {case}: {why}" for case, why in bench.skipped()),
+                 *(f"left out: {line}" for line in left_out)]:  # fmt: skip
+        print(line)
     if options.goals:
         print_goals(bench)
     return 0

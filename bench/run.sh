@@ -13,11 +13,11 @@ Usage: bench/run.sh [--full] [--suite A,B] [--device D] [--isa SET] [--peers] [-
 Installs the Debian packages that are missing (as root, or with sudo; otherwise it prints the
 apt-get line and stops), configures, builds, installs into DIR/prefix, builds the examples against
 that with pkg-config and runs them, runs compute-info and compute-bench, and makes the report:
-DIR/report/report.html, from DIR/report/bench.json, with pictures where python3-matplotlib is
-installed. After the build, this takes two minutes on two idle cores. No installed package is
-upgraded, removed or switched. The exit status is 0 if all results are right, however busy the
-machine is: a time that misses its goal is shown beside it. If something fails, the last line names
-it.
+DIR/report/report.html, from DIR/report/bench.json. After the build, this takes two minutes on two
+idle cores. No installed package is upgraded, removed or switched; what needs a package that is
+missing is left out, and the report says so at its top. The exit status is 0 if all results are
+right, however busy the machine is: a time that misses its goal is shown beside it. If something
+fails, the last line names it.
 
   --full        every suite of compute-bench and all sizes
   --suite A,B   only these suites of compute-bench
@@ -79,6 +79,12 @@ fail() {
   exit 1
 }
 
+# left_out WHAT-AND-WHY: says it, here and in the report.
+left_out() {
+  echo "left out: $1"
+  echo "$1" >>"$build/report/left-out.txt"
+}
+
 # checked NAME COMMAND…: runs it, and fails with its last line on stderr if it fails.
 checked() {
   local name=$1 log=$build/report/step.log last status=0
@@ -100,10 +106,10 @@ clean_environment() {
 }
 
 install_packages() {
-  setup_packages "${SETUP_BUILD_PACKAGES[@]}" make python3 \
-    --optional "${SETUP_FIT_PACKAGES[@]}" "${SETUP_REPORT_PACKAGES[@]}" libdnnl-dev
+  setup_packages "${SETUP_BUILD_PACKAGES[@]}" \
+    --optional "${SETUP_BENCH_PACKAGES[@]}" "${SETUP_FIT_PACKAGES[@]}" "${SETUP_PEER_PACKAGES[@]}"
   if [[ $peers == 1 ]]; then
-    setup_packages libtorch-dev "${SETUP_CXX_PACKAGES[@]}" --optional python3-venv
+    setup_packages --optional libtorch-dev "${SETUP_CXX_PACKAGES[@]}" python3-venv
   fi
 }
 
@@ -122,6 +128,33 @@ measure() {
     ${device[0]:+--device "${device[0]}"} ${commit:+--commit "$commit"} \
     --json "$build/report/bench.json" | tee "$build/report/bench.txt"
 }
+
+# The examples, built as a user builds them and run.
+run_examples() {
+  if ! setup_commands make; then
+    left_out "the examples: make is not installed (Debian: make)"
+    return 0
+  fi
+  checked "building the examples" build_examples
+  checked hello "$build/examples/hello"
+  checked digits "$build/examples/digits" "$SETUP_ROOT/bench/data/digits.csv.gz" "${device[@]}"
+  checked digits_cnn "$build/examples/digits_cnn" ${device[0]:+--device "${device[0]}"} \
+    --save "$build/report/digits.safetensors" "$SETUP_ROOT/bench/data/digits.csv.gz"
+}
+
+# optional NAME FUNCTION: runs it; where it ends with 77, its last line says why it is left out.
+optional() {
+  local status=0 log=$build/report/step.log
+  "$2" | tee "$log" || status=$?
+  ((status == 0 || status == 77)) || fail "$1: see above"
+  ((status == 0)) || left_out "$1: $(tail -n 1 "$log" | sed 's/^skipped: //')"
+}
+
+compare_picasso() (
+  needs "${COMPUTE_BENCH_PYTHON:-python3}" python3
+  "${COMPUTE_BENCH_PYTHON:-python3}" "$SETUP_ROOT/bench/peers/fit_picasso.py" "$build/prefix/bin" \
+    --json "$build/report/picasso.json"
+)
 
 # Sets `python`; the packages that are missing are left out by name (compare.py). torch's own index
 # has builds without CUDA, which are a tenth of the size.
@@ -145,15 +178,16 @@ compare_today() (
     ${COMPUTE_CPU_ISA:+--isa "$COMPUTE_CPU_ISA"} --json "$build/report/peers.json"
 )
 
-# The first python3 may lack Debian's packages.
 draw_report() {
-  local python picasso=()
-  for python in "${COMPUTE_BENCH_PYTHON:-python3}" /usr/bin/python3 python3; do
-    if "$python" -c 'import matplotlib' 2>/dev/null; then break; fi
-  done
+  local python=${COMPUTE_BENCH_PYTHON:-python3} picasso=()
+  if ! setup_commands "$python"; then
+    left_out "the report: python3 is not installed (Debian: python3)"
+    return 0
+  fi
   if [[ -s $build/report/picasso.json ]]; then picasso=(--picasso "$build/report/picasso.json"); fi
   checked "the report" "$python" "$SETUP_ROOT/bench/report.py" "$build/report/bench.json" \
-    "$build/report/report.html" "${picasso[@]}" "${goals[@]}"
+    "$build/report/report.html" --left-out "$build/report/left-out.txt" "${picasso[@]}" "${goals[@]}"
+  echo "report:  $build/report/report.html"
 }
 
 step "packages"
@@ -166,13 +200,10 @@ options=(-DCOMPUTE_BENCH=ON)
 [[ -f $build/CMakeCache.txt ]] || options+=(-DCOMPUTE_TESTS=OFF)
 setup_build "$build" "${options[@]}" || fail "the build: see above"
 mkdir -p "$build/report" "$build/examples"
+grep -vE "^(the )?(tests|documentation)" "$build/left-out.txt" >"$build/report/left-out.txt" || true
 
 step "examples, built against $build/prefix with pkg-config"
-checked "building the examples" build_examples
-checked hello "$build/examples/hello"
-checked digits "$build/examples/digits" "$SETUP_ROOT/bench/data/digits.csv.gz" "${device[@]}"
-checked digits_cnn "$build/examples/digits_cnn" ${device[0]:+--device "${device[0]}"} \
-  --save "$build/report/digits.safetensors" "$SETUP_ROOT/bench/data/digits.csv.gz"
+run_examples
 
 step "compute-info"
 checked compute-info "$build/prefix/bin/compute-info"
@@ -182,16 +213,14 @@ result=0
 measure || result=$?
 if [[ $peers == 1 ]]; then
   step "today's peers"
-  compare_today || (($? == 77)) || fail "the comparison with today's peers: see above"
+  optional "the comparison with today's peers" compare_today
   step "fits, compared with Picasso"
-  "${COMPUTE_BENCH_PYTHON:-python3}" "$SETUP_ROOT/bench/peers/fit_picasso.py" "$build/prefix/bin" \
-    --json "$build/report/picasso.json" || (($? == 77)) || fail "the comparison with Picasso: see above"
+  optional "the comparison with Picasso" compare_picasso
 fi
 step "report"
 if [[ -s $build/report/bench.json ]]; then
-  draw_report
   echo "records: $build/report/bench.json"
-  echo "report:  $build/report/report.html"
+  draw_report
 fi
 if ((result)); then
   last=$(tail -n 1 "$build/report/bench.txt")

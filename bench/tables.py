@@ -6,7 +6,9 @@ from typing import Any, Collection
 
 import goals
 from pictures import ALL, ONE, fit_cases, fit_name
-from records import Bench, Case, Record, number, peer_name, rate_text, time_text
+from records import (
+    PRODUCTS, Bench, Case, Record, number, peer_name, rate_text, time_text,
+)  # fmt: skip
 
 Cells = list[str]
 
@@ -17,11 +19,20 @@ def used_columns(head: Cells, rows: list[Cells]) -> tuple[Cells, list[Cells]]:
     return [head[i] for i in used], [[row[i] for i in used] for row in rows]
 
 
+WORDS = ("result", "speed-up over", "goal", "memory")  # columns whose cells may take several lines
+
+
 def as_html(head: Cells, rows: list[Cells], label: str) -> str:
     """Cells are text; the table scrolls sideways on narrow screens, also by keyboard."""
     head, rows = used_columns(head, rows)
-    lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
-    names = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
+    kind = [' class="words"' if name in WORDS else "" for name in head]
+    lines = [
+        "".join(f"<td{how}>{html.escape(cell)}</td>" for how, cell in zip(kind, row))
+        for row in rows
+    ]
+    names = "".join(
+        f'<th scope="col"{how}>{html.escape(name)}</th>' for how, name in zip(kind, head)
+    )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return (
         f'<div class="wide" role="region" tabindex="0" aria-label="{html.escape(label)}"><table>'
@@ -61,8 +72,8 @@ def state_words(case: Case) -> str:
     return next((f"failed: {failure_text(r)}" for r in case.records if not r["ok"]), "")
 
 
-SUITE = ["case", "result", "device", "dtype", "median", "p10 … p90", "GFLOP/s", "GB/s",
-         "of the limit", "samples/s", "memory", "error", "speed-up over", "goal"] # fmt: skip
+SUITE = ["case", "result", "device", "dtype", "median", "speed-up over", "p10 … p90", "GFLOP/s",
+         "GB/s", "of the limit", "samples/s", "memory", "error", "goal"] # fmt: skip
 
 
 def memory_words(training: dict[str, float]) -> str:
@@ -78,11 +89,14 @@ def suite_row(bench: Bench, case: Case, with_goals: bool) -> Cells:
     first, training = case.first, case.first.get("training") or {}
     around = f"{time_text(first['ms_p10'])} … {time_text(first['ms_p90'])}"
     speeds = [number(first["gflops"], "{:.1f}"), number(first["gbytes_s"], "{:.1f}")]
-    speeds.append(number(bench.part_of_limit(case), "{:.0%}"))
+    # What stays in the caches has no limit: the streaming speed is that of the memory.
+    limited = case.suite in PRODUCTS or case.megabytes() > bench.cache_megabytes()
+    speeds.append(number(bench.part_of_limit(case) if limited else None, "{:.0%}"))
     speeds.append(number(training.get("samples_per_second"), "{:.0f}"))
-    result = [memory_words(training), number(first["max_rel_err"], "{:.1e}"), peer_words(case)]
+    result = [memory_words(training), number(first["max_rel_err"], "{:.1e}")]
     result.append(goal_words(bench, case) if with_goals else "")
-    times = [time_text(first["ms"]), around if first["ms_p10"] is not None else ""]
+    around = around if first["ms_p10"] is not None else ""
+    times = [time_text(first["ms"]), peer_words(case), around]
     return [case.name, state_words(case), case.device, first["dtype"], *times, *speeds, *result]
 
 

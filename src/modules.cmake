@@ -35,7 +35,8 @@ function(compute_add_backend name)
   endif()
 endfunction()
 
-# compute_leave_out(<what> <why>) says what this configuration cannot build, now and in the summary.
+# compute_leave_out(<what> <why>) says what this configuration cannot build, now, in the summary and in
+# left-out.txt of the build folder, for bench/run.sh's report.
 function(compute_leave_out what why)
   message(STATUS "Left out: ${what}: ${why}")
   set_property(GLOBAL APPEND PROPERTY COMPUTE_LEFT_OUT "${what}: ${why}")
@@ -70,7 +71,10 @@ function(compute_print_summary)
     message(STATUS "  peers     ${peers}")
   endif()
   message(STATUS "  tests     ${tests}")
+  set(text "")
   foreach(line IN LISTS left_out)
     message(STATUS "  left out  ${line}")
+    string(APPEND text "${line}\n")
   endforeach()
+  file(WRITE ${CMAKE_BINARY_DIR}/left-out.txt "${text}")
 endfunction()

@@ -268,8 +268,11 @@ def processor():
 
 
 def commit():
-    result = subprocess.run(["git", "-C", engines.ROOT, "describe", "--always", "--dirty"], capture_output=True,
-                            text=True, check=False)
+    try:
+        result = subprocess.run(["git", "-C", engines.ROOT, "describe", "--always", "--dirty"],
+                                capture_output=True, text=True, check=False)
+    except OSError:  # no git
+        return "unknown"
     return result.stdout.strip() or "unknown"
 
 

@@ -5,8 +5,10 @@ set -euo pipefail
 tree=$1 build=$2 scratch=$3
 peers=$tree/bench/peers file=$scratch/peers.json page=$scratch/page.md
 
+source "$tree/tests/support/harness/needs.sh"
 fail() { echo "FAILED: $*"; exit 1; }
 
+needs python3 python3
 rm -rf "$scratch"
 mkdir -p "$scratch"
 measure() { # ROWS

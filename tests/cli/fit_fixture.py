@@ -65,7 +65,7 @@ def png_rows(data, width):
 
 def written(*names):
     """Those whose kind of file this compute-fit was built for."""
-    missing = {".tif": "TIFF", ".hdf5": "HDF5"}
+    missing = {".tif": "TIFF", ".hdf5": "HDF5", ".raw": "YAML"}  # which describes it
     for library in os.environ["FORMATS"].split():
         missing = {ending: needed for ending, needed in missing.items() if needed != library}
     return [name for name in names if not name.endswith(tuple(missing))]

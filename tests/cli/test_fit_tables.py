@@ -565,7 +565,7 @@ class Calibrate(Base):
                  "96", "--spots", "3", "--z=-0.3:0.3", "--photons", "4000", "-o", "m.npy",
                  "--truth", "mt.npy", "--quiet")
         report = self.json("fit", "m.npy", "--calibration", "spline.yaml", "--roi", "13", "--truth",
-                           "mt.npy", "-o", "m_fit.hdf5")
+                           "mt.npy", "-o", "m_fit.csv")
         self.assertGreater(report["truth"]["found_fraction"], 0.8)
 
     def test_calibrations_that_are_none_are_refused(self):

@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -347,6 +348,31 @@ class Bench(unittest.TestCase):
         self.assertIs(record["ok"], False)
         self.assertEqual(record["failure"], {"what": "planted error", "unit": "", "seen": 0.5,
                                              "allowed": 1e-6, "least": False, "text": text})
+
+    def test_a_case_whose_program_fails_repeats_its_last_words(self):
+        """Without libtiff it is skipped, with the package that brings it."""
+        for script, words in (("echo first >&2; echo 'compute-fit: no room' >&2; exit 3",
+                               "compute-fit failed: compute-fit: no room"),
+                              ("exit 3", "compute-fit failed: exit status 3"),
+                              ("kill -SEGV $$", r"compute-fit failed: signal 11 \(.*\)")):
+            with tempfile.TemporaryDirectory() as folder:
+                shutil.copy(os.path.join(os.environ["PROGRAMS"], "compute-bench"), folder)
+                fake = os.path.join(folder, "compute-fit")
+                with open(fake, "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/bash\n{script}\n")
+                os.chmod(fake, 0o755)
+                result = subprocess.run(
+                    [os.path.join(folder, "compute-bench"), "--quick", "--peers", "none",
+                     "--device", "cpu", "--filter", "fit/XYNB_7_t*", "--plant", "miss"],
+                    capture_output=True, text=True, timeout=HANG, check=False)
+            if "TIFF" in os.environ["FORMATS"].split():
+                self.assertEqual(result.returncode, 1)
+                self.assertRegex(result.stdout.splitlines()[-1],
+                                 f"^FAILED: fit/XYNB_7_tiff on cpu: {words}$")
+            else:
+                self.assertEqual(result.returncode, 0)
+                self.assertIn("fit/XYNB_7_tiff skipped: compute-fit was built without libtiff "
+                              "(Debian: libtiff-dev)", result.stderr)
 
     def test_a_leak_a_crash_and_a_hang_fail_and_are_named(self):
         for what, words in (("leak", r"session/close on cpu: .*1 object"),

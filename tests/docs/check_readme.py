@@ -131,9 +131,9 @@ def main():
     commands, expected = blocks()
     if os.geteuid() != 0:
         skip("only root can make a Debian system")
-    for tool in ("debootstrap", "chroot", "apt-get"):
+    for tool in ("debootstrap", "chroot", "apt-get", "git"):
         if not shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
-            skip(f"{tool} is missing")
+            skip(f"no {tool} (Debian: {tool if tool != 'chroot' else 'coreutils'})")
     shutil.rmtree(SCRATCH, ignore_errors=True)
     os.makedirs(SYSTEM)
     try:

@@ -8,11 +8,16 @@
 # another seed each time, are for whoever changes a reader. Models are small: loops of the CPU backend,
 # which clang takes minutes to check and optimise, are only checked.
 set -euo pipefail
+source "$1/tests/support/harness/needs.sh"
 source "$1/tests/support/harness/share.sh"
 tree=$1 build=$2/fuzz scratch=$3 seconds=${COMPUTE_FUZZ_SECONDS:-${4:-}} seed=0 runs=-1
 
-command -v clang >/dev/null || { echo "skipped: clang is not installed"; exit 77; }
+needs clang clang
 mkdir -p "$build"
+clang -fsanitize=fuzzer,address,undefined -x c - -o "$build.probe" 2>"$build.log" <<'PROGRAM' ||
+int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size) { return data && size > 9; }
+PROGRAM
+  skip "clang lacks its fuzzer (Debian: libclang-rt-dev of its version): $(head -n 1 "$build.log")"
 cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 \
   -DCMAKE_C_COMPILER=clang -DCOMPUTE_SANITIZE=fuzzer-no-link,address,undefined \
   -DCOMPUTE_TESTS=OFF -DCOMPUTE_BENCH=OFF -DCOMPUTE_FUZZ=ON -DCOMPUTE_CPU_VECTORS=OFF \

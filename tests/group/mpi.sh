@@ -11,7 +11,7 @@ mpich) survive=-disable-auto-cleanup ;;
 *) exit 2 ;;
 esac
 if [[ ! -e $build/lib/compute/libcompute-transport-$name.so ]] || ! command -v "$launcher" >/dev/null; then
-  echo "skipped: the transport for $name is not built, or $launcher is not installed"
+  echo "skipped: the transport for $name is not built, or $launcher is not installed (Debian: lib$name-dev and its launcher)"
   exit 77
 fi
 ranks=$build/tests/bin/group_ranks

@@ -5,15 +5,15 @@
 set -euo pipefail
 tree=$1 folder=$2/aarch64
 source "$tree/tests/support/harness/debian_fetch.sh"
+source "$tree/tests/support/harness/needs.sh"
 source "$tree/tests/support/harness/share.sh"
-skip() { echo "skipped: $1"; exit 77; }
 quietly() { "$@" >"$folder/log" 2>&1 || { tail -50 "$folder/log"; echo "failed: $*"; exit 1; }; }
 
 compiler=aarch64-linux-gnu-gcc
-command -v $compiler >/dev/null || skip "no $compiler (Debian: gcc-aarch64-linux-gnu)"
+needs $compiler gcc-aarch64-linux-gnu
 [[ -e /usr/aarch64-linux-gnu/include/stdio.h ]] ||
   skip "no C library for aarch64 (Debian: libc6-dev-arm64-cross)"
-command -v qemu-aarch64 >/dev/null || skip "no qemu-aarch64 (Debian: qemu-user)"
+needs qemu-aarch64 qemu-user
 unset CFLAGS LDFLAGS
 mkdir -p "$folder"
 root=$folder/root

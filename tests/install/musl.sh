@@ -6,11 +6,12 @@
 set -euo pipefail
 tree=$1 folder=$2/musl
 source "$tree/tests/support/harness/debian_fetch.sh"
+source "$tree/tests/support/harness/needs.sh"
 source "$tree/tests/support/harness/share.sh"
-skip() { echo "skipped: $1"; exit 77; }
 quietly() { "$@" >"$folder/log" 2>&1 || { tail -50 "$folder/log"; echo "failed: $*"; exit 1; }; }
 
-command -v musl-gcc >/dev/null || skip "no musl-gcc (Debian: musl-tools)"
+needs musl-gcc musl-tools
+needs make make
 unset CFLAGS LDFLAGS LD_LIBRARY_PATH
 mkdir -p "$folder"
 root=$folder/root

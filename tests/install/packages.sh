@@ -4,13 +4,15 @@
 # starts this: TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where something is missing.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3 folder=$2/packages
+source "$tree/tests/support/harness/needs.sh"
 source "$tree/tests/support/harness/share.sh"
 fail() { echo "$1"; exit 1; }
-skip() { echo "skipped: $1"; exit 77; }
 quietly() { "$@" >"$scratch/log" 2>&1 || { tail -50 "$scratch/log"; fail "failed: $*"; }; }
-for program in dpkg-buildpackage dh lintian git xz; do
-  command -v $program >/dev/null || skip "no $program (Debian: dpkg-dev, debhelper, lintian, git, xz-utils)"
-done
+needs dpkg-buildpackage dpkg-dev
+needs dh debhelper
+needs lintian lintian
+needs git git
+needs xz xz-utils
 git -C "$tree" rev-parse HEAD >/dev/null 2>&1 || skip "a release is made from a git checkout"
 unset COMPUTE_BACKEND_PATH COMPUTE_BACKENDS COMPUTE_DEVICE LD_LIBRARY_PATH CFLAGS
 rm -rf "$scratch"

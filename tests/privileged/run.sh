@@ -5,11 +5,11 @@
 # set-user-ID programs.
 set -euo pipefail
 tree=$1 build=$2
+source "$tree/tests/support/harness/needs.sh"
 fail() { echo "$1"; sed 's/^/  | /' "$folder/output" 2>/dev/null; exit 1; }
-skip() { echo "skipped: $1"; exit 77; }
 
 [[ $(id -u) -eq 0 ]] || skip "only root can make a set-user-ID program of another user's"
-command -v setpriv >/dev/null || skip "setpriv (package util-linux) is not installed"
+needs setpriv util-linux
 nobody=$(id -u nobody 2>/dev/null) || skip "there is no user nobody"
 
 # Not below the build folder, which nobody may be unable to enter.

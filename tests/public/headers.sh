@@ -4,6 +4,8 @@
 set -euo pipefail
 tree=$1 generated=$2/generated scratch=$3
 warnings=(-Wall -Wextra -pedantic -Werror -fsyntax-only)
+source "$tree/tests/support/harness/needs.sh"
+cxx=$(command -v g++ || command -v clang++ || true)
 
 mkdir -p "$scratch"
 for folder in "$tree/include" "$generated"; do
@@ -14,6 +16,7 @@ for folder in "$tree/include" "$generated"; do
     cp "$scratch/alone.c" "$scratch/alone.cc"
     echo "$name"
     "$CC" -std=c11 "${warnings[@]}" -I"$tree/include" -I"$generated" "$scratch/alone.c"
-    g++ -std=c++17 "${warnings[@]}" -I"$tree/include" -I"$generated" "$scratch/alone.cc"
+    [[ -z $cxx ]] || "$cxx" -std=c++17 "${warnings[@]}" -I"$tree/include" -I"$generated" "$scratch/alone.cc"
   done
 done
+[[ -n $cxx ]] || skip "the headers compile as C; there is no C++ compiler (Debian: g++)"

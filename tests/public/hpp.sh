@@ -3,6 +3,7 @@
 # TREE BUILD_DIR SCRATCH_DIR. Leaves with 77 where there is no C++ compiler.
 set -euo pipefail
 tree=$1 build=$2 scratch=$3 tried=0
+source "$tree/tests/support/harness/needs.sh"
 mkdir -p "$scratch"
 for compiler in g++ clang++; do
   command -v "$compiler" >/dev/null || continue
@@ -21,4 +22,4 @@ for compiler in g++ clang++; do
     "$tree/include/compute/compute.hpp" 2>&1 | grep -c 'error:' || true)
   [[ $errors == 1 ]] || { echo "$compiler -std=c++14: $errors errors instead of one"; exit 1; }
 done
-((tried)) || exit 77
+((tried)) || skip "no C++ compiler (Debian: g++)"

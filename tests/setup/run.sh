@@ -20,7 +20,7 @@ BODY
 # Knows every package after an update, or all but those called unknown.
 stand_in apt-get <<'BODY'
 case " $* " in
-*" update "*) touch "$SCRATCH/updated" ;;
+*" update "*) [[ -z ${OFFLINE-} ]] || { echo "E: no network" >&2; exit 100; }; touch "$SCRATCH/updated" ;;
 *" download "*) touch libopenblas0-pthread_1_amd64.deb ;;
 *" -s "*)
   for name in "$@"; do
@@ -31,11 +31,12 @@ case " $* " in
     case $name in
     newer*) echo "Inst $name (2.0 Debian:12/stable [amd64]) []"
             echo "Inst lib$name [1.0] (2.0 Debian:12/stable [amd64])" ;;
-    absent* | unknown*) echo "Inst $name (1.5 Debian:12/stable [amd64])"
+    absent* | unknown* | broken*) echo "Inst $name (1.5 Debian:12/stable [amd64])"
                         echo "Conf $name (1.5 Debian:12/stable [amd64])" ;;
     esac
   done ;;
-*" install "*) echo "apt-get at work" ;;
+*" install "*) [[ "$*" != *broken* ]] || { echo "E: Unable to fetch some archives" >&2; exit 100; }
+  echo "apt-get at work" ;;
 esac
 BODY
 stand_in apt-cache <<'BODY'
@@ -60,7 +61,8 @@ setup() {
   rm -f "$scratch/updated"
   : >"$scratch/calls"
   result=0
-  SCRATCH=$scratch PATH=$tools:$PATH bash -c 'source "$0"; PATH='"$tools"':$PATH; "$@"' \
+  SCRATCH=$scratch PATH=${SETUP_PATH:-$tools:$PATH} \
+    bash -c 'path=$PATH; source "$0"; PATH=$path; "$@"' \
     "$tree/tests/support/harness/setup.sh" "$@" >"$scratch/output" 2>&1 || result=$?
 }
 
@@ -119,6 +121,44 @@ USER_ID=1000 setup setup_packages absent-a
 says '^  sudo apt-get install --no-install-recommends absent-a$' || fail "no apt-get line"
 USER_ID=1000 SUDO_WORKS=1 setup setup_packages absent-a
 [[ $result == 0 ]] && called '^apt-get .*install -y .*absent-a$' || fail "sudo is not used"
+
+# What is there in another way is not asked for: a command, a header, a module of pkg-config.
+SETUP_PATH=$tools:$PATH setup setup_packages cmake libc6-dev pkg-config
+[[ $result == 0 && ! -s $scratch/output ]] || fail "cmake or libc6-dev is there, and asked for"
+
+# Without a way to new lists: what the old ones have is installed, and the rest left out.
+OFFLINE=1 setup setup_packages absent-a --optional unknown-a
+[[ $result == 0 ]] && called 'install -y .*absent-a$' || fail "offline, required: status $result"
+says '^  unknown-a' || fail "offline: what is left out is not said"
+OFFLINE=1 setup setup_packages present-a --optional unknown-a
+[[ $result == 0 ]] || fail "offline, optional: status $result"
+OFFLINE=1 setup setup_packages unknown-a
+[[ $result == 1 ]] && says 'sudo apt-get install' || fail "offline, required and not to be had: status $result"
+OFFLINE=1 setup setup_packages present-a present-b
+[[ $result == 0 && ! -s $scratch/output ]] || fail "offline with everything installed: status $result"
+
+# An optional package that cannot be fetched stops neither the others nor the command.
+setup setup_packages absent-a --optional broken-a
+[[ $result == 0 ]] && called 'install -y .*absent-a$' || fail "an optional package that is broken: status $result"
+setup setup_packages present-a --optional broken-a
+[[ $result == 0 ]] && says 'left out: broken-a' || fail "a broken optional package: status $result"
+
+# Without apt-get, without dpkg and without both: what is missing has a name, and nothing stops here.
+few=$scratch/few
+mkdir -p "$few"
+for name in bash awk sed grep tr fold cat cc find cmake pkg-config; do
+  ln -s "$(command -v "$name")" "$few/$name"
+done
+for gone in apt-get dpkg-query 'apt-get dpkg-query dpkg'; do
+  rm -rf "$scratch/rest"
+  cp -r "$tools" "$scratch/rest"
+  for name in $gone; do rm -f "$scratch/rest/$name"; done
+  SETUP_PATH=$scratch/rest:$few setup setup_packages cmake absent-a --optional absent-b
+  [[ $result == 0 ]] && says '^  absent-a absent-b$' || fail "without $gone: status $result"
+  ! called 'install -y' || fail "without $gone: installed"
+done
+SETUP_PATH=$scratch/rest:$few setup setup_openblas "$scratch/without"
+[[ $result == 0 ]] && says 'left out.*Debian: libopenblas0-pthread' || fail "OpenBLAS without apt-get: $result"
 
 # OpenBLAS: found, or unpacked once and found by its path; the machine's BLAS stays what it is.
 show_library() { setup_openblas "$1"; echo "path: ${LD_LIBRARY_PATH-none}"; }

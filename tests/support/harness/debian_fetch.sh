@@ -23,7 +23,7 @@ fetch_prepare() {
     -o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$folder/sources"
     -o "Dir::State::lists=$folder/lists" -o "Dir::State::status=$folder/status"
     -o "Dir::Cache=$folder/cache" -o APT::Sandbox::User=)
-  command -v apt-get dpkg >/dev/null && apt-get "${options[@]}" update
+  command -v apt-get >/dev/null && command -v dpkg >/dev/null && apt-get "${options[@]}" update
 }
 
 fetch_packages() {

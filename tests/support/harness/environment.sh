@@ -2,7 +2,7 @@
 # Sourced by scripts that need Python packages from PyPI: a virtual environment in a folder of theirs,
 # which is kept for the next run.
 
-skip() { echo "skipped: $1"; exit 77; }
+source "$(dirname "${BASH_SOURCE[0]}")/needs.sh"
 
 # python_environment FOLDER [PIP_OPTION...] PACKAGE...: sets `python`. Without the network, what an
 # earlier run has installed will do; callers look whether it is there.

@@ -5,8 +5,10 @@
 # days share its instruction sets (share.sh).
 set -euo pipefail
 tree=$1 build=$2/clang
+source "$tree/tests/support/harness/needs.sh"
 source "$tree/tests/support/harness/share.sh"
 
+needs clang clang
 mkdir -p "$build"
 cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 \
   -DCMAKE_C_COMPILER=clang -DCOMPUTE_CPU_VECTORS="$(share_vectors)" \
