@@ -113,7 +113,7 @@ class Tune(unittest.TestCase):
         self.assertIn("1 invalid line was skipped", taken.stderr)
         self.assertIn("vector=4", taken.stdout)
         self.assertEqual(self.tune("--import", self.folder + "/nothing").returncode, 1)
-        self.assertEqual(self.tune("--export", "/nowhere/at/all").returncode, 1)
+        self.assertEqual(self.tune("--export", self.folder + "/nothing/at/all").returncode, 1)
 
     def test_full_disk_is_an_error(self):
         self.write("tuning", entry())
