@@ -76,6 +76,7 @@ static compute_status time_variants(bench_session *session, const char *network,
   if (!s) s = bench_group_measure(session, runners, count, session->options->quick ? 0.1 : 0.7);
   for (int v = 0; v < count; v++) {
     if (!s) s = steppers[v].status;
+    runners[v].state = NULL;
     release(&steppers[v]);
   }
   return s;
