@@ -31,7 +31,7 @@ command -v cc >/dev/null || SETUP_BUILD_PACKAGES+=(gcc)
 
 # What the tests need besides: cmocka, a C++ compiler for the headers, a second C compiler with its
 # sanitizers and fuzzer (which clang does not bring along), python3 for checking JSON, valgrind.
-SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-14-dev python3 valgrind pocl-opencl-icd)
+SETUP_TEST_PACKAGES=(libcmocka-dev make clang libclang-rt-dev python3 valgrind pocl-opencl-icd)
 # Tests that need one of these are skipped where it is missing. The Python modules and the tools look
 # at the files that compute-fit reads and writes; ONNX's test data are models. Transports are built for
 # the MPIs that are installed.
