@@ -116,11 +116,11 @@ class System:
                 shutil.copyfile("/" + path, os.path.join(self.folder, path))
 
     def inside(self, script, **variables):
-        """Runs lines of sh in the system, with /proc and the kept folders if this machine allows it; what is mounted
+        """Runs lines of sh in the system, with /proc, /sys and the kept folders if this machine allows it; what is mounted
         vanishes with the process."""
         enter = ["chroot", self.folder, "/bin/sh", "-e", "-c", script]
         if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0:
-            mounts = 'mount -t proc proc "$0/proc" 2>/dev/null; '
+            mounts = 'mount -t proc proc "$0/proc" 2>/dev/null; mount --rbind /sys "$0/sys" 2>/dev/null; '
             for here, there in self.kept:
                 os.makedirs(here, exist_ok=True)
                 os.makedirs(self.folder + there, exist_ok=True)
