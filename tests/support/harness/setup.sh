@@ -167,7 +167,7 @@ setup_openblas() {
     echo "Unpacking OpenBLAS into $folder: about 7 MB to download, 44 MB on disk"
     rm -rf "$folder" "$folder.part" # what an earlier run may have left unfinished
     mkdir -p "$folder.part"
-    (cd "$folder.part" && apt-get -qq download libopenblas0-pthread &&
+    (cd "$folder.part" && apt-get -qq -o APT::Sandbox::User= download libopenblas0-pthread &&
       dpkg -x libopenblas0*.deb . && rm libopenblas0*.deb) ||
       { echo "OpenBLAS is left out: it cannot be downloaded" >&2; return 0; }
     mv "$folder.part" "$folder"
