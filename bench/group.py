@@ -26,6 +26,9 @@ def measure(args: argparse.Namespace, launcher: str, ranks: int, link: str, case
     variables = {
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "OMPI_MCA_hwloc_base_binding_policy": "none",
+        # Since Open MPI 5:
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
     }
     if link:
         variables |= {"COMPUTE_TRANSPORT": "link", "BENCH_LINK": link}

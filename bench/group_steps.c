@@ -6,6 +6,7 @@
  * same time, so that they disturb each other as they do in the other two. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "group.h"
@@ -66,18 +67,19 @@ static void release(stepper *s) {
 /* The medians, in seconds, of the variants with a batch. */
 static compute_status time_variants(bench_session *session, const char *network,
                                     const int64_t *batch, bench_runner *runners, int count) {
-  stepper steppers[VARIANTS] = {{.status = COMPUTE_OK}};
-  compute_status s = COMPUTE_OK;
+  stepper *steppers = calloc((size_t)count, sizeof *steppers);
+  compute_status s = steppers ? COMPUTE_OK : COMPUTE_ERROR_OUT_OF_MEMORY;
   for (int v = 0; v < count && !s; v++) {
     const int kind = count == VARIANTS ? v : ALONE;
     s = create(session, network, (variant)kind, batch[v], &steppers[v]);
     runners[v] = (bench_runner){.run = run_steps, .state = &steppers[v]};
   }
   if (!s) s = bench_group_measure(session, runners, count, session->options->quick ? 0.1 : 0.7);
-  for (int v = 0; v < count; v++) {
+  for (int v = 0; v < count && steppers; v++) {
     if (!s) s = steppers[v].status;
     release(&steppers[v]);
   }
+  free(steppers);
   return s;
 }
 

@@ -42,6 +42,37 @@ function(compute_leave_out what why)
   set_property(GLOBAL APPEND PROPERTY COMPUTE_LEFT_OUT "${what}: ${why}")
 endfunction()
 
+# compute_accepts(<result> <version> "<source>;…" [FOLDERS <include folder>…] [DEFINE <definition>…]
+# [LINK <imported target>…]) compiles sources, before the build, with the headers of a library that is
+# optional: one of another release must be left out, not stop the build. <result> is TRUE or FALSE, and
+# <result>_WHY the first error. A success is kept until <version> changes.
+function(compute_accepts result version sources)
+  cmake_parse_arguments(PARSE_ARGV 3 try "" "" "FOLDERS;DEFINE;LINK")
+  set(${result}_WHY "" PARENT_SCOPE)
+  set(${result} TRUE PARENT_SCOPE)
+  if("${COMPUTE_ACCEPTED_${result}}" STREQUAL "version ${version}")
+    return()
+  endif()
+  list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(TRANSFORM try_DEFINE PREPEND -D)
+  list(APPEND try_FOLDERS ${PROJECT_SOURCE_DIR}/include)
+  set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY) # there is no main
+  try_compile(compute_accepted ${CMAKE_BINARY_DIR}/accepts/${result} SOURCES ${sources}
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${try_FOLDERS}"
+    COMPILE_DEFINITIONS -D_GNU_SOURCE ${try_DEFINE}
+    LINK_LIBRARIES ${try_LINK}
+    OUTPUT_VARIABLE log
+    C_STANDARD 11 CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON)
+  if(compute_accepted)
+    set(COMPUTE_ACCEPTED_${result} "version ${version}" CACHE INTERNAL "Tried with success")
+  else()
+    string(REGEX MATCH "error: [^\n]*" why "${log}")
+    set(${result}_WHY "${why}" PARENT_SCOPE)
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+  unset(compute_accepted CACHE)
+endfunction()
+
 # The end of cmake's output: what will be built, and what will not and why.
 function(compute_print_summary)
   set(form "libcompute.so.${compute_soversion}")

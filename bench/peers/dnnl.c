@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Peer: oneDNN 2.x through its C interface. Plain f32 products use dnnl_sgemm, everything else
+/* Peer: oneDNN 2 or 3 through its C interface. Plain f32 products use dnnl_sgemm, everything else
  * primitives that are created once, as the library recommends. */
-#include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,9 @@ typedef struct recipe {
   dnnl_primitive_desc_t primitive;
   int count;
   int number[MAX_ARGUMENTS];
-  dnnl_memory_desc_t memory[MAX_ARGUMENTS];
+  dnnl_layout memory[MAX_ARGUMENTS];
+  int layout_count; /* freed with the recipe */
+  dnnl_layout layouts[MAX_ARGUMENTS];
 } recipe;
 
 static dnnl_data_type_t data_type(const bench_peer_problem *p) {
@@ -33,38 +34,32 @@ static dnnl_data_type_t data_type(const bench_peer_problem *p) {
   return dnnl_data_type_undef;
 }
 
-/* A dense row-major array of up to three dimensions; 0 ends the list. */
-static dnnl_memory_desc_t dense(const bench_peer_problem *p, int64_t a, int64_t b, int64_t c) {
-  dnnl_dims_t sizes = {a, b, c};
-  int rank = c ? 3 : b ? 2 : 1;
-  static const dnnl_format_tag_t tag[] = {dnnl_a, dnnl_ab, dnnl_abc};
-  dnnl_memory_desc_t memory = {0};
-  dnnl_memory_desc_init_by_tag(&memory, rank, sizes, data_type(p), tag[rank - 1]);
-  return memory;
+/* NULL if the library refuses; describing a primitive then fails, too. */
+static dnnl_layout laid_out(recipe *r, const bench_peer_problem *p, int rank, const int64_t *sizes,
+                            dnnl_format_tag_t tag) {
+  return r->layouts[r->layout_count++] = layout_create(rank, sizes, data_type(p), tag);
 }
 
-static void add_argument(recipe *r, int number, dnnl_memory_desc_t memory) {
+/* A dense row-major array of up to three dimensions; 0 ends the list. */
+static dnnl_layout dense(recipe *r, const bench_peer_problem *p, int64_t a, int64_t b, int64_t c) {
+  static const dnnl_format_tag_t tag[] = {dnnl_a, dnnl_ab, dnnl_abc};
+  int rank = c ? 3 : b ? 2 : 1;
+  return laid_out(r, p, rank, (int64_t[]){a, b, c}, tag[rank - 1]);
+}
+
+static void add_argument(recipe *r, int number, dnnl_layout memory) {
   r->number[r->count] = number;
   r->memory[r->count++] = memory;
-}
-
-static dnnl_primitive_desc_t describe(const_dnnl_op_desc_t operation, dnnl_engine_t engine,
-                                      const_dnnl_primitive_attr_t attributes) {
-  dnnl_primitive_desc_t result = NULL;
-  if (dnnl_primitive_desc_create(&result, operation, attributes, engine, NULL)) return NULL;
-  return result;
 }
 
 /* ---- Operations: each fills a recipe ------------------------------------------------------- */
 
 static void matmul(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
   int64_t m = p->size[0], n = p->size[1], k = p->size[2], batch = p->size[3];
-  dnnl_memory_desc_t a = batch ? dense(p, batch, m, k) : dense(p, m, k, 0);
-  dnnl_memory_desc_t b = batch ? dense(p, batch, k, n) : dense(p, k, n, 0);
-  dnnl_memory_desc_t y = batch ? dense(p, batch, m, n) : dense(p, m, n, 0);
-  dnnl_matmul_desc_t d;
-  if (dnnl_matmul_desc_init(&d, &a, &b, NULL, &y)) return;
-  r->primitive = describe(&d, engine, NULL);
+  dnnl_layout a = batch ? dense(r, p, batch, m, k) : dense(r, p, m, k, 0);
+  dnnl_layout b = batch ? dense(r, p, batch, k, n) : dense(r, p, k, n, 0);
+  dnnl_layout y = batch ? dense(r, p, batch, m, n) : dense(r, p, m, n, 0);
+  r->primitive = describe_matmul(engine, NULL, a, b, NULL, y);
   add_argument(r, DNNL_ARG_SRC, a);
   add_argument(r, DNNL_ARG_WEIGHTS, b);
   add_argument(r, DNNL_ARG_DST, y);
@@ -72,16 +67,14 @@ static void matmul(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r)
 
 static void matmul_bias_gelu(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
   int64_t m = p->size[0], n = p->size[1], k = p->size[2];
-  dnnl_memory_desc_t a = dense(p, m, k, 0), b = dense(p, k, n, 0);
-  dnnl_memory_desc_t bias = dense(p, 1, n, 0), y = dense(p, m, n, 0);
-  dnnl_matmul_desc_t d;
+  dnnl_layout a = dense(r, p, m, k, 0), b = dense(r, p, k, n, 0);
+  dnnl_layout bias = dense(r, p, 1, n, 0), y = dense(r, p, m, n, 0);
   dnnl_post_ops_t after = NULL;
   dnnl_primitive_attr_t attributes = NULL;
   if (!dnnl_post_ops_create(&after) && !dnnl_primitive_attr_create(&attributes) &&
-      !dnnl_post_ops_append_eltwise(after, 1, dnnl_eltwise_gelu_erf, 0, 0) &&
-      !dnnl_primitive_attr_set_post_ops(attributes, after) &&
-      !dnnl_matmul_desc_init(&d, &a, &b, &bias, &y))
-    r->primitive = describe(&d, engine, attributes);
+      !append_activation(after, dnnl_eltwise_gelu_erf) &&
+      !dnnl_primitive_attr_set_post_ops(attributes, after))
+    r->primitive = describe_matmul(engine, attributes, a, b, bias, y);
   dnnl_post_ops_destroy(after);
   dnnl_primitive_attr_destroy(attributes);
   add_argument(r, DNNL_ARG_SRC, a);
@@ -102,46 +95,36 @@ static void unary(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) 
                {"gelu", dnnl_eltwise_gelu_erf},
                {"gelu_tanh", dnnl_eltwise_gelu_tanh},
                {"silu", dnnl_eltwise_swish}};
-  dnnl_memory_desc_t x = dense(p, p->size[0], 0, 0);
+  dnnl_layout x = dense(r, p, p->size[0], 0, 0);
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    dnnl_eltwise_desc_t d;
     if (strcmp(kinds[i].name, p->operation)) continue;
     /* alpha 1 is swish's factor; relu's, its negative slope, is 0 */
     float alpha = kinds[i].kind == dnnl_eltwise_swish;
-    if (!dnnl_eltwise_forward_desc_init(&d, dnnl_forward_inference, kinds[i].kind, &x, alpha, 0))
-      r->primitive = describe(&d, engine, NULL);
+    r->primitive = describe_unary(engine, kinds[i].kind, alpha, x);
   }
   add_argument(r, DNNL_ARG_SRC, x);
   add_argument(r, DNNL_ARG_DST, x);
 }
 
 static void add(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
-  dnnl_memory_desc_t x = dense(p, p->size[0], 0, 0);
-  dnnl_binary_desc_t d;
-  if (dnnl_binary_desc_init(&d, dnnl_binary_add, &x, &x, &x)) return;
-  r->primitive = describe(&d, engine, NULL);
+  dnnl_layout x = dense(r, p, p->size[0], 0, 0);
+  r->primitive = describe_add(engine, x);
   add_argument(r, DNNL_ARG_SRC_0, x);
   add_argument(r, DNNL_ARG_SRC_1, x);
   add_argument(r, DNNL_ARG_DST, x);
 }
 
 static void softmax(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
-  dnnl_memory_desc_t x = dense(p, p->size[0], p->size[1], 0);
-  dnnl_softmax_v2_desc_t d;
+  dnnl_layout x = dense(r, p, p->size[0], p->size[1], 0);
   dnnl_alg_kind_t kind = strcmp(p->operation, "softmax") ? dnnl_softmax_log : dnnl_softmax_accurate;
-  if (dnnl_softmax_v2_forward_desc_init(&d, dnnl_forward_inference, kind, &x, &x, 1)) return;
-  r->primitive = describe(&d, engine, NULL);
+  r->primitive = describe_softmax(engine, kind, x);
   add_argument(r, DNNL_ARG_SRC, x);
   add_argument(r, DNNL_ARG_DST, x);
 }
 
 static void layer_norm(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
-  dnnl_memory_desc_t x = dense(p, p->size[0], p->size[1], 0), row = dense(p, p->size[1], 0, 0);
-  dnnl_layer_normalization_desc_t d;
-  if (dnnl_layer_normalization_forward_desc_init(&d, dnnl_forward_inference, &x, NULL, 1e-5F,
-                                                 dnnl_use_scale | dnnl_use_shift))
-    return;
-  r->primitive = describe(&d, engine, NULL);
+  dnnl_layout x = dense(r, p, p->size[0], p->size[1], 0), row = dense(r, p, p->size[1], 0, 0);
+  r->primitive = describe_layer_norm(engine, x);
   add_argument(r, DNNL_ARG_SRC, x);
   add_argument(r, DNNL_ARG_SCALE, row);
   add_argument(r, DNNL_ARG_SHIFT, row);
@@ -150,23 +133,19 @@ static void layer_norm(const bench_peer_problem *p, dnnl_engine_t engine, recipe
 
 static void reduction(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
   int64_t rows = p->size[0], columns = p->size[1];
-  dnnl_memory_desc_t x = dense(p, rows, columns, 0);
+  dnnl_layout x = dense(r, p, rows, columns, 0);
   bool keep_rows = strstr(p->operation, "_rows"), keep_columns = strstr(p->operation, "_columns");
-  dnnl_memory_desc_t y = dense(p, keep_rows ? rows : 1, keep_columns ? columns : 1, 0);
-  dnnl_reduction_desc_t d;
+  dnnl_layout y = dense(r, p, keep_rows ? rows : 1, keep_columns ? columns : 1, 0);
   dnnl_alg_kind_t kind = strcmp(p->operation, "max_rows") ? dnnl_reduction_sum : dnnl_reduction_max;
-  if (dnnl_reduction_desc_init(&d, kind, &x, &y, 0, 0)) return;
-  r->primitive = describe(&d, engine, NULL);
+  r->primitive = describe_reduction(engine, kind, x, y);
   add_argument(r, DNNL_ARG_SRC, x);
   add_argument(r, DNNL_ARG_DST, y);
 }
 
 /* A reorder from [rows,columns] to the same matrix stored by columns. */
 static void transpose(const bench_peer_problem *p, dnnl_engine_t engine, recipe *r) {
-  dnnl_memory_desc_t x = dense(p, p->size[0], p->size[1], 0), y = x;
-  dnnl_dims_t sizes = {p->size[0], p->size[1]};
-  if (dnnl_memory_desc_init_by_tag(&y, 2, sizes, data_type(p), dnnl_ba)) return;
-  if (dnnl_reorder_primitive_desc_create(&r->primitive, &x, engine, &y, engine, NULL))
+  dnnl_layout x = dense(r, p, p->size[0], p->size[1], 0), y = laid_out(r, p, 2, p->size, dnnl_ba);
+  if (dnnl_reorder_primitive_desc_create(&r->primitive, x, engine, y, engine, NULL))
     r->primitive = NULL;
   add_argument(r, DNNL_ARG_FROM, x);
   add_argument(r, DNNL_ARG_TO, y);
@@ -194,7 +173,7 @@ static bool make_arguments(run_state *s, const recipe *r) {
       dnnl_exec_arg_t *argument = &s->arguments[set][i];
       void *data = i + 1 < r->count ? (void *)(uintptr_t)b->input[i] : b->output;
       argument->arg = r->number[i];
-      if (dnnl_memory_create(&argument->memory, &r->memory[i], s->engine, data)) return false;
+      if (dnnl_memory_create(&argument->memory, r->memory[i], s->engine, data)) return false;
     }
   }
   return true;
@@ -218,6 +197,7 @@ static void *setup(const bench_peer_problem *problem, recipe_function cook) {
   bool ready = r.primitive && !dnnl_primitive_create(&s->primitive, r.primitive) &&
                make_arguments(s, &r) && s->stream;
   if (r.primitive) dnnl_primitive_desc_destroy(r.primitive);
+  for (int i = 0; i < r.layout_count; i++) layout_destroy(r.layouts[i]);
   if (ready) return s;
   teardown(s);
   return NULL;

@@ -12,28 +12,32 @@ void net_need(network *n, dnnl_status_t status) {
   n->failed |= status != dnnl_success;
 }
 
-dnnl_memory_desc_t net_layout(network *n, int rank, const int64_t *sizes, dnnl_format_tag_t tag) {
-  dnnl_memory_desc_t d = {0};
-  dnnl_dims_t dims = {0};
-  memcpy(dims, sizes, (size_t)rank * sizeof *dims);
-  net_need(n, dnnl_memory_desc_init_by_tag(&d, rank, dims, dnnl_f32, tag));
-  return d;
+/* NULL in place of a layout fails, too. */
+static dnnl_layout keep(network *n, dnnl_layout d) {
+  if (d && n->layout_count < MAX_LAYOUTS) return n->layouts[n->layout_count++] = d;
+  layout_destroy(d);
+  n->failed = true;
+  return NULL;
 }
 
-dnnl_memory_desc_t net_any(const dnnl_memory_desc_t *from) {
-  dnnl_memory_desc_t d = {0};
-  dnnl_memory_desc_init_by_tag(&d, from->ndims, from->dims, from->data_type, dnnl_format_tag_any);
-  return d;
+dnnl_layout net_layout(network *n, int rank, const int64_t *sizes, dnnl_format_tag_t tag) {
+  return keep(n, layout_create(rank, sizes, dnnl_f32, tag));
+}
+
+dnnl_layout net_any(network *n, dnnl_layout from) {
+  int rank = 0;
+  const int64_t *sizes = from ? layout_sizes(from, &rank) : NULL;
+  return sizes ? net_layout(n, rank, sizes, dnnl_format_tag_any) : NULL;
 }
 
 /* data(set): the array, or NULL for one of the library's. */
-static int add_slot(network *n, const dnnl_memory_desc_t *d, bool own, int input) {
+static int add_slot(network *n, dnnl_layout d, bool own, int input) {
   if (n->failed || n->slot_count == MAX_SLOTS) {
     n->failed = true;
     return 0;
   }
   net_slot *s = &n->slots[n->slot_count];
-  s->layout = *d;
+  s->layout = d;
   for (uint32_t i = 0; i < n->problem->set_count; i++) {
     const bench_peer_buffers *b = &n->problem->sets[i];
     void *data = input < 0 ? b->output : (void *)(uintptr_t)b->input[input];
@@ -42,13 +46,13 @@ static int add_slot(network *n, const dnnl_memory_desc_t *d, bool own, int input
   return n->slot_count++;
 }
 
-int net_input_slot(network *n, int input, const dnnl_memory_desc_t *d) {
+int net_input_slot(network *n, int input, dnnl_layout d) {
   return add_slot(n, d, false, input);
 }
-int net_output_slot(network *n, const dnnl_memory_desc_t *d) {
+int net_output_slot(network *n, dnnl_layout d) {
   return add_slot(n, d, false, -1);
 }
-int net_own_slot(network *n, const dnnl_memory_desc_t *d) {
+int net_own_slot(network *n, dnnl_layout d) {
   return add_slot(n, d, true, -1);
 }
 
@@ -73,32 +77,32 @@ void net_argument(net_step *s, int number, int slot) {
 /* A step that reorders slot `from` into slot `to`. */
 void net_reorder(network *n, run_phase phase, int from, int to) {
   dnnl_primitive_desc_t d = NULL;
-  net_need(n, dnnl_reorder_primitive_desc_create(&d, &n->slots[from].layout, n->engine,
-                                                 &n->slots[to].layout, n->engine, NULL));
+  net_need(n, dnnl_reorder_primitive_desc_create(&d, n->slots[from].layout, n->engine,
+                                                 n->slots[to].layout, n->engine, NULL));
   net_step *s = net_add_step(n, phase, d);
   net_argument(s, DNNL_ARG_FROM, from);
   net_argument(s, DNNL_ARG_TO, to);
   if (d) dnnl_primitive_desc_destroy(d);
 }
 
-static const dnnl_memory_desc_t *wanted(const_dnnl_primitive_desc_t d, int number) {
-  return dnnl_primitive_desc_query_md(d, dnnl_query_exec_arg_md, number);
+static dnnl_layout wanted(const network *n, const_dnnl_primitive_desc_t d, int number) {
+  return n->failed ? NULL : dnnl_primitive_desc_query_md(d, dnnl_query_exec_arg_md, number);
 }
 
 /* The slot with an argument of `d` in its preferred layout, reordered from `plain`. */
 int net_bring(network *n, const_dnnl_primitive_desc_t d, int number, int plain, run_phase phase) {
-  const dnnl_memory_desc_t *w = n->failed ? NULL : wanted(d, number);
-  if (!w || dnnl_memory_desc_equal(w, &n->slots[plain].layout)) return plain;
-  const int slot = net_own_slot(n, w);
+  dnnl_layout w = wanted(n, d, number);
+  if (!w || dnnl_memory_desc_equal(w, n->slots[plain].layout)) return plain;
+  const int slot = net_own_slot(n, keep(n, layout_copy(w)));
   net_reorder(n, phase, plain, slot);
   return slot;
 }
 
 /* The slot for a result of `d`, and the step, to be added after it, that reorders it to `plain`. */
 int net_result_slot(network *n, const_dnnl_primitive_desc_t d, int number, int plain) {
-  const dnnl_memory_desc_t *w = n->failed ? NULL : wanted(d, number);
-  if (!w || dnnl_memory_desc_equal(w, &n->slots[plain].layout)) return plain;
-  return net_own_slot(n, w);
+  dnnl_layout w = wanted(n, d, number);
+  if (!w || dnnl_memory_desc_equal(w, n->slots[plain].layout)) return plain;
+  return net_own_slot(n, keep(n, layout_copy(w)));
 }
 
 run_phase net_of_data(const network *n) {
@@ -109,18 +113,13 @@ void net_finish(network *n, int from, int plain) {
   if (from != plain) net_reorder(n, n->way == REORDERED ? DURING : AFTER, from, plain);
 }
 
-dnnl_primitive_desc_t net_describe(network *n, dnnl_status_t status, const void *operation,
-                                   const_dnnl_primitive_attr_t attributes,
-                                   const_dnnl_primitive_desc_t hint) {
-  dnnl_primitive_desc_t d = NULL;
-  net_need(n, status);
-  if (!n->failed)
-    net_need(n, dnnl_primitive_desc_create(&d, operation, attributes, n->engine, hint));
+dnnl_primitive_desc_t net_described(network *n, dnnl_primitive_desc_t d) {
+  n->failed |= d == NULL;
   return d;
 }
 
-dnnl_memory_desc_t net_data_layout(const network *n, const dnnl_memory_desc_t *plain) {
-  return n->way == PLAIN ? *plain : net_any(plain);
+dnnl_layout net_data_layout(network *n, dnnl_layout plain) {
+  return n->way == PLAIN ? plain : net_any(n, plain);
 }
 
 /* ---- Setting up, running ------------------------------------------------------------------- */
@@ -153,6 +152,7 @@ void net_teardown(void *state) {
     for (int j = 0; j < MAX_SETS; j++)
       if (n->slots[i].memory[j]) dnnl_memory_destroy(n->slots[i].memory[j]);
   for (int i = 0; i < MAX_SETS; i++) free(n->folded[i]);
+  for (int i = 0; i < n->layout_count; i++) layout_destroy(n->layouts[i]);
   if (n->stream) dnnl_stream_destroy(n->stream);
   if (n->engine) dnnl_engine_destroy(n->engine);
   free(n);

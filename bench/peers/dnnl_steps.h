@@ -9,19 +9,19 @@
 #ifndef BENCH_PEERS_DNNL_STEPS_H
 #define BENCH_PEERS_DNNL_STEPS_H
 
-#include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 
+#include "dnnl_describe.h"
 #include "peer.h"
 
-enum { MAX_SETS = 16, MAX_SLOTS = 16, MAX_STEPS = 8, MAX_ARGUMENTS = 10 };
+enum { MAX_SETS = 16, MAX_SLOTS = 16, MAX_STEPS = 8, MAX_ARGUMENTS = 10, MAX_LAYOUTS = 32 };
 
 typedef enum run_way { PLAIN, REORDERED, BLOCKED, WINOGRAD } run_way;
 typedef enum run_phase { BEFORE, DURING, AFTER } run_phase;
 
 /* An array of every set: one of the problem's, or one of the library's. */
 typedef struct net_slot {
-  dnnl_memory_desc_t layout;
+  dnnl_layout layout;
   dnnl_memory_t memory[MAX_SETS];
 } net_slot;
 
@@ -39,18 +39,23 @@ typedef struct network {
   dnnl_stream_t stream;
   net_slot slots[MAX_SLOTS];
   net_step steps[MAX_STEPS];
-  int slot_count, step_count;
+  dnnl_layout layouts[MAX_LAYOUTS];
+  int slot_count, step_count, layout_count;
   float *folded[MAX_SETS]; /* filter and bias with a batch norm folded in */
 } network;
 
 /* After any failure the network is not measured. */
 void net_need(network *n, dnnl_status_t status);
-/* A dense array. */
-dnnl_memory_desc_t net_layout(network *n, int rank, const int64_t *sizes, dnnl_format_tag_t tag);
+/* A dense array. The network frees what this and the next functions return. */
+dnnl_layout net_layout(network *n, int rank, const int64_t *sizes, dnnl_format_tag_t tag);
+/* The same array in any layout that a primitive prefers. */
+dnnl_layout net_any(network *n, dnnl_layout from);
+/* The layout of data: unchanged, or any. */
+dnnl_layout net_data_layout(network *n, dnnl_layout plain);
 /* Arrays of the problem, and of the library. */
-int net_input_slot(network *n, int input, const dnnl_memory_desc_t *d);
-int net_output_slot(network *n, const dnnl_memory_desc_t *d);
-int net_own_slot(network *n, const dnnl_memory_desc_t *d);
+int net_input_slot(network *n, int input, dnnl_layout d);
+int net_output_slot(network *n, dnnl_layout d);
+int net_own_slot(network *n, dnnl_layout d);
 /* A primitive and its arguments. */
 net_step *net_add_step(network *n, run_phase phase, const_dnnl_primitive_desc_t description);
 void net_argument(net_step *s, int number, int slot);
@@ -62,14 +67,8 @@ int net_result_slot(network *n, const_dnnl_primitive_desc_t d, int number, int p
 /* When data are reordered. */
 run_phase net_of_data(const network *n);
 void net_finish(network *n, int from, int plain);
-/* A description for `operation`, or NULL. */
-dnnl_primitive_desc_t net_describe(network *n, dnnl_status_t status, const void *operation,
-                                   const_dnnl_primitive_attr_t attributes,
-                                   const_dnnl_primitive_desc_t hint);
-/* The layout of data: unchanged, or any. */
-dnnl_memory_desc_t net_data_layout(const network *n, const dnnl_memory_desc_t *plain);
-/* The same, in any layout that a primitive prefers. */
-dnnl_memory_desc_t net_any(const dnnl_memory_desc_t *from);
+/* The description that is passed; without one the network is not measured. */
+dnnl_primitive_desc_t net_described(network *n, dnnl_primitive_desc_t d);
 
 /* For bench_peer_operation; `build` adds the slots and steps. */
 void *net_setup(const bench_peer_problem *problem, run_way way, void (*build)(network *));

@@ -82,7 +82,7 @@ static void fail_alone(loopback_rank *self) {
   fill(in);
   const compute_batch_sink sink = {.array = out};
   const compute_batch_source failing = {.read = read_until_seven}, array = {.array = in},
-                             missing = {.path = "/nowhere/items"};
+                             missing = {.path = TEST_NOWHERE "/items"};
   compute_batch_run_options o = {
       .items = ITEMS, .sources = &failing, .sinks = &sink, .group = self->group};
   for (int again = 0; again < 2; again++) {

@@ -131,7 +131,7 @@ static inline bool finds_block(disk_cache *cache, const char *key) {
   return finds(cache, key, key, strlen(key));
 }
 
-static const char *path_of(const char *key, char path[NAME_BYTES]) {
+static inline const char *path_of(const char *key, char path[NAME_BYTES]) {
   const compute_cache_part part = part_of(key);
   entry_key made;
   entry_key_make(&made, &part, 1);

@@ -27,7 +27,9 @@ TRANSPORTS = os.path.join(os.environ["PROGRAMS"], "..", "lib", "compute")
 # Ranks share the processors of one machine, and its network does not matter.
 ENVIRONMENT = {**os.environ, "COMPUTE_THREADS": "1", "COMPUTE_BACKENDS": "cpu", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl": "self,vader",
-               "OMPI_MCA_hwloc_base_binding_policy": "none"}
+               "OMPI_MCA_hwloc_base_binding_policy": "none",
+               # the launcher of Open MPI 5 is PRRTE
+               "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
 
 SLOW = {"COMPUTE_CPU_ISA": "scalar"}  # so that there is a middle
 
@@ -275,5 +277,9 @@ class Killed(Cluster, unittest.TestCase):
 if __name__ == "__main__":
     if not shutil.which(LAUNCHER) or not os.path.exists(os.path.join(TRANSPORTS, f"libcompute-transport-{MPI}.so")):
         print(f"skipped: {LAUNCHER} is not installed, or there is no transport for it")
+        sys.exit(77)
+    tried = subprocess.run([LAUNCHER, "-n", "1", "true"], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    if tried.returncode:
+        print(f"skipped: {LAUNCHER} cannot start a program here: {tried.stderr.strip()}")
         sys.exit(77)
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -3,7 +3,6 @@
 """compute-tune as a user runs it. What needs a device with generated kernels runs on opencl:0 and is
 left out where there is none."""
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import unittest
 import zlib
 
 sys.dont_write_bytecode = True  # nothing is to be left beside the sources
+from machine import open_terminal  # noqa: E402 pylint: disable=wrong-import-position
 from test_programs import HANG, run  # noqa: E402 pylint: disable=wrong-import-position
 
 DEVICE = '"opencl" "V" "M" "3.1"'
@@ -113,7 +113,7 @@ class Tune(unittest.TestCase):
         self.assertIn("1 invalid line was skipped", taken.stderr)
         self.assertIn("vector=4", taken.stdout)
         self.assertEqual(self.tune("--import", self.folder + "/nothing").returncode, 1)
-        self.assertEqual(self.tune("--export", "/nowhere/at/all").returncode, 1)
+        self.assertEqual(self.tune("--export", self.folder + "/nothing/at/all").returncode, 1)
 
     def test_full_disk_is_an_error(self):
         self.write("tuning", entry())
@@ -137,7 +137,7 @@ class Tune(unittest.TestCase):
 
     @unittest.skipUnless(has_opencl(), "no OpenCL device")
     def test_interrupt_ends_cleanly_and_a_terminal_shows_progress(self):
-        master, slave = pty.openpty()
+        master, slave = open_terminal(self)
         process = subprocess.Popen(
             [os.path.join(os.environ["PROGRAMS"], "compute-tune"), "--device", "opencl:0"],
             stdout=subprocess.PIPE, stderr=slave, text=True,

@@ -103,7 +103,7 @@ static void what_the_cache_holds_needs_no_compiler(void **state) {
 /* Another folder may hold another version: what is remembered counts for the same folders only. */
 static void elsewhere(void) {
   char folders[1024];
-  snprintf(folders, sizeof folders, "%s:/nonexistent", getenv("LD_LIBRARY_PATH"));
+  snprintf(folders, sizeof folders, "%s:" TEST_NOWHERE, getenv("LD_LIBRARY_PATH"));
   setenv("LD_LIBRARY_PATH", folders, 1);
 }
 

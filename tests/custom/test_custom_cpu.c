@@ -312,10 +312,10 @@ static void the_compiler_can_be_chosen(void **state) {
   (void)state;
   assert_fails(try_with("COMPUTE_CC", "none"), COMPUTE_ERROR_UNSUPPORTED);
   test_check_message(context, "COMPUTE_CC=none");
-  assert_fails(try_with("COMPUTE_CC", "/does/not/exist"), COMPUTE_ERROR_UNSUPPORTED);
-  test_check_message(context, "/does/not/exist");
+  assert_fails(try_with("COMPUTE_CC", TEST_NOWHERE), COMPUTE_ERROR_UNSUPPORTED);
+  test_check_message(context, TEST_NOWHERE);
   assert_fails(try_with("COMPUTE_CC", "relative/cc"), COMPUTE_ERROR_UNSUPPORTED);
-  assert_fails(try_with("PATH", "/does/not/exist:relative"), COMPUTE_ERROR_UNSUPPORTED);
+  assert_fails(try_with("PATH", TEST_NOWHERE ":relative"), COMPUTE_ERROR_UNSUPPORTED);
   test_check_message(context, "no C compiler");
   compute_error error;
   assert_ok(compute_error_get(context, &error));

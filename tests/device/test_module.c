@@ -137,7 +137,7 @@ static void other_files_are_not_modules(void **state) {
   expect("libcompute-folder.so", COMPUTE_PROBE_NOT_A_MODULE, "not a regular file");
   assert_int_equal(mkfifo(FOLDER "/libcompute-fifo.so", 0600), 0);
   expect("libcompute-fifo.so", COMPUTE_PROBE_NOT_A_MODULE, "not a regular file");
-  assert_int_equal(symlink("/nowhere", FOLDER "/libcompute-dangling.so"), 0);
+  assert_int_equal(symlink(TEST_NOWHERE, FOLDER "/libcompute-dangling.so"), 0);
   expect("libcompute-dangling.so", COMPUTE_PROBE_NOT_A_MODULE, "cannot be opened: No such file");
 }
 

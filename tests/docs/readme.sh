@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-# check_readme.py, on its days (share.sh). ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
+# check_readme.py, on its days (share.sh), with one release of Debian or the other. ctest starts this: TREE
+# BUILD_DIR SCRATCH_DIR.
 set -euo pipefail
 source "$1/tests/support/harness/share.sh"
-exec python3 "$1/tests/docs/check_readme.py" "$@"
+for release in $(printf '12\n13\n' | share_lines 2); do
+  python3 "$1/tests/docs/check_readme.py" "$1" "$2" "$3" "$release"
+done

@@ -9,7 +9,7 @@
 #include "support/drivers/opencl_layer.h"
 
 #ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER "/nonexistent"
+#define TEST_OPENCL_LAYER TEST_NOWHERE
 #endif
 
 typedef struct fault {

@@ -18,7 +18,7 @@
 #include "support/harness/test.h"
 
 #ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER "/nonexistent"
+#define TEST_OPENCL_LAYER TEST_NOWHERE
 #endif
 
 enum { SKIPPED = 77, HANG_SECONDS = 600 };

@@ -19,6 +19,13 @@ data=$tree/bench/data/digits.csv.gz
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Ranks that share processors, on a machine whose network does not matter.
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl=self,vader OMPI_MCA_hwloc_base_binding_policy=none
+# The launcher of Open MPI 5 is PRRTE, which has variables of its own.
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none
+# It finds no processors in a chroot without /sys.
+if ! said=$("$launcher" -n 1 true 2>&1); then
+  echo "skipped: $launcher cannot start a program here: $(grep -v '^-*$' <<<"$said" | tail -n 1)"
+  exit 77
+fi
 mkdir -p "$scratch"
 failed=0
 

@@ -350,12 +350,12 @@ static void fail_in_a_step(loopback_rank *self) {
                                  NULL) == COMPUTE_ERROR_CANCELLED);
   RANK_CHECK(self, compute_trainer_run(trainer, set, &(compute_trainer_run_options){.epochs = 1},
                                        NULL) == COMPUTE_OK);
-  RANK_CHECK(self, compute_trainer_save(trainer, self->rank == 1 ? NULL : "/nowhere/x.npz") ==
+  RANK_CHECK(self, compute_trainer_save(trainer, self->rank == 1 ? NULL : TEST_NOWHERE "/x.npz") ==
                        COMPUTE_ERROR_NULL_POINTER);
   RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_OK);
   /* A file that cannot be written or read. */
-  RANK_CHECK(self, compute_trainer_save(trainer, "/nowhere/x.npz") == COMPUTE_ERROR_FILE);
-  RANK_CHECK(self, compute_trainer_load(trainer, "/nowhere/x.npz") == COMPUTE_ERROR_FILE);
+  RANK_CHECK(self, compute_trainer_save(trainer, TEST_NOWHERE "/x.npz") == COMPUTE_ERROR_FILE);
+  RANK_CHECK(self, compute_trainer_load(trainer, TEST_NOWHERE "/x.npz") == COMPUTE_ERROR_FILE);
   RANK_CHECK(self, compute_group_barrier(self->group) == COMPUTE_OK);
   free(before);
   free(after);

@@ -52,6 +52,34 @@ leaves_out opencl 'the OpenCL module: no CL/cl.h' -DCOMPUTE_OPENCL_INCLUDE=
 target compute-cuda || fail "without OpenCL's headers: no module for CUDA"
 leaves_out pocl 'tests on an OpenCL device' -DCOMPUTE_POCL_ICD=
 leaves_out dnnl 'the peer oneDNN' -DDNNL_INCLUDE=
+
+# Headers of a release that is not known must not stop the build.
+strange=$scratch/strange
+mkdir -p "$strange"/{oneapi/dnnl,pc}
+for header in mpi.h tiffio.h hdf5.h yaml.h png.h oneapi/dnnl/dnnl.h; do
+  echo '#error strange release' >"$strange/$header"
+done
+for version in 2 9; do
+  printf '#define DNNL_VERSION_%s\n' "MAJOR $version" 'MINOR 1' 'PATCH 0' \
+    >"$strange/oneapi/dnnl/dnnl_version.h"
+  leaves_out dnnl_$version "the peer oneDNN: version $version.1.0 does not fit" \
+    -DDNNL_INCLUDE="$strange" -DDNNL_LIBRARY="$strange/libdnnl.so"
+done
+PKG_CONFIG_LIBDIR=$(without strange ompi-c mpich libtiff-4 hdf5 hdf5-serial yaml-0.1 libpng)
+for package in ompi-c mpich libtiff-4 hdf5-serial yaml-0.1 libpng; do
+  printf 'Name: strange\nDescription: strange\nVersion: 99\nCflags: -I%s\n' "$strange" \
+    >"$PKG_CONFIG_LIBDIR/$package.pc"
+done
+export PKG_CONFIG_LIBDIR
+configure strange
+for words in 'transport openmpi: mpi.h' 'transport mpich: mpi.h' 'TIFF in compute-fit: libtiff 99' \
+  'HDF5 in compute-fit: libhdf5 99' 'beside them in compute-fit: libyaml 99' \
+  'PNG in compute-fit: libpng 99' 'PNG in compute-run: libpng 99'; do
+  grep -q "^--   left out .*$words does not fit (error: .*strange release" "$scratch/log" ||
+    fail "strange headers: the summary lacks: $words"
+done
+((result == 0)) && target compute-fit || fail "strange headers stop the build"
+unset PKG_CONFIG_LIBDIR
 leaves_out python 'tests of the programs: no python3' -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON
 leaves_out pkg_config 'compute-info and compute-fit: no jansson, or no pkg-config' \
   -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON

@@ -365,7 +365,7 @@ static void wrong_calls_are_refused(void **state) {
   const compute_model_export_options options = {.reserved = {1}};
   assert_fails(compute_graph_save_onnx(graph, NULL, 0, &same, 1, path, &options),
                COMPUTE_ERROR_INVALID_ARGUMENT);
-  assert_fails(compute_graph_save_onnx(graph, NULL, 0, &same, 1, "/nowhere/x.onnx", NULL),
+  assert_fails(compute_graph_save_onnx(graph, NULL, 0, &same, 1, TEST_NOWHERE "/x.onnx", NULL),
                COMPUTE_ERROR_FILE);
   compute_neg(graph, (compute_node){0});
   assert_fails(compute_graph_save_onnx(graph, NULL, 0, &same, 1, path, NULL),

@@ -9,7 +9,7 @@
 #include "support/harness/test.h"
 
 #ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER "/nonexistent"
+#define TEST_OPENCL_LAYER TEST_NOWHERE
 #endif
 
 enum { SKIPPED = 77, N = 12, LOST = -36 /* CL_INVALID_COMMAND_QUEUE */, RESOURCES = -5 };

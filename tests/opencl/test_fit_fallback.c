@@ -9,7 +9,7 @@
 #include "support/harness/test.h"
 
 #ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER "/nonexistent"
+#define TEST_OPENCL_LAYER TEST_NOWHERE
 #endif
 
 enum { SKIPPED = 77, N = 5, SIDE = 7, COLUMNS = 4 + 1, BUILD_FAILURE = -11 };

@@ -256,7 +256,7 @@ static void a_program_that_pocl_keeps_counts_as_the_drivers(void **state) {
 
 static void a_mark_without_pocls_folder_does_not_count(void **state) {
   if (!is_pocl()) skip();
-  cache_folder = "/nonexistent";
+  cache_folder = TEST_NOWHERE;
   for (int i = 0; i < 2; i++) {
     backend->kernel_destroy(device, prepare());
     assert_int_equal(statistics().programs_compiled, 1);

@@ -3,7 +3,7 @@
 # what is left out. ctest starts this: TREE BUILD_DIR SCRATCH_DIR all|each [GROUP…].
 #
 # "all" hides every optional package at once and runs a part of both commands; "each" hides them in
-# turn, the days sharing them (share.sh), or the groups given: "everything", "clang,libclang-rt-14-dev".
+# turn, the days sharing them (share.sh), or the groups given: "everything", "clang,libclang-rt-dev".
 #
 # A package is hidden as if it had never been installed: in a namespace of mounts of its own, its files
 # are removed from a layer above the machine's, and dpkg does not know it. The build folder has such a

@@ -175,6 +175,7 @@ done
 ! called 'install' || fail "OpenBLAS is installed"
 ! called '^update-alternatives' || fail "alternatives are switched"
 lists=$(source "$tree/tests/support/harness/setup.sh"; echo "${SETUP_BUILD_PACKAGES[*]} ${SETUP_FIT_PACKAGES[*]}" \
-  "${SETUP_TEST_PACKAGES[*]} ${SETUP_MORE_TEST_PACKAGES[*]}")
+  "${SETUP_TEST_PACKAGES[*]} ${SETUP_MORE_TEST_PACKAGES[*]} ${SETUP_FULL_TEST_PACKAGES[*]}")
+! grep -oE '[a-z][^ ]*-[0-9.]+(-[^ ]*)?( |$)' <<<"$lists" || fail "a package's name holds for one release of Debian only"
 ! grep -qE 'openblas|atlas|blis|lapack|libblas' <<<"$lists $(grep setup_packages "$tree"/*/run.sh)" ||
   fail "a package is installed that switches BLAS"

@@ -17,7 +17,7 @@
 #include "support/samples/training.h"
 
 #ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER "/nonexistent"
+#define TEST_OPENCL_LAYER TEST_NOWHERE
 #endif
 
 enum { ITEMS = 12, MOST_WEIGHTS = 4 * 16 + 16 + 16 * 3 + 3, SKIPPED = 77 };

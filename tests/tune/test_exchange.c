@@ -21,13 +21,14 @@ static size_t count_lines(const char *path) {
 
 static void the_path_is_the_files(void **state) {
   (void)state;
-  char path[64];
-  compute_context *context = open_with("/some/where/tuning");
+  static const char file[] = TEST_NOWHERE "/tuning";
+  char path[sizeof file + 20];
+  compute_context *context = open_with(file);
   assert_ok(compute_tuning_path(context, path, sizeof path));
-  assert_string_equal(path, "/some/where/tuning");
-  assert_fails(compute_tuning_path(context, path, 18), COMPUTE_ERROR_INVALID_ARGUMENT);
-  assert_ok(compute_tuning_path(context, path, 19));
-  assert_fails(compute_tuning_path(context, NULL, 19), COMPUTE_ERROR_NULL_POINTER);
+  assert_string_equal(path, file);
+  assert_fails(compute_tuning_path(context, path, sizeof file - 1), COMPUTE_ERROR_INVALID_ARGUMENT);
+  assert_ok(compute_tuning_path(context, path, sizeof file));
+  assert_fails(compute_tuning_path(context, NULL, sizeof file), COMPUTE_ERROR_NULL_POINTER);
   assert_fails(compute_tuning_path(NULL, path, 19), COMPUTE_ERROR_NULL_POINTER);
   test_close(context);
 }
@@ -90,7 +91,7 @@ static void files_that_do_not_work_are_errors(void **state) {
   compute_context *context = open_with(path);
   assert_fails(compute_tuning_import(context, TEST_SCRATCH_DIR "/nothing", NULL),
                COMPUTE_ERROR_FILE);
-  assert_fails(compute_tuning_export(context, "/nowhere/at/all", NULL), COMPUTE_ERROR_FILE);
+  assert_fails(compute_tuning_export(context, TEST_NOWHERE "/at/all", NULL), COMPUTE_ERROR_FILE);
   assert_fails(compute_tuning_export(context, "/dev/full", NULL), COMPUTE_ERROR_FILE);
   assert_fails(compute_tuning_export(context, NULL, NULL), COMPUTE_ERROR_NULL_POINTER);
   assert_fails(compute_tuning_import(context, NULL, NULL), COMPUTE_ERROR_NULL_POINTER);

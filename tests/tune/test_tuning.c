@@ -219,10 +219,10 @@ static void the_place_of_the_file_follows_the_environment(void **state) {
     snprintf(before, sizeof before, "%s", getenv("COMPUTE_CACHE_DIR"));
   static const struct {
     const char *file, *cache, *expected;
-  } cases[] = {{"/some/file", "/cache", "/some/file"},
-               {"none", "/cache", ""},
-               {"relative", "/cache", "/cache/tuning"},
-               {"", "/cache", "/cache/tuning"}};
+  } cases[] = {{TEST_NOWHERE "/file", TEST_NOWHERE "/cache", TEST_NOWHERE "/file"},
+               {"none", TEST_NOWHERE "/cache", ""},
+               {"relative", TEST_NOWHERE "/cache", TEST_NOWHERE "/cache/tuning"},
+               {"", TEST_NOWHERE "/cache", TEST_NOWHERE "/cache/tuning"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     setenv("COMPUTE_TUNING_FILE", cases[i].file, 1);
     setenv("COMPUTE_CACHE_DIR", cases[i].cache, 1);

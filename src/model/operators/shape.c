@@ -365,7 +365,7 @@ static compute_status slice(model_call *call) {
 
 static compute_status expand(model_call *call) {
   const compute_shape old = call_shape(call, 0);
-  compute_shape wanted;
+  compute_shape wanted = {0};
   const compute_status status = shape_input(call, 1, &wanted);
   if (status) return status;
   compute_shape shape = {.rank = wanted.rank > old.rank ? wanted.rank : old.rank};
@@ -393,7 +393,7 @@ static compute_node repeat_axis(model_call *call, compute_node x, int32_t axis, 
 
 static compute_status tile(model_call *call) {
   const compute_shape old = call_shape(call, 0);
-  compute_shape times, wide = old;
+  compute_shape times = {0}, wide = old;
   const compute_status status = shape_input(call, 1, &times);
   if (status) return status;
   if (times.rank != old.rank)

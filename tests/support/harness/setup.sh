@@ -35,7 +35,7 @@ SETUP_TEST_PACKAGES=(libcmocka-dev)
 # bring along), python3 for the programs' tests, valgrind, devices. The Python modules and the tools look
 # at the files that compute-fit reads and writes; ONNX's test data are models. Transports are built for
 # the MPIs that are installed.
-SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-14-dev python3 valgrind pocl-opencl-icd
+SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-dev python3 valgrind pocl-opencl-icd
   oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml python3-cffi
   libtiff-tools hdf5-tools libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev)
 # For tests/run.sh --full: packages of libcompute, builds for another C library and another processor,
@@ -219,7 +219,7 @@ setup_openblas() {
     echo "Fetching OpenBLAS into $folder: about 7 MB to download, 44 MB on disk"
     rm -rf "$folder" "$folder.part" # what an earlier run may have left unfinished
     mkdir -p "$folder.part"
-    (cd "$folder.part" && apt-get -qq download libopenblas0-pthread &&
+    (cd "$folder.part" && apt-get -qq -o APT::Sandbox::User= download libopenblas0-pthread &&
       dpkg -x libopenblas0*.deb . && rm libopenblas0*.deb) ||
       {
         echo "OpenBLAS is left out: it cannot be fetched (Debian: libopenblas0-pthread)" >&2

@@ -59,6 +59,9 @@ size_t test_spread(void);
 /* Whether sample number `number` is among those. */
 bool test_in_spread(size_t number);
 
+/* A path where nothing is: below the test's own folder, since any other exists on some machine. */
+#define TEST_NOWHERE TEST_SCRATCH_DIR "/nowhere"
+
 /* COMPUTE_TEST_SAMPLES, for runs that repeat a suite elsewhere: of many samples of one kind take
  * one in so many. 1 without it. */
 size_t test_samples(void);

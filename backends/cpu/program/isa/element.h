@@ -91,7 +91,7 @@ ALWAYS_INLINE void pack_store(ELEMENT *to, pack p) {
 }
 
 ALWAYS_INLINE pack pack_all(ELEMENT x) {
-  pack p;
+  pack p = {0}; /* gcc 14 warns otherwise, though all is set below */
   for (int j = 0; j < pack_lanes; j++) p[j] = x;
   return p;
 }
