@@ -320,6 +320,10 @@ bool call_is_only_use(const model_call *call, size_t i) {
          record_is_only_use(call->frame->graph, call->node, input->index);
 }
 
+void call_draws(model_call *call) {
+  call->recorder->draws = true;
+}
+
 compute_node call_seed(model_call *call, uint32_t *stream) {
   *stream = (uint32_t)call->recorder->next_id++; /* ids go on from stage to stage */
   return record_seed(call->recorder);

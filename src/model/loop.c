@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "type/shape.h"
 
 /* Nodes of a plan of several iterations. */
 enum { PLAN_NODES = 1024, MOST_TRIPS_OF_PLAN = 256 };

@@ -90,6 +90,9 @@ compute_status call_integer(model_call *call, size_t i, int64_t *value);
 compute_status call_integer_at_least(model_call *call, size_t i, int64_t least, int64_t *value);
 compute_status call_number(model_call *call, size_t i, double *value);
 
+/* Notes that the node draws random numbers, so that no plan of it is repeated within a run. */
+void call_draws(model_call *call);
+
 /* What a random operator without a seed of its own draws from, an i64 scalar; *stream differs from
  * draw to draw. */
 compute_node call_seed(model_call *call, uint32_t *stream);

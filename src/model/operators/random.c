@@ -36,7 +36,7 @@ static bool own_seed(const model_call *call, int64_t *seed) {
 static compute_node uniform(model_call *call, compute_dtype dtype, compute_shape shape) {
   int64_t number;
   uint32_t draw = 0;
-  call->recorder->draws = true;
+  call_draws(call);
   const bool own = own_seed(call, &number);
   const compute_node seed = own ? number_i64(call, number) : call_seed(call, &draw);
   if (own) draw = seed.id;

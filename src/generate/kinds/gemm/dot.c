@@ -121,7 +121,7 @@ static void find_rows(generation *g, text_buffer *text, const gemm_problem *prob
 static void each_sum(text_buffer *text, uint32_t rows, int columns, const char *format) {
   for (uint32_t i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
-      char name[32], place[48];
+      char name[32], place[64];
       snprintf(name, sizeof name, "sum%u_%d", (unsigned)i, j);
       snprintf(place, sizeof place, "held + (%u * COLUMNS + %d) * LANES", (unsigned)i, j);
       for (const char *c = format; *c; c++)
