@@ -48,18 +48,24 @@ layer() {
     skip "the kernel makes no overlay on $1"
 }
 
-# Wherever it lies: other installations of it are out of the path.
+# What is in a layer is removed, and folders outside all layers are taken out of the path: nothing there
+# may be touched.
+in_a_layer='^/(usr|etc|var|bin|sbin|lib|lib64|opt)/'
+
 hide_command() { # NAME
   local file
   for file in $(type -ap "$1"); do
-    rm -f "$file" "$file".[0-9]* # python3.11
-    PATH=$(tr : '\n' <<<"$PATH" | grep -vxF "${file%/*}" | grep -E . | paste -sd:):/usr/bin:/bin
+    if [[ $file =~ $in_a_layer ]]; then
+      rm -f "$file" "$file".[0-9]* # python3.11
+    else
+      PATH=$(tr : '\n' <<<"$PATH" | grep -vxF "${file%/*}" | paste -sd:)
+    fi
   done
 }
 
 hide() { # PACKAGE…
   local name file names=" $* "
-  for name in "$@"; do files_of "$name"; done | sort -u >"$layers/files"
+  for name in "$@"; do files_of "$name"; done | grep -E "$in_a_layer" | sort -u >"$layers/files" || true
   while read -r file; do [[ -d $file && ! -L $file ]] || echo "$file"; done <"$layers/files" |
     xargs -d '\n' --no-run-if-empty rm -f || skip "this user cannot hide the files of packages"
   # And the folders that this leaves empty.
