@@ -3,7 +3,7 @@
  * libcompute: tensors and graphs on the fastest device of the machine. Includes all of the public
  * interface except backend.h and what it includes, which is for authors of backends.
  *
- * **Callbacks.** A function that a program hands over (to log, allocate, release, read, write,
+ * **Callbacks.** A function that a program passes (to log, allocate, release, read, write,
  * build, record, report progress) must return. It must not leave by longjmp, by an exception of
  * C++, or by ending its thread: locks would stay taken, and compute_close would fail for ever.
  * compute.hpp turns exceptions into statuses. A callback leaves the locale, the signal mask and the

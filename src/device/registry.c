@@ -52,6 +52,7 @@ static compute_status device_refused(compute_context *context, device_module *mo
 }
 
 static compute_status add_module(compute_context *context, device_module *module) {
+  FLOAT_ENVIRONMENT_DEFAULT;
   uint32_t count = module->backend.device_count(module->instance);
   compute_status status = devices_reserve(context, count);
   for (uint32_t index = 0; status == COMPUTE_OK && index < count; index++) {

@@ -89,7 +89,7 @@ in_layers() (
   mkdir -p "$layers"
   mount -t tmpfs none "$layers"
   for folder in /usr /etc /var; do layer "$folder"; done
-  for folder in /bin /sbin /lib /lib64 /opt; do
+  for folder in /bin /sbin /lib /lib64 /opt; do # path: only where it is a folder
     [[ -L $folder || ! -d $folder ]] || layer "$folder"
   done
   hide "${@:2}"
