@@ -53,7 +53,7 @@ static bool last_line(const process_folder *folder, char *text, size_t bytes) {
   while (file && fgets(line, sizeof line, file)) {
     fputs(line, stderr);
     line[strcspn(line, "\n")] = '\0';
-    if (line[strspn(line, " \t\r")]) snprintf(text, bytes, "%s", line);
+    if (line[strspn(line, " \t\r")]) snprintf(text, bytes, "%.*s", (int)bytes - 1, line);
   }
   if (file) fclose(file);
   return text[0] != '\0';
