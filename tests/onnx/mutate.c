@@ -23,8 +23,8 @@ uint32_t draw_below(draw *d, uint32_t count) {
 
 int64_t draw_integer(draw *d) {
   /* None between, which are sizes of work that takes minutes. */
-  static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1, INT32_MAX,        INT32_MIN, -8,
-                                 300,       INT64_C(1) << 40, 9,  -INT64_C(1) << 40};
+  static const int64_t wild[] = {INT64_MIN, INT64_MAX,        -1, INT32_MAX,          INT32_MIN, -8,
+                                 300,       INT64_C(1) << 40, 9,  -(INT64_C(1) << 40)};
   return draw_below(d, 8) ? (int64_t)draw_below(d, 6) - (draw_below(d, 3) == 0 ? 3 : 0)
                           : wild[draw_below(d, sizeof wild / sizeof *wild)];
 }

@@ -245,7 +245,7 @@ static void judge(suite *s) {
   for (size_t i = 0; i < s->count; i++) {
     const node_test *test = &s->tests[i];
     const bool passed = test->result >= NODE_PASSES;
-    expectation *expected = find_expectation(s, test->name);
+    expectation *expected = find_expectation(s, test);
     s->passed += passed;
     s->rewritten += test->result == NODE_PASSES_REWRITTEN;
     if (expected) expected->used = true;

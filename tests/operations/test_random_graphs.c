@@ -17,7 +17,7 @@ static compute_node build_random(compute_graph *graph, const compute_node *opera
 static void check_seeds(compute_dtype dtype, uint64_t first, test_tolerance tolerance) {
   const uint64_t step = test_spread() == 1 ? 1 : 6 * test_spread();
   for (uint64_t seed = first + test_turn() % step; seed < first + SEEDS; seed += step) {
-    const random_graph request = {seed, RANDOM_GRAPH_STEPS, {2, 3, 4}};
+    const random_graph request = {.seed = seed, .steps = RANDOM_GRAPH_STEPS, .size = {2, 3, 4}};
     char name[64];
     snprintf(name, sizeof name, "random graph %llu", (unsigned long long)seed);
     operation_case sample = {.name = name,
