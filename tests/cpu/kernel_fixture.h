@@ -263,10 +263,12 @@ FIXTURE_INLINE compute_status run_kernel(fixture *f, const cpu_kind *kind,
 }
 
 /* Fails every allocation of preparing and running once, on fresh devices: each time the status says
- * so and nothing is left behind, and at last the launch succeeds. */
+ * so, or the launch does without that memory, and nothing is left behind; at last the launch
+ * succeeds. */
 FIXTURE_INLINE void check_allocation_failures(const cpu_kind *kind,
                                               const compute_kernel_descriptor *descriptor,
                                               block *const *blocks) {
+  int64_t reported = 0;
   for (int64_t n = 1;; n++) {
     fixture f;
     assert_true(fixture_open(&f, 2, "scalar"));
@@ -275,14 +277,17 @@ FIXTURE_INLINE void check_allocation_failures(const cpu_kind *kind,
     const bool failed = f.fail_at == 0;
     f.fail_at = 0;
     if (failed) {
-      assert_int_equal(status, COMPUTE_ERROR_OUT_OF_MEMORY);
-      assert_int_equal(f.status, COMPUTE_ERROR_OUT_OF_MEMORY);
+      if (status != COMPUTE_OK) {
+        assert_int_equal(status, COMPUTE_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(f.status, COMPUTE_ERROR_OUT_OF_MEMORY);
+        reported++;
+      }
       assert_int_equal(run_kernel(&f, kind, descriptor, blocks), COMPUTE_OK);
     }
     fixture_close(&f);
     if (!failed) {
       assert_int_equal(status, COMPUTE_OK);
-      assert_true(n > 1);
+      assert_true(reported > 0);
       return;
     }
   }

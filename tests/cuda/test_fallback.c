@@ -529,9 +529,9 @@ static void giving_back_what_is_cached_is_counted(void **state) {
   assert_true(gpu.configure("memory=64M,no_pools=1"));
   assert_ok(compute_open(&small, &(compute_open_options){.device = "cuda:0"}));
   compute_device *device = compute_default_device(small);
-  assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(40 << 20), &a));
+  assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(30 << 20), &a));
   compute_tensor_release(a);
-  assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(30 << 20), &b));
+  assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(40 << 20), &b));
   compute_tensor_release(b);
   compute_fallback_statistics statistics;
   assert_ok(compute_fallback_query(small, &statistics));

@@ -410,7 +410,7 @@ static compute_status take_scan(model_call *call, const onnx_graph *body, const 
     const compute_status status =
         call_axis(call, list_at(call, "scan_input_axes", i), shape.rank, &in_axis[i]);
     if (status) return status;
-    if (shape.size[in_axis[i]] != state->rounds) return COMPUTE_OK;
+    if (shape_at(shape, in_axis[i]) != state->rounds) return COMPUTE_OK;
     in_reverse[i] = list_at(call, "scan_input_directions", i) != 0;
   }
   for (size_t i = 0; i < state->scanned; i++) {

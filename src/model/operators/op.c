@@ -104,7 +104,7 @@ compute_node op_root(model_call *call, compute_node x, double p) {
 
 static bool has_elements(const compute_shape *shape) {
   for (int32_t i = 0; i < shape->rank; i++)
-    if (shape->size[i] == 0) return false;
+    if (shape_at(*shape, i) == 0) return false;
   return true;
 }
 
