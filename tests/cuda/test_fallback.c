@@ -524,15 +524,18 @@ static void a_copy_within_a_run_is_repeated_too(void **state) {
 
 static void giving_back_what_is_cached_is_counted(void **state) {
   (void)state;
-  compute_tensor *a = NULL, *b = NULL;
+  compute_tensor *a = NULL, *b = NULL, *c = NULL;
   compute_context *small = NULL;
   assert_true(gpu.configure("memory=64M,no_pools=1"));
   assert_ok(compute_open(&small, &(compute_open_options){.device = "cuda:0"}));
   compute_device *device = compute_default_device(small);
+  /* All three are within the pool's own limit, but not within the device's memory. */
   assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(30 << 20), &a));
-  compute_tensor_release(a);
-  assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(40 << 20), &b));
+  assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(20 << 20), &b));
   compute_tensor_release(b);
+  assert_ok(compute_tensor_create(device, COMPUTE_U8, COMPUTE_SHAPE(25 << 20), &c));
+  compute_tensor_release(a);
+  compute_tensor_release(c);
   compute_fallback_statistics statistics;
   assert_ok(compute_fallback_query(small, &statistics));
   assert_int_equal(statistics.evictions, 1);
