@@ -253,7 +253,7 @@ static bool check_guest(const running_sample *run, const char *mode, const char 
   if (report_->status)
     return report(run, mode, "%s: %s", call, compute_status_text(report_->status));
   if (report_->changed) return report(run, mode, "%s changed the %s", call, report_->changed);
-  if (guest_knows_stack() && info.type == COMPUTE_DEVICE_CPU &&
+  if (guest_knows_stack() && strcmp(info.backend, "cpu") == 0 &&
       report_->stack_bytes > GUEST_STACK_BYTES)
     return report(run, mode, "%s took %zu bytes of stack", call, report_->stack_bytes);
   return true;
