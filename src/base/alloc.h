@@ -18,6 +18,10 @@ int base_grow(void **array, size_t *capacity, size_t needed, size_t size);
 
 void base_release(void *pointer); /* NULL is allowed */
 
+/* The bytes of the calling thread's last request that failed, once: 0 after that. SIZE_MAX for a
+ * size that no number holds. For the message of the error. */
+size_t base_take_failed(void);
+
 char *base_duplicate(const char *text); /* NULL when out of memory or if text is NULL */
 
 /* How many contexts are open; compute_allocator_set refuses while there is one. */
