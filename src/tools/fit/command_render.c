@@ -20,14 +20,18 @@ typedef struct render_job {
   picture *picture;
 } render_job;
 
+static bool has_ending(const char *path, const char *ending) {
+  const size_t length = strlen(path), most = strlen(ending);
+  return length > most && !strcasecmp(path + length - most, ending);
+}
+
 static bool is_png(const char *path) {
-  const size_t length = strlen(path);
-  return length > 4 && !strcasecmp(path + length - 4, ".png");
+  return has_ending(path, ".png");
 }
 
 static bool is_picture(const char *path) {
-  return is_png(path) || ends_with(path, ".npy") || ends_with(path, ".tif") ||
-         ends_with(path, ".tiff");
+  return is_png(path) || has_ending(path, ".npy") || has_ending(path, ".tif") ||
+         has_ending(path, ".tiff");
 }
 
 static int check_arguments(const fit_arguments *a) {
