@@ -370,8 +370,8 @@ static void run_on(bench_session *session, const char *suite, const bench_case *
                 compute_error_message(NULL));
   record.ms = record.ms_p10 = record.ms_p90 = f.seconds * 1e3;
   char fallbacks[256];
-  bench_note(session, "%s/%s on %s: %s%s%s", suite, c->name, info->name,
-             kept ? "as expected: " : "", f.said, fallbacks_text(&f, fallbacks, sizeof fallbacks));
+  bench_note(session, "%s%s/%s on %s: %s%s", kept ? "expected: " : "", suite, c->name, info->name,
+             f.said, fallbacks_text(&f, fallbacks, sizeof fallbacks));
   bench_record_add(session, &record);
 }
 

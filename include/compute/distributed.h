@@ -70,7 +70,7 @@ COMPUTE_API compute_status compute_group_open(compute_context *context,
 /** Collective: waits for the requests in progress and until every rank closes. NULL is allowed. If
  * another rank makes a collective call instead, the group is broken on all of them. A process that
  * ends without closing its group, or with a broken one, does not finalize MPI, so the launcher ends
- * the others. */
+ * the others. The calling thread's last error stays as it was. */
 COMPUTE_API void compute_group_close(compute_process_group *group);
 
 typedef struct compute_group_info {

@@ -46,36 +46,43 @@ void base_allocator_forked(void) {
   atomic_store(&open_contexts, 0);
 }
 
-static _Thread_local size_t refused;
+static _Thread_local size_t failed_bytes;
 
-void *base_refuse(size_t bytes) {
-  refused = bytes;
-  return NULL;
+size_t base_take_failed(void) {
+  const size_t bytes = failed_bytes;
+  failed_bytes = 0;
+  return bytes;
 }
 
-size_t base_refused(void) {
-  return refused;
+void *base_refuse(size_t bytes) {
+  failed_bytes = bytes;
+  return NULL;
 }
 
 void *base_allocate(size_t count, size_t size) {
   size_t bytes;
   if (__builtin_mul_overflow(count, size, &bytes)) return base_refuse(SIZE_MAX);
   if (bytes == 0) bytes = 1;
-  void *pointer = allocator.allocate ? allocator.allocate(allocator.user, bytes, DEFAULT_ALIGNMENT)
-                                     : calloc(1, bytes);
-  if (!pointer) return base_refuse(bytes);
-  if (allocator.allocate) memset(pointer, 0, bytes);
-  return pointer;
+  void *pointer = NULL;
+  if (!allocator.allocate) {
+    pointer = calloc(1, bytes);
+  } else {
+    pointer = allocator.allocate(allocator.user, bytes, DEFAULT_ALIGNMENT);
+    if (pointer) memset(pointer, 0, bytes);
+  }
+  return pointer ? pointer : base_refuse(bytes);
 }
 
 void *base_allocate_aligned(size_t bytes, size_t alignment) {
   if (bytes == 0) bytes = 1;
   if (alignment < DEFAULT_ALIGNMENT) alignment = DEFAULT_ALIGNMENT;
-  if (allocator.allocate) return allocator.allocate(allocator.user, bytes, alignment);
-  /* C11 asks for a size that is a multiple of the alignment. */
-  size_t rounded;
-  if (__builtin_add_overflow(bytes, alignment - 1, &rounded)) return NULL;
-  return aligned_alloc(alignment, rounded & ~(alignment - 1));
+  void *pointer = NULL;
+  size_t rounded; /* C11 asks for a size that is a multiple of the alignment. */
+  if (allocator.allocate)
+    pointer = allocator.allocate(allocator.user, bytes, alignment);
+  else if (!__builtin_add_overflow(bytes, alignment - 1, &rounded))
+    pointer = aligned_alloc(alignment, rounded & ~(alignment - 1));
+  return pointer ? pointer : base_refuse(bytes);
 }
 
 int base_grow(void **array, size_t *capacity, size_t needed, size_t size) {

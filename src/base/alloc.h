@@ -9,10 +9,7 @@
 /* Zeroed memory of at least one byte, or NULL. Multiplies count * size with a check. */
 void *base_allocate(size_t count, size_t size);
 
-/* The bytes that this thread was last refused; SIZE_MAX: more than can be counted. */
-size_t base_refused(void);
-
-/* Notes them; returns NULL. */
+/* Notes a request that cannot be met, for base_take_failed. Returns NULL. */
 void *base_refuse(size_t bytes);
 
 /* The same with an alignment (a power of two), not zeroed. */
@@ -23,6 +20,10 @@ void *base_allocate_aligned(size_t bytes, size_t alignment);
 int base_grow(void **array, size_t *capacity, size_t needed, size_t size);
 
 void base_release(void *pointer); /* NULL is allowed */
+
+/* The bytes of the calling thread's last request that failed, once: 0 after that. SIZE_MAX for a
+ * size that no number holds. For the message of the error. */
+size_t base_take_failed(void);
 
 char *base_duplicate(const char *text); /* NULL when out of memory or if text is NULL */
 

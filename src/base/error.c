@@ -176,6 +176,20 @@ void error_attribute(const compute_context *context, const char *operation) {
   error_restore(context, &error);
 }
 
+/* A message about memory that names no size gets the size of the request that failed. */
+static void append_size(char *text, size_t bytes, compute_status status) {
+  const size_t failed = base_take_failed();
+  const size_t length = strlen(text);
+  if (status != COMPUTE_ERROR_OUT_OF_MEMORY || failed == 0 || strstr(text, " byte") ||
+      !strstr(text, "memory"))
+    return;
+  if (failed == SIZE_MAX)
+    snprintf(text + length, bytes - length, " (a request of more than 64 bits)");
+  else
+    snprintf(text + length, bytes - length, " (a request of %zu byte%s)", failed,
+             failed == 1 ? "" : "s");
+}
+
 compute_status error_record_list(const compute_context *context, compute_status status,
                                  int64_t native_code, const char *operation, const char *remedy,
                                  const char *file, int line, const char *format, va_list list) {
@@ -186,6 +200,7 @@ compute_status error_record_list(const compute_context *context, compute_status 
   if (file) snprintf(error.source, sizeof error.source, "%s:%d", file, line);
   char text[sizeof error.message];
   if (vsnprintf(text, sizeof text, format, list) < 0) text[0] = '\0';
+  append_size(text, sizeof text, status);
   cut_whole(text);
   message_set(&error, text);
   error_restore(context, &error);

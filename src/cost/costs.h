@@ -68,10 +68,8 @@ void costs_get(compute_device *device, bool measure, device_costs *costs);
  */
 bool costs_set(compute_device *device, const device_costs *costs);
 
-/* The peak rates of a device, for computing fractions of peak; 0 if unknown. Products are in
- * FLOP/s, for GEMM and CONV kernels with factors of that dtype; bytes are those that kernels read
- * and write in memory larger than the caches. Measures nothing; may read a file the first time. */
-double costs_peak_flops(compute_device *device, compute_dtype factors);
+/* The bytes per second that kernels read and write in memory larger than the device's caches; 0 if
+ * unknown. Measures nothing; may read a file the first time. */
 double costs_peak_bytes(compute_device *device);
 
 #endif

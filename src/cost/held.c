@@ -126,17 +126,6 @@ bool costs_set(compute_device *device, const device_costs *costs) {
 
 /* ---- Queries --------------------------------------------------------------------------------- */
 
-double costs_peak_flops(compute_device *device, compute_dtype factors) {
-  device_costs costs;
-  costs_get(device, false, &costs);
-  if (costs.source == COMPUTE_COSTS_GUESSED) return 0;
-  work_class class = factors == COMPUTE_F64    ? WORK_GEMM_F64
-                     : factors == COMPUTE_F16  ? WORK_GEMM_F16
-                     : factors == COMPUTE_BF16 ? WORK_GEMM_BF16
-                                               : WORK_GEMM_F32;
-  return costs.guessed >> class & 1 ? 0 : costs_curve_rate(&costs.curve[class]);
-}
-
 double costs_peak_bytes(compute_device *device) {
   device_costs costs;
   costs_get(device, false, &costs);

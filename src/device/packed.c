@@ -65,10 +65,3 @@ compute_status packed_get(memory_buffer *buffer, const packed_operand *operand,
   pthread_mutex_unlock(&device->packed_mutex);
   return status;
 }
-
-bool packed_exists(const memory_buffer *buffer) {
-  pthread_mutex_lock(&buffer->device->packed_mutex);
-  const bool exists = buffer->packed != NULL;
-  pthread_mutex_unlock(&buffer->device->packed_mutex);
-  return exists;
-}

@@ -18,7 +18,4 @@ typedef struct packed_operand {
 compute_status packed_get(memory_buffer *buffer, const packed_operand *operand,
                           memory_buffer **packed);
 
-/* Whether anything of the buffer is kept in another form. */
-bool packed_exists(const memory_buffer *buffer);
-
 #endif

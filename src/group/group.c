@@ -265,13 +265,26 @@ compute_status compute_group_open(compute_context *context, const compute_group_
                                    : open_only(context, transport, &o, group);
 }
 
+/* Closing returns nothing, so its own failure is logged, and the thread's error stays. */
+static void note_close_failed(const compute_process_group *group, const compute_error *of_context,
+                              const compute_error *of_thread) {
+  if (!__atomic_load_n(&group->broken, __ATOMIC_ACQUIRE))
+    log_write(COMPUTE_LOG_WARNING, "group", "rank %d closes without a word to the others: %s",
+              (int)group->rank, compute_error_message(group->context));
+  error_restore(group->context, of_context);
+  error_restore(NULL, of_thread);
+}
+
 /* The others must know that nothing more comes: only then the transport ends in order. */
 void compute_group_close(compute_process_group *group) {
   FLOAT_ENVIRONMENT_DEFAULT;
   if (!group || context_is_inherited(group->context)) return;
   const compute_group_request draft = {.operation = "compute_group_close",
                                        .call = {.kind = GROUP_CLOSE}};
-  (void)group_submit(group, &draft, NULL);
+  compute_error of_context, of_thread;
+  compute_error_get(group->context, &of_context);
+  compute_error_get(NULL, &of_thread);
+  if (group_submit(group, &draft, NULL)) note_close_failed(group, &of_context, &of_thread);
   group_thread_end(group);
   if (group->only) atomic_store(&only_open, 0);
   group_unreference(group);

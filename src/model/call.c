@@ -35,8 +35,7 @@ compute_status call_fail(const model_call *call, compute_status status, const ch
 }
 
 compute_status call_out_of_memory(model_call *call) {
-  return call_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory for %zu bytes",
-                   base_refused());
+  return call_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
 }
 
 /* Rules pass on what a failure leaves out, and would fail by that. */

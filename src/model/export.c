@@ -33,8 +33,7 @@ typedef struct request {
 } request;
 
 static compute_status fail_memory(const request *r) {
-  return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
-                   "out of memory for %zu bytes", base_refused());
+  return error_set(r->graph->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
 }
 
 static compute_status fail_argument(const request *r, const char *what, size_t index,

@@ -21,9 +21,7 @@ compute_status host_make(host_call *call, host_tensor *output, compute_dtype dty
   output->dtype = dtype;
   output->shape = shape;
   output->data = base_allocate((size_t)count, size);
-  return output->data ? COMPUTE_OK
-                      : host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory for %zu bytes",
-                                  base_refused());
+  return output->data ? COMPUTE_OK : host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
 }
 
 compute_status host_fail(host_call *call, compute_status status, const char *format, ...) {

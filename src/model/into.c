@@ -57,7 +57,7 @@ static compute_status find_part(model_recorder *recorder, model_frame *frame, co
   bool *needed = arena_allocate(recorder->arena, graph->node_count, sizeof *needed);
   if (!values || !needed)
     return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
-                     "out of memory for %zu bytes", base_refused());
+                     "out of memory");
   for (size_t i = 0; i < count; i++) {
     if (!outputs[i].name)
       return error_set(recorder->model->context, COMPUTE_ERROR_NULL_POINTER, recorder->operation,
@@ -117,7 +117,7 @@ static compute_status record_part(model_recorder *recorder, const compute_model_
   bool *given = arena_allocate(recorder->arena, frame->graph->value_count, sizeof *given);
   if (!given)
     return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
-                     "out of memory for %zu bytes", base_refused());
+                     "out of memory");
   status = place_inputs(recorder, frame, inputs, input_count, given);
   if (!status) status = find_part(recorder, frame, given, outputs, output_count);
   stage_end end = STAGE_ENDS;

@@ -88,8 +88,7 @@ static compute_status check_operators(const compute_model *model, const char *op
   if (list.more) text_add(&text, "; and others");
   compute_status status = COMPUTE_OK;
   if (!fine || text.failed) {
-    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                       "out of memory for %zu bytes", base_refused());
+    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   } else if (list.count) {
     log_write(COMPUTE_LOG_ERROR, "core", "%s: missing operators: %s", operation, text.data);
     status = error_set_native(model->context, COMPUTE_ERROR_UNSUPPORTED, 0, operation,
@@ -150,8 +149,7 @@ static compute_status copy_options(compute_model *model, const char *operation,
   if (!model->options.operator_count) return COMPUTE_OK;
   model->operators = base_allocate(model->options.operator_count, sizeof *model->operators);
   if (!model->operators)
-    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "out of memory for %zu bytes", base_refused());
+    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   memcpy(model->operators, options->operators,
          model->options.operator_count * sizeof *model->operators);
   return COMPUTE_OK;
@@ -186,9 +184,7 @@ static compute_status load(compute_context *context, const char *operation,
   compute_status status = options ? check_options(context, operation, options) : COMPUTE_OK;
   if (status) return status;
   compute_model *model = base_allocate(1, sizeof *model);
-  if (!model)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory for %zu bytes",
-                     base_refused());
+  if (!model) return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   pthread_mutex_init(&model->recording, NULL);
   pthread_mutex_init(&model->lock, NULL);
   model->context = context;
@@ -196,8 +192,7 @@ static compute_status load(compute_context *context, const char *operation,
   status = copy_options(model, operation, options);
   model->storage = status ? NULL : base_allocate(1, sizeof *model->storage);
   if (!status && !model->storage)
-    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                       "out of memory for %zu bytes", base_refused());
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   if (!status) {
     model->storage->references = 1; /* storage_release also closes what failed to open: empty */
     status = source->path
@@ -209,8 +204,7 @@ static compute_status load(compute_context *context, const char *operation,
   if (!status) status = check_inputs(model, operation);
   if (!status) status = check_operators(model, operation);
   if (!status && !record_find_uses(model))
-    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                       "out of memory for %zu bytes", base_refused());
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   if (status) {
     compute_model_release(model);
     return status;

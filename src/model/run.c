@@ -27,8 +27,7 @@ typedef struct model_run {
 } model_run;
 
 static compute_status no_memory(const model_run *run) {
-  return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
-                   "out of memory for %zu bytes", base_refused());
+  return error_set(run->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
 }
 
 /* ---- Bindings ------------------------------------------------------------------------------ */

@@ -106,8 +106,7 @@ static compute_status save_onnx(const compute_model *model, const char *path) {
     wire_put_message(&whole, MODEL_GRAPH, &graph);
   }
   if (whole.failed)
-    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
-                       "out of memory for %zu bytes", base_refused());
+    status = error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
   new_file file;
   if (!status) status = new_file_open(model->context, OPERATION, path, &file);
   if (!status) {
@@ -124,8 +123,7 @@ static compute_status save_weights(compute_model *model, const char *path) {
   const onnx_graph *graph = model_graph(model);
   compute_named_tensor *named = base_allocate(graph->initializer_count, sizeof *named);
   if (!named)
-    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION,
-                     "out of memory for %zu bytes", base_refused());
+    return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, OPERATION, "out of memory");
   compute_status status = COMPUTE_OK;
   size_t count = 0;
   for (size_t i = 0; !status && i < graph->initializer_count; i++) {

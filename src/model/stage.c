@@ -121,8 +121,7 @@ void stage_expose(compute_model *model) {
 /* ---- Going on where another stage ended ------------------------------------------------------ */
 
 static compute_status no_memory(const compute_model *model, const char *operation) {
-  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                   "out of memory for %zu bytes", base_refused());
+  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
 }
 
 typedef void (*value_visitor)(void *user, model_value *value);

@@ -78,7 +78,7 @@ bool record_integer(compute_dtype dtype, const void *data, size_t at, int64_t *v
 
 static compute_status no_memory(const model_recorder *recorder) {
   return error_set(recorder->model->context, COMPUTE_ERROR_OUT_OF_MEMORY, recorder->operation,
-                   "out of memory for %zu bytes", base_refused());
+                   "out of memory");
 }
 
 static stage_slot *add_slot(slot_list *list) {

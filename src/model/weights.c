@@ -67,8 +67,7 @@ const void *weight_elements(compute_model *model, const onnx_tensor *tensor) {
 }
 
 static compute_status weight_no_memory(const compute_model *model, const char *operation) {
-  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                   "out of memory for %zu bytes", base_refused());
+  return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
 }
 
 static bool is_unaligned(const onnx_tensor *tensor) {

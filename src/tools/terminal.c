@@ -31,6 +31,54 @@ int terminal_columns(FILE *file) {
   return size.ws_col;
 }
 
+/* ---- Lines ---------------------------------------------------------------------------------- */
+
+static bool begins_character(char c) {
+  return ((unsigned char)c & 0xC0) != 0x80;
+}
+
+/* How many bytes of the text go onto a line of `room` characters. Folders of a path stay whole, and
+ * a number stays with its "%". */
+static size_t bytes_that_fit(const char *text, size_t room) {
+  size_t at = 0, characters = 0, space = 0, joint = 0, slash = 0;
+  bool content = false; /* spaces at the beginning are no place to break */
+  for (; text[at]; at++) {
+    if (begins_character(text[at]) && ++characters > room) break;
+    if (text[at] != ' ')
+      content = true;
+    else if (content && text[at + 1] != '%')
+      space = at;
+    if (content && strchr(":,", text[at])) joint = at + 1;
+    if (content && text[at] == '/') slash = at + 1;
+  }
+  if (!text[at] || (text[at] == ' ' && text[at + 1] != '%')) return at;
+  if (joint <= space) joint = slash;
+  if (space > 0) {
+    const char *rest = text + space + strspn(text + space, " ");
+    if (strcspn(rest, " ") <= room || joint <= space) return space;
+  }
+  return joint > 0 ? joint : at;
+}
+
+void terminal_line(int indent, const char *format, ...) {
+  char text[4096];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  const int columns = terminal_columns(stdout);
+  size_t room = (size_t)columns;
+  for (const char *rest = text;;
+       room = (size_t)(columns > 2 * indent ? columns - indent : columns)) {
+    const size_t bytes = bytes_that_fit(rest, room);
+    printf("%.*s\n", (int)bytes, rest);
+    rest += bytes;
+    rest += strspn(rest, " ");
+    if (!*rest) return;
+    printf("%*s", indent, "");
+  }
+}
+
 /* ---- The bar ------------------------------------------------------------------------------- */
 
 progress_bar progress_begin(bool quiet, double every) {

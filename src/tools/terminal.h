@@ -18,6 +18,11 @@ bool terminal_has_colours(FILE *file);
 /* The width of the terminal; 80 where there is none. */
 int terminal_columns(FILE *file);
 
+/* Prints one line on standard output, and a newline. What does not fit into the terminal's width
+ * continues on further lines after `indent` spaces. A line ends at a space; in a word that is
+ * longer than a line after ':' or ',', or else after '/'. At most 4 KiB. */
+void terminal_line(int indent, const char *format, ...) COMPUTE_PRINTF(2, 3);
+
 /* A line on standard error. On a terminal it is redrawn in place; elsewhere, if `every` is set, a
  * line is written at once and then at this interval in seconds. A zeroed bar shows nothing. */
 typedef struct progress_bar {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "support/harness/failing_allocator.h"
 
@@ -217,6 +218,31 @@ static void without_memory_a_thread_reads_no_other_ones_error(void **state) {
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
+/* A message about memory that names no size has the one of the request that failed, once. */
+static void a_failed_request_leaves_its_size(void **state) {
+  (void)state;
+  failing_allocator_install();
+  failing_allocator_arm(1, false);
+  assert_null(base_allocate(3, 1000));
+  error_set(NULL, COMPUTE_ERROR_OUT_OF_MEMORY, "call", "not enough memory for a plan");
+  assert_string_equal(compute_error_message(NULL),
+                      "call: not enough memory for a plan (a request of 3000 bytes)");
+  error_set(NULL, COMPUTE_ERROR_OUT_OF_MEMORY, "call", "not enough memory for a plan");
+  assert_string_equal(compute_error_message(NULL), "call: not enough memory for a plan");
+  failing_allocator_arm(1, false);
+  assert_null(base_allocate_aligned(64, 64));
+  error_set(NULL, COMPUTE_ERROR_OUT_OF_MEMORY, "call", "not enough memory for 7 bytes");
+  assert_string_equal(compute_error_message(NULL), "call: not enough memory for 7 bytes");
+  assert_null(base_allocate(SIZE_MAX, 2));
+  error_set(NULL, COMPUTE_ERROR_FILE, "call", "no memory of a file");
+  assert_string_equal(compute_error_message(NULL), "call: no memory of a file");
+  assert_null(base_allocate(SIZE_MAX, 2));
+  error_set(NULL, COMPUTE_ERROR_OUT_OF_MEMORY, "call", "out of memory");
+  assert_string_equal(compute_error_message(NULL),
+                      "call: out of memory (a request of more than 64 bits)");
+  assert_int_equal(failing_allocator_remove(), 0);
+}
+
 static void *fail_often(void *unused) {
   (void)unused;
   for (int i = 0; i < 500; i++) {
@@ -260,6 +286,7 @@ int main(void) {
       cmocka_unit_test_teardown(entries_go_with_their_thread_and_their_context, forget_all),
       cmocka_unit_test_teardown(without_memory_the_thread_still_knows, forget_all),
       cmocka_unit_test_teardown(without_memory_a_thread_reads_no_other_ones_error, forget_all),
+      cmocka_unit_test_teardown(a_failed_request_leaves_its_size, forget_all),
       cmocka_unit_test_teardown(many_threads_fail_at_once, forget_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,8 @@ class Drift(Base):
         self.assertEqual([d[0] for d in drift], list(range(rows[-1]["frame"] + 1)))
         self.assertEqual(drift[0][1:], (0, 0))
         self.assert_curve(drift)
+        for axis, name in enumerate(("extent_x", "extent_y"), 1):  # of the whole curve, not of the windows' middles
+            self.assertAlmostEqual(report[name], max(d[axis] for d in drift) - min(d[axis] for d in drift), delta=1e-5)
         for row, made in zip(rows, read_npy(self.path("c.npy"))[1]):
             self.assertAlmostEqual(row["x"] - made["x"], drift[row["frame"]][1], delta=2e-6)
             self.assertAlmostEqual(row["y"] - made["y"], drift[row["frame"]][2], delta=2e-6)

@@ -197,7 +197,7 @@ static void numbers_of_elements_and_bytes_pass_two_to_the_31(void **state) {
   if (pixels == MAP_FAILED || far == MAP_FAILED) {
     if (pixels != MAP_FAILED) munmap(pixels, pixel_bytes);
     if (far != MAP_FAILED) munmap(far, record_bytes);
-    skip();
+    test_skip("no address space for that");
   }
   fill_stack(&p, &random);
   for (int set = 0; fixture_sets[set]; set++) {

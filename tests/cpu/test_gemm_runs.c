@@ -82,7 +82,7 @@ static void check_users(const char *isa, const char *blas) {
                     .n = 140,
                     .k = 90};
   fixture f;
-  if (!open_device(&f, 2, isa, blas)) return;
+  assert_true(open_device(&f, 2, isa, blas));
   test_random random = {.state = 5};
   operands o[USERS];
   user users[USERS] = {0};
@@ -268,7 +268,7 @@ static void a_named_blas_is_used_and_described(void **state) {
   if (!cpu_blas_open(f.device)) {
     fixture_close(&f);
     fixture_close(&other);
-    skip(); /* OpenBLAS is not installed */
+    test_skip("OpenBLAS is not installed");
   }
   assert_memory_equal(cpu_blas_describe(other.device), "OpenBLAS ", 9);
   test_random random = {.state = 2};

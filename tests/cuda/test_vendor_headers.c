@@ -356,7 +356,7 @@ static void what_is_declared_agrees_with_the_headers(void **state) {
     print_message("%s %s\n", headers[i].name, headers[i].there ? "agrees" : "is not installed");
     there += headers[i].there;
   }
-  if (there == 0) skip();
+  if (there == 0) test_skip("no header of NVIDIA's is installed");
 }
 
 /* ---- The libraries themselves -------------------------------------------------------------- */
@@ -390,7 +390,7 @@ static void cublaslt_takes_our_descriptors(void **state) {
   cublas_preference preference;
   if (!open_real("/usr/local/cuda/lib64/libcublasLt.so.13", rows, sizeof rows / sizeof *rows, &f) &&
       !open_real("/usr/local/cuda/lib64/libcublasLt.so.12", rows, sizeof rows / sizeof *rows, &f))
-    skip();
+    test_skip("the library is not installed");
   assert_true(f.version() >= 120000);
   assert_int_equal(f.layout_init(&layout, sizeof layout, CUBLAS_TYPE_F16, 8, 4, 8), CUBLAS_OK);
   const int32_t batches = 3, transposed = CUBLAS_TRANSPOSED, type = CUBLAS_TYPE_F16;
@@ -427,7 +427,7 @@ static void cudnn_takes_our_descriptors(void **state) {
   static const function_row rows[] = {CUDNN_FUNCTIONS(DNN_ROW)};
   cudnn_functions f;
   if (!open_real("/usr/local/cuda/lib64/libcudnn.so.9", rows, sizeof rows / sizeof *rows, &f))
-    skip();
+    test_skip("the library is not installed");
   assert_true(f.version() >= 90000);
   const int64_t sizes[4] = {2, 3, 8, 8}, strides[4] = {192, 64, 8, 1}, name = 1, alignment = 16;
   const int64_t two = 2, ones[2] = {1, 1};
@@ -461,7 +461,8 @@ static void nccl_has_what_is_called(void **state) {
   static const function_row rows[] = {NCCL_FUNCTIONS(NCCL_ROW)};
   nccl_functions f;
   int32_t version = 0;
-  if (!open_real("libnccl.so.2", rows, sizeof rows / sizeof *rows, &f)) skip();
+  if (!open_real("libnccl.so.2", rows, sizeof rows / sizeof *rows, &f))
+    test_skip("the library is not installed");
   assert_int_equal(f.version(&version), NCCL_OK);
   assert_true(version >= NCCL_OLDEST);
   assert_non_null(strstr(f.error_text(NCCL_REMOTE_ERROR), "remote"));

@@ -30,7 +30,7 @@ static int set_up(void **state) {
   open_context();
   has_compiler = compute_kernel_compile(cpu, "KERNEL void k(void) {}", "k", NULL,
                                         COMPUTE_KERNEL_PORTABLE, &kernel) == COMPUTE_OK;
-  if (!has_compiler) print_message("left out: %s\n", compute_error_message(context));
+  if (!has_compiler) print_message("no compiler: %s\n", compute_error_message(context));
   compute_kernel_release(kernel);
   return 0;
 }
@@ -43,7 +43,7 @@ static int tear_down(void **state) {
 #define NEEDS_COMPILER                                                                             \
   do {                                                                                             \
     (void)state;                                                                                   \
-    if (!has_compiler) skip();                                                                     \
+    if (!has_compiler) test_skip("no compiler");                                                   \
   } while (0)
 
 static compute_kernel *compile(const char *source, const char *entry, const char *options) {

@@ -249,7 +249,7 @@ static compute_context *open_waiting(void) {
 static void a_module_that_waits_is_tried_again(void **state) {
   (void)state;
   compute_context *context = open_waiting();
-  if (!context) skip();
+  if (!context) test_skip("no module to make wait");
   compute_device *device = NULL;
   compute_error_clear(NULL);
   unloadable = "libOpenCL.so.1";
@@ -267,7 +267,7 @@ static void the_devices_of_a_module_that_waits_come_all_or_none(void **state) {
   (void)state;
   int64_t nth = 0, failed = 1;
   compute_context *context = open_waiting();
-  if (!context) skip();
+  if (!context) test_skip("no module to make wait");
   const size_t devices = count_devices(context);
   assert_ok(compute_close(context));
   failing_allocator_install();
@@ -308,7 +308,7 @@ static void a_folder_that_cannot_be_read_is_named(void **state) {
   remove(file);
   if (status == COMPUTE_OK) { /* an installed library */
     assert_ok(compute_close(context));
-    skip();
+    test_skip("the library is installed");
   }
   assert_int_equal(status, COMPUTE_ERROR_NO_DEVICE);
   assert_non_null(strstr(compute_error_message(NULL), "no_folder"));

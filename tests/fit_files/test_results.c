@@ -212,7 +212,7 @@ static void two_processes_do_not_write_one_file(void **state) {
 
 static void hdf5_comes_with_its_side_car(void **state) {
   (void)state;
-  if (!results_format_available(RESULTS_HDF5)) skip();
+  if (!results_format_available(RESULTS_HDF5)) test_skip("built without HDF5");
   results_options options = usual(HDF5);
   options.input = "a \"movie\".tif";
   write_whole(HDF5, &options, 3000);
@@ -229,7 +229,7 @@ static void hdf5_comes_with_its_side_car(void **state) {
 
 static void hdf5_does_not_take_the_movies_side_car(void **state) {
   (void)state;
-  if (!results_format_available(RESULTS_HDF5)) skip();
+  if (!results_format_available(RESULTS_HDF5)) test_skip("built without HDF5");
   remove_all(HDF5);
   FILE *file = fopen(TEST_SCRATCH_DIR "/locs.yaml", "w");
   fputs("Width: 3\n", file);

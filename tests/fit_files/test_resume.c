@@ -223,7 +223,7 @@ static void a_full_disk_keeps_what_counts(void **state) {
 
 static void hdf5_runs_can_be_killed_too(void **state) {
   (void)state;
-  if (!results_format_available(RESULTS_HDF5)) skip();
+  if (!results_format_available(RESULTS_HDF5)) test_skip("built without HDF5");
   results_options options = usual(HDF5);
   remove_all(HDF5);
   options.resume = true;
@@ -238,7 +238,7 @@ static void hdf5_runs_can_be_killed_too(void **state) {
 /* The last thing that a run does is to remove what it does not need any more. */
 static void a_run_killed_at_its_very_end_is_finished(void **state) {
   (void)state;
-  if (!results_format_available(RESULTS_HDF5)) skip();
+  if (!results_format_available(RESULTS_HDF5)) test_skip("built without HDF5");
   results_options options = usual(HDF5);
   options.resume = true;
   remove_all(HDF5);

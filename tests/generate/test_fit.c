@@ -199,7 +199,7 @@ static void check_far(const sample_kernel *s, void *user) {
   far.outputs[0].stride[0] = RECORD_STRIDE;
   const size_t bytes[] = {(size_t)n * PIXEL_STRIDE * 2, (size_t)n * RECORD_STRIDE * 4};
   unsigned char *memory[] = {reserve(bytes[0]), reserve(bytes[1])};
-  if (!memory[0] || !memory[1]) skip();
+  if (!memory[0] || !memory[1]) test_skip("no address space for that");
   create_memory(s, &m);
   for (int64_t roi = 0; roi < n; roi++)
     memcpy(memory[0] + roi * PIXEL_STRIDE * 2, m.before[0] + roi * pixels * 2, (size_t)pixels * 2);

@@ -178,10 +178,7 @@ static void sources_compile_without_a_warning(void **state) {
   const int failures = sample_sources_in_parallel(&sources, compile);
   const size_t count = sources.count;
   sample_sources_release(&sources);
-  if (failures < 0) {
-    print_message("there is no OpenCL device here\n");
-    skip();
-  }
+  if (failures < 0) test_skip("no OpenCL device");
   print_message("%zu sources\n", count);
   if (failures > 0) fail_msg("%d of %zu sources do not compile", failures, count);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "group/group.h"
+#include "support/harness/failing_allocator.h"
 #include "support/harness/loopback.h"
 #include "support/harness/test.h"
 
@@ -279,6 +280,34 @@ static void a_transport_is_found_in_the_folders_of_the_options(void **state) {
   remove(folder);
 }
 
+/* Closing has nothing to return, and what failed before is what the caller asks for. */
+static void closing_without_memory_leaves_the_errors_alone(void **state) {
+  (void)state;
+  for (int64_t nth = 1, failed = 1; failed > 0; nth++) {
+    failing_allocator_install();
+    compute_context *context = NULL;
+    compute_process_group *group = NULL;
+    assert_ok(
+        compute_open(&context, &(compute_open_options){.backends = "null", .device = "null"}));
+    assert_ok(compute_group_open(context, NULL, &group));
+    compute_device *device = NULL;
+    assert_fails(compute_device_by_name(context, "nowhere", &device), COMPUTE_ERROR_NO_DEVICE);
+    compute_error before, of_thread, of_context;
+    compute_error_get(NULL, &before);
+    failing_allocator_arm(nth, true);
+    compute_group_close(group);
+    failed = failing_allocator_failures();
+    failing_allocator_arm(0, false);
+    compute_error_get(NULL, &of_thread);
+    compute_error_get(context, &of_context);
+    assert_string_equal(of_thread.message, before.message);
+    assert_string_equal(of_context.message, before.message);
+    assert_true(nth > 1 || failed > 0);
+    test_close(context);
+    assert_int_equal(failing_allocator_remove(), 0);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_nth_call_that_fails_is_an_error_everywhere),
@@ -289,6 +318,7 @@ int main(void) {
       cmocka_unit_test(a_program_without_a_launcher_is_a_group_of_one),
       cmocka_unit_test(a_transport_that_is_not_there_is_named),
       cmocka_unit_test(a_transport_is_found_in_the_folders_of_the_options),
+      cmocka_unit_test(closing_without_memory_leaves_the_errors_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -524,7 +524,7 @@ static void a_time_limit_ends_a_job_between_two_steps(void **state) {
   (void)state;
   compute_device_info info;
   assert_ok(compute_device_describe(compute_default_device(context), &info));
-  if (strcmp(info.backend, "cpu") != 0) skip(); /* tests/cuda/ has those of devices that hang */
+  if (strcmp(info.backend, "cpu") != 0) test_skip("tests/cuda has devices that hang");
   finish(submit_slow(&(compute_submit_options){.time_limit = 1e-5}), COMPUTE_ERROR_TIMEOUT);
   compute_error_clear(context);
 }

@@ -139,7 +139,7 @@ static void assert_steps_on(compute_model *model, bool on_cpu, bool on_other) {
 
 static void steps_go_where_they_are_cheap(void **state) {
   (void)state;
-  if (!other) skip();
+  if (!other) test_skip("no second device");
   const device_costs elementwise = make_costs(1e12, 1e6), matrices = make_costs(1e7, 1e14);
   assert_true(costs_set(cpu, &elementwise));
   assert_true(costs_set(other, &matrices));

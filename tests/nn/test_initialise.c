@@ -196,10 +196,8 @@ static void initialising_starts_statistics_over(void **state) {
 static void every_device_starts_from_the_same_bits(void **state) {
   (void)state;
   compute_device *other = NULL;
-  if (compute_device_by_name(test_context, "opencl:0", &other) != COMPUTE_OK) {
-    print_message("skipped: there is no opencl:0\n");
-    skip();
-  }
+  if (compute_device_by_name(test_context, "opencl:0", &other) != COMPUTE_OK)
+    test_skip("there is no opencl:0");
   for (int i = COMPUTE_INIT_DEFAULT; i <= COMPUTE_INIT_KAIMING_NORMAL; i++) {
     const compute_weights_options o = {.initializer = (compute_initializer)i, .seed = 77};
     compute_layer *here = compute_dense(device(), 33, 7, &o);

@@ -241,7 +241,7 @@ static bool is_pocl(void) {
 }
 
 static void a_program_that_pocl_keeps_counts_as_the_drivers(void **state) {
-  if (!is_pocl()) skip();
+  if (!is_pocl()) test_skip("the driver is not PoCL");
   backend->kernel_destroy(device, prepare());
   assert_int_equal(statistics().programs_compiled, 1);
   const int kept = stored_count;
@@ -255,7 +255,7 @@ static void a_program_that_pocl_keeps_counts_as_the_drivers(void **state) {
 }
 
 static void a_mark_without_pocls_folder_does_not_count(void **state) {
-  if (!is_pocl()) skip();
+  if (!is_pocl()) test_skip("the driver is not PoCL");
   cache_folder = TEST_NOWHERE;
   for (int i = 0; i < 2; i++) {
     backend->kernel_destroy(device, prepare());

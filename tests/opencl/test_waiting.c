@@ -169,7 +169,7 @@ static void stay_small(compute_context *context) {
 
 static void the_driver_can_be_seen(void **state) {
   (void)state;
-  if (starts(&none, list_modules) == 0) skip(); /* no OpenCL loader */
+  if (starts(&none, list_modules) == 0) test_skip("no OpenCL loader");
 }
 
 static void a_named_device_starts_no_other_driver(void **state) {

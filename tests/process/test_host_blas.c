@@ -72,7 +72,7 @@ static int finish(void **state) {
 /* Where no copy can be opened, the driver's text says why. */
 static void the_library_is_used_or_the_reason_is_given(void **state) {
   (void)state;
-  if (!context) skip();
+  if (!context) test_skip("OpenBLAS is not installed");
   multiply_once();
   if (strncmp(driver, "OpenBLAS", 8) != 0)
     assert_non_null(strstr(driver, "would serve the calls of a copy"));
@@ -80,7 +80,7 @@ static void the_library_is_used_or_the_reason_is_given(void **state) {
 
 static void products_leave_the_programs_setting_alone(void **state) {
   (void)state;
-  if (!context) skip();
+  if (!context) test_skip("OpenBLAS is not installed");
   pthread_t thread;
   long looks = 0, others = 0;
   set_threads(2);
@@ -102,7 +102,7 @@ static void products_leave_the_programs_setting_alone(void **state) {
 
 static void opening_and_closing_leave_it_alone(void **state) {
   (void)state;
-  if (!context) skip();
+  if (!context) test_skip("OpenBLAS is not installed");
   for (int i = 0; i < 5; i++) {
     compute_context *another;
     compute_device_info info;

@@ -79,17 +79,16 @@ static const char *ask(const char *expression) {
   return answer;
 }
 
-static bool python_is_missing(void) {
-  if (system("python3 -c pass >/dev/null 2>&1") == 0) return false;
-  print_message("left out: no python3 to read JSON with\n");
-  return true;
+static void skip_without_python(void) {
+  if (system("python3 -c pass >/dev/null 2>&1") == 0) return;
+  test_skip("no python3 to read JSON with");
 }
 
 /* ---- Content ------------------------------------------------------------------------------- */
 
 static void every_device_and_counter_is_there(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   compute_tensor *tensor = NULL;
   compute_device *device = device_called("null:0");
   assert_ok(compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(1000), &tensor));
@@ -150,7 +149,7 @@ static void what_a_module_counts_is_reported(void **state) {
   device->backend = real;
   assert_fails(compute_build_query(NULL, &s), COMPUTE_ERROR_NULL_POINTER);
   assert_fails(compute_build_query(device, NULL), COMPUTE_ERROR_NULL_POINTER);
-  if (python_is_missing()) return;
+  skip_without_python();
   assert_string_equal(ask("p[\"devices\"][1][\"builds\"]"),
                       "{'programs_compiled': 1, 'programs_from_disk': 2, "
                       "'programs_from_driver': 3, 'programs_shared': 4, 'programs_failed': 5, "
@@ -174,7 +173,7 @@ static void a_lost_device_is_described_as_it_was(void **state) {
   assert_ok(compute_profile_write(context, FILE_PATH));
   device->backend = whole;
   test_check_message(NULL, "device is NULL"); /* no error of its own */
-  if (python_is_missing()) return;
+  skip_without_python();
   assert_string_equal(ask("[p[\"devices\"][1][k] for k in [\"name\",\"model\"]]"),
                       "['null:0', 'null device']");
 }
@@ -182,7 +181,7 @@ static void a_lost_device_is_described_as_it_was(void **state) {
 /* The folder of the disk cache is a text that the user chooses. */
 static void any_text_becomes_valid_json(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   char *kept = getenv("COMPUTE_CACHE_DIR");
   kept = kept ? strdup(kept) : NULL;
   setenv("COMPUTE_CACHE_DIR", "/a \"b\" \\c \x01\n\x1f\x7f \xc3\xa9 \xff\xc3 \xf0\x9f\x98\x80", 1);

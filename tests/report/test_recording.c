@@ -52,10 +52,9 @@ static const char *ask(const char *expression) {
   return answer;
 }
 
-static bool python_is_missing(void) {
-  if (system("python3 -c pass >/dev/null 2>&1") == 0) return false;
-  print_message("left out: no python3 to read JSON with\n");
-  return true;
+static void skip_without_python(void) {
+  if (system("python3 -c pass >/dev/null 2>&1") == 0) return;
+  test_skip("no python3 to read JSON with");
 }
 
 /* ---- A plan to run -------------------------------------------------------------------------- */
@@ -97,7 +96,7 @@ static void release(fixture *f) {
 
 static void what_ran_is_counted_and_its_times_fit_together(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   fixture f;
   float host[64];
   assert_ok(compute_profile_start(context, NULL));
@@ -140,7 +139,7 @@ static void what_ran_is_counted_and_its_times_fit_together(void **state) {
 
 static void nothing_is_recorded_before_the_start_or_after_a_clear(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   fixture f = make_fixture();
   run(&f, f.y, 2);
   assert_string_equal(ask("p[\"kernels\"],p[\"runs\"],e"), "([], [], [])");
@@ -175,7 +174,7 @@ static void a_full_table_says_so(void **state) {
 
 static void the_timeline_keeps_the_latest_and_says_what_it_dropped(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   const compute_profile_options options = {.timeline_records = 10};
   fixture f = make_fixture();
   assert_ok(compute_profile_start(context, &options));
@@ -231,7 +230,7 @@ static void *start_and_stop(void *argument) {
 
 static void two_threads_lose_nothing_and_switching_disturbs_nobody(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   fixture f = make_fixture();
   shared = &f;
   pthread_t switcher;
@@ -253,7 +252,7 @@ static void two_threads_lose_nothing_and_switching_disturbs_nobody(void **state)
 
 static void a_callers_spans_have_rows_of_their_own(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   compute_profile_span early = compute_profile_span_begin(context, "slot 0", "not recorded");
   compute_profile_span_end(context, &early);
   assert_ok(compute_profile_start(context, NULL));
@@ -272,7 +271,7 @@ static void a_callers_spans_have_rows_of_their_own(void **state) {
 
 static void fallbacks_are_counted_with_their_texts(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   compute_fallback_statistics s;
   const compute_device *cpu = compute_default_device(context);
   fallback_note(context, cpu, FALLBACK_EVICTED, false, "gave back %d bytes", 64);
@@ -343,7 +342,7 @@ static void timer_destroy(void *device, void *timer) {
 
 static void a_devices_own_timers_are_read_later_and_given_back(void **state) {
   (void)state;
-  if (python_is_missing()) return;
+  skip_without_python();
   compute_device *device = compute_default_device(context);
   const compute_backend *real = device->backend;
   compute_backend timed = *real;

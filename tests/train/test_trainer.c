@@ -18,7 +18,8 @@ static compute_trainer *create(const compute_trainer_options *o) {
 
 static void learn(const char *name, bool classes) {
   compute_device *device = compute_default_device(test_context);
-  if (name && compute_device_by_name(test_context, name, &device) != COMPUTE_OK) return;
+  if (name && compute_device_by_name(test_context, name, &device) != COMPUTE_OK)
+    test_skip("no such device besides");
   training_data d = training_data_create(240, classes, 1);
   compute_dataset *set =
       classes ? training_class_set(test_context, &d) : training_regression_set(test_context, &d);
@@ -474,7 +475,7 @@ static compute_layer *deep_network(compute_device *device) {
 
 static void recomputed_activations_give_the_same_weights_in_less_memory(void **state) {
   (void)state;
-  if (test_spread() > 1) skip(); /* the CPU says so; a device compiles and computes for long */
+  if (test_spread() > 1) test_skip("the CPU says so; a device compiles and computes for long");
   training_data d = training_data_create(768, false, 3);
   compute_layer *nets[2];
   compute_trainer_info info[2];

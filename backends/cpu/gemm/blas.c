@@ -296,6 +296,10 @@ static void open_library(cpu_blas *blas, const compute_services *services) {
   blas->library = o.library;
   blas->withheld = o.withheld;
   if (!blas->library) {
+    if (!name && strstr(o.problem, "No such file")) { /* it is optional */
+      snprintf(blas->description, sizeof blas->description, "own kernels (no OpenBLAS)");
+      return;
+    }
     const bool named = strstr(o.problem, o.name) != NULL; /* the loader's words begin with it */
     snprintf(blas->description, sizeof blas->description, "none: %s%s%s", named ? "" : o.name,
              named ? "" : ": ", o.problem);

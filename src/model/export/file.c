@@ -95,8 +95,7 @@ static compute_status write_tensor(const exporter *from, new_file *file,
   void *copy = tensor->data ? NULL : base_allocate(bytes, 1);
   compute_status status = COMPUTE_OK;
   if (head.failed || (!tensor->data && !copy))
-    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, file->operation,
-                       "out of memory for %zu bytes", base_refused());
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, file->operation, "out of memory");
   if (!status) status = new_file_write(file, head.data, head.count);
   if (!status && copy && bytes) status = compute_tensor_read(tensor->tensor, copy, bytes);
   if (!status) status = new_file_write(file, copy ? copy : tensor->data, bytes);
@@ -141,8 +140,7 @@ compute_status export_write(const exporter *from, const export_ports *ports, con
   char size[32];
   compute_status status = COMPUTE_OK;
   if (!put_model(from, ports, &model, &bytes, options))
-    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                       "out of memory for %zu bytes", base_refused());
+    status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   else if (bytes > INT32_MAX)
     status = error_set(context, COMPUTE_ERROR_UNSUPPORTED, operation,
                        "%s: the model takes %s; an ONNX file holds less than 2 GiB", path,

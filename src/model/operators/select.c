@@ -170,9 +170,7 @@ static compute_status compress_host(host_call *call, const host_tensor *inputs,
   const slices s = slices_of(&inputs[0], axis);
   const int64_t conditions = count_of(inputs[1].shape);
   int64_t *places = base_allocate((size_t)s.along, sizeof *places), count = 0;
-  if (!places)
-    return host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory for %zu bytes",
-                     base_refused());
+  if (!places) return host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
   for (int64_t i = 0; i < s.along && i < conditions; i++)
     if (((const uint8_t *)inputs[1].data)[i]) places[count++] = i;
   status = host_make(call, &outputs[0], s.dtype, with_size(&inputs[0], axis, count));
@@ -274,9 +272,7 @@ static compute_status unique_host(host_call *call, const host_tensor *inputs,
   if (status) return status;
   const slices s = slices_of(&inputs[0], axis);
   int64_t *work = base_allocate((size_t)s.along, 5 * sizeof *work);
-  if (!work)
-    return host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory for %zu bytes",
-                     base_refused());
+  if (!work) return host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
   const bool sorted = call_attribute_i(host_node(call), "sorted", 1) != 0;
   const groups g = find_groups(&s, sorted, work);
   const size_t wanted = host_node(call)->output_count;
@@ -378,8 +374,7 @@ static compute_status suppress_all(host_call *call, suppression *s, const host_t
   s->kept = base_allocate((size_t)each, sizeof *s->kept);
   compute_status status = COMPUTE_OK;
   if (!result || !s->candidates || !s->kept)
-    status =
-        host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory for %zu bytes", base_refused());
+    status = host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
   for (int64_t n = 0; !status && n < batches; n++)
     for (int64_t c = 0; c < classes; c++)
       found += suppress(s, (const float *)boxes->data + n * s->boxes * 4,

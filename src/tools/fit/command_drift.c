@@ -102,15 +102,20 @@ static int write_plot(const drift_job *job) {
              : EXIT_GOOD;
 }
 
-/* The extent of the drift along an axis. */
-static double extent(const drift_result *d, int axis) {
-  const double *values = d->axis[axis].value;
-  double least = values[0], most = values[0];
-  for (int64_t i = 1; i < d->windows; i++) {
-    least = fmin(least, values[i]);
-    most = fmax(most, values[i]);
+/* The extent of the curve along each axis, over all frames that are corrected: it reaches beyond
+ * the middles of the first and last window. */
+static void measure_extent(const drift_result *d, double extent[3]) {
+  double least[3], most[3], at[3];
+  drift_at(d, (double)d->first, least);
+  memcpy(most, least, sizeof most);
+  for (int64_t frame = d->first + 1; frame <= d->last; frame++) {
+    drift_at(d, (double)frame, at);
+    for (int axis = 0; axis < 3; axis++) {
+      least[axis] = fmin(least[axis], at[axis]);
+      most[axis] = fmax(most[axis], at[axis]);
+    }
   }
-  return most - least;
+  for (int axis = 0; axis < 3; axis++) extent[axis] = most[axis] - least[axis];
 }
 
 /* Of the lateral shifts, root mean square. */
@@ -118,10 +123,10 @@ static double lateral_residual(const drift_result *d) {
   return hypot(d->axis[0].residual, d->axis[1].residual) / sqrt(2);
 }
 
-static void summarize_heights(const drift_job *job) {
+static void summarize_heights(const drift_job *job, double extent) {
   const drift_result *d = &job->drift;
   if (d->axes > 2)
-    printf("  z: drift of %.3g nm; %" PRId64 " shifts measured, residual %.2g nm\n", extent(d, 2),
+    printf("  z: drift of %.3g nm; %" PRId64 " shifts measured, residual %.2g nm\n", extent,
            d->axis[2].fitted, d->axis[2].residual);
   else if (job->spots.z)
     printf("  z is as it was: the windows have too few localisations in common at one place\n");
@@ -130,24 +135,26 @@ static void summarize_heights(const drift_job *job) {
 static int summarize(const drift_job *job) {
   const fit_arguments *a = job->a;
   const drift_result *d = &job->drift;
+  double extent[3];
+  measure_extent(d, extent);
   if (wants_text(a)) {
     printf("%s: drift of %.3g pixels in x and %.3g in y, from %" PRId64 " windows of %" PRId64
            " frames\n  %" PRId64 " of %" PRId64
            " shifts between windows measured, residual %.2g pixels; %.3g s\n",
-           a->output, extent(d, 0), extent(d, 1), d->windows, d->window, d->axis[0].fitted,
-           d->pairs, lateral_residual(d), job->seconds);
-    summarize_heights(job);
+           a->output, extent[0], extent[1], d->windows, d->window, d->axis[0].fitted, d->pairs,
+           lateral_residual(d), job->seconds);
+    summarize_heights(job, extent[2]);
   }
   json_t *object = json_pack(
       "{s:I,s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o}", "localisations", (json_int_t)job->spots.count,
       "windows", (json_int_t)d->windows, "window", (json_int_t)d->window, "shifts",
       (json_int_t)d->pairs, "shifts_measured", (json_int_t)d->axis[0].fitted, "residual",
-      json_number(lateral_residual(d)), "extent_x", json_number(extent(d, 0)), "extent_y",
-      json_number(extent(d, 1)), "seconds", json_number(job->seconds));
+      json_number(lateral_residual(d)), "extent_x", json_number(extent[0]), "extent_y",
+      json_number(extent[1]), "seconds", json_number(job->seconds));
   if (d->axes > 2) {
     json_object_set_new(object, "shifts_measured_z", json_integer(d->axis[2].fitted));
     json_object_set_new(object, "residual_z", json_number(d->axis[2].residual));
-    json_object_set_new(object, "extent_z", json_number(extent(d, 2)));
+    json_object_set_new(object, "extent_z", json_number(extent[2]));
   }
   return json_end_table(a, object);
 }

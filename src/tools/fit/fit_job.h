@@ -27,6 +27,7 @@ typedef struct fit_job {
   array_data corners; /* i32 [n, 3] */
   array_data start;   /* f32 [n, P] */
   array_data truth;   /* f32 [n, P], with frames [n, 1 + P] */
+  int64_t truth_cut;  /* of its spots that are outside what is fitted */
 
   /* Where the run begins, and its extent. For stacks with corners a run begins at a frame, too. */
   int64_t first_roi, first_frame;

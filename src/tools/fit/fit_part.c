@@ -115,5 +115,6 @@ void fit_part_cut_truth(fit_job *job) {
     to[1] = (float)x;
     to[2] = (float)y;
   }
+  job->truth_cut = job->truth.shape.size[0] - kept;
   job->truth.shape.size[0] = kept;
 }

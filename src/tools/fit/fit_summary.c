@@ -6,6 +6,7 @@
 
 #include "tools/fit/fit_job.h"
 #include "tools/fit/summary.h"
+#include "tools/terminal.h"
 
 static double share(int64_t part, int64_t whole) {
   return whole > 0 ? (double)part / (double)whole : NAN;
@@ -18,29 +19,39 @@ static double rate(int64_t items, double seconds) {
 /* ---- Text ---------------------------------------------------------------------------------- */
 
 static void print_status(const statistics *s) {
-  bool first = true;
-  printf("  %-14s %.2f %%", "converged",
-         s->count > 0 ? 100 * share(s->of_status[COMPUTE_FIT_CONVERGED], s->count) : 0);
+  char others[1024] = "";
+  size_t used = 0;
   for (int i = 0; i < COMPUTE_FIT_STATUS_COUNT; i++) {
     if (i == COMPUTE_FIT_CONVERGED || s->of_status[i] == 0) continue;
-    printf("%s %s %" PRId64, first ? ";" : ",", compute_fit_status_name((compute_fit_status)i),
-           s->of_status[i]);
-    first = false;
+    const int n =
+        snprintf(others + used, sizeof others - used, "%s %s %" PRId64, used > 0 ? "," : ";",
+                 compute_fit_status_name((compute_fit_status)i), s->of_status[i]);
+    used = used + (size_t)n < sizeof others ? used + (size_t)n : sizeof others - 1;
   }
-  printf("\n");
+  terminal_line(17, "  %-14s %.2f %%%s", "converged",
+                s->count > 0 ? 100 * share(s->of_status[COMPUTE_FIT_CONVERGED], s->count) : 0,
+                others);
 }
 
 static void print_truth(const fit_job *job) {
   const match *m = &job->match;
   if (!job->truth.values) return;
-  if (job->frames)
-    printf("\nAgainst the truth: %" PRId64 " of %" PRId64 " spots found (%.1f %%), %" PRId64
-           " false positives (%.1f %%);\nconverged fits of spots without another "
-           "within %.0f pixels:\n",
-           m->found, m->spots, 100 * share(m->found, m->spots), m->localisations - m->found,
-           100 * share(m->localisations - m->found, m->localisations), m->isolation);
-  else
-    printf("\nAgainst the truth, converged fits:\n");
+  printf("\n");
+  if (job->frames) {
+    terminal_line(2,
+                  "Against the truth: %" PRId64 " of %" PRId64 " spots found (%.1f %%), %" PRId64
+                  " false positives (%.1f %%); converged fits of spots without another "
+                  "within %.0f pixels:",
+                  m->found, m->spots, 100 * share(m->found, m->spots), m->localisations - m->found,
+                  100 * share(m->localisations - m->found, m->localisations), m->isolation);
+    if (job->truth_cut > 0)
+      terminal_line(2,
+                    "(%" PRId64 " further spots of the truth have their centre outside the image "
+                    "or the part that is fitted)",
+                    job->truth_cut);
+  } else {
+    printf("Against the truth, converged fits:\n");
+  }
   quality_print_errors(job->statistics, job->problem.fixed);
 }
 
@@ -57,44 +68,50 @@ static void print_parts(const fit_job *job) {
               {"writing", t->writing, true},
               {"completing the file", job->completing, job->completing >= 0.1}};
   if (job->statistics->count == 0) return;
-  printf("  %-14s ", "busy");
+  char busy[256] = "";
+  size_t used = 0;
   for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-    if (part[i].shown) printf("%s%s %.3g s", i > 0 ? ", " : "", part[i].name, part[i].seconds);
-  printf("; slowest: %s\n", fit_job_slowest(t));
+    if (part[i].shown)
+      used += (size_t)snprintf(busy + used, sizeof busy - used, "%s%s %.3g s", i > 0 ? ", " : "",
+                               part[i].name, part[i].seconds);
+  terminal_line(17, "  %-14s %s; slowest: %s", "busy", busy, fit_job_slowest(t));
 }
 
 static void print_summary(const fit_job *job, bool complete) {
   const statistics *s = job->statistics;
   const compute_fit_summary *u = &job->summary;
-  char number[32], other[32];
-  printf("%s, %s: %s, %" PRId32 " x %" PRId32 " pixels, %s camera, on %s\n", job->a->line.operand,
-         job->info.stored, compute_fit_model_name(job->problem.model), job->problem.rows,
-         job->problem.columns, json_camera_name(job->problem.camera), job->session.names);
-  printf("  %-14s %s ROIs", "fitted", progress_number((double)s->count, number, sizeof number));
-  if (job->frames) printf(" in %" PRId64 " frames", u->frames);
-  printf(" in %.3g s: %s ROIs/s", u->seconds,
-         progress_number(rate(s->count, u->seconds), number, sizeof number));
+  char number[32], other[32], third[32];
+  terminal_line(2, "%s, %s: %s, %" PRId32 " x %" PRId32 " pixels, %s camera, on %s",
+                job->a->line.operand, job->info.stored, compute_fit_model_name(job->problem.model),
+                job->problem.rows, job->problem.columns, json_camera_name(job->problem.camera),
+                job->session.names);
+  progress_number((double)s->count, number, sizeof number);
+  progress_number(rate(s->count, u->seconds), other, sizeof other);
   if (job->frames)
-    printf(", %s frames/s", progress_number(rate(u->frames, u->seconds), other, sizeof other));
-  printf("\n");
+    terminal_line(17, "  %-14s %s ROIs in %" PRId64 " frames in %.3g s: %s ROIs/s, %s frames/s",
+                  "fitted", number, u->frames, u->seconds, other,
+                  progress_number(rate(u->frames, u->seconds), third, sizeof third));
+  else
+    terminal_line(17, "  %-14s %s ROIs in %.3g s: %s ROIs/s", "fitted", number, u->seconds, other);
   if (job->bar.before > 0)
-    printf("  %-14s %" PRId64 " %s from an earlier run, not included in these figures\n", "besides",
-           job->bar.before, job->frames ? "frames" : "ROIs");
+    terminal_line(17, "  %-14s %" PRId64 " %s from an earlier run, not included in these figures",
+                  "besides", job->bar.before, job->frames ? "frames" : "ROIs");
   print_parts(job);
   print_status(s);
   if (s->count > 0)
     printf("  %-14s %.2f on average\n", "steps", (double)s->iterations / (double)s->count);
   if (s->std_count > 0)
-    printf("  %-14s %.4g pixels in x (median; middle 80 %%: %.4g to %.4g)\n", "uncertainty",
-           statistics_std_quantile(s, 0.5), statistics_std_quantile(s, 0.1),
-           statistics_std_quantile(s, 0.9));
+    terminal_line(17, "  %-14s %.4g pixels in x (median; middle 80 %%: %.4g to %.4g)",
+                  "uncertainty", statistics_std_quantile(s, 0.5), statistics_std_quantile(s, 0.1),
+                  statistics_std_quantile(s, 0.9));
   quality_print_uniformity("p-value", &s->p_value);
   quality_print_uniformity("raw p-value", &s->p_raw);
   if (u->on_cpu > 0 || u->halved > 0)
-    printf("  %-14s %" PRId64 " batches went to the CPU, %" PRId64 " were halved to save memory\n",
-           "trouble", u->on_cpu, u->halved);
+    terminal_line(
+        17, "  %-14s %" PRId64 " batches went to the CPU, %" PRId64 " were halved to save memory",
+        "trouble", u->on_cpu, u->halved);
   print_truth(job);
-  printf("  %-14s %s%s\n", "written", job->a->output, complete ? "" : ".incomplete");
+  terminal_line(17, "  %-14s %s%s", "written", job->a->output, complete ? "" : ".incomplete");
 }
 
 /* ---- As JSON ------------------------------------------------------------------------------- */

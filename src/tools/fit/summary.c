@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/terminal.h"
+
 const char *json_camera_name(compute_fit_camera camera) {
   static const char *const name[] = {"ideal", "emccd", "scmos", "readout"};
   return name[camera];
@@ -106,8 +108,9 @@ void quality_print_errors(const statistics *s, uint32_t fixed) {
 
 void quality_print_uniformity(const char *name, const uniformity *u) {
   if (u->count == 0) return;
-  printf("  %-14s %.1f %% below 0.01, %.1f %% below 0.05; distance from uniform %.4f "
-         "(Kolmogorov-Smirnov)\n",
-         name, 100 * uniformity_below(u, 0.01), 100 * uniformity_below(u, 0.05),
-         uniformity_distance(u));
+  terminal_line(17,
+                "  %-14s %.1f %% below 0.01, %.1f %% below 0.05; distance from uniform %.4f "
+                "(Kolmogorov-Smirnov)",
+                name, 100 * uniformity_below(u, 0.01), 100 * uniformity_below(u, 0.05),
+                uniformity_distance(u));
 }

@@ -19,6 +19,8 @@
 #include "tools/info/group.h"
 #include "tools/info/options.h"
 #include "tools/json_text.h"
+#include "tools/option.h"
+#include "tools/terminal.h"
 
 extern char **environ;
 
@@ -106,7 +108,7 @@ static void line(const char *name, const char *format, ...) {
       *next++ = '\0';
     else
       next = rest + strlen(rest);
-    printf("    %-16s %s\n", name, rest);
+    terminal_line(21, "    %-16s %s", name, rest);
   }
 }
 
@@ -197,10 +199,33 @@ static void print_names(const info_report *report) {
 }
 
 static void print_variable(const compute_variable *variable, const char *value, bool described) {
-  printf("  %-25s %s\n", variable->name, value ? value : "(not set)");
+  terminal_line(28, "  %-25s %s", variable->name, value ? value : "(not set)");
   if (!described) return;
-  if (variable->values[0]) printf("      %s\n", variable->values);
-  printf("      %s\n", variable->description);
+  if (variable->values[0]) terminal_line(6, "      %s", variable->values);
+  terminal_line(6, "      %s", variable->description);
+}
+
+/* Names like those of libcompute that it does not know: a mistake in writing, or of another
+ * version. */
+static void print_unknown_variables(void) {
+  enum { MOST = 256, NAME_BYTES = 64 };
+  const char *known[MOST + 1] = {NULL};
+  const compute_variable *variable;
+  size_t count = 0;
+  for (; count < MOST && (variable = compute_variable_at(count)); count++)
+    known[count] = variable->name;
+  for (char **entry = environ; *entry; entry++) {
+    char name[NAME_BYTES];
+    const size_t length = strcspn(*entry, "=");
+    if (strncmp(*entry, "COMPUTE_", 8) != 0 || length >= sizeof name) continue;
+    memcpy(name, *entry, length);
+    name[length] = '\0';
+    size_t i = 0;
+    while (i < count && strcmp(known[i], name) != 0) i++;
+    if (i < count) continue;
+    const char *near = option_nearest(name, known);
+    terminal_line(6, "  %-25s unknown%s%s", name, near ? "; did you mean " : "", near ? near : "");
+  }
 }
 
 /* The variables that are set, or with --variables all, with descriptions. */
@@ -215,12 +240,13 @@ static void print_variables(bool all) {
     print_variable(variable, value, all);
   }
   if (!count) printf("    none\n");
+  print_unknown_variables();
   if (!all) printf("    (--variables lists all that libcompute reads)\n");
   count = 0;
   for (char **entry = environ; *entry; entry++) {
     if (!describe_is_blas_variable(*entry)) continue;
     if (!count++) printf("\nSet for OpenBLAS or OpenMP\n");
-    printf("    %s\n", *entry);
+    terminal_line(8, "    %s", *entry);
   }
 }
 

@@ -75,7 +75,8 @@ const option_program tune_program = {
     .description =
         "Measures parameters for the kernels that libcompute generates for a device, checks their "
         "results against the CPU's, and stores faster ones in the tuning file, where every program "
-        "finds them. Ctrl-C ends the run; results up to then are kept.",
+        "finds them. Without options, too, it tunes the first device that can be tuned and adds to "
+        "that file; --dry-run saves nothing. Ctrl-C ends the run; results up to then are kept.",
     .rows = rows,
     .row_count = sizeof rows / sizeof *rows,
     .sections = sections,

@@ -30,6 +30,22 @@ void test_check_message(const compute_context *context, const char *part) {
   if (!strstr(message, part)) fail_msg("the message \"%s\" does not say \"%s\"", message, part);
 }
 
+static size_t skipped; /* tests of the group that is running */
+
+void test_skip(const char *reason) {
+  print_message("skipped: %s\n", reason);
+  skipped++;
+  skip();
+}
+
+int test_run_group(const char *name, const struct CMUnitTest *tests, size_t count,
+                   CMFixtureFunction setup, CMFixtureFunction teardown) {
+  enum { SKIPPED = 77 }; /* for ctest */
+  skipped = 0;
+  const int failed = _cmocka_run_group_tests(name, tests, count, setup, teardown);
+  return failed == 0 && count > 0 && skipped == count ? SKIPPED : failed;
+}
+
 void test_time(const char *what, const char *unit, double seen, double goal) {
   if (!(seen <= goal))
     print_message("missed: %s %.3g %s, goal: at most %.3g %s\n", what, seen, unit, goal, unit);

@@ -27,6 +27,17 @@ void test_check_status(compute_status actual, compute_status expected, const cha
 /* The last error's message contains `part`. */
 void test_check_message(const compute_context *context, const char *part);
 
+/* Ends the test as skipped, and says why. A test that cannot run here never just returns
+ * (tests/rooms/check_tests.py). */
+void test_skip(const char *reason);
+
+/* As cmocka does it, and 77 if each test was skipped. */
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, setup, teardown)                                             \
+  test_run_group(#tests, (tests), sizeof(tests) / sizeof *(tests), (setup), (teardown))
+int test_run_group(const char *name, const struct CMUnitTest *tests, size_t count,
+                   CMFixtureFunction setup, CMFixtureFunction teardown);
+
 /* A time that is hoped for: above `goal` a line says so, and nothing fails, because others may keep
  * the machine busy. What must hold on every machine is tested by what can be counted. */
 void test_time(const char *what, const char *unit, double seen, double goal);
