@@ -76,6 +76,7 @@ typedef struct bench_options {
   const char *plant; /* faults to inject, for tests of this program */
   int64_t threads;   /* 0: all */
   bool quick, list, strict, wide;
+  bool prepare;      /* every case once, for the kernel cache alone */
   bool first_result; /* run as the process that first_result.h measures */
   bool fit_memory;   /* run as the process that fit.h measures */
 } bench_options;

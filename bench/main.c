@@ -18,6 +18,7 @@
 #include "output.h"
 #include "environment.h"
 #include "peers.h"
+#include "tools/json_text.h"
 #include "tools/output_check.h"
 
 static const bench_suite *const suites[] = {
@@ -45,13 +46,24 @@ static void select_suites(const char *list, bool *selected) {
   }
 }
 
+/* Whether one of the patterns "A,B" fits. */
+static bool matches(const char *patterns, const char *name, const char *path) {
+  char pattern[256];
+  for (const char *at = patterns;; at++) {
+    const size_t length = strcspn(at, ",");
+    snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
+    if (!fnmatch(pattern, name, 0) || !fnmatch(pattern, path, 0)) return true;
+    at += length;
+    if (!*at) return false;
+  }
+}
+
 static bool is_selected(const bench_options *options, const bench_suite *suite,
                         const bench_case *c) {
   char path[256];
   snprintf(path, sizeof path, "%s/%s", suite->name, c->name);
   if (!(c->when & (options->quick ? BENCH_QUICK : BENCH_FULL | BENCH_GPU))) return false;
-  return !options->filter || !fnmatch(options->filter, c->name, 0) ||
-         !fnmatch(options->filter, path, 0);
+  return !options->filter || matches(options->filter, c->name, path);
 }
 
 /* Whether a selected case is one for this device. */
@@ -155,6 +167,13 @@ static void stop(bench_session *session, size_t records, size_t done, size_t tot
   bench_note(session, "interrupted: %zu of %zu cases measured", done, total);
 }
 
+/* A run that is killed leaves the cases before. An error shows at the end, when all is written. */
+static void keep_records(const bench_session *session) {
+  const char *path = session->options->json;
+  if (path && json_is_replaced(path) && session->record_count && session->group_info.rank == 0)
+    (void)output_json(session, path);
+}
+
 /* Runs cases until there are no more, or until an interruption. Returns how many there are; one
  * that cannot run here leaves a note and no record. */
 static size_t run_cases(bench_session *session, const bool *selected) {
@@ -166,7 +185,7 @@ static size_t run_cases(bench_session *session, const bool *selected) {
     bool heading = false;
     if (!selected[i]) continue;
     const bool compares = suites[i] != &bench_suite_overhead && suites[i] != &bench_suite_group;
-    if (compares && !session->peers) {
+    if (compares && !session->peers && !session->options->prepare) {
       session->peers = bench_peers_open(session, session->options->peers);
       environment_print_peers(session);
     }
@@ -174,7 +193,7 @@ static size_t run_cases(bench_session *session, const bool *selected) {
       const bench_case *c = &suites[i]->cases[j];
       if (!is_measured(session, suites[i], c)) continue;
       progress_hide(&session->progress);
-      if (!heading) output_heading(session, suites[i]);
+      if (!heading && !session->options->prepare) output_heading(session, suites[i]);
       heading = true;
       show_progress(session, done, total, suites[i]->name, c->name);
       size_t first = session->record_count;
@@ -188,8 +207,9 @@ static size_t run_cases(bench_session *session, const bool *selected) {
         return total;
       }
       done++;
-      if (session->record_count > first)
+      if (session->record_count > first && !session->options->prepare)
         output_case(session, session->records + first, session->record_count - first);
+      keep_records(session);
     }
   }
   return total;
@@ -214,6 +234,15 @@ static void close_session(bench_session *session) {
   free(session->records);
 }
 
+/* Whether something was wrong. */
+static bool summarise(const bench_session *session) {
+  size_t wrong = 0;
+  if (!session->options->prepare) return output_summary(session) > 0;
+  for (size_t i = 0; i < session->record_count; i++) wrong += session->records[i].verdict.wrong;
+  printf("%zu records prepared; %zu wrong\n", session->record_count, wrong);
+  return wrong > 0;
+}
+
 /* Opens, measures, writes. Returns the exit status. */
 static int measure(const bench_options *options, bool *selected) {
   bench_session session = {.options = options, .progress = progress_begin(false, 5)};
@@ -229,7 +258,7 @@ static int measure(const bench_options *options, bool *selected) {
   if (alone) guard_take_interrupts(); /* ranks that go on would wait for one that stops */
   progress_draw_now(&session.progress, -1, "measuring the machine's limits");
   /* With a planted fault the figures do not matter, and ranks share the machine. */
-  const bool limited = !options->plant && alone;
+  const bool limited = !options->plant && !options->prepare && alone;
   session.limits = !limited ? (bench_limits){.isa = "nothing", .threads = session.threads}
                             : bench_limits_measure(session.threads);
   progress_hide(&session.progress);
@@ -238,7 +267,7 @@ static int measure(const bench_options *options, bool *selected) {
   if (limited && !guard_interrupted()) bench_limits_raise(&session.limits);
   judge_matmul(&session);
   close_device(&session); /* a leak is a failure, too */
-  int status = output_summary(&session) ? 1 : 0;
+  int status = summarise(&session) ? 1 : 0;
   if (guard_interrupted()) {
     if (!status) status = EXIT_INTERRUPTED;
   } else if (!cases) {
@@ -263,6 +292,10 @@ int main(int argc, char **argv) {
   int status;
   if (!option_read(&bench_program, argc, argv, &options, &status)) return status;
   if (options.first_result) return first_result_main(options.device);
+  if (options.prepare && options.json) {
+    option_say(&bench_program, "--prepare measures nothing that --json could write");
+    return EXIT_USAGE;
+  }
   if (options.fit_memory) return fit_memory_main(options.device, (int)options.threads);
   select_suites(options.suites, selected);
   if (options.list) {
@@ -271,5 +304,6 @@ int main(int argc, char **argv) {
   }
   if (output_check(&bench_program, "--json", options.json)) return EXIT_FAILED;
   bench_peers_prepare();
+  if (options.prepare) bench_measure_once();
   return measure(&options, selected);
 }

@@ -264,6 +264,14 @@ static double bound_of(const bench_problem *problem) {
   return problem->c->flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? 12 * bound : bound;
 }
 
+/* One run instead of a measurement. */
+static compute_status prepare(bench_own *own, const char *suite, const bench_case *c) {
+  const bench_record record = bench_record_new(own->session, suite, c);
+  own_run(own, 1);
+  if (!own->status) bench_record_add(own->session, &record);
+  return own->status;
+}
+
 /* The part that needs all arrays. */
 static compute_status compete(bench_own *own, const char *suite, const bench_problem *problem,
                               const bench_arena *arena, const bench_check *check) {
@@ -312,14 +320,16 @@ void bench_run_operation(bench_session *session, const char *suite, const bench_
     goto end;
   }
   memcpy(problem.input, arena.set[0].input, sizeof problem.input);
-  if (bench_check_create(&problem, shape, dtype, session->options->quick ? 0.1 : 0.4, &check)) {
+  if (!session->options->prepare &&
+      bench_check_create(&problem, shape, dtype, session->options->quick ? 0.1 : 0.4, &check)) {
     bench_note(session, "%s/%s skipped: not enough memory for its reference", suite, c->name);
     goto end;
   }
   status = own_bind(&own, &arena);
   if (status)
     bench_fail(session, suite, c, "has no tensors");
-  else if (compete(&own, suite, &problem, &arena, &check))
+  else if (session->options->prepare ? prepare(&own, suite, c)
+                                     : compete(&own, suite, &problem, &arena, &check))
     bench_fail(session, suite, c, "does not run");
 end:
   bench_check_release(&check);

@@ -17,8 +17,8 @@ static const option_row rows[] = {
     {"--suite", OPTION_WORDS, AT(suites), .value = "A,B",
      .help = "only these suites; default: all (--list names them)", .choices = suites,
      .section = "What is measured"},
-    {"--filter", OPTION_TEXT, AT(filter), .value = "GLOB",
-     .help = "only cases whose name, or suite/name, matches: 'matmul_*', 'reduce/*'"},
+    {"--filter", OPTION_TEXT, AT(filter), .value = "A,B",
+     .help = "only cases whose name, or suite/name, matches a pattern: 'matmul_*,reduce/*'"},
     {"--quick", OPTION_FLAG, AT(quick),
      .help = "fewer and smaller cases, fewer repetitions: less than a minute"},
     {"--device", OPTION_DEVICE, AT(device), .value = "NAME",
@@ -28,6 +28,9 @@ static const option_row rows[] = {
     {"--peers", OPTION_NAMES, AT(peers), .value = "A,B",
      .help = "compares only with these libraries, or with none; default: all that are found",
      .choices = peers},
+    {"--prepare", OPTION_FLAG, AT(prepare),
+     .help = "runs every case once, so that its kernels are in the kernel cache, and measures "
+             "nothing"},
     {"--list", OPTION_FLAG, AT(list), .help = "lists suites and cases, and measures nothing"},
     {"--json", OPTION_FILE, AT(json), .value = "FILE",
      .help = "also writes the records as JSON; see docs/internals/performance.md",
@@ -92,6 +95,7 @@ static const option_section sections[] = {
      "  compute-bench --quick\n"
      "  compute-bench --suite matmul,reduce --device opencl:0 --json bench.json\n"
      "  compute-bench --filter 'softmax*' --peers torch\n"
+     "  compute-bench --suite conv --device cuda:0 --prepare\n"
      "  mpirun -n 4 compute-bench --suite group --threads 1",
      false},
     {"See also", "`compute-info`(1), docs/internals/performance.md", false},

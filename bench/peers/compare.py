@@ -38,9 +38,9 @@ TRAIN_ROWS = [("mlp", 128), ("cnn", 128), ("resnet18", 32), ("transformer", 16)]
 QUICK = ("sgemm_1024", "linear_8x4096x4096", "exp_1M", "softmax_1000x1000", "layer_norm_4096x768", "chain_1M",
          "conv3x3_8x64x56x56_64", "max_pool3x3s2*", "resnet50_b1", "mobilenetv2_b1", "bert_b1", "train_mlp*")
 MODEL_PEERS = ("onnxruntime", "openvino", "torch", "torch_cl", "torch_compile", "onednn")
-GPU_PEERS = ("torch", "torch_cl", "torch_compile")
-PEERS = {"operation": (*MODEL_PEERS, "openblas", "mkl"), "network": MODEL_PEERS, "bf16": ("openvino", "torch", "torch_cl", "torch_compile"),
-         "train": ("torch", "torch_cl", "torch_compile")}
+GPU_PEERS = ("torch", "torch_cl", "torch_compile", *engines.COMPILED)
+PEERS = {"operation": (*MODEL_PEERS, *engines.COMPILED, "openblas", "mkl"), "network": (*MODEL_PEERS, *engines.COMPILED),
+         "bf16": ("openvino", *GPU_PEERS), "train": GPU_PEERS}
 # The largest difference, relative to the largest value, with which results still are the same.
 BOUNDS = {"float64": 1e-12, "float32": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
 TOGETHER, BF16_TOGETHER = 1e-3, 5e-2
@@ -355,7 +355,9 @@ def parse():
     options = parser.parse_args()
     options.models = options.models or os.path.join(options.build, "peers", "models")
     options.library = os.path.join(options.build, "lib", "libcompute.so")
-    if options.device != "cpu":
+    if options.device == "cpu":
+        options.engines = [engine for engine in options.engines if engine not in engines.COMPILED]
+    else:
         options.engines = [engine for engine in options.engines if engine in ("libcompute", *GPU_PEERS)]
     if options.quick:
         options.rows = QUICK

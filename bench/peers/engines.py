@@ -169,7 +169,8 @@ class OpenVino:
 
 
 class Torch:
-    """Eager, with channels last, in oneDNN's layouts, or compiled."""
+    """Eager, with channels last, in oneDNN's layouts, or compiled; on a GPU also compiled into CUDA graphs, with images'
+    channels last, after the compiler has timed its kernels (torch_max) or not (torch_graphs)."""
 
     def __init__(self, options):
         import torch
@@ -184,6 +185,8 @@ class Torch:
         self.version = torch.__version__
         if self.form == "onednn":
             self.version = re.search(r"(?:oneDNN|MKL-DNN) v([0-9.]+)", torch.__config__.show())[1]
+        if self.device == "cpu" and self.form in COMPILED:
+            raise ValueError("only for GPUs")
         if self.form == "torch_compile" and self.device == "cpu":
             require_compiler()
 
@@ -191,8 +194,15 @@ class Torch:
         import bf16
         import twins
         kind = {"torch_cl": self.twins.ChannelsLast, "onednn": self.twins.OneDnn}.get(self.form, self.twins.Torch)
-        self.model = None
-        twin = twins.make(os.path.splitext(os.path.basename(path))[0], kind)
+        self.model, self.last = None, self.form == "torch_cl"
+        name = os.path.splitext(os.path.basename(path))[0]
+        if self.form in COMPILED:
+            try:
+                twin, self.last = twins.make(name, self.twins.ChannelsLast), True
+            except twins.Unsupported:  # nothing here has channels
+                twin = twins.make(name, kind)
+        else:
+            twin = twins.make(name, kind)
         self.model = self.twins.Module(twin).eval().to(self.device)
         self.bf16 = bf16.is_bf16(path)
         if self.bf16:
@@ -202,12 +212,15 @@ class Torch:
             self.torch._dynamo.reset()
             self.torch._inductor.config.freezing = True
             self.model = self.torch.compile(self.model)
+        if self.form in COMPILED:
+            self.torch._dynamo.reset()
+            self.model = self.torch.compile(self.model, mode=COMPILED[self.form], dynamic=False)
 
     def bind(self, inputs):
         self.inputs = [self.twins.tensor(array).to(self.device) for array in inputs.values()]
         if self.form == "onednn":
             self.inputs = [x.to_mkldnn() for x in self.inputs]
-        if self.form == "torch_cl":
+        if self.last:
             self.inputs = [x.contiguous(memory_format=self.torch.channels_last) if x.ndim == 4 else x
                            for x in self.inputs]
 
@@ -215,6 +228,8 @@ class Torch:
         inputs = self.inputs
         if self.bf16:
             inputs = [x.to(self.torch.bfloat16) if x.is_floating_point() else x for x in inputs]
+        if self.form in COMPILED:
+            self.torch.compiler.cudagraph_mark_step_begin()
         self.results = self.model(*inputs)
         if self.device == "cuda":
             self.torch.cuda.synchronize()
@@ -223,6 +238,10 @@ class Torch:
         last = self.results[-1]
         last = last.to_dense() if last.is_mkldnn else last.cpu()
         return (last.float() if last.dtype == self.torch.bfloat16 else last).numpy()
+
+
+# Modes of torch.compile: both replay CUDA graphs.
+COMPILED = {"torch_graphs": "reduce-overhead", "torch_max": "max-autotune"}
 
 
 def require_compiler():
@@ -261,7 +280,8 @@ class Blas:
 
 
 ENGINES = {"libcompute": Libcompute, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "torch": Torch,
-           "torch_cl": Torch, "torch_compile": Torch, "onednn": Torch, "openblas": Blas, "mkl": Blas}
+           "torch_cl": Torch, "torch_compile": Torch, "torch_graphs": Torch,
+           "torch_max": Torch, "onednn": Torch, "openblas": Blas, "mkl": Blas}
 
 
 # ---- The worker's side ------------------------------------------------------------------------

@@ -15,7 +15,8 @@ import re
 import sys
 
 NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "torch", "torch_cl": "torch channels last",
-         "torch_compile": "torch compiled", "onednn": "oneDNN", "openblas": "OpenBLAS", "mkl": "MKL"}
+         "torch_compile": "torch compiled", "torch_graphs": "torch compiled, CUDA graphs",
+         "torch_max": "torch max-autotune", "onednn": "oneDNN", "openblas": "OpenBLAS", "mkl": "MKL"}
 TITLES = {"operation": "Single operations", "network": "Inference of whole networks", "bf16": "Inference in bf16",
           "train": "Training steps"}
 BLOCK = re.compile(r"(<!-- peers: (\S+) -->\n).*?(<!-- /peers -->)", re.DOTALL)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What PyTorch takes on a GPU for the rows of compute-bench.
 
-    torch_gpu.py [--json FILE] [--compile] [--channels-last] [--filter GLOB]
+    torch_gpu.py [--json FILE] [--compile [MODE]] [--channels-last] [--filter 'A,B']
 
 Prints a row's name, the median in milliseconds, and TFLOP/s or GB/s. Calls follow each other without waiting, except
 in copy_4096, as in compute-bench, which this does not start. Factors are rounded to TF32 only in rows that are named so; convolutions may
@@ -11,6 +11,7 @@ together.
 import argparse
 import fnmatch
 import json
+import os
 import signal
 import statistics
 import sys
@@ -146,7 +147,7 @@ def measure(row, compiled, channels_last):
                for shape in row.shapes] for _ in range(sets)]
     if channels_last:
         inputs = [[x.to(memory_format=torch.channels_last) if x.dim() == 4 else x for x in of] for of in inputs]
-    call = torch.compile(row.call, dynamic=False) if compiled else row.call
+    call = torch.compile(row.call, dynamic=False, mode=compiled) if compiled else row.call
 
     def run(times):
         torch.cuda.synchronize()
@@ -166,34 +167,45 @@ def measure(row, compiled, channels_last):
     return statistics.median(samples)
 
 
+def write(options, found, left_out):
+    """After every row, so that a process that is killed leaves the rows before."""
+    if not options.json:
+        return
+    with open(options.json + ".part", "w", encoding="utf-8") as file:
+        json.dump({"torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "compiled": options.compile or False,
+                   "channels_last": options.channels_last, "rows": found, "left_out": left_out}, file, indent=1)
+    os.replace(options.json + ".part", options.json)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--compile", action="store_true", help="through torch.compile")
+    parser.add_argument("--compile", nargs="?", const="default", metavar="MODE",
+                        help="through torch.compile, in a mode such as max-autotune-no-cudagraphs")
     parser.add_argument("--channels-last", action="store_true", help="images with their channels side by side")
-    parser.add_argument("--filter", metavar="GLOB", default="*")
+    parser.add_argument("--filter", metavar="A,B", default="*", help="only rows that match a pattern")
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
-    found, stopped = [], []
+    found, left_out, stopped = [], {}, []
+    patterns = options.filter.split(",")
     for number in (signal.SIGINT, signal.SIGTERM):  # keeps what is measured
         signal.signal(number, lambda number, frame: stopped.append(number))
     for row in rows():
         if stopped:
             break
-        if not fnmatch.fnmatch(row.name, options.filter):
+        if not any(fnmatch.fnmatch(row.name, pattern) for pattern in patterns):
             continue
         try:
             ms = measure(row, options.compile, options.channels_last)
-        except RuntimeError as error:
+        except Exception as error:  # whatever goes wrong in a peer is the reason why it is left out
             print(f"{row.name}: {error}", file=sys.stderr)
+            left_out[row.name] = f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0][:200]
+            write(options, found, left_out)
             continue
         rate = f"{row.flops / ms * 1e-9:10.1f} TFLOP/s" if row.flops else f"{row.bytes() / ms * 1e-6:10.0f} GB/s"
         print(f"{row.name:28} {ms:10.4f} ms {rate}", flush=True)
         found.append({"name": row.name, "ms": ms})
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "compiled": options.compile,
-                       "channels_last": options.channels_last, "rows": found}, file, indent=1)
+        write(options, found, left_out)
     if stopped:
         sys.exit(130)
 

@@ -12,6 +12,8 @@ import sys
 
 import numpy as np
 
+import engines
+
 TOKENS, WIDTH, HEADS, WORDS, LAYERS = 128, 256, 8, 1024, 4
 
 
@@ -92,17 +94,21 @@ class Training:
         self.read_weights(os.path.join(folder, "weights.npz"))
         with np.load(os.path.join(folder, "batch.npz")) as batch:
             self.x, self.labels = (torch.from_numpy(batch[name]).to(self.device) for name in ("x", "labels"))
-        if engine == "torch_cl":
-            if not any(isinstance(part, torch.nn.Conv2d) for part in self.model.modules()):
+        if engine in ("torch_cl", *engines.COMPILED):
+            if engine == "torch_cl" and not any(isinstance(part, torch.nn.Conv2d) for part in self.model.modules()):
                 raise ValueError("nothing here has channels")
             self.model = self.model.to(memory_format=torch.channels_last)
-            self.x = self.x.contiguous(memory_format=torch.channels_last)
+            if self.x.ndim == 4:
+                self.x = self.x.contiguous(memory_format=torch.channels_last)
         self.optimizer = optimizer(self.model.parameters())
 
         def loss(x, labels):
             return cross_entropy(self.model(x), labels)
+        if engine in engines.COMPILED:
+            if self.device == "cpu":
+                raise ValueError("only for GPUs")
+            loss = torch.compile(loss, mode=engines.COMPILED[engine], dynamic=False)
         if engine == "torch_compile":
-            import engines
             if self.device == "cpu":
                 engines.require_compiler()
             loss = torch.compile(loss)
@@ -131,7 +137,6 @@ class Training:
 
 
 def main():
-    import engines
     engine, network, folder, threads, device = sys.argv[1:]
 
     class Steps:

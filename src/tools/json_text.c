@@ -44,6 +44,10 @@ static bool is_special(const char *path) {
   return lstat(path, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
+bool json_is_replaced(const char *path) {
+  return strcmp(path, "-") != 0 && !is_special(path);
+}
+
 static int write_to(const json_t *root, const char *path) {
   FILE *file = fopen(path, "we");
   if (!file) return -1;

@@ -317,6 +317,22 @@ class Bench(unittest.TestCase):
             self.assertLessEqual(record["ms_p10"], record["ms_p90"])
         self.assertIn("matmul_64", [r["case"] for r in data["records"]])
 
+    def test_a_filter_may_have_several_patterns(self):
+        result = run("compute-bench", "--list", "--suite", "matmul,reduce", "--filter",
+                     "matmul_64,reduce/argmax*,none")
+        self.assertEqual(re.findall(r"^  (\w+)", result.stdout, re.M),
+                         ["matmul_64", "argmax_rows_4096"])
+
+    def test_prepare_runs_every_case_once_and_measures_nothing(self):
+        options = ("--quick", "--device", "cpu", "--filter", "matmul_64,relu_1M,pool_hit*", "--prepare")
+        result = run("compute-bench", "--suite", "matmul,elementwise,memory", *options)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("records prepared; 0 wrong", result.stdout)
+        self.assertNotIn("median", result.stdout)
+        result = run("compute-bench", *options, "--json", "none.json")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--prepare measures nothing", result.stderr)
+
     def planted(self, what, *arguments):
         """A run with something planted in its only case: (process, its last line, the record)."""
         with tempfile.TemporaryDirectory() as folder:
