@@ -126,6 +126,7 @@ static void the_environment_cannot_ask_for_a_module(void **state) {
 static void the_environment_cannot_ask_for_a_device(void **state) {
   (void)state;
   if (!has_opencl()) test_skip("the OpenCL module is not built");
+  compute_context *context = NULL;
   setenv("COMPUTE_DEVICE", "opencl:0", 1);
   const compute_open_options options = {.backend_path = TEST_MODULE_DIR};
   assert_int_equal(compute_open(&context, &options), COMPUTE_ERROR_NO_DEVICE);
@@ -247,6 +248,7 @@ int main(void) {
       TEST(by_default_there_is_the_cpu),
       TEST(the_options_ask_for_a_module),
       TEST(the_environment_cannot_ask_for_a_module),
+      TEST(the_environment_cannot_ask_for_a_device),
       TEST(a_module_that_promises_nothing_must_be_asked_for),
       TEST(without_raised_privileges_nothing_is_refused),
       TEST(the_cpu_has_a_blas_only_if_asked_for),
