@@ -66,7 +66,7 @@ holds steps-c0.txt 'checks: left out: there is no cuda:0 that is a GPU'
 [[ ! -e $results/checks-c0.txt ]] || fail "a step that was left out has a log:"
 
 results=$scratch/dry
-dry_run=(--dry-run --build "$build" --results "$results" --commit c1)
+dry_run=(--dry-run --build "$build" --results "$results" --commit c1 --limit 1000)
 if [[ -e $build/tests/cuda_stand_in/libcuda.so.1 ]]; then
   gives 0 'results:' "${dry_run[@]}" --only warm,checks,transfers,networks,train,forms,opencl,products,torch
   holds transfers-c1.json '"step": {"name": "transfers", "commit": "c1", "ended": "dry run, complete"'

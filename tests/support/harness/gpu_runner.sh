@@ -150,6 +150,7 @@ run_steps() {
     elif ((left < LEAST_TIME)); then
       note "$step: not started: the time is over"
     else
+      [[ -z $dry ]] || seconds=$left # a miniature tells nothing of time
       run_step "$step" "$((seconds < left ? seconds : left))" "$what"
     fi
   done
