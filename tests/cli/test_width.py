@@ -10,7 +10,7 @@ import unittest
 
 PROGRAMS = os.environ["PROGRAMS"]
 COLUMNS = 80
-LONG_PATHS = ":".join("/opt/a-folder-with-a-long-name/%d/modules" % i for i in range(6))
+LONG_PATHS = ":".join("/opt/a-folder-with-a-long-name/%d/modules" % i for i in range(6))  # path: only its length counts
 
 
 def run(*command, **variables):

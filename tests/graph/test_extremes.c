@@ -540,15 +540,12 @@ static void senseless_calls_are_refused_or_work(void **state) {
   const uint64_t count = setting("COMPUTE_TEST_CALLS", share);
   const uint64_t only = setting("COMPUTE_TEST_CALL", 0);
   tally t = {0};
-  if (only) {
-    check_call(only, &t);
-    return;
-  }
-  for (uint64_t i = 0; i < count; i++) check_call(day * 1000003 + i, &t);
+  if (only) check_call(only, &t);
+  for (uint64_t i = 0; !only && i < count; i++) check_call(day * 1000003 + i, &t);
   print_message("%" PRIu64 " calls from seed %" PRIu64
                 ": %ld refused, %ld plans compiled, %ld of them run\n",
                 count, day * 1000003, t.refused, t.compiled, t.run);
-  assert_true(t.compiled > 0 && t.refused > 0 && t.run > 0);
+  assert_true(only || (t.compiled > 0 && t.refused > 0 && t.run > 0));
 }
 
 int main(void) {
