@@ -297,6 +297,12 @@ static int32_t offered_rank(const opencl_instance *instance) {
   return highest;
 }
 
+/* A core before the services of the disk cache remembers nothing. */
+static bool has_cache(const compute_services *services) {
+  const size_t end = offsetof(compute_services, cache_store) + sizeof services->cache_store;
+  return services->struct_size >= end && services->cache_load && services->cache_store;
+}
+
 /* A record that has no end of line at its end is not one of ours. */
 static char *record_load(const compute_services *services, const char *key, size_t key_bytes) {
   const compute_cache_part part = {key, key_bytes};
@@ -331,7 +337,7 @@ static bool libraries_unchanged(const char *lines) {
 /* INT32_MAX if nothing is known. */
 static int32_t rank_by_record(const compute_services *services) {
   size_t bytes = 0;
-  char *key = circumstances(services, &bytes);
+  char *key = has_cache(services) ? circumstances(services, &bytes) : NULL;
   char *record = key ? record_load(services, key, bytes) : NULL;
   int32_t priority = INT32_MAX;
   free(key);
@@ -350,7 +356,8 @@ void opencl_remember(const opencl_instance *instance) {
   const compute_services *services = instance->services;
   size_t key_bytes = 0, bytes = 0;
   char *record = NULL, *before = NULL;
-  char *key = instance->uncertain ? NULL : circumstances(services, &key_bytes);
+  char *key = NULL;
+  if (!instance->uncertain && has_cache(services)) key = circumstances(services, &key_bytes);
   FILE *text = key ? open_memstream(&record, &bytes) : NULL;
   if (text) {
     fprintf(text, "%" PRId32 "\n", offered_rank(instance));
