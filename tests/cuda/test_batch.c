@@ -156,18 +156,21 @@ static void three_gpus_work_at_the_same_time(void **state) {
   test_time("three GPUs", "of the time of one", seconds[1] / seconds[0], 0.8);
 }
 
+/* The caller allows more than the device has. */
 static void short_memory_makes_smaller_batches(void **state) {
   (void)state;
   setting t;
   open_setting(&t, "memory=4M",
-               (compute_batch_options){.batch = 2048, .fallback = COMPUTE_FALLBACK_SILENT});
+               (compute_batch_options){
+                   .batch = 2048, .memory = 1 << 30, .fallback = COMPUTE_FALLBACK_SILENT});
   assert_ok(run(&t, MOST));
   check(MOST);
   assert_true(t.result.halved > 0);
   assert_int_equal(t.result.on_cpu, 0);
   close_setting(&t);
   open_setting(&t, "memory=4M",
-               (compute_batch_options){.batch = 2048, .fallback = COMPUTE_FALLBACK_STRICT});
+               (compute_batch_options){
+                   .batch = 2048, .memory = 1 << 30, .fallback = COMPUTE_FALLBACK_STRICT});
   assert_fails(run(&t, MOST), COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY);
   assert_int_equal(t.result.items, 0);
   close_setting(&t);
