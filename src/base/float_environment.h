@@ -99,6 +99,6 @@ static inline void float_environment_restore(const float_environment *before) {
 /* As the first statement of a function: the default environment until it returns. */
 #define FLOAT_ENVIRONMENT_DEFAULT                                                                  \
   const float_environment float_environment_before                                                 \
-      __attribute__((cleanup(float_environment_restore))) = float_environment_default()
+      __attribute__((cleanup(float_environment_restore), unused)) = float_environment_default()
 
 #endif
