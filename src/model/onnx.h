@@ -116,8 +116,8 @@ typedef struct onnx_value_info {
   const char *name;
   int32_t value; /* index in onnx_graph.values */
   enum { ONNX_IS_UNKNOWN, ONNX_IS_TENSOR, ONNX_IS_SEQUENCE, ONNX_IS_OPTIONAL, ONNX_IS_OTHER } kind;
-  int32_t type;                         /* of the elements */
-  int32_t rank;                         /* −1: not said, or `axes` of them, which are too many */
+  int32_t type; /* of the elements */
+  int32_t rank; /* −1: not said, or `axes` of them, which are too many */
   size_t axes;
   int64_t size[COMPUTE_MAX_RANK];       /* −1: not said */
   const char *symbol[COMPUTE_MAX_RANK]; /* or NULL */

@@ -30,8 +30,7 @@ bool kernel_class_valid(const char *text, size_t length) {
 
 /* The next "letter number" of both sizes; false if they differ in form. */
 static bool next_buckets(const char **a, const char **b, int *difference) {
-  if (**a != **b || !ascii_is_digit((*a)[1]) || !ascii_is_digit((*b)[1]))
-    return false;
+  if (**a != **b || !ascii_is_digit((*a)[1]) || !ascii_is_digit((*b)[1])) return false;
   char *end_a, *end_b;
   long value_a = strtol(*a + 1, &end_a, 10), value_b = strtol(*b + 1, &end_b, 10);
   if (value_a > 64 || value_b > 64) return false;

@@ -269,10 +269,8 @@ static void do_rows(const own_unit *unit, int64_t row, int64_t rows, int64_t p, 
   const gemm_problem *problem = &gemm->problem;
   const gemm_schedule *schedule = unit->launch->schedule;
   unsigned char *sums = unit->sums + row * unit->sums_row * problem->size;
-  cpu_gemm_block block = {.m = rows,
-                          .k = count,
-                          .c_row = unit->sums_row,
-                          .accumulate = p > unit->k_first};
+  cpu_gemm_block block = {
+      .m = rows, .k = count, .c_row = unit->sums_row, .accumulate = p > unit->k_first};
   take_a(unit, unit->row + row, rows, p, count, &block);
   const bool ends = finish && unit->in_kernel;
   if (ends) {

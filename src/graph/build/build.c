@@ -85,9 +85,10 @@ bool build_domain(compute_graph *graph, const char *operation, graph_domain doma
 bool build_same_dtype(compute_graph *graph, const char *operation, compute_dtype a,
                       compute_dtype b) {
   if (a == b) return true;
-  return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
-                      "dtypes differ: %s and %s; convert one with compute_cast or compute_tensor_cast",
-                      compute_dtype_name(a), compute_dtype_name(b));
+  return graph_refuse(
+      graph, COMPUTE_ERROR_DTYPE, operation,
+      "dtypes differ: %s and %s; convert one with compute_cast or compute_tensor_cast",
+      compute_dtype_name(a), compute_dtype_name(b));
 }
 
 bool build_shape(compute_graph *graph, const char *operation, compute_shape shape) {

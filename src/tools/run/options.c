@@ -41,9 +41,10 @@ static const option_row rows[] = {
      .help = "the device, or auto to place every step where it is fastest", .section = "Running"},
     {"--map", OPTION_FLAG, AT(map),
      .help = "maps the model's files even if other users may write them",
-     .more = "By default a file that another user may write is read into memory, others are mapped: "
-             "one whose owner is neither you nor root, or that its group or everybody may write. "
-             "If a mapped file becomes shorter, the program is killed (SIGBUS)."},
+     .more =
+         "By default a file that another user may write is read into memory, others are mapped: "
+         "one whose owner is neither you nor root, or that its group or everybody may write. "
+         "If a mapped file becomes shorter, the program is killed (SIGBUS)."},
     {"--fast-formulas", OPTION_FLAG, AT(fast_formulas),
      .help = "one operation for a formula also where that differs if squares overflow"},
     {"--bench", OPTION_COUNT, AT(bench), .letter = 'n', .value = "N",
