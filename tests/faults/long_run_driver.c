@@ -8,10 +8,6 @@
 #include "support/drivers/cuda_stand_in.h"
 #include "support/drivers/opencl_layer.h"
 
-#ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER TEST_NOWHERE
-#endif
-
 typedef struct fault {
   const char *call;
   int code;

@@ -17,10 +17,6 @@
 #include "support/drivers/opencl_layer.h"
 #include "support/harness/test.h"
 
-#ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER TEST_NOWHERE
-#endif
-
 enum { SKIPPED = 77, HANG_SECONDS = 600 };
 
 /* Of one kind at most so many failures are tried: the first ones, then ever fewer. */

@@ -8,10 +8,6 @@
 #include "support/drivers/opencl_layer.h"
 #include "support/harness/test.h"
 
-#ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER TEST_NOWHERE
-#endif
-
 enum { SKIPPED = 77, N = 12, LOST = -36 /* CL_INVALID_COMMAND_QUEUE */, RESOURCES = -5 };
 
 static opencl_layer layer;

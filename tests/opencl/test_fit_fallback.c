@@ -8,10 +8,6 @@
 #include "support/drivers/opencl_layer.h"
 #include "support/harness/test.h"
 
-#ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER TEST_NOWHERE
-#endif
-
 enum { SKIPPED = 77, N = 5, SIDE = 7, COLUMNS = 4 + 1, BUILD_FAILURE = -11 };
 
 static opencl_layer layer;

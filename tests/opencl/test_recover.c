@@ -9,10 +9,6 @@
 #include "support/drivers/opencl_layer.h"
 #include "support/harness/test.h"
 
-#ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER TEST_NOWHERE
-#endif
-
 enum { SKIPPED = 77, COUNT = 5000, LOST = -36 /* CL_INVALID_COMMAND_QUEUE */ };
 
 static const char source[] = "__kernel void twice(__global float *x) {\n"

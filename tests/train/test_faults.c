@@ -16,10 +16,6 @@
 #include "support/drivers/opencl_layer.h"
 #include "support/samples/training.h"
 
-#ifndef TEST_OPENCL_LAYER
-#define TEST_OPENCL_LAYER TEST_NOWHERE
-#endif
-
 enum { ITEMS = 12, MOST_WEIGHTS = 4 * 16 + 16 + 16 * 3 + 3, SKIPPED = 77 };
 
 /* ---- What fails ---------------------------------------------------------------------------- */

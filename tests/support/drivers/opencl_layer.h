@@ -5,6 +5,11 @@
 
 #include "opencl_layer/layer.h"
 
+/* Tests that were configured without an OpenCL device find no layer. */
+#ifndef TEST_OPENCL_LAYER
+#define TEST_OPENCL_LAYER TEST_SCRATCH_DIR "/nowhere"
+#endif
+
 typedef struct opencl_layer {
   layer_arm_function *arm;
   layer_failures_function *failures;
