@@ -21,18 +21,18 @@
 
 enum {
   FLOAT_MXCSR_DEFAULT = 0x1F80, /* all exceptions masked, round to nearest */
-  FLOAT_MXCSR_FLAGS = 0x3F,
-  FLOAT_X87_DEFAULT = 0x37F /* the same, extended precision */
+  FLOAT_X86_FLAGS = 0x3F,       /* the exception flags of both units */
+  FLOAT_X87_DEFAULT = 0x37F     /* the same, extended precision */
 };
 
-/* The state of the x87, as FNSTENV stores it; its status word holds exception flags. */
+/* The state of the x87, as FNSTENV stores it; word[1] is its status with the exception flags. */
 typedef struct float_x87_state {
   uint32_t word[7];
 } float_x87_state;
 
 typedef struct float_environment {
   uint32_t mxcsr;
-  uint16_t x87_control;
+  uint16_t x87_control, x87_status;
   float_x87_state x87; /* valid if x87_control is not the default */
 } float_environment;
 
@@ -40,7 +40,8 @@ static inline float_environment float_environment_default(void) {
   float_environment before;
   before.mxcsr = _mm_getcsr();
   __asm__ volatile("fnstcw %0" : "=m"(before.x87_control));
-  if ((before.mxcsr & ~(uint32_t)FLOAT_MXCSR_FLAGS) != FLOAT_MXCSR_DEFAULT)
+  __asm__ volatile("fnstsw %0" : "=m"(before.x87_status));
+  if ((before.mxcsr & ~(uint32_t)FLOAT_X86_FLAGS) != FLOAT_MXCSR_DEFAULT)
     _mm_setcsr(FLOAT_MXCSR_DEFAULT);
   if (before.x87_control != FLOAT_X87_DEFAULT) {
     static const uint16_t standard = FLOAT_X87_DEFAULT;
@@ -51,7 +52,18 @@ static inline float_environment float_environment_default(void) {
 
 static inline void float_environment_restore(const float_environment *before) {
   if (_mm_getcsr() != before->mxcsr) _mm_setcsr(before->mxcsr);
-  if (before->x87_control != FLOAT_X87_DEFAULT) __asm__ volatile("fldenv %0" : : "m"(before->x87));
+  uint16_t x87_status;
+  __asm__ volatile("fnstsw %0" : "=m"(x87_status));
+  if (before->x87_control != FLOAT_X87_DEFAULT) {
+    __asm__ volatile("fldenv %0" : : "m"(before->x87));
+  } else if ((x87_status ^ before->x87_status) & FLOAT_X86_FLAGS) {
+    /* Code with long double has raised some: strtod and the mathematics of some C libraries. */
+    float_x87_state x87;
+    __asm__ volatile("fnstenv %0" : "=m"(x87));
+    x87.word[1] = (x87.word[1] & ~(uint32_t)FLOAT_X86_FLAGS) |
+                  (before->x87_status & (uint32_t)FLOAT_X86_FLAGS);
+    __asm__ volatile("fldenv %0" : : "m"(x87));
+  }
 }
 
 #elif defined(__aarch64__)

@@ -22,6 +22,8 @@ static compute_status divide_in_default(void *argument) {
   float *result = argument;
   result[0] = one_third();
   result[1] = (float)(1 / zero); /* raises an exception */
+  volatile long double one = 1, three = 3;
+  one = one / three; /* and on x86 one more, in another unit */
   return COMPUTE_OK;
 }
 
