@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "compute/compute.h"
-#include "tools/option.h"
-#include "tools/terminal.h"
+#include "programs/common/option.h"
+#include "programs/common/terminal.h"
 #include "judge.h"
 #include "machine_limits.h"
 #include "peer.h"

@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "tools/describe.h"
-#include "tools/json_text.h"
+#include "core/base/text.h"
+#include "programs/common/describe.h"
+#include "programs/common/json_text.h"
 #include "output.h"
 #include "peers.h"
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "compute/transport.h"
+#include "core/base/clock.h"
 
 enum { NO_TRANSPORT = -100 };
 

@@ -18,8 +18,8 @@
 #include "output.h"
 #include "environment.h"
 #include "peers.h"
-#include "tools/json_text.h"
-#include "tools/output_check.h"
+#include "programs/common/json_text.h"
+#include "programs/common/output_check.h"
 
 static const bench_suite *const suites[] = {
 #define SUITE(name) &bench_suite_##name,

@@ -3,7 +3,7 @@
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/json_text.h"
+#include "programs/common/json_text.h"
 #include "environment.h"
 #include "measure.h"
 

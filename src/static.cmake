@@ -4,7 +4,7 @@
 # file.
 
 # The search for modules, compiled again with the CPU backend among them.
-add_library(compute_with_cpu OBJECT src/device/module_search.c)
+add_library(compute_with_cpu OBJECT src/core/device/module_search.c)
 target_include_directories(compute_with_cpu PRIVATE include src)
 target_compile_definitions(compute_with_cpu PRIVATE COMPUTE_WITH_CPU
   COMPUTE_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/compute")

@@ -5,16 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/arithmetic.h"
-#include "base/error.h"
-#include "base/float_environment.h"
+#include "core/base/alloc.h"
+#include "core/base/arithmetic.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
 #include "batch/flow.h"
 #include "batch/slot.h"
 #include "batch/work.h"
-#include "type/dtype.h"
-#include "type/shape.h"
-#include "tensor/tensor.h"
+#include "core/type/dtype.h"
+#include "core/type/shape.h"
+#include "core/tensor/tensor.h"
 
 static const char HERE[] = "compute_batch_create";
 

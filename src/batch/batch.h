@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 
 #include "compute/batch.h"
-#include "device/device.h"
+#include "core/device/device.h"
 
 typedef struct batch_port {
   compute_dtype dtype; /* COMPUTE_DTYPE_NONE: not known yet */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* compute_batch_run: starts the threads, and delivers on the caller's thread. */
-#include "base/alloc.h"
-#include "base/arithmetic.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/thread.h"
+#include "core/base/alloc.h"
+#include "core/base/arithmetic.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/thread.h"
 #include "batch/flow.h"
 #include "batch/batch.h"
 #include "batch/slot.h"

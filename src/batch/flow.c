@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <time.h>
 
-#include "base/error.h"
-#include "base/float_environment.h"
 #include "batch/work.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
 
 static const char HERE[] = "compute_batch_run";
 

@@ -10,11 +10,11 @@
  * out of memory, on the CPU if the device has failed. */
 #include "batch/batch.h"
 
-#include "base/error.h"
 #include "batch/flow.h"
 #include "batch/slot.h"
 #include "batch/work.h"
-#include "device/collector.h"
+#include "core/base/error.h"
+#include "core/device/collector.h"
 
 static const char HERE[] = "compute_batch_run";
 

@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/arithmetic.h"
-#include "base/error.h"
-#include "base/file.h"
 #include "compute/call.h"
+#include "core/base/alloc.h"
+#include "core/base/arithmetic.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
 
 #define PIECE ((uint64_t)1 << 20) /* of a copy: one task */
 

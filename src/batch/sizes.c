@@ -5,11 +5,11 @@
  * some tens of microseconds) is small compared with its work; small enough that on a CPU all slots
  * stay in the last-level cache, and that all slots and temporaries fit into their share of
  * memory. */
-#include "base/error.h"
-#include "base/log.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
 #include "batch/work.h"
-#include "base/arithmetic.h"
-#include "device/collector.h"
+#include "core/base/arithmetic.h"
+#include "core/device/collector.h"
 
 #define MIB                 ((uint64_t)1 << 20)
 #define SHARED_TARGET_LEAST MIB /* bytes of a batch where host and device share memory */

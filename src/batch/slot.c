@@ -12,10 +12,10 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "device/transfer.h"
-#include "tensor/tensor.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/device/transfer.h"
+#include "core/tensor/tensor.h"
 
 static const char HERE[] = "compute_batch_run";
 

@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "graph/graph.h"
-#include "plan/plan.h"
-#include "type/shape.h"
-#include "tensor/tensor.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "graph/node/graph.h"
+#include "plan/compile/plan.h"
+#include "core/type/shape.h"
+#include "core/tensor/tensor.h"
 
 static const char HERE[] = "compute_batch_create";
 

@@ -7,19 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/variable.h"
-#include "cache/disk_cache.h"
-#include "device/registry.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/variable.h"
+#include "codegen/cache/disk_cache.h"
+#include "core/device/registry.h"
 #include "context/services.h"
-#include "eager/eager.h"
-#include "job/job.h"
-#include "device/collector.h"
+#include "plan/eager/eager.h"
+#include "plan/job/job.h"
+#include "core/device/collector.h"
 #include "report/profile.h"
-#include "tune/tuning.h"
-#include "validate/validate.h"
+#include "codegen/tune/tuning.h"
+#include "plan/validate/validate.h"
 
 #define THREADS_MAX 4096
 

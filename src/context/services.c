@@ -4,15 +4,15 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/log.h"
-#include "base/variable.h"
-#include "cache/disk_cache.h"
-#include "device/index_fault.h"
-#include "device/registry.h"
-#include "generate/generate.h"
-#include "tune/tuning.h"
+#include "codegen/cache/disk_cache.h"
+#include "codegen/generate/generate.h"
+#include "codegen/tune/tuning.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/variable.h"
+#include "core/device/index_fault.h"
+#include "core/device/registry.h"
 
 static void *service_allocate(void *host, size_t bytes, size_t alignment) {
   (void)host;

@@ -3,7 +3,7 @@
 #ifndef CONTEXT_SERVICES_H
 #define CONTEXT_SERVICES_H
 
-#include "device/device.h"
+#include "core/device/device.h"
 
 /* Fills context->services; its host is the context. */
 void services_fill(compute_context *context);

@@ -9,10 +9,10 @@
 #include <emmintrin.h>
 #endif
 
-#include "base/alloc.h"
-#include "base/arithmetic.h"
-#include "base/error.h"
-#include "device/registry.h"
+#include "core/base/alloc.h"
+#include "core/base/arithmetic.h"
+#include "core/base/error.h"
+#include "core/device/registry.h"
 
 static const char HERE[] = "compute_fit_run";
 

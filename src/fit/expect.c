@@ -4,13 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/float_environment.h"
 #include "compute/fit.h"
-#include "device/device.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/device/device.h"
+#include "core/kernel/common/fit_problem.h"
 #include "fit/model.h"
 #include "fit/readout.h"
-#include "kernel/fit_problem.h"
 
 /* ---- Names --------------------------------------------------------------------------------- */
 

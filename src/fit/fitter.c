@@ -5,10 +5,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "device/registry.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/device/registry.h"
 #include "fit/model.h"
 #include "fit/spline.h"
 

@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 
 #include "compute/fit.h"
-#include "device/device.h"
-#include "kernel/fit_problem.h"
+#include "core/device/device.h"
+#include "core/kernel/common/fit_problem.h"
 
 enum {
   FIT_MAPS = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN | COMPUTE_FIT_WITH_VARIANCE |

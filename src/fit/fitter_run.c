@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/thread.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/thread.h"
 #include "fit/fitter.h"
 
 static const char HERE[] = "compute_fit_run";

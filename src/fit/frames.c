@@ -11,8 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
 #include "fit/fitter.h"
 
 static const char HERE[] = "compute_fit_run";

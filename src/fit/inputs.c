@@ -3,7 +3,7 @@
  * it begins: a corner outside its frame at the end of ten million would otherwise cost an hour. */
 #include <inttypes.h>
 
-#include "base/error.h"
+#include "core/base/error.h"
 #include "fit/fitter.h"
 
 /* ---- What stacks and frames share ---------------------------------------------------------- */

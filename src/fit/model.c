@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#include "base/error.h"
-#include "kernel/fit_problem.h"
+#include "core/base/error.h"
+#include "core/kernel/common/fit_problem.h"
 
 #define LEAST_ALPHA 1e-3 /* so that a width exists however far z goes */
 

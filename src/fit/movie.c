@@ -3,10 +3,10 @@
  * corners, and the fit reads the same frames. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/tensor/tensor.h"
 #include "fit/frames.h"
-#include "tensor/tensor.h"
 
 static const char HERE[] = "compute_fit_run";
 

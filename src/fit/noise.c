@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "fit/noise_math.h"
-#include "base/random.h"
+#include "core/base/random.h"
 
 #define INVERSION_BELOW 16.0
 #define INVERSION_MOST  120 /* beyond any number that has a chance of 2^−53 at such means */

@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/device/device.h"
 
 #define ROIS_OF_TASK 256
 #define BAND_PIXELS  ((int64_t)1 << 16) /* of a frame that one task makes: half a MiB of doubles */

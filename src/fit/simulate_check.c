@@ -3,10 +3,10 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/error.h"
+#include "core/base/error.h"
+#include "core/kernel/common/fit_problem.h"
 #include "fit/simulate.h"
 #include "fit/spline.h"
-#include "kernel/fit_problem.h"
 
 #define MOST_PHOTONS  1e12 /* above this, drawing whole numbers of electrons is pointless */
 #define MOST_SPOTS    1e8  /* in one frame */

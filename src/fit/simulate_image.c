@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fit/noise_math.h"
-#include "base/arithmetic.h"
+#include "core/base/arithmetic.h"
 #include "fit/simulate.h"
 #include "fit/spline.h"
 

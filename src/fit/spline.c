@@ -9,11 +9,11 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
 #include "compute/fit.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/device/device.h"
 
 enum { COEFFICIENTS = COMPUTE_FIT_SPLINE_COEFFICIENTS, LEAST_NODES = 2, MOST_NODES = 4097 };
 

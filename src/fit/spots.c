@@ -21,11 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "graph/build/build.h"
-#include "type/shape.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/type/shape.h"
+#include "graph/builders/build.h"
 
 /* A filter has about sigma · 15 terms, each several nodes of the graph. */
 #define SPOT_MOST_SIGMA    50

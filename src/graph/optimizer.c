@@ -8,16 +8,16 @@
  *
  * For f16 and bf16 parameters, state and update are in f32; only the new value is rounded. */
 #include "compute/graph_nn.h"
-#include "graph/build/build.h"
+#include "graph/builders/build.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/float_environment.h"
-#include "type/dtype.h"
-#include "tensor/tensor.h"
+#include "core/base/alloc.h"
+#include "core/base/float_environment.h"
+#include "core/type/dtype.h"
+#include "core/tensor/tensor.h"
 
 /* One call: what all optimizers need. `gradients` has a node for each parameter, `assign` one for
  * each value that the step writes. */

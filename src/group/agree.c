@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/hash.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/device/device.h"
 #include "group/group.h"
 
 #define LINE_BYTES 200

@@ -3,12 +3,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "device/device.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
+#include "core/type/dtype.h"
 #include "group/group.h"
-#include "tensor/tensor.h"
-#include "type/dtype.h"
 
 static compute_status check_tensor(const compute_process_group *group, const char *operation,
                                    const char *name, const compute_tensor *tensor) {

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/tensor/tensor.h"
 #include "group/group.h"
-#include "tensor/tensor.h"
 
 /* A reduction of at most so many bytes from all ranks is done by every rank for itself: one message
  * instead of two. */

@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/error.h"
-#include "base/log.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
+#include "core/type/dtype.h"
 #include "group/group.h"
-#include "tensor/tensor.h"
-#include "type/dtype.h"
 
 #define HERE          "compute_group_open"
 #define ABORT_SECONDS 10 /* in which kernels of an aborted communicator end */

@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/log.h"
-#include "base/variable.h"
-#include "device/device.h"
-#include "device/driver_call.h"
-#include "type/dtype.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/log.h"
+#include "core/base/variable.h"
+#include "core/device/device.h"
+#include "core/device/driver_call.h"
+#include "core/type/dtype.h"
 
 #define HERE        "compute_group_open"
 #define MAGIC       "compute group 1"

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/log.h"
-#include "base/process.h"
-#include "base/variable.h"
-#include "device/registry.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/process.h"
+#include "core/base/variable.h"
+#include "core/device/registry.h"
 #include "group/group.h"
 
 #define HERE "compute_group_open"

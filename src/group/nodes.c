@@ -11,15 +11,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
 #include "compute/graph_group.h"
-#include "device/device.h"
-#include "graph/build/build.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
+#include "core/type/shape.h"
+#include "graph/builders/build.h"
 #include "group/group.h"
-#include "tensor/tensor.h"
-#include "type/shape.h"
 
 /* What the gradient of a node is. */
 typedef enum node_gradient {

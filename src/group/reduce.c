@@ -3,8 +3,8 @@
  * type of the sum, which stays in the L1 cache while the parts are added, and back. */
 #include <string.h>
 
+#include "core/type/dtype.h"
 #include "group/group.h"
-#include "type/dtype.h"
 
 #define TILE 512
 

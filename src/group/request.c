@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests, and the group's thread, which carries them out in the order in which they come. */
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/thread.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/thread.h"
+#include "core/device/device.h"
 #include "group/group.h"
 
 static void unreference(compute_group_request *request) {

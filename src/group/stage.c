@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/log.h"
-#include "device/device.h"
-#include "device/registry.h"
-#include "device/transfer.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/device/device.h"
+#include "core/device/registry.h"
+#include "core/device/transfer.h"
+#include "core/tensor/tensor.h"
 #include "group/group.h"
-#include "tensor/tensor.h"
 
 #define HERE "compute_group_open"
 #define PAGE 4096

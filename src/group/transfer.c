@@ -5,9 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/alloc.h"
-#include "base/clock.h"
-#include "base/error.h"
+#include "core/base/alloc.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
 #include "group/group.h"
 
 compute_status group_break(compute_process_group *group, compute_status status) {

@@ -9,14 +9,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/device/device.h"
 #include "io/field_reader.h"
-#include "tensor/tensor.h"
-#include "device/transfer.h"
-#include "type/dtype.h"
+#include "core/tensor/tensor.h"
+#include "core/device/transfer.h"
+#include "core/type/dtype.h"
 
 #define BLOCK_BYTES       262144
 #define DEFAULT_MAX_BYTES ((uint64_t)1 << 30)

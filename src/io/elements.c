@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "device/device.h"
-#include "tensor/tensor.h"
-#include "device/transfer.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
+#include "core/device/transfer.h"
 
 #define BLOCK_BYTES 1048576u
 

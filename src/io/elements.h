@@ -4,7 +4,7 @@
 #ifndef IO_ELEMENTS_H
 #define IO_ELEMENTS_H
 
-#include "tensor/tensor.h"
+#include "core/tensor/tensor.h"
 
 /* The format of the bytes in a file. */
 typedef struct element_format {

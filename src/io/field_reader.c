@@ -12,11 +12,11 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/file.h"
-#include "base/real.h"
-#include "type/dtype.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/real.h"
+#include "core/type/dtype.h"
 
 #define BUFFER_BYTES 131072
 #define FIELD_BYTES  4096 /* a longer field is not a number */

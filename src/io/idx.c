@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "base/error.h"
-#include "device/device.h"
+#include "core/base/error.h"
+#include "core/device/device.h"
 #include "io/elements.h"
 #include "io/new_file.h"
 #include "io/tensor_file.h"

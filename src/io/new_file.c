@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 
 /* Names the requested file: the temporary name is internal. */
 static compute_status fail(const new_file *file, const char *what, int code) {

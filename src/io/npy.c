@@ -11,15 +11,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/file.h"
-#include "base/float_environment.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/float_environment.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
 #include "io/elements.h"
 #include "io/new_file.h"
 #include "io/npy.h"
-#include "tensor/tensor.h"
 
 /* ---- Errors -------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/arithmetic.h"
+#include "core/base/arithmetic.h"
 
 /* ---- dtypes -------------------------------------------------------------------------------- */
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
 #include "io/npy.h"
 #include "io/tensor_file.h"
 

@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "io/new_file.h"
-#include "base/json.h"
+#include "core/base/json.h"
 #include "io/tensor_file.h"
 
 static const struct {

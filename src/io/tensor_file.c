@@ -9,15 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/arithmetic.h"
-#include "base/error.h"
-#include "base/file.h"
-#include "base/float_environment.h"
-#include "base/text.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/arithmetic.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/float_environment.h"
+#include "core/base/text.h"
+#include "core/device/device.h"
+#include "core/tensor/tensor.h"
 #include "io/new_file.h"
-#include "tensor/tensor.h"
 
 /* ---- For the formats ----------------------------------------------------------------------- */
 

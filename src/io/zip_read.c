@@ -11,10 +11,10 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/base/text.h"
 #include "io/new_file.h"
 #include "io/tensor_file.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
 #include "io/zip.h"
 
 #define FIRST_DATE 0x00210000u /* 1980-01-01 00:00 */

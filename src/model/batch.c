@@ -3,9 +3,9 @@
  * model for as many of them as the iterator asks for. */
 #include <string.h>
 
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "graph/graph.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "graph/node/graph.h"
 #include "model/model.h"
 
 #define OPERATION "compute_model_batch"

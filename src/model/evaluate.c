@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "device/device.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/device/device.h"
 #include "model/model.h"
 
 /* Elements of one input or output. Shapes have a few; tables of positions some thousands. */

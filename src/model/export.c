@@ -4,14 +4,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/text.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "core/type/shape.h"
 #include "model/export/export.h"
-#include "type/shape.h"
 
 #define OPERATION "compute_graph_save_onnx"
 

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "model/operators.h"
+#include "model/operators/operators.h"
 
 /* `inputs`: names in order, "-" for one that may be left out. "…..." at the end: one or more, none
  * of them left out. `first`: as in operator_row. */

@@ -2,10 +2,10 @@
 /* Recording a part of a model into a graph of the caller's. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "graph/graph.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "graph/node/graph.h"
 #include "model/stage.h"
 
 #define OPERATION "compute_model_record"

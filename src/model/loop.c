@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "type/shape.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/type/shape.h"
 
 /* Nodes of a plan of several iterations. */
 enum { PLAN_NODES = 1024, MOST_TRIPS_OF_PLAN = 256 };

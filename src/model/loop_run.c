@@ -3,8 +3,8 @@
  * condition fails. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
 #include "model/loop.h"
 
 /* Scanned outputs begin with room for so many iterations where their number is not known. */

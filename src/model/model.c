@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/log.h"
-#include "base/text.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/log.h"
+#include "core/base/text.h"
 #include "model/stage.h"
 
 #define MOST_PLANS      32

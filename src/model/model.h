@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 #include "model/record.h"
 
 /* What a rule keeps until its node is done; in memory of the recording. A list that has been passed

@@ -5,8 +5,8 @@
 #define MODEL_ONNX_H
 
 #include "compute/model.h"
-#include "model/arena.h"
-#include "model/wire.h"
+#include "model/file/arena.h"
+#include "model/file/wire.h"
 
 /* TensorProto.DataType */
 typedef enum onnx_type {

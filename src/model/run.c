@@ -2,12 +2,12 @@
 /* Running a model: from stage to stage, with a table of the tensors that they pass on. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/random.h"
-#include "base/text.h"
-#include "model/host.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/random.h"
+#include "core/base/text.h"
+#include "model/call/host.h"
 #include "model/loop.h"
 #include "model/stage.h"
 

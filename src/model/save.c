@@ -3,14 +3,14 @@
  * whose elements are those that their tensors have now; or these tensors as safetensors. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/text.h"
 #include "compute/io.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/text.h"
 #include "io/new_file.h"
+#include "model/file/wire_write.h"
 #include "model/model.h"
-#include "model/wire_write.h"
 
 #define OPERATION "compute_model_save"
 

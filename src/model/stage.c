@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/text.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
 #include "model/loop.h"
 
 /* ---- Keys ---------------------------------------------------------------------------------- */

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/log.h"
-#include "base/variable.h"
-#include "device/collector_private.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/log.h"
+#include "core/base/variable.h"
+#include "core/device/collector_private.h"
 #include "report/profile.h"
 
 #define MOST_RECORDS (1u << 26)

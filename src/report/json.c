@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/file.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/file.h"
 
 /* 0 or an errno. */
 static int write_and_close(int file, const text_buffer *text) {

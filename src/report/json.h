@@ -3,8 +3,8 @@
 #ifndef PROFILE_JSON_H
 #define PROFILE_JSON_H
 
-#include "base/json.h"
 #include "compute/status.h"
+#include "core/base/json.h"
 
 /* Writes the text to `path`, replacing a regular file by renaming, and releases it. `what` names it
  * in the error: "the profile". */

@@ -7,14 +7,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/log.h"
-#include "base/variable.h"
-#include "cache/disk_cache.h"
-#include "device/collector_private.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/log.h"
+#include "core/base/variable.h"
+#include "codegen/cache/disk_cache.h"
+#include "core/device/collector_private.h"
 #include "report/json.h"
-#include "cost/costs.h"
+#include "plan/cost/costs.h"
 
 #define FORMAT_VERSION 1
 

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
-#include "base/text.h"
 #include "compute/profile.h"
-#include "device/collector_private.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/text.h"
+#include "core/device/collector_private.h"
 
 static const char operation[] = "compute_profile_text";
 

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/float_environment.h"
 #include "compute/profile.h"
-#include "device/collector_private.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/device/collector_private.h"
 #include "report/json.h"
 
 static const char operation[] = "compute_profile_write_trace";

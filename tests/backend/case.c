@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/conformance.h"
-#include "kernel/program.h"
+#include "core/kernel/common/program.h"
 
 enum { QUEUE, MEMORY, KERNEL, EVENT, TIMER, HOST_MEMORY, RECORDING, BUFFER };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/conformance.h"
-#include "kernel/kernel.h"
+#include "core/kernel/kernel.h"
 #include "support/samples/sample_fits.h"
 #include "support/samples/sample_memory.h"
 

@@ -14,8 +14,8 @@
 #include "backend/options.h"
 #include "backend/report.h"
 #include "backend/subject.h"
-#include "device/device.h"
-#include "tools/terminal.h"
+#include "core/device/device.h"
+#include "programs/common/terminal.h"
 
 enum { HANG_SECONDS = 900, KINDS = 64 };
 

@@ -3,7 +3,7 @@
 #ifndef BACKEND_OPTIONS_H
 #define BACKEND_OPTIONS_H
 
-#include "tools/option.h"
+#include "programs/common/option.h"
 
 typedef struct options {
   option_line line; /* its operand is the device */

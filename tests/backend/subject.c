@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/program.h"
+#include "core/kernel/common/program.h"
 
 void subject_prepare(run *r, const subject *s) {
   memset(r, 0, sizeof *r);

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/hash.h"
-#include "base/text.h"
+#include "core/base/alloc.h"
+#include "core/base/hash.h"
+#include "core/base/text.h"
 #include "support/harness/failing_allocator.h"
 
 static bool all_zero(const void *data, size_t bytes) {

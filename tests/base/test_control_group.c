@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/control_group.h"
+#include "core/base/control_group.h"
 
 #define ROOT   TEST_SCRATCH_DIR "/root"
 #define GROUPS TEST_SCRATCH_DIR "/cgroup"

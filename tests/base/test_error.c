@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
 #include "support/harness/failing_allocator.h"
 
 /* error.c knows a context by its address alone, so any address serves. */

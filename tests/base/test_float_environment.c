@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "base/float_environment.h"
-#include "base/thread.h"
+#include "core/base/float_environment.h"
+#include "core/base/thread.h"
 #include "support/harness/guest.h"
 #include "support/harness/test.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "core/base/json.h"
 #include "support/harness/test.h"
 
 static json_input input_of(char *text) {

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "core/base/log.h"
 
 typedef struct seen {
   atomic_int lines;

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/thread_pool.h"
+#include "core/base/thread_pool.h"
 #include "support/harness/failing_allocator.h"
 
 #define TASKS_MAX 5000

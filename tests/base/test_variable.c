@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/variable.h"
+#include "core/base/variable.h"
 
 static void the_table_is_complete_and_without_repeats(void **state) {
   (void)state;

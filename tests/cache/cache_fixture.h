@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "cache/disk_cache.h"
-#include "cache/entry.h"
+#include "codegen/cache/disk_cache.h"
+#include "codegen/cache/entry.h"
+#include "core/base/alloc.h"
 
 #define ROOT    TEST_SCRATCH_DIR "/root"
 #define KERNELS ROOT "/kernels"

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/device.h"
-#include "device/kernel_cache.h"
-#include "cost/costs.h"
+#include "core/device/device.h"
+#include "core/device/kernel_cache.h"
+#include "plan/cost/costs.h"
 #include "support/harness/failing_allocator.h"
 #include "support/harness/test.h"
 

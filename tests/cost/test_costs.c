@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cost/costs.h"
-#include "cost/file.h"
+#include "plan/cost/costs.h"
+#include "plan/cost/file.h"
 #include "support/harness/test.h"
 
 static const uint64_t key = UINT64_C(0x0123456789abcdef);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cost/placement.h"
+#include "plan/cost/placement.h"
 #include "support/harness/test.h"
 
 enum { MOST_UNITS = 12, MOST_VALUES = 24, MOST_READERS = 128 };

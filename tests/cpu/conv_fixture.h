@@ -5,7 +5,7 @@
 #ifndef CPU_CONV_FIXTURE_H
 #define CPU_CONV_FIXTURE_H
 
-#include "kernel/kernel.h"
+#include "core/kernel/kernel.h"
 #include "amx_emulated.h"
 #include "kernel_fixture.h"
 #include "support/samples/sample_convolutions.h"

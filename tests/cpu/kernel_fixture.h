@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/thread_pool.h"
+#include "core/base/thread_pool.h"
 #include "core/cpu.h"
-#include "kernel/program.h"
+#include "core/kernel/common/program.h"
+#include "core/type/dtype.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
-#include "type/dtype.h"
 
 #define FIXTURE_INLINE static inline __attribute__((unused))
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tensor/dlpack.h"
 #include "support/drivers/cuda_stand_in.h"
 #include "support/harness/test.h"
-#include "tensor/dlpack.h"
 
 enum { SKIPPED = 77, COUNT = 1000 };
 

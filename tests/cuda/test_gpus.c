@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 #include "support/drivers/cuda_stand_in.h"
 #include "support/drivers/device_job.h"
 #include "support/harness/test.h"

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/transfer.h"
+#include "core/device/transfer.h"
+#include "core/tensor/tensor.h"
+#include "core/type/dtype.h"
 #include "support/drivers/cuda_libraries.h"
 #include "support/harness/loopback.h"
 #include "support/harness/test.h"
-#include "tensor/tensor.h"
-#include "type/dtype.h"
 
 enum { SKIPPED = 77, COUNT = 20011, FOREIGN_CUDA = 2 };
 

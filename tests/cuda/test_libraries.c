@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
-#include "device/transfer.h"
+#include "core/device/device.h"
+#include "core/device/transfer.h"
 #include "support/drivers/cuda_libraries.h"
 #include "support/harness/failing_allocator.h"
 #include "support/samples/sample_convolutions.h"
 #include "support/harness/test.h"
-#include "type/dtype.h"
+#include "core/type/dtype.h"
 
 enum { SKIPPED = 77, OPERANDS = COMPUTE_MAX_OPERANDS };
 

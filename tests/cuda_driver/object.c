@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "generate/emit.h"
+#include "codegen/generate/emit/emit.h"
 
 extern char **environ;
 

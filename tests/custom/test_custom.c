@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "device/device.h"
-#include "generate/generate.h"
+#include "codegen/generate/generate.h"
+#include "core/base/error.h"
+#include "core/device/device.h"
 #include "support/harness/failing_allocator.h"
 
 /* ---- A compiler that remembers ------------------------------------------------------------- */

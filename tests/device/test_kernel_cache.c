@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
-#include "device/kernel_cache.h"
-#include "kernel/program.h"
+#include "core/device/device.h"
+#include "core/device/kernel_cache.h"
+#include "core/kernel/common/program.h"
 #include "support/samples/attributes.h"
 
 /* ---- A backend that counts ----------------------------------------------------------------- */

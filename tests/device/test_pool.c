@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "compute/status.h"
-#include "device/buffer.h"
+#include "core/device/buffer.h"
 
 /* ---- A source of make-believe memory ------------------------------------------------------- */
 

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/variable.h"
 #include "compute/backend.h"
+#include "core/base/variable.h"
 
 #define FOLDER TEST_SCRATCH_DIR "/modules"
 #define GOOD   TEST_MODULE_DIR "/libcompute-null.so"

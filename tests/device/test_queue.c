@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 #include "support/harness/failing_allocator.h"
-#include "device/buffer.h"
+#include "core/device/buffer.h"
 
 static compute_context *context;
 static compute_device *device;

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-#include "base/error.h"
-#include "device/buffer.h"
-#include "device/collector_private.h"
-#include "device/transfer.h"
+#include "core/base/error.h"
+#include "core/device/buffer.h"
+#include "core/device/collector_private.h"
+#include "core/device/transfer.h"
 
 enum { BYTES = 64 };
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "compute/compute.h"
+#include "core/base/text.h"
 #include "support/harness/test.h"
 
 static const char operations_path[] = TEST_SOURCE_DIR "/docs/reference/operations.md";

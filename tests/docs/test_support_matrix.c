@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "core/base/text.h"
 #include "compute/compute.h"
 #include "support/samples/elementwise.h"
 #include "support/harness/operation.h"

@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "device/device.h"
-#include "eager/eager.h"
-#include "graph/graph.h"
+#include "core/device/device.h"
+#include "plan/eager/eager.h"
+#include "graph/node/graph.h"
 #include "support/harness/failing_allocator.h"
 #include "support/reference/graph_evaluate.h"
 #include "support/harness/values.h"

@@ -14,14 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "cache/disk_cache.h"
-#include "cache/entry.h"
-#include "cost/file.h"
+#include "codegen/cache/disk_cache.h"
+#include "codegen/cache/entry.h"
+#include "codegen/tune/entry.h"
+#include "codegen/tune/tuning.h"
+#include "core/base/alloc.h"
+#include "plan/cost/file.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
-#include "tune/entry.h"
-#include "tune/tuning.h"
 
 #define ROOT    TEST_SCRATCH_DIR "/cache"
 #define KERNELS ROOT "/kernels"

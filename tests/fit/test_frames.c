@@ -4,7 +4,7 @@
  */
 #include "fit_fixture.h"
 
-#include "device/collector_private.h"
+#include "core/device/collector_private.h"
 
 enum { H = 40, W = 52, FRAMES = 60, SPOTS = 24, N = FRAMES * SPOTS };
 enum { ACROSS = 5, CELL_ROWS = H / ACROSS, CELL_COLUMNS = W / ACROSS };

@@ -3,9 +3,9 @@
  * device. */
 #include "fit_fixture.h"
 
-#include "kernel/fit_problem.h"
-#include "kernel/kernel_key.h"
-#include "kernel/program.h"
+#include "core/kernel/common/fit_problem.h"
+#include "core/kernel/common/program.h"
+#include "core/kernel/kernel_key.h"
 
 enum { N = 96, RECORD = 12 };
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/kernel/common/fit_problem.h"
 #include "fit/model.h"
-#include "kernel/fit_problem.h"
 #include "support/harness/test.h"
 
 enum { MOST = COMPUTE_FIT_MAX_SIDE * COMPUTE_FIT_MAX_SIDE };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fit/model.h"
-#include "kernel/fit_problem.h"
+#include "core/kernel/common/fit_problem.h"
 #include "support/harness/values.h"
 #include "support/harness/test.h"
 #include "support/reference/fit_reference.h"

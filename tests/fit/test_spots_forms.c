@@ -4,7 +4,7 @@
  * are, nor on the frames beside a frame, nor on how it lies in memory. */
 #include "spots_fixture.h"
 
-#include "plan/capture/ir.h"
+#include "plan/compile/capture/ir.h"
 
 /* Sums for the noise may round differently: a response this close to the threshold, relatively, may
  * fall on either side of it. */

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/fit/array_file.h"
-#include "tools/fit/movie_file.h"
-#include "tools/fit/results_file.h"
+#include "programs/fit/array_file.h"
+#include "programs/fit/movie_file.h"
+#include "programs/fit/results_file.h"
 #include "compute/compute.h"
 #include "fit_files/sample_results.h"
 

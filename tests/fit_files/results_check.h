@@ -3,7 +3,7 @@
 #ifndef FIT_FILES_RESULTS_CHECK_H
 #define FIT_FILES_RESULTS_CHECK_H
 
-#include "tools/fit/results_file.h"
+#include "programs/fit/results_file.h"
 #include "fit_files/sample_results.h"
 #include "support/harness/test.h"
 

@@ -4,8 +4,8 @@
 #ifndef FIT_FILES_SAMPLE_RESULTS_H
 #define FIT_FILES_SAMPLE_RESULTS_H
 
-#include "tools/fit/failure.h"
-#include "tools/fit/results_file.h"
+#include "programs/fit/failure.h"
+#include "programs/fit/results_file.h"
 
 typedef struct sample_results {
   compute_fit_results results;

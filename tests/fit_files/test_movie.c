@@ -3,7 +3,7 @@
  * for, and what is wrong with a file is said when it is opened. (Files of other programs:
  * test_files.py.)
  */
-#include "tools/fit/movie_file.h"
+#include "programs/fit/movie_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Movies in several files, and files with positions, channels and planes in z: every frame arrives
  * in its place, or an error says how many are missing or what must be chosen. */
-#include "tools/fit/movie_file.h"
+#include "programs/fit/movie_file.h"
 
 #include <stdlib.h>
 #include <string.h>

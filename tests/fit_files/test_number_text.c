@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Numbers as text: as printf writes them, to the last digit. */
-#include "tools/fit/number_text.h"
+#include "programs/fit/number_text.h"
 
 #include <float.h>
 #include <math.h>

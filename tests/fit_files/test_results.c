@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fit_files/results_check.h"
-#include "tools/fit/table.h"
+#include "programs/fit/table.h"
 
 /* ---- Columns ------------------------------------------------------------------------------- */
 

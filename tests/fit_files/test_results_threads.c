@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/fit/results_private.h"
+#include "programs/fit/results_private.h"
 #include "fit_files/results_check.h"
 
 #define ROIS 15000

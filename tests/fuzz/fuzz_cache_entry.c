@@ -2,7 +2,7 @@
 /* Entries of the disk cache: bytes that are accepted must be the bytes that were stored. */
 #include <string.h>
 
-#include "cache/entry.h"
+#include "codegen/cache/entry.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

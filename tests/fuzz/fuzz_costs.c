@@ -6,7 +6,7 @@
 #include <zlib.h>
 
 #include "fuzz.h"
-#include "cost/file.h"
+#include "plan/cost/file.h"
 
 enum { KEY = 0x1234 };
 

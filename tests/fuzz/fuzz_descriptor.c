@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "generate/generate.h"
-#include "kernel/kernel.h"
-#include "kernel/fit_problem.h"
-#include "kernel/program.h"
-#include "tune/entry.h"
+#include "codegen/generate/generate.h"
+#include "core/kernel/kernel.h"
+#include "core/kernel/common/fit_problem.h"
+#include "core/kernel/common/program.h"
+#include "codegen/tune/entry.h"
 #include "support/samples/attributes.h"
 
 typedef struct reader {

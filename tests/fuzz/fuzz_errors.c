@@ -4,7 +4,7 @@
  * here (--wrap, CMakeLists.txt). */
 #include <stdio.h>
 
-#include "base/error.h"
+#include "core/base/error.h"
 #include "fuzz.h"
 
 compute_status __real_error_record_list(const compute_context *context, compute_status status,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "fuzz.h"
-#include "tools/run/run.h"
+#include "programs/run/run.h"
 
 const option_program run_program = {.name = "fuzz_image"};
 

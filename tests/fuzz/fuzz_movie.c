@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tools/fit/movie_file.h"
+#include "programs/fit/movie_file.h"
 #include "fuzz.h"
 
 #define MOST_BYTES ((int64_t)1 << 22) /* of pixels that are read; more only takes time */

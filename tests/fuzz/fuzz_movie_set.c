@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/fit/movie_file.h"
+#include "programs/fit/movie_file.h"
 #include "fuzz.h"
 
 enum { PAGES = 3, TAGS = 10, DIRECTORY = 2 + 12 * TAGS + 4, MOST_FRAMES = 64 };

@@ -7,8 +7,8 @@
 
 #include "compute/compute.h"
 #include "fuzz.h"
-#include "tools/fit/expression.h"
-#include "tools/fit/table.h"
+#include "programs/fit/expression.h"
+#include "programs/fit/table.h"
 
 enum { ROWS = 7 };
 

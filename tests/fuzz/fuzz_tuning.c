@@ -2,8 +2,8 @@
 /* Tuning files and COMPUTE_TUNING. What a line is read as must be written as that line again. */
 #include <string.h>
 
+#include "codegen/tune/tuning.h"
 #include "fuzz.h"
-#include "tune/tuning.h"
 
 static void read_file(const uint8_t *data, size_t size) {
   tuning_contents contents;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "generate/kinds/conv/conv.h"
-#include "generate/generate.h"
+#include "codegen/generate/kinds/conv/conv.h"
+#include "codegen/generate/generate.h"
 #include "support/samples/sample_convolutions.h"
 #include "support/harness/test.h"
 

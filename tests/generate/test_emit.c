@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "generate/emit.h"
-#include "generate/generate.h"
-#include "kernel/program.h"
+#include "codegen/generate/emit/emit.h"
+#include "codegen/generate/generate.h"
+#include "core/kernel/common/program.h"
 #include "support/harness/failing_allocator.h"
 
 /* ---- Functions by name --------------------------------------------------------------------- */

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "generate/kinds/plan.h"
-#include "generate/generate.h"
+#include "codegen/generate/kinds/plan.h"
+#include "codegen/generate/generate.h"
 #include "support/emulator/emulator.h"
 #include "support/samples/sample_fits.h"
 #include "support/harness/test.h"
-#include "type/dtype.h"
+#include "core/type/dtype.h"
 
 enum { OPERANDS = 12, PROBLEM_BYTES = 3000, REPORTED = 30 };
 

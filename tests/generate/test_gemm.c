@@ -3,8 +3,8 @@
  * and which descriptors share a source. Numbers are checked elsewhere. */
 #include <string.h>
 
-#include "generate/kinds/gemm/gemm.h"
-#include "generate/generate.h"
+#include "codegen/generate/kinds/gemm/gemm.h"
+#include "codegen/generate/generate.h"
 #include "support/harness/test.h"
 
 static compute_target cpu_target(void) {

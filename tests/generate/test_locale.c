@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "base/real.h"
-#include "generate/generate.h"
+#include "codegen/generate/generate.h"
+#include "core/base/json.h"
+#include "core/base/real.h"
 #include "support/harness/locale.h"
 #include "support/samples/sample_kernels.h"
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "generate/generate.h"
-#include "kernel/kernel.h"
-#include "kernel/program.h"
+#include "codegen/generate/generate.h"
+#include "core/kernel/common/program.h"
+#include "core/kernel/kernel.h"
 #include "support/emulator/emulator.h"
 
 static compute_target target_of(compute_device_type type) {

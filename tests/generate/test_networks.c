@@ -2,7 +2,7 @@
 /* How WINDOW, SCAN, TOP_K and ATTENTION are cut up. */
 #include <string.h>
 
-#include "generate/generate.h"
+#include "codegen/generate/generate.h"
 #include "support/samples/sample_kernels.h"
 #include "support/harness/test.h"
 

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
-#include "generate/generate.h"
-#include "device/transfer.h"
+#include "core/device/device.h"
+#include "codegen/generate/generate.h"
+#include "core/device/transfer.h"
 #include "support/emulator/emulator.h"
 #include "support/reference/network_reference.h"
 #include "support/samples/sample_convolutions.h"
 #include "support/harness/test.h"
-#include "type/dtype.h"
+#include "core/type/dtype.h"
 
 enum { OPERANDS = COMPUTE_MAX_OPERANDS, PROBLEM_BYTES = 3000, REPORTED = 40 };
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/text.h"
+#include "core/base/text.h"
 #include "support/samples/sample_sources.h"
 #include "support/harness/test.h"
 

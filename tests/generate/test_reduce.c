@@ -3,10 +3,10 @@
  * numbers are right is tested with the other kinds (test_numbers.c). */
 #include <string.h>
 
-#include "generate/generate.h"
+#include "codegen/generate/generate.h"
 #include "support/samples/sample_kernels.h"
 #include "support/harness/test.h"
-#include "generate/kinds/plan.h"
+#include "codegen/generate/kinds/plan.h"
 
 static const int64_t counts[] = {0, 1, 2, 7, 31, 32, 33, 255, 257, 1000, 4097, 100003, 30000001};
 enum { COUNTS = sizeof counts / sizeof *counts };

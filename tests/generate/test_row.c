@@ -3,10 +3,10 @@
  * right is tested with the other kinds (test_numbers.c). */
 #include <string.h>
 
-#include "generate/generate.h"
+#include "codegen/generate/generate.h"
 #include "support/samples/sample_kernels.h"
 #include "support/harness/test.h"
-#include "generate/kinds/plan.h"
+#include "codegen/generate/kinds/plan.h"
 
 static const int64_t lengths[] = {1, 2, 9, 32, 33, 129, 1000, 1025, 4097, 20011, 3000017};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };

@@ -4,7 +4,7 @@
 #include "support/harness/test.h"
 
 #include "compute/spots.h"
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 #include "support/harness/failing_allocator.h"
 
 static compute_context *context;

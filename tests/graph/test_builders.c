@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 
 static compute_graph *graph;
 

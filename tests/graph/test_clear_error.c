@@ -8,7 +8,7 @@
 #include "compute/graph_nn.h"
 #include "compute/nn.h"
 #include "compute/spots.h"
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 
 static compute_context *context;
 

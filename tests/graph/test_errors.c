@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 
 /* Operands of several kinds for the mistakes below. */
 typedef struct operands {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 #include "support/reference/graph_evaluate.h"
 
 enum { COUNT = 3, STEPS = 5, MOST_PARAMETERS = 8 };

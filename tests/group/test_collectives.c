@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
+#include "core/base/random.h"
+#include "core/type/dtype.h"
 #include "support/harness/loopback.h"
 #include "support/harness/test.h"
-#include "type/dtype.h"
 
 static const int64_t counts[] = {1, 5, 1000, 70001};
 enum { COUNTS = sizeof counts / sizeof *counts };

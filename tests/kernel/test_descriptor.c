@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel/kernel.h"
-#include "kernel/program.h"
+#include "core/kernel/common/program.h"
+#include "core/kernel/kernel.h"
 #include "support/samples/attributes.h"
 
 /* A descriptor with its operands and programs, so that tests can change any of them. */

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel/kernel.h"
-#include "kernel/kernel_key.h"
-#include "kernel/program.h"
+#include "core/kernel/common/program.h"
+#include "core/kernel/kernel.h"
+#include "core/kernel/kernel_key.h"
 #include "support/harness/test.h"
 #include "support/samples/attributes.h"
 

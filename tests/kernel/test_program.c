@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernel/program.h"
+#include "core/kernel/common/program.h"
 
 static bool check(const program_builder *b, uint32_t inputs) {
   compute_program program = program_finish(b);

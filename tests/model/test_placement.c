@@ -4,9 +4,9 @@
  * those of the CPU alone. */
 #include <stdlib.h>
 
-#include "cost/costs.h"
-#include "device/device.h"
+#include "core/device/device.h"
 #include "model/message_writer.h"
+#include "plan/cost/costs.h"
 #include "support/harness/values.h"
 
 enum { WIDTH = 32, MOST_ROWS = 40 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
+#include "core/base/random.h"
 #include "support/harness/test.h"
 
 static compute_device *device(void) {

@@ -3,7 +3,7 @@
 #ifndef ONNX_MESSAGE_H
 #define ONNX_MESSAGE_H
 
-#include "model/wire.h"
+#include "model/file/wire.h"
 
 /* A message that grows. Zeros are an empty one. The program ends when memory is short. */
 typedef struct message {

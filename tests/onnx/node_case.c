@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "compute/model.h"
-#include "model/types.h"
+#include "model/file/types.h"
 #include "onnx/rewrite.h"
 
 enum { MOST_VALUES = 64, PATH_BYTES = 1024 };

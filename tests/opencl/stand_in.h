@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/variable.h"
 #include "compute/backend.h"
+#include "core/base/variable.h"
 
 enum { ITEMS = 1000, CACHE_ENTRIES = 8 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 #include "support/drivers/opencl_layer.h"
 #include "support/harness/test.h"
 

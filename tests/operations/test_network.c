@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/build/build.h"
+#include "graph/builders/build.h"
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 #include "support/harness/gradient.h"
 #include "support/harness/test.h"
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/lower/lower.h"
-#include "type/shape.h"
+#include "core/type/shape.h"
+#include "plan/compile/lower/lower.h"
 
 #define CHECK(condition, ...)                                                                      \
   do {                                                                                             \

@@ -7,7 +7,7 @@
 
 #include "compute/graph_nn.h"
 #include "compute/nn.h"
-#include "device/device.h"
+#include "core/device/device.h"
 
 enum { MOST = 4 };
 

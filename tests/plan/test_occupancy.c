@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks in an arena lie where a plain search for the lowest free place puts them. */
-#include "plan/lower/arena.h"
+#include "plan/compile/lower/arena.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 

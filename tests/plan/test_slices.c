@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 #include "support/harness/failing_allocator.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"

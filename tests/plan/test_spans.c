@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Overlaps of tensors are found whatever their number and order. */
-#include "plan/run/run.h"
+#include "plan/compile/run/run.h"
 #include "support/harness/test.h"
 #include "support/harness/values.h"
 

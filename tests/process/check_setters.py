@@ -5,7 +5,7 @@
     check_setters.py SOURCE_FOLDER
 
 Calls of functions that set something for the whole process, or end it, and names of such functions that are looked up
-in other libraries, are failures in src/ (without the programs in src/tools/) and backends/. ALLOWED names each
+in other libraries, are failures in src/ (without the programs in src/programs/) and backends/. ALLOWED names each
 exception with its reason; one that nothing uses is a failure, too.
 """
 import os
@@ -38,16 +38,16 @@ SETTERS = {
 
 # (file, function): why it is no setting of the process there.
 ALLOWED = {
-    ("src/device/driver_call.c", "pthread_sigmask"): "of the calling thread, restored before the call returns",
-    ("src/base/float_environment.h", "fesetenv"): "of the calling thread, restored before the call returns",
-    ("src/base/process.c", "pthread_atfork"): "watches for forks",
-    ("backends/cpu/gemm/blas.c", "pthread_atfork"): "watches for forks",
-    ("backends/cpu/gemm/blas.c", "pthread_sigmask"): "of the calling thread, restored before the call returns",
-    ("backends/cpu/gemm/blas.c", "fesetenv"): "of a thread of the library's own",
-    ("backends/cpu/gemm/blas.c", "openblas_set_num_threads"): "of a copy that only this library uses",
-    ("backends/cpu/gemm/blas.c", "omp_set_num_threads"): "of the calling thread, restored after its task",
-    ("src/base/thread_pool.c", "sched_setaffinity"): "of a thread of the library's own",
-    ("src/base/thread.c", "pthread_sigmask"): "of the calling thread, while it starts threads",
+    ("src/core/device/driver_call.c", "pthread_sigmask"): "of the calling thread, restored before the call returns",
+    ("src/core/base/float_environment.h", "fesetenv"): "of the calling thread, restored before the call returns",
+    ("src/core/base/process.c", "pthread_atfork"): "watches for forks",
+    ("backends/cpu/core/blas.c", "pthread_atfork"): "watches for forks",
+    ("backends/cpu/core/blas.c", "pthread_sigmask"): "of the calling thread, restored before the call returns",
+    ("backends/cpu/core/blas.c", "fesetenv"): "of a thread of the library's own",
+    ("backends/cpu/core/blas.c", "openblas_set_num_threads"): "of a copy that only this library uses",
+    ("backends/cpu/core/blas.c", "omp_set_num_threads"): "of the calling thread, restored after its task",
+    ("src/core/base/thread_pool.c", "sched_setaffinity"): "of a thread of the library's own",
+    ("src/core/base/thread.c", "pthread_sigmask"): "of the calling thread, while it starts threads",
     ("backends/cpu/custom/compiler.c", "waitpid"): "of the compiler that it has started",
     ("backends/mpi/mpi.c", "atexit"): "MPI_Finalize has to come at the end of the process",
 }
@@ -62,7 +62,7 @@ def sources(root):
     for tree in ("src", "backends"):
         for folder, _, names in os.walk(os.path.join(root, tree)):
             path = os.path.relpath(folder, root)
-            if path.startswith("src/tools"):
+            if path.startswith("src/programs"):
                 continue
             for name in names:
                 if name.endswith((".c", ".h", ".def")):

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "cache/disk_cache.h"
-#include "device/device.h"
+#include "core/base/error.h"
+#include "codegen/cache/disk_cache.h"
+#include "core/device/device.h"
 #include "support/harness/failing_allocator.h"
 #include "report/profile.h"
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 #include "support/harness/failing_allocator.h"
-#include "device/collector_private.h"
+#include "core/device/collector_private.h"
 
 #define PROFILE_FILE TEST_SCRATCH_DIR "/profile.json"
 #define TRACE_FILE   TEST_SCRATCH_DIR "/trace.json"

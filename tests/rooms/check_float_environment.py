@@ -5,7 +5,7 @@
     check_float_environment.py LIBRARY
 
 Reads the disassembly of libcompute.so. A public function that reaches floating-point arithmetic by direct calls must
-pass a function that sets the environment first (base/float_environment.h): one that reads MXCSR, and is allowed all
+pass a function that sets the environment first (core/base/float_environment.h): one that reads MXCSR, and is allowed all
 that follows. Calls through pointers are not seen; tests/base/test_float_environment.c runs what is behind them.
 """
 import collections

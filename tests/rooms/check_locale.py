@@ -11,10 +11,10 @@ one, and isalnum takes bytes beyond ASCII for letters. The library and its backe
   - strtod, atof, scanf of real numbers, strcasecmp, isalnum and their like;
   - the flags ' and I of printf, which group digits or write those of other scripts.
 
-src/base/real.h has what to use instead. Messages are the arguments of the functions in MESSAGES; PEOPLE lists other text for
+src/core/base/real.h has what to use instead. Messages are the arguments of the functions in MESSAGES; PEOPLE lists other text for
 people, and KEPT other calls, each with its reason. An entry that finds nothing is a failure as well.
 
-The programs (src/tools, bench) have a process of their own, which stays in the locale C: nobody may call setlocale, and the
+The programs (src/programs, bench) have a process of their own, which stays in the locale C: nobody may call setlocale, and the
 test cli_locale compares their files in a German environment. Their scripts in Python do not depend on the locale.
 """
 import os
@@ -22,7 +22,7 @@ import re
 import sys
 
 TREES = ("src", "backends", "kernels", "bench", "include")
-PROGRAMS = ("src/tools/", "bench/")
+PROGRAMS = ("src/programs/", "bench/")
 SOURCES = (".c", ".h", ".def")
 
 # The functions whose format is a message: of an error, a refusal or the log.
@@ -32,15 +32,15 @@ MESSAGES = re.compile(
 
 # {file: why its real numbers are for people}
 PEOPLE = {
-    "src/base/text.h": "sizes in words (22.9 GiB)",
-    "src/nn/summary.c": "the table of compute_layer_summary",
-    "src/plan/lower/place.c": "reasons of a placement, for compute_explain",
-    "src/plan/run/explain.c": "compute_explain",
+    "src/core/base/text.h": "sizes in words (22.9 GiB)",
+    "src/ml/nn/summary.c": "the table of compute_layer_summary",
+    "src/plan/compile/lower/place.c": "reasons of a placement, for compute_explain",
+    "src/plan/compile/run/explain.c": "compute_explain",
     "src/report/table.c": "the profile as a table",
-    "src/tune/problem.c": "why a candidate's numbers are wrong, for the log",
-    "src/tune/problems/fits.c": "the same of fits",
-    "src/type/dtype.c": "the ranges of dtypes, in messages",
-    "src/validate/validate.c": "what validation found, in messages",
+    "src/codegen/tune/problems/problem.c": "why a candidate's numbers are wrong, for the log",
+    "src/codegen/tune/problems/fits.c": "the same of fits",
+    "src/core/type/dtype.c": "the ranges of dtypes, in messages",
+    "src/plan/validate/validate.c": "what validation found, in messages",
     "backends/cuda/contest.c": "why a library's algorithm is left out, in the log",
     "backends/cpu/core/device.c": "why memory is short, in messages",
 }
@@ -50,8 +50,8 @@ KEPT = {
     ("src/io/field_reader.c", "strtod_l"): "with the locale C, which the caller makes",
     ("src/io/field_reader.c", "strtof_l"): "with the locale C, which the caller makes",
     ("src/io/csv.c", "newlocale"): "makes the locale C for reading numbers",
-    ("src/base/real.c", "%.*g"): "the one place that writes real numbers; it puts the point right",
-    ("backends/cpu/gemm/blas.c", "strncasecmp"): "OpenBLAS spells its names as we do",
+    ("src/core/base/real.c", "%.*g"): "the one place that writes real numbers; it puts the point right",
+    ("backends/cpu/core/blas.c", "strncasecmp"): "OpenBLAS spells its names as we do",
     ("backends/opencl/device.c", "strncasecmp"): "vendors' names, which are only shown",
     ("backends/opencl/platforms.c", "strcasecmp"): "drivers spell their names as we do",
 }

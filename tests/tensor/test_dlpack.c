@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
-#include "tensor/dlpack.h"
+#include "core/device/device.h"
+#include "core/tensor/dlpack.h"
 
 /* The layout is fixed for all libraries. */
 #define AT(type, field, offset)                                                                    \

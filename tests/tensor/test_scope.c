@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 
 static compute_context *context;
 static compute_device *device;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 
 /* Runs a check on each device of the context. */
 static void on_every_device(void (*check)(compute_device *device)) {

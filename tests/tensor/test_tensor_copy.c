@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/type/dtype.h"
 #include "support/harness/values.h"
-#include "type/dtype.h"
 
 #define ROWS    5
 #define COLUMNS 7

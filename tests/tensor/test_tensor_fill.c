@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "type/dtype.h"
-#include "base/random.h"
+#include "core/type/dtype.h"
+#include "core/base/random.h"
 
 /* Sizes made on the host, by a kernel, and with tails of every vector width. */
 static const int64_t counts[] = {0, 1, 7, 300, 5003, 100003};

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "ml/train/dataset.h"
 #include "support/harness/failing_allocator.h"
-#include "train/dataset.h"
 
 #define PATH(name) TEST_SCRATCH_DIR "/" name
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ml/train/trainer.h"
 #include "support/samples/training.h"
-#include "train/trainer.h"
 
 static compute_trainer *create(const compute_trainer_options *o) {
   compute_trainer *trainer = NULL;

@@ -6,10 +6,10 @@
 
 #include <stdatomic.h>
 
-#include "base/error.h"
-#include "device/device.h"
-#include "kernel/program.h"
-#include "tune/tuner.h"
+#include "codegen/tune/tuner.h"
+#include "core/base/error.h"
+#include "core/device/device.h"
+#include "core/kernel/common/program.h"
 #include "tune_fixture.h"
 
 /* How the kernel for a set of parameters behaves. */

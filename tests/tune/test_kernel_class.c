@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Classes of kernels: their text is part of a file format, so it must stay as it is. */
-#include "kernel/program.h"
+#include "codegen/tune/problems/problem.h"
+#include "core/kernel/common/program.h"
 #include "support/samples/attributes.h"
-#include "tune/problem.h"
 #include "tune_fixture.h"
 
 static const char *class_of(const compute_kernel_descriptor *descriptor) {

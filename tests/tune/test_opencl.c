@@ -3,8 +3,8 @@
  * where there is none. */
 #include <stdlib.h>
 
-#include "device/device.h"
-#include "tune/tuner.h"
+#include "codegen/tune/tuner.h"
+#include "core/device/device.h"
 #include "tune_fixture.h"
 
 /* 2000 elements, so that a run is short. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The candidates that the tuner tries, and the suite that it tries them on. */
-#include "generate/generate.h"
-#include "tune/tuner.h"
+#include "codegen/generate/generate.h"
+#include "codegen/tune/tuner.h"
 #include "tune_fixture.h"
 
 static tune_problem problem;

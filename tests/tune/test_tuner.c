@@ -4,9 +4,9 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "codegen/tune/tuner.h"
 #include "fake_device.h"
 #include "support/harness/failing_allocator.h"
-#include "tune/tuner.h"
 
 static const double unbeaten = 400e-6; /* seconds of the heuristic in most plans */
 

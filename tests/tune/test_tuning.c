@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "codegen/tune/tuning.h"
 #include "support/harness/failing_allocator.h"
-#include "tune/tuning.h"
 #include "tune_fixture.h"
 
 static compute_tuning_source lookup(tuning_store *store, const char *model, int64_t count,

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codegen/tune/entry.h"
+#include "codegen/tune/tuning.h"
 #include "support/harness/test.h"
-#include "tune/entry.h"
-#include "tune/tuning.h"
 
 static inline compute_target fixture_target(const char *model) {
   compute_target target = {.struct_size = sizeof target,

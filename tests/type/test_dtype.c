@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "type/dtype.h"
+#include "core/type/dtype.h"
 
 /* ---- Half-width floats, from their definitions --------------------------------------------- */
 

@@ -6,8 +6,8 @@
 #include <limits.h>
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "support/harness/values.h"
-#include "type/shape.h"
 
 #define SHAPE(...) COMPUTE_SHAPE(__VA_ARGS__)
 

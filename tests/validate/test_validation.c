@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "core/device/device.h"
 #include "support/harness/failing_allocator.h"
 
 static compute_context *context;

@@ -5,9 +5,9 @@
  * itself: the others only ensure that the walk visits it. */
 #include <stdio.h>
 
-#include "graph/build/build.h"
+#include "core/type/dtype.h"
+#include "graph/builders/build.h"
 #include "graph/gradient/gradient.h"
-#include "type/dtype.h"
 
 static const char operation[] = "gradients";
 

@@ -11,7 +11,7 @@
 #ifndef GRAPH_GRADIENT_H
 #define GRAPH_GRADIENT_H
 
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 
 /* One call of compute_gradients: what is known about the nodes 0 … loss. */
 typedef struct gradient_walk {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "graph/gradient/gradient.h"
-#include "graph/build/build.h"
-#include "type/shape.h"
+#include "graph/builders/build.h"
+#include "core/type/shape.h"
 
 typedef compute_node node;
 typedef gradient_step step;

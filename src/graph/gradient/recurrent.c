@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The gradient of recurrent layers: their steps are recorded one by one, over copies of the
  * operands, and the gradients of that are the copies' own. So second derivatives are right, too. */
-#include "base/alloc.h"
-#include "graph/build/build.h"
+#include "core/base/alloc.h"
+#include "core/type/shape.h"
+#include "graph/builders/build.h"
 #include "graph/gradient/gradient.h"
-#include "type/shape.h"
 
 enum { MOST_OPERANDS = 7, MOST_GATES = 4 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The gradient of sorting. */
-#include "graph/build/build.h"
+#include "graph/builders/build.h"
 #include "graph/gradient/gradient.h"
 
 /* Each goes to where its element was. */

@@ -2,9 +2,9 @@
 /* Helpers for gradient rules: operands, and adding a term to an operand's gradient. */
 #include "graph/gradient/gradient.h"
 
-#include "graph/build/build.h"
-#include "type/dtype.h"
-#include "type/shape.h"
+#include "core/type/dtype.h"
+#include "core/type/shape.h"
+#include "graph/builders/build.h"
 
 void gradient_NONE(gradient_step *step) {
   (void)step;

@@ -3,9 +3,9 @@
  * gradient of the loss by y. */
 #include "graph/gradient/gradient.h"
 
-#include "base/arithmetic.h"
-#include "graph/build/build.h"
-#include "type/shape.h"
+#include "core/base/arithmetic.h"
+#include "core/type/shape.h"
+#include "graph/builders/build.h"
 
 typedef compute_node node;
 typedef gradient_step step;

@@ -2,11 +2,11 @@
 /* The walk of compute_gradients. Helpers for rules are in step.c. */
 #include "graph/gradient/gradient.h"
 
-#include "base/alloc.h"
-#include "base/float_environment.h"
-#include "graph/build/build.h"
-#include "type/dtype.h"
-#include "type/shape.h"
+#include "core/base/alloc.h"
+#include "core/base/float_environment.h"
+#include "core/type/dtype.h"
+#include "core/type/shape.h"
+#include "graph/builders/build.h"
 
 static gradient_rule *const rules[OP_COUNT] = {
 #define ELEMENTWISE(name, arity, instruction, domain, result, gradient, ...)                       \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolutions take a bias for each channel in, which graphs add to their results. */
+#include "core/type/shape.h"
 #include "model/export/export.h"
-#include "type/shape.h"
 
 /* How often each node is read by those that are written, or is an output, which counts as many. */
 static void count_readers(const export_plan *plan, uint32_t *readers) {

@@ -2,8 +2,8 @@
 /* Elementwise operations that are no single operator of ONNX, and casts. */
 #include <math.h>
 
+#include "core/type/dtype.h"
 #include "model/export/export.h"
-#include "type/dtype.h"
 
 static bool is_unsigned(compute_dtype dtype) {
   return dtype == COMPUTE_U8 || dtype == COMPUTE_U16 || dtype == COMPUTE_U32 ||

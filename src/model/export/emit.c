@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
+#include "core/base/alloc.h"
+#include "core/type/dtype.h"
+#include "core/type/shape.h"
 #include "model/onnx.h"
-#include "type/dtype.h"
-#include "type/shape.h"
 
 /* Fields of NodeProto and AttributeProto, and the latter's types. */
 enum { NODE_ATTRIBUTE = 5 };

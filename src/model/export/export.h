@@ -6,9 +6,9 @@
 #define MODEL_EXPORT_EXPORT_H
 
 #include "compute/model.h"
-#include "graph/graph.h"
-#include "model/arena.h"
-#include "model/wire_write.h"
+#include "graph/node/graph.h"
+#include "model/file/arena.h"
+#include "model/file/wire_write.h"
 
 /* A value of the model that is being written; 0 stands for an input that is left out. */
 typedef uint32_t export_value;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* A model that has been put together, as a file. Initializers go out one by one, so that no more
  * than one is in memory. */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/text.h"
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/type/shape.h"
 #include "io/new_file.h"
 #include "model/export/export.h"
 #include "model/onnx.h"
-#include "type/shape.h"
 
 enum { IR_VERSION = 10 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reductions, and what goes along an axis. */
+#include "core/type/shape.h"
 #include "model/export/export.h"
-#include "type/shape.h"
 
 export_value export_reduction(exporter *to, const export_call *call) {
   const graph_attributes *a = &call->node->attributes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Scattering: into zeros, to which is added, or into given data. */
+#include "core/type/shape.h"
 #include "model/export/export.h"
-#include "type/shape.h"
 
 static void set_reduction(exporter *to, const export_call *call) {
   static const char *const names[] = {[COMPUTE_SCATTER_ADD] = "add",

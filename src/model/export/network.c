@@ -2,8 +2,8 @@
 /* Convolution, pooling, attention, recurrent layers. */
 #include <math.h>
 
+#include "core/type/shape.h"
 #include "model/export/export.h"
-#include "type/shape.h"
 
 /* ---- Convolution ----------------------------------------------------------------------------- */
 

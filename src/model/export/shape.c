@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sources, and operations that move elements. */
+#include "core/type/shape.h"
 #include "model/export/export.h"
-#include "type/shape.h"
 
 export_value export_parameter(exporter *to, const export_call *call) {
   const graph_node *node = call->node;

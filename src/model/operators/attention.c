@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
+#include "model/operators/operators.h"
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 

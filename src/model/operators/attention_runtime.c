@@ -2,12 +2,12 @@
 /* ONNX Runtime's attention: operators of com.microsoft that exporters and optimizers write. */
 #include <inttypes.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/attention.h"
 #include "model/operators/index.h"
 #include "model/operators/op.h"
+#include "model/operators/operators.h"
 #include "model/operators/quantized_product.h"
-#include "type/shape.h"
 
 /* ---- The past -------------------------------------------------------------------------------- */
 

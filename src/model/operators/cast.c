@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "compute/call.h"
+#include "model/file/types.h"
 #include "model/operators/op.h"
-#include "model/types.h"
 
 /* ---- Floats of 8, 6 and 4 bits --------------------------------------------------------------- */
 

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "model/loop.h"
 #include "model/record.h"
-#include "type/shape.h"
 
 /* Nodes of all rounds of a loop: up to the first number its rounds are recorded one by one, as
  * their operations then join each other's; beyond the second one they may not be. */

@@ -3,13 +3,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/arithmetic.h"
-#include "model/operators.h"
+#include "core/base/arithmetic.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
+#include "model/operators/operators.h"
 #include "model/operators/quantized_product.h"
 #include "model/operators/sample.h"
 #include "model/operators/window.h"
-#include "type/shape.h"
 
 /* A convolution, or transposed convolution, that is being made one along two axes. */
 typedef struct convolution {

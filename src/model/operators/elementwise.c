@@ -3,13 +3,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/cast.h"
 #include "model/operators/formula.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
+#include "model/operators/operators.h"
 #include "model/operators/random.h"
-#include "type/shape.h"
 
 static compute_node scaled(model_call *call, compute_node x, double factor) {
   return compute_mul(call->graph, x, call_scalar_like(call, x, factor));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* FlexAttention: attention whose scores, and weights, pass through graphs of the model's own. */
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
+#include "model/operators/operators.h"
 
 /* Has the graph that attribute `name` is change x. False if there is none. */
 static bool modify(model_call *call, const char *name, compute_node x, frame_finish finish,

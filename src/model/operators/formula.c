@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-#include "graph/graph.h"
+#include "core/type/dtype.h"
+#include "core/type/shape.h"
+#include "graph/node/graph.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
-#include "type/dtype.h"
-#include "type/shape.h"
 
 static const graph_node *node_at(const model_call *call, uint32_t node) {
   return &call->graph->nodes[node];

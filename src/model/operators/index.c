@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/index.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
+#include "model/operators/operators.h"
 
 static compute_status output_like(model_call *call, compute_node node) {
   return call_output_as(call, 0, call_type(call, 0), node);

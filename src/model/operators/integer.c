@@ -3,9 +3,9 @@
  * compute_conv2d_integer, which take them as they lie; factors of matrices also wider. */
 #include "model/operators/integer.h"
 
+#include "core/type/shape.h"
 #include "model/operators/op.h"
 #include "model/operators/window.h"
-#include "type/shape.h"
 
 /* So many products of 8 bits with zero points fit a sum in i32. */
 enum { MOST_PRODUCTS = 33025 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Losses of classifiers. */
-#include "model/operators.h"
+#include "model/operators/operators.h"
 
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
 
 typedef struct class_loss {
   model_call *call;

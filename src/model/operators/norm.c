@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Normalisations. */
-#include "model/operators.h"
+#include "model/operators/operators.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
 
 static double epsilon_of(const model_call *call, double usual) {
   return call_attribute_f(call, "epsilon", usual);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/type/shape.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  * packed in memory. */
 #include <inttypes.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
+#include "model/operators/operators.h"
 #include "model/operators/quantize.h"
-#include "type/shape.h"
 
 /* Bytes [rows, n] as i32 [rows, n · 8 / bits], the lowest bits first. */
 static compute_node unpack(model_call *call, compute_node bytes, int64_t bits) {

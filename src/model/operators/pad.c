@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
 
 /* ---- Pad --------------------------------------------------------------------------------------
  */

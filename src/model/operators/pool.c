@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Pools along 1 … 3 axes: data of one axis gets another of size 1. */
-#include "model/operators.h"
+#include "model/operators/operators.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/arithmetic.h"
 #include "compute/call.h"
+#include "core/base/alloc.h"
+#include "core/base/arithmetic.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
 #include "model/operators/window.h"
-#include "type/shape.h"
 
 typedef enum pool_kind {
   POOL_MAX,

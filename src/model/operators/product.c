@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Products of matrices: MatMul, Gemm and Einsum, which becomes a sequence of them. */
-#include "model/operators.h"
+#include "model/operators/operators.h"
 
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "model/operators/formula.h"
 #include "model/operators/op.h"
 #include "model/operators/quantized_product.h"
-#include "type/shape.h"
 
 /* ---- MatMul and Gemm ------------------------------------------------------------------------- */
 

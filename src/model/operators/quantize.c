@@ -6,11 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
+#include "model/file/types.h"
 #include "model/operators/cast.h"
 #include "model/operators/op.h"
-#include "model/types.h"
-#include "type/shape.h"
+#include "model/operators/operators.h"
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 

@@ -3,11 +3,11 @@
  * floats that hold every sum of theirs. Then a scale, and rounding to even. */
 #include <string.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
+#include "model/operators/operators.h"
 #include "model/operators/quantize.h"
 #include "model/operators/quantized_product.h"
-#include "type/shape.h"
 
 static compute_node less(model_call *call, compute_node x, compute_node zero, compute_dtype dtype) {
   x = op_cast(call, x, dtype);

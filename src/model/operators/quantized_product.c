@@ -5,9 +5,9 @@
 
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "model/operators/op.h"
 #include "model/operators/quantize.h"
-#include "type/shape.h"
 
 /* ---- Scales and zero points ------------------------------------------------------------------ */
 

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "model/operators/cast.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 

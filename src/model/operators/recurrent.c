@@ -6,11 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/real.h"
 #include "compute/graph_nn.h"
-#include "model/operators.h"
+#include "core/base/real.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
+#include "model/operators/operators.h"
 
 enum { MOST_STEPS = 65536, MOST_ACTIVATIONS = 3 };
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Reductions, what normalises along an axis by one, running sums and products, and the k largest.
  */
-#include "model/operators.h"
+#include "model/operators/operators.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "compute/call.h"
+#include "core/base/alloc.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
 
 /* ---- Order in all dtypes --------------------------------------------------------------------- */
 

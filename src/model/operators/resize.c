@@ -2,16 +2,16 @@
 /* Images made larger and smaller. Resize works along one axis after the other: what each element of
  * the result is made of is a table that the host writes, applied as a gather where few elements
  * count, and as a matrix where many of a short axis do. */
-#include "model/operators.h"
+#include "model/operators/operators.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/arithmetic.h"
+#include "core/base/arithmetic.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
 #include "model/operators/sample.h"
-#include "type/shape.h"
 
 typedef enum resize_coordinates {
   HALF_PIXEL,

@@ -2,10 +2,10 @@
 /* Rotary embeddings: pairs of elements turned by angles that grow with the position. */
 #include <inttypes.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/attention.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
+#include "model/operators/operators.h"
 
 /* Elements first, first + step, … of the pairs. */
 static compute_node halves(model_call *call, compute_node x, int64_t first, int64_t count,

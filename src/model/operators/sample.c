@@ -3,8 +3,8 @@
  * along each axis: x becomes rows of channels, of which each choice gathers one for each point. */
 #include "model/operators/sample.h"
 
+#include "core/type/shape.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
 
 enum { MOST_AXES = COMPUTE_MAX_RANK - 2, MOST_TAPS = 4 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "core/base/alloc.h"
+#include "core/type/shape.h"
 #include "model/record.h"
-#include "type/shape.h"
 
 static int64_t count_of(compute_shape shape) {
   int64_t count = 0;

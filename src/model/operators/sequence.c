@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/type/shape.h"
 #include "model/record.h"
-#include "type/shape.h"
 
 /* A sequence of `count` items, to be filled in. */
 static model_value *new_items(model_call *call, size_t count) {

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "model/operators.h"
+#include "core/type/shape.h"
 #include "model/operators/numbers.h"
 #include "model/operators/op.h"
+#include "model/operators/operators.h"
 #include "model/operators/pad.h"
-#include "type/shape.h"
 
 /* ---- Helpers ----------------------------------------------------------------------------------
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Fourier transforms, as products with the matrix of the transform, and the windows and weights
  * that go with them. */
-#include "model/operators.h"
+#include "model/operators/operators.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-#include "base/arithmetic.h"
+#include "core/base/arithmetic.h"
+#include "core/type/shape.h"
 #include "model/operators/op.h"
-#include "type/shape.h"
 
 static const double pi = 3.14159265358979323846;
 

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/arithmetic.h"
-#include "type/shape.h"
+#include "core/base/arithmetic.h"
+#include "core/type/shape.h"
 
 int64_t window_reach(const window *w) {
   return w->dilation * (w->size - 1) + 1;

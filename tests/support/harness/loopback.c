@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/random.h"
+#include "core/base/random.h"
 #include "group/group.h"
 #include "support/harness/test.h"
 

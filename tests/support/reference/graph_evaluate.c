@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 #include "support/reference/graph_evaluate_network.h"
 
 typedef struct evaluation {

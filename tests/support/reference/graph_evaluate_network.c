@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/type/dtype.h"
 #include "support/reference/recurrent_reference.h"
-#include "type/dtype.h"
 
 /* ---- Places -------------------------------------------------------------------------------- */
 

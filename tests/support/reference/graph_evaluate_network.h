@@ -3,7 +3,7 @@
 #ifndef SUPPORT_GRAPH_EVALUATE_NETWORK_H
 #define SUPPORT_GRAPH_EVALUATE_NETWORK_H
 
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 #include "support/reference/graph_evaluate.h"
 
 /* Works out `y` (zeros, of the node's shape) from the values `x` of the node's operands; false if

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "kernel/kernel.h"
+#include "core/kernel/kernel.h"
+#include "core/type/dtype.h"
 #include "support/reference/recurrent_reference.h"
-#include "type/dtype.h"
 
 typedef struct reference {
   const compute_kernel_descriptor *d;

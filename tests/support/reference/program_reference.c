@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/node/graph.h"
 #include "support/reference/graph_evaluate.h"
 #include "support/harness/values.h"
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "type/dtype.h"
+#include "core/type/dtype.h"
 
 enum { ALL = 255, CHANNELS = 2 };
 
@@ -243,7 +243,7 @@ static void add_ending(sample_kernel *s, sample_layout how, compute_dtype dtype,
   add_output(s, type, how == LAYOUT_NCHW ? LAYOUT_NHWC : LAYOUT_NCHW);
 }
 
-/* Ways to cut generated kernels up (generate/kinds/conv/conv.h). */
+/* Ways to cut generated kernels up (codegen/generate/kinds/conv/conv.h). */
 static void add_cuts(sample_kernel *s) {
   static const compute_tuning cuts[] = {
       {.variant = 2, .tile_m = 16, .tile_n = 16, .tile_k = 8, .item_m = 1, .item_n = 1},

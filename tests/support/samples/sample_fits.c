@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/fit_problem.h"
+#include "core/kernel/common/fit_problem.h"
+#include "core/type/dtype.h"
 #include "support/reference/fit_reference.h"
 #include "support/samples/sample_spline.h"
-#include "type/dtype.h"
 
 enum { N = 11, MODELS = COMPUTE_FIT_MODEL_COUNT, P = COMPUTE_FIT_MAX_PARAMETERS };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What all samples are made with, and the targets. */
-#include "kernel/kernel.h"
+#include "core/kernel/kernel.h"
 #include "support/samples/sample_convolutions.h"
 
 #include <stdarg.h>

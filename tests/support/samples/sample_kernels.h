@@ -5,7 +5,7 @@
 #ifndef SUPPORT_SAMPLE_KERNELS_H
 #define SUPPORT_SAMPLE_KERNELS_H
 
-#include "kernel/program.h"
+#include "core/kernel/common/program.h"
 #include "support/harness/values.h"
 #include "support/samples/attributes.h"
 

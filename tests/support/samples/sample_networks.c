@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel/kernel.h"
+#include "core/kernel/kernel.h"
+#include "core/type/dtype.h"
 #include "support/samples/sample_convolutions.h"
-#include "type/dtype.h"
 
 enum { ALL = 255, CHANNELS = 2 };
 

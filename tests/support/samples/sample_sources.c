@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "generate/generate.h"
+#include "codegen/generate/generate.h"
 
 enum { MOST_WORKERS = 8, MOST_FAILURES = 100, NOTHING_THERE = 101, FIRST_MATRIX_ARCH = 80 };
 enum { WARPGROUP_ARCH = 90 };

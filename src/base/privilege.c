@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "base/variable.h"
-
-#include <sys/auxv.h>
-
-bool privilege_raised(void) {
-  return getauxval(AT_SECURE) != 0;
-}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* The search for the best parameters: timing a problem on a device (measure.c), competition between
+ * its candidates (contest.c), and a run over a list of problems (tuner.c). */
+#ifndef TUNE_TUNER_H
+#define TUNE_TUNER_H
+
+#include "codegen/tune/problems/problem.h"
+#include "compute/tune.h"
+#include "core/device/buffer.h"
+
+/* ---- One problem on one device: its buffers, the expected results, and the clock ----------- */
+
+typedef double (*measure_clock)(void); /* monotonic, in seconds */
+
+double measure_real_clock(void);
+
+typedef struct tune_measure {
+  measure_clock clock;
+  compute_device *device;
+  compute_queue *queue;
+  const tune_problem *problem;
+  memory_buffer *inputs[PROBLEM_INPUTS];
+  memory_buffer *output;
+  memory_buffer *expected; /* on the CPU */
+  void *result;            /* host memory for what the device computes */
+  uint64_t result_bytes;
+} tune_measure;
+
+/* Creates data, lets the CPU compute the results, and uploads the inputs. On failure the error says
+ * why, and nothing is left allocated. */
+compute_status measure_open(tune_measure *measure, compute_device *device, compute_queue *queue,
+                            const tune_problem *problem, measure_clock clock);
+void measure_close(tune_measure *measure);
+
+/* Whether the problem's buffers fit the device with room to spare. */
+bool measure_fits(const compute_device *device, const tune_problem *problem);
+
+/* Runs a kernel once, with the result preset to NaN, and compares. `right` says whether the results
+ * are correct; if not, `reason` says why. Fails only if the device does. */
+compute_status measure_check(const tune_measure *measure, void *kernel, bool *right, char *reason,
+                             size_t reason_bytes);
+
+/* Seconds of one kernel, `repetitions` submitted in a row. */
+compute_status measure_time(const tune_measure *measure, void *kernel, uint32_t repetitions,
+                            double *seconds);
+
+/* ---- Candidates ---------------------------------------------------------------------------- */
+
+enum { SPACE_LIMIT = 160, SPACE_QUICK_LIMIT = 16 };
+
+/* Fills `list`, which has room for SPACE_LIMIT, with sets of parameters that the generator accepts
+ * for this target and that make different kernels; returns their number. The first is all 0, the
+ * generator's own choice, and included even if the generator refuses it: the device's message is
+ * better. If the space is too large (or the run quick), it is subsampled evenly. */
+uint32_t space_list(const compute_target *target, const compute_kernel_descriptor *descriptor,
+                    bool quick, compute_tuning *list);
+
+/* ---- Contest: candidates prepared, checked, and timed in rounds ------------------------------ */
+
+enum { CONTEST_ROUNDS = 7, CONTEST_QUICK_ROUNDS = 5, CONTEST_IMPLEMENTATIONS = 4 };
+
+typedef struct contest_candidate {
+  compute_tuning tuning;
+  void *kernel; /* NULL: not prepared yet, or out of the contest */
+  uint32_t repetitions, samples;
+  double sample[CONTEST_ROUNDS]; /* seconds of one kernel, sorted */
+  double spent;                  /* seconds of running */
+} contest_candidate;
+
+typedef struct contest {
+  const tune_measure *measure;
+  const compute_target *target;
+  double candidate_seconds; /* limit for each */
+  measure_clock clock;
+  double deadline; /* of the clock; INFINITY: none */
+  uint32_t rounds;
+  uint32_t refused;
+  uint32_t count; /* candidate[0] is the default */
+  contest_candidate candidate[SPACE_LIMIT + CONTEST_IMPLEMENTATIONS];
+} contest;
+
+/* Fills in the candidates; clock and limits are the caller's. */
+void contest_begin(contest *c, const tune_measure *measure, const compute_target *target,
+                   bool quick);
+void contest_end(contest *c);
+
+/* Prepares, checks and times candidate `index` for the first time. Only a lost device is a failure;
+ * a candidate that fails is eliminated. */
+compute_status contest_try(contest *c, uint32_t index);
+
+/* Eliminates hopeless ones and times the others again; *more is false if that would not help.
+ * `round` counts from 1. */
+compute_status contest_round(contest *c, uint32_t round, bool *more);
+
+bool contest_late(const contest *c); /* past the deadline */
+
+/* Seconds; 0 for a candidate without a time. */
+double contest_seconds(const contest_candidate *candidate);
+
+/* The fastest of those that are still in the contest, except for the default; NULL if there is
+ * none. */
+const contest_candidate *contest_best(const contest *c);
+
+/* The best, if it is better than the default by more than noise, and both are well known. */
+const contest_candidate *contest_winner(const contest *c);
+
+/* Parameters as text, into `text`. */
+void contest_print(const contest *c, const contest_candidate *candidate, char *text, size_t bytes);
+
+/* ---- The run ------------------------------------------------------------------------------- */
+
+/* Builds problem `index` in place; false past the end. */
+typedef bool (*tuner_problem)(void *user, size_t index, tune_problem *problem);
+
+typedef struct tuner_work {
+  tuner_problem problem;
+  void *user;
+  size_t count;
+  measure_clock clock; /* measure_real_clock, except in tests */
+} tuner_work;
+
+/* compute_tune with checked options. */
+compute_status tuner_run(compute_device *device, const compute_tune_options *options,
+                         const tuner_work *work);
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread pool: workers that join the caller's loop while it is open.
+ *
+ * The caller never waits for a worker to arrive. It opens a loop, increments `signal`, works on the
+ * loop itself, and closes it when no task is left; a worker that arrives in between enters, takes
+ * tasks and leaves; one that arrives too late finds the loop closed. So a loop costs no more than a
+ * wake-up if the other CPUs are busy, and the caller only waits for tasks that a worker has already
+ * begun.
+ *
+ * Tasks are dealt out in shares of neighbours, one for each worker, which begins with its own and
+ * then takes from those of the others. Loops over the same rows thus leave most of them to the same
+ * thread, whose caches have what the loop before wrote there. That matters most where threads run
+ * on groups of cores with a cache each: what another group has written costs several times as much
+ * as what the own one has.
+ *
+ * `entry` is the gate: the OPEN bit, and the number of workers inside. Entering needs a compare and
+ * swap that sees OPEN; the caller clears OPEN and then waits until nobody is inside. Entering
+ * acquires what opening released, and the last to leave releases in the same way: these atomics
+ * order all data, and the futex only puts threads to sleep.
+ *
+ * Wake-ups spread as a tree: the caller wakes two sleepers, and each of them two more while tasks
+ * are left, so that the cost to the caller does not grow with the machine. */
+#include "core/base/thread_pool.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/alloc.h"
+#include "core/base/clock.h"
+#include "core/base/control_group.h"
+#include "core/base/thread.h"
+
+#define CACHE_LINE 64
+
+/* How long a thread spins for the next loop, or the caller for the end of this one, before it
+ * sleeps: longer than small steps of a plan that run on one thread. Waking up takes 50 µs or more
+ * on a virtual machine, and a sleeper may be woken on the CPU that the caller occupies. */
+#define SPIN_NANOSECONDS 200000
+
+/* Without wake-ups for so long, the pool has had a pause. */
+#define PAUSE_NANOSECONDS 10000000
+
+#define WAKE_FAN_OUT 2
+
+#define OPEN    (UINT32_C(1) << 31)
+#define WAITING (UINT32_C(1) << 30) /* the caller sleeps until the last worker has left */
+
+/* A thread, and a share of the open loop's tasks. Number 0 is whoever calls. */
+typedef struct pool_worker {
+  _Alignas(CACHE_LINE) _Atomic int64_t next; /* first task of the share that nobody has taken */
+  int64_t end;
+  thread_pool *pool;
+  pthread_t thread;
+  int32_t index;
+} pool_worker;
+
+struct thread_pool {
+  /* The open loop. Written by the owner of `busy` while the gate is closed. */
+  compute_task task;
+  void *argument;
+  int32_t shares;  /* of the open loop: at least 1, at most count */
+  int32_t count;   /* workers, including the caller */
+  int32_t started; /* threads running: at most count − 1 */
+  bool start_tried;
+  bool spin;
+  int64_t woken; /* when a caller last woke sleepers */
+  pid_t process; /* the process with the threads: a forked child has none */
+  pool_worker *workers;
+
+  _Alignas(CACHE_LINE) _Atomic uint32_t entry;
+  _Alignas(CACHE_LINE) _Atomic uint32_t signal; /* incremented with each loop; sleepers wait on
+                                                 * it */
+  _Atomic int32_t sleepers;
+  _Atomic int32_t caller; /* the CPU of the caller that last woke sleepers */
+  _Atomic bool stopping;
+  _Alignas(CACHE_LINE) _Atomic bool busy;
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t expected) {
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int32_t threads) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+}
+
+static inline void cpu_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* Polls *word until it is (or, with `differ`, is no longer) `value`, or until the time is up.
+ * Returns the last value read. */
+static uint32_t spin_on(_Atomic uint32_t *word, uint32_t value, bool differ) {
+  int64_t end = clock_now() + SPIN_NANOSECONDS;
+  uint32_t seen;
+  do {
+    for (int i = 0; i < 16; i++) {
+      seen = atomic_load_explicit(word, memory_order_acquire);
+      if ((seen == value) != differ) return seen;
+      cpu_relax();
+    }
+  } while (clock_now() < end);
+  return seen;
+}
+
+static void wake_sleepers(thread_pool *pool) {
+  if (atomic_load(&pool->sleepers) > 0) futex_wake(&pool->signal, WAKE_FAN_OUT);
+}
+
+/* On virtual machines the kernel takes CPUs that the host has put to sleep for busy ones, and wakes
+ * a thread on the CPU of the one that wakes it. The two would then share it for milliseconds, until
+ * the kernel balances its queues. */
+static void move_away(const thread_pool *pool) {
+  cpu_set_t allowed, others;
+  const int cpu = sched_getcpu();
+  if (!pool->spin || cpu < 0 || cpu >= CPU_SETSIZE ||
+      cpu != atomic_load_explicit(&pool->caller, memory_order_relaxed) ||
+      sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return;
+  others = allowed;
+  CPU_CLR((size_t)cpu, &others);
+  if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+    (void)sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+/* A thread woken on the caller's CPU would wait there for milliseconds before it can move away. So
+ * after a pause the caller gives it its turn at once. Not between the steps of a run: while other
+ * threads keep the CPUs busy, the turn would be theirs. */
+static void give_turn(thread_pool *pool) {
+  const int64_t before = pool->woken;
+  pool->woken = clock_now();
+  if (pool->spin && pool->woken - before > PAUSE_NANOSECONDS) sched_yield();
+}
+
+/* ---- Shares of tasks ----------------------------------------------------------------------- */
+
+/* The share that a worker begins with. */
+static int32_t own_share(const thread_pool *pool, int32_t worker) {
+  return worker % pool->shares;
+}
+
+static bool has_tasks(const pool_worker *share) {
+  return atomic_load_explicit(&share->next, memory_order_relaxed) < share->end;
+}
+
+/* At least one task. */
+static void shares_deal(thread_pool *pool, int64_t tasks) {
+  pool->shares = tasks < pool->count ? (int32_t)tasks : pool->count;
+  const int64_t part = tasks / pool->shares, rest = tasks % pool->shares;
+  int64_t first = 0;
+  for (int32_t i = 0; i < pool->shares; i++) {
+    atomic_store_explicit(&pool->workers[i].next, first, memory_order_relaxed);
+    pool->workers[i].end = first += part + (i < rest);
+  }
+}
+
+static void tasks_run(thread_pool *pool, int32_t worker) {
+  int32_t number = own_share(pool, worker);
+  for (int32_t i = 0; i < pool->shares; i++) {
+    pool_worker *share = &pool->workers[number];
+    while (has_tasks(share)) {
+      const int64_t task = atomic_fetch_add_explicit(&share->next, 1, memory_order_relaxed);
+      if (task < share->end) pool->task(pool->argument, task, worker);
+    }
+    if (++number == pool->shares) number = 0;
+  }
+}
+
+/* ---- The worker's side --------------------------------------------------------------------- */
+
+static bool loop_enter(thread_pool *pool) {
+  uint32_t entry = atomic_load_explicit(&pool->entry, memory_order_relaxed);
+  while (entry & OPEN) {
+    if (atomic_compare_exchange_weak_explicit(&pool->entry, &entry, entry + 1, memory_order_acquire,
+                                              memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void loop_leave(thread_pool *pool) {
+  uint32_t before = atomic_fetch_sub_explicit(&pool->entry, 1, memory_order_release);
+  if (before == (WAITING | 1)) futex_wake(&pool->entry, 1);
+}
+
+static void loop_join(thread_pool *pool, int32_t worker, bool was_asleep) {
+  if (!loop_enter(pool)) return;
+  if (was_asleep && has_tasks(&pool->workers[own_share(pool, worker)])) wake_sleepers(pool);
+  tasks_run(pool, worker);
+  loop_leave(pool);
+}
+
+/* Waits until `signal` is no longer `seen`; returns its new value. */
+static uint32_t signal_wait(thread_pool *pool, uint32_t seen, bool *was_asleep) {
+  *was_asleep = false;
+  uint32_t now = pool->spin ? spin_on(&pool->signal, seen, true)
+                            : atomic_load_explicit(&pool->signal, memory_order_acquire);
+  while (now == seen) {
+    /* Sequentially consistent: either the caller sees the sleeper, or the futex the new signal. */
+    atomic_fetch_add(&pool->sleepers, 1);
+    futex_wait(&pool->signal, seen);
+    atomic_fetch_sub(&pool->sleepers, 1);
+    *was_asleep = true;
+    now = atomic_load_explicit(&pool->signal, memory_order_acquire);
+  }
+  if (*was_asleep) move_away(pool);
+  return now;
+}
+
+static void *worker_main(void *argument) {
+  const pool_worker *worker = argument;
+  thread_pool *pool = worker->pool;
+  uint32_t seen = atomic_load_explicit(&pool->signal, memory_order_acquire);
+  bool was_asleep = false;
+  while (!atomic_load_explicit(&pool->stopping, memory_order_acquire)) {
+    loop_join(pool, worker->index, was_asleep);
+    seen = signal_wait(pool, seen, &was_asleep);
+  }
+  return NULL;
+}
+
+/* ---- The caller's side --------------------------------------------------------------------- */
+
+static void threads_start(thread_pool *pool) {
+  pool->start_tried = true;
+  pool->process = getpid();
+  for (int32_t i = 1; i < pool->count; i++) {
+    pool_worker *worker = &pool->workers[i];
+    worker->pool = pool;
+    worker->index = i;
+    if (thread_start(&worker->thread, "compute", worker_main, worker) != 0) break;
+    pool->started = i;
+  }
+}
+
+/* Clears OPEN and waits until the last worker has left. */
+static void loop_close(thread_pool *pool) {
+  uint32_t entry = atomic_fetch_and_explicit(&pool->entry, ~OPEN, memory_order_acq_rel) & ~OPEN;
+  if (entry != 0 && pool->spin) entry = spin_on(&pool->entry, 0, false);
+  while ((entry & ~WAITING) != 0) {
+    if (!(entry & WAITING) &&
+        !atomic_compare_exchange_strong_explicit(&pool->entry, &entry, entry | WAITING,
+                                                 memory_order_acquire, memory_order_acquire)) {
+      continue;
+    }
+    futex_wait(&pool->entry, entry | WAITING);
+    entry = atomic_load_explicit(&pool->entry, memory_order_acquire);
+  }
+}
+
+static void loop_run(thread_pool *pool, int64_t tasks, compute_task task, void *argument) {
+  if (!pool->start_tried) threads_start(pool);
+  pool->task = task;
+  pool->argument = argument;
+  shares_deal(pool, tasks);
+  atomic_store_explicit(&pool->entry, OPEN, memory_order_release);
+  const bool asleep = atomic_load_explicit(&pool->sleepers, memory_order_relaxed) > 0;
+  if (asleep) atomic_store_explicit(&pool->caller, sched_getcpu(), memory_order_relaxed);
+  atomic_fetch_add(&pool->signal, 1);
+  wake_sleepers(pool);
+  if (asleep) give_turn(pool);
+  tasks_run(pool, 0);
+  loop_close(pool);
+}
+
+void thread_pool_run(thread_pool *pool, int64_t tasks, compute_task task, void *argument) {
+  /* A nested call finds the pool busy with the loop that it is nested in. */
+  if (tasks > 1 && pool->count > 1 && !atomic_load_explicit(&pool->busy, memory_order_relaxed) &&
+      !atomic_exchange_explicit(&pool->busy, true, memory_order_acquire)) {
+    loop_run(pool, tasks, task, argument);
+    atomic_store_explicit(&pool->busy, false, memory_order_release);
+    return;
+  }
+  for (int64_t i = 0; i < tasks; i++) task(argument, i, 0);
+}
+
+thread_pool *thread_pool_create(int32_t threads) {
+  if (threads < 1) threads = 1;
+  thread_pool *pool = base_allocate_aligned(sizeof *pool, CACHE_LINE);
+  if (!pool) return NULL;
+  *pool = (thread_pool){.count = threads, .spin = threads <= thread_pool_available()};
+  if (threads > 1) {
+    pool->workers = base_allocate_aligned((size_t)threads * sizeof *pool->workers, CACHE_LINE);
+    if (!pool->workers) {
+      base_release(pool);
+      return NULL;
+    }
+  }
+  return pool;
+}
+
+void thread_pool_release(thread_pool *pool) {
+  if (!pool) return;
+  if (pool->started > 0 && pool->process == getpid()) {
+    atomic_store_explicit(&pool->stopping, true, memory_order_release);
+    atomic_fetch_add(&pool->signal, 1);
+    futex_wake(&pool->signal, INT32_MAX);
+    for (int32_t i = 1; i <= pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
+  }
+  base_release(pool->workers);
+  base_release(pool);
+}
+
+int32_t thread_pool_count(const thread_pool *pool) {
+  return pool->count;
+}
+
+/* ---- How many threads are worth starting ----------------------------------------------------- */
+
+/* How many threads are worth starting: the CPUs that the process may run on, or less if its cgroup
+ * (both versions of cgroups) grants less CPU time. Containers usually use the latter. */
+
+static int32_t affinity_count(void) {
+  /* The kernel refuses a mask smaller than its own, so the mask grows until it fits. */
+  for (size_t cpus = 1024; cpus <= 1 << 20; cpus *= 4) {
+    cpu_set_t *set = CPU_ALLOC(cpus);
+    if (!set) break;
+    size_t bytes = CPU_ALLOC_SIZE(cpus);
+    int count = sched_getaffinity(0, bytes, set) == 0 ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (count > 0) return count;
+  }
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 && online < INT32_MAX ? (int32_t)online : 1;
+}
+
+int32_t thread_pool_available(void) {
+  int32_t limit = control_group_threads(NULL, affinity_count());
+  return limit > 0 ? limit : 1;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the objects of a context are created, if COMPUTE_LEAKS is set: each object's call stack,
+ * with which compute_close reports what is left. Costs a stack walk for each object, and nothing if
+ * not set. */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#else /* a C library without backtrace: objects are listed only by kind */
+static int backtrace(void **frames, int most) {
+  (void)frames;
+  (void)most;
+  return 0;
+}
+#endif
+
+#include "core/base/alloc.h"
+#include "core/base/log.h"
+#include "core/base/variable.h"
+#include "core/device/device.h"
+
+enum { BUCKETS = 1024, FRAMES = 16, CALLERS_SHOWN = 3, OBJECTS_SHOWN = 20 };
+
+typedef struct origin {
+  struct origin *next;
+  const void *object;
+  object_kind kind;
+  int frame_count;
+  void *frames[FRAMES];
+} origin;
+
+struct object_origins {
+  pthread_mutex_t mutex;
+  origin *bucket[BUCKETS];
+};
+
+static const char *const kind_names[OBJECT_KINDS] = {
+    [OBJECT_TENSOR] = "tensor", [OBJECT_GRAPH] = "graph", [OBJECT_PLAN] = "plan",
+    [OBJECT_JOB] = "job",       [OBJECT_QUEUE] = "queue", [OBJECT_EVENT] = "event",
+    [OBJECT_FIT] = "fitter",    [OBJECT_BATCH] = "batch", [OBJECT_KERNEL] = "kernel",
+    [OBJECT_MODEL] = "model",   [OBJECT_GROUP] = "group",
+};
+
+void origins_open(compute_context *context) {
+  if (!variable_text("COMPUTE_LEAKS")) return;
+  context->origins = base_allocate(1, sizeof *context->origins);
+  if (context->origins) pthread_mutex_init(&context->origins->mutex, NULL);
+}
+
+static origin **bucket_of(struct object_origins *origins, const void *object) {
+  return &origins->bucket[((uintptr_t)object >> 4) % BUCKETS];
+}
+
+/* Out of memory, the object is only counted. */
+void origins_add(struct object_origins *origins, object_kind kind, const void *object) {
+  origin *made = base_allocate(1, sizeof *made);
+  if (!made) return;
+  made->object = object;
+  made->kind = kind;
+  made->frame_count = backtrace(made->frames, FRAMES);
+  origin **bucket = bucket_of(origins, object);
+  pthread_mutex_lock(&origins->mutex);
+  made->next = *bucket;
+  *bucket = made;
+  pthread_mutex_unlock(&origins->mutex);
+}
+
+void origins_remove(struct object_origins *origins, const void *object) {
+  pthread_mutex_lock(&origins->mutex);
+  origin **place = bucket_of(origins, object), *found;
+  while (*place && (*place)->object != object) place = &(*place)->next;
+  if ((found = *place)) *place = found->next;
+  pthread_mutex_unlock(&origins->mutex);
+  base_release(found);
+}
+
+void origins_close(compute_context *context) {
+  if (!context->origins) return;
+  for (int i = 0; i < BUCKETS; i++) {
+    for (origin *o = context->origins->bucket[i], *next; o; o = next) {
+      next = o->next;
+      base_release(o);
+    }
+  }
+  pthread_mutex_destroy(&context->origins->mutex);
+  base_release(context->origins);
+  context->origins = NULL;
+}
+
+/* ---- Text ---------------------------------------------------------------------------------- */
+
+int64_t objects_count(const compute_context *context, char *text, size_t bytes) {
+  int64_t all = 0;
+  size_t used = 0;
+  text[0] = '\0';
+  for (int kind = 0; kind < OBJECT_KINDS; kind++) {
+    const int64_t count = __atomic_load_n(&context->live_objects[kind], __ATOMIC_ACQUIRE);
+    const bool batches = kind == OBJECT_BATCH && count != 1;
+    if (count == 0) continue;
+    if (used < bytes)
+      used += (size_t)snprintf(text + used, bytes - used, "%s%" PRId64 " %s%s", all ? ", " : "",
+                               count, kind_names[kind],
+                               batches      ? "es"
+                               : count == 1 ? ""
+                                            : "s");
+    all += count;
+  }
+  return all;
+}
+
+/* "main (./program+0x12ab)", the form that addr2line takes. */
+static void describe_frame(const void *frame, char *text, size_t bytes) {
+  Dl_info info;
+  const char *address = (const char *)frame - 1; /* within the call, not after it */
+  if (!dladdr(address, &info) || !info.dli_fname)
+    snprintf(text, bytes, "%p", frame);
+  else
+    snprintf(text, bytes, "%s%s%s+0x%" PRIxPTR "%s", info.dli_sname ? info.dli_sname : "",
+             info.dli_sname ? " (" : "", info.dli_fname,
+             (uintptr_t)address - (uintptr_t)info.dli_fbase, info.dli_sname ? ")" : "");
+}
+
+/* The number of leading frames in this library: the last of them is the function that the program
+ * called. */
+static int own_frames(const origin *o) {
+  Dl_info own, info;
+  int count = 0;
+  if (!dladdr((void *)(uintptr_t)origins_add, &own)) return 0;
+  while (count < o->frame_count && dladdr(o->frames[count], &info) &&
+         info.dli_fbase == own.dli_fbase)
+    count++;
+  return count < o->frame_count ? count : 1; /* library and program are one file */
+}
+
+static void list_object(const origin *o) {
+  char text[1024], frame[320];
+  const int own = own_frames(o);
+  Dl_info info;
+  const bool named = own > 0 && dladdr(o->frames[own - 1], &info) && info.dli_sname;
+  int used = snprintf(text, sizeof text, "a %s that is not released was made by %s",
+                      kind_names[o->kind], named ? info.dli_sname : "libcompute");
+  for (int i = own; i < o->frame_count && i < own + CALLERS_SHOWN; i++) {
+    describe_frame(o->frames[i], frame, sizeof frame);
+    if ((size_t)used < sizeof text)
+      used += snprintf(text + used, sizeof text - (size_t)used, "%s %s",
+                       i == own ? ", called from" : " <-", frame);
+  }
+  log_write_asked(COMPUTE_LOG_ERROR, "core", "%s", text);
+}
+
+void origins_list(const compute_context *context) {
+  struct object_origins *origins = context->origins;
+  int64_t count = 0;
+  if (!origins) return;
+  pthread_mutex_lock(&origins->mutex);
+  for (int i = 0; i < BUCKETS; i++)
+    for (const origin *o = origins->bucket[i]; o; o = o->next)
+      if (count++ < OBJECTS_SHOWN) list_object(o);
+  pthread_mutex_unlock(&origins->mutex);
+  if (count > OBJECTS_SHOWN)
+    log_write_asked(COMPUTE_LOG_ERROR, "core", "%" PRId64 " more are not listed",
+                    count - OBJECTS_SHOWN);
+}

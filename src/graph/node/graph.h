@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* Internals of a graph: an array of nodes in creation order, which is a topological order. */
+#ifndef GRAPH_GRAPH_H
+#define GRAPH_GRAPH_H
+
+#include "compute/backend.h"
+#include "compute/call.h"
+#include "compute/graph.h"
+#include "core/device/device.h"
+
+typedef enum graph_op {
+  OP_NONE = 0,
+#define ELEMENTWISE(name, ...) OP_##name,
+#define SCALED(name, ...)      OP_##name,
+#define STRUCTURAL(name, ...)  OP_##name,
+#include "graph/ops.def"
+  OP_COUNT
+} graph_op;
+
+/* The groups of operations in compute_operation_at. */
+#define GRAPH_CATEGORIES(CATEGORY)                                                                 \
+  CATEGORY(ELEMENTWISE, "elementwise")                                                             \
+  CATEGORY(SOURCE, "source")                                                                       \
+  CATEGORY(VIEW, "view")                                                                           \
+  CATEGORY(CAST, "cast")                                                                           \
+  CATEGORY(REDUCTION, "reduction")                                                                 \
+  CATEGORY(ROW, "row")                                                                             \
+  CATEGORY(MATMUL, "matmul")                                                                       \
+  CATEGORY(CONVOLUTION, "convolution")                                                             \
+  CATEGORY(WINDOW, "window")                                                                       \
+  CATEGORY(SCAN, "scan")                                                                           \
+  CATEGORY(ORDER, "order")                                                                         \
+  CATEGORY(ATTENTION, "attention")                                                                 \
+  CATEGORY(RECURRENT, "recurrent")                                                                 \
+  CATEGORY(INDEXED, "indexed")                                                                     \
+  CATEGORY(JOIN, "join")                                                                           \
+  CATEGORY(FIT, "fit")                                                                             \
+  CATEGORY(CALL, "call")                                                                           \
+  CATEGORY(STATE, "state")
+
+typedef enum graph_category {
+#define CATEGORY(name, text) CATEGORY_##name,
+  GRAPH_CATEGORIES(CATEGORY)
+#undef CATEGORY
+} graph_category;
+
+typedef enum graph_domain {
+  DOMAIN_FLOAT,
+  DOMAIN_NUMBER,
+  DOMAIN_ORDERED,
+  DOMAIN_INTEGER,
+  DOMAIN_ORDERED_INTEGER,
+  DOMAIN_LOGIC,
+  DOMAIN_BYTE,
+  DOMAIN_ANY
+} graph_domain;
+
+/* An operation's attributes; unused fields are zero, so that nodes compare as bytes.
+ */
+typedef struct graph_attributes {
+  double scalar;       /* leaky_relu slope, elu alpha, normalize epsilon */
+  int64_t start, step; /* slice, embed */
+  int32_t axis;        /* index, slice, embed, concat, argmax, argmin, softmax, gather, scatter,
+                        * cumulative_sum, top_k; call_result: which one, from 1 */
+  uint32_t axes_mask;  /* reductions: bit i for axis i */
+  int32_t order[COMPUTE_MAX_RANK]; /* transpose: result axis i is operand axis order[i] */
+  uint32_t stream;                 /* random_uniform */
+  bool keep_axes;                  /* reductions */
+  bool reverse, exclusive;         /* cumulative_sum */
+  bool smallest;                   /* top_k */
+  bool descending;                 /* sort, argsort */
+  bool from_zero;                  /* gather_elements, scatter_add_elements: negative is outside */
+  uint8_t mode;                    /* scatter, scatter_elements: compute_scatter_mode */
+  bool dense;                      /* reshape, in a plan: its elements are in row-major order */
+} graph_attributes;
+
+/* The terms of a call whose operand indexes an axis: "cross_entropy", "label", "labels"; and the
+ * name of the operand that is read from, or NULL. */
+typedef struct graph_call {
+  const char *operation, *index, *indices, *table;
+} graph_call;
+
+/* The origin of the indices of a gather or scatter, for run-time errors. */
+typedef struct graph_origin {
+  const graph_call *call; /* static; NULL: the node is the caller's own */
+  uint32_t result;        /* the node that the call returned … */
+  uint32_t indices;       /* … and its operand, with the same elements in the same order */
+} graph_origin;
+
+/* The composite formula that a node is the result of, if its operands are not the formula's. Such a
+ * formula has its own gradient, with fewer sums and passes than those of its parts. */
+typedef enum graph_whole_kind {
+  WHOLE_NONE = 0,
+  WHOLE_BATCH_NORM,    /* operands: x, x − mean, 1 / deviation; then gain and bias, or NONE */
+  WHOLE_CROSS_ENTROPY, /* operands: logits, their log-softmax, labels [batch, 1], and what was
+                        * gathered there */
+  WHOLE_CALL           /* operand: a call with the same value, recorded only for its gradient */
+} graph_whole_kind;
+
+#define GRAPH_WHOLE_OPERANDS 5
+#define GRAPH_NO_OPERAND     UINT32_MAX
+
+typedef struct graph_whole {
+  graph_whole_kind kind;
+  uint32_t operands[GRAPH_WHOLE_OPERANDS]; /* indices of earlier nodes */
+} graph_whole;
+
+enum { CALL_NAME_BYTES = 48 };
+
+/* A flag beside COMPUTE_CALL_PURE that only the library sets: the call waits for what an earlier
+ * one has begun. So it is made as late as possible, and its place among calls with side effects is
+ * of no importance. */
+#define GRAPH_CALL_WAITS (UINT32_C(1) << 31)
+
+/* The key by which pure calls with the same inputs are merged: part of the block of `call`,
+ * compared as bytes. */
+typedef struct graph_call_key {
+  compute_call_function function;
+  void *user;
+  compute_call_gradient gradient;
+  compute_shape shapes[COMPUTE_CALL_MAX_OUTPUTS]; /* normalised */
+  compute_dtype dtypes[COMPUTE_CALL_MAX_OUTPUTS];
+  uint32_t output_count;
+  uint32_t flags;
+  int32_t parts; /* ≥ 1, or COMPUTE_CALL_PARTS_AUTOMATIC */
+  char name[CALL_NAME_BYTES];
+} graph_call_key;
+
+/* The key and what is not compared; plans keep their own reference to it. A call of several outputs
+ * is a node `call` for the first, and a node `call_result` for each of the others, whose last
+ * operand is the call; before that come the call's own operands, for gradients. */
+typedef struct graph_host_call {
+  graph_call_key key;
+  compute_context *context;
+  void (*release)(void *user);
+  void (*skip)(void *user); /* or NULL: what happens instead of a call that a failed run does not
+                             * come to; no run with such a call that was made is repeated */
+  uint32_t input_count;
+  compute_call_tensor inputs[COMPUTE_CALL_MAX_INPUTS];   /* without data */
+  compute_call_tensor outputs[COMPUTE_CALL_MAX_OUTPUTS]; /* likewise */
+} graph_host_call;
+
+/* constant: a dense row-major block (graph_constant_create), or, when every element is the same
+ * (compute_scalar, compute_full), just that one element: `uniform`. Other operations store larger
+ * attributes in such a block, of the type that ops.def names, with zeroed padding, so that it
+ * compares as bytes; gaussian_fit as fit_problem_normalize leaves it. */
+typedef struct graph_node {
+  graph_op op;
+  compute_dtype dtype;
+  compute_shape shape; /* normalised */
+  uint32_t input_count;
+  uint32_t *inputs; /* indices into graph->nodes (from 0); owned */
+  graph_attributes attributes;
+  void *constant; /* OP_constant, and what graph_block_bytes names; one reference */
+  bool uniform;
+  compute_tensor *tensor; /* OP_parameter; one reference */
+  char *name;             /* or NULL; owned */
+  graph_whole whole;      /* only for gradients */
+  graph_origin origin;    /* only for errors */
+} graph_node;
+
+struct compute_graph {
+  compute_context *context;
+  uint32_t serial;
+  compute_status status; /* first error */
+  compute_error error;
+  graph_node *nodes;
+  size_t count, capacity;
+  uint32_t *states; /* nodes that optimizers have added for their state, in order */
+  size_t state_count, state_capacity;
+};
+
+/* One row of ops.def. */
+typedef struct graph_op_info {
+  const char *name;
+  graph_category category;
+  graph_domain domain;
+  uint8_t arity;       /* elementwise */
+  uint8_t instruction; /* elementwise: compute_instruction_code */
+  bool result_bool;    /* elementwise */
+  bool has_scalar;     /* SCALED */
+  bool differentiable;
+  uint16_t block_bytes; /* structural */
+  const char *text;
+  double low, high; /* sample range */
+  double ulp;
+} graph_op_info;
+
+/* The memory of a constant: zeroed, with one reference; NULL when out of memory. */
+void *graph_constant_create(size_t count, size_t size);
+void *graph_constant_retain(void *constant); /* NULL is allowed */
+void graph_constant_release(void *constant); /* likewise */
+
+/* Clean-up of a constant before its memory is released. */
+void graph_constant_on_release(void *constant, void (*finish)(void *constant));
+
+const graph_op_info *graph_op_describe(graph_op op);
+
+/* Whether a node's second operand indexes an axis. */
+bool graph_is_indexed(graph_op op);
+
+/* The origin of such a node, including the default. */
+graph_origin graph_origin_of(const compute_graph *graph, size_t index);
+
+/* The block of a node `call`. */
+static inline const graph_host_call *graph_call_of(const graph_node *node) {
+  return (const graph_host_call *)node->constant;
+}
+
+/* Whether a node is a call, or a further result of one, that may have side effects. */
+bool graph_has_effects(const compute_graph *graph, const graph_node *node);
+
+/* Adds a flag and `skip` to a call that has just been recorded. */
+void graph_call_set(compute_graph *graph, compute_node call, uint32_t flag,
+                    void (*skip)(void *user));
+
+/* Makes a call (a graph_host_call): compute_call_attributes.run. */
+compute_status graph_call_run(const void *call, void *const *operands);
+
+/* Frees what a node owns. */
+void graph_node_release(graph_node *node);
+
+/* Removes the nodes from number `count` on. */
+void graph_truncate(compute_graph *graph, size_t count);
+
+/* Lets `choose` give a replacement tensor for each parameter, of the same dtype and shape, or NULL
+ * to keep it. The graph takes its own reference. A failure of `choose` ends this; earlier
+ * replacements remain. Existing plans are unaffected. */
+typedef compute_status (*graph_choice)(void *user, compute_tensor *tensor, compute_tensor **other);
+compute_status graph_replace_tensors(compute_graph *graph, graph_choice choose, void *user);
+
+/* Adds a parameter to the optimizers' state. False when out of memory. */
+bool graph_add_state(compute_graph *graph, compute_node node);
+
+/* Bytes of the block in which an operation stores its geometry; 0 if it has none (and for
+ * constants, whose block holds elements). */
+size_t graph_block_bytes(graph_op op);
+
+/* The node's index from a handle: −1, with the graph's error set, if it is of another graph. */
+int64_t graph_resolve(compute_graph *graph, compute_node node, const char *operation);
+
+/* The handle of a node. */
+compute_node graph_handle(const compute_graph *graph, size_t index);
+
+/* Records the graph's first error; its message is "<operation>: <text>". Returns {0}. */
+compute_node graph_fail(compute_graph *graph, compute_status status, const char *operation,
+                        const char *format, ...) COMPUTE_PRINTF(4, 5);
+
+/* The same for checks: returns false. */
+#define graph_refuse(...) (graph_fail(__VA_ARGS__), false)
+
+#endif

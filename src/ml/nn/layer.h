@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Internals of a layer.
+ *
+ * A layer is a row of constants (layer_kind), its own weights, and the parts that it owns. A leaf
+ * has no parts. `all` is the list for the public calls: the weights of the layer and of everything
+ * below it with their dotted names, created with the layer, so that queries can neither fail nor
+ * allocate. A repeated tensor (custom layers may share one) is listed once; its other names are
+ * `aliases`, which only weight files use. */
+#ifndef NN_LAYER_H
+#define NN_LAYER_H
+
+#include "compute/nn.h"
+#include "core/base/text.h"
+#include "graph/node/graph.h"
+
+/* The initial value of a parameter. */
+typedef enum layer_role {
+  ROLE_WEIGHT,    /* as the initialiser says; by default uniform ± 1 / sqrt(fan in) */
+  ROLE_BIAS,      /* by default uniform ± 1 / sqrt(fan in), with an initialiser zero */
+  ROLE_EMBEDDING, /* as the initialiser says; by default standard normal */
+  ROLE_ZERO,
+  ROLE_ONE,
+  ROLE_KEPT /* the caller's: unchanged */
+} layer_role;
+
+typedef struct layer_parameter {
+  char *name; /* "weight"; owned */
+  compute_tensor *tensor;
+  bool trainable;
+  layer_role role;
+  int64_t fan_in, fan_out;
+} layer_parameter;
+
+/* A running statistic and its value at the end of the run. */
+typedef struct layer_update {
+  compute_node parameter, value;
+} layer_update;
+
+/* One leaf of a recording, for compute_layer_summary. */
+typedef struct layer_row {
+  char *name; /* owned */
+  const char *kind;
+  compute_shape result;
+  int64_t parameters;
+  double multiply_adds;
+} layer_row;
+
+typedef struct layer_trace {
+  layer_row *rows;
+  size_t count, capacity;
+} layer_trace;
+
+/* One call of compute_layer_apply in progress. */
+typedef struct layer_record {
+  compute_graph *graph;
+  bool training;
+  compute_node seed;
+  compute_dtype precision;      /* of an embedding's result; 0: as its weights */
+  compute_process_group *group; /* whose statistics a batch norm uses in training; or NULL */
+  text_buffer path;             /* dotted name of the current layer; empty at the top */
+  layer_update *updates;
+  size_t update_count, update_capacity;
+  layer_trace *trace; /* or NULL */
+  bool located;       /* the graph's error already names the layer */
+} layer_record;
+
+/* `parameters` are the layer's own, as nodes in their order. Fails by the graph's error. */
+typedef compute_node (*layer_apply)(const compute_layer *layer, layer_record *record,
+                                    compute_node x, const compute_node *parameters);
+
+/* Compositions within each other: functions call themselves for the parts of a layer. */
+enum { LAYER_MOST_DEPTH = 256 };
+
+typedef struct layer_kind {
+  const char *name; /* "dense" */
+  layer_apply apply;
+} layer_kind;
+
+struct compute_layer {
+  const layer_kind *kind;
+  void *own_kind;             /* a custom layer's, owned */
+  compute_context *context;   /* of its weights; NULL if there are none */
+  const compute_layer *owner; /* the composition that it is part of */
+  char *name;                 /* set by compute_layer_name; NULL: the owner's choice */
+  layer_parameter *own;
+  size_t own_count, own_capacity;
+  compute_layer **parts;
+  const char **part_names; /* what the owner calls each: of the part or of part_numbers */
+  char (*part_numbers)[24];
+  size_t part_count;
+  int depth; /* of compositions within each other; 0 if there are no parts */
+  compute_layer_parameter *all, *aliases; /* names owned */
+  size_t all_count, alias_count;
+  union {
+    compute_conv2d_options conv;
+    struct {
+      compute_pool2d_options options;
+      bool average;
+    } pool;
+    struct {
+      double epsilon, momentum;
+      int64_t size;
+      bool affine;
+    } norm;
+    double probability;
+    compute_activation_kind activation;
+    struct {
+      compute_layer_function apply;
+      void *user;
+    } custom;
+  } as;
+};
+
+/* ---- Making one ---------------------------------------------------------------------------- */
+
+/* A layer without weights; NULL, with the error set, when out of memory. */
+compute_layer *layer_create(const layer_kind *kind, const char *operation,
+                            compute_context *context);
+
+/* What layer_add needs to know about a parameter that is to be allocated. */
+typedef struct layer_wish {
+  const char *name;
+  compute_dtype dtype;
+  compute_shape shape;
+  layer_role role;
+  int64_t fan_in, fan_out;
+  bool fixed; /* not trainable */
+} layer_wish;
+
+/* Adds a parameter with uninitialised elements. */
+compute_status layer_add(compute_layer *layer, const char *operation, compute_device *device,
+                         const layer_wish *wish);
+
+/* Adds the caller's tensor, which is retained. */
+compute_status layer_adopt(compute_layer *layer, const char *operation, const char *name,
+                           compute_tensor *tensor);
+
+/* The end of every constructor: lists the parameters, and initialises those of the layer itself.
+ * Releases the layer and returns NULL if that fails, or if `status` is an error. */
+compute_layer *layer_finish(compute_layer *layer, const char *operation, compute_status status,
+                            compute_initializer initializer, uint64_t seed);
+
+/* Fills layer->all; the parts already have theirs. */
+compute_status layer_list(compute_layer *layer, const char *operation);
+
+/* ---- Arguments of constructors: the status is that of an error that has been set ------------- */
+
+compute_status layer_check_device(compute_device *device, const char *operation);
+compute_status layer_check_size(compute_context *context, const char *operation, const char *name,
+                                int64_t value);
+compute_status layer_check_reserved(compute_context *context, const char *operation,
+                                    const uint64_t *reserved, size_t count);
+/* The options, or the defaults for NULL, with the dtype filled in. */
+compute_status layer_check_weights(compute_context *context, const char *operation,
+                                   const compute_weights_options *given,
+                                   compute_weights_options *options);
+/* 0 becomes f32; else it must be a float. */
+compute_status layer_check_float(compute_context *context, const char *operation,
+                                 compute_dtype *dtype);
+
+/* ---- First values -------------------------------------------------------------------------- */
+
+bool layer_initializer_is_valid(compute_initializer initializer);
+
+/* The layer's own parameters and those of its parts, each from its own stream of random numbers,
+ * from *stream on. */
+compute_status layer_draw(const compute_layer *layer, const char *operation,
+                          compute_initializer initializer, uint64_t seed, uint32_t *stream);
+
+/* ---- Recording ----------------------------------------------------------------------------- */
+
+/* Records a layer that its owner calls `name` (NULL at the top). */
+compute_node layer_record_part(layer_record *record, const compute_layer *layer, const char *name,
+                               compute_node x);
+
+/* The graph's single node for a tensor, named `name` if it is created now. */
+compute_node layer_node(compute_graph *graph, compute_tensor *tensor, const char *name);
+
+/* A weight in the dtype that `x` needs: f32 weights are cast for f16 and bf16 data. */
+compute_node layer_weight_for(const layer_record *record, compute_node weight, compute_node x);
+
+/* The current value of a statistic in the recording, and setting it. */
+compute_node layer_current(const layer_record *record, compute_node parameter);
+void layer_update_to(layer_record *record, compute_node parameter, compute_node value);
+
+/* Frees what a recording holds. */
+void layer_record_release(layer_record *record);
+
+/* Adds a leaf: the nodes from `first` on belong to it. Fails by the graph's error. */
+void trace_add(layer_record *record, const compute_layer *layer, const char *name, size_t first,
+               compute_node result);
+
+void trace_release(layer_trace *trace);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* Functions of the host in the place of nodes: called at once where all inputs are known, else by
+ * runs, between two plans. */
+#include "model/call/host.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "io/new_file.h"
+#include "model/model.h"
+
+compute_status host_make(host_call *call, host_tensor *output, compute_dtype dtype,
+                         compute_shape shape) {
+  int64_t count;
+  const compute_status status = compute_shape_count(shape, &count);
+  if (status) return host_fail(call, status, "its output is too large");
+  const size_t size = compute_dtype_size(dtype);
+  output->dtype = dtype;
+  output->shape = shape;
+  output->data = base_allocate((size_t)count, size);
+  return output->data ? COMPUTE_OK : host_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
+}
+
+compute_status host_fail(host_call *call, compute_status status, const char *format, ...) {
+  char text[300], name[SHOWN_NAME_BYTES], type[SHOWN_NAME_BYTES];
+  va_list list;
+  va_start(list, format);
+  vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  const onnx_node *node = call->call->node;
+  return error_set(
+      call->context, status, call->operation, "node '%s' (%s): %s",
+      file_show_name(node->name[0] || !node->output_count ? node->name : node->output_names[0],
+                     name),
+      file_show_name(node->type, type), text);
+}
+
+const model_call *host_node(const host_call *call) {
+  return call->call;
+}
+
+static compute_status call_now(model_call *call, host_function function, bool *done) {
+  *done = false;
+  host_tensor *inputs = call_allocate(call, call->input_count, sizeof *inputs);
+  host_tensor *outputs = call_allocate(call, call->output_count, sizeof *outputs);
+  if (!inputs || !outputs) return call_out_of_memory(call);
+  for (size_t i = 0; i < call->input_count; i++) {
+    model_value *value = call->inputs[i];
+    if (value->kind == VALUE_ABSENT) continue;
+    if (!value->host) return COMPUTE_OK;
+    if (!record_align(call->recorder, value)) return call_out_of_memory(call);
+    inputs[i] = (host_tensor){(void *)(uintptr_t)value->host, value->dtype, value->shape};
+  }
+  host_call host = {call->recorder->model->context, call, call->recorder->operation};
+  compute_status status = function(&host, inputs, outputs);
+  for (size_t i = 0; i < call->output_count; i++) {
+    if (!status && outputs[i].data)
+      status = call_output_host(call, i, outputs[i].dtype, outputs[i].shape, outputs[i].data);
+    base_release(outputs[i].data);
+  }
+  *done = true;
+  return status;
+}
+
+compute_status call_on_host(model_call *call, host_function function) {
+  bool done;
+  for (size_t i = 0; i < call->input_count; i++)
+    if (call_has(call, i) && call->inputs[i]->kind != VALUE_TENSOR)
+      return call_fail(call, COMPUTE_ERROR_DTYPE, "input %zu is not a tensor of numbers", i);
+  const compute_status status = call_now(call, function, &done);
+  if (status || done) return status;
+  model_call *kept = call_allocate(call, 1, sizeof *kept);
+  if (!kept) return call_out_of_memory(call);
+  *kept = *call;
+  kept->recorder = NULL; /* it ends before the run */
+  call->recorder->function = function;
+  call->recorder->host_call = kept;
+  return COMPUTE_OK;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/* Compiling: the passes in order, and the plan built from their results. */
+#include "plan/compile/plan.h"
+
+#include <string.h>
+
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/log.h"
+#include "core/device/transfer.h"
+#include "plan/compile/capture/ir.h"
+#include "plan/compile/lower/lower.h"
+#include "plan/compile/fuse/fuse.h"
+#include "plan/compile/run/run.h"
+#include "core/type/shape.h"
+#include "core/tensor/tensor.h"
+
+#define MAX_OUTPUTS 1024
+
+static compute_status short_of_memory(const compute_plan *plan) {
+  return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "not enough memory for a plan");
+}
+
+static compute_status make_port(compute_plan *plan, plan_port *port, const ir *r, uint32_t node,
+                                uint32_t graph_index, uint32_t repeats) {
+  const ir_node *n = &r->nodes[node];
+  const char *name = r->graph->nodes[graph_index].name;
+  *port = (plan_port){.node = graph_index,
+                      .repeats = repeats,
+                      .dtype = n->dtype,
+                      .shape = n->shape,
+                      .bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype)};
+  if (name != NULL && (port->name = base_duplicate(name)) == NULL) return short_of_memory(plan);
+  return COMPUTE_OK;
+}
+
+static compute_status copy_ports(compute_plan *plan, const ir *r, const port_plan *p) {
+  plan->ports = base_allocate((size_t)p->input_count + p->output_count, sizeof *plan->ports);
+  plan->parameters = base_allocate(p->parameter_count, sizeof *plan->parameters);
+  if (!plan->ports || !plan->parameters) return short_of_memory(plan);
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < p->input_count; i++) {
+    plan->input_count++;
+    s = make_port(plan, &plan->ports[i], r, p->inputs[i], r->nodes[p->inputs[i]].source, 0);
+  }
+  for (uint32_t i = 0; s == COMPUTE_OK && i < p->output_count; i++) {
+    plan->output_count++;
+    plan->repeat_count += p->outputs[i].repeats;
+    s = make_port(plan, &plan->ports[p->input_count + i], r, p->outputs[i].node,
+                  p->outputs[i].graph_index, p->outputs[i].repeats);
+  }
+  for (uint32_t i = 0; s == COMPUTE_OK && i < p->parameter_count; i++)
+    plan->parameters[plan->parameter_count++] =
+        compute_tensor_retain(r->nodes[p->parameters[i]].tensor);
+  plan->assigns = p->assign_count > 0;
+  return s;
+}
+
+static compute_status copy_step(compute_plan *plan, const lowering *l, build_step *from,
+                                plan_step *to) {
+  *to = (plan_step){.kernel = from->kernel,
+                    .device = from->device,
+                    .operand_count = from->operand_count,
+                    .input_count = from->input_count,
+                    .bytes = from->bytes,
+                    .operation = from->operation,
+                    .fallback = from->fallback,
+                    .plain_copy = from->plain_copy,
+                    .work = from->work,
+                    .slice = from->slice,
+                    .slices = from->slices,
+                    .of_items = from->of_items,
+                    .side_by_side = from->side_by_side,
+                    .in_bands = from->in_bands,
+                    .operations = from->operations,
+                    .flops = from->flops,
+                    .bytes_read = from->bytes_read,
+                    .bytes_written = from->bytes_written};
+  from->kernel = NULL; /* now owned by the plan */
+  for (uint32_t i = from->first_in_place; i < from->input_count; i++)
+    if (from->in_place[i]) to->in_place |= UINT32_C(1) << i;
+  to->call = graph_constant_retain((void *)from->call);
+  to->operands = base_allocate(from->operand_count, sizeof *to->operands);
+  to->text = base_duplicate(from->text);
+  to->shape = base_duplicate(from->shape);
+  if (!to->operands || !to->text || !to->shape) return short_of_memory(plan);
+  if (from->placement != NULL && (to->placement = base_duplicate(from->placement)) == NULL)
+    return short_of_memory(plan);
+  if (from->reason != NULL && (to->reason = base_duplicate(from->reason)) == NULL)
+    return short_of_memory(plan);
+  for (uint32_t i = 0; i < from->operand_count; i++) {
+    const storage *s = &l->storages[from->operand[i].storage];
+    to->operands[i] =
+        (plan_operand){.slot = s->slot, .offset = s->offset + from->operand[i].offset};
+  }
+  return COMPUTE_OK;
+}
+
+static void count_step(compute_plan *plan, const plan_step *s) {
+  plan->info.steps += s->kernel != NULL;
+  plan->info.operations += s->slice == 0 ? s->operations : 0;
+  plan->info.fallbacks += s->kernel != NULL && s->fallback;
+  plan->info.flops += s->flops;
+  plan->info.bytes_read += s->bytes_read;
+  plan->info.bytes_written += s->bytes_written;
+  if (s->operand_count > plan->most_operands) plan->most_operands = s->operand_count;
+}
+
+/* The records of the steps' index checks, and pointers to them in the steps. */
+static compute_status make_checks(compute_plan *plan, const lowering *l) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < l->step_count; i++) count += l->steps[i].checked != IR_NONE;
+  if (count == 0) return COMPUTE_OK;
+  plan->checks = index_checks_create(count);
+  if (!plan->checks) return short_of_memory(plan);
+  index_check *row = plan->checks->rows;
+  for (uint32_t i = 0; i < l->step_count; i++) {
+    if (l->steps[i].checked == IR_NONE) continue;
+    if (!check_describe(l->r, l->f, l->steps[i].checked, row)) return short_of_memory(plan);
+    plan->steps[i].operation = row->operation;
+    plan->steps[i].check = row++;
+  }
+  return COMPUTE_OK;
+}
+
+/* The steps at which ports are read and written, which determine whether two may be one tensor
+ * (bind.c). */
+static void note_port_steps(compute_plan *plan) {
+  const uint32_t ports = plan_port_count(plan);
+  for (uint32_t i = plan->input_count; i < ports; i++) plan->ports[i].step = plan->step_count;
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const plan_step *s = &plan->steps[i];
+    for (uint32_t k = 0; k < s->operand_count; k++) {
+      const uint32_t slot = s->operands[k].slot;
+      if (slot >= ports) continue;
+      const bool reads = slot < plan->input_count;
+      if (reads || i < plan->ports[slot].step) plan->ports[slot].step = i;
+    }
+  }
+}
+
+static compute_status copy_steps(compute_plan *plan, lowering *l) {
+  plan->steps = base_allocate(l->step_count, sizeof *plan->steps);
+  if (!plan->steps) return short_of_memory(plan);
+  compute_status s = COMPUTE_OK;
+  for (uint32_t i = 0; s == COMPUTE_OK && i < l->step_count; i++) {
+    plan->step_count++;
+    s = copy_step(plan, l, &l->steps[i], &plan->steps[i]);
+    count_step(plan, &plan->steps[i]);
+  }
+  if (s == COMPUTE_OK) note_port_steps(plan);
+  return s == COMPUTE_OK ? make_checks(plan, l) : s;
+}
+
+/* A constant without elements, too, is an operand with an address, so every piece gets memory, if
+ * only a byte. */
+static compute_status upload_constants(compute_plan *plan, const lowering *l) {
+  compute_status s = COMPUTE_OK;
+  for (const constant_piece *c = l->constant_pieces; s == COMPUTE_OK && c; c = c->next) {
+    const uint32_t d = c->device;
+    const uint64_t bytes = l->constant_bytes[d] > 0 ? l->constant_bytes[d] : 1;
+    if (!plan->constants[d]) s = buffer_create(plan->device[d], bytes, &plan->constants[d]);
+    if (s == COMPUTE_OK && c->bytes > 0)
+      s = transfer_upload(plan->device[d],
+                          &(compute_argument){&plan->constants[d]->memory, c->offset}, c->values,
+                          c->bytes);
+  }
+  plan->info.constant_bytes =
+      l->constant_bytes[PLAN_MAIN] + l->constant_bytes[PLAN_CPU] + l->packed_constant_bytes;
+  return s;
+}
+
+/* Whether the steps are placed by cost: if requested, or if that is the context's default, unless
+ * the thread is within a device scope. */
+static bool is_automatic(const compute_context *context, const compute_plan_options *options) {
+  return (options->flags & COMPUTE_PLAN_AUTO) != 0 ||
+         (!options->device && context->automatic && !device_scope_is_open(context));
+}
+
+static compute_precision allowed_precision(uint32_t flags) {
+  return (flags & COMPUTE_PLAN_ALLOW_TF32 ? COMPUTE_PRECISION_TF32 : COMPUTE_PRECISION_STRICT) |
+         (flags & COMPUTE_PLAN_ALLOW_WINOGRAD ? COMPUTE_PRECISION_WINOGRAD
+                                              : COMPUTE_PRECISION_STRICT);
+}
+
+/* Whether a run that fails can be repeated elsewhere, so that parameters are written last. */
+static bool can_be_repeated(const compute_plan *plan, const compute_plan_options *options) {
+  return is_automatic(plan->context, options) || plan->device[PLAN_MAIN] != plan->context->cpu;
+}
+
+/* The device whose kernels nodes in two forms may become. Automatically placed plans use the
+ * composed form, since a kernel that other devices may lack would tie its step to the CPU. */
+static const compute_device *kernels_device(const compute_plan *plan,
+                                            const compute_plan_options *options) {
+  const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
+  return placed || (options->flags & COMPUTE_PLAN_NO_FUSION) ? NULL : plan->device[PLAN_MAIN];
+}
+
+/* Steps that are placed by cost may come to run on devices with other preferences. */
+static bool prefers_channels_last(const compute_plan *plan, const compute_plan_options *options) {
+  const bool placed = is_automatic(plan->context, options) && compute_device_at(plan->context, 1);
+  return !placed && !(options->flags & COMPUTE_PLAN_NO_FUSION) &&
+         (plan->device[PLAN_MAIN]->backend->flags & COMPUTE_BACKEND_CHANNELS_LAST) != 0;
+}
+
+static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_options *options,
+                           scratch *memory, fusion *f) {
+  const fuse_options how = {.fuse = !(options->flags & COMPUTE_PLAN_NO_FUSION),
+                            .updates_wait = can_be_repeated(plan, options)};
+  bool changed = false;
+  compute_status s = fuse_nodes(r, how, memory, f);
+  if (s == COMPUTE_OK && how.fuse && r->simplify) s = repeat_cheap(r, f, &changed);
+  if (s == COMPUTE_OK && changed) s = fuse_nodes(r, how, memory, f);
+  if (s == COMPUTE_OK && how.fuse) s = merge_updates(r, memory, f);
+  if (s != COMPUTE_OK || !prefers_channels_last(plan, options)) return s;
+  const uint64_t capabilities = plan->device[PLAN_MAIN]->info.capabilities;
+  return channels_last_choose(r, (capabilities & COMPUTE_CAPABILITY_BF16) != 0, memory, f);
+}
+
+/* From outputs as graph indices to a finished plan. */
+static compute_status build(compute_plan *plan, const compute_graph *graph, const uint32_t *outputs,
+                            uint32_t count, const compute_plan_options *options, scratch *memory) {
+  ir r;
+  fusion f;
+  port_plan ports;
+  folding folded = {0};
+  bool simplify = !(options->flags & COMPUTE_PLAN_NO_SIMPLIFICATION);
+  lowering l = {.r = &r,
+                .f = &f,
+                .memory = memory,
+                .plan = plan,
+                .fallback = options->fallback,
+                .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
+                .convolution = allowed_precision(options->flags)};
+  const compute_device *kernels = kernels_device(plan, options);
+  compute_status s = COMPUTE_OK;
+  if (simplify) s = fold_constants(graph, outputs, count, kernels, memory, &folded);
+  if (s == COMPUTE_OK)
+    s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, kernels,
+                   memory);
+  if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, &f);
+  if (s == COMPUTE_OK) s = lower_begin(&l);
+  if (s == COMPUTE_OK && is_automatic(plan->context, options)) {
+    s = place_clusters(&l, options->device);
+    plan->generation = device_generation(plan->device[PLAN_MAIN]);
+  }
+  if (s == COMPUTE_OK) s = ports_collect(&l, outputs, count, &ports);
+  if (s == COMPUTE_OK) s = lower_all(&l, &ports);
+  if (s == COMPUTE_OK) s = copy_ports(plan, &r, &ports);
+  if (s == COMPUTE_OK) s = copy_steps(plan, &l);
+  if (s == COMPUTE_OK) s = upload_constants(plan, &l);
+  if (s == COMPUTE_OK)
+    plan->info.arena_bytes = plan->arena_bytes[PLAN_MAIN] + plan->arena_bytes[PLAN_CPU];
+  lower_abandon(&l);
+  fold_release(&folded);
+  return s;
+}
+
+static compute_status check_call(const compute_graph *graph, const compute_node *outputs,
+                                 size_t count, const compute_plan_options *options,
+                                 compute_plan **plan) {
+  const char *here = "compute_compile";
+  const compute_context *context = graph ? graph->context : NULL;
+  if (plan != NULL) *plan = NULL;
+  if (!graph || !outputs || !plan)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, here, "%s is NULL",
+                     !graph     ? "graph"
+                     : !outputs ? "outputs"
+                                : "plan");
+  if (graph->status != COMPUTE_OK) {
+    error_restore(context, &graph->error);
+    return graph->status;
+  }
+  if (count == 0 || count > MAX_OUTPUTS)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                     "%zu outputs; 1 to %d are allowed", count, MAX_OUTPUTS);
+  for (size_t i = 0; i < count; i++)
+    if (outputs[i].graph != graph->serial || outputs[i].id == 0 || outputs[i].id > graph->count)
+      return error_set(context, COMPUTE_ERROR_WRONG_GRAPH, here, "output %zu is %s", i,
+                       outputs[i].id == 0 ? "not a node" : "a node of another graph");
+  if (!options) return COMPUTE_OK;
+  if (options->device != NULL && options->device->context != context)
+    return error_set(context, COMPUTE_ERROR_WRONG_CONTEXT, here,
+                     "the device belongs to another context");
+  uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
+                   COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO;
+  bool reserved = false;
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    reserved |= options->reserved[i] != 0;
+  if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
+      reserved)
+    return error_set(
+        context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+        "the options have unknown flags, an unknown fallback or reserved fields that are not zero");
+  return COMPUTE_OK;
+}
+
+compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,
+                               size_t count, const compute_plan_options *options,
+                               compute_plan **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(graph, context);
+  compute_status s = check_call(graph, outputs, count, options, result);
+  if (s != COMPUTE_OK) return s;
+  static const compute_plan_options defaults = {0};
+  if (!options) options = &defaults;
+  compute_context *context = graph->context;
+  scratch memory = {0};
+  compute_plan *plan = base_allocate(1, sizeof *plan);
+  if (!plan)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                     "not enough memory for a plan");
+  plan->context = context;
+  plan->references = 1;
+  plan->lanes = 1;
+  plan->fallback = options->fallback;
+  plan->graph_serial = graph->serial;
+  plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);
+  if (is_automatic(context, options) && context->cpu != NULL)
+    plan->device[PLAN_MAIN] = context->cpu; /* until a better one is found */
+  pthread_mutex_init(&plan->idle_mutex, NULL);
+  context_object_created(context, OBJECT_PLAN, plan);
+  uint32_t *indices = scratch_take(&memory, count, sizeof *indices);
+  if (!indices) s = short_of_memory(plan);
+  for (size_t i = 0; s == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;
+  if (s == COMPUTE_OK && options->name != NULL && !(plan->name = base_duplicate(options->name)))
+    s = short_of_memory(plan);
+  if (s == COMPUTE_OK) s = device_check(plan->device[PLAN_MAIN], "compute_compile");
+  plan->generation = device_generation(plan->device[PLAN_MAIN]);
+  if (s == COMPUTE_OK) s = build(plan, graph, indices, (uint32_t)count, options, &memory);
+  if (s == COMPUTE_OK && cpu_plan_is_wanted(plan))
+    s = cpu_plan_create(graph, indices, (uint32_t)count, options->flags, &plan->cpu_plan);
+  scratch_release(&memory);
+  if (s != COMPUTE_OK) {
+    compute_plan_release(plan);
+    return s;
+  }
+  plan->info.host_bytes = plan_host_bytes(plan);
+  log_write(COMPUTE_LOG_DEBUG, "core",
+            "plan %s: %u steps for %u operations on %s, arena %llu bytes",
+            plan->name ? plan->name : "(unnamed)", plan->info.steps, plan->info.operations,
+            plan->device[PLAN_MAIN]->info.name, (unsigned long long)plan->info.arena_bytes);
+  *result = plan;
+  return COMPUTE_OK;
+}

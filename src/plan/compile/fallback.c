@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* A failed run is repeated on the CPU, if the caller allows it and the result can be correct.
+ *
+ * That is the case if everything that the run reads is unchanged and still readable, and its
+ * outputs can still be written. Inputs never change. Parameters change in the last steps: a run
+ * that failed earlier has not changed them; after that, it is unknown which of them hold new
+ * values, so the failure is returned. The memory of a lost device is inaccessible. */
+#include <math.h>
+#include <stdio.h>
+
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "plan/compile/run/run.h"
+#include "core/device/collector.h"
+#include "core/tensor/tensor.h"
+
+static const char HERE[] = "compute_run";
+
+/* Longer than this means no limit: the sum with the clock must fit. */
+#define LONGEST_LIMIT 1e9 /* seconds */
+
+bool run_limit_is_valid(double seconds) {
+  return seconds >= 0 && !isnan(seconds);
+}
+
+int64_t run_deadline(double limit) {
+  if (limit <= 0 || limit > LONGEST_LIMIT) return 0;
+  int64_t deadline = clock_now() + (int64_t)(limit * 1e9);
+  return deadline != 0 ? deadline : 1;
+}
+
+/* ---- May it be repeated? --------------------------------------------------------------------- */
+
+static bool is_failure_of_device(compute_status status, const run_attempt *attempt) {
+  if (attempt->refused) return false;
+  switch (status) {
+  case COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY:
+  case COMPUTE_ERROR_COMPILATION:
+  case COMPUTE_ERROR_LAUNCH:
+  case COMPUTE_ERROR_TRANSFER:
+  case COMPUTE_ERROR_DEVICE_LOST: return true;
+  case COMPUTE_ERROR_TIMEOUT: return attempt->hung;
+  default: return false;
+  }
+}
+
+static compute_fallback policy_of(const compute_plan *plan, compute_run_fallback asked) {
+  switch (asked) {
+  case COMPUTE_RUN_WARN: return COMPUTE_FALLBACK_WARN;
+  case COMPUTE_RUN_SILENT: return COMPUTE_FALLBACK_SILENT;
+  case COMPUTE_RUN_STRICT: return COMPUTE_FALLBACK_STRICT;
+  case COMPUTE_RUN_AS_COMPILED: break;
+  }
+  return plan->fallback;
+}
+
+static bool is_out_of_reach(const compute_tensor *t) {
+  return t->buffer->memory.bytes > 0 &&
+         __atomic_load_n(&t->buffer->device->loss, __ATOMIC_ACQUIRE) != DEVICE_WORKS;
+}
+
+/* Why a repetition could be wrong, as text; NULL if it would be correct. */
+static const char *objection(const compute_plan *plan, const compute_binding *bindings,
+                             size_t count, const run_attempt *attempt) {
+  if (attempt->foreign) return "other work of the queue may have failed too";
+  if (attempt->touched) return "parameters or inputs may have been changed already";
+  if (attempt->joined) return "other processes have taken part";
+  for (size_t i = 0; i < count; i++)
+    if (bindings[i].tensor != NULL && is_out_of_reach(bindings[i].tensor))
+      return "a bound tensor is on the lost device";
+  for (uint32_t i = 0; i < plan->parameter_count; i++)
+    if (is_out_of_reach(plan->parameters[i])) return "a parameter is on the lost device";
+  return NULL;
+}
+
+/* ---- The plan for the CPU (its mutex held) --------------------------------------------------- */
+
+static compute_status make_plan(cpu_plan *cpu) {
+  if (cpu->plan) return COMPUTE_OK;
+  compute_status s = cpu_plan_stage(cpu);
+  if (s != COMPUTE_OK) return s;
+  compute_node *nodes = base_allocate(cpu->output_count, sizeof *nodes);
+  if (!nodes)
+    return error_set(cpu->graph.context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for a plan's copy of its graph");
+  for (uint32_t i = 0; i < cpu->output_count; i++)
+    nodes[i] = graph_handle(&cpu->graph, cpu->outputs[i]);
+  uint32_t kept = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION;
+  s = compute_compile(&cpu->graph, nodes, cpu->output_count,
+                      &(compute_plan_options){.device = cpu->graph.context->cpu,
+                                              .fallback = COMPUTE_FALLBACK_STRICT,
+                                              .flags = cpu->flags & kept,
+                                              .name = "repetition on the CPU"},
+                      &cpu->plan);
+  base_release(nodes);
+  return s;
+}
+
+/* Copies assigned parameters back. */
+static compute_status store_parameters(const cpu_plan *cpu, bool *touched) {
+  for (uint32_t i = 0; i < cpu->staged_count; i++) {
+    const staged_parameter *p = &cpu->staged[i];
+    if (!p->assigned) continue;
+    *touched = true;
+    compute_status s = compute_tensor_copy(p->original, p->copy);
+    if (s != COMPUTE_OK) return s;
+  }
+  return COMPUTE_OK;
+}
+
+/* Runs it to completion with the bindings of the plan; parameters elsewhere are copied to the CPU
+ * first and, if assigned to, back afterwards. One run at a time; others wait. The status and the
+ * error are those of the CPU's run. */
+static compute_status run_on_cpu(cpu_plan *cpu, const compute_binding *bindings, size_t count,
+                                 const run_control *control, run_attempt *attempt) {
+  *attempt = (run_attempt){0};
+  pthread_mutex_lock(&cpu->mutex);
+  compute_status s = make_plan(cpu);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < cpu->staged_count; i++)
+    s = compute_tensor_copy(cpu->staged[i].copy, cpu->staged[i].original);
+  if (s == COMPUTE_OK) s = run_once(cpu->plan, bindings, count, NULL, control, attempt);
+  if (s == COMPUTE_OK) s = store_parameters(cpu, &attempt->touched);
+  pthread_mutex_unlock(&cpu->mutex);
+  return s;
+}
+
+/* ---- Fallback -------------------------------------------------------------------------------- */
+
+/* Recovers a lost device for later runs; what this run has there stays lost. */
+static void bring_back(compute_device *device) {
+  compute_error before;
+  if (__atomic_load_n(&device->loss, __ATOMIC_ACQUIRE) != DEVICE_FAILED ||
+      !device->backend->device_recover)
+    return;
+  compute_error_get(NULL, &before);
+  (void)compute_device_recover(device);
+  error_restore(NULL, &before);
+}
+
+/* The device's failure, extended by `words` on why it is final. */
+static compute_status final_failure(const compute_plan *plan, const compute_error *cause,
+                                    const char *words, const char *detail) {
+  return error_set_native(plan->context, cause->status, cause->native_code, cause->operation,
+                          cause->remedy[0] ? cause->remedy : NULL, "%.300s; %s%.160s",
+                          cause->message, words, detail);
+}
+
+static compute_status repeat(const compute_plan *plan, const compute_binding *bindings,
+                             size_t count, const run_request *request, const compute_error *before,
+                             run_attempt *attempt) {
+  compute_error cause, second;
+  compute_error_get(NULL, &cause);
+  compute_device *device = plan->device[PLAN_MAIN];
+  /* What the caller has submitted before may still be computing the inputs. */
+  if (request->queue != NULL && !attempt->hung &&
+      queue_wait_until(request->queue, run_deadline(request->time_limit)) != COMPUTE_OK)
+    attempt->foreign = true;
+  const char *why_not = objection(plan, bindings, count, attempt);
+  bring_back(device);
+  if (why_not != NULL)
+    return final_failure(plan, &cause, "it could not be repeated on the CPU: ", why_not);
+  run_control control = {.cancelled = request->cancelled,
+                         .deadline = run_deadline(request->time_limit),
+                         .progress = request->progress};
+  compute_status s = run_on_cpu(plan->cpu_plan, bindings, count, &control, attempt);
+  bool loud = policy_of(plan, request->fallback) == COMPUTE_FALLBACK_WARN;
+  if (s == COMPUTE_OK) {
+    fallback_note(plan->context, device, FALLBACK_RUN_ON_CPU, loud,
+                  "a run of %s%.80s failed and was repeated on the CPU: %.300s",
+                  plan->name ? "" : "a plan", plan->name ? plan->name : "", cause.message);
+    error_restore(NULL, before);
+    return s;
+  }
+  if (s == COMPUTE_ERROR_CANCELLED) return s;
+  compute_error_get(NULL, &second);
+  return final_failure(plan, &cause,
+                       attempt->touched ? "parameters may have been changed; repeated on the CPU: "
+                                        : "repeated on the CPU: ",
+                       second.message);
+}
+
+/* Extends the message if a failed run may have changed parameters. */
+static void tell_of_parameters(const compute_plan *plan, const run_attempt *attempt) {
+  compute_error cause;
+  if (!attempt->touched) return;
+  compute_error_get(NULL, &cause);
+  (void)final_failure(plan, &cause, "parameters may have been changed", "");
+}
+
+compute_status run_with_fallback(const compute_plan *plan, const compute_binding *bindings,
+                                 size_t count, const run_request *request,
+                                 compute_run_report *report) {
+  int64_t start = report != NULL ? clock_now() : 0;
+  run_control control = {.cancelled = request->cancelled,
+                         .deadline = run_deadline(request->time_limit),
+                         .progress = request->progress};
+  run_attempt attempt;
+  compute_error before;
+  if (plan->cpu_plan != NULL) compute_error_get(NULL, &before);
+  compute_status s = run_once(plan, bindings, count, request->queue, &control, &attempt), first = s;
+  bool again = s != COMPUTE_OK && plan->cpu_plan != NULL && is_failure_of_device(s, &attempt) &&
+               policy_of(plan, request->fallback) != COMPUTE_FALLBACK_STRICT;
+  if (again)
+    s = repeat(plan, bindings, count, request, &before, &attempt);
+  else if (s != COMPUTE_OK)
+    tell_of_parameters(plan, &attempt);
+  if (s != COMPUTE_OK) run_skip_rest(plan, &attempt);
+  if (report != NULL) {
+    bool on_cpu = again && s == COMPUTE_OK;
+    *report = (compute_run_report){
+        .device = on_cpu ? plan->context->cpu : plan->device[PLAN_MAIN],
+        .failure = again ? first : COMPUTE_OK,
+        .fallbacks = on_cpu,
+        .steps_done = attempt.steps,
+        .seconds = (double)(clock_now() - start) / 1e9,
+    };
+  }
+  return s;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
+                                 size_t count, const compute_queue *queue) {
+  if (!plan || (!bindings && count > 0))
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+                     !plan ? "plan" : "bindings");
+  if (queue != NULL && queue->device != plan->device[PLAN_MAIN])
+    return error_set(plan->context,
+                     queue->device->context != plan->context ? COMPUTE_ERROR_WRONG_CONTEXT
+                                                             : COMPUTE_ERROR_INVALID_ARGUMENT,
+                     HERE, "the queue is on %s, the plan on %s", queue->device->info.name,
+                     plan->device[PLAN_MAIN]->info.name);
+  return COMPUTE_OK;
+}
+
+static compute_status check_options(const compute_plan *plan, const compute_run_options *options) {
+  bool reserved = false;
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    reserved |= options->reserved[i] != 0;
+  if (reserved || (unsigned)options->fallback > COMPUTE_RUN_STRICT ||
+      !run_limit_is_valid(options->time_limit))
+    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "the options have an unknown fallback, an invalid time limit or reserved "
+                     "fields that are not zero");
+  return COMPUTE_OK;
+}
+
+/* Others may wait for the calls of a run that is refused. */
+static compute_status refuse(const compute_plan *plan, compute_status s) {
+  if (plan) plan_skip_calls(plan, 0);
+  return s;
+}
+
+compute_status compute_run(const compute_plan *plan, const compute_binding *bindings, size_t count,
+                           compute_queue *queue) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
+  compute_status s = check_call(plan, bindings, count, queue);
+  if (s != COMPUTE_OK) return refuse(plan, s);
+  return run_with_fallback(plan, bindings, count, &(run_request){.queue = queue}, NULL);
+}
+
+compute_status compute_run_with(const compute_plan *plan, const compute_binding *bindings,
+                                size_t count, const compute_run_options *options,
+                                compute_run_report *report) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
+  static const compute_run_options defaults;
+  if (report != NULL) *report = (compute_run_report){0};
+  if (!options) options = &defaults;
+  compute_status s = check_call(plan, bindings, count, options->queue);
+  if (s == COMPUTE_OK) s = check_options(plan, options);
+  if (s != COMPUTE_OK) return refuse(plan, s);
+  const run_request request = {
+      .queue = options->queue, .fallback = options->fallback, .time_limit = options->time_limit};
+  return run_with_fallback(plan, bindings, count, &request, report);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Operands that never change, the weights of networks, in the form that a kernel reads fastest: the
+ * device makes it now, and the step reads it instead. */
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/device/packed.h"
+#include "core/device/transfer.h"
+#include "core/tensor/tensor.h"
+#include "core/type/dtype.h"
+#include "core/type/shape.h"
+#include "plan/compile/lower/lower.h"
+
+static compute_status short_of_memory(const lowering *l) {
+  return error_set(l->plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_compile",
+                   "not enough memory for the packed constants of the plan");
+}
+
+/* The node whose elements input i of a step reads, if it is a parameter or constant. */
+static const ir_node *read_node(const lowering *l, const build_step *s, uint32_t i) {
+  const uint32_t node = l->storages[s->operand[i].storage].node;
+  return node != IR_NONE ? &l->r->nodes[node] : NULL;
+}
+
+/* The frozen tensor that it is, if the step's device has it; or NULL. */
+static const compute_tensor *frozen_tensor(const lowering *l, const build_step *s,
+                                           const ir_node *n) {
+  if (n->op != OP_parameter || !buffer_is_frozen(n->tensor->buffer) ||
+      n->tensor->buffer->device != l->plan->device[s->device])
+    return NULL;
+  return n->tensor;
+}
+
+static bool is_constant(const ir_node *n) {
+  return n->op == OP_constant && !n->uniform && shape_count(n->shape) > 0;
+}
+
+uint32_t pack_find_constants(const lowering *l, const compute_kernel_descriptor *k,
+                             const build_step *s) {
+  uint32_t constant = 0;
+  if (!l->plan->device[s->device]->backend->kernel_packed_bytes) return 0;
+  for (uint32_t i = 0; i < kernel_packable_inputs(k) && i < s->input_count; i++) {
+    const ir_node *n = read_node(l, s, i);
+    if (n && (frozen_tensor(l, s, n) || is_constant(n))) constant |= UINT32_C(1) << i;
+  }
+  return constant;
+}
+
+/* Packs a constant, whose memory is not filled before the plan is complete, from a copy. */
+static compute_status pack_copy(const lowering *l, const ir_node *n, uint32_t device,
+                                const packed_operand *operand, memory_buffer **packed) {
+  compute_device *where = l->plan->device[device];
+  const uint64_t bytes = (uint64_t)shape_count(n->shape) * compute_dtype_size(n->dtype);
+  memory_buffer *copy = NULL;
+  *packed = NULL;
+  compute_status status = buffer_create(where, bytes, &copy);
+  if (!status)
+    status = transfer_upload(where, &(compute_argument){&copy->memory, 0}, n->constant, bytes);
+  if (!status) status = packed_get(copy, operand, packed);
+  buffer_release(copy);
+  return status;
+}
+
+/* Input i of the step as packed memory, if the kernel wants it so. */
+static compute_status pack_input(lowering *l, build_step *s, uint32_t i) {
+  compute_plan *plan = l->plan;
+  const ir_node *n = read_node(l, s, i);
+  const compute_tensor *tensor = frozen_tensor(l, s, n);
+  const step_operand source = s->operand[i];
+  const uint64_t offset = tensor ? (uint64_t)tensor->offset : 0;
+  const packed_operand operand = {s->kernel->kernel, i, offset + source.offset};
+  memory_buffer *packed;
+  const compute_status status = tensor ? packed_get(tensor->buffer, &operand, &packed)
+                                       : pack_copy(l, n, s->device, &operand, &packed);
+  if (status != COMPUTE_OK || !packed) return status;
+  if (!tensor) l->packed_constant_bytes += packed->memory.bytes;
+  if (base_grow((void **)&plan->packed, &plan->packed_capacity, plan->packed_count + 1,
+                sizeof *plan->packed)) {
+    buffer_release(packed);
+    return short_of_memory(l);
+  }
+  const storage *lies = &l->storages[source.storage];
+  plan->packed[plan->packed_count++] =
+      (plan_packed){packed, {lies->slot, lies->offset + source.offset}};
+  s->operand[i].storage = storage_add(l, plan->slot_count++, s->device, packed->memory.bytes);
+  s->operand[i].offset = 0;
+  return s->operand[i].storage == IR_NONE ? short_of_memory(l) : COMPUTE_OK;
+}
+
+static compute_status pack_step(lowering *l, build_step *s) {
+  const build_step *twin = s->twin != IR_NONE ? &l->steps[s->twin] : NULL;
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && s->constant_inputs >> i != 0; i++) {
+    if ((s->constant_inputs >> i & 1) == 0) continue;
+    if (twin)
+      s->operand[i] = twin->operand[i];
+    else
+      status = pack_input(l, s, i);
+  }
+  if (status != COMPUTE_OK && s->operation) error_attribute(l->plan->context, s->operation);
+  return status;
+}
+
+compute_status pack_constants(lowering *l) {
+  compute_status status = COMPUTE_OK;
+  for (uint32_t i = 0; status == COMPUTE_OK && i < l->step_count; i++)
+    status = pack_step(l, &l->steps[i]);
+  return status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* What a step says about itself: text and costs. */
+#include <string.h>
+
+#include "core/kernel/kernel.h"
+#include "plan/compile/lower/lower.h"
+
+static const char *keep(lowering *l, const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = scratch_take(l->memory, bytes, 1);
+  if (copy != NULL) memcpy(copy, text, bytes);
+  return copy;
+}
+
+bool step_describe(lowering *l, const compute_kernel_descriptor *k, build_step *s) {
+  text_buffer text = {0};
+  kernel_describe(k, &text);
+  char shape[160];
+  kernel_describe_size(k, shape, sizeof shape);
+  bool ok = !text.failed;
+  s->text = ok ? keep(l, text.data) : NULL;
+  s->shape = keep(l, shape);
+  text_release(&text);
+  kernel_cost cost = kernel_cost_of(k);
+  s->flops = cost.flops;
+  s->bytes_read = cost.bytes_read;
+  s->bytes_written = cost.bytes_written;
+  s->work = kernel_work_of(k);
+  return s->text != NULL && s->shape != NULL;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* Running a plan once: take queues and an arena, enqueue the steps, wait if necessary.
+ *
+ * The plan keeps what a run needs besides the arena (queues, tables of slots) for reuse, so that a
+ * run in steady state allocates only pool blocks. */
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/tensor/tensor.h"
+#include "plan/compile/run/run.h"
+
+static const char HERE[] = "compute_run";
+
+static void run_destroy(const compute_plan *plan, plan_run *run) {
+  record_release(plan, &run->recording);
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++) compute_queue_release(run->queue[d]);
+  for (uint32_t i = 0; run->lane_queue && i < plan->lanes; i++)
+    compute_queue_release(run->lane_queue[i]);
+  base_release(run->lane_queue);
+  base_release(run->bound);
+  base_release(run->substitute);
+  base_release(run->repeats);
+  base_release(run->inputs.at);
+  base_release(run->outputs.at);
+  base_release(run->parameters.at);
+  base_release(run->memory);
+  base_release(run->offset);
+  base_release(run->arguments);
+  base_release(run);
+}
+
+void plan_runs_release(compute_plan *plan) {
+  while (plan->idle != NULL) {
+    plan_run *next = plan->idle->next;
+    run_destroy(plan, plan->idle);
+    plan->idle = next;
+  }
+}
+
+/* The first step that writes a parameter. A failure before it leaves all unchanged. */
+static uint32_t find_first_assign(const compute_plan *plan) {
+  for (uint32_t i = 0; plan->assigns && i < plan->step_count; i++) {
+    const plan_step *s = &plan->steps[i];
+    for (uint32_t k = s->input_count; k < s->operand_count; k++)
+      if (plan_slot_is_parameter(plan, s->operands[k].slot)) return i;
+  }
+  return plan->step_count;
+}
+
+/* NULL when out of memory. */
+static plan_run *run_create(const compute_plan *plan) {
+  plan_run *run = base_allocate(1, sizeof *run);
+  if (!run) return NULL;
+  const size_t ports = plan_port_count(plan), outputs = (size_t)plan->output_count;
+  run->bound = base_allocate(ports, sizeof *run->bound);
+  run->substitute = base_allocate(ports, sizeof *run->substitute);
+  run->repeats = base_allocate(plan->repeat_count, sizeof *run->repeats);
+  run->inputs.at = base_allocate(plan->input_count, sizeof *run->inputs.at);
+  run->outputs.at = base_allocate(outputs + plan->repeat_count, sizeof *run->outputs.at);
+  run->parameters.at = base_allocate(plan->parameter_count, sizeof *run->parameters.at);
+  run->memory = base_allocate(plan->slot_count, sizeof *run->memory);
+  run->offset = base_allocate(plan->slot_count, sizeof *run->offset);
+  run->arguments = base_allocate(plan->most_operands, sizeof *run->arguments);
+  run->lane_queue = base_allocate(plan->lanes, sizeof *run->lane_queue);
+  if (!run->bound || !run->substitute || !run->repeats || !run->inputs.at || !run->outputs.at ||
+      !run->parameters.at || !run->memory || !run->offset || !run->arguments || !run->lane_queue) {
+    run_destroy(plan, run);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < plan->parameter_count; i++)
+    spans_add(&run->parameters, plan->parameters[i]);
+  spans_sort(&run->parameters);
+  run->first_assign = find_first_assign(plan);
+  return run;
+}
+
+static compute_status run_acquire(compute_plan *plan, plan_run **result) {
+  pthread_mutex_lock(&plan->idle_mutex);
+  plan_run *run = plan->idle;
+  if (run != NULL) plan->idle = run->next;
+  pthread_mutex_unlock(&plan->idle_mutex);
+  *result = run;
+  if (run != NULL) return COMPUTE_OK;
+  run = run_create(plan);
+  *result = run;
+  return run != NULL ? COMPUTE_OK
+                     : error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                                 "not enough memory to run a plan");
+}
+
+static void run_return(compute_plan *plan, plan_run *run) {
+  for (uint32_t i = 0; i < plan_port_count(plan); i++) {
+    compute_tensor_release(run->substitute[i]);
+    run->substitute[i] = run->bound[i] = NULL;
+  }
+  run->repeat_count = 0;
+  pthread_mutex_lock(&plan->idle_mutex);
+  run->next = plan->idle;
+  plan->idle = run;
+  pthread_mutex_unlock(&plan->idle_mutex);
+}
+
+static compute_status take_memory(const compute_plan *plan, plan_run *run, memory_buffer **arena) {
+  for (size_t i = 0; i < plan->packed_count; i++) {
+    run->memory[plan->packed_slot + i] = &plan->packed[i].buffer->memory;
+    run->offset[plan->packed_slot + i] = 0;
+  }
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++) {
+    if (plan->constants[d] != NULL) {
+      run->memory[plan->constant_slot[d]] = &plan->constants[d]->memory;
+      run->offset[plan->constant_slot[d]] = 0;
+    }
+    if (plan->arena_bytes[d] == 0) continue;
+    compute_status s = buffer_create(plan->device[d], plan->arena_bytes[d], &arena[d]);
+    if (s != COMPUTE_OK) return s;
+    run->memory[plan->arena_slot[d]] = run->memory[plan->lane_slot[d]] = &arena[d]->memory;
+    run->offset[plan->arena_slot[d]] = run->offset[plan->lane_slot[d]] = 0;
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status take_queues(const compute_plan *plan, plan_run *run, compute_queue **queue) {
+  compute_status s = COMPUTE_OK;
+  if (plan->device[PLAN_CPU] != NULL && !run->queue[PLAN_CPU])
+    s = compute_queue_create(plan->device[PLAN_CPU], &run->queue[PLAN_CPU]);
+  for (uint32_t i = 1; s == COMPUTE_OK && i < plan->lanes; i++)
+    if (!run->lane_queue[i]) s = compute_queue_create(plan->context->cpu, &run->lane_queue[i]);
+  if (s != COMPUTE_OK || *queue != NULL) return s;
+  if (!run->queue[PLAN_MAIN])
+    s = compute_queue_create(plan->device[PLAN_MAIN], &run->queue[PLAN_MAIN]);
+  *queue = run->queue[PLAN_MAIN];
+  return s;
+}
+
+/* ---- Calls that others wait for ---------------------------------------------------------------
+ */
+
+static bool others_wait(const plan_step *step) {
+  const graph_host_call *call = step->call;
+  return call && call->skip;
+}
+
+void plan_skip_calls(const compute_plan *plan, uint32_t first) {
+  compute_error cause;
+  compute_error_get(plan->context, &cause);
+  for (uint32_t i = first; i < plan->step_count; i++) {
+    const graph_host_call *call = plan->steps[i].call;
+    if (others_wait(&plan->steps[i])) call->skip(call->key.user);
+  }
+  if (cause.status) error_restore(plan->context, &cause);
+}
+
+void run_skip_rest(const compute_plan *plan, const run_attempt *attempt) {
+  plan_skip_calls(attempt->plan ? attempt->plan : plan, attempt->plan ? attempt->done : 0);
+}
+
+/* ---- A run ------------------------------------------------------------------------------------
+ */
+
+/* How long work submitted before a run ended early may take to finish. */
+#define GRACE_NANOSECONDS 200000000
+
+/* Waits for what was submitted by a run that has ended early, since it still uses the arena. Keeps
+ * the status and the error of the failure, unless the device hangs. */
+static compute_status wait_after_failure(compute_queue *queue, const run_control *control,
+                                         compute_status failure, run_attempt *attempt) {
+  compute_error cause;
+  int64_t deadline = 0;
+  if (control != NULL && control->deadline != 0) {
+    deadline = clock_now() + GRACE_NANOSECONDS;
+    if (deadline < control->deadline) deadline = control->deadline;
+  }
+  compute_error_get(NULL, &cause);
+  compute_status waited = attempt->hung ? COMPUTE_OK : queue_wait_until(queue, deadline);
+  attempt->foreign |= waited != COMPUTE_OK;
+  attempt->hung |= device_hangs(queue->device);
+  if (waited == COMPUTE_ERROR_TIMEOUT) return waited;
+  error_restore(queue->device->context, &cause);
+  return failure;
+}
+
+/* After the steps: wait if the caller has no queue to wait on, a limit is to be kept, or a result
+ * must still be copied. */
+static compute_status finish(const compute_plan *plan, plan_run *run, compute_queue *queue,
+                             bool own, const run_control *control, memory_buffer *arena,
+                             run_attempt *attempt) {
+  int64_t deadline = control != NULL ? control->deadline : 0;
+  bool copies = run->repeat_count > 0, inputs_staged = false;
+  for (uint32_t i = 0; i < plan->input_count; i++) inputs_staged |= run->substitute[i] != NULL;
+  for (uint32_t i = 0; i < plan->output_count; i++)
+    copies |= run->substitute[plan->input_count + i] != NULL;
+  if (!own && !copies && !inputs_staged && deadline == 0)
+    return arena != NULL ? queue_keep(queue, arena) : COMPUTE_OK;
+  compute_status s = queue_wait_until(queue, deadline);
+  attempt->hung |= device_hangs(queue->device);
+  attempt->foreign = s != COMPUTE_OK;
+  for (uint32_t i = plan->input_count; s == COMPUTE_OK && i < plan_port_count(plan); i++)
+    if (run->substitute[i] != NULL) s = compute_tensor_copy(run->bound[i], run->substitute[i]);
+  for (uint32_t i = 0; s == COMPUTE_OK && i < run->repeat_count; i++)
+    s = compute_tensor_copy(run->repeats[i].tensor, run->bound[run->repeats[i].port]);
+  return s;
+}
+
+/* A device that was lost and recovered does not have the old kernels. */
+static compute_status check_devices(const compute_plan *plan) {
+  compute_device *device = plan->device[PLAN_MAIN];
+  compute_status s = device_check(device, HERE);
+  if (s != COMPUTE_OK || plan->generation == device_generation(device)) return s;
+  return error_set_native(
+      plan->context, COMPUTE_ERROR_DEVICE_LOST, 0, HERE, "compile the plan again",
+      "the plan was compiled before %s was lost and recovered", device->info.name);
+}
+
+/* A parameter may have been frozen since the plan was compiled. */
+static compute_status check_parameters(const compute_plan *plan) {
+  for (uint32_t i = 0; plan->assigns && i < plan->parameter_count; i++) {
+    if (!compute_tensor_is_frozen(plan->parameters[i])) continue;
+    const uint32_t slot = plan_port_count(plan) + i;
+    for (uint32_t s = 0; s < plan->step_count; s++) {
+      const plan_step *step = &plan->steps[s];
+      for (uint32_t k = step->input_count; k < step->operand_count; k++)
+        if (step->operands[k].slot == slot)
+          return error_set(plan->context, COMPUTE_ERROR_BINDING, HERE,
+                           "the plan assigns to parameter %u, whose tensor is frozen", (unsigned)i);
+    }
+  }
+  return COMPUTE_OK;
+}
+
+/* Buffers that a hung kernel may still use stay with its queue until it has ended. */
+static void keep_memory(const compute_plan *plan, const plan_run *run, compute_queue *queue,
+                        memory_buffer *const *arena) {
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++)
+    if (arena[d] != NULL) queue_keep_hung(queue, arena[d]);
+  for (uint32_t i = 0; i < plan_port_count(plan); i++)
+    if (run->substitute[i] != NULL) queue_keep_hung(queue, run->substitute[i]->buffer);
+}
+
+static compute_status submit(const compute_plan *plan, plan_run *run, compute_queue *queue,
+                             bool own, const run_control *control, memory_buffer **arena,
+                             run_attempt *attempt) {
+  compute_status s = queue_keep_checks(queue, plan->checks);
+  if (s == COMPUTE_OK) s = run_steps(plan, run, queue, control);
+  /* Detected here, in a transfer, or by another run: its queue may hold work of ours.
+   */
+  attempt->hung = device_hangs(queue->device);
+  attempt->steps = run->submitted;
+  attempt->touched = run->submitted > run->first_overwrite;
+  attempt->refused = run->refused;
+  attempt->done = run->done;
+  for (uint32_t i = 0; i < run->done && !attempt->joined; i++)
+    attempt->joined = others_wait(&plan->steps[i]);
+  if (s == COMPUTE_OK) return finish(plan, run, queue, own, control, arena[PLAN_MAIN], attempt);
+  return wait_after_failure(queue, control, s, attempt);
+}
+
+compute_status run_once(const compute_plan *plan, const compute_binding *bindings, size_t count,
+                        compute_queue *queue, const run_control *control, run_attempt *attempt) {
+  compute_plan *owner = (compute_plan *)plan; /* only its list of idle runs changes, under a lock */
+  memory_buffer *arena[PLAN_DEVICES] = {NULL, NULL};
+  bool own = !queue;
+  plan_run *run;
+  *attempt = (run_attempt){.plan = plan};
+  compute_status s = run_acquire(owner, &run);
+  if (s != COMPUTE_OK) return s;
+  run->submitted = run->done = 0;
+  run->refused = false;
+  s = bind_all(plan, run, bindings, count);
+  if (s == COMPUTE_OK) s = check_devices(plan);
+  if (s == COMPUTE_OK) s = check_parameters(plan);
+  if (s == COMPUTE_OK) s = take_queues(plan, run, &queue);
+  if (s == COMPUTE_OK) s = bind_ports(plan, run);
+  if (s == COMPUTE_OK) s = take_memory(plan, run, arena);
+  if (s == COMPUTE_OK) s = submit(plan, run, queue, own, control, arena, attempt);
+  if (s != COMPUTE_OK) error_attribute(plan->context, HERE);
+  if (own) attempt->foreign = false;
+  if (attempt->hung) keep_memory(plan, run, queue, arena);
+  for (uint32_t d = 0; d < PLAN_DEVICES; d++) buffer_release(arena[d]);
+  run_return(owner, run);
+  return s;
+}
+
+compute_status run_check(const compute_plan *plan, const compute_binding *bindings, size_t count) {
+  plan_run *run;
+  compute_status s = run_acquire((compute_plan *)plan, &run);
+  if (s != COMPUTE_OK) return s;
+  s = bind_all(plan, run, bindings, count);
+  run_return((compute_plan *)plan, run);
+  return s;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* The costs of a device, determined once: from the file, measured, or estimated.
+ *
+ * A device stores the figures as measured; missing curves are estimated for each query. A lock per
+ * device is held while it is measured, so that two plans compiled concurrently measure it once. */
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "core/base/log.h"
+#include "core/base/variable.h"
+#include "plan/cost/file.h"
+#include "plan/cost/costs.h"
+
+static const double DEFAULT_LIMIT = 0.8;
+
+/* Freed with the device. */
+struct held_costs {
+  device_costs costs;
+  bool looked;  /* in the file */
+  bool refused; /* measuring failed: not retried automatically */
+};
+
+typedef enum costs_mode { MODE_MEASURE, MODE_STORED, MODE_GUESS } costs_mode;
+
+static costs_mode mode(void) {
+  const char *text = variable_text("COMPUTE_COSTS");
+  if (!text || !strcmp(text, "measure")) return MODE_MEASURE;
+  if (!strcmp(text, "stored")) return MODE_STORED;
+  if (!strcmp(text, "guess")) return MODE_GUESS;
+  log_write(COMPUTE_LOG_WARNING, "route",
+            "COMPUTE_COSTS=%s is ignored: it must be measure, stored or guess", text);
+  return MODE_MEASURE;
+}
+
+static bool runs_kernels(const compute_device *device) {
+  return (device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
+}
+
+/* ---- Holding (the device's lock is held) ----------------------------------------------------- */
+
+static struct held_costs *hold(compute_device *device) {
+  if (!device->costs) device->costs = base_allocate(1, sizeof *device->costs);
+  return device->costs;
+}
+
+/* At the largest size: smaller ones stay in caches. */
+static double streaming_rate(const device_costs *costs) {
+  const cost_curve *c = &costs->curve[WORK_STREAM];
+  return c->count ? c->work[c->count - 1] / c->seconds[c->count - 1] : 0;
+}
+
+/* The peaks for the profile; sizes too small to show a peak give none. */
+static void publish_peaks(compute_device *device, const device_costs *costs) {
+  const cost_curve *gemm = &costs->curve[WORK_GEMM_F32], *stream = &costs->curve[WORK_STREAM];
+  double flops = gemm->count > 2 ? costs_curve_rate(gemm) : 0;
+  double bytes = stream->count > 2 ? streaming_rate(costs) : 0;
+  __atomic_store(&device->peak_flops, &flops, __ATOMIC_RELAXED);
+  __atomic_store(&device->peak_bytes, &bytes, __ATOMIC_RELAXED);
+}
+
+static void look_up(compute_device *device, struct held_costs *held) {
+  if (held->looked || held->costs.source != COMPUTE_COSTS_GUESSED) return;
+  held->looked = true;
+  if (mode() != MODE_GUESS && costs_file_find(device, &held->costs))
+    publish_peaks(device, &held->costs);
+}
+
+/* Measures, keeps and stores. */
+static compute_status measure_now(compute_device *device, double limit, struct held_costs *held) {
+  char reason[COSTS_REASON_BYTES] = "";
+  device_costs fresh;
+  compute_status status = costs_measure_device(device, limit, &fresh);
+  if (status) return status;
+  held->costs = fresh;
+  publish_peaks(device, &fresh);
+  status = costs_file_add(device, &fresh, reason);
+  return status ? error_set(device->context, status, "compute_route_measure", "%s", reason)
+                : COMPUTE_OK;
+}
+
+static void measure_unasked(compute_device *device, struct held_costs *held) {
+  compute_error before;
+  compute_error_get(NULL, &before);
+  if (!measure_now(device, DEFAULT_LIMIT, held)) return;
+  held->refused = true;
+  log_write(COMPUTE_LOG_INFO, "route", "%s: %s", device->info.name,
+            compute_error_message(device->context));
+  error_restore(NULL, &before);
+}
+
+static void complete(const compute_device *device, device_costs *costs) {
+  device_costs guess;
+  costs_guess(&device->info, &guess);
+  if (costs->source == COMPUTE_COSTS_GUESSED)
+    *costs = guess;
+  else
+    costs_complete(&guess, costs);
+}
+
+void costs_get(compute_device *device, bool measure, device_costs *costs) {
+  pthread_mutex_lock(&device->costs_mutex);
+  struct held_costs *held = hold(device);
+  if (held) look_up(device, held);
+  if (held && measure && held->costs.source == COMPUTE_COSTS_GUESSED && !held->refused &&
+      runs_kernels(device) && mode() == MODE_MEASURE)
+    measure_unasked(device, held);
+  *costs = held ? held->costs : (device_costs){.source = COMPUTE_COSTS_GUESSED};
+  pthread_mutex_unlock(&device->costs_mutex);
+  complete(device, costs);
+}
+
+bool costs_set(compute_device *device, const device_costs *costs) {
+  pthread_mutex_lock(&device->costs_mutex);
+  struct held_costs *held = hold(device);
+  if (held) {
+    held->costs = *costs;
+    held->costs.source = COMPUTE_COSTS_MEASURED;
+  }
+  pthread_mutex_unlock(&device->costs_mutex);
+  return held != NULL;
+}
+
+/* ---- Queries --------------------------------------------------------------------------------- */
+
+double costs_peak_bytes(compute_device *device) {
+  device_costs costs;
+  costs_get(device, false, &costs);
+  return costs.source == COMPUTE_COSTS_GUESSED ? 0 : streaming_rate(&costs);
+}
+
+static void describe(const device_costs *c, compute_device_costs *result) {
+  const cost_curve *up = &c->curve[WORK_UPLOAD], *down = &c->curve[WORK_DOWNLOAD];
+  *result =
+      (compute_device_costs){.source = c->source,
+                             .guessed = (uint32_t)__builtin_popcount(c->guessed),
+                             .launch_seconds = c->launch,
+                             .wait_seconds = c->wait,
+                             .bytes_per_second = streaming_rate(c),
+                             .cached_bytes_per_second = costs_curve_rate(&c->curve[WORK_STREAM]),
+                             .upload_seconds = up->count ? up->seconds[0] : 0,
+                             .download_seconds = down->count ? down->seconds[0] : 0,
+                             .upload_bytes_per_second = costs_curve_rate(up),
+                             .download_bytes_per_second = costs_curve_rate(down),
+                             .operations_per_second = costs_curve_rate(&c->curve[WORK_SIMPLE]),
+                             .functions_per_second = costs_curve_rate(&c->curve[WORK_FUNCTION]),
+                             .gemm_f32 = costs_curve_rate(&c->curve[WORK_GEMM_F32]),
+                             .gemm_f64 = costs_curve_rate(&c->curve[WORK_GEMM_F64]),
+                             .gemm_f16 = costs_curve_rate(&c->curve[WORK_GEMM_F16]),
+                             .gemm_bf16 = costs_curve_rate(&c->curve[WORK_GEMM_BF16]),
+                             .convolution_f32 = costs_curve_rate(&c->curve[WORK_CONVOLUTION])};
+}
+
+/* ---- Public ---------------------------------------------------------------------------------- */
+
+compute_status compute_route_query(compute_device *device, compute_device_costs *costs) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
+  const compute_status missing =
+      error_if_null(device ? device->context : NULL, "compute_route_query", device, costs);
+  if (missing) return missing;
+  device_costs all;
+  costs_get(device, false, &all);
+  describe(&all, costs);
+  return COMPUTE_OK;
+}
+
+compute_status compute_route_measure(compute_device *device, double limit_seconds,
+                                     compute_device_costs *costs) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(device, context);
+  static const char operation[] = "compute_route_measure";
+  if (!device) return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, operation, "device is NULL");
+  if (!isfinite(limit_seconds) || limit_seconds < 0)
+    return error_set(device->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                     "limit_seconds must be 0 or more, not %g", limit_seconds);
+  if (!runs_kernels(device))
+    return error_set(device->context, COMPUTE_ERROR_UNSUPPORTED, operation,
+                     "%s runs no kernels, so there is nothing to measure", device->info.name);
+  const int64_t start = clock_now();
+  pthread_mutex_lock(&device->costs_mutex);
+  struct held_costs *held = hold(device);
+  compute_status status =
+      held ? measure_now(device, limit_seconds > 0 ? limit_seconds : DEFAULT_LIMIT, held)
+           : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
+                       "not enough memory for the costs of %s", device->info.name);
+  pthread_mutex_unlock(&device->costs_mutex);
+  if (costs && (!status || status == COMPUTE_ERROR_FILE)) {
+    compute_route_query(device, costs);
+    costs->measure_seconds = 1e-9 * (double)(clock_now() - start);
+  }
+  return status;
+}
+
+compute_status compute_route_path(compute_context *context, char *path, size_t bytes) {
+  REFUSE_INHERITED_CONTEXT(context);
+  static const char operation[] = "compute_route_path";
+  const compute_status missing = error_if_null(context, operation, context, path);
+  if (missing) return missing;
+  char *whole = costs_file_path(context);
+  size_t length = whole ? strlen(whole) : 0;
+  bool fits = length < bytes;
+  if (fits) memcpy(path, whole ? whole : "", length + 1);
+  base_release(whole);
+  return fits ? COMPUTE_OK
+              : error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
+                          "the path needs %zu bytes; the buffer has %zu", length + 1, bytes);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* A hash table of plans with a list by last use. Plans are reference-counted, so that evicting one
+ * while another thread runs it only drops the cache's reference. */
+#include "plan/eager/eager.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "core/base/alloc.h"
+#include "core/device/device.h"
+
+enum { BUCKETS = 2 * EAGER_CACHE_LIMIT };
+
+struct eager_cache {
+  pthread_mutex_t mutex;
+  eager_plan *bucket[BUCKETS];
+  eager_plan *newest, *oldest;
+  size_t count;
+  uint64_t bytes;
+};
+
+void eager_plan_release(eager_plan *plan) {
+  if (!plan || __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+  compute_plan_release(plan->plan);
+  base_release(plan->inputs);
+  base_release(plan->key);
+  base_release(plan);
+}
+
+static void retain(eager_plan *plan) {
+  __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
+}
+
+struct eager_cache *eager_cache_of(compute_context *context) {
+  struct eager_cache *cache = __atomic_load_n(&context->eager, __ATOMIC_ACQUIRE);
+  if (cache) return cache;
+  struct eager_cache *created = base_allocate(1, sizeof *created);
+  if (!created) return NULL;
+  pthread_mutex_init(&created->mutex, NULL);
+  if (__atomic_compare_exchange_n(&context->eager, &cache, created, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_ACQUIRE)) {
+    return created;
+  }
+  eager_cache_release(created);
+  return cache;
+}
+
+void eager_cache_release(struct eager_cache *cache) {
+  if (!cache) return;
+  for (eager_plan *plan = cache->newest; plan;) {
+    eager_plan *older = plan->older;
+    eager_plan_release(plan);
+    plan = older;
+  }
+  pthread_mutex_destroy(&cache->mutex);
+  base_release(cache);
+}
+
+/* ---- Under the mutex ------------------------------------------------------------------------- */
+
+static eager_plan **slot_of(struct eager_cache *cache, const void *key, size_t key_bytes,
+                            uint64_t hash) {
+  eager_plan **slot = &cache->bucket[hash % BUCKETS];
+  for (; *slot; slot = &(*slot)->next) {
+    const eager_plan *plan = *slot;
+    if (plan->hash == hash && plan->key_bytes == key_bytes && !memcmp(plan->key, key, key_bytes)) {
+      break;
+    }
+  }
+  return slot;
+}
+
+static void list_remove(struct eager_cache *cache, eager_plan *plan) {
+  *(plan->newer ? &plan->newer->older : &cache->newest) = plan->older;
+  *(plan->older ? &plan->older->newer : &cache->oldest) = plan->newer;
+}
+
+static void list_add_newest(struct eager_cache *cache, eager_plan *plan) {
+  plan->newer = NULL;
+  plan->older = cache->newest;
+  *(cache->newest ? &cache->newest->newer : &cache->oldest) = plan;
+  cache->newest = plan;
+}
+
+/* Takes the least recently used plan out. */
+static eager_plan *take_oldest(struct eager_cache *cache) {
+  eager_plan *plan = cache->oldest;
+  eager_plan **slot = slot_of(cache, plan->key, plan->key_bytes, plan->hash);
+  *slot = plan->next;
+  list_remove(cache, plan);
+  cache->count--;
+  cache->bytes -= plan->bytes;
+  return plan;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+eager_plan *eager_cache_find(struct eager_cache *cache, const void *key, size_t key_bytes,
+                             uint64_t hash) {
+  pthread_mutex_lock(&cache->mutex);
+  eager_plan *plan = *slot_of(cache, key, key_bytes, hash);
+  if (plan) {
+    retain(plan);
+    list_remove(cache, plan);
+    list_add_newest(cache, plan);
+  }
+  pthread_mutex_unlock(&cache->mutex);
+  return plan;
+}
+
+/* Takes the least recently used plans out that exceed the limits: a list by `next`. The caller
+ * releases them outside the lock. */
+static eager_plan *take_surplus(struct eager_cache *cache) {
+  eager_plan *list = NULL;
+  while (cache->count > 1 &&
+         (cache->count > EAGER_CACHE_LIMIT || cache->bytes > EAGER_CACHE_BYTES)) {
+    eager_plan *plan = take_oldest(cache);
+    plan->next = list;
+    list = plan;
+  }
+  return list;
+}
+
+eager_plan *eager_cache_insert(struct eager_cache *cache, eager_plan *plan) {
+  eager_plan *forgotten = NULL;
+  pthread_mutex_lock(&cache->mutex);
+  eager_plan **slot = slot_of(cache, plan->key, plan->key_bytes, plan->hash);
+  if (*slot) {
+    forgotten = plan;
+    forgotten->next = NULL;
+    plan = *slot;
+  } else {
+    plan->next = NULL;
+    *slot = plan;
+    list_add_newest(cache, plan);
+    cache->count++;
+    cache->bytes += plan->bytes;
+    forgotten = take_surplus(cache);
+  }
+  retain(plan);
+  pthread_mutex_unlock(&cache->mutex);
+  while (forgotten) {
+    eager_plan *next = forgotten->next;
+    eager_plan_release(forgotten);
+    forgotten = next;
+  }
+  return plan;
+}
+
+size_t eager_cache_count(struct eager_cache *cache) {
+  pthread_mutex_lock(&cache->mutex);
+  size_t count = cache->count;
+  pthread_mutex_unlock(&cache->mutex);
+  return count;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Creating a job: everything that can fail happens before the job becomes visible. */
+#include <string.h>
+
+#include "core/base/alloc.h"
+#include "core/base/error.h"
+#include "core/base/float_environment.h"
+#include "plan/job/job.h"
+
+static const char HERE[] = "compute_submit";
+
+static compute_status check_after(const compute_plan *plan, const compute_submit_options *options) {
+  if (options->after_count > UINT32_MAX / 2)
+    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "options.after_count is too large (%zu)", options->after_count);
+  if (options->after == NULL && options->after_count > 0)
+    return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE, "options.after is NULL");
+  for (size_t i = 0; i < options->after_count; i++) {
+    const compute_job *job = options->after[i];
+    if (job == NULL)
+      return error_set(plan->context, COMPUTE_ERROR_NULL_POINTER, HERE,
+                       "options.after[%zu] is NULL", i);
+    if (job->context != plan->context)
+      return error_set(plan->context, COMPUTE_ERROR_WRONG_CONTEXT, HERE,
+                       "options.after[%zu] is a job of another context", i);
+  }
+  return COMPUTE_OK;
+}
+
+static compute_status check_call(const compute_plan *plan, const compute_binding *bindings,
+                                 size_t count, const compute_submit_options *options) {
+  if (plan == NULL || (bindings == NULL && count > 0))
+    return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
+                     plan == NULL ? "plan" : "bindings");
+  bool reserved = false;
+  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
+    reserved |= options->reserved[i] != 0;
+  if (reserved || (unsigned)options->fallback > COMPUTE_RUN_STRICT ||
+      !run_limit_is_valid(options->time_limit))
+    return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
+                     "the options have an unknown fallback, an invalid time limit or reserved "
+                     "fields that are not zero");
+  compute_status s = check_after(plan, options);
+  return s == COMPUTE_OK ? run_check(plan, bindings, count) : s;
+}
+
+static compute_status make(const compute_plan *plan, const compute_binding *bindings, size_t count,
+                           const compute_submit_options *options, compute_job **result) {
+  compute_job *job = base_allocate(1, sizeof *job);
+  if (job != NULL) {
+    job->bindings = base_allocate(count, sizeof *job->bindings);
+    job->links = base_allocate(options->after_count, sizeof *job->links);
+  }
+  if (job == NULL || job->bindings == NULL || job->links == NULL) {
+    if (job != NULL) {
+      base_release(job->bindings);
+      base_release(job->links);
+      base_release(job);
+    }
+    return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for a job");
+  }
+  job->references = 1;
+  job->context = plan->context;
+  job->plan = plan_retain((compute_plan *)plan); /* only its count of references changes */
+  job->steps = plan->step_count;
+  job->count = count;
+  for (size_t i = 0; i < count; i++) {
+    job->bindings[i] = bindings[i];
+    compute_tensor_retain(bindings[i].tensor);
+  }
+  job->fallback = options->fallback;
+  job->time_limit = options->time_limit;
+  job->done = options->done;
+  job->user = options->user;
+  context_object_created(plan->context, OBJECT_JOB, job);
+  *result = job;
+  return COMPUTE_OK;
+}
+
+/* Links the job to those that it follows and that have not ended (lock held). */
+static void follow(compute_job *job, const compute_submit_options *options) {
+  for (size_t i = 0; i < options->after_count; i++) {
+    compute_job *before = options->after[i];
+    if (before->ending) {
+      life_inherit(job, before);
+      continue;
+    }
+    job_link *link = &job->links[job->link_count++];
+    link->successor = job;
+    link->next = before->successors;
+    before->successors = link;
+    job->blockers++;
+    __atomic_add_fetch(&job->references, 1, __ATOMIC_RELAXED);
+  }
+}
+
+compute_status compute_submit(const compute_plan *plan, const compute_binding *bindings,
+                              size_t count, const compute_submit_options *options,
+                              compute_job **result) {
+  FLOAT_ENVIRONMENT_DEFAULT;
+  REFUSE_INHERITED(plan, context);
+  static const compute_submit_options defaults;
+  if (result != NULL) *result = NULL;
+  if (options == NULL) options = &defaults;
+  compute_job *job = NULL;
+  job_runners *runners = NULL;
+  compute_status s = check_call(plan, bindings, count, options);
+  if (s == COMPUTE_OK) s = runners_of(plan->context, &runners);
+  if (s == COMPUTE_OK) s = make(plan, bindings, count, options, &job);
+  if (s != COMPUTE_OK) return s;
+  job->runners = runners;
+  job->submitted = clock_now();
+  runners_lock(runners);
+  s = runners_prepare(runners);
+  if (s != COMPUTE_OK) {
+    runners_unlock(runners);
+    life_drop_inputs(job);
+    life_unreference(job);
+    return s;
+  }
+  if (result != NULL) {
+    *result = job; /* before it can run: a callback may read it */
+    __atomic_add_fetch(&job->references, 1, __ATOMIC_RELAXED);
+  }
+  follow(job, options);
+  bool ends_now = job->status != COMPUTE_OK;
+  if (ends_now) {
+    job->ending = true;
+    job->ended = job->submitted;
+  }
+  if (!ends_now && job->blockers == 0) runners_enqueue(runners, job);
+  runners_unlock(runners);
+  if (ends_now) life_end(job);
+  return COMPUTE_OK;
+}

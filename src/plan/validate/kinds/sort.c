@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* SORT. */
+#include "plan/validate/evaluate/evaluate.h"
+
+/* Every element depends on the order of all elements of its row. */
+const evaluation_kind evaluation_kind_sort = {0};

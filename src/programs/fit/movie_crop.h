@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* A part of a movie: some of its frames, and a rectangle of each. */
+#ifndef TOOLS_FIT_MOVIE_CROP_H
+#define TOOLS_FIT_MOVIE_CROP_H
+
+#include "programs/fit/movie_file.h"
+
+typedef struct movie_part {
+  int64_t frame, frames; /* the first, and how many */
+  int64_t row, column;   /* of the first pixel */
+  int64_t rows, columns;
+} movie_part;
+
+/* Makes *file a movie of that part of what it was, which must lie within. On failure *file is
+ * unchanged. */
+compute_status movie_crop(movie **file, const movie_part *part, failure *why);
+
+#endif

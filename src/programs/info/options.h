@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* The parsed command line of compute-info. */
+#ifndef TOOLS_INFO_OPTIONS_H
+#define TOOLS_INFO_OPTIONS_H
+
+#include "programs/common/option.h"
+
+typedef struct info_arguments {
+  option_line line;
+  bool json, variables, all, names, group;
+  const char *pci; /* where PCI devices are listed */
+} info_arguments;
+
+extern const option_program info_program;
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of compute-run. */
+#ifndef TOOLS_RUN_H
+#define TOOLS_RUN_H
+
+#include "compute/compute.h"
+#include "compute/model.h"
+#include "programs/common/option.h"
+
+typedef enum run_layout { LAYOUT_AUTO, LAYOUT_NCHW, LAYOUT_NHWC } run_layout;
+
+typedef struct run_arguments {
+  option_line line; /* its operand is the model */
+  text_list inputs, shapes;
+  const char *device, *output, *profile, *compare;
+  int64_t bench, seed;
+  bool explain, map, fast_formulas;
+  list_value mean, scale, tolerance;
+  int32_t layout; /* run_layout */
+  size_value resize;
+} run_arguments;
+
+extern const option_program run_program;
+
+/* An input or output of the model. */
+typedef struct run_port {
+  compute_model_port port;
+  compute_tensor *tensor; /* NULL: an input left at its default; an output before the run */
+  char source[128];       /* where an input's values come from; truncated if necessary */
+} run_port;
+
+typedef struct model_run {
+  const run_arguments *a;
+  compute_context *context;
+  compute_model *model;
+  run_port *inputs, *outputs;
+  size_t input_count, output_count;
+  double load_seconds, first_seconds;
+  double *seconds; /* of --bench, ascending */
+} model_run;
+
+/* These functions return an exit status and print errors on standard error. */
+
+/* Prints the context's last error; returns EXIT_FAILED. */
+int run_fail(const compute_context *context);
+int run_out_of_memory(void);
+
+/* Whether the name of a file is that of one with named tensors. */
+bool run_holds_names(const char *path);
+
+/* Fills in the tensors of all inputs: from files, or random. */
+int inputs_make(model_run *run);
+
+/* Reads a PNG as the tensor that an input takes. */
+int image_read(const model_run *run, const compute_model_port *port, const char *path,
+               compute_tensor **tensor);
+
+/* Prints the largest differences between outputs and the file of --compare. Returns EXIT_FAILED
+ * also if they exceed the tolerance. */
+int compare_outputs(const model_run *run);
+
+/* Prints what was loaded, and the outputs. */
+void report_model(const model_run *run);
+int report_run(const model_run *run);
+
+static inline bool is_float(compute_dtype dtype) {
+  return dtype == COMPUTE_F64 || dtype == COMPUTE_F32 || dtype == COMPUTE_F16 ||
+         dtype == COMPUTE_BF16;
+}
+
+/* "f32 [batch,3,?]" in `text`, which is returned. */
+char *port_text(const compute_model_port *port, char *text, size_t bytes);
+
+#endif

@@ -1,6 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* SORT. */
-#include "validate/evaluate.h"
-
-/* Every element depends on the order of all elements of its row. */
-const evaluation_kind evaluation_kind_sort = {0};
