@@ -49,9 +49,9 @@ typedef struct side {
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
 
-static compute_status no_memory(const compute_process_group *group) {
+static compute_status no_memory(const compute_process_group *group, size_t bytes) {
   return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                   "not enough memory to exchange elements of a device");
+                   "not enough memory to exchange elements of a device: %zu bytes", bytes);
 }
 
 static void stage_release(group_stage *stage) {
@@ -65,7 +65,7 @@ static compute_status stage_of(compute_process_group *group, compute_device *dev
   for (*stage = group->stages; *stage; *stage = (*stage)->next)
     if ((*stage)->device == device && (*stage)->generation == generation) return COMPUTE_OK;
   group_stage *made = base_allocate(1, sizeof *made);
-  if (!made) return no_memory(group);
+  if (!made) return no_memory(group, sizeof *made);
   made->device = device;
   made->generation = generation;
   compute_status status = queue_create_internal(device, &made->queues[0]);
@@ -96,7 +96,7 @@ static compute_status take_host_memory(compute_process_group *group, group_stage
   if (stage->memory) return COMPUTE_OK;
   const size_t bytes = 2 * TURNS * stage_bytes(group);
   stage->memory = base_allocate_aligned(bytes, PAGE);
-  if (!stage->memory) return no_memory(group);
+  if (!stage->memory) return no_memory(group, bytes);
   const compute_backend *backend = stage->device->backend;
   if (!backend->host_register) return COMPUTE_OK;
   compute_error before;
