@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/float_environment.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/variable.h"
 #include "device/device.h"
 #include "device/driver_call.h"
@@ -26,11 +27,6 @@
 #define MOST_RANKS  65536
 
 /* ---- Joining, on the group's thread ---------------------------------------------------------- */
-
-compute_status group_no_memory(const compute_process_group *group, size_t bytes) {
-  return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                   "not enough memory for a group of %d ranks: %zu bytes", (int)group->size, bytes);
-}
 
 /* A piece has something from each rank; messages that are gathered are at most 1 KiB. */
 static compute_status create_memory(compute_process_group *group) {
@@ -202,7 +198,9 @@ compute_status group_open_with(compute_context *context, const compute_transport
                                void *argument, const compute_group_options *options,
                                compute_process_group **group) {
   const driver_call call = driver_call_begin(); /* MPI starts threads */
+  process_load_begin();                         /* and loads its parts */
   const int code = transport->prepare();
+  process_load_end();
   driver_call_end(&call);
   if (code != 0) return not_opened(context, transport, code);
   compute_process_group *made = base_allocate(1, sizeof *made);

@@ -117,9 +117,6 @@ compute_status group_join(compute_process_group *group);
 /* Sets what follows from the members' hosts. */
 compute_status group_count_hosts(compute_process_group *group);
 
-/* The error of opening a group that did not get `bytes` bytes. */
-compute_status group_no_memory(const compute_process_group *group, size_t bytes);
-
 /* Whether it is a rank of the group; `name` is the argument's. */
 compute_status group_check_rank(const compute_process_group *group, const char *operation,
                                 const char *name, int32_t rank);
@@ -176,6 +173,9 @@ compute_status group_finish_with(compute_process_group *group, const char *opera
 /* Breaks the group, unless it is broken already; returns the status. The error is the calling
  * thread's. */
 compute_status group_break(compute_process_group *group, compute_status status);
+
+/* The error of opening a group that did not get `bytes` bytes. */
+compute_status group_no_memory(const compute_process_group *group, size_t bytes);
 
 /* Memory of a group that has failed, to which its transport may still write, is never freed. */
 void group_abandon(void *memory);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "device/device.h"
 #include "device/registry.h"
 #include "device/transfer.h"
@@ -142,7 +143,9 @@ void group_stage_join(compute_process_group *group) {
   const bool knows = t->struct_size >= offsetof(compute_transport, reaches) + sizeof t->reaches;
   const int32_t type = group->device ? device_type(group->device) : 0;
   if (group->host_only || type == 0 || !knows || !t->reaches) return;
+  process_load_begin(); /* it may ask the loader */
   if (t->reaches(group->instance, type)) group->reached_type = type;
+  process_load_end();
 }
 
 bool group_stage_reaches(const compute_process_group *group, const compute_device *device) {

@@ -22,6 +22,11 @@ compute_status group_break(compute_process_group *group, compute_status status) 
   return status;
 }
 
+compute_status group_no_memory(const compute_process_group *group, size_t bytes) {
+  return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_group_open",
+                   "not enough memory for a group of %d ranks: %zu bytes", (int)group->size, bytes);
+}
+
 /* The list shows that it is not forgotten. */
 typedef struct abandoned {
   struct abandoned *next;
