@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/variable.h"
 #include "cache/disk_cache.h"
 #include "device/index_fault.h"
@@ -122,6 +123,16 @@ static int32_t service_best_priority(void *host) {
   return registry_best_priority(host);
 }
 
+static void service_load_begin(void *host) {
+  (void)host;
+  process_load_begin();
+}
+
+static void service_load_end(void *host) {
+  (void)host;
+  process_load_end();
+}
+
 void services_fill(compute_context *context) {
   context->services = (compute_services){
       .struct_size = sizeof(compute_services),
@@ -145,5 +156,7 @@ void services_fill(compute_context *context) {
       .trusts_environment = service_trusts_environment,
       .fail_index = service_fail_index,
       .best_priority = service_best_priority,
+      .load_begin = service_load_begin,
+      .load_end = service_load_end,
   };
 }
