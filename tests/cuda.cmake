@@ -15,7 +15,8 @@ add_library(cuda_stand_in_driver SHARED cuda_driver/control.c cuda_driver/device
   cuda_driver/memory.c cuda_driver/stream.c cuda_driver/copy.c cuda_driver/kernels.c
   cuda_driver/object.c cuda_driver/bridge.c cuda_driver/hooks.c support/emulator/emulator.c ${kernel_texts})
 set_target_properties(cuda_stand_in_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
-add_library(cuda_stand_in_nvrtc SHARED cuda_driver/nvrtc.c cuda_driver/object.c ${kernel_texts})
+add_library(cuda_stand_in_nvrtc SHARED cuda_driver/nvrtc.c cuda_driver/object.c process/slow_load.c
+  ${kernel_texts})
 set_target_properties(cuda_stand_in_nvrtc PROPERTIES OUTPUT_NAME nvrtc SOVERSION 13)
 foreach(target cuda_stand_in_driver cuda_stand_in_nvrtc)
   add_dependencies(${target} compute_core) # which makes the kernels' text
@@ -34,7 +35,7 @@ endforeach()
 # has.
 set(cuda_libraries ${CMAKE_CURRENT_BINARY_DIR}/cuda_stand_in_libraries)
 add_library(cuda_stand_in_cublaslt SHARED cuda_driver/libraries/cublaslt.c
-  cuda_driver/libraries/library.c)
+  cuda_driver/libraries/library.c process/slow_load.c)
 set_target_properties(cuda_stand_in_cublaslt PROPERTIES OUTPUT_NAME cublasLt SOVERSION 13)
 add_library(cuda_stand_in_cudnn SHARED cuda_driver/libraries/cudnn.c
   cuda_driver/libraries/cudnn_convolution.c cuda_driver/libraries/library.c)
@@ -94,6 +95,10 @@ foreach(name cuda_libraries cuda_library_plans cuda_group)
   add_dependencies(${name} cuda_stand_in_cublaslt cuda_stand_in_cudnn cuda_stand_in_nccl)
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${cuda_with_libraries})
 endforeach()
+
+set(variant_labels quick default full)
+add_dependencies(process_fork_in_load cuda_stand_in_driver cuda_stand_in_nvrtc cuda_stand_in_cublaslt)
+compute_add_variant(process_fork_in_load cuda "COMPUTE_TEST_DEVICE=cuda:0;${cuda_with_libraries}")
 
 set(variant_labels default full)
 set_tests_properties(cuda_group PROPERTIES LABELS "default;full") # it waits for time limits

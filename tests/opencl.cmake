@@ -53,6 +53,16 @@ foreach(name faults_opencl opencl_recover opencl_fallback opencl_fit_fallback)
   set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${opencl_environment})
 endforeach()
 
+# Found as CLBlast, it lacks all functions.
+add_library(slow_clblast SHARED process/slow_load.c)
+target_link_libraries(slow_clblast PRIVATE compute_flags)
+set_target_properties(slow_clblast PROPERTIES OUTPUT_NAME clblast SOVERSION 1
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/slow_clblast)
+add_dependencies(process_fork_in_load slow_clblast)
+set(variant_labels quick default full)
+compute_add_variant(process_fork_in_load opencl
+  "COMPUTE_TEST_DEVICE=opencl:0;LD_LIBRARY_PATH=${CMAKE_CURRENT_BINARY_DIR}/slow_clblast;${opencl_environment}")
+
 # Under the name of a GPU, whose memory the host does not see.
 set(variant_labels default full even) # cuda.cmake's are for the other days
 compute_add_variant(group_collectives opencl

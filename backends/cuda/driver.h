@@ -316,7 +316,12 @@ const nvrtc_library *nvrtc_find(const compute_services *services, int32_t capabi
 
 /* Before its functions are called: false, with a sentence in `reason`, when it has gone since it
  * was found, or host memory is short. Stays open until the process ends. Thread-safe. */
-bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes, bool *memory_short);
+bool nvrtc_open(const compute_services *services, const nvrtc_library *nvrtc, char *reason,
+                size_t reason_bytes, bool *memory_short);
+
+/* nvrtcCompileProgram with an opened one. */
+nvrtc_result nvrtc_compile(const compute_services *services, const nvrtc_library *nvrtc,
+                           nvrtc_program program, int count, const char *const *options);
 
 /* The architecture to compile for, and whether the result is CUBIN for just this GPU (*exact) or
  * PTX for the driver to finish, which is needed where the GPU is newer than the compiler. 0 when

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/loading.h"
 #include "cuda.h"
 
 static const cuda_library_kind *const kinds[CUDA_LIBRARIES] = {&cublas_kind, &cudnn_kind,
@@ -117,10 +118,12 @@ static void try_once(cuda_device *device, cuda_library_id id, cuda_library *libr
 
 const cuda_library *cuda_library_open(cuda_device *device, cuda_library_id id) {
   cuda_library *library = &device->libraries[id];
+  loading_begin(device->services);
   pthread_mutex_lock(&mutex);
   if (!library->tried) try_once(device, id, library);
   const bool usable = library->handle != NULL;
   pthread_mutex_unlock(&mutex);
+  loading_end(device->services);
   return usable ? library : NULL;
 }
 

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/builder.h"
+#include "common/loading.h"
 #include "driver.h"
 
 /* Newest first. The toolkit's folder is where its own installer puts the library without telling
@@ -82,9 +84,11 @@ static bool load(int version, char *reason, size_t reason_bytes, bool *memory_sh
   return false;
 }
 
-bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes, bool *memory_short) {
+bool nvrtc_open(const compute_services *services, const nvrtc_library *nvrtc, char *reason,
+                size_t reason_bytes, bool *memory_short) {
   *memory_short = false;
   const int version = (int)(nvrtc - libraries);
+  loading_begin(services);
   pthread_mutex_lock(&mutex);
   if (!opened[version]) {
     void *handle = open_file(paths[version], memory_short);
@@ -96,7 +100,21 @@ bool nvrtc_open(const nvrtc_library *nvrtc, char *reason, size_t reason_bytes, b
   }
   const bool usable = opened[version];
   pthread_mutex_unlock(&mutex);
+  loading_end(services);
   return usable;
+}
+
+/* The first compilation loads the library's other file. */
+nvrtc_result nvrtc_compile(const compute_services *services, const nvrtc_library *nvrtc,
+                           nvrtc_program program, int count, const char *const *options) {
+  static atomic_bool complete[VERSIONS];
+  const int version = (int)(nvrtc - libraries);
+  if (atomic_load(&complete[version])) return nvrtc->compile(program, count, options);
+  loading_begin(services);
+  const nvrtc_result code = nvrtc->compile(program, count, options);
+  loading_end(services);
+  if (code == NVRTC_OK) atomic_store(&complete[version], true);
+  return code;
 }
 
 /* ---- What is remembered -------------------------------------------------------------------- */

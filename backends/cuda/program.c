@@ -125,7 +125,7 @@ static void *image_compile(const cuda_device *device, const builder_program *pro
   nvrtc_program compiled = NULL;
   char reason[256] = "";
   bool memory_short;
-  if (!nvrtc_open(nvrtc, reason, sizeof reason, &memory_short)) {
+  if (!nvrtc_open(device->services, nvrtc, reason, sizeof reason, &memory_short)) {
     build_problem_set(problem,
                       memory_short ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_ERROR_UNSUPPORTED, 0,
                       NULL, "NVRTC");
@@ -143,7 +143,8 @@ static void *image_compile(const cuda_device *device, const builder_program *pro
   const int count = split(text, options);
   nvrtc_result code = nvrtc->create(&compiled, program->source, "kernel.cu", 0, NULL, NULL);
   if (code == NVRTC_OK) {
-    code = count > 0 ? nvrtc->compile(compiled, count, options) : NVRTC_INVALID_OPTION;
+    code = count > 0 ? nvrtc_compile(device->services, nvrtc, compiled, count, options)
+                     : NVRTC_INVALID_OPTION;
     image = result_take(device, compiled, code, bytes, problem);
     nvrtc->destroy(&compiled);
   } else {

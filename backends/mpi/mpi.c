@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,21 @@
 #include "compute/transport.h"
 
 /* Codes of our own, beside MPI's, which are positive. */
-enum { NO_THREADS = -1, NO_MEMORY = -2, ENDED = -3, FAILED = -4, FORKED = -5 };
+enum { NO_THREADS = -1, NO_MEMORY = -2, ENDED = -3, FAILED = -4, FORKED = -5, UNKNOWN = -6 };
+
+enum { WORD = 1 }; /* the tag of words; messages of tensors have 0 */
+
+/* How far a rank has come, which ranks tell each other when one of them has waited too long. */
+typedef struct mpi_word {
+  int64_t begun; /* collective operations */
+  int64_t asks;  /* 1: an answer is wanted; 0 */
+} mpi_word;
+
+typedef struct mpi_peer {
+  int64_t begun; /* of its words */
+  mpi_word word; /* on its way to it, until `said` has ended */
+  MPI_Request said;
+} mpi_peer;
 
 typedef struct mpi_group {
   MPI_Comm communicator; /* of all ranks, once `joined` */
@@ -25,6 +40,11 @@ typedef struct mpi_group {
   int joined, rank, size;
   /* Of an exchange, for each rank. */
   int *send_bytes, *send_at, *receive_bytes, *receive_at;
+  /* Words. */
+  int64_t begun;   /* collective operations of this rank */
+  mpi_peer *peers; /* of each rank */
+  int asked;       /* they were asked how far they have come */
+  unsigned tests;
 } mpi_group;
 
 static struct {
@@ -82,6 +102,7 @@ static int mpi_prepare(void) {
 
 static void release(mpi_group *group) {
   free(group->send_bytes);
+  free(group->peers);
   free(group);
 }
 
@@ -94,10 +115,13 @@ static int create(mpi_group **made) {
   if (code != MPI_SUCCESS) return code;
   int *lists = calloc(4 * (size_t)group->size, sizeof *lists);
   if (lists == NULL) return NO_MEMORY;
+  group->peers = calloc((size_t)group->size, sizeof *group->peers);
   group->send_bytes = lists;
   group->send_at = lists + group->size;
   group->receive_bytes = lists + 2 * group->size;
   group->receive_at = lists + 3 * group->size;
+  if (group->peers == NULL) return NO_MEMORY;
+  for (int r = 0; r < group->size; r++) group->peers[r].said = MPI_REQUEST_NULL;
   return MPI_Comm_idup(MPI_COMM_WORLD, &group->communicator, &group->request);
 }
 
@@ -124,6 +148,12 @@ static int mpi_open(void *argument, void **instance, int32_t *rank, int32_t *siz
   return 0;
 }
 
+/* Whether the last word for a rank has left its memory. */
+static int may_say(mpi_peer *peer) {
+  int ended = 0;
+  return MPI_Test(&peer->said, &ended, MPI_STATUS_IGNORE) == MPI_SUCCESS && ended;
+}
+
 static void mpi_close(void *instance, int orderly) {
   mpi_group *group = instance;
   process.open = 0;
@@ -132,7 +162,9 @@ static void mpi_close(void *instance, int orderly) {
     return;
   }
   MPI_Comm_free(&group->communicator);
-  release(group);
+  int left = 0;
+  for (int r = 0; r < group->size; r++) left |= !may_say(&group->peers[r]);
+  if (!left) release(group);
 }
 
 static void mpi_error_text(void *instance, int code, char *text, size_t text_bytes) {
@@ -144,11 +176,15 @@ static void mpi_error_text(void *instance, int code, char *text, size_t text_byt
     snprintf(text, text_bytes,
              "MPI must be initialised with MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
     return;
-  case NO_MEMORY: snprintf(text, text_bytes, "not enough memory"); return;
+  case NO_MEMORY:
+    snprintf(text, text_bytes, "not enough memory: %zu bytes for each rank",
+             4 * sizeof(int) + sizeof(mpi_peer));
+    return;
   case FAILED:
     snprintf(text, text_bytes, "an earlier group of this process has failed, which ends MPI's use");
     return;
   case FORKED: snprintf(text, text_bytes, "this process was forked by one that uses MPI"); return;
+  case UNKNOWN: snprintf(text, text_bytes, "the ranks are not connected yet"); return;
   case ENDED: snprintf(text, text_bytes, "the program has finalized MPI"); return;
   default: break;
   }
@@ -169,6 +205,7 @@ static int mpi_exchange(void *instance, const void *send, const int32_t *bytes, 
     g->send_bytes[r] = bytes[r];
     g->receive_bytes[r] = own_bytes;
   }
+  g->begun++;
   set_places(g->size, g->send_bytes, g->send_at);
   set_places(g->size, g->receive_bytes, g->receive_at);
   return MPI_Ialltoallv(send, g->send_bytes, g->send_at, MPI_BYTE, receive, g->receive_bytes,
@@ -178,6 +215,7 @@ static int mpi_exchange(void *instance, const void *send, const int32_t *bytes, 
 static int mpi_gather(void *instance, const void *send, void *receive, const int32_t *bytes) {
   mpi_group *g = instance;
   for (int r = 0; r < g->size; r++) g->receive_bytes[r] = bytes[r];
+  g->begun++;
   set_places(g->size, g->receive_bytes, g->receive_at);
   return MPI_Iallgatherv(send, bytes[g->rank], MPI_BYTE, receive, g->receive_bytes, g->receive_at,
                          MPI_BYTE, g->communicator, &g->request);
@@ -185,6 +223,7 @@ static int mpi_gather(void *instance, const void *send, void *receive, const int
 
 static int mpi_broadcast(void *instance, void *data, int32_t bytes, int32_t root) {
   mpi_group *g = instance;
+  g->begun++;
   return MPI_Ibcast(data, bytes, MPI_BYTE, root, g->communicator, &g->request);
 }
 
@@ -198,10 +237,51 @@ static int mpi_receive(void *instance, void *data, int32_t bytes, int32_t from) 
   return MPI_Irecv(data, bytes, MPI_BYTE, from, 0, g->communicator, &g->request);
 }
 
-/* The first operation is that of `create`. */
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/* What fails here is not reported: the wait that it is about has failed already, or another rank's
+ * has. */
+static void say(mpi_group *g, int to, int asks) {
+  mpi_peer *peer = &g->peers[to];
+  if (to == g->rank || !may_say(peer)) return;
+  peer->word = (mpi_word){g->begun, asks};
+  if (MPI_Isend(&peer->word, (int)sizeof peer->word, MPI_BYTE, to, WORD, g->communicator,
+                &peer->said) != MPI_SUCCESS)
+    peer->said = MPI_REQUEST_NULL;
+}
+
+static void hear(mpi_group *g) {
+  MPI_Status status;
+  for (int there = 0;;) {
+    mpi_word word;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, WORD, g->communicator, &there, &status) != MPI_SUCCESS || !there)
+      return;
+    const int from = status.MPI_SOURCE;
+    if (MPI_Recv(&word, (int)sizeof word, MPI_BYTE, from, WORD, g->communicator,
+                 MPI_STATUS_IGNORE) != MPI_SUCCESS)
+      return;
+    g->peers[from].begun = word.begun;
+    if (word.asks) say(g, from, 0);
+  }
+}
+
+static int mpi_missing(void *instance, uint8_t *missing) {
+  mpi_group *g = instance;
+  if (!g->joined) return UNKNOWN;
+  for (int r = 0; !g->asked && r < g->size; r++) say(g, r, 1);
+  g->asked = 1;
+  hear(g);
+  for (int r = 0; r < g->size; r++) missing[r] = r != g->rank && g->peers[r].begun < g->begun;
+  return 0;
+}
+
+/* The first operation is that of `create`. Now and then others that have waited too long are
+ * answered, which is seldom enough to cost nothing. */
 static int mpi_test(void *instance, int *done) {
+  const unsigned seldom = 64;
   mpi_group *g = instance;
   const int code = MPI_Test(&g->request, done, MPI_STATUS_IGNORE);
+  if (code == MPI_SUCCESS && !*done && g->joined && ++g->tests % seldom == 0) hear(g);
   if (code != MPI_SUCCESS || !*done || g->joined) return code;
   g->joined = 1;
   return MPI_Comm_set_errhandler(g->communicator, MPI_ERRORS_RETURN);
@@ -232,7 +312,8 @@ static const compute_transport transport = {.struct_size = sizeof transport,
                                             .send = mpi_send,
                                             .receive = mpi_receive,
                                             .test = mpi_test,
-                                            .reaches = mpi_reaches};
+                                            .reaches = mpi_reaches,
+                                            .missing = mpi_missing};
 
 const compute_transport *compute_transport_entry(void) {
   return &transport;

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/loading.h"
+
 #define LIBRARY_NAME   "libclblast.so.1"
 #define WARM_UP_BYTES  ((uint64_t)256 << 20) /* larger problems are not tried out in advance */
 #define LARGEST_EXTENT ((int64_t)1 << 31)    /* its kernels count in 32 bits */
@@ -80,10 +82,12 @@ static void open_library(void) {
     snprintf(library.reason, sizeof library.reason, LIBRARY_NAME " is missing functions");
 }
 
-static const clblast_library *clblast(void) {
+static const clblast_library *clblast(const compute_services *services) {
+  loading_begin(services);
   pthread_mutex_lock(&mutex);
   if (!library.tried) open_library();
   pthread_mutex_unlock(&mutex);
+  loading_end(services);
   return &library;
 }
 
@@ -156,7 +160,10 @@ bool opencl_clblast_serves(opencl_device *device, const compute_kernel_descripto
   const char *refusal = translate(descriptor, &gemm);
   if (!refusal && gemm.f64 && !(device->target.flags & COMPUTE_TARGET_F64))
     refusal = "the device has no f64";
-  if (!refusal && !clblast()->present) refusal = clblast()->reason;
+  if (!refusal) {
+    const clblast_library *blas = clblast(device->services);
+    if (!blas->present) refusal = blas->reason;
+  }
   if (refusal && reason) snprintf(reason, reason_bytes, "%s", refusal);
   return refusal == NULL;
 }
@@ -165,7 +172,7 @@ bool opencl_clblast_serves(opencl_device *device, const compute_kernel_descripto
 
 static int call(const opencl_gemm *g, const cl_mem memory[3], const size_t offset[3],
                 cl_command_queue queue, cl_event *event) {
-  const clblast_library *blas = clblast();
+  const clblast_library *blas = &library; /* `serves` has opened it */
   const int ta = g->transpose[0], tb = g->transpose[1];
   const size_t ld[3] = {(size_t)g->ld[0], (size_t)g->ld[1], (size_t)g->ld[2]};
   const size_t *distance = g->batch_stride;

@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define COMPUTE_BACKEND_ABI_MAJOR 2
-#define COMPUTE_BACKEND_ABI_MINOR 2
+#define COMPUTE_BACKEND_ABI_MINOR 3
 
 /* ---- Services of the core ------------------------------------------------------------------ */
 
@@ -116,6 +116,13 @@ typedef struct compute_services {
   /** The highest priority of the devices that are open and run kernels, INT32_MIN if there are
    * none: for can_wait. */
   int32_t (*best_priority)(void *host);
+
+  /** Brackets around calls that load libraries or look for their symbols, on the calling thread;
+   * they nest. A fork on another thread waits for their end, for two seconds at most: nothing would
+   * complete half a library in the child. `open` and `device_open` of a module are within such a
+   * bracket. Begin before taking a lock that is held meanwhile. */
+  void (*load_begin)(void *host);
+  void (*load_end)(void *host);
 } compute_services;
 
 /* ---- A module's functions ------------------------------------------------------------------ */

@@ -17,7 +17,9 @@
  * COMPUTE_ERROR_INVALID_ARGUMENT with the rank that differs and in what, and the group stays
  * usable. Every wait has a time limit. If a rank dies, hangs or fails in the middle of a call, the
  * group is *broken* on the others within that limit: that call and every later one return the first
- * failure at once. A broken group can only be closed.
+ * failure at once. A broken group can only be closed. The error of a wait that has reached its
+ * limit names the ranks that did not arrive, or says that the transport does not tell
+ * (transport.h); to ask them takes up to a second after the limit.
  *
  * Sums are in the order of the ranks: the same bits for a given number of ranks, whatever the
  * timing, and the same on every rank. The exception: sums and means of tensors on the ranks' own

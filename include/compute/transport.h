@@ -28,7 +28,7 @@ extern "C" {
 
 /** Another major version is refused; within one, members are only appended. */
 #define COMPUTE_TRANSPORT_ABI_MAJOR 1
-#define COMPUTE_TRANSPORT_ABI_MINOR 1
+#define COMPUTE_TRANSPORT_ABI_MINOR 2
 #define COMPUTE_TRANSPORT_ENTRY     "compute_transport_entry"
 
 /** No call moves more bytes than this, in all of its parts together. */
@@ -80,6 +80,18 @@ typedef struct compute_transport {
    * this type, in DLPack's numbers (2 CUDA, 10 ROCm); the thread that makes these calls has the
    * device's context. */
   int (*reaches)(void *instance, int32_t device_type);
+
+  /** Of an operation in progress that has reached its time limit (since minor version 2): sets
+   * missing[r], one byte for each rank, to 1 for the ranks it waits for, and to 0 for all others,
+   * as far as is known. Must not wait. The core calls it again and again, for a second at most, so
+   * the first call may ask the other ranks and later ones hear their answers. Returns a code other
+   * than 0 if the transport cannot tell: the error then names no rank.
+   *
+   * MPI itself does not tell which ranks a collective operation waits for, so its modules ask. A
+   * rank answers while it waits in a later operation or in the same one. One that has left the
+   * operation and makes no call counts as missing. While a group opens nothing can be asked, since
+   * the ranks do not have a communicator yet. */
+  int (*missing)(void *instance, uint8_t *missing);
 } compute_transport;
 
 /** The type of the exported symbol. Never NULL. */

@@ -10,6 +10,7 @@
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "core/base/variable.h"
 #include "core/device/index_fault.h"
 #include "core/device/registry.h"
@@ -122,6 +123,16 @@ static int32_t service_best_priority(void *host) {
   return registry_best_priority(host);
 }
 
+static void service_load_begin(void *host) {
+  (void)host;
+  process_load_begin();
+}
+
+static void service_load_end(void *host) {
+  (void)host;
+  process_load_end();
+}
+
 void services_fill(compute_context *context) {
   context->services = (compute_services){
       .struct_size = sizeof(compute_services),
@@ -145,5 +156,7 @@ void services_fill(compute_context *context) {
       .trusts_environment = service_trusts_environment,
       .fail_index = service_fail_index,
       .best_priority = service_best_priority,
+      .load_begin = service_load_begin,
+      .load_end = service_load_end,
   };
 }

@@ -27,7 +27,8 @@ static compute_status gather(compute_process_group *group, const char *operation
   *all = base_allocate((size_t)group->size, bytes);
   if (!*all)
     return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
-                     "not enough memory for a message from each of %d ranks", (int)group->size);
+                     "not enough memory for a message from each of %d ranks: %zu bytes",
+                     (int)group->size, (size_t)group->size * bytes);
   return group_gather_bytes(group, operation, mine, bytes, *all);
 }
 

@@ -234,9 +234,9 @@ static compute_status carry_from_root(const request *r, int64_t count, void *out
 static compute_status pass(const request *r, bool sends, void *memory, int32_t bytes) {
   compute_process_group *group = r->group;
   const compute_transport *t = group->transport;
-  return group_finish(group, r->operation,
-                      sends ? t->send(group->instance, memory, bytes, r->peer)
-                            : t->receive(group->instance, memory, bytes, r->peer));
+  const int code = sends ? t->send(group->instance, memory, bytes, r->peer)
+                         : t->receive(group->instance, memory, bytes, r->peer);
+  return group_finish_with(group, r->operation, code, r->peer);
 }
 
 static compute_status carry_to_one(const request *r, int64_t count, void *outgoing,

@@ -108,9 +108,7 @@ static bool can_connect(compute_process_group *group, offer *offers) {
 static compute_status share_step(compute_process_group *group, step *own, compute_status status,
                                  bool *good) {
   step *all = base_allocate((size_t)group->size, sizeof *all);
-  if (!all)
-    return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                     "not enough memory for a group of %d ranks", (int)group->size);
+  if (!all) return group_no_memory(group, (size_t)group->size * sizeof *all);
   own->failed = status != COMPUTE_OK;
   if (status) copy_reason(group, own->why);
   status = group_gather_now(group, HERE, own, (int32_t)sizeof *own, all);
@@ -130,6 +128,13 @@ static compute_status ask_communicator(void *what, bool *done) {
   return direct->backend->communicator_test(direct->communicator, done);
 }
 
+/* What joins the devices does not say whose part is open, but before it is asked to, all ranks have
+ * told each other over the transport that they have come. */
+static void explain_devices(const void *what, char *text, size_t text_bytes) {
+  (void)what;
+  snprintf(text, text_bytes, "; all have come to this call, but a device has not ended it");
+}
+
 /* Rank 0 makes an id, all open, all have joined: after each step the ranks hear of failures. Half
  * the limit for joining, since the others wait for those that have reached it. */
 static compute_status connect_devices(compute_process_group *group, group_direct *direct) {
@@ -146,7 +151,8 @@ static compute_status connect_devices(compute_process_group *group, group_direct
                                                 &direct->communicator);
   status = share_step(group, &own, status, &good);
   if (status || !good) return status;
-  status = group_await(group, HERE, group->timeout / 2, ask_communicator, direct);
+  status = group_await(group, HERE, group->timeout / 2,
+                       &(group_wait){ask_communicator, explain_devices, direct});
   status = share_step(group, &own, status, &good);
   if (!status && good) {
     group->direct = direct;
@@ -164,8 +170,7 @@ compute_status group_direct_join(compute_process_group *group) {
   group_direct *direct = base_allocate(1, sizeof *direct);
   compute_status status = COMPUTE_OK;
   if (!offers || !direct)
-    status = error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                       "not enough memory for a group of %d ranks", (int)group->size);
+    status = group_no_memory(group, (size_t)group->size * sizeof *offers + sizeof *direct);
   if (!status) {
     make_offer(group, &own);
     status = group_gather_now(group, HERE, &own, (int32_t)sizeof own, offers);
@@ -190,8 +195,8 @@ void group_direct_close(compute_process_group *group, bool orderly) {
   if (!direct) return;
   group->direct = NULL;
   orderly = orderly && direct->backend->communicator_finish(direct->communicator) == COMPUTE_OK &&
-            group_await(group, "compute_group_close", group->timeout, ask_communicator, direct) ==
-                COMPUTE_OK;
+            group_await(group, "compute_group_close", group->timeout,
+                        &(group_wait){ask_communicator, explain_devices, direct}) == COMPUTE_OK;
   direct->backend->communicator_close(direct->communicator, orderly);
   base_release(direct);
 }
@@ -269,7 +274,9 @@ static compute_status submit(const compute_group_request *r, submission *s) {
     status =
         direct->backend->communicator_submit(direct->communicator, direct->queue->handle, &c,
                                              r->input ? &input : NULL, r->output ? &output : NULL);
-  if (!status) status = group_await(group, r->operation, group->timeout, ask_communicator, direct);
+  if (!status)
+    status = group_await(group, r->operation, group->timeout,
+                         &(group_wait){ask_communicator, explain_devices, direct});
   return status ? status : compute_event_record(direct->queue, &s->event);
 }
 
@@ -289,7 +296,9 @@ static compute_status give_up(const compute_group_request *r, compute_status sta
 compute_status group_direct_perform(const compute_group_request *r) {
   submission s = {.direct = r->group->direct};
   compute_status status = submit(r, &s);
-  if (!status) status = group_await(r->group, r->operation, r->group->timeout, ask_event, &s);
+  if (!status)
+    status = group_await(r->group, r->operation, r->group->timeout,
+                         &(group_wait){ask_event, explain_devices, &s});
   compute_event_release(s.event);
   return status ? give_up(r, status) : COMPUTE_OK;
 }

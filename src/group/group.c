@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "core/base/variable.h"
 #include "core/device/device.h"
 #include "core/device/driver_call.h"
@@ -26,11 +27,6 @@
 #define MOST_RANKS  65536
 
 /* ---- Joining, on the group's thread ---------------------------------------------------------- */
-
-static compute_status no_memory(compute_process_group *group) {
-  return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                   "not enough memory for a group of %d ranks", (int)group->size);
-}
 
 /* A piece has something from each rank; messages that are gathered are at most 1 KiB. */
 static compute_status create_memory(compute_process_group *group) {
@@ -46,7 +42,9 @@ static compute_status create_memory(compute_process_group *group) {
   group->local_ranks = base_allocate(ranks, sizeof *group->local_ranks);
   const bool complete = group->outgoing && group->incoming && group->part_bytes && group->calls &&
                         group->members && group->local_ranks;
-  return complete ? COMPUTE_OK : no_memory(group);
+  const size_t of_rank = sizeof *group->part_bytes + sizeof *group->calls + sizeof *group->members +
+                         sizeof *group->local_ranks;
+  return complete ? COMPUTE_OK : group_no_memory(group, 2 * bytes + ranks * of_rank);
 }
 
 /* The device with this local rank's number, of the default device's backend. Only where others
@@ -96,7 +94,7 @@ compute_status group_count_hosts(compute_process_group *group) {
   const size_t ranks = (size_t)group->size;
   const char *own = group->members[group->rank].host;
   const group_record **sorted = base_allocate(ranks, sizeof *sorted);
-  if (!sorted) return no_memory(group);
+  if (!sorted) return group_no_memory(group, ranks * sizeof *sorted);
   for (size_t r = 0; r < ranks; r++) sorted[r] = &group->members[r];
   qsort(sorted, ranks, sizeof *sorted, order_of_members);
   group->local_size = group->hosts = 0;
@@ -200,12 +198,15 @@ compute_status group_open_with(compute_context *context, const compute_transport
                                void *argument, const compute_group_options *options,
                                compute_process_group **group) {
   const driver_call call = driver_call_begin(); /* MPI starts threads */
+  process_load_begin();                         /* and loads its parts */
   const int code = transport->prepare();
+  process_load_end();
   driver_call_end(&call);
   if (code != 0) return not_opened(context, transport, code);
   compute_process_group *made = base_allocate(1, sizeof *made);
   if (!made)
-    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE, "not enough memory for a group");
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
+                     "not enough memory for a group: %zu bytes", sizeof *made);
   made->references = 1;
   made->context = context;
   made->transport = transport;
@@ -265,17 +266,16 @@ compute_status compute_group_open(compute_context *context, const compute_group_
                                    : open_only(context, transport, &o, group);
 }
 
-/* Closing returns nothing, so its own failure is logged, and the thread's error stays. */
-static void note_close_failed(const compute_process_group *group, const compute_error *of_context,
-                              const compute_error *of_thread) {
+/* Closing returns nothing, so its own failure is logged. */
+static void note_close_failed(const compute_process_group *group) {
   if (!__atomic_load_n(&group->broken, __ATOMIC_ACQUIRE))
     log_write(COMPUTE_LOG_WARNING, "group", "rank %d closes without a word to the others: %s",
               (int)group->rank, compute_error_message(group->context));
-  error_restore(group->context, of_context);
-  error_restore(NULL, of_thread);
 }
 
-/* The others must know that nothing more comes: only then the transport ends in order. */
+/* The others must know that nothing more comes: only then the transport ends in order. The errors
+ * stay as they were, whatever fails here or on the group's thread: the caller asks for the first.
+ */
 void compute_group_close(compute_process_group *group) {
   FLOAT_ENVIRONMENT_DEFAULT;
   if (!group || context_is_inherited(group->context)) return;
@@ -284,8 +284,10 @@ void compute_group_close(compute_process_group *group) {
   compute_error of_context, of_thread;
   compute_error_get(group->context, &of_context);
   compute_error_get(NULL, &of_thread);
-  if (group_submit(group, &draft, NULL)) note_close_failed(group, &of_context, &of_thread);
+  if (group_submit(group, &draft, NULL)) note_close_failed(group);
   group_thread_end(group);
+  error_restore(group->context, &of_context);
+  error_restore(NULL, &of_thread);
   if (group->only) atomic_store(&only_open, 0);
   group_unreference(group);
 }

@@ -152,17 +152,30 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
 
 /* ---- transfer.c, on the group's thread ------------------------------------------------------ */
 
+/* A wait for other ranks: `ask` says whether it is over. After the limit, `explain` writes which
+ * ranks have not come, or why that is not known; it begins with "; " or is empty. */
+typedef struct group_wait {
+  compute_status (*ask)(void *what, bool *done);
+  void (*explain)(const void *what, char *text, size_t text_bytes);
+  void *what;
+} group_wait;
+
 /* Polls until `ask` fails, finds that what was waited for is done, or `limit` seconds are over. */
 compute_status group_await(compute_process_group *group, const char *operation, double limit,
-                           compute_status (*ask)(void *what, bool *done), void *what);
+                           const group_wait *wait);
 
 /* Waits for the operation that a function of the transport, which returned `code`, has started. Any
- * failure breaks the group. */
+ * failure breaks the group. `peer`: the one rank that takes part besides this one. */
 compute_status group_finish(compute_process_group *group, const char *operation, int code);
+compute_status group_finish_with(compute_process_group *group, const char *operation, int code,
+                                 int32_t peer);
 
 /* Breaks the group, unless it is broken already; returns the status. The error is the calling
  * thread's. */
 compute_status group_break(compute_process_group *group, compute_status status);
+
+/* The error of opening a group that did not get `bytes` bytes. */
+compute_status group_no_memory(const compute_process_group *group, size_t bytes);
 
 /* Memory of a group that has failed, to which its transport may still write, is never freed. */
 void group_abandon(void *memory);

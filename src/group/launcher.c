@@ -88,18 +88,20 @@ static compute_status load(compute_context *context, const char *name, const cha
     return no_module(context, name, reason);
   process_load_begin();
   void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+  void *symbol = library ? dlsym(library, COMPUTE_TRANSPORT_ENTRY) : NULL;
   process_load_end();
   if (!library) {
     const char *words = dlerror();
     return no_module(context, name, words ? words : "the loader gives no reason");
   }
-  void *symbol = dlsym(library, COMPUTE_TRANSPORT_ENTRY);
   compute_transport_entry_function entry = NULL;
   memcpy(&entry, &symbol, sizeof symbol); /* ISO C has no cast between these */
   const compute_transport *t = entry ? entry() : NULL;
   const char *why = t ? problem_of(t) : "it has no symbol " COMPUTE_TRANSPORT_ENTRY;
   if (why) {
+    process_load_begin();
     dlclose(library);
+    process_load_end();
     return no_module(context, name, why);
   }
   log_write(COMPUTE_LOG_INFO, "group", "transport %s from %s", t->name, path);

@@ -239,7 +239,8 @@ static bool check(builder *b, compute_node x) {
 static collective *create(const builder *b, compute_shape shape) {
   collective *c = base_allocate(1, sizeof *c);
   if (!c) {
-    graph_fail(b->graph, COMPUTE_ERROR_OUT_OF_MEMORY, b->operation, "no memory for a node");
+    graph_fail(b->graph, COMPUTE_ERROR_OUT_OF_MEMORY, b->operation,
+               "not enough memory for a node: %zu bytes", sizeof *c);
     return NULL;
   }
   *c = (collective){.references = 1,

@@ -114,7 +114,7 @@ compute_status group_submit(compute_process_group *group, const compute_group_re
   compute_group_request *made = base_allocate(1, sizeof *made);
   if (!made)
     return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, draft->operation,
-                     "not enough memory for a request");
+                     "not enough memory for a request: %zu bytes", sizeof *made);
   *made = *draft;
   made->group = group;
   made->references = 2;

@@ -11,6 +11,7 @@
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "core/device/device.h"
 #include "core/device/registry.h"
 #include "core/device/transfer.h"
@@ -49,9 +50,9 @@ typedef struct side {
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
 
-static compute_status no_memory(const compute_process_group *group) {
+static compute_status no_memory(const compute_process_group *group, size_t bytes) {
   return error_set(group->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,
-                   "not enough memory to exchange elements of a device");
+                   "not enough memory to exchange elements of a device: %zu bytes", bytes);
 }
 
 static void stage_release(group_stage *stage) {
@@ -65,7 +66,7 @@ static compute_status stage_of(compute_process_group *group, compute_device *dev
   for (*stage = group->stages; *stage; *stage = (*stage)->next)
     if ((*stage)->device == device && (*stage)->generation == generation) return COMPUTE_OK;
   group_stage *made = base_allocate(1, sizeof *made);
-  if (!made) return no_memory(group);
+  if (!made) return no_memory(group, sizeof *made);
   made->device = device;
   made->generation = generation;
   compute_status status = queue_create_internal(device, &made->queues[0]);
@@ -96,7 +97,7 @@ static compute_status take_host_memory(compute_process_group *group, group_stage
   if (stage->memory) return COMPUTE_OK;
   const size_t bytes = 2 * TURNS * stage_bytes(group);
   stage->memory = base_allocate_aligned(bytes, PAGE);
-  if (!stage->memory) return no_memory(group);
+  if (!stage->memory) return no_memory(group, bytes);
   const compute_backend *backend = stage->device->backend;
   if (!backend->host_register) return COMPUTE_OK;
   compute_error before;
@@ -142,7 +143,9 @@ void group_stage_join(compute_process_group *group) {
   const bool knows = t->struct_size >= offsetof(compute_transport, reaches) + sizeof t->reaches;
   const int32_t type = group->device ? device_type(group->device) : 0;
   if (group->host_only || type == 0 || !knows || !t->reaches) return;
+  process_load_begin(); /* it may ask the loader */
   if (t->reaches(group->instance, type)) group->reached_type = type;
+  process_load_end();
 }
 
 bool group_stage_reaches(const compute_process_group *group, const compute_device *device) {

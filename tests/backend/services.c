@@ -174,6 +174,14 @@ static int32_t best_priority(void *host) {
   return core_of(host)->best_priority(core_of(host)->host);
 }
 
+static void load_begin(void *host) {
+  core_of(host)->load_begin(core_of(host)->host);
+}
+
+static void load_end(void *host) {
+  core_of(host)->load_end(core_of(host)->host);
+}
+
 void services_watch(watched_services *s, const compute_services *core) {
   *s = (watched_services){.core = core,
                           .services = {.struct_size = sizeof(compute_services),
@@ -196,7 +204,9 @@ void services_watch(watched_services *s, const compute_services *core) {
                                        .cache_store = cache_store,
                                        .trusts_environment = trusts_environment,
                                        .fail_index = fail_index,
-                                       .best_priority = best_priority}};
+                                       .best_priority = best_priority,
+                                       .load_begin = load_begin,
+                                       .load_end = load_end}};
   pthread_mutex_init(&s->mutex, NULL);
   s->index = s->offset = -1;
 }

@@ -5,7 +5,8 @@
     check_libraries.py TREE
 
 Fails for a file that loads a library or starts a program without a row, for a row whose file does not, and for
-a row that leaves a column empty.
+a row that leaves a column empty; and for a file that calls the loader without the brackets for which forks wait
+(src/core/base/process.h), unless it is known why it needs none.
 """
 import os
 import re
@@ -14,12 +15,22 @@ import sys
 TITLE = "### Libraries and programs that are started at run time"
 CALLS = re.compile(r"\b(dlopen|dlmopen|posix_spawnp?|execv[pe]*|execl[pe]*|fexecve|popen|system|H5Fopen|LoadLibrary\w*|"
                    r"CreateProcess\w*)\s*\(")
-COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\\\.|[^\"\\\\])*\"", re.S)
+LOADER = re.compile(r"\b(dlopen|dlmopen|dlsym|dlclose|dladdr1?)\s*\(")
+BRACKET = re.compile(r"\b(process_load_begin|loading_begin)\s*\(")
+WITHOUT_BRACKET = {
+    "backends/common/builder.h": "what calls library_find has the bracket",
+    "backends/cpu/core/blas.c": "a fork waits for its lock",
+    "backends/cuda/driver.c": "only while the module opens, in the core's bracket",
+    "backends/mpi/mpi.c": "in `reaches`, which the core brackets",
+    "backends/opencl/module.c": "only while the module opens",
+    "backends/opencl/registered.c": "only while the module opens",
+}
+COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*|'(?:\\.|[^'\\\n])+'|\"(?:\\.|[^\"\\\n])*\"", re.S)
 TREES = ("src", "backends", "include")
 
 
-def files_that_load(tree):
-    found = {}
+def texts(tree):
+    """(path, text without comments) of each source"""
     for start in TREES:
         for folder, _, names in os.walk(os.path.join(tree, start)):
             for name in names:
@@ -27,10 +38,16 @@ def files_that_load(tree):
                     continue
                 path = os.path.join(folder, name)
                 with open(path, encoding="utf-8") as file:
-                    calls = sorted(set(CALLS.findall(COMMENTS.sub(" ", file.read()))))
-                if calls:
-                    found[os.path.relpath(path, tree)] = calls
-    return found
+                    yield os.path.relpath(path, tree), COMMENTS.sub(" ", file.read())
+
+
+def files_that_load(tree):
+    found = {path: sorted(set(CALLS.findall(text))) for path, text in texts(tree)}
+    return {path: calls for path, calls in found.items() if calls}
+
+
+def files_without_bracket(tree):
+    return [path for path, text in texts(tree) if LOADER.search(text) and not BRACKET.search(text)]
 
 
 def rows_of(page):
@@ -57,6 +74,11 @@ def main():
             problems.append(f"{path} has a row, but loads nothing")
         if len(columns) != 3 or not all(columns):
             problems.append(f"the row of {path} does not say what is loaded, what it reads and what holds")
+    for path in files_without_bracket(tree):
+        if path not in WITHOUT_BRACKET:
+            problems.append(f"{path} calls the loader outside process_load_begin or loading_begin")
+    for path in sorted(set(WITHOUT_BRACKET) - set(files_without_bracket(tree))):
+        problems.append(f"{path} has a bracket or calls no loader, and is listed as one without")
     if len(found) < 8:
         problems.append(f"only {len(found)} files that load a library were found in {tree}")
     for problem in problems:

@@ -98,6 +98,76 @@ static void a_rank_that_stops_anywhere_ends_in_the_time_limit(void **state) {
   }
 }
 
+/* ---- Who is missing ----------------------------------------------------------------------------
+ */
+
+/* Ranks whose bit is set do not come; the others' errors say `text`. */
+typedef struct absence {
+  unsigned ranks;
+  const char *text;
+  compute_status (*call)(loopback_rank *self);
+  atomic_int failed;
+} absence;
+
+static compute_status call_barrier(loopback_rank *self) {
+  return compute_group_barrier(self->group);
+}
+
+static compute_status call_receive(loopback_rank *self) {
+  float x = 0;
+  compute_tensor *tensor = NULL;
+  RANK_CHECK(self, !compute_tensor_from_host(compute_default_device(self->context), COMPUTE_F32,
+                                             COMPUTE_SHAPE(1), &x, &tensor));
+  const compute_status status = compute_group_receive(self->group, tensor, 1, NULL, NULL);
+  compute_tensor_release(tensor);
+  return status;
+}
+
+/* What broke the group is what its close, which fails as well, leaves. */
+static void miss_others(loopback_rank *self) {
+  absence *a = self->user;
+  int present = 0;
+  for (int r = 0; r < self->size; r++) present += !(a->ranks >> r & 1);
+  RANK_CHECK(self, self->opened == COMPUTE_OK);
+  if (!(a->ranks >> self->rank & 1)) {
+    RANK_CHECK(self, a->call(self) == COMPUTE_ERROR_TIMEOUT);
+    RANK_CHECK(self, loopback_says(self, a->text));
+    compute_group_close(self->group);
+    self->group = NULL;
+    RANK_CHECK(self, loopback_says(self, a->text));
+    RANK_CHECK(self, strstr(compute_error_message(NULL), a->text) != NULL);
+    atomic_fetch_add(&a->failed, 1);
+  }
+  while (atomic_load(&a->failed) < present) sched_yield();
+}
+
+static void a_wait_that_is_over_names_the_missing_ranks(void **state) {
+  (void)state;
+  static const struct {
+    int32_t size;
+    unsigned ranks;
+    bool tells_nothing;
+    compute_status (*call)(loopback_rank *self);
+    const char *text;
+  } cases[] = {
+      {2, 1u << 1, false, call_barrier, " 0.5 s for other ranks, which is the limit; rank 1 did"},
+      {4, 1u << 1 | 1u << 3, false, call_barrier, "; ranks 1 and 3 did not arrive"},
+      {5, 1u << 0 | 1u << 2 | 1u << 4, false, call_barrier, "; ranks 0, 2 and 4 did not arrive"},
+      {8, 0xfe, false, call_barrier, "; ranks 1, 2, 3, 4, 5, 6 and 1 more did not arrive"},
+      {3, 1u << 2, true, call_barrier, "; loopback does not tell which"},
+      {3, 1u << 1 | 1u << 2, true, call_receive, "; rank 1 did not arrive"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    absence of = {.ranks = cases[i].ranks, .text = cases[i].text, .call = cases[i].call};
+    loopback_rank ranks[LOOPBACK_MOST] = {{0}};
+    for (int r = 0; r < cases[i].size; r++) {
+      ranks[r].timeout = of.ranks >> r & 1 ? 0.1 : 0.5;
+      ranks[r].tells_nothing = cases[i].tells_nothing;
+    }
+    loopback_run(cases[i].size, miss_others, &of, ranks);
+  }
+}
+
 /* ---- Closing -----------------------------------------------------------------------------------
  */
 
@@ -296,14 +366,14 @@ static void closing_without_memory_leaves_the_errors_alone(void **state) {
     compute_error_get(NULL, &before);
     failing_allocator_arm(nth, true);
     compute_group_close(group);
+    compute_error_get(context, &of_context);
+    assert_ok(compute_close(context));
     failed = failing_allocator_failures();
     failing_allocator_arm(0, false);
     compute_error_get(NULL, &of_thread);
-    compute_error_get(context, &of_context);
     assert_string_equal(of_thread.message, before.message);
     assert_string_equal(of_context.message, before.message);
     assert_true(nth > 1 || failed > 0);
-    test_close(context);
     assert_int_equal(failing_allocator_remove(), 0);
   }
 }
@@ -312,6 +382,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_nth_call_that_fails_is_an_error_everywhere),
       cmocka_unit_test(a_rank_that_stops_anywhere_ends_in_the_time_limit),
+      cmocka_unit_test(a_wait_that_is_over_names_the_missing_ranks),
       cmocka_unit_test(a_rank_that_closes_too_early_breaks_the_group),
       cmocka_unit_test(a_forked_process_neither_waits_nor_disturbs),
       cmocka_unit_test(local_ranks_follow_from_the_hosts),

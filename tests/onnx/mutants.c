@@ -243,7 +243,7 @@ static int write_mutant(const suite *s) {
 static const char usage[] = "Usage: onnx_mutants [OPTION...] [FOLDER]\n"
                             "  --first N     the number of the first mutant\n"
                             "  --count N     how many; default 2000\n"
-                            "  --limit S     seconds for each; default 60\n"
+                            "  --limit S     seconds for each; default 20\n"
                             "  --write FILE  writes the first into a file instead\n";
 
 int main(int argc, char **argv) {
@@ -252,7 +252,7 @@ int main(int argc, char **argv) {
                                           {"limit", 1, NULL, 'l'},
                                           {"write", 1, NULL, 'w'},
                                           {0}};
-  suite s = {.folder = debian_folder, .first = test_seed() * 1000000, .mutants = 2000, .limit = 60};
+  suite s = {.folder = debian_folder, .first = test_seed() * 1000000, .mutants = 2000, .limit = 20};
   for (int option; (option = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
     switch (option) {
     case 'f': s.first = strtoull(optarg, NULL, 10); break;

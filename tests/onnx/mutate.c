@@ -321,7 +321,9 @@ static message redraw_constants(draw *d, wire model) {
 /* ---- A model --------------------------------------------------------------------------------- */
 
 static message mutate_once(draw *d, wire model) {
-  if (draw_below(d, 3) == 0) return redraw_constants(d, model);
+  const uint32_t how = draw_below(d, 3);
+  if (how == 0) return redraw_constants(d, model);
+  if (how == 1) return redraw_attributes(d, model);
   mutation m = {.d = d, .model = model, .place = UINT32_MAX};
   message whole = copy_changed(&m, model, MODEL);
   if (m.at == 0) return whole;

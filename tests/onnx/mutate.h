@@ -17,6 +17,10 @@ uint32_t draw_below(draw *d, uint32_t count);
 /* Mostly small; now and then at the edges of a range. */
 int64_t draw_integer(draw *d);
 
+/* `model` with attributes of one node drawn from what is extreme: the edges of integers, NaN and
+ * infinities, empty and long lists and texts. */
+message redraw_attributes(draw *d, wire model);
+
 /* `model`, a ModelProto, with up to `count` changes. */
 message mutate_model(wire model, draw *d, uint32_t count);
 

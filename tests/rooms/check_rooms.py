@@ -14,7 +14,7 @@ another room's header. Public functions are no exception. These fail:
   - an arrow that the table does not declare, and a declared one that nothing uses;
   - a circle of rooms of the library, in the table or in the objects;
   - a circle of more than CIRCLE_FILES files;
-  - a call of the vtable's copies outside src/device/transfer.c, which records them and notes losses;
+  - a call of the vtable's copies outside src/core/device/transfer.c, which records them and notes losses;
   - a subscript of a shape's sizes in a file that asks for the shapes of nodes: the shape of a node that a failed builder
     returned has rank 0, and `size[rank - 1]` is outside of it. shape_at and shape_set check the axis;
   - a folder with sources that no row names, and a row without a folder.
@@ -211,11 +211,11 @@ def copies_outside(source):
     """Lists calls of the vtable's copies by others than the file of transfers."""
     count = 0
     for path in sorted(files_of(source)):
-        if not path.startswith("src/") or path == "src/device/transfer.c":
+        if not path.startswith("src/") or path == "src/core/device/transfer.c":
             continue
         for number, line in enumerate(open(os.path.join(source, path), encoding="utf-8"), 1):
             if re.search(r"\b(backend|b)(->|\.)(upload|download|copy|copy_from_peer)\(", line):
-                print("copy outside src/device/transfer.c: %s:%d: %s" % (path, number, line.strip()))
+                print("copy outside src/core/device/transfer.c: %s:%d: %s" % (path, number, line.strip()))
                 count += 1
     return count
 
@@ -223,7 +223,7 @@ def copies_outside(source):
 SIZES = re.compile(r"\b(\w+)(?:\([^()]*\))?(?:\.|->)size\[")
 ASKS = re.compile(r"\b(?:compute_node_shape|call_shape)\(")
 # What has sizes and is no shape.
-NOT_SHAPES = {"src/graph/build/conv.c": {"w", "o"}, "src/graph/build/volume.c": {"o", "to", "depths"},
+NOT_SHAPES = {"src/graph/builders/conv.c": {"w", "o"}, "src/graph/builders/volume.c": {"o", "to", "depths"},
               "src/graph/gradient/network.c": {"w"}, "src/model/operators/pool.c": {"o", "all"},
               "src/model/operators/control.c": {"info"}, "src/model/export/network.c": {"w"}}
 

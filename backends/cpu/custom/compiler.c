@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/loading.h"
 #include "custom.h"
 
 enum { PATH_BYTES = 4096, MOST_WORDS = 64, LOG_BYTES = 320, MOST_OBJECT = 64 << 20 };
@@ -321,13 +322,16 @@ static void make_key(const cpu_device *device, const c_compiler *program, const 
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 /* False if the bytes are not an object that can be loaded; `why` gets the loader's message. */
-static bool load(const void *bytes, size_t count, custom_object *object, char *why,
-                 size_t why_bytes) {
+static bool load(const compute_services *services, const void *bytes, size_t count,
+                 custom_object *object, char *why, size_t why_bytes) {
   char path[64];
-  *object = (custom_object){.file = memfd_create("compute-kernel", MFD_CLOEXEC)};
+  *object =
+      (custom_object){.services = services, .file = memfd_create("compute-kernel", MFD_CLOEXEC)};
   const int problem = object->file < 0 ? errno : write_all(object->file, bytes, count);
   snprintf(path, sizeof path, "/proc/self/fd/%d", object->file);
+  loading_begin(services);
   if (problem == 0) object->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  loading_end(services);
   const char *words = problem ? strerror(problem) : object->handle ? NULL : dlerror();
   snprintf(why, why_bytes, "%s", words ? words : "");
   if (!object->handle && object->file >= 0) close(object->file);
@@ -336,7 +340,9 @@ static bool load(const void *bytes, size_t count, custom_object *object, char *w
 
 void custom_unload(custom_object *object) {
   if (!object->handle) return;
+  loading_begin(object->services);
   dlclose(object->handle);
+  loading_end(object->services);
   close(object->file);
   object->handle = NULL;
 }
@@ -362,12 +368,12 @@ compute_status custom_load(cpu_device *device, const char *text, const char *ent
     if (options) memcpy(copy, options, length);
     make_key(device, found, text, options, key);
     made = services->cache_load(services->host, key->parts, key->count, &bytes);
-    loaded = made && load(made, bytes, object, why, sizeof why);
+    loaded = made && load(services, made, bytes, object, why, sizeof why);
     cpu_release(device, made);
   }
   if (!status && !loaded) {
     status = compile(device, found, text, entry, copy, &made, &bytes);
-    loaded = !status && load(made, bytes, object, why, sizeof why);
+    loaded = !status && load(services, made, bytes, object, why, sizeof why);
     if (loaded) services->cache_store(services->host, key->parts, key->count, made, bytes);
     if (!status && !loaded)
       status = fail(device, COMPUTE_ERROR_COMPILATION, 0, NULL, entry,

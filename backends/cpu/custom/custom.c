@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/loading.h"
+
 enum { TASKS_PER_THREAD = 8, MOST_BYTES = 4096 /* of all arguments together */ };
 
 typedef struct custom_kernel {
@@ -59,7 +61,9 @@ compute_status cpu_custom_build(void *handle, const char *source, const char *en
   pthread_mutex_init(&kernel->mutex, NULL);
   compute_status status = custom_source(device, source, entry, &text);
   if (!status) status = custom_load(device, text, entry, options, &kernel->object);
+  loading_begin(device->services);
   if (!status) status = learn(kernel);
+  loading_end(device->services);
   cpu_release(device, text);
   if (status)
     cpu_custom_destroy(device, kernel);

@@ -42,6 +42,7 @@ compute_status custom_source(cpu_device *device, const char *source, const char 
 /* A loaded object. The loader identifies objects by path, here that of the anonymous file's
  * descriptor: it stays open while the object is loaded, so that no other gets the same number. */
 typedef struct custom_object {
+  const compute_services *services;
   void *handle; /* of dlopen; NULL: not loaded */
   int file;
 } custom_object;

@@ -125,13 +125,13 @@ static compute_status library_open(compute_context *context, device_module *modu
   process_load_begin();
   module->library = dlopen(module->probe.path, RTLD_NOW | RTLD_LOCAL);
   problem = errno; /* the loader's message mentions memory only sometimes */
+  void *symbol = module->library ? dlsym(module->library, COMPUTE_BACKEND_ENTRY) : NULL;
   process_load_end();
   if (!module->library) {
     const char *words = dlerror();
     if (problem == ENOMEM) return out_of_memory(context);
     return loader_refused(context, module, words ? words : "the loader gives no reason");
   }
-  void *symbol = dlsym(module->library, COMPUTE_BACKEND_ENTRY);
   if (!symbol) {
     return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE,
                             "a shared library without the symbol " COMPUTE_BACKEND_ENTRY, NULL);

@@ -22,6 +22,7 @@
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "core/base/variable.h"
 
 #define FILE_PREFIX "libcompute-"
@@ -251,8 +252,10 @@ static bool library_folder(char *folder, size_t folder_bytes) {
   static const char inside; /* any address within the library */
   char path[PATH_MAX];
   Dl_info info;
+  process_load_begin();
   bool known = dladdr(&inside, &info) != 0 && info.dli_fname;
   bool linked_in = known && lies_in_program(&info);
+  process_load_end();
   if (linked_in && privilege_raised()) return false;
   if (known && !linked_in && info.dli_fname[0] == '/' && strlen(info.dli_fname) < sizeof path) {
     memcpy(path, info.dli_fname, strlen(info.dli_fname) + 1);

@@ -19,6 +19,7 @@ static int backtrace(void **frames, int most) {
 
 #include "core/base/alloc.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "core/base/variable.h"
 #include "core/device/device.h"
 
@@ -111,11 +112,19 @@ int64_t objects_count(const compute_context *context, char *text, size_t bytes) 
   return all;
 }
 
+/* dladdr, which waits for the loader's lock. */
+static bool find_address(const void *address, Dl_info *info) {
+  process_load_begin();
+  const bool found = dladdr(address, info) != 0;
+  process_load_end();
+  return found;
+}
+
 /* "main (./program+0x12ab)", the form that addr2line takes. */
 static void describe_frame(const void *frame, char *text, size_t bytes) {
   Dl_info info;
   const char *address = (const char *)frame - 1; /* within the call, not after it */
-  if (!dladdr(address, &info) || !info.dli_fname)
+  if (!find_address(address, &info) || !info.dli_fname)
     snprintf(text, bytes, "%p", frame);
   else
     snprintf(text, bytes, "%s%s%s+0x%" PRIxPTR "%s", info.dli_sname ? info.dli_sname : "",
@@ -128,8 +137,8 @@ static void describe_frame(const void *frame, char *text, size_t bytes) {
 static int own_frames(const origin *o) {
   Dl_info own, info;
   int count = 0;
-  if (!dladdr((void *)(uintptr_t)origins_add, &own)) return 0;
-  while (count < o->frame_count && dladdr(o->frames[count], &info) &&
+  if (!find_address((void *)(uintptr_t)origins_add, &own)) return 0;
+  while (count < o->frame_count && find_address(o->frames[count], &info) &&
          info.dli_fbase == own.dli_fbase)
     count++;
   return count < o->frame_count ? count : 1; /* library and program are one file */
@@ -139,7 +148,7 @@ static void list_object(const origin *o) {
   char text[1024], frame[320];
   const int own = own_frames(o);
   Dl_info info;
-  const bool named = own > 0 && dladdr(o->frames[own - 1], &info) && info.dli_sname;
+  const bool named = own > 0 && find_address(o->frames[own - 1], &info) && info.dli_sname;
   int used = snprintf(text, sizeof text, "a %s that is not released was made by %s",
                       kind_names[o->kind], named ? info.dli_sname : "libcompute");
   for (int i = own; i < o->frame_count && i < own + CALLERS_SHOWN; i++) {

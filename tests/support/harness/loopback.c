@@ -190,6 +190,12 @@ static int loopback_reaches(void *made, int32_t device_type) {
   return in->self->reaches == device_type;
 }
 
+static int loopback_missing(void *made, uint8_t *missing) {
+  const instance *in = made;
+  for (int32_t r = 0; r < in->self->size; r++) missing[r] = in->awaited[r].to != NULL;
+  return in->self->tells_nothing ? FAILURE : 0;
+}
+
 static const compute_transport transport = {.struct_size = sizeof transport,
                                             .abi_major = COMPUTE_TRANSPORT_ABI_MAJOR,
                                             .abi_minor = COMPUTE_TRANSPORT_ABI_MINOR,
@@ -204,7 +210,8 @@ static const compute_transport transport = {.struct_size = sizeof transport,
                                             .send = loopback_send,
                                             .receive = loopback_receive,
                                             .test = loopback_test,
-                                            .reaches = loopback_reaches};
+                                            .reaches = loopback_reaches,
+                                            .missing = loopback_missing};
 
 /* ---- Ranks as threads -------------------------------------------------------------------------
  */

@@ -25,10 +25,11 @@ typedef struct loopback_rank {
   int32_t reaches;               /* a type of devices, by DLPack, whose memory messages may be in */
   bool host_only;                /* of the group's options */
   /* Faults, likewise. */
-  double timeout;    /* of the group */
-  uint64_t delays;   /* a seed of random delays; 0: none */
-  int64_t fail_at;   /* the call of the transport that fails, from 1; 0: none */
-  int64_t silent_at; /* the call from which on nothing is sent or arrives */
+  double timeout;     /* of the group */
+  uint64_t delays;    /* a seed of random delays; 0: none */
+  int64_t fail_at;    /* the call of the transport that fails, from 1; 0: none */
+  int64_t silent_at;  /* the call from which on nothing is sent or arrives */
+  bool tells_nothing; /* of which ranks are missing */
   int64_t calls;
   bool orderly; /* how the transport was closed, when all have ended */
 } loopback_rank;
