@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Norms of numbers whose squares f32 does not hold: from 1e-40 to 1e38, along short and long rows
- * and across them, beside ordinary rows, which keep their bits. */
+ * and across them, beside ordinary rows, which keep their bits; and their gradients. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,34 +27,55 @@ static float element(const norm_case *c, int first, int64_t row, int64_t i) {
   return (float)(shape * (double)scales[((int)(row % SCALES) + first) % SCALES]);
 }
 
-static double *normalize(const norm_case *c, int first, double epsilon) {
+/* What the loss multiplies the results with. */
+static float upstream(int64_t row, int64_t i) {
+  return (float)(cos(0.9 * (double)i + (double)row) + 0.2 * sin(3.1 * (double)i));
+}
+
+static compute_tensor *fill(const norm_case *c, compute_shape shape, int first, bool weights) {
+  float *x = malloc((size_t)(c->rows * c->length) * sizeof *x);
+  assert_non_null(x);
+  for (int64_t row = 0; row < c->rows; row++)
+    for (int64_t i = 0; i < c->length; i++)
+      x[c->across ? i * c->rows + row : row * c->length + i] =
+          weights ? upstream(row, i) : element(c, first, row, i);
+  compute_tensor *tensor = test_tensor(test_context, COMPUTE_F32, shape, x);
+  free(x);
+  return tensor;
+}
+
+/* The norm of each row, or the gradient of the sum of its products with upstream(). */
+static double *normalize(const norm_case *c, int first, double epsilon, bool gradient) {
   compute_graph *graph = compute_graph_create(test_context);
   const compute_shape shape =
       c->across ? COMPUTE_SHAPE(c->length, c->rows) : COMPUTE_SHAPE(c->rows, c->length);
   const size_t count = (size_t)(c->rows * c->length);
-  float *x = malloc(count * sizeof *x);
-  double *y = malloc(count * sizeof *y);
-  assert_true(x && y);
-  for (int64_t row = 0; row < c->rows; row++)
-    for (int64_t i = 0; i < c->length; i++)
-      x[c->across ? i * c->rows + row : row * c->length + i] = element(c, first, row, i);
-  compute_tensor *in = test_tensor(test_context, COMPUTE_F32, shape, x);
+  compute_tensor *in = fill(c, shape, first, false), *weights = fill(c, shape, first, true);
   compute_tensor *out = test_tensor(test_context, COMPUTE_F32, shape, NULL);
   const compute_node input = compute_input(graph, COMPUTE_F32, shape);
+  const compute_node by = compute_parameter(graph, weights);
   compute_node node = c->across ? compute_transpose(graph, input, COMPUTE_AXES(1, 0)) : input;
   node = compute_normalize(graph, node, epsilon);
   if (c->across) node = compute_transpose(graph, node, COMPUTE_AXES(1, 0));
+  if (gradient) {
+    node = compute_sum(graph, compute_mul(graph, node, by), COMPUTE_ALL_AXES, false);
+    assert_ok(compute_gradients(graph, node, &input, 1, &node));
+  }
   compute_plan *plan = NULL;
   const compute_plan_options strict = {.fallback = COMPUTE_FALLBACK_STRICT};
   assert_ok(compute_compile(graph, &node, 1, &strict, &plan));
   const compute_binding bindings[] = {{input, in}, {node, out}};
   assert_ok(compute_run(plan, bindings, 2, NULL));
-  assert_ok(compute_tensor_read(out, x, count * sizeof *x));
-  for (size_t i = 0; i < count; i++) y[i] = (double)x[i];
-  free(x);
+  float *results = malloc(count * sizeof *results);
+  double *y = malloc(count * sizeof *y);
+  assert_true(results && y);
+  assert_ok(compute_tensor_read(out, results, count * sizeof *results));
+  for (size_t i = 0; i < count; i++) y[i] = (double)results[i];
+  free(results);
   compute_plan_release(plan);
   compute_graph_release(graph);
   compute_tensor_release(in);
+  compute_tensor_release(weights);
   compute_tensor_release(out);
   return y;
 }
@@ -93,7 +114,7 @@ static void rows_of_every_size_are_normalised(void **state) {
     for (int e = 0; e < 2; e++)
       for (int first = 0; first < (cases[i].rows < SCALES ? SCALES : 1);
            first += (int)cases[i].rows) {
-        double *y = normalize(&cases[i], first, epsilons[e]);
+        double *y = normalize(&cases[i], first, epsilons[e], false);
         for (int64_t row = 0; row < cases[i].rows; row++)
           failed += check_row(&cases[i], first, epsilons[e], row, y);
         free(y);
@@ -101,7 +122,55 @@ static void rows_of_every_size_are_normalised(void **state) {
   if (failed) fail_msg("%d rows", failed);
 }
 
+/* (g - mean(g) - y mean(g y)) / sqrt(variance + epsilon), for results that are normal numbers. */
+static int check_gradient(const norm_case *c, int first, double epsilon, int64_t row,
+                          const double *dx) {
+  const double n = (double)c->length;
+  double mean = 0, variance = 0, level = 0, tilt = 0, most = 0, worst = 0;
+  for (int64_t i = 0; i < c->length; i++) {
+    mean += (double)element(c, first, row, i) / n;
+    level += (double)upstream(row, i) / n;
+  }
+  for (int64_t i = 0; i < c->length; i++) {
+    const double away = (double)element(c, first, row, i) - mean;
+    variance += away * away / n;
+    tilt += (double)upstream(row, i) * away / n;
+  }
+  const double factor = 1 / sqrt(variance + epsilon);
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t i = 0; i < c->length; i++) {
+      const double y = ((double)element(c, first, row, i) - mean) * factor;
+      const double expected = ((double)upstream(row, i) - level - y * tilt * factor) * factor;
+      const double actual = dx[c->across ? i * c->rows + row : row * c->length + i];
+      const double error = fabs(actual - expected) / most;
+      if (pass == 0) most = fmax(most, fabs(expected));
+      if (pass == 1 && !(error <= worst)) worst = error;
+    }
+  const double size = sqrt(variance);
+  if (size < 1e-36 || size * n > 1e38 || most < 1e-36 || most > 1e37 || worst <= 1e-4) return 0;
+  print_error("gradient, %lld x %lld%s, scale %g, epsilon %g: off by %.2g\n", (long long)c->rows,
+              (long long)c->length, c->across ? " across" : "", size, epsilon, worst);
+  return 1;
+}
+
+static void rows_of_every_size_have_gradients(void **state) {
+  (void)state;
+  static const double epsilons[] = {1e-5, 0, 1e10};
+  int failed = 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (int e = 0; e < 3; e++)
+      for (int first = 0; first < (cases[i].rows < SCALES ? SCALES : 1);
+           first += (int)cases[i].rows) {
+        double *dx = normalize(&cases[i], first, epsilons[e], true);
+        for (int64_t row = 0; row < cases[i].rows; row++)
+          failed += check_gradient(&cases[i], first, epsilons[e], row, dx);
+        free(dx);
+      }
+  if (failed) fail_msg("%d rows", failed);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_every_size_are_normalised)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_every_size_are_normalised),
+                                     cmocka_unit_test(rows_of_every_size_have_gradients)};
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
