@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Norms of numbers whose squares f32 does not hold: from 1e-40 to 1e38, along short and long rows
- * and across them, beside ordinary rows, which keep their bits; and their gradients. */
+/* Norms of numbers whose squares f32 does not hold, and their gradients: from 1e-40 to 1e38, along
+ * short and long rows and across them, beside ordinary rows, which keep their bits. And where the
+ * range of operations ends that keep squares. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "support/harness/operation.h"
 #include "support/harness/test.h"
+#include "support/harness/values.h"
 
 typedef struct norm_case {
   int64_t rows, length;
@@ -169,8 +171,96 @@ static void rows_of_every_size_have_gradients(void **state) {
   if (failed) fail_msg("%d rows", failed);
 }
 
+/* What headers promise where a square is kept or returned, and so limits the range. */
+enum { LIMITED = 4 };
+
+static compute_node parameter_of(compute_graph *graph, const float *values, compute_tensor **kept) {
+  *kept = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(LIMITED), values);
+  return compute_parameter(graph, *kept);
+}
+
+static void expect_all(compute_tensor *tensor, const double *expected) {
+  for (int i = 0; i < LIMITED; i++) {
+    const double got = test_element(tensor, i);
+    if (!(fabs(got - expected[i]) <= 1e-5 * fabs(expected[i])))
+      fail_msg("element %d is %g, expected %g", i, got, expected[i]);
+  }
+}
+
+/* One step from 1 with gradients of alternate signs; `change` is what it subtracts. */
+static void check_step(bool adam, float size, double change) {
+  static const float ones[LIMITED] = {1, 1, 1, 1};
+  const float slopes[LIMITED] = {size, -size, size, -size};
+  const double expected[LIMITED] = {1 - change, 1 + change, 1 - change, 1 + change};
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *weight;
+  const compute_node w = parameter_of(graph, ones, &weight);
+  const compute_node g = compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(LIMITED), slopes);
+  const compute_adam_options a = {.learning_rate = 0.25};
+  const compute_rmsprop_options r = {.learning_rate = 0.25};
+  const compute_node step =
+      adam ? compute_adam_apply(graph, &w, &g, 1, &a) : compute_rmsprop_apply(graph, &w, &g, 1, &r);
+  compute_plan *plan = test_compile(graph, &step, 1, 0);
+  assert_ok(compute_run(plan, NULL, 0, NULL));
+  expect_all(weight, expected);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+  compute_tensor_release(weight);
+}
+
+static void check_clip(float size, double factor) {
+  const float slopes[LIMITED] = {size, -size, size, -size};
+  double expected[LIMITED];
+  for (int i = 0; i < LIMITED; i++) expected[i] = (double)slopes[i] * factor;
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *from, *to = test_tensor(test_context, COMPUTE_F32, COMPUTE_SHAPE(LIMITED), NULL);
+  compute_node g = parameter_of(graph, slopes, &from);
+  compute_clip_gradients(graph, &g, 1, 3, NULL);
+  compute_plan *plan = test_compile(graph, &g, 1, 0);
+  assert_ok(compute_run(plan, &(compute_binding){g, to}, 1, NULL));
+  expect_all(to, expected);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+  compute_tensor_release(from);
+  compute_tensor_release(to);
+}
+
+/* Of one channel; the bias is 0.5. */
+static void check_batch_norm(float size, double height) {
+  static const float half = 0.5f;
+  const float x[LIMITED] = {size, -size, size, -size};
+  const double expected[LIMITED] = {0.5 + height, 0.5 - height, 0.5 + height, 0.5 - height};
+  const compute_shape shape = COMPUTE_SHAPE(LIMITED, 1);
+  compute_graph *graph = compute_graph_create(test_context);
+  compute_tensor *from = test_tensor(test_context, COMPUTE_F32, shape, x);
+  compute_tensor *to = test_tensor(test_context, COMPUTE_F32, shape, NULL);
+  const compute_node bias = compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(1), &half);
+  const compute_node y = compute_batch_norm_training(graph, compute_parameter(graph, from),
+                                                     (compute_node){0}, bias, 1e-5, NULL, NULL);
+  compute_plan *plan = test_compile(graph, &y, 1, 0);
+  assert_ok(compute_run(plan, &(compute_binding){y, to}, 1, NULL));
+  expect_all(to, expected);
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+  compute_tensor_release(from);
+  compute_tensor_release(to);
+}
+
+static void squares_that_are_kept_limit_the_range(void **state) {
+  (void)state;
+  for (int adam = 0; adam < 2; adam++) {
+    check_step(adam, 1e18f, adam ? 0.25 : 0.25 / sqrt(1 - 0.99));
+    check_step(adam, 1e30f, 0);
+  }
+  check_clip(5e18f, 3 / (2 * (double)5e18f));
+  check_clip(1e30f, 0);
+  check_batch_norm(5e18f, 1);
+  check_batch_norm(1e30f, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows_of_every_size_are_normalised),
-                                     cmocka_unit_test(rows_of_every_size_have_gradients)};
+                                     cmocka_unit_test(rows_of_every_size_have_gradients),
+                                     cmocka_unit_test(squares_that_are_kept_limit_the_range)};
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }
