@@ -115,6 +115,8 @@ foreach(name operations_elementwise operations_convolution operations_indexed op
         operations_network operations_recurrent operations_reduction operations_row fit_run fit_spots)
   compute_add_variant(${name} opencl_locale "${opencl_locale}")
 endforeach()
+compute_add_variant(operations_norm_range opencl "${on_device}")
+compute_add_variant(model_norm_range opencl "${on_device}")
 compute_add_variant(operations_long_sums opencl "${on_device};COMPUTE_TEST_SPREAD=3")
 set(variant_labels full) # what follows shows the same in another light, or takes long
 foreach(name eager_eager job_job model_loops model_sizes plan_training threads_plans)

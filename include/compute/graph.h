@@ -275,7 +275,7 @@ COMPUTE_API compute_node compute_log_softmax(compute_graph *graph, compute_node 
 
 /** (x − mean) / sqrt(variance + epsilon) along the last axis, with the biased variance. In f32 the
  * result is right for numbers up to 1e38, of which the squares would be infinite, and, with an
- * epsilon of 0, for tiny ones; the gradient is for numbers whose squares f32 holds.
+ * epsilon of 0, for tiny ones; the gradient likewise up to 1e38 / n for rows of n.
  * COMPUTE_ERROR_INVALID_ARGUMENT for an epsilon that is negative or not finite, also as f32 (f64
  * for an x in f64); likewise compute_layer_norm. */
 COMPUTE_API compute_node compute_normalize(compute_graph *graph, compute_node x, double epsilon);

@@ -145,8 +145,8 @@ COMPUTE_API compute_node compute_batch_norm(compute_graph *graph, compute_node x
                                             compute_node bias, double epsilon);
 
 /** With the statistics of x itself, which are returned in *mean and *variance (biased; either may
- * be NULL).
- */
+ * be NULL). Where f32 does not hold the variance, from deviations of 1.8e19 on, it is infinite, and
+ * the result is `bias`: another search for the largest x would cost one pass more over the data. */
 COMPUTE_API compute_node compute_batch_norm_training(compute_graph *graph, compute_node x,
                                                      compute_node gain, compute_node bias,
                                                      double epsilon, compute_node *mean,
@@ -351,7 +351,9 @@ COMPUTE_API compute_node compute_rmsprop_step(compute_graph *graph, compute_node
                                               const compute_rmsprop_options *options);
 
 /** The steps of graph.h and this one, with gradients from the caller (clipped, accumulated,
- * unscaled): gradients[i] belongs to parameters[i]. */
+ * unscaled): gradients[i] belongs to parameters[i]. Adam and RMSprop keep a mean of squares. In f32
+ * a gradient from 1.8e19 on makes it infinite, and then that element no longer moves, as in PyTorch
+ * 2: clip gradients before, by their values if they are so large. */
 COMPUTE_API compute_node compute_sgd_apply(compute_graph *graph, const compute_node *parameters,
                                            const compute_node *gradients, size_t count,
                                            const compute_sgd_options *options);
@@ -363,7 +365,9 @@ COMPUTE_API compute_node compute_rmsprop_apply(compute_graph *graph, const compu
                                                const compute_rmsprop_options *options);
 
 /** Scales all gradients by min(1, limit / norm), where norm is the Euclidean norm of all of them,
- * returned in *norm (may be NULL). Overwrites gradients[i], unless it fails. */
+ * returned in *norm (may be NULL). Overwrites gradients[i], unless it fails. A norm whose square
+ * f32 does not hold, from 1.8e19 on, is infinite, and finite gradients become 0, as in PyTorch 2.
+ */
 COMPUTE_API void compute_clip_gradients(compute_graph *graph, compute_node *gradients, size_t count,
                                         double limit, compute_node *norm);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Operators that take the root of a sum of powers are right for numbers whose powers f32 does not
- * hold: from 1e-38 to 1e37. */
+ * hold: from 1e-38 to 1e37. So are their gradients. */
 #include <math.h>
 
 #include "compute/compute.h"
@@ -101,18 +101,78 @@ static void check(const operator_case *c, compute_model *model, float scale) {
   compute_tensor_release(out.tensor);
 }
 
-static void powers_may_leave_the_range(void **state) {
-  (void)state;
+static const float weights[COUNT] = {0.5f, -1, 0.25f, 2};
+
+/* The sum of the results, each times its weight, by central differences. */
+static double slope(const operator_case *c, const double *x, int i) {
+  double sum = 0;
+  for (int side = -1; side <= 1; side += 2) {
+    double moved[COUNT];
+    memcpy(moved, x, sizeof moved);
+    moved[i] += side * 1e-5 * x[i];
+    for (int j = 0; j < c->results; j++) sum += side * (double)weights[j] * c->formula(moved, j);
+  }
+  return sum / (2e-5 * x[i]);
+}
+
+static void check_gradient(const operator_case *c, compute_model *model, float scale) {
+  float x[COUNT], dx[COUNT];
+  double wide[COUNT], most = 0;
+  for (int i = 0; i < COUNT; i++) wide[i] = (double)(x[i] = (float)shape_of_x[i] * scale);
+  for (int i = 0; i < COUNT; i++) most = fmax(most, fabs(slope(c, wide, i)));
+  if (most < 1e-36 || most > 1e36) return; /* f32 has few digits for it, or none */
+  const compute_shape shape =
+      c->formula == l3 ? COMPUTE_SHAPE(1, 1, COUNT) : COMPUTE_SHAPE(1, COUNT);
+  compute_graph *graph = compute_graph_create(test_context);
+  const compute_model_value in = {"x", compute_input(graph, COMPUTE_F32, shape)};
+  compute_model_value out = {.name = "y"};
+  assert_ok(compute_model_record(model, graph, &in, 1, &out, 1));
+  const compute_node by = compute_constant(graph, COMPUTE_F32, COMPUTE_SHAPE(c->results), weights);
+  compute_node y = compute_reshape(graph, out.node, COMPUTE_SHAPE(c->results)), gradient;
+  y = compute_sum(graph, compute_mul(graph, y, by), COMPUTE_ALL_AXES, false);
+  assert_ok(compute_gradients(graph, y, &in.node, 1, &gradient));
+  compute_plan *plan = NULL;
+  assert_ok(compute_compile(graph, &gradient, 1, NULL, &plan));
+  compute_plan_info info;
+  assert_ok(compute_plan_describe(plan, &info));
+  assert_true(info.steps <= 10); /* more if the largest element had a gradient */
+  compute_tensor *from = test_tensor(test_context, COMPUTE_F32, shape, x);
+  compute_tensor *to = test_tensor(test_context, COMPUTE_F32, shape, NULL);
+  assert_ok(compute_run(plan, (compute_binding[]){{in.node, from}, {gradient, to}}, 2, NULL));
+  assert_ok(compute_tensor_read(to, dx, sizeof dx));
+  for (int i = 0; i < COUNT; i++)
+    if (!(fabs((double)dx[i] - slope(c, wide, i)) <= 1e-4 * most))
+      fail_msg("gradient of %s of numbers of %g: %g instead of %g", c->name, (double)scale,
+               (double)dx[i], slope(c, wide, i));
+  compute_plan_release(plan);
+  compute_graph_release(graph);
+  compute_tensor_release(from);
+  compute_tensor_release(to);
+}
+
+static void check_all(void (*check_one)(const operator_case *, compute_model *, float)) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     void *data;
     compute_model *model = load(&cases[i], &data);
-    for (size_t s = 0; s < sizeof scales / sizeof *scales; s++) check(&cases[i], model, scales[s]);
+    for (size_t s = 0; s < sizeof scales / sizeof *scales; s++)
+      check_one(&cases[i], model, scales[s]);
     compute_model_release(model);
     free(data);
   }
 }
 
+static void powers_may_leave_the_range(void **state) {
+  (void)state;
+  check_all(check);
+}
+
+static void gradients_may_leave_it_too(void **state) {
+  (void)state;
+  check_all(check_gradient);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(powers_may_leave_the_range)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(powers_may_leave_the_range),
+                                     cmocka_unit_test(gradients_may_leave_it_too)};
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

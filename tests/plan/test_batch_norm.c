@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Batch normalisation in training, as a plan: how often it goes over its data, and that gradients
- * are right also for data far from zero. */
+ * are right also for data far from zero, and for large data. */
 #include <math.h>
 
 #include "support/harness/test.h"
@@ -65,13 +65,13 @@ static void expect_gradients(const float *x, const float *g, double gain, int ch
     }
 }
 
-static void gradients_are_right_far_from_zero(void **state) {
+static void check_gradients(double middle, double size) {
   static float x[COUNT], g[COUNT];
   static double dx[COUNT];
   float gain[CHANNELS];
   test_random random = {.state = 9};
-  (void)state;
-  for (int i = 0; i < COUNT; i++) x[i] = (float)(300 + test_random_uniform(&random, -1, 1));
+  for (int i = 0; i < COUNT; i++)
+    x[i] = (float)(size * (middle + test_random_uniform(&random, -1, 1)));
   for (int i = 0; i < COUNT; i++) g[i] = (float)test_random_uniform(&random, -1, 2);
   for (int i = 0; i < CHANNELS; i++) gain[i] = (float)test_random_uniform(&random, 0.5, 1.5);
   compute_graph *graph = compute_graph_create(test_context);
@@ -100,17 +100,30 @@ static void gradients_are_right_far_from_zero(void **state) {
   }
   for (int i = 0; i < COUNT; i++) {
     const double got = test_element(tensors[3], i);
-    if (!(fabs(got - dx[i]) < 2e-3)) fail_msg("dx[%d] is %.9g, expected %.9g", i, got, dx[i]);
+    if (!(fabs(got - dx[i]) * size < 2e-3))
+      fail_msg("dx[%d] is %.9g, expected %.9g", i, got, dx[i]);
   }
   compute_plan_release(plan);
   compute_graph_release(graph);
   for (int i = 0; i < 6; i++) compute_tensor_release(tensors[i]);
 }
 
+static void gradients_are_right_far_from_zero(void **state) {
+  (void)state;
+  check_gradients(300, 1);
+}
+
+static void gradients_are_right_as_far_as_the_variance_is(void **state) {
+  (void)state;
+  check_gradients(0, 1e13);
+  check_gradients(0, 1e17);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(training_goes_over_its_data_six_times),
       cmocka_unit_test(gradients_are_right_far_from_zero),
+      cmocka_unit_test(gradients_are_right_as_far_as_the_variance_is),
   };
   return cmocka_run_group_tests(tests, test_group_open, test_group_close);
 }

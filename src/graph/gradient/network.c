@@ -264,8 +264,9 @@ void gradient_whole_batch_norm(step *s) {
   node scale = inverse;
   if (given(s, NORM_GAIN)) scale = compute_mul(graph, scale, gradient_operand(s, NORM_GAIN));
   const node level = compute_mul(graph, scale, compute_mul(graph, total, share));
-  const node slope = compute_mul(graph, compute_mul(graph, scale, compute_square(graph, inverse)),
-                                 compute_mul(graph, moment, share));
+  /* In this order, no factor leaves the range before the variance does. */
+  const node part = compute_mul(graph, compute_mul(graph, moment, share), inverse);
+  const node slope = compute_mul(graph, compute_mul(graph, scale, inverse), part);
   const node steep = compute_mul(graph, g, along(s, scale));
   const node tilted = compute_sub(graph, steep, compute_mul(graph, c, along(s, slope)));
   gradient_give(s, NORM_X, compute_sub(graph, tilted, along(s, level)));

@@ -3,6 +3,8 @@
  * gradient of the loss by y. */
 #include "graph/gradient/gradient.h"
 
+#include <math.h>
+
 #include "core/base/arithmetic.h"
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
@@ -224,16 +226,36 @@ void gradient_log_softmax(step *s) {
   gradient_give(s, 0, compute_sub(graph, g, compute_mul(graph, compute_exp(graph, y), total)));
 }
 
+/* 1 / sqrt(v + e) with the variance v and the epsilon e of each row, without squares of x, which
+ * may leave the range: half of the mean of (x − x₀) y is h = v / sqrt(v + e) / 2, because the mean
+ * of y is 0, and the result is 1 / (h + sqrt(h² + e)). The root is at most h + sqrt(e), also where
+ * h² is not finite. */
+static node normalize_scale(const step *s, node x, node y) {
+  compute_graph *graph = s->graph;
+  const int32_t axis = s->node.attributes.axis;
+  const double half = 0.5 / (double)shape_at(s->node.shape, axis);
+  const double epsilon = s->node.attributes.scalar;
+  const node away = compute_sub(graph, x, compute_slice(graph, x, axis, 0, 1, 1));
+  const node sum = compute_sum(graph, compute_mul(graph, y, away), COMPUTE_AXES(axis), true);
+  if (epsilon == 0) return compute_div(graph, gradient_number(s, 0.5 / half), sum);
+  const node h = compute_mul(graph, sum, gradient_number(s, half));
+  const node most = compute_add(graph, h, gradient_number(s, sqrt(epsilon)));
+  const node square = compute_add(graph, compute_square(graph, h), gradient_number(s, epsilon));
+  const node root = compute_minimum(graph, compute_sqrt(graph, square), most);
+  return compute_reciprocal(graph, compute_add(graph, h, root));
+}
+
 /* (g − mean(g) − y mean(g y)) / sqrt(variance + epsilon) */
 void gradient_normalize(step *s) {
   compute_graph *graph = s->graph;
   const compute_axes axis = COMPUTE_AXES(s->node.attributes.axis);
   node x = gradient_widen(s, operand(s));
   node y = gradient_widen(s, s->result), g = gradient_widen(s, s->upstream);
-  node centred = compute_sub(graph, x, compute_mean(graph, x, axis, true));
-  node variance = compute_mean(graph, compute_square(graph, centred), axis, true);
-  node epsilon = gradient_number(s, s->node.attributes.scalar);
-  node scale = compute_rsqrt(graph, compute_add(graph, variance, epsilon));
+  if (shape_at(s->node.shape, s->node.attributes.axis) == 0) {
+    gradient_give(s, 0, g);
+    return;
+  }
+  node scale = normalize_scale(s, x, y);
   node level = compute_mean(graph, g, axis, true);
   node tilt = compute_mean(graph, compute_mul(graph, g, y), axis, true);
   node rest = compute_sub(graph, compute_sub(graph, g, level), compute_mul(graph, y, tilt));

@@ -172,7 +172,7 @@ static compute_node root_mean_square(const layer *l, compute_dtype dtype, comput
   *inverse = op_over_range(call, root, range);
   layer wide = *l;
   wide.scale = op_cast(call, l->scale, compute_node_dtype(l->graph, x));
-  return op_cast(call, scale_and_shift(&wide, compute_mul(l->graph, scaled, root)), dtype);
+  return op_cast(call, scale_and_shift(&wide, compute_mul(l->graph, x, *inverse)), dtype);
 }
 
 static compute_status rms_normalization(model_call *call) {

@@ -108,9 +108,19 @@ static bool has_elements(const compute_shape *shape) {
   return true;
 }
 
+/* About the size of numbers below 1. Like floor, without a gradient. */
+static compute_node tiny_size(model_call *call, compute_node peak) {
+  const compute_node inverse = compute_minimum(call->graph, compute_reciprocal(call->graph, peak),
+                                               call_scalar_like(call, peak, exp2(120)));
+  return compute_reciprocal(call->graph, compute_floor(call->graph, inverse));
+}
+
+/* The result of a norm does not depend on the range. So nor does its gradient, which is spared the
+ * search for the largest element. */
 compute_node op_range(model_call *call, compute_node x, compute_axes axes, double p, bool tiny,
                       compute_node *scaled) {
-  enum { GOOD_EXPONENT = 60 }; /* of a power: a sum of 2^60 of them is finite, too */
+  enum { GOOD_EXPONENT = 60 };  /* of a power: a sum of 2^60 of them is finite, too */
+  enum { MOST_EXPONENT = 125 }; /* the inverse is a normal number */
   compute_graph *graph = call->graph;
   const compute_shape shape = compute_node_shape(graph, x);
   *scaled = x;
@@ -119,14 +129,18 @@ compute_node op_range(model_call *call, compute_node x, compute_axes axes, doubl
   const double most = exp2(GOOD_EXPONENT / p);
   const compute_node peak = compute_max(graph, compute_abs(graph, x), axes, true);
   compute_node far = compute_greater(graph, peak, call_scalar_like(call, peak, most));
+  compute_node size = compute_floor(
+      graph, compute_minimum(graph, peak, call_scalar_like(call, peak, exp2(MOST_EXPONENT))));
   if (tiny) {
     const compute_node close = compute_less(graph, peak, call_scalar_like(call, peak, 1 / most));
     const compute_node some = compute_greater(graph, peak, call_scalar_like(call, peak, 0));
     far = compute_logical_or(graph, far, compute_logical_and(graph, close, some));
+    size = compute_select(graph, close, tiny_size(call, peak), size);
   }
   far = compute_logical_and(graph, far, compute_is_finite(graph, peak));
-  const compute_node range = compute_select(graph, far, peak, call_scalar_like(call, peak, 1));
-  *scaled = compute_div(graph, x, range);
+  const compute_node range = compute_select(graph, far, size, call_scalar_like(call, peak, 1));
+  /* A product is repeated in the loops that need it, where a quotient would be stored. */
+  *scaled = compute_mul(graph, x, compute_reciprocal(graph, range));
   return range;
 }
 
