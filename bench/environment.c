@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/text.h"
+#include "programs/common/bytes.h"
 #include "programs/common/describe.h"
 #include "programs/common/json_text.h"
 #include "output.h"

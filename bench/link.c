@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "compute/transport.h"
-#include "core/base/clock.h"
+#include "programs/common/clock.h"
 
 enum { NO_TRANSPORT = -100 };
 

@@ -3,7 +3,7 @@
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
-#include "core/base/clock.h"
+#include "programs/common/clock.h"
 #include <stddef.h>
 #include <stdint.h>
 

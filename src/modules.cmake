@@ -55,7 +55,12 @@ function(compute_accepts result version sources)
   endif()
   list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   list(TRANSFORM try_DEFINE PREPEND -D)
-  list(APPEND try_FOLDERS ${PROJECT_SOURCE_DIR}/include)
+  if(NOT TARGET compute::compute OR TARGET compute) # else it is installed, and has its own folder
+    list(APPEND try_FOLDERS ${PROJECT_SOURCE_DIR}/include)
+  else()
+    get_target_property(installed compute::compute INTERFACE_INCLUDE_DIRECTORIES)
+    list(APPEND try_FOLDERS ${installed})
+  endif()
   set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY) # there is no main
   try_compile(compute_accepted ${CMAKE_BINARY_DIR}/accepts/${result} SOURCES ${sources}
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${try_FOLDERS}"

@@ -11,16 +11,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/base/text.h"
+/* How many bytes of `text`, which is not empty, are one character of UTF-8; 0: none. */
+static size_t character_length(const char *text) {
+  for (size_t length = 1; length <= 4 && text[length - 1]; length++) {
+    json_t *character = json_stringn(text, length);
+    json_decref(character);
+    if (character) return length;
+  }
+  return 0;
+}
 
 json_t *json_text(const char *text) {
   if (!text) return json_null();
+  json_t *whole = json_string(text);
+  if (whole) return whole;
+  static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
   char *clean = malloc(3 * strlen(text) + 1);
   if (!clean) return NULL;
   size_t used = 0;
   for (const char *s = text; *s;) {
-    size_t length = utf8_length(s);
-    memcpy(clean + used, length ? s : UTF8_REPLACEMENT, length ? length : 3);
+    const size_t length = character_length(s);
+    memcpy(clean + used, length ? s : replacement, length ? length : 3);
     used += length ? length : 3;
     s += length ? length : 1;
   }

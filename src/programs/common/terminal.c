@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "compute/status.h"
-#include "core/base/clock.h"
+#include "programs/common/clock.h"
 
 enum { BAR_WIDTH = 16, BAR_LEAST = 4, DEFAULT_COLUMNS = 80 };
 static const double REFRESH_SECONDS = 0.1;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "core/base/clock.h"
+#include "programs/common/clock.h"
 #include "programs/common/output_check.h"
 #include "programs/fit/command.h"
 #include "programs/fit/drift.h"

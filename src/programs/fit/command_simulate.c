@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "programs/common/clock.h"
 #include "programs/fit/array_file.h"
-#include "core/base/clock.h"
 #include "programs/fit/command.h"
 #include "programs/fit/summary.h"
 #include "programs/fit/settings.h"

@@ -2,11 +2,10 @@
 /* Failures as text. The first one is kept: it is the cause, later ones are consequences. */
 #include "programs/fit/failure.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "core/base/file.h"
 
 /* Returns whether `why` takes this one: it is the first. */
 static int begin(failure *why, compute_status status, const char *remedy) {
@@ -29,7 +28,7 @@ compute_status failure_set(failure *why, compute_status status, const char *reme
 
 compute_status failure_set_system(failure *why, int code, const char *remedy, const char *format,
                                   ...) {
-  const compute_status status = file_status(code);
+  const compute_status status = code == ENOMEM ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_ERROR_FILE;
   if (begin(why, status, remedy)) {
     va_list list;
     va_start(list, format);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "programs/common/clock.h"
 #include "programs/fit/cluster.h"
 #include "programs/fit/fit_job.h"
 

@@ -19,7 +19,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
+#include "programs/common/clock.h"
 #include "programs/fit/results_private.h"
 
 /* ---- Formats ------------------------------------------------------------------------------- */

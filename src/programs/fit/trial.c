@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "programs/common/clock.h"
 #include "programs/fit/settings.h"
 
 typedef struct buffers {

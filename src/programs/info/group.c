@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/clock.h"
-#include "core/base/text.h"
+#include "programs/common/bytes.h"
+#include "programs/common/clock.h"
 
 /* How long one size is repeated, and how often at most. */
 #define SECONDS 0.2

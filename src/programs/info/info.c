@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "compute/compute.h"
-#include "core/base/text.h"
+#include "programs/common/bytes.h"
 #include "programs/common/describe.h"
 #include "programs/common/json_text.h"
 #include "programs/common/option.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/text.h"
+#include "programs/common/bytes.h"
 #include "programs/common/terminal.h"
 #include "programs/run/run.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
+#include "programs/common/clock.h"
 #include "programs/common/output_check.h"
 #include "programs/common/terminal.h"
 

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+# The programs are a project of their own: without the rest of the tree they are built with an
+# installed library. ctest starts this: TREE BUILD_DIR SCRATCH_DIR.
+set -euo pipefail
+tree=$1 build=$2 scratch=$3
+unset COMPUTE_BACKEND_PATH LD_LIBRARY_PATH
+quietly() { "$@" >"$scratch/log" 2>&1 || { tail -50 "$scratch/log"; echo "failed: $*"; exit 1; }; }
+
+rm -rf "$scratch"
+mkdir -p "$scratch/tree/src"
+scratch=$(realpath "$scratch")
+cp -r "$tree/src/programs" "$tree/src/modules.cmake" "$scratch/tree/src/"
+quietly cmake --install "$build" --prefix "$scratch/prefix"
+quietly cmake -S "$scratch/tree/src/programs" -B "$scratch/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+  -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_C_COMPILER="$CC" -DCMAKE_INSTALL_PREFIX="$scratch/prefix"
+quietly cmake --build "$scratch/build"
+rm -r "$scratch/prefix/bin"
+quietly cmake --install "$scratch/build"
+for program in "$scratch/prefix/bin"/*; do
+  quietly "$program" --version
+  echo "${program##*/}: $(head -1 "$scratch/log")"
+done
+[[ -x $scratch/prefix/bin/compute-run ]] || { echo "compute-run is not installed"; exit 1; }
