@@ -16,6 +16,8 @@
 #include "core/type/shape.h"
 #include "core/tensor/tensor.h"
 
+static object_kind batch_object = {.name = "batch", .plural = "batches"};
+
 static const char HERE[] = "compute_batch_create";
 
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes) {
@@ -240,7 +242,7 @@ compute_status compute_batch_create(compute_context *context, const compute_batc
     batch->source_files[i] = batch->sink_files[i] = -1;
   pthread_mutex_init(&batch->build_mutex, NULL);
   pthread_mutex_init(&batch->run_mutex, NULL);
-  context_object_created(context, OBJECT_BATCH, batch);
+  context_object_created(context, &batch_object, batch);
   status = fill(batch, options);
   if (status) {
     compute_batch_release(batch);
@@ -271,7 +273,7 @@ void compute_batch_release(compute_batch *batch) {
   context_object_leaves(context, batch);
   base_release(batch);
   error_restore(context, &before);
-  context_object_released(context, OBJECT_BATCH);
+  context_object_released(context, &batch_object);
 }
 
 compute_status compute_batch_device_at(compute_batch *batch, size_t index,

@@ -14,8 +14,6 @@
 #include "codegen/cache/disk_cache.h"
 #include "core/device/registry.h"
 #include "context/services.h"
-#include "plan/eager/eager.h"
-#include "plan/job/job.h"
 #include "core/device/collector.h"
 #include "report/profile.h"
 #include "codegen/tune/tuning.h"
@@ -104,10 +102,10 @@ static compute_status context_fill(compute_context *context, const compute_open_
   services_fill(context);
   origins_open(context);
   context->threads = thread_pool_create(threads_wanted(options));
-  context->disk_cache = disk_cache_create();
-  context->tuning = tuning_create();
   context->profile = profile_create(context);
-  if (!context->threads || !context->disk_cache || !context->tuning || !context->profile) {
+  if (!slot_offer(&context->slots, &disk_cache_slot, disk_cache_create()) ||
+      !slot_offer(&context->slots, &tuning_slot, tuning_create()) || !context->threads ||
+      !context->profile) {
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation_open,
                      "out of memory for the thread pool and the caches");
   }
@@ -121,7 +119,7 @@ static compute_status context_fill(compute_context *context, const compute_open_
 /* Modules are released before the threads that they may use, and after the devices that they
  * created. */
 static void context_destroy(compute_context *context) {
-  runners_release(context->jobs);
+  slots_release(&context->slots, SLOT_USES_DEVICES);
   profile_collect(context, NULL); /* timers belong to devices */
   registry_release(context);
   for (size_t i = 0; i < context->module_count; i++) module_release(&context->modules[i]);
@@ -129,9 +127,7 @@ static void context_destroy(compute_context *context) {
   base_release(context->module_path);
   thread_pool_release(context->threads);
   profile_release(context->profile);
-  validation_release(context->validation);
-  disk_cache_release(context->disk_cache);
-  tuning_release(context->tuning);
+  slots_release(&context->slots, SLOT_STANDS_ALONE);
   origins_close(context);
   pthread_mutex_destroy(&context->registry_mutex);
   error_context_closed(context);
@@ -181,8 +177,7 @@ compute_status compute_close(compute_context *context) {
   FLOAT_ENVIRONMENT_DEFAULT;
   REFUSE_INHERITED_CONTEXT(context);
   if (!context) return COMPUTE_OK;
-  eager_cache_release(context->eager);
-  context->eager = NULL;
+  slots_release(&context->slots, SLOT_HOLDS_OBJECTS);
   char kinds[160];
   const int64_t alive = objects_count(context, kinds, sizeof kinds);
   if (alive != 0) {

@@ -100,19 +100,19 @@ static compute_tuning_source service_tuning_lookup(void *host, const compute_tar
                                                    const compute_kernel_descriptor *descriptor,
                                                    compute_tuning *tuning) {
   const compute_context *context = host;
-  return tuning_lookup(context->tuning, target, descriptor, tuning);
+  return tuning_lookup(tuning_of(context), target, descriptor, tuning);
 }
 
 static void *service_cache_load(void *host, const compute_cache_part *parts, uint32_t count,
                                 size_t *bytes) {
   const compute_context *context = host;
-  return disk_cache_load(context->disk_cache, parts, count, bytes);
+  return disk_cache_load(slot_get(&context->slots, &disk_cache_slot), parts, count, bytes);
 }
 
 static void service_cache_store(void *host, const compute_cache_part *parts, uint32_t count,
                                 const void *data, size_t bytes) {
   const compute_context *context = host;
-  disk_cache_store(context->disk_cache, parts, count, data, bytes);
+  disk_cache_store(slot_get(&context->slots, &disk_cache_slot), parts, count, data, bytes);
 }
 
 static bool service_trusts_environment(void *host, const char *backend) {

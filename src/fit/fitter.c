@@ -12,6 +12,8 @@
 #include "fit/model.h"
 #include "fit/spline.h"
 
+static object_kind fitter_object = {.name = "fitter", .plural = "fitters"};
+
 static const char HERE[] = "compute_fit_create";
 
 /* ---- Checks -------------------------------------------------------------------------------- */
@@ -154,7 +156,7 @@ compute_status compute_fit_create(compute_context *context, const compute_fit_op
   fit->context = context;
   pthread_mutex_init(&fit->mutex, NULL);
   pthread_mutex_init(&fit->parts_mutex, NULL);
-  context_object_created(context, OBJECT_FIT, fit);
+  context_object_created(context, &fitter_object, fit);
   compute_status status = check_options(fit, options);
   if (!status) status = take_problem(fit, options);
   if (!status) status = take_maps(fit, options);
@@ -191,5 +193,5 @@ void compute_fit_release(compute_fit *fit) {
   context_object_leaves(context, fit);
   base_release(fit);
   error_restore(context, &before);
-  context_object_released(context, OBJECT_FIT);
+  context_object_released(context, &fitter_object);
 }

@@ -20,6 +20,8 @@
 #include "core/device/driver_call.h"
 #include "core/type/dtype.h"
 
+static object_kind group_object = {.name = "group", .plural = "groups"};
+
 #define HERE        "compute_group_open"
 #define MAGIC       "compute group 1"
 #define PIECE_BYTES (4 << 20)
@@ -191,7 +193,7 @@ void group_unreference(compute_process_group *group) {
   pthread_cond_destroy(&group->work);
   pthread_cond_destroy(&group->ended);
   base_release(group);
-  context_object_released(context, OBJECT_GROUP);
+  context_object_released(context, &group_object);
 }
 
 compute_status group_open_with(compute_context *context, const compute_transport *transport,
@@ -217,7 +219,7 @@ compute_status group_open_with(compute_context *context, const compute_transport
   pthread_mutex_init(&made->mutex, NULL);
   pthread_cond_init(&made->work, NULL);
   pthread_cond_init(&made->ended, NULL);
-  context_object_created(context, OBJECT_GROUP, made);
+  context_object_created(context, &group_object, made);
   const compute_status status = group_thread_start(made);
   if (status) {
     compute_error error;

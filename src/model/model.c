@@ -12,6 +12,8 @@
 #include "core/base/text.h"
 #include "model/stage.h"
 
+static object_kind model_object = {.name = "model", .plural = "models"};
+
 #define MOST_PLANS      32
 #define MOST_PLAN_BYTES ((uint64_t)256 << 20)
 
@@ -168,7 +170,7 @@ void compute_model_release(compute_model *model) {
   pthread_mutex_destroy(&model->lock);
   pthread_mutex_destroy(&model->recording);
   base_release(model);
-  context_object_released(context, OBJECT_MODEL);
+  context_object_released(context, &model_object);
 }
 
 /* Where a model comes from: a path, or memory. */
@@ -188,7 +190,7 @@ static compute_status load(compute_context *context, const char *operation,
   pthread_mutex_init(&model->recording, NULL);
   pthread_mutex_init(&model->lock, NULL);
   model->context = context;
-  context_object_created(context, OBJECT_MODEL, model);
+  context_object_created(context, &model_object, model);
   status = copy_options(model, operation, options);
   model->storage = status ? NULL : base_allocate(1, sizeof *model->storage);
   if (!status && !model->storage)

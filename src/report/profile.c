@@ -225,7 +225,7 @@ static void add_profile(text_buffer *text, compute_context *context) {
   }
   pthread_mutex_unlock(&context->registry_mutex);
   text_add(text, "\n  ],\n");
-  add_disk_cache(text, context->disk_cache);
+  add_disk_cache(text, slot_get(&context->slots, &disk_cache_slot));
   if (context->profile) add_recorded(text, context);
   text_add(text, "}\n");
 }

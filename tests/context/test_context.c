@@ -264,8 +264,8 @@ static void a_context_with_live_objects_stays_open(void **state) {
   assert_ok(compute_tensor_create(device, COMPUTE_F32, COMPUTE_SHAPE(3), &tensor));
   assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
   test_check_message(context,
-                     "3 objects of the context have not been released: 1 tensor, 1 queue, 1 "
-                     "event");
+                     "3 objects of the context have not been released: 1 event, 1 queue, 1 "
+                     "tensor");
   compute_error error;
   compute_error_get(context, &error);
   assert_non_null(strstr(error.remedy, "COMPUTE_LEAKS=1"));
@@ -305,7 +305,7 @@ static void a_variable_asks_where_what_is_left_was_made(void **state) {
   listed[0] = '\0';
   assert_fails(compute_close(context), COMPUTE_ERROR_INVALID_STATE);
   compute_log_set(NULL, NULL, COMPUTE_LOG_OFF);
-  test_check_message(context, "have not been released: 2 tensors, 1 graph");
+  test_check_message(context, "have not been released: 1 graph, 2 tensors");
   size_t lines = 0;
   for (const char *c = listed; *c; c++) lines += *c == '\n';
   assert_int_equal(lines, 3);

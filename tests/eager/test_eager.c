@@ -33,7 +33,8 @@ typedef struct eager_case {
 } eager_case;
 
 static size_t cached_plans(compute_context *context) {
-  return context->eager ? eager_cache_count(context->eager) : 0;
+  struct eager_cache *cache = slot_get(&context->slots, &eager_slot);
+  return cache ? eager_cache_count(cache) : 0;
 }
 
 /* A tensor of `o` on the device, and the same numbers as double. */
@@ -423,8 +424,7 @@ static void an_index_outside_its_axis_fails_the_call(void **state) {
 }
 
 static void forget_plans(compute_context *context) {
-  eager_cache_release(context->eager);
-  context->eager = NULL;
+  slots_release(&context->slots, SLOT_HOLDS_OBJECTS);
 }
 
 /* Fails every allocation of a call once; `cold` calls have to compile first. */

@@ -15,7 +15,7 @@
 #define VALUE(name, number) _Static_assert((name) == (number), #name " was renumbered")
 
 VALUE(COMPUTE_BACKEND_ABI_MAJOR, 2);
-VALUE(COMPUTE_BACKEND_ABI_MINOR, 2);
+VALUE(COMPUTE_BACKEND_ABI_MINOR, 3);
 
 AT(compute_backend, struct_size, 0);
 AT(compute_backend, abi_major, 8);
@@ -117,9 +117,12 @@ AT(compute_services, cache_store, 128);
 AT(compute_services, trusts_environment, 136);
 AT(compute_services, fail_index, 144);
 AT(compute_services, best_priority, 152);
+/* Since 2.3. */
+AT(compute_services, load_begin, 160);
+AT(compute_services, load_end, 168);
 
 VALUE(COMPUTE_TRANSPORT_ABI_MAJOR, 1);
-VALUE(COMPUTE_TRANSPORT_ABI_MINOR, 1);
+VALUE(COMPUTE_TRANSPORT_ABI_MINOR, 2);
 
 AT(compute_transport, struct_size, 0);
 AT(compute_transport, abi_major, 8);
@@ -135,6 +138,8 @@ AT(compute_transport, broadcast, 72);
 AT(compute_transport, send, 80);
 AT(compute_transport, receive, 88);
 AT(compute_transport, test, 96);
+AT(compute_transport, reaches, 104);
+AT(compute_transport, missing, 112);
 
 AT(compute_cache_part, bytes, 8);
 AT(compute_custom_argument, offset, 8);

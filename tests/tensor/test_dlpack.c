@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/device/device.h"
+#include "core/tensor/tensor.h"
 #include "core/tensor/dlpack.h"
 
 /* The layout is fixed for all libraries. */
@@ -44,7 +45,7 @@ static bool shares(const compute_device *device) {
 }
 
 static int64_t live(void) {
-  return __atomic_load_n(&test_context->live_objects[OBJECT_TENSOR], __ATOMIC_RELAXED);
+  return context_objects_of(test_context, &tensor_object);
 }
 
 /* ---- There and back ------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "core/device/device.h"
+#include "core/tensor/tensor.h"
 
 static compute_context *context;
 static compute_device *device;
@@ -23,7 +24,7 @@ static int close_context(void **state) {
 }
 
 static int64_t live(void) {
-  return __atomic_load_n(&context->live_objects[OBJECT_TENSOR], __ATOMIC_RELAXED);
+  return context_objects_of(context, &tensor_object);
 }
 
 static compute_tensor *create(void) {
@@ -110,7 +111,7 @@ static void contexts_have_scopes_of_their_own(void **state) {
       compute_tensor_create(compute_default_device(other), COMPUTE_F32, COMPUTE_SCALAR, &theirs));
   assert_ok(compute_memory_scope_pop(context)); /* in any order */
   assert_int_equal(live(), before);
-  assert_int_equal(other->live_objects[OBJECT_TENSOR], 1);
+  assert_int_equal(context_objects_of(other, &tensor_object), 1);
   assert_ok(compute_memory_scope_pop(other));
   assert_ok(compute_close(other));
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/device/device.h"
+#include "core/tensor/tensor.h"
 
 /* Runs a check on each device of the context. */
 static void on_every_device(void (*check)(compute_device *device)) {
@@ -27,7 +28,7 @@ static bool can_wrap(compute_device *device) {
 }
 
 static int64_t live(void) {
-  return __atomic_load_n(&test_context->live_objects[OBJECT_TENSOR], __ATOMIC_RELAXED);
+  return context_objects_of(test_context, &tensor_object);
 }
 
 /* ---- Creation ------------------------------------------------------------------------------ */

@@ -83,6 +83,12 @@ void disk_cache_release(disk_cache *cache) {
   base_release(cache);
 }
 
+static void release(void *content) {
+  disk_cache_release(content);
+}
+
+room_slot disk_cache_slot = {.stage = SLOT_STANDS_ALONE, .release = release};
+
 const char *disk_cache_folder(const disk_cache *cache) {
   return cache && cache->folder && !atomic_load(&cache->off) ? cache->folder : "";
 }

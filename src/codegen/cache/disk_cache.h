@@ -6,6 +6,7 @@
 #define CACHE_DISK_CACHE_H
 
 #include "compute/backend.h"
+#include "core/base/slot.h"
 
 typedef struct disk_cache disk_cache;
 
@@ -17,6 +18,8 @@ typedef struct disk_cache_statistics {
  * is created at the first store. */
 disk_cache *disk_cache_create(void);
 void disk_cache_release(disk_cache *cache);
+
+extern room_slot disk_cache_slot; /* of a context */
 
 /* The entry as memory for base_release, or NULL. */
 void *disk_cache_load(disk_cache *cache, const compute_cache_part *parts, uint32_t count,

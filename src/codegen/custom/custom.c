@@ -16,6 +16,8 @@
 #include "core/device/collector.h"
 #include "core/tensor/tensor.h"
 
+static object_kind kernel_object = {.name = "kernel", .plural = "kernels"};
+
 #define ARGUMENTS_AT_HAND 16   /* this many need no allocation at a launch */
 #define ARGUMENTS_MAX     1024 /* more than any device supports */
 
@@ -134,7 +136,7 @@ compute_status compute_kernel_compile(compute_device *device, const char *source
     base_release(made);
     return status;
   }
-  context_object_created(device->context, OBJECT_KERNEL, made);
+  context_object_created(device->context, &kernel_object, made);
   *kernel = made;
   return COMPUTE_OK;
 }
@@ -151,7 +153,7 @@ void compute_kernel_release(compute_kernel *kernel) {
     destroy_handle(device, kernel->handle);
   context_object_leaves(device->context, kernel);
   base_release(kernel);
-  context_object_released(device->context, OBJECT_KERNEL);
+  context_object_released(device->context, &kernel_object);
 }
 
 /* ---- Launching ----------------------------------------------------------------------------- */

@@ -94,7 +94,7 @@ compute_status compute_tuning_path(compute_context *context, char *path, size_t 
   static const char operation[] = "compute_tuning_path";
   const compute_status missing = error_if_null(context, operation, context, path);
   if (missing) return missing;
-  const char *stored = tuning_store_path(context->tuning);
+  const char *stored = tuning_store_path(tuning_of(context));
   const size_t length = strlen(stored);
   if (length >= bytes) {
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
@@ -155,7 +155,7 @@ compute_status compute_tuning_export(compute_context *context, const char *path,
   }
   char identity[ENTRY_IDENTITY_BYTES] = "", reason[TUNING_REASON_BYTES] = "";
   const char *own = device ? device_identity(device, identity) : NULL;
-  const char *from = tuning_store_path(context->tuning);
+  const char *from = tuning_store_path(tuning_of(context));
   tuning_contents contents = {0};
   compute_status status = *from ? tuning_file_read(from, true, &contents, reason) : COMPUTE_OK;
   if (!status) status = tuning_file_drop_replaced(&contents, reason);
@@ -202,7 +202,7 @@ static compute_status collect(const tuning_contents *from, const tuning_contents
 
 static compute_status import_from(compute_context *context, const char *path, tuning_contents *from,
                                   tuning_contents *known, char *reason) {
-  const char *to = tuning_store_path(context->tuning);
+  const char *to = tuning_store_path(tuning_of(context));
   char *lines = NULL;
   size_t bytes = 0;
   compute_status status = tuning_file_read(path, false, from, reason);
@@ -210,7 +210,7 @@ static compute_status import_from(compute_context *context, const char *path, tu
   if (!status && *to) status = tuning_file_read(to, true, known, reason);
   if (!status) status = tuning_file_drop_replaced(known, reason);
   if (!status) status = collect(from, known, &lines, &bytes, reason);
-  if (!status && bytes > 0) status = tuning_store_append(context->tuning, lines, bytes, reason);
+  if (!status && bytes > 0) status = tuning_store_append(tuning_of(context), lines, bytes, reason);
   base_release(lines);
   return status;
 }

@@ -94,7 +94,7 @@ static compute_status store(const tuner *t, const char *kernel_class, const comp
   const tuning_entry entry = {t->identity, kernel_class, *tuning, nanoseconds};
   char line[ENTRY_LINE_BYTES], reason[TUNING_REASON_BYTES] = "";
   const size_t bytes = entry_print(&entry, line);
-  compute_status status = tuning_store_append(t->device->context->tuning, line, bytes, reason);
+  compute_status status = tuning_store_append(tuning_of(t->device->context), line, bytes, reason);
   if (!status) return COMPUTE_OK;
   return error_set_native(t->device->context, status, 0, operation,
                           "name another file in COMPUTE_TUNING_FILE", "%s", reason);
@@ -124,7 +124,7 @@ static compute_status store_unbeaten(const tuner *t) {
   for (size_t i = 0; i < t->unbeaten_count; i++) {
     const unbeaten_class *unbeaten = &t->unbeaten[i];
     compute_tuning found;
-    if (!tuning_store_find(t->device->context->tuning, &t->target, unbeaten->kernel_class,
+    if (!tuning_store_find(tuning_of(t->device->context), &t->target, unbeaten->kernel_class,
                            &found) ||
         parameters_none(&found))
       continue;

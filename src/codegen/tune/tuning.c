@@ -16,6 +16,7 @@
 #include "core/base/log.h"
 #include "core/base/real.h"
 #include "core/base/variable.h"
+#include "core/device/device.h"
 
 #define CHECK_NANOSECONDS INT64_C(1000000000)
 
@@ -199,6 +200,16 @@ void tuning_release(tuning_store *store) {
   base_release(store->path);
   pthread_mutex_destroy(&store->mutex);
   base_release(store);
+}
+
+static void release(void *content) {
+  tuning_release(content);
+}
+
+room_slot tuning_slot = {.stage = SLOT_STANDS_ALONE, .release = release};
+
+tuning_store *tuning_of(const compute_context *context) {
+  return slot_get(&context->slots, &tuning_slot);
 }
 
 const char *tuning_store_path(const tuning_store *store) {

@@ -9,11 +9,16 @@
 #include <sys/stat.h>
 
 #include "codegen/tune/entry.h"
+#include "core/base/slot.h"
 
 typedef struct tuning_store tuning_store;
 
 tuning_store *tuning_create(void);        /* NULL: no host memory */
 void tuning_release(tuning_store *store); /* NULL is allowed */
+
+/* The store of a context. */
+extern room_slot tuning_slot;
+tuning_store *tuning_of(const compute_context *context);
 
 /* The best-matching entry of the file for exactly this device; see kernel_class_fit. */
 compute_tuning_source tuning_lookup(tuning_store *store, const compute_target *target,

@@ -161,7 +161,6 @@ compute_status device_create(compute_context *context, const device_module *modu
   device->context = context;
   device->backend = &module->backend;
   pthread_mutex_init(&device->internal_mutex, NULL);
-  pthread_mutex_init(&device->costs_mutex, NULL);
   pthread_mutex_init(&device->packed_mutex, NULL);
   pthread_mutex_init(&device->loss_mutex, NULL);
   DRIVER_CALL(device->backend);
@@ -188,9 +187,9 @@ bool device_destroy(compute_device *device) {
   if (device->backend && !hangs) device->backend->device_close(device->handle);
   pthread_mutex_destroy(&device->loss_mutex);
   pthread_mutex_destroy(&device->internal_mutex);
-  pthread_mutex_destroy(&device->costs_mutex);
   pthread_mutex_destroy(&device->packed_mutex);
-  base_release(device->costs);
+  for (int stage = 0; stage <= SLOT_STANDS_ALONE; stage++)
+    slots_release(&device->slots, (slot_stage)stage);
   base_release(device);
   return !hangs;
 }

@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/process.h"
+#include "core/base/slot.h"
 #include "core/base/thread_pool.h"
 #include "compute/backend.h"
 #include "core/device/index_fault.h"
@@ -28,8 +29,7 @@ struct compute_device {
   pthread_mutex_t internal_mutex;    /* held while using internal_queue */
   struct kernel_cache *kernels;      /* src/core/device/kernel_cache.h */
   pthread_mutex_t packed_mutex;      /* src/core/device/packed.h */
-  pthread_mutex_t costs_mutex;       /* of `costs` */
-  struct held_costs *costs;          /* src/plan/cost/held.h; NULL until needed */
+  slot_table slots;                  /* what rooms above keep with the device */
   uint32_t queue_count;              /* atomic: queues created so far */
   double peak_flops, peak_bytes;     /* atomic: measured, per second; 0: unknown */
   int32_t loss;                      /* atomic, a device_loss: loss.c */
@@ -57,20 +57,11 @@ struct compute_event {
   void *handle; /* NULL: the backend has no events, and the work was waited for */
 };
 
-/* Objects that a program creates in a context and must release before closing it. */
-typedef enum object_kind {
-  OBJECT_TENSOR,
-  OBJECT_GRAPH,
-  OBJECT_PLAN,
-  OBJECT_JOB,
-  OBJECT_QUEUE,
-  OBJECT_EVENT,
-  OBJECT_FIT,
-  OBJECT_BATCH,
-  OBJECT_KERNEL,
-  OBJECT_MODEL,
-  OBJECT_GROUP,
-  OBJECT_KINDS
+/* Objects that a program creates in a context and must release before closing it. Each room has a
+ * static one for its objects. */
+typedef struct object_kind {
+  const char *name, *plural;
+  uint32_t number; /* 0; context_object_created's */
 } object_kind;
 
 struct compute_context {
@@ -88,19 +79,15 @@ struct compute_context {
   compute_device *default_device; /* atomic; NULL: not chosen yet: registry_default_device */
   bool automatic;                 /* plans that name no device place their steps by cost */
   compute_device *cpu; /* the device for fallback; NULL only if no CPU module is loaded */
-  int64_t live_objects[OBJECT_KINDS]; /* atomic: those that are not released */
-  struct object_origins *origins;     /* origins.c; NULL: origins are not recorded */
-  struct eager_cache *eager;          /* src/plan/eager/eager.c */
-  struct disk_cache *disk_cache;      /* src/codegen/cache/disk_cache.h */
-  struct tuning_store *tuning;        /* src/codegen/tune/tuning.h */
-  pthread_mutex_t registry_mutex;     /* held while deferred modules are opened */
-  bool modules_waiting;               /* atomic: some candidate has not been opened yet */
-  uint64_t fallbacks[16];             /* atomic, by fallback_kind: src/core/device/collector.h */
-  struct profile_collector *profile;  /* src/core/device/collector.h; NULL in a context of a test */
-  struct job_runners *jobs;           /* atomic; src/plan/job/job.h; NULL until the first job */
-  struct validation *validation;      /* src/plan/validate/validate.h; NULL until it is first started */
-  uint32_t watch;                     /* atomic: WATCH_… of core/device/collector.h */
-  compute_context *next_open;         /* device_scope.c: all open contexts of the process */
+  int64_t live_objects[NUMBERED_MOST]; /* atomic: those that are not released, by kind */
+  struct object_origins *origins;      /* origins.c; NULL: origins are not recorded */
+  slot_table slots;                    /* what rooms above keep with the context */
+  pthread_mutex_t registry_mutex;      /* held while deferred modules are opened */
+  bool modules_waiting;                /* atomic: some candidate has not been opened yet */
+  uint64_t fallbacks[16];              /* atomic, by fallback_kind: src/core/device/collector.h */
+  struct profile_collector *profile; /* src/core/device/collector.h; NULL in a context of a test */
+  uint32_t watch;                    /* atomic: WATCH_… of core/device/collector.h */
+  compute_context *next_open;        /* device_scope.c: all open contexts of the process */
 };
 
 /* ---- Forks ---------------------------------------------------------------------------------- */
@@ -180,19 +167,15 @@ bool device_give_up(compute_device *device);
  * to the log. Thread-safe except for opening and closing. */
 void origins_open(compute_context *context);
 void origins_close(compute_context *context);
-void origins_add(struct object_origins *origins, object_kind kind, const void *object);
+void origins_add(struct object_origins *origins, const object_kind *kind, const void *object);
 void origins_remove(struct object_origins *origins, const void *object);
 void origins_list(const compute_context *context);
 
-/* The number of objects, and in `text` their kinds: "2 tensors, 1 plan". */
+/* The number of objects, and in `text` their kinds by name: "1 plan, 2 tensors". */
 int64_t objects_count(const compute_context *context, char *text, size_t bytes);
 
 /* Counts an object that must be released before the context closes. */
-static inline void context_object_created(compute_context *context, object_kind kind,
-                                          const void *object) {
-  if (context->origins) origins_add(context->origins, kind, object);
-  __atomic_add_fetch(&context->live_objects[kind], 1, __ATOMIC_RELAXED);
-}
+void context_object_created(compute_context *context, object_kind *kind, const void *object);
 
 /* Called before an object is freed: its address may then be reused. */
 static inline void context_object_leaves(compute_context *context, const void *object) {
@@ -200,9 +183,10 @@ static inline void context_object_leaves(compute_context *context, const void *o
 }
 
 /* Called after it is freed: the context may close as soon as nothing is counted. */
-static inline void context_object_released(compute_context *context, object_kind kind) {
-  __atomic_sub_fetch(&context->live_objects[kind], 1, __ATOMIC_RELEASE);
-}
+void context_object_released(compute_context *context, const object_kind *kind);
+
+/* How many are not released; for tests. */
+int64_t context_objects_of(const compute_context *context, const object_kind *kind);
 
 /* Gives a context its serial number and adds it to the open ones; and removes it. */
 void context_enlist(compute_context *context);

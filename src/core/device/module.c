@@ -143,15 +143,15 @@ static compute_status library_open(compute_context *context, device_module *modu
 
 /* ---- Vtable -------------------------------------------------------------------------------- */
 
-typedef struct slot {
+typedef struct vtable_slot {
   const char *name;
   size_t offset;
-} slot;
+} vtable_slot;
 
 #define SLOT(member)                                                                               \
   { #member, offsetof(compute_backend, member) }
 
-static const slot required_slots[] = {
+static const vtable_slot required_slots[] = {
     SLOT(open),
     SLOT(close),
     SLOT(device_count),
@@ -172,12 +172,12 @@ static const slot required_slots[] = {
     SLOT(enqueue),
 };
 
-static const slot event_slots[] = {
+static const vtable_slot event_slots[] = {
     SLOT(event_record), SLOT(event_destroy),    SLOT(event_wait),
     SLOT(event_query),  SLOT(queue_wait_event),
 };
 
-static bool slot_is_empty(const compute_backend *backend, const slot *which) {
+static bool slot_is_empty(const compute_backend *backend, const vtable_slot *which) {
   static const unsigned char empty[sizeof(void (*)(void))];
   return memcmp((const unsigned char *)backend + which->offset, empty, sizeof empty) == 0;
 }

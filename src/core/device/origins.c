@@ -28,7 +28,7 @@ enum { BUCKETS = 1024, FRAMES = 16, CALLERS_SHOWN = 3, OBJECTS_SHOWN = 20 };
 typedef struct origin {
   struct origin *next;
   const void *object;
-  object_kind kind;
+  const object_kind *kind;
   int frame_count;
   void *frames[FRAMES];
 } origin;
@@ -38,12 +38,7 @@ struct object_origins {
   origin *bucket[BUCKETS];
 };
 
-static const char *const kind_names[OBJECT_KINDS] = {
-    [OBJECT_TENSOR] = "tensor", [OBJECT_GRAPH] = "graph", [OBJECT_PLAN] = "plan",
-    [OBJECT_JOB] = "job",       [OBJECT_QUEUE] = "queue", [OBJECT_EVENT] = "event",
-    [OBJECT_FIT] = "fitter",    [OBJECT_BATCH] = "batch", [OBJECT_KERNEL] = "kernel",
-    [OBJECT_MODEL] = "model",   [OBJECT_GROUP] = "group",
-};
+static numbering kinds;
 
 void origins_open(compute_context *context) {
   if (!variable_text("COMPUTE_LEAKS")) return;
@@ -56,7 +51,7 @@ static origin **bucket_of(struct object_origins *origins, const void *object) {
 }
 
 /* Out of memory, the object is only counted. */
-void origins_add(struct object_origins *origins, object_kind kind, const void *object) {
+void origins_add(struct object_origins *origins, const object_kind *kind, const void *object) {
   origin *made = base_allocate(1, sizeof *made);
   if (!made) return;
   made->object = object;
@@ -91,22 +86,48 @@ void origins_close(compute_context *context) {
   context->origins = NULL;
 }
 
+/* ---- Counting ------------------------------------------------------------------------------- */
+
+void context_object_created(compute_context *context, object_kind *kind, const void *object) {
+  const uint32_t number = entry_number(&kinds, kind, &kind->number);
+  if (context->origins) origins_add(context->origins, kind, object);
+  if (number > 0) __atomic_add_fetch(&context->live_objects[number - 1], 1, __ATOMIC_RELAXED);
+}
+
+void context_object_released(compute_context *context, const object_kind *kind) {
+  const uint32_t number = __atomic_load_n(&kind->number, __ATOMIC_ACQUIRE);
+  if (number > 0) __atomic_sub_fetch(&context->live_objects[number - 1], 1, __ATOMIC_RELEASE);
+}
+
+int64_t context_objects_of(const compute_context *context, const object_kind *kind) {
+  const uint32_t number = __atomic_load_n(&kind->number, __ATOMIC_ACQUIRE);
+  return number > 0 ? __atomic_load_n(&context->live_objects[number - 1], __ATOMIC_ACQUIRE) : 0;
+}
+
 /* ---- Text ---------------------------------------------------------------------------------- */
+
+/* The kind of a counted object whose name follows `last`, or NULL. */
+static const object_kind *next_kind(const compute_context *context, const char *last) {
+  const object_kind *next = NULL;
+  for (uint32_t i = 0; i < NUMBERED_MOST; i++) {
+    const object_kind *kind = __atomic_load_n(&kinds.entry[i], __ATOMIC_ACQUIRE);
+    if (kind && context_objects_of(context, kind) != 0 && strcmp(kind->name, last) > 0 &&
+        (!next || strcmp(kind->name, next->name) < 0))
+      next = kind;
+  }
+  return next;
+}
 
 int64_t objects_count(const compute_context *context, char *text, size_t bytes) {
   int64_t all = 0;
   size_t used = 0;
   text[0] = '\0';
-  for (int kind = 0; kind < OBJECT_KINDS; kind++) {
-    const int64_t count = __atomic_load_n(&context->live_objects[kind], __ATOMIC_ACQUIRE);
-    const bool batches = kind == OBJECT_BATCH && count != 1;
-    if (count == 0) continue;
+  for (const object_kind *kind = next_kind(context, ""); kind;
+       kind = next_kind(context, kind->name)) {
+    const int64_t count = context_objects_of(context, kind);
     if (used < bytes)
-      used += (size_t)snprintf(text + used, bytes - used, "%s%" PRId64 " %s%s", all ? ", " : "",
-                               count, kind_names[kind],
-                               batches      ? "es"
-                               : count == 1 ? ""
-                                            : "s");
+      used += (size_t)snprintf(text + used, bytes - used, "%s%" PRId64 " %s", all ? ", " : "",
+                               count, count == 1 ? kind->name : kind->plural);
     all += count;
   }
   return all;
@@ -149,8 +170,8 @@ static void list_object(const origin *o) {
   const int own = own_frames(o);
   Dl_info info;
   const bool named = own > 0 && find_address(o->frames[own - 1], &info) && info.dli_sname;
-  int used = snprintf(text, sizeof text, "a %s that is not released was made by %s",
-                      kind_names[o->kind], named ? info.dli_sname : "libcompute");
+  int used = snprintf(text, sizeof text, "a %s that is not released was made by %s", o->kind->name,
+                      named ? info.dli_sname : "libcompute");
   for (int i = own; i < o->frame_count && i < own + CALLERS_SHOWN; i++) {
     describe_frame(o->frames[i], frame, sizeof frame);
     if ((size_t)used < sizeof text)

@@ -18,6 +18,10 @@
 #include "core/device/driver_call.h"
 #include "core/device/registry.h"
 
+static object_kind event_object = {.name = "event", .plural = "events"};
+
+static object_kind queue_object = {.name = "queue", .plural = "queues"};
+
 /* A queue that is never waited for would keep everything: it is waited for when it keeps this many
  * buffers, or this part of its device's memory. */
 #define PENDING_LIMIT 4096
@@ -111,7 +115,7 @@ compute_status compute_queue_create(compute_device *device, compute_queue **queu
   if (missing) return missing;
   *queue = NULL;
   compute_status status = queue_create_internal(device, queue);
-  if (status == COMPUTE_OK) context_object_created(device->context, OBJECT_QUEUE, *queue);
+  if (status == COMPUTE_OK) context_object_created(device->context, &queue_object, *queue);
   return status;
 }
 
@@ -121,7 +125,7 @@ void compute_queue_release(compute_queue *queue) {
   compute_context *context = queue->device->context;
   context_object_leaves(context, queue);
   queue_destroy_internal(queue);
-  context_object_released(context, OBJECT_QUEUE);
+  context_object_released(context, &queue_object);
 }
 
 compute_device *compute_queue_device(const compute_queue *queue) {
@@ -288,7 +292,7 @@ compute_status compute_event_record(compute_queue *queue, compute_event **result
     base_release(event);
     return status;
   }
-  context_object_created(device->context, OBJECT_EVENT, event);
+  context_object_created(device->context, &event_object, event);
   *result = event;
   return COMPUTE_OK;
 }
@@ -305,7 +309,7 @@ void compute_event_release(compute_event *event) {
     destroy_handle(device, event->handle);
   context_object_leaves(device->context, event);
   base_release(event);
-  context_object_released(device->context, OBJECT_EVENT);
+  context_object_released(device->context, &event_object);
 }
 
 compute_status compute_event_wait(compute_event *event) {

@@ -15,6 +15,8 @@
 #include "core/type/dtype.h"
 #include "core/type/shape.h"
 
+object_kind tensor_object = {.name = "tensor", .plural = "tensors"};
+
 /* ---- Checks -------------------------------------------------------------------------------- */
 
 static compute_status check_kind(const compute_context *context, const char *operation,
@@ -81,7 +83,7 @@ static compute_status create_dense(compute_device *device, const char *operation
     base_release(tensor);
     return status;
   }
-  context_object_created(device->context, OBJECT_TENSOR, tensor);
+  context_object_created(device->context, &tensor_object, tensor);
   *result = tensor;
   return COMPUTE_OK;
 }
@@ -238,7 +240,7 @@ compute_status tensor_wrap(compute_device *device, const char *operation,
     base_release(made);
     return status;
   }
-  context_object_created(context, OBJECT_TENSOR, made);
+  context_object_created(context, &tensor_object, made);
   *tensor = made;
   return scope_register(made);
 }
@@ -287,7 +289,7 @@ void compute_tensor_release(compute_tensor *tensor) {
   context_object_leaves(context, tensor);
   buffer_release(tensor->buffer);
   base_release(tensor);
-  context_object_released(context, OBJECT_TENSOR);
+  context_object_released(context, &tensor_object);
 }
 
 /* ---- Facts --------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #define TENSOR_TENSOR_H
 
 #include "compute/tensor.h"
-#include "core/device/buffer.h"
+#include "core/device/device.h"
 
 struct compute_tensor {
   int32_t references; /* atomic */
@@ -90,5 +90,7 @@ void host_copy(compute_shape shape, const host_array *destination, const host_ar
 
 /* Writes `count` copies of one element of `size` bytes. */
 void host_fill(void *destination, const void *element, size_t size, uint64_t count);
+
+extern object_kind tensor_object;
 
 #endif

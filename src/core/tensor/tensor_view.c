@@ -42,7 +42,7 @@ static compute_status create_view(compute_tensor *tensor, const char *operation,
   view->offset = offset;
   view->buffer = buffer_retain(tensor->buffer);
   view->read_only = tensor->read_only || read_only;
-  context_object_created(context_of(tensor), OBJECT_TENSOR, view);
+  context_object_created(context_of(tensor), &tensor_object, view);
   *result = view;
   return scope_register(view);
 }

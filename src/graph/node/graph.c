@@ -13,6 +13,8 @@
 #include "core/base/error.h"
 #include "core/tensor/tensor.h"
 
+static object_kind graph_object = {.name = "graph", .plural = "graphs"};
+
 /* Unique in the process, so that a node of one graph is never mistaken for one of another. 0 is
  * reserved for "not a node". */
 static uint32_t next_serial(void) {
@@ -77,7 +79,7 @@ compute_graph *compute_graph_create(compute_context *context) {
   }
   graph->context = context;
   graph->serial = next_serial();
-  context_object_created(context, OBJECT_GRAPH, graph);
+  context_object_created(context, &graph_object, graph);
   return graph;
 }
 
@@ -127,7 +129,7 @@ void compute_graph_release(compute_graph *graph) {
   base_release(graph->nodes);
   base_release(graph->states);
   base_release(graph);
-  context_object_released(context, OBJECT_GRAPH);
+  context_object_released(context, &graph_object);
 }
 
 compute_status compute_graph_status(const compute_graph *graph) {

@@ -321,7 +321,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   if (is_automatic(context, options) && context->cpu != NULL)
     plan->device[PLAN_MAIN] = context->cpu; /* until a better one is found */
   pthread_mutex_init(&plan->idle_mutex, NULL);
-  context_object_created(context, OBJECT_PLAN, plan);
+  context_object_created(context, &plan_object, plan);
   uint32_t *indices = scratch_take(&memory, count, sizeof *indices);
   if (!indices) s = short_of_memory(plan);
   for (size_t i = 0; s == COMPUTE_OK && i < count; i++) indices[i] = outputs[i].id - 1;

@@ -7,6 +7,8 @@
 #include "core/base/float_environment.h"
 #include "plan/compile/run/run.h"
 
+object_kind plan_object = {.name = "plan", .plural = "plans"};
+
 compute_plan *plan_retain(compute_plan *plan) {
   __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
   return plan;
@@ -68,7 +70,7 @@ void compute_plan_release(compute_plan *plan) {
   base_release(plan->name);
   pthread_mutex_destroy(&plan->idle_mutex);
   context_object_leaves(plan->context, plan);
-  context_object_released(plan->context, OBJECT_PLAN);
+  context_object_released(plan->context, &plan_object);
   base_release(plan);
 }
 

@@ -142,4 +142,6 @@ void plan_skip_calls(const compute_plan *plan, uint32_t first);
 /* Frees the scratch of finished runs. */
 void plan_runs_release(compute_plan *plan);
 
+extern object_kind plan_object;
+
 #endif

@@ -183,7 +183,7 @@ bool costs_text_find(const char *text, size_t bytes, uint64_t key, device_costs 
 
 char *costs_file_path(const compute_context *context) {
   static const char suffix[] = ".costs";
-  const char *tuning = tuning_store_path(context->tuning);
+  const char *tuning = tuning_store_path(tuning_of(context));
   if (!*tuning) return NULL;
   size_t length = strlen(tuning);
   char *path = base_allocate(length + sizeof suffix, 1);

@@ -19,6 +19,7 @@ static const double DEFAULT_LIMIT = 0.8;
 
 /* Freed with the device. */
 struct held_costs {
+  pthread_mutex_t mutex;
   device_costs costs;
   bool looked;  /* in the file */
   bool refused; /* measuring failed: not retried automatically */
@@ -40,11 +41,30 @@ static bool runs_kernels(const compute_device *device) {
   return (device->info.capabilities & COMPUTE_CAPABILITY_COMPUTE) != 0;
 }
 
-/* ---- Holding (the device's lock is held) ----------------------------------------------------- */
+/* ---- Holding --------------------------------------------------------------------------------- */
 
+static void release(void *content) {
+  struct held_costs *held = content;
+  pthread_mutex_destroy(&held->mutex);
+  base_release(held);
+}
+
+static room_slot costs_slot = {.stage = SLOT_STANDS_ALONE, .release = release};
+
+/* With its lock taken; NULL when out of memory. */
 static struct held_costs *hold(compute_device *device) {
-  if (!device->costs) device->costs = base_allocate(1, sizeof *device->costs);
-  return device->costs;
+  struct held_costs *held = slot_get(&device->slots, &costs_slot);
+  if (!held) {
+    held = base_allocate(1, sizeof *held);
+    if (held) pthread_mutex_init(&held->mutex, NULL);
+    held = slot_offer(&device->slots, &costs_slot, held);
+  }
+  if (held) pthread_mutex_lock(&held->mutex);
+  return held;
+}
+
+static void let_go(struct held_costs *held) {
+  if (held) pthread_mutex_unlock(&held->mutex);
 }
 
 /* At the largest size: smaller ones stay in caches. */
@@ -102,25 +122,23 @@ static void complete(const compute_device *device, device_costs *costs) {
 }
 
 void costs_get(compute_device *device, bool measure, device_costs *costs) {
-  pthread_mutex_lock(&device->costs_mutex);
   struct held_costs *held = hold(device);
   if (held) look_up(device, held);
   if (held && measure && held->costs.source == COMPUTE_COSTS_GUESSED && !held->refused &&
       runs_kernels(device) && mode() == MODE_MEASURE)
     measure_unasked(device, held);
   *costs = held ? held->costs : (device_costs){.source = COMPUTE_COSTS_GUESSED};
-  pthread_mutex_unlock(&device->costs_mutex);
+  let_go(held);
   complete(device, costs);
 }
 
 bool costs_set(compute_device *device, const device_costs *costs) {
-  pthread_mutex_lock(&device->costs_mutex);
   struct held_costs *held = hold(device);
   if (held) {
     held->costs = *costs;
     held->costs.source = COMPUTE_COSTS_MEASURED;
   }
-  pthread_mutex_unlock(&device->costs_mutex);
+  let_go(held);
   return held != NULL;
 }
 
@@ -181,13 +199,12 @@ compute_status compute_route_measure(compute_device *device, double limit_second
     return error_set(device->context, COMPUTE_ERROR_UNSUPPORTED, operation,
                      "%s runs no kernels, so there is nothing to measure", device->info.name);
   const int64_t start = clock_now();
-  pthread_mutex_lock(&device->costs_mutex);
   struct held_costs *held = hold(device);
   compute_status status =
       held ? measure_now(device, limit_seconds > 0 ? limit_seconds : DEFAULT_LIMIT, held)
            : error_set(device->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation,
                        "not enough memory for the costs of %s", device->info.name);
-  pthread_mutex_unlock(&device->costs_mutex);
+  let_go(held);
   if (costs && (!status || status == COMPUTE_ERROR_FILE)) {
     compute_route_query(device, costs);
     costs->measure_seconds = 1e-9 * (double)(clock_now() - start);

@@ -54,13 +54,10 @@ compute_status eager_run(const eager_call *call, compute_tensor **result);
   .operands = (const compute_tensor *const[]){__VA_ARGS__},                                        \
   .operand_count = sizeof((const compute_tensor *const[]){__VA_ARGS__}) / sizeof(compute_tensor *)
 
-/* Lives in compute_context.eager. */
+/* Of a context: its cached plans, which count as live objects. No eager call may be running when
+ * they are released; a context that stays open can start a new cache. */
 struct eager_cache;
-
-/* Releases every cached plan, and with them all that they count as live objects of the context; no
- * eager call may be running. The caller sets compute_context.eager to NULL, so that a context that
- * stays open can start a new cache. NULL is allowed. */
-void eager_cache_release(struct eager_cache *cache);
+extern room_slot eager_slot;
 
 /* A plan that computes one operation from as many inputs as the operation has operands. */
 typedef struct eager_plan {

@@ -31,22 +31,8 @@ static void retain(eager_plan *plan) {
   __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
 }
 
-struct eager_cache *eager_cache_of(compute_context *context) {
-  struct eager_cache *cache = __atomic_load_n(&context->eager, __ATOMIC_ACQUIRE);
-  if (cache) return cache;
-  struct eager_cache *created = base_allocate(1, sizeof *created);
-  if (!created) return NULL;
-  pthread_mutex_init(&created->mutex, NULL);
-  if (__atomic_compare_exchange_n(&context->eager, &cache, created, false, __ATOMIC_ACQ_REL,
-                                  __ATOMIC_ACQUIRE)) {
-    return created;
-  }
-  eager_cache_release(created);
-  return cache;
-}
-
-void eager_cache_release(struct eager_cache *cache) {
-  if (!cache) return;
+static void release(void *content) {
+  struct eager_cache *cache = content;
   for (eager_plan *plan = cache->newest; plan;) {
     eager_plan *older = plan->older;
     eager_plan_release(plan);
@@ -54,6 +40,16 @@ void eager_cache_release(struct eager_cache *cache) {
   }
   pthread_mutex_destroy(&cache->mutex);
   base_release(cache);
+}
+
+room_slot eager_slot = {.stage = SLOT_HOLDS_OBJECTS, .release = release};
+
+struct eager_cache *eager_cache_of(compute_context *context) {
+  struct eager_cache *cache = slot_get(&context->slots, &eager_slot);
+  if (cache) return cache;
+  cache = base_allocate(1, sizeof *cache);
+  if (cache) pthread_mutex_init(&cache->mutex, NULL);
+  return slot_offer(&context->slots, &eager_slot, cache);
 }
 
 /* ---- Under the mutex ------------------------------------------------------------------------- */

@@ -8,6 +8,8 @@
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
 
+object_kind job_object = {.name = "job", .plural = "jobs"};
+
 /* ---- Running --------------------------------------------------------------------------------- */
 
 void job_run(compute_job *job) {
@@ -168,7 +170,7 @@ void life_unreference(compute_job *job) {
   context_object_leaves(context, job);
   base_release(job->links);
   base_release(job);
-  context_object_released(context, OBJECT_JOB);
+  context_object_released(context, &job_object);
 }
 
 void life_inherit(compute_job *job, const compute_job *before) {

@@ -53,11 +53,8 @@ struct compute_job {
 
 /* ---- runners.c ------------------------------------------------------------------------------- */
 
-/* The context's runners, made now if there are none. */
+/* The context's runners, made now if there are none. They end when the context closes. */
 compute_status runners_of(compute_context *context, job_runners **runners);
-
-/* When the context closes: no jobs are left. NULL is allowed. */
-void runners_release(job_runners *runners);
 
 void runners_lock(job_runners *runners);
 void runners_unlock(job_runners *runners);
@@ -98,5 +95,7 @@ void life_unreference(compute_job *job);
 
 /* Whether the calling thread is in a job's callback. */
 bool life_in_callback(void);
+
+extern object_kind job_object;
 
 #endif

@@ -128,30 +128,23 @@ static void destroy(job_runners *runners) {
   base_release(runners);
 }
 
-compute_status runners_of(compute_context *context, job_runners **result) {
-  job_runners *there = __atomic_load_n(&context->jobs, __ATOMIC_ACQUIRE);
-  if (!there) {
-    job_runners *made = create(context);
-    if (!made)
-      return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_submit",
-                       "not enough memory for the threads of jobs");
-    if (__atomic_compare_exchange_n(&context->jobs, &there, made, false, __ATOMIC_ACQ_REL,
-                                    __ATOMIC_ACQUIRE)) {
-      there = made;
-    } else {
-      destroy(made); /* another thread was faster */
-    }
-  }
-  *result = there;
-  return COMPUTE_OK;
-}
-
-void runners_release(job_runners *runners) {
-  if (!runners) return;
+static void release(void *content) {
+  job_runners *runners = content;
   runners_lock(runners);
   runners->stopping = true;
   pthread_cond_broadcast(&runners->ready);
   runners_unlock(runners);
   for (uint32_t i = 0; i < runners->count; i++) pthread_join(runners->threads[i], NULL);
   destroy(runners);
+}
+
+static room_slot runners_slot = {.stage = SLOT_USES_DEVICES, .release = release};
+
+compute_status runners_of(compute_context *context, job_runners **result) {
+  *result = slot_get(&context->slots, &runners_slot);
+  if (!*result) *result = slot_offer(&context->slots, &runners_slot, create(context));
+  if (!*result)
+    return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_submit",
+                     "not enough memory for the threads of jobs");
+  return COMPUTE_OK;
 }

@@ -73,7 +73,7 @@ static compute_status make(const compute_plan *plan, const compute_binding *bind
   job->time_limit = options->time_limit;
   job->done = options->done;
   job->user = options->user;
-  context_object_created(plan->context, OBJECT_JOB, job);
+  context_object_created(plan->context, &job_object, job);
   *result = job;
   return COMPUTE_OK;
 }

@@ -47,24 +47,26 @@ static compute_status check_options(const compute_context *context,
   return COMPUTE_OK;
 }
 
-/* The context's, created when first needed; NULL when out of memory. */
-static struct validation *validation_of(compute_context *context) {
-  struct validation *v = __atomic_load_n(&context->validation, __ATOMIC_ACQUIRE), *none = NULL;
-  if (v) return v;
-  v = base_allocate(1, sizeof *v);
-  if (!v) return NULL;
-  pthread_mutex_init(&v->mutex, NULL);
-  if (__atomic_compare_exchange_n(&context->validation, &none, v, false, __ATOMIC_ACQ_REL,
-                                  __ATOMIC_ACQUIRE))
-    return v;
-  validation_release(v); /* another thread was faster */
-  return none;
-}
-
-void validation_release(struct validation *v) {
-  if (!v) return;
+static void release(void *content) {
+  struct validation *v = content;
   pthread_mutex_destroy(&v->mutex);
   base_release(v);
+}
+
+static room_slot validation_slot = {.stage = SLOT_STANDS_ALONE, .release = release};
+
+/* The context's; NULL: never started. */
+static struct validation *validation_of(const compute_context *context) {
+  return slot_get(&context->slots, &validation_slot);
+}
+
+/* The same, created when first needed; NULL when out of memory. */
+static struct validation *validation_made(compute_context *context) {
+  struct validation *v = validation_of(context);
+  if (v) return v;
+  v = base_allocate(1, sizeof *v);
+  if (v) pthread_mutex_init(&v->mutex, NULL);
+  return slot_offer(&context->slots, &validation_slot, v);
 }
 
 compute_status compute_validation_start(compute_context *context,
@@ -77,7 +79,7 @@ compute_status compute_validation_start(compute_context *context,
   if (!options) options = &defaults;
   compute_status status = check_options(context, options);
   if (status != COMPUTE_OK) return status;
-  struct validation *v = validation_of(context);
+  struct validation *v = validation_made(context);
   if (!v)
     return error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, here, "not enough memory to validate");
   pthread_mutex_lock(&v->mutex);
@@ -149,7 +151,7 @@ compute_status compute_validation_query(const compute_context *context,
   const compute_status missing =
       error_if_null(context, "compute_validation_query", context, statistics);
   if (missing) return missing;
-  struct validation *v = __atomic_load_n(&context->validation, __ATOMIC_ACQUIRE);
+  struct validation *v = validation_of(context);
   *statistics = (compute_validation_statistics){0};
   if (!v) return COMPUTE_OK;
   pthread_mutex_lock(&v->mutex);
@@ -279,7 +281,7 @@ static compute_status copy_operands(validation_state *s) {
 
 compute_status validation_begin(validation_step *checked, compute_queue *queue,
                                 const kernel_entry *kernel, const compute_argument *arguments) {
-  struct validation *v = queue->device->context->validation;
+  struct validation *v = validation_of(queue->device->context);
   if (!v) return COMPUTE_OK;
   compute_status status = compute_queue_wait(queue);
   if (status != COMPUTE_OK) return status;
@@ -333,7 +335,7 @@ static compute_status replace_outputs(validation_state *s, const check_result *f
   for (uint32_t k = 0; k < d->output_count && status == COMPUTE_OK; k++) {
     if (!found[k].found) continue;
     status = put_back(s, d->input_count + k, &s->output[k]);
-    count(s->queue->device->context->validation,
+    count(validation_of(s->queue->device->context),
           &(compute_validation_statistics){.replaced = status == COMPUTE_OK});
   }
   return status;
@@ -387,7 +389,7 @@ static compute_status check_step(validation_state *s, const validation_label *la
     status = fetch(s, d->input_count + k, &s->output[k]);
   if (status == COMPUTE_OK) status = compare(s, false, results);
   if (status == COMPUTE_ERROR_OUT_OF_MEMORY) {
-    count(context->validation, &(compute_validation_statistics){.skipped = 1});
+    count(validation_of(context), &(compute_validation_statistics){.skipped = 1});
     return COMPUTE_OK;
   }
   bool wrong = false;
@@ -401,7 +403,7 @@ static compute_status check_step(validation_state *s, const validation_label *la
       wrong = true;
     }
   }
-  count(context->validation, &counts);
+  count(validation_of(context), &counts);
   if (!wrong || status != COMPUTE_OK || s->options.policy == COMPUTE_VALIDATION_REPORT)
     return status;
   if (s->options.policy == COMPUTE_VALIDATION_REPLACE) return replace_outputs(s, results);

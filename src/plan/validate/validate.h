@@ -35,7 +35,4 @@ compute_status validation_end(validation_step *checked, compute_status status,
 /* Starts validating if COMPUTE_VALIDATE asks for it. */
 void validation_at_open(compute_context *context);
 
-/* Of a context that closes. */
-void validation_release(struct validation *validation);
-
 #endif
