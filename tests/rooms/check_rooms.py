@@ -2,25 +2,31 @@
 # SPDX-License-Identifier: MIT
 """Holds the rooms of docs/internals/design.md against what the code really uses.
 
-    check_rooms.py SOURCE_FOLDER BUILD_FOLDER [--all]
+    check_rooms.py SOURCE_FOLDER BUILD_FOLDER [--all] [--since COMMIT] [--write-budgets]
 
-The table "Rooms" in docs/internals/design.md has a row for each room: folder, job, and which rooms it may use, by name
-(`src/base/` is base, `src/tools/fit/` is tools/fit) with commas between. `public headers` allows what a user's program may
-use, `compute/backend.h` that header and what it includes; what follows a semicolon is other software and is not read.
+The table "Rooms" in docs/internals/design.md has a row for each room: folder, job, which rooms it may use, and how many
+lines it may have. A room of the library has the name of its last folder (`src/core/base/` is base), another the name of its
+path (`src/programs/fit/` is programs/fit). `public headers` allows what a user's program may use, `compute/backend.h` that
+header and what it includes; what follows a semicolon is other software and is not read.
 
 An arrow is a symbol that an object file leaves undefined and an object of another room defines, or an include of
 another room's header. Public functions are no exception. These fail:
 
   - an arrow that the table does not declare, and a declared one that nothing uses;
-  - a circle of rooms of the library, in the table or in the objects;
+  - an arrow between rooms of the library that goes down the table: a room stands on those above it, so there is no circle;
+  - a circle of symbols between the folders of a room, its root included: the root is the roof of the room, and what other
+    folders stand on has a folder;
   - a circle of more than CIRCLE_FILES files;
+  - a room with more lines than its budget: a change that needs more says so in the table;
   - a call of the vtable's copies outside src/core/device/transfer.c, which records them and notes losses;
   - a subscript of a shape's sizes in a file that asks for the shapes of nodes: the shape of a node that a failed builder
     returned has rank 0, and `size[rank - 1]` is outside of it. shape_at and shape_set check the axis;
   - a folder with sources that no row names, and a row without a folder.
 
-Of an undeclared arrow between two rooms the first uses are listed; --all lists each.
+Of an undeclared arrow between two rooms the first uses are listed; --all lists each. --since prints how many lines each room
+gained or lost since a commit. --write-budgets puts the present counts, rounded up, into the table.
 """
+import argparse
 import json
 import os
 import re
@@ -29,23 +35,34 @@ import sys
 
 CIRCLE_FILES = 3
 USES_LISTED = 6
+BUDGET_STEP = 20
 PUBLIC, BACKEND = "public headers", "compute/backend.h"
 TREES = ("src", "backends", "bench", "kernels")
 SOURCES = (".c", ".h", ".def")
 
 
+ROW = re.compile(r"\|\s*`([^`]+)/`\s*\|[^|]*\|([^|]*)\|([^|]*)\|\s*$")
+
+
+def name_of(folder):
+    parts = folder.split("/")
+    if parts[0] != "src":
+        return folder
+    return "/".join(parts[1:]) if parts[1] == "programs" else parts[-1]
+
+
 def read_table(path):
-    """{room: (folder, set of what it may use)}"""
+    """{room: (folder, set of what it may use, most lines)}, in the table's order"""
     rooms, inside = {}, False
     for line in open(path, encoding="utf-8"):
         if line.startswith("## "):
             inside = line.strip() == "## Rooms"
-        row = re.match(r"\|\s*`([^`]+)/`\s*\|[^|]*\|([^|]*)\|\s*$", line)
+        row = ROW.match(line)
         if not inside or not row:
             continue
-        folder, uses = row.group(1), row.group(2).split(";")[0]
+        folder, uses, lines = row.group(1), row.group(2).split(";")[0], row.group(3).strip().replace(",", "")
         names = {name.strip().strip("`") for name in uses.split(",")} - {"", "–"}
-        rooms[re.sub(r"^src/", "", folder)] = (folder, names)
+        rooms[name_of(folder)] = (folder, names, int(lines) if lines.isdigit() else None)
     return rooms
 
 
@@ -53,7 +70,7 @@ class Tree:
     def __init__(self, source, rooms):
         self.source, self.rooms = source, rooms
         self.backend_headers = headers_of_backend(source)
-        self.by_folder = sorted(((folder + "/", room) for room, (folder, _) in rooms.items()),
+        self.by_folder = sorted(((folder + "/", room) for room, (folder, _, _) in rooms.items()),
                                 key=lambda pair: -len(pair[0]))
 
     def room_of(self, path):
@@ -61,7 +78,7 @@ class Tree:
 
     def is_core(self, room):
         """A room of libcompute.so, where arrows may not form a circle; programs use public headers."""
-        folder, uses = self.rooms[room]
+        folder, uses, _ = self.rooms[room]
         return folder.startswith("src/") and PUBLIC not in uses
 
 
@@ -284,21 +301,79 @@ def group_arrows(tree, uses):
     return arrows, homeless
 
 
-def circles_between(rooms, pairs, title):
-    edges = {}
-    for a, b in pairs:
-        edges.setdefault(a, set()).add(b)
-    found = components(rooms, edges)
-    for part in found:
-        print("%s: %s" % (title, ", ".join(part)))
-    return found, edges
+def folder_circles(tree, calls, everything):
+    """Lists circles between the folders of a room; a file of its root is of the folder "."."""
+    inside, found = {}, 0
+    for caller, callee, symbol in calls:
+        room = tree.room_of(caller)
+        if room is None or room != tree.room_of(callee):
+            continue
+        start = len(tree.rooms[room][0]) + 1
+        pair = tuple(path[start:].split("/")[0] if "/" in path[start:] else "." for path in (caller, callee))
+        if pair[0] != pair[1]:
+            inside.setdefault(room, {}).setdefault(pair, []).append((caller, callee, symbol))
+    for room, pairs in sorted(inside.items()):
+        edges = {}
+        for a, b in pairs:
+            edges.setdefault(a, set()).add(b)
+        for part in components({name for pair in pairs for name in pair}, edges):
+            found += 1
+            print("circle of folders in %s: %s" % (room, ", ".join(part)))
+            for pair, uses in sorted(pairs.items()):
+                if set(pair) <= set(part):
+                    print("  %s -> %s" % pair)
+                    list_uses(uses, everything)
+    return found
 
 
-def check(source, build, everything):
-    rooms = read_table(os.path.join(source, "docs/internals/design.md"))
-    if not rooms:
-        sys.exit("docs/internals/design.md has no table of rooms")
-    tree = Tree(source, rooms)
+def lines_of(tree):
+    counts = {}
+    for path in files_of(tree.source):
+        with open(os.path.join(tree.source, path), "rb") as file:
+            room = tree.room_of(path)
+            counts[room] = counts.get(room, 0) + file.read().count(b"\n")
+    return counts
+
+
+def over_budget(tree, counts):
+    found = 0
+    for room, (_, _, most) in tree.rooms.items():
+        count = counts.get(room, 0)
+        if room in counts and (most is None or count > most):
+            found += 1
+            print("%s has %d lines, its budget is %s" % (room, count, most if most is not None else "missing"))
+    return found
+
+
+def print_changes(tree, commit):
+    listing = subprocess.run(["git", "-C", tree.source, "diff", "--numstat", "--no-renames", commit, "--", *TREES],
+                             check=True, capture_output=True, text=True).stdout
+    changes = {}
+    for line in listing.splitlines():
+        added, removed, path = line.split("\t")
+        if path.endswith(SOURCES) and added != "-":
+            room = tree.room_of(path) or "(no room)"
+            changes[room] = changes.get(room, 0) + int(added) - int(removed)
+    for room, change in sorted(changes.items()):
+        print("%+6d %s" % (change, room))
+    print("%+6d in all since %s" % (sum(changes.values()), commit))
+
+
+def write_budgets(tree, path, counts):
+    """The counts rounded up to BUDGET_STEP lines."""
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines(True)
+    for i, line in enumerate(lines):
+        row = ROW.match(line)
+        count = row and counts.get(name_of(row.group(1)))
+        if count:
+            lines[i] = line[:row.start(3)] + " %d " % (-(-count // BUDGET_STEP) * BUDGET_STEP) + line[row.end(3):]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("".join(lines))
+
+
+def check(tree, source, build, everything):
+    rooms = tree.rooms
     calls = list(calls_of(source, build))
     arrows, homeless = group_arrows(tree, calls + list(includes_of(source)))
     failures = 0
@@ -306,7 +381,7 @@ def check(source, build, everything):
     for folder in sorted({os.path.dirname(path) for path in files_of(source) if not tree.room_of(path)} | homeless):
         print("no row of the table is for %s" % folder)
         failures += 1
-    for room, (folder, uses) in sorted(rooms.items()):
+    for room, (folder, uses, _) in sorted(rooms.items()):
         if folder.split("/")[0] in TREES and not os.path.isdir(os.path.join(source, folder)):
             print("the table's %s does not exist" % folder)
             failures += 1
@@ -319,27 +394,49 @@ def check(source, build, everything):
     for room, target in undeclared:
         print("undeclared: %s uses %s" % (room, target))
         list_uses(arrows[room, target], everything)
-    unused = sorted((room, name) for room, (folder, uses) in rooms.items() for name in uses
+    unused = sorted((room, name) for room, (folder, uses, _) in rooms.items() for name in uses
                     if folder.split("/")[0] in TREES and tree.is_core(room) and name in rooms and (room, name) not in arrows)
     for room, name in unused:
         print("declared, but %s does not use %s" % (room, name))
 
+    order = {room: place for place, room in enumerate(rooms)}
     core = {room for room in rooms if tree.is_core(room)}
-    table = {(room, name) for room in core for name in rooms[room][1] & core}
-    in_table, _ = circles_between(core, table, "circle in the table")
-    real = {pair for pair in arrows if set(pair) <= core}
-    in_objects, _ = circles_between(core, real, "circle of rooms")
+    down = sorted(pair for pair in arrows if set(pair) <= core and order[pair[1]] > order[pair[0]])
+    for room, target in down:
+        print("%s uses %s, which is below it in the table" % (room, target))
+        list_uses(arrows[room, target], everything)
 
-    files = file_circles(calls, everything)
+    files, folders = file_circles(calls, everything), folder_circles(tree, calls, everything)
     failures += copies_outside(source) + shapes_taken_apart(source)
-    failures += len(undeclared) + len(unused) + len(in_table) + len(in_objects) + files
-    print("%d rooms, %d arrows, %d calls: %d undeclared, %d unused, %d circles of rooms, %d of more than %d files"
-          % (len(rooms), len(arrows), len(calls), len(undeclared), len(unused), len(in_objects), files, CIRCLE_FILES))
+    over = over_budget(tree, lines_of(tree))
+    failures += len(undeclared) + len(unused) + len(down) + files + folders + over
+    print("%d rooms, %d arrows, %d calls: %d undeclared, %d unused, %d down the table, %d circles of folders, "
+          "%d of more than %d files, %d rooms over their budget"
+          % (len(rooms), len(arrows), len(calls), len(undeclared), len(unused), len(down), folders, files, CIRCLE_FILES, over))
     return failures
 
 
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=os.path.abspath)
+    parser.add_argument("build", type=os.path.abspath)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--since", metavar="COMMIT")
+    parser.add_argument("--write-budgets", action="store_true")
+    given = parser.parse_args()
+    table = os.path.join(given.source, "docs/internals/design.md")
+    rooms = read_table(table)
+    if not rooms:
+        sys.exit("%s has no table of rooms" % table)
+    tree = Tree(given.source, rooms)
+    if given.write_budgets:
+        write_budgets(tree, table, lines_of(tree))
+        return 0
+    if given.since:
+        print_changes(tree, given.since)
+        return 0
+    return 1 if check(tree, given.source, given.build, given.all) else 0
+
+
 if __name__ == "__main__":
-    arguments = [a for a in sys.argv[1:] if a != "--all"]
-    if len(arguments) != 2:
-        sys.exit(__doc__)
-    sys.exit(1 if check(*map(os.path.abspath, arguments), "--all" in sys.argv) else 0)
+    sys.exit(main())

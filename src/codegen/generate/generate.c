@@ -175,65 +175,6 @@ failed:
   return NULL;
 }
 
-/* A target's limits on what any kind may have asked for. */
-static compute_status check_launches(generation *g) {
-  if (g->overflow)
-    return emit_refuse(g, "the kernel needs more launches or groups than there can be");
-  for (uint32_t i = 0; i < g->launch_count; i++) {
-    const emit_launch *l = g->launch[i];
-    if (l->overflow) return emit_refuse(g, "the kernel needs too many launch arguments");
-    const uint64_t items = (uint64_t)l->group[0] * l->group[1] * l->group[2];
-    if (g->target->group_limit && items > g->target->group_limit) {
-      return emit_refuse(g, "groups of %u items exceed the device's limit of %u", (unsigned)items,
-                         (unsigned)g->target->group_limit);
-    }
-    for (int d = 0; d < 3; d++) {
-      const uint32_t limit = g->target->group_limit_of[d];
-      if (limit && l->group[d] > limit) {
-        return emit_refuse(g,
-                           "a group of %u items in dimension %d exceeds the device's limit of %u",
-                           (unsigned)l->group[d], d, (unsigned)limit);
-      }
-      if (d > 0 && l->groups[d] > 65535) return emit_refuse(g, "the grid is too large");
-    }
-  }
-  return COMPUTE_OK;
-}
-
-/* ---- Forms --------------------------------------------------------------------------------- */
-
-static compute_status try_form(generation *g, const emit_form *form, void *problem) {
-  g->tuning.variant = form->variant;
-  compute_status status = form->accept(g, problem);
-  if (!status) status = form->write(g, problem);
-  return status ? status : check_launches(g);
-}
-
-/* Without what a form wrote before it refused. */
-static void start_over(generation *g) {
-  emit_release_launches(g);
-  g->workspace_bytes = 0;
-  g->faults = g->overflow = false;
-  g->tuning = (compute_tuning){0};
-  g->text[0] = 0;
-  if (g->reason_bytes > 0) g->reason[0] = 0;
-}
-
-compute_status emit_by_form(generation *g, const emit_kind *kind, const emit_form *const *forms,
-                            void *problem) {
-  static const compute_tuning nothing;
-  const uint32_t asked = g->tuning.variant;
-  const bool is_free = memcmp(&g->tuning, &nothing, sizeof nothing) == 0;
-  for (; *forms; forms++) {
-    const emit_form *form = *forms;
-    if (asked ? form->variant != asked : form->suits && !form->suits(g, problem)) continue;
-    const compute_status status = try_form(g, form, problem);
-    if (status != COMPUTE_ERROR_UNSUPPORTED || !is_free || !forms[1]) return status;
-    start_over(g);
-  }
-  return emit_refuse(g, "%s has no variant %u", kind->name, (unsigned)asked);
-}
-
 /* ---- The kernel ---------------------------------------------------------------------------- */
 
 compute_status generate_kernel(const compute_target *target,
@@ -255,7 +196,7 @@ compute_status generate_kernel(const compute_target *target,
     return emit_refuse(&g, "the device has no f64");
   }
   compute_status status = kind->emit(&g);
-  if (!status) status = check_launches(&g);
+  if (!status) status = emit_check_launches(&g);
   if (!status) {
     result_block *block = g.failed ? NULL : make_result(&g);
     if (block) *generated = &block->generated;

@@ -114,12 +114,6 @@ bool kernel_bands(const compute_kernel_descriptor *d, kernel_window *reads) {
          kind->bands(d, reads);
 }
 
-kernel_rows kernel_rows_read(const kernel_window *reads, kernel_rows results) {
-  const int64_t first = results.first * reads->step - reads->before;
-  const int64_t end = (results.end - 1) * reads->step - reads->before + reads->reach;
-  return (kernel_rows){first > 0 ? first : 0, end < reads->rows ? end : reads->rows};
-}
-
 void kernel_crop(compute_kernel_descriptor *d, kernel_rows rows, kernel_attributes *attributes) {
   kinds[d->kind]->crop(d, rows, attributes->bytes);
 }

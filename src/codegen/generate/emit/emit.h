@@ -440,6 +440,9 @@ COMPUTE_KERNEL_KINDS(EMIT_DECLARE)
 
 /* One form of a kind: a way to write it, a value of compute_tuning.variant. `problem` is what the
  * kind has read of its descriptor. */
+/* Whether the launches keep to the target's limits. */
+compute_status emit_check_launches(generation *g);
+
 typedef struct emit_form {
   uint32_t variant;
   bool (*suits)(const generation *g, const void *problem); /* as the default choice; NULL: always */

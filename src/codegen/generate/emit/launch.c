@@ -275,3 +275,27 @@ void sweep_measure(generation *g, double more) {
   for (int32_t k = 0; k < d->rank; k++) count *= (double)d->size[k];
   if (most > NARROW || count > NARROW) g->wide = true;
 }
+
+compute_status emit_check_launches(generation *g) {
+  if (g->overflow)
+    return emit_refuse(g, "the kernel needs more launches or groups than there can be");
+  for (uint32_t i = 0; i < g->launch_count; i++) {
+    const emit_launch *l = g->launch[i];
+    if (l->overflow) return emit_refuse(g, "the kernel needs too many launch arguments");
+    const uint64_t items = (uint64_t)l->group[0] * l->group[1] * l->group[2];
+    if (g->target->group_limit && items > g->target->group_limit) {
+      return emit_refuse(g, "groups of %u items exceed the device's limit of %u", (unsigned)items,
+                         (unsigned)g->target->group_limit);
+    }
+    for (int d = 0; d < 3; d++) {
+      const uint32_t limit = g->target->group_limit_of[d];
+      if (limit && l->group[d] > limit) {
+        return emit_refuse(g,
+                           "a group of %u items in dimension %d exceeds the device's limit of %u",
+                           (unsigned)l->group[d], d, (unsigned)limit);
+      }
+      if (d > 0 && l->groups[d] > 65535) return emit_refuse(g, "the grid is too large");
+    }
+  }
+  return COMPUTE_OK;
+}

@@ -154,3 +154,11 @@ const char *class_walk(const compute_kernel_descriptor *d) {
   }
   return names[worst];
 }
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+kernel_rows kernel_rows_read(const kernel_window *reads, kernel_rows results) {
+  const int64_t first = results.first * reads->step - reads->before;
+  const int64_t end = (results.end - 1) * reads->step - reads->before + reads->reach;
+  return (kernel_rows){first > 0 ? first : 0, end < reads->rows ? end : reads->rows};
+}
