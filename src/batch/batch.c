@@ -53,9 +53,7 @@ static compute_status check_counts(compute_context *context, const compute_batch
     return refuse(context, "devices and the flag for all devices cannot be combined");
   if ((o->devices == NULL) != (o->device_count == 0) || o->device_count > 64)
     return refuse(context, "devices and device_count do not match");
-  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
-    if (o->reserved[i] != 0) return refuse(context, "reserved fields must be zero");
-  return COMPUTE_OK;
+  return error_if_reserved(context, HERE, "options", o->reserved);
 }
 
 static compute_status take_port(compute_context *context, const compute_batch_port *from,

@@ -190,10 +190,9 @@ static compute_status check_options(const compute_batch *batch,
                                     const compute_batch_run_options *options) {
   if (!options)
     return error_set(batch->context, COMPUTE_ERROR_NULL_POINTER, HERE, "options is NULL");
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    if (options->reserved[i] != 0)
-      return error_set(batch->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                       "options.reserved must be zero");
+  const compute_status reserved =
+      error_if_reserved(batch->context, HERE, "options", options->reserved);
+  if (reserved) return reserved;
   compute_group_info info;
   if (options->group && !compute_group_query(options->group, &info) &&
       compute_device_context(info.device) != batch->context)

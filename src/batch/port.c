@@ -30,20 +30,20 @@ static compute_status refuse(const compute_batch *batch, const char *whose, uint
 
 static compute_status check_source(const compute_batch *batch, const compute_batch_source *s,
                                    uint32_t i) {
+  char what[40];
   if ((s->array != NULL) + (s->path != NULL) + (s->read != NULL) != 1)
     return refuse(batch, "source of input", i, "must have one of array, path and read");
-  if (s->reserved[0] != 0 || s->reserved[1] != 0)
-    return refuse(batch, "source of input", i, "has reserved fields that are not zero");
-  return COMPUTE_OK;
+  snprintf(what, sizeof what, "options.sources[%u]", i);
+  return error_if_reserved(batch->context, HERE, what, s->reserved);
 }
 
 static compute_status check_sink(const compute_batch *batch, const compute_batch_sink *s,
                                  uint32_t i) {
+  char what[40];
   if ((s->array != NULL) + (s->path != NULL) + (s->write != NULL) + s->discard != 1)
     return refuse(batch, "sink of output", i, "must have one of array, path, write and discard");
-  if (s->reserved[0] != 0 || s->reserved[1] != 0)
-    return refuse(batch, "sink of output", i, "has reserved fields that are not zero");
-  return COMPUTE_OK;
+  snprintf(what, sizeof what, "options.sinks[%u]", i);
+  return error_if_reserved(batch->context, HERE, what, s->reserved);
 }
 
 /* Whether the source itself determines its end. A file of items without bytes has no end.

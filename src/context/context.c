@@ -35,13 +35,7 @@ static compute_status options_check(const compute_open_options *options) {
                      "options.backends is not a list of module names separated by ',': '%.200s'",
                      options->backends);
   }
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
-    if (options->reserved[i] != 0) {
-      return error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation_open,
-                       "options.reserved[%zu] is not zero", i);
-    }
-  }
-  return COMPUTE_OK;
+  return error_if_reserved(NULL, operation_open, "options", options->reserved);
 }
 
 /* Whether the options override an environment variable. */

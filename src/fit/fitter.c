@@ -43,8 +43,9 @@ static compute_status check_frames(compute_fit *fit, const compute_fit_options *
 }
 
 static compute_status check_options(compute_fit *fit, const compute_fit_options *o) {
-  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
-    if (o->reserved[i] != 0) return refuse(fit, "reserved fields must be zero");
+  compute_status status = error_if_reserved(fit->context, HERE, "options", o->reserved);
+  if (!status) status = error_if_reserved(fit->context, HERE, "options.spots", o->spots.reserved);
+  if (status) return status;
   if (o->problem.inputs != 0)
     return refuse(fit, "problem.inputs: must be 0; it follows from the other options");
   fit->dtype = o->dtype == COMPUTE_DTYPE_NONE ? COMPUTE_F32 : o->dtype;

@@ -83,8 +83,6 @@ static compute_status check_results(const compute_fit *fit,
       {r->ratio, "ratio"},           {r->p_raw, "p_raw"},   {r->p_value, "p_value"},
       {r->iterations, "iterations"}, {r->status, "status"}, {r->significance, "significance"}};
   bool any = false;
-  for (size_t i = 0; i < sizeof r->reserved / sizeof *r->reserved; i++)
-    if (r->reserved[i] != 0) return refuse(fit, "results.reserved[%zu] is not zero", i);
   for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
     if (!wanted[i].array) continue;
     any = true;
@@ -210,12 +208,16 @@ static compute_status check_arrays(const compute_fit *fit, const compute_fit_run
 }
 
 compute_status fit_check_run(const compute_fit *fit, const compute_fit_run_options *options) {
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    if (options->reserved[i] != 0) return refuse(fit, "reserved[%zu] is not zero", i);
+  const compute_batch_source *pixels = &options->pixels;
+  compute_status status = error_if_reserved(fit->context, HERE, "options", options->reserved);
+  if (!status) status = error_if_reserved(fit->context, HERE, "options.pixels", pixels->reserved);
+  if (!status)
+    status = error_if_reserved(fit->context, HERE, "options.results", options->results.reserved);
+  if (status) return status;
   if (!(options->progress_seconds >= 0 && options->progress_seconds < 1e6))
     return refuse(fit, "progress_seconds: %g; must be at least 0 and less than 1e6",
                   options->progress_seconds);
-  compute_status status = check_count(fit, options);
+  status = check_count(fit, options);
   if (!status) status = check_results(fit, options);
   return !status ? check_arrays(fit, options) : status;
 }

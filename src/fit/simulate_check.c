@@ -12,10 +12,6 @@
 #define MOST_SPOTS    1e8  /* in one frame */
 #define MOST_EMITTERS 1000000
 
-static compute_status refuse(const simulation *s, const char *operation, const char *what) {
-  return error_set(s->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "%s", what);
-}
-
 static compute_status check_range(const simulation *s, const compute_range *range, double least,
                                   double most, const char *name, const char *operation) {
   if (range->low >= least && range->high <= most && range->low <= range->high) return COMPUTE_OK;
@@ -111,8 +107,9 @@ compute_status simulation_check(compute_context *context, const compute_simulati
   if (!given)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "simulation is NULL");
   checked->given = *given;
-  for (size_t i = 0; i < sizeof given->reserved / sizeof *given->reserved; i++)
-    if (given->reserved[i] != 0) return refuse(checked, operation, "reserved must be zero");
+  const compute_status reserved =
+      error_if_reserved(context, operation, "simulation", given->reserved);
+  if (reserved) return reserved;
   if (given->dtype != COMPUTE_DTYPE_NONE && given->dtype != COMPUTE_F32 &&
       given->dtype != COMPUTE_U16)
     return error_set(context, COMPUTE_ERROR_DTYPE, operation, "pixels must be u16 or f32");

@@ -421,8 +421,6 @@ static const char *spot_options_refusal(const compute_spot_options *options) {
   if (options->distance < 0 || options->distance > SPOT_MOST_DISTANCE)
     return "the distance must be from 0 to 100 pixels";
   if (options->limit < 0) return "the limit must not be negative";
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    if (options->reserved[i] != 0) return "the reserved fields must be zero";
   return NULL;
 }
 
@@ -436,6 +434,7 @@ static bool accept(compute_graph *graph, compute_node frames, const compute_spot
                         options ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER,
                         operation, "%s", refusal);
   }
+  if (!graph_check_reserved(graph, operation, "options", options->reserved)) return false;
   const graph_node *node = build_at(graph, input);
   if (node->dtype != COMPUTE_U16 && node->dtype != COMPUTE_F32) {
     return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
@@ -612,6 +611,9 @@ static compute_status check(compute_context *context, const compute_spot_options
   if (refusal)
     return error_set(context, options ? COMPUTE_ERROR_INVALID_ARGUMENT : COMPUTE_ERROR_NULL_POINTER,
                      corners_operation, "%s", refusal);
+  compute_status status =
+      error_if_reserved(context, corners_operation, "options", options->reserved);
+  if (status) return status;
   if (!spots || (!corners && capacity > 0))
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, corners_operation, "%s is NULL",
                      spots ? "corners" : "spots");
@@ -620,7 +622,7 @@ static compute_status check(compute_context *context, const compute_spot_options
                      "response is NULL, but the limit of %lld spots needs it to find the brightest",
                      (long long)options->limit);
   int64_t pixels;
-  const compute_status status = compute_shape_count(COMPUTE_SHAPE(frames, height, width), &pixels);
+  status = compute_shape_count(COMPUTE_SHAPE(frames, height, width), &pixels);
   if (status) return status;
   if (rows < 1 || columns < 1 || rows > height || columns > width)
     return error_set(context, COMPUTE_ERROR_SHAPE, corners_operation,

@@ -41,15 +41,6 @@ typedef struct update {
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-static bool check_reserved(const optimizer *o, const uint64_t *reserved, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (reserved[i] == 0) continue;
-    return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
-                        "options.reserved is not zero");
-  }
-  return true;
-}
-
 /* Whether an option is not negative and finite, also in the dtype of every update. */
 static bool check_amount(const optimizer *o, const char *name, double value) {
   if (!(value < 0)) return build_number(o->graph, o->operation, name, o->narrowest, value);
@@ -316,7 +307,7 @@ static compute_node optimize(compute_graph *graph, const char *operation,
 
 static bool check_sgd(const optimizer *o, const void *options) {
   const compute_sgd_options *p = options;
-  if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
+  if (!graph_check_reserved(o->graph, o->operation, "options", p->reserved)) return false;
   if (p->nesterov && p->momentum == 0) {
     return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
                         "nesterov needs a momentum");
@@ -359,7 +350,7 @@ OPTIMIZER(sgd)
 
 static bool check_adam(const optimizer *o, const void *options) {
   const compute_adam_options *p = options;
-  if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
+  if (!graph_check_reserved(o->graph, o->operation, "options", p->reserved)) return false;
   return check_amount(o, "learning_rate", p->learning_rate) && check_decay(o, "beta1", p->beta1) &&
          check_decay(o, "beta2", p->beta2) && check_amount(o, "epsilon", p->epsilon) &&
          check_amount(o, "weight_decay", p->weight_decay) &&
@@ -427,7 +418,7 @@ OPTIMIZER(adam)
 
 static bool check_rmsprop(const optimizer *o, const void *options) {
   const compute_rmsprop_options *p = options;
-  if (!check_reserved(o, p->reserved, sizeof p->reserved / sizeof *p->reserved)) return false;
+  if (!graph_check_reserved(o->graph, o->operation, "options", p->reserved)) return false;
   return check_amount(o, "learning_rate", p->learning_rate) && check_decay(o, "alpha", p->alpha) &&
          check_amount(o, "epsilon", p->epsilon) && check_amount(o, "momentum", p->momentum) &&
          check_amount(o, "weight_decay", p->weight_decay) &&

@@ -25,10 +25,9 @@ static compute_status check_options(const compute_process_group *group,
                                     const compute_group_call_options *o,
                                     compute_group_request *draft) {
   if (!o) return COMPUTE_OK;
-  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
-    if (o->reserved[i] != 0)
-      return error_set(group->context, COMPUTE_ERROR_INVALID_ARGUMENT, draft->operation,
-                       "options.reserved[%zu] is not zero", i);
+  const compute_status reserved =
+      error_if_reserved(group->context, draft->operation, "options", o->reserved);
+  if (reserved) return reserved;
   if (o->accumulate != COMPUTE_DTYPE_NONE && o->accumulate != COMPUTE_F64)
     return error_set(group->context, COMPUTE_ERROR_DTYPE, draft->operation,
                      "accumulate is %s; it must be f64 or none", compute_dtype_name(o->accumulate));

@@ -158,10 +158,8 @@ compute_status group_join(compute_process_group *group) {
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
 static compute_status check_options(compute_context *context, compute_group_options *o) {
-  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++)
-    if (o->reserved[i] != 0)
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                       "options.reserved[%zu] is not zero", i);
+  const compute_status reserved = error_if_reserved(context, HERE, "options", o->reserved);
+  if (reserved) return reserved;
   if (!(o->timeout >= 0) || !isfinite(o->timeout))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      "timeout is %g; it must be finite and not negative", o->timeout);

@@ -198,12 +198,7 @@ static compute_status check_options(const compute_context *context,
        (separator >= 'a' && separator <= 'z') || (separator >= 'A' && separator <= 'Z')))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "the separator (code %d) may be part of a number or ends a line", separator);
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
-    if (options->reserved[i] != 0)
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "reserved options must be zero");
-  }
-  return COMPUTE_OK;
+  return error_if_reserved(context, operation, "options", options->reserved);
 }
 
 static compute_status check_call(const compute_device *device, const char *path,

@@ -288,11 +288,7 @@ static compute_status check_arguments(const compute_graph *graph, const compute_
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, OPERATION, "inputs is NULL");
   if (output_count == 0)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION, "there are no outputs");
-  for (size_t i = 0; options && i < sizeof options->reserved / sizeof *options->reserved; i++)
-    if (options->reserved[i])
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, OPERATION,
-                       "options.reserved[%zu] is not zero", i);
-  return COMPUTE_OK;
+  return options ? error_if_reserved(context, OPERATION, "options", options->reserved) : COMPUTE_OK;
 }
 
 static compute_status allocate(request *r, size_t input_count, size_t output_count) {

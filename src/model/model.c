@@ -117,12 +117,20 @@ static compute_status check_inputs(const compute_model *model, const char *opera
 
 /* ---- Loading -------------------------------------------------------------------------------- */
 
+static compute_status check_operator(const compute_context *context, const char *operation,
+                                     const compute_model_operator *o, size_t index) {
+  char what[48];
+  if (!o->domain || !o->name || !o->record)
+    return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation,
+                     "options.operators[%zu] lacks its domain, name or function", index);
+  snprintf(what, sizeof what, "options.operators[%zu]", index);
+  return error_if_reserved(context, operation, what, o->reserved);
+}
+
 static compute_status check_options(const compute_context *context, const char *operation,
                                     const compute_model_options *options) {
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    if (options->reserved[i])
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "options.reserved is not zero");
+  compute_status reserved = error_if_reserved(context, operation, "options", options->reserved);
+  if (reserved) return reserved;
   if ((int)options->files < COMPUTE_MODEL_MAP || (int)options->files > COMPUTE_MODEL_COPY_SHARED)
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "invalid options.files %d",
                      (int)options->files);
@@ -134,12 +142,9 @@ static compute_status check_options(const compute_context *context, const char *
                      "the device belongs to another context");
   if (options->operator_count && !options->operators)
     return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation, "options.operators is NULL");
-  for (size_t i = 0; i < options->operator_count; i++)
-    if (!options->operators[i].domain || !options->operators[i].name ||
-        !options->operators[i].record)
-      return error_set(context, COMPUTE_ERROR_NULL_POINTER, operation,
-                       "options.operators[%zu] lacks its domain, name or function", i);
-  return COMPUTE_OK;
+  for (size_t i = 0; !reserved && i < options->operator_count; i++)
+    reserved = check_operator(context, operation, &options->operators[i], i);
+  return reserved;
 }
 
 static compute_status copy_options(compute_model *model, const char *operation,

@@ -24,11 +24,7 @@ static compute_status check_options(const compute_context *context,
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
                      "a timeline of %u records was requested; at most %u are allowed",
                      (unsigned)options->timeline_records, MOST_RECORDS);
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    if (options->reserved[i] != 0)
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-                       "options.reserved[%zu] is not zero", i);
-  return COMPUTE_OK;
+  return error_if_reserved(context, here, "options", options->reserved);
 }
 
 /* A change of size empties the timeline. Lock held; false when out of memory. */

@@ -419,7 +419,7 @@ static bool mistakes_with_optimizers(int wanted, const operands *o, expectation 
   MISTAKE(INVALID_ARGUMENT, "sgd_step: nesterov needs a momentum",
           compute_sgd_step(g, loss, &o->p, 1, &sgd))
   sgd = (compute_sgd_options){.reserved = {0, 1}};
-  MISTAKE(INVALID_ARGUMENT, "sgd_step: options.reserved is not zero",
+  MISTAKE(INVALID_ARGUMENT, "sgd_step: options.reserved[1] is not zero",
           compute_sgd_step(g, loss, &o->p, 1, &sgd))
   sgd = (compute_sgd_options){.learning_rate_node = o->x5};
   MISTAKE(SHAPE, "sgd_step: the learning rate node has shape [5]; it must be a scalar",

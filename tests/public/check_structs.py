@@ -7,6 +7,9 @@ A struct of include/compute/ ends with a member `reserved`; or it is named in do
 that never changes, or as shown by pointer only (and in BY_POINTER below). Sizes are those of structs.txt beside this
 file, on machines with 64 bits; --update writes them. backend.h, kernel_descriptor.h, generator.h and transport.h have rules of their own
 (test_abi.c).
+
+A function that takes a struct with reserved words, also inside another one, refuses words that are not zero:
+test_reserved.c has a REFUSED for the function and the struct. Of others the library does not read these words (NOT_READ).
 """
 import glob
 import os
@@ -18,19 +21,58 @@ TREE, SCRATCH = sys.argv[1:3]
 SIZES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "structs.txt")
 BY_POINTER = {"compute_probe", "compute_variable", "compute_tune_progress", "compute_call_arguments",
               "compute_validation_input", "compute_validation_finding"}
+NOT_READ = {
+    # The library fills them in, or a function of the program's reads them.
+    "compute_batch_device_info", "compute_batch_progress", "compute_batch_result", "compute_batch_step",
+    "compute_batch_times", "compute_build_statistics", "compute_device_costs", "compute_device_info",
+    "compute_error", "compute_fallback_statistics", "compute_fit_summary", "compute_fit_times", "compute_group_info",
+    "compute_group_member", "compute_job_info", "compute_model_info", "compute_model_port", "compute_npy_info",
+    "compute_operation_info", "compute_plan_info", "compute_pool_statistics", "compute_run_report",
+    "compute_tensor_file_entry", "compute_trainer_info", "compute_training_progress", "compute_training_score",
+    "compute_validation_statistics",
+    # Its reserved words are the library's own.
+    "compute_profile_span"}
+FUNCTION = re.compile(r"^COMPUTE_API\b[^;()]*?\b(compute_\w+)\(([^;]*)\)[^;()]*;", re.M)
 STRUCT = re.compile(r"typedef struct (\w+) \{(.*?)\n\} \1;", re.S)
 
 
-def structs():
-    """{name: whether it has reserved words}"""
-    found = {}
+def headers():
+    """The headers of programs, without their comments."""
+    texts = []
     for path in sorted(glob.glob(os.path.join(TREE, "include", "compute", "*.h"))):
         if os.path.basename(path) in ("backend.h", "kernel_descriptor.h", "generator.h", "transport.h"):
             continue
         with open(path, encoding="utf-8") as file:
-            for match in STRUCT.finditer(file.read()):
-                found[match.group(1)] = bool(re.search(r"\breserved\[\d+\];", match.group(2)))
-    return found
+            texts.append(re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S))
+    return "\n".join(texts)
+
+
+def unrefused(header, grows):
+    """What is said of each struct with reserved words for which test_reserved.c lacks a REFUSED."""
+    data = {name: [m for m in body.split(";") if "(" not in m] for name, body in STRUCT.findall(header)}
+
+    def inside(text):
+        """The structs with reserved words that the text names, and those in them."""
+        for name in re.findall(r"\bcompute_\w+", text):
+            if name in data:
+                if grows[name]:
+                    yield name
+                for member in data[name]:
+                    yield from inside(member)
+
+    wanted = {(function, name) for function, arguments in FUNCTION.findall(header) for name in inside(arguments)}
+    with open(os.path.join(TREE, "tests", "public", "test_reserved.c"), encoding="utf-8") as file:
+        tested = set(re.findall(r"\bREFUSED\(\s*(compute_\w+),\s*(compute_\w+),", file.read()))
+    for function, name in sorted(wanted - tested):
+        if name not in NOT_READ:
+            yield f"{function}: test_reserved.c has no REFUSED with the reserved words of {name}"
+    for function, name in sorted(tested - wanted):
+        yield f"{function}: takes no {name}, of which test_reserved.c has a REFUSED"
+    refused = {name for _, name in tested}
+    for name in sorted(name for name in grows if grows[name] and name not in refused | NOT_READ):
+        yield f"{name}: no test and no reason for its reserved words"
+    for name in sorted(NOT_READ & refused | NOT_READ - data.keys()):
+        yield f"{name}: is in NOT_READ, but has a test or does not exist"
 
 
 def sizes(names):
@@ -50,7 +92,8 @@ def main():
     os.makedirs(SCRATCH, exist_ok=True)
     with open(os.path.join(TREE, "docs", "reference", "compatibility.md"), encoding="utf-8") as file:
         listed = set(re.findall(r"`(compute_\w+)`", file.read()))
-    found, failed = structs(), 0
+    header, failed = headers(), 0
+    found = {name: bool(re.search(r"\breserved\[\d+\];", body)) for name, body in STRUCT.findall(header)}
     for name, grows in found.items():
         if grows == (name in listed or name in BY_POINTER):
             print(f"{name}: " + ("has reserved words, and is listed as one that does not grow" if grows else
@@ -58,6 +101,9 @@ def main():
             failed += 1
     for name in sorted(BY_POINTER - found.keys()):
         print(f"{name}: there is no such struct")
+        failed += 1
+    for line in unrefused(header, found):
+        print(line)
         failed += 1
     now = sizes(sorted(found))
     if "--update" in sys.argv[3:]:

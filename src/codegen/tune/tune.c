@@ -33,12 +33,7 @@ static compute_status check_options(const compute_context *context,
                      "limits must be 0 or more seconds, not %g and %g", options->candidate_seconds,
                      options->total_seconds);
   }
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
-    if (options->reserved[i] != 0)
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, tuning,
-                       "options.reserved[%zu] is not zero", i);
-  }
-  return COMPUTE_OK;
+  return error_if_reserved(context, tuning, "options", options->reserved);
 }
 
 static compute_status check_device(const compute_device *device) {

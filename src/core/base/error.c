@@ -230,6 +230,21 @@ compute_status error_find_null(const compute_context *context, const char *opera
   return COMPUTE_OK;
 }
 
+size_t error_reserved(const uint64_t *reserved, size_t count) {
+  size_t index = 0;
+  while (index < count && reserved[index] == 0) index++;
+  return index;
+}
+
+compute_status error_find_reserved(const compute_context *context, const char *operation,
+                                   const char *file, int line, const char *what,
+                                   const uint64_t *reserved, size_t count) {
+  const size_t index = error_reserved(reserved, count);
+  if (index == count) return COMPUTE_OK;
+  return error_record(context, COMPUTE_ERROR_INVALID_ARGUMENT, 0, operation, NULL, file, line,
+                      ERROR_RESERVED, what, index);
+}
+
 void error_context_closed(const compute_context *context) {
   if (thread_last_context == context) thread_last_context = NULL;
   pthread_mutex_lock(&mutex);

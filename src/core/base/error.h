@@ -37,6 +37,22 @@ compute_status error_find_null(const compute_context *context, const char *opera
                                const char *file, int line, const char *names,
                                const void *const *pointers, size_t count);
 
+/* COMPUTE_OK, or the error "<what>.reserved[2] is not zero" for an array of words that must be
+ * zero.
+ */
+#define error_if_reserved(context, operation, what, reserved)                                      \
+  error_find_reserved((context), (operation), __FILE__, __LINE__, (what), (reserved),              \
+                      sizeof(reserved) / sizeof *(reserved))
+
+compute_status error_find_reserved(const compute_context *context, const char *operation,
+                                   const char *file, int line, const char *what,
+                                   const uint64_t *reserved, size_t count);
+
+/* For those that record this error in another way: its format, with `what` and the index, and the
+ * index of the first word that is not zero; `count` if all are. */
+#define ERROR_RESERVED "%s.reserved[%zu] is not zero"
+size_t error_reserved(const uint64_t *reserved, size_t count);
+
 /* The operation of an error reported below the public calls, until error_attribute names the call;
  * such a message begins with the device's name instead. */
 #define ERROR_BACKEND "backend"

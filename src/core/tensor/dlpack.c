@@ -223,10 +223,9 @@ static compute_status check_export(compute_tensor *tensor, const compute_dlpack_
   const compute_status missing =
       error_if_null(tensor ? tensor->buffer->device->context : NULL, operation, tensor, result);
   if (missing) return missing;
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    if (options->reserved[i] != 0)
-      return error_set(tensor->buffer->device->context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "options.reserved[%zu] is not zero", i);
+  const compute_status reserved =
+      error_if_reserved(tensor->buffer->device->context, operation, "options", options->reserved);
+  if (reserved) return reserved;
   compute_foreign_memory numbers;
   const compute_device *device = tensor->buffer->device;
   if (!device_numbers(device, &numbers)) return fail_device(device, operation);

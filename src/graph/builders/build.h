@@ -186,10 +186,6 @@ bool network_check_bias(compute_graph *graph, const char *operation, compute_dty
                         compute_node bias, int64_t channels);
 compute_node network_add_bias(compute_graph *graph, compute_node y, compute_node bias);
 
-/* Whether `reserved` fields are zero, with an error if not. */
-bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
-                      size_t count);
-
 /* ---- norm.c ---------------------------------------------------------------------------------- */
 
 /* The sum over processes of a vector that each of them has. */

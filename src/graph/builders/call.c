@@ -65,7 +65,7 @@ static bool check_options(const builder *b) {
     return graph_refuse(b->graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                         "%d parts; 1 to %d are allowed, or COMPUTE_CALL_PARTS_AUTOMATIC",
                         (int)o->parts, MOST_PARTS);
-  return network_reserved(b->graph, operation, o->reserved, 4);
+  return graph_check_reserved(b->graph, operation, "options", o->reserved);
 }
 
 static bool check_outputs(const builder *b) {

@@ -25,16 +25,6 @@ typedef struct convolution_call {
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-bool network_reserved(compute_graph *graph, const char *operation, const uint64_t *reserved,
-                      size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (reserved[i] == 0) continue;
-    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                        "options.reserved[%zu] is not zero", i);
-  }
-  return true;
-}
-
 compute_node network_along(compute_graph *graph, compute_node vector, int32_t axis, int32_t rank) {
   compute_shape shape = {.rank = rank - axis};
   if (rank - axis <= 1) return vector;
@@ -105,7 +95,7 @@ static bool read_options(convolution_call *call, const compute_conv2d_options *o
   static const compute_conv2d_options usual;
   const compute_conv2d_options *o = options ? options : &usual;
   compute_conv_attributes *c = &call->geometry;
-  if (!network_reserved(call->graph, call->operation, o->reserved, 2) ||
+  if (!graph_check_reserved(call->graph, call->operation, "options", o->reserved) ||
       !read_pair(call, "stride", o->stride, c->stride) ||
       !read_pair(call, "dilation", o->dilation, c->dilation)) {
     return false;
@@ -471,7 +461,7 @@ static bool read_pool_options(compute_graph *graph, const char *operation,
   if (w->operation != COMPUTE_WINDOW_AVERAGE && o->exclude_padding)
     return fail_pool_option(graph, operation, "exclude_padding", 1, "false for maxima");
   w->count_padding = w->operation == COMPUTE_WINDOW_AVERAGE && !o->exclude_padding;
-  return network_reserved(graph, operation, o->reserved, 2);
+  return graph_check_reserved(graph, operation, "options", o->reserved);
 }
 
 /* Windows along axis i, as PyTorch counts them. */

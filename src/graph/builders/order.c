@@ -159,7 +159,7 @@ static bool read_attention(attention_call *call, const compute_attention_options
   if (!build_operands(call->graph, call->operation, operands, count, call->inputs)) return false;
   const compute_dtype dtype = build_at(call->graph, call->inputs[0])->dtype;
   if (!build_domain(call->graph, call->operation, DOMAIN_FLOAT, dtype) ||
-      !network_reserved(call->graph, call->operation, o->reserved, 3)) {
+      !graph_check_reserved(call->graph, call->operation, "options", o->reserved)) {
     return false;
   }
   for (size_t i = 0; i < count; i++) {

@@ -42,7 +42,7 @@ static bool check_options(quantized_call *call, int64_t k,
   g->bits = options->bits;
   g->zeros = network_given(call->zero);
   call->blocks = k / g->block + (k % g->block != 0);
-  return network_reserved(call->graph, call->operation, options->reserved, 4);
+  return graph_check_reserved(call->graph, call->operation, "options", options->reserved);
 }
 
 static bool check_of_blocks(const quantized_call *call, const char *name, const graph_node *node) {

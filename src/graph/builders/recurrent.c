@@ -82,7 +82,7 @@ static bool check_options(recurrent_call *call) {
   const compute_recurrent_attributes *g = &call->geometry;
   const bool lstm = g->cell == COMPUTE_RECURRENT_LSTM, gru = g->cell == COMPUTE_RECURRENT_GRU;
   const compute_shape state = COMPUTE_SHAPE(call->batch, call->hidden);
-  if (!network_reserved(call->graph, call->operation, o->reserved, 4)) return false;
+  if (!graph_check_reserved(call->graph, call->operation, "options", o->reserved)) return false;
   if (o->reset_after && !gru)
     return graph_refuse(call->graph, COMPUTE_ERROR_INVALID_ARGUMENT, call->operation,
                         "only gru has options.reset_after");

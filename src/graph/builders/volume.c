@@ -63,7 +63,7 @@ static bool read_depth(const volume_call *call, const compute_conv3d_options *o,
       checked_add(d->before, o->padding_more[0], &d->after) &&
       checked_add(d->before, d->after, &around) && d->reach < INT64_MAX / 4 &&
       around < INT64_MAX / 4 && d->stride < INT64_MAX / 4)
-    return network_reserved(call->graph, call->operation, o->reserved, 4);
+    return graph_check_reserved(call->graph, call->operation, "options", o->reserved);
   return graph_refuse(call->graph, COMPUTE_ERROR_OVERFLOW, call->operation,
                       "stride %" PRId64 ", dilation %" PRId64 " and padding %" PRId64
                       " on %s reach beyond 63 bits",
@@ -334,7 +334,7 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
   if (!options)
     return graph_fail(graph, COMPUTE_ERROR_NULL_POINTER, operation,
                       "options is NULL; the size of the windows must be given");
-  if (!network_reserved(graph, operation, options->reserved, 4)) return BUILD_NONE;
+  if (!graph_check_reserved(graph, operation, "options", options->reserved)) return BUILD_NONE;
   split_options(options, &planes, &depths);
   const bool place = fold == COMPUTE_WINDOW_ARGMAX;
   const bool widened = fold == COMPUTE_WINDOW_AVERAGE && dtype_is_half(call.dtype);

@@ -166,6 +166,14 @@ compute_node graph_fail(compute_graph *graph, compute_status status, const char 
   return (compute_node){0};
 }
 
+bool graph_check_words(compute_graph *graph, const char *operation, const char *what,
+                       const uint64_t *reserved, size_t count) {
+  const size_t index = error_reserved(reserved, count);
+  if (index == count) return true;
+  return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation, ERROR_RESERVED, what,
+                      index);
+}
+
 /* The node's index, or −1 if the handle is not one of this graph. */
 static int64_t node_index(const compute_graph *graph, compute_node node) {
   if (!graph || node.graph != graph->serial || node.id == 0 || node.id > graph->count) return -1;

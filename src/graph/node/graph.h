@@ -249,4 +249,11 @@ compute_node graph_fail(compute_graph *graph, compute_status status, const char 
 /* The same for checks: returns false. */
 #define graph_refuse(...) (graph_fail(__VA_ARGS__), false)
 
+/* Whether the words of an array that must be zero are, with the error of error_if_reserved if not.
+ */
+#define graph_check_reserved(graph, operation, what, reserved)                                     \
+  graph_check_words((graph), (operation), (what), (reserved), sizeof(reserved) / sizeof *(reserved))
+bool graph_check_words(compute_graph *graph, const char *operation, const char *what,
+                       const uint64_t *reserved, size_t count);
+
 #endif

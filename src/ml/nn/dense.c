@@ -24,7 +24,7 @@ compute_layer *compute_dense(compute_device *device, int64_t inputs, int64_t out
   compute_weights_options o;
   if (layer_check_size(context, operation, "inputs", inputs) ||
       layer_check_size(context, operation, "outputs", outputs) ||
-      layer_check_weights(context, operation, given, &o)) {
+      layer_check_weights(context, operation, "options", given, &o)) {
     return NULL;
   }
   compute_layer *layer = layer_create(&dense, operation, context);
@@ -74,7 +74,7 @@ compute_layer *compute_embedding(compute_device *device, int64_t count, int64_t 
   compute_weights_options o;
   if (layer_check_size(context, operation, "count", count) ||
       layer_check_size(context, operation, "width", width) ||
-      layer_check_weights(context, operation, given, &o)) {
+      layer_check_weights(context, operation, "options", given, &o)) {
     return NULL;
   }
   compute_layer *layer = layer_create(&embedding, operation, context);

@@ -141,16 +141,6 @@ compute_status layer_check_size(compute_context *context, const char *operation,
                    "%s is %" PRId64 "; it must be at least 1", name, value);
 }
 
-compute_status layer_check_reserved(compute_context *context, const char *operation,
-                                    const uint64_t *reserved, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (reserved[i] != 0)
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "options.reserved[%zu] is not zero", i);
-  }
-  return COMPUTE_OK;
-}
-
 compute_status layer_check_float(compute_context *context, const char *operation,
                                  compute_dtype *dtype) {
   if (*dtype == COMPUTE_DTYPE_NONE) *dtype = COMPUTE_F32;
@@ -161,14 +151,11 @@ compute_status layer_check_float(compute_context *context, const char *operation
 }
 
 compute_status layer_check_weights(compute_context *context, const char *operation,
-                                   const compute_weights_options *given,
+                                   const char *what, const compute_weights_options *given,
                                    compute_weights_options *options) {
   *options = given ? *given : (compute_weights_options){0};
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++) {
-    if (options->reserved[i] != 0)
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                       "options.reserved[%zu] of the weights is not zero", i);
-  }
+  const compute_status reserved = error_if_reserved(context, operation, what, options->reserved);
+  if (reserved) return reserved;
   if (!layer_initializer_is_valid(options->initializer))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation, "invalid initializer %d",
                      (int)options->initializer);

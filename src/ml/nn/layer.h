@@ -148,11 +148,9 @@ compute_status layer_list(compute_layer *layer, const char *operation);
 compute_status layer_check_device(compute_device *device, const char *operation);
 compute_status layer_check_size(compute_context *context, const char *operation, const char *name,
                                 int64_t value);
-compute_status layer_check_reserved(compute_context *context, const char *operation,
-                                    const uint64_t *reserved, size_t count);
-/* The options, or the defaults for NULL, with the dtype filled in. */
+/* The options, or the defaults for NULL, with the dtype filled in; errors call them `what`. */
 compute_status layer_check_weights(compute_context *context, const char *operation,
-                                   const compute_weights_options *given,
+                                   const char *what, const compute_weights_options *given,
                                    compute_weights_options *options);
 /* 0 becomes f32; else it must be a float. */
 compute_status layer_check_float(compute_context *context, const char *operation,

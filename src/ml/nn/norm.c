@@ -121,7 +121,7 @@ static compute_status read_options(compute_context *context, const char *operati
   if (!(o->momentum > 0 && o->momentum <= 1))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
                      "momentum is %g; it must be in (0, 1] (0 means 0.1)", o->momentum);
-  compute_status status = layer_check_reserved(context, operation, o->reserved, 4);
+  compute_status status = error_if_reserved(context, operation, "options", o->reserved);
   return status ? status : layer_check_float(context, operation, &o->dtype);
 }
 

@@ -77,9 +77,10 @@ static compute_status read_call(conv_call *call, int64_t kernel,
   static const compute_conv2d_layer_options usual;
   const compute_conv2d_layer_options *o = given ? given : &usual;
   const bool square = o->kernel[0] == 0 && o->kernel[1] == 0;
-  compute_status status = layer_check_reserved(call->context, call->operation, o->reserved, 2);
+  compute_status status = error_if_reserved(call->context, call->operation, "options", o->reserved);
   if (!status)
-    status = layer_check_weights(call->context, call->operation, &o->weights, &call->weights);
+    status = layer_check_weights(call->context, call->operation, "options.weights", &o->weights,
+                                 &call->weights);
   if (!status) status = layer_check_size(call->context, call->operation, "inputs", call->inputs);
   if (!status) status = layer_check_size(call->context, call->operation, "outputs", call->outputs);
   call->conv.groups = o->groups == 0 ? 1 : o->groups;
@@ -196,7 +197,7 @@ static compute_layer *create_pool(const char *operation, const layer_kind *kind,
     if (o.size[i] == 0) o.size[i] = i == 1 && !square ? o.size[0] : size;
   /* {1} with a square window means both. */
   if (o.padding[1] == -1 || (square && o.padding[1] == 0)) o.padding[1] = o.padding[0];
-  if (layer_check_reserved(NULL, operation, o.reserved, 2)) return NULL;
+  if (error_if_reserved(NULL, operation, "options", o.reserved)) return NULL;
   const char *wrong = pool_problem(&o, average);
   if (wrong) {
     error_set(NULL, COMPUTE_ERROR_INVALID_ARGUMENT, operation,

@@ -165,11 +165,7 @@ void layer_record_release(layer_record *record) {
 
 static bool check_forward(compute_graph *graph, const char *operation,
                           const compute_forward *forward) {
-  for (size_t i = 0; i < sizeof forward->reserved / sizeof *forward->reserved; i++) {
-    if (forward->reserved[i] == 0) continue;
-    return graph_refuse(graph, COMPUTE_ERROR_INVALID_ARGUMENT, operation,
-                        "forward.reserved[%zu] is not zero", i);
-  }
+  if (!graph_check_reserved(graph, operation, "forward", forward->reserved)) return false;
   if (forward->precision == COMPUTE_DTYPE_NONE || dtype_is_float(forward->precision)) return true;
   return graph_refuse(graph, COMPUTE_ERROR_DTYPE, operation,
                       "forward.precision is %s; it must be a float",

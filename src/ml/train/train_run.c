@@ -38,11 +38,8 @@ static compute_status check_run(const compute_trainer *trainer, const compute_da
                      !trainer   ? "trainer"
                      : !dataset ? "dataset"
                                 : "options");
-  for (size_t i = 0; i < sizeof o->reserved / sizeof *o->reserved; i++) {
-    if (o->reserved[i] != 0)
-      return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                       "options.reserved[%zu] is not zero", i);
-  }
+  const compute_status reserved = error_if_reserved(trainer->context, HERE, "options", o->reserved);
+  if (reserved) return reserved;
   if (o->epochs < 1)
     return error_set(trainer->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      "%" PRId64 " epochs; there must be at least 1", o->epochs);

@@ -387,23 +387,15 @@ static compute_status refuse_no_model(compute_context *context) {
                 told ? "; the previous error was: " : "", told ? before.message : "");
 }
 
-static compute_status check_reserved(compute_context *context, const char *part,
-                                     const uint64_t *reserved, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (reserved[i] != 0)
-      return refuse(context, COMPUTE_ERROR_INVALID_ARGUMENT, "options.%sreserved[%zu] is not zero",
-                    part, i);
-  return COMPUTE_OK;
-}
-
 compute_status train_check_options(compute_context *context, compute_trainer_options *o) {
   const uint32_t known = COMPUTE_TRAIN_CHECK_NAN | COMPUTE_TRAIN_RECOMPUTE |
                          COMPUTE_TRAIN_NO_OVERLAP | COMPUTE_TRAIN_DIVIDE_STATE |
                          COMPUTE_TRAIN_SYNCHRONIZE | COMPUTE_PLAN_ALLOW_TF32 |
                          COMPUTE_PLAN_ALLOW_WINOGRAD;
-  compute_status status = check_reserved(context, "", o->reserved, 7);
-  if (!status) status = check_reserved(context, "optimizer.", o->optimizer.reserved, 4);
-  if (!status) status = check_reserved(context, "schedule.", o->schedule.reserved, 4);
+  compute_status status = error_if_reserved(context, HERE, "options", o->reserved);
+  if (!status)
+    status = error_if_reserved(context, HERE, "options.optimizer", o->optimizer.reserved);
+  if (!status) status = error_if_reserved(context, HERE, "options.schedule", o->schedule.reserved);
   if (status) return status;
   if (!o->model) return refuse_no_model(context);
   if (o->batch < 1)

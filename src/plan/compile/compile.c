@@ -286,15 +286,10 @@ static compute_status check_call(const compute_graph *graph, const compute_node 
                      "the device belongs to another context");
   uint32_t known = COMPUTE_PLAN_NO_FUSION | COMPUTE_PLAN_NO_SIMPLIFICATION |
                    COMPUTE_PLAN_ALLOW_TF32 | COMPUTE_PLAN_ALLOW_WINOGRAD | COMPUTE_PLAN_AUTO;
-  bool reserved = false;
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    reserved |= options->reserved[i] != 0;
-  if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
-      reserved)
-    return error_set(
-        context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-        "the options have unknown flags, an unknown fallback or reserved fields that are not zero");
-  return COMPUTE_OK;
+  if ((options->flags & ~known) != 0 || (unsigned)options->fallback > COMPUTE_FALLBACK_STRICT)
+    return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
+                     "the options have unknown flags or an unknown fallback");
+  return error_if_reserved(context, here, "options", options->reserved);
 }
 
 compute_status compute_compile(const compute_graph *graph, const compute_node *outputs,

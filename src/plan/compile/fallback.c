@@ -236,15 +236,10 @@ static compute_status check_call(const compute_plan *plan, const compute_binding
 }
 
 static compute_status check_options(const compute_plan *plan, const compute_run_options *options) {
-  bool reserved = false;
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    reserved |= options->reserved[i] != 0;
-  if (reserved || (unsigned)options->fallback > COMPUTE_RUN_STRICT ||
-      !run_limit_is_valid(options->time_limit))
+  if ((unsigned)options->fallback > COMPUTE_RUN_STRICT || !run_limit_is_valid(options->time_limit))
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     "the options have an unknown fallback, an invalid time limit or reserved "
-                     "fields that are not zero");
-  return COMPUTE_OK;
+                     "the options have an unknown fallback or an invalid time limit");
+  return error_if_reserved(plan->context, HERE, "options", options->reserved);
 }
 
 /* Others may wait for the calls of a run that is refused. */

@@ -32,15 +32,11 @@ static compute_status check_call(const compute_plan *plan, const compute_binding
   if (plan == NULL || (bindings == NULL && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
                      plan == NULL ? "plan" : "bindings");
-  bool reserved = false;
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    reserved |= options->reserved[i] != 0;
-  if (reserved || (unsigned)options->fallback > COMPUTE_RUN_STRICT ||
-      !run_limit_is_valid(options->time_limit))
+  if ((unsigned)options->fallback > COMPUTE_RUN_STRICT || !run_limit_is_valid(options->time_limit))
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
-                     "the options have an unknown fallback, an invalid time limit or reserved "
-                     "fields that are not zero");
-  compute_status s = check_after(plan, options);
+                     "the options have an unknown fallback or an invalid time limit");
+  compute_status s = error_if_reserved(plan->context, HERE, "options", options->reserved);
+  if (s == COMPUTE_OK) s = check_after(plan, options);
   return s == COMPUTE_OK ? run_check(plan, bindings, count) : s;
 }
 

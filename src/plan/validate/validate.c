@@ -40,11 +40,7 @@ static compute_status check_options(const compute_context *context,
   if (!(options->tolerance >= 0) || isinf(options->tolerance))
     return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
                      "options.tolerance is %g; it must be a number ≥ 0", options->tolerance);
-  for (size_t i = 0; i < sizeof options->reserved / sizeof *options->reserved; i++)
-    if (options->reserved[i] != 0)
-      return error_set(context, COMPUTE_ERROR_INVALID_ARGUMENT, here,
-                       "options.reserved[%zu] is not zero", i);
-  return COMPUTE_OK;
+  return error_if_reserved(context, here, "options", options->reserved);
 }
 
 static void release(void *content) {
