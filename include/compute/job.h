@@ -34,11 +34,11 @@ typedef struct compute_submit_options {
   compute_job *const
       *after; /**< jobs of the same context that must succeed before this one begins */
   size_t after_count;
-  compute_run_fallback fallback; /**< as in compute_run_options */
-  double time_limit;             /**< seconds from its start; 0: none; as in compute_run_options */
-  compute_job_function done;     /**< or NULL */
-  void *user;                    /**< for `done` */
-  uint64_t reserved[8];          /**< must be zero */
+  compute_fallback fallback; /**< as in compute_run_options */
+  double time_limit;         /**< seconds from its start; 0: none; as in compute_run_options */
+  compute_job_function done; /**< or NULL */
+  void *user;                /**< for `done` */
+  uint64_t reserved[8];      /**< must be zero */
 } compute_submit_options;
 
 /** Submits a run of `plan`. `options` may be NULL. The arrays are copied, and the bindings checked

@@ -16,14 +16,24 @@ extern "C" {
 
 typedef struct compute_plan compute_plan;
 
-/** What to do with a step that the device does not support, and with a run that fails there. A plan
- * that is not strict keeps the graph that it needs, so that it can be compiled for the CPU after a
+/** What to do with a step that the device does not support, and with a run that fails there; of a
+ * plan (and of what makes plans: models, batches, fits), or of one run of it. A plan that is not
+ * strict keeps the graph that it needs, so that it can be compiled for the CPU after a
  * run has failed on the device (compute_run_with). */
 typedef enum compute_fallback {
-  COMPUTE_FALLBACK_WARN = 0,   /**< use the CPU, and log a warning */
-  COMPUTE_FALLBACK_SILENT = 1, /**< use the CPU */
-  COMPUTE_FALLBACK_STRICT = 2 /**< fail: COMPUTE_ERROR_UNSUPPORTED, …, with the device's reason */
+  COMPUTE_FALLBACK_DEFAULT = 0, /**< of a plan: WARN; of a run: as the plan was compiled */
+  COMPUTE_FALLBACK_WARN = 1,    /**< use the CPU, and log a warning */
+  COMPUTE_FALLBACK_SILENT = 2,  /**< use the CPU */
+  COMPUTE_FALLBACK_STRICT = 3, /**< fail: COMPUTE_ERROR_UNSUPPORTED, …, with the device's reason */
+
+  /* Other names of the same, for runs. */
+  COMPUTE_RUN_AS_COMPILED = COMPUTE_FALLBACK_DEFAULT,
+  COMPUTE_RUN_WARN = COMPUTE_FALLBACK_WARN,
+  COMPUTE_RUN_SILENT = COMPUTE_FALLBACK_SILENT,
+  COMPUTE_RUN_STRICT = COMPUTE_FALLBACK_STRICT
 } compute_fallback;
+
+typedef compute_fallback compute_run_fallback;
 
 enum {
   COMPUTE_PLAN_NO_FUSION = 1 << 0,         /**< one step for each operation, for debugging */
@@ -99,17 +109,9 @@ typedef struct compute_binding {
 COMPUTE_API compute_status compute_run(const compute_plan *plan, const compute_binding *bindings,
                                        size_t count, compute_queue *queue);
 
-/** compute_fallback for one call. */
-typedef enum compute_run_fallback {
-  COMPUTE_RUN_AS_COMPILED = 0, /**< as the plan was compiled */
-  COMPUTE_RUN_WARN = 1,
-  COMPUTE_RUN_SILENT = 2,
-  COMPUTE_RUN_STRICT = 3
-} compute_run_fallback;
-
 typedef struct compute_run_options {
   compute_queue *queue; /**< of the plan's device, or NULL */
-  compute_run_fallback fallback;
+  compute_fallback fallback;
   double time_limit;    /**< seconds; 0: none */
   uint64_t reserved[8]; /**< must be zero */
 } compute_run_options;

@@ -208,7 +208,7 @@ static compute_status fill(compute_batch *batch, const compute_batch_options *o)
   batch->given = o->batch;
   batch->slot_count = o->slots > 0 ? o->slots : 3;
   batch->memory = o->memory;
-  batch->fallback = o->fallback;
+  batch->fallback = o->fallback ? o->fallback : COMPUTE_FALLBACK_WARN;
   batch->flags = o->flags;
   if (o->name && (batch->name = base_duplicate(o->name)) == NULL)
     return error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,

@@ -293,7 +293,7 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
     bindings[count++] = (compute_binding){.node = plan->outputs[i], .tensor = outputs[i]};
   /* Strict: the lane itself tries a smaller batch first, then the CPU. */
   s = compute_run_with(plan->plan, bindings, count,
-                       &(compute_run_options){.queue = queue, .fallback = COMPUTE_RUN_STRICT},
+                       &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT},
                        NULL);
   work_leave(work, plan);
   return s;

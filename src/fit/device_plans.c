@@ -380,8 +380,8 @@ compute_status chunk_submit(fit_chunk *chunk, const fit_plan *plan, compute_tens
   compute_status s = staged ? upload(chunk, queue) : COMPUTE_OK;
   /* Strict: the iterator tries smaller batches before the CPU. */
   if (s == COMPUTE_OK)
-    s = compute_run_with(plan->plan, bindings, count,
-                         &(compute_run_options){.queue = queue, .fallback = COMPUTE_RUN_STRICT},
-                         NULL);
+    s = compute_run_with(
+        plan->plan, bindings, count,
+        &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT}, NULL);
   return s == COMPUTE_OK && staged ? download(chunk, queue) : s;
 }

@@ -52,7 +52,7 @@ static compute_status mark_piece(fit_device_plans *device_plans, const compute_b
     if (response) bindings[count++] = (compute_binding){.node = plan->response, .tensor = response};
     status = compute_run_with(
         plan->plan, bindings, count,
-        &(compute_run_options){.queue = step->queue, .fallback = COMPUTE_RUN_STRICT}, NULL);
+        &(compute_run_options){.queue = step->queue, .fallback = COMPUTE_FALLBACK_STRICT}, NULL);
   }
   if (step->queue) { /* also before the views go */
     compute_error error;

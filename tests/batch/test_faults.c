@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A run of batches in which the n-th host allocation fails, for n = 1, 2, …: each time a clean
  * status or the right result, no thread that hangs, and nothing left behind. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,15 @@ static void any_allocation_may_fail(void **state) {
   assert_int_equal(failing_allocator_remove(), 0);
 }
 
-/* The pool has room for a few items only. */
+static atomic_int warnings;
+
+static void count_warnings(void *user, compute_log_level level, const char *module,
+                           const char *message) {
+  (void)user, (void)module, (void)message;
+  if (level <= COMPUTE_LOG_WARNING) atomic_fetch_add(&warnings, 1);
+}
+
+/* The pool has room for a few items only. The default policy warns, as COMPUTE_FALLBACK_WARN. */
 static void a_budget_makes_batches_smaller(void **state) {
   (void)state;
   enum { MANY = 20000, WIDE = 64 };
@@ -125,13 +134,14 @@ static void a_budget_makes_batches_smaller(void **state) {
                                    .inputs = &port,
                                    .input_count = 1,
                                    .output_count = 1,
-                                   .batch = MANY,
-                                   .fallback = COMPUTE_FALLBACK_SILENT};
+                                   .batch = MANY};
   /* A misaligned array cannot be worked on in place. */
   char *shifted = malloc(MANY * WIDE * sizeof *many + 1);
   memcpy(shifted + 1, many, MANY * WIDE * sizeof *many);
-  for (int strict = 0; strict < 2; strict++) {
-    options.fallback = strict ? COMPUTE_FALLBACK_STRICT : COMPUTE_FALLBACK_SILENT;
+  for (int policy = COMPUTE_FALLBACK_DEFAULT; policy <= COMPUTE_FALLBACK_STRICT; policy++) {
+    options.fallback = (compute_fallback)policy;
+    warnings = 0;
+    compute_log_set(count_warnings, NULL, COMPUTE_LOG_WARNING);
     assert_ok(compute_batch_create(context, &options, &batch));
     assert_ok(compute_pool_set_budget(device, 1 << 20));
     const compute_status s = compute_batch_run(
@@ -141,7 +151,9 @@ static void a_budget_makes_batches_smaller(void **state) {
                                      .sinks = (compute_batch_sink[]){{.array = sums}}},
         &result);
     assert_ok(compute_pool_set_budget(device, 0));
-    if (strict) {
+    compute_log_set(NULL, NULL, COMPUTE_LOG_OFF);
+    assert_int_equal(warnings > 0, policy <= COMPUTE_FALLBACK_WARN);
+    if (policy == COMPUTE_FALLBACK_STRICT) {
       assert_int_equal(s, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY);
       assert_int_equal(result.items, 0);
     } else {

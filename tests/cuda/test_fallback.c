@@ -165,11 +165,12 @@ static void check_repeated(const char *orders, compute_status cause) {
   /* Silently, then not at all. */
   make_anew(&m);
   order(orders);
-  assert_ok(run(&m, &(compute_run_options){.fallback = COMPUTE_RUN_SILENT}, NULL));
+  assert_ok(run(&m, &(compute_run_options){.fallback = COMPUTE_FALLBACK_SILENT}, NULL));
   assert_int_equal(warnings, 1);
   make_anew(&m);
   order(orders);
-  assert_fails(run(&m, &(compute_run_options){.fallback = COMPUTE_RUN_STRICT}, &report), cause);
+  assert_fails(run(&m, &(compute_run_options){.fallback = COMPUTE_FALLBACK_STRICT}, &report),
+               cause);
   assert_int_equal(report.fallbacks, 0);
   order("");
   assert_ok(run(&m, NULL, &report)); /* and the device works again */
@@ -207,7 +208,7 @@ static void a_full_device_leaves_the_run_to_the_cpu(void **state) {
   assert_ok(run(&m, NULL, &report));
   assert_int_equal(report.failure, COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY);
   check_result(&m);
-  assert_fails(run(&m, &(compute_run_options){.fallback = COMPUTE_RUN_STRICT}, NULL),
+  assert_fails(run(&m, &(compute_run_options){.fallback = COMPUTE_FALLBACK_STRICT}, NULL),
                COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY);
   compute_error_clear(context);
   assert_ok(compute_pool_set_budget(cuda, 0));
@@ -220,7 +221,7 @@ static void a_strict_plan_fails_as_it_is(void **state) {
   (void)state;
   model m = make(cuda, COMPUTE_FALLBACK_STRICT);
   order("fail=cuLaunchKernel:1+:701");
-  assert_fails(run(&m, &(compute_run_options){.fallback = COMPUTE_RUN_WARN}, NULL),
+  assert_fails(run(&m, &(compute_run_options){.fallback = COMPUTE_FALLBACK_WARN}, NULL),
                COMPUTE_ERROR_LAUNCH); /* there is nothing to repeat it from */
   assert_int_equal(fallbacks().runs_on_cpu, 0);
   compute_error_clear(context);
@@ -421,7 +422,7 @@ static void a_strict_run_says_that_its_kernel_hangs(void **state) {
   assert_ok(compute_queue_create(cuda, &queue));
   order("hold_kernels=1");
   const compute_run_options options = {
-      .queue = queue, .time_limit = 0.05, .fallback = COMPUTE_RUN_STRICT};
+      .queue = queue, .time_limit = 0.05, .fallback = COMPUTE_FALLBACK_STRICT};
   assert_fails(run(&m, &options, NULL), COMPUTE_ERROR_TIMEOUT);
   test_check_message(context, "did not finish");
   assert_fails(compute_queue_wait(queue), COMPUTE_ERROR_DEVICE_LOST);

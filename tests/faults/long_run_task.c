@@ -162,7 +162,7 @@ static bool compile(task *t, int which) {
   const uint32_t flags = (choose(t, 3) ? 0 : COMPUTE_PLAN_NO_FUSION) |
                          (choose(t, 3) ? 0 : COMPUTE_PLAN_NO_SIMPLIFICATION) |
                          (choose(t, 4) ? 0 : COMPUTE_PLAN_AUTO);
-  const compute_fallback fallback = (compute_fallback)choose(t, 3);
+  const compute_fallback fallback = (compute_fallback)choose(t, 4);
   const compute_plan_options options = {.device = any_device(t),
                                         .fallback = t->plain ? COMPUTE_FALLBACK_SILENT : fallback,
                                         .flags = flags,
@@ -234,7 +234,7 @@ static double choose_limit(task *t) {
 
 static void run_directly(task *t) {
   compute_binding bindings[RANDOM_GRAPH_OPERANDS + 1];
-  compute_run_options options = {.fallback = (compute_run_fallback)choose(t, 4),
+  compute_run_options options = {.fallback = (compute_fallback)choose(t, 4),
                                  .time_limit = choose_limit(t)};
   compute_run_report report;
   if (choose(t, 2) && passes(t, compute_queue_create(compute_plan_device(t->plan[0]), &t->queue),
@@ -255,7 +255,7 @@ static void submit_all(task *t) {
     const bool follows = i > 0 && t->job[i - 1] && choose(t, 2);
     const compute_submit_options options = {.after = follows ? &t->job[i - 1] : NULL,
                                             .after_count = follows,
-                                            .fallback = (compute_run_fallback)choose(t, 4),
+                                            .fallback = (compute_fallback)choose(t, 4),
                                             .time_limit = choose_limit(t)};
     const size_t count = bind(t, i, bindings);
     passes(t, compute_submit(t->plan[0], bindings, count, &options, &t->job[i]), "compute_submit");
@@ -295,7 +295,7 @@ static void run_batches(task *t) {
   bool good = true;
   t->cancels = choose(t, 4) == 0;
   const bool ok =
-      passes(t, run_batch(t->round, (compute_fallback)choose(t, 3), t->cancels, &items, &good),
+      passes(t, run_batch(t->round, (compute_fallback)choose(t, 4), t->cancels, &items, &good),
              "compute_batch");
   if (!good) run_wrong(t->sample, "of %lld items of a batch run some are wrong", (long long)items);
   if (ok && items != RUN_BATCH_ITEMS)

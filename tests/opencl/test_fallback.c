@@ -126,7 +126,7 @@ static void the_caller_may_bring_it_back(void **state) {
   assert_true(layer.arm("clEnqueueNDRangeKernel", 1, false, LOST));
   assert_fails(compute_run_with(near.plan,
                                 (compute_binding[]){{near.x, near.in}, {near.y, near.out}}, 2,
-                                &(compute_run_options){.fallback = COMPUTE_RUN_STRICT}, NULL),
+                                &(compute_run_options){.fallback = COMPUTE_FALLBACK_STRICT}, NULL),
                COMPUTE_ERROR_DEVICE_LOST);
   assert_ok(compute_device_recover(gpu));
   assert_fails(compute_tensor_read(near.in, v, sizeof v), COMPUTE_ERROR_DEVICE_LOST);

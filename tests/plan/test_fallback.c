@@ -98,12 +98,12 @@ static void silent_fallback_computes_on_the_cpu(void **state) {
   release_model(&m);
 }
 
-static void fallback_with_warning_warns_and_explains(void **state) {
-  (void)state;
+static void warn_and_explain(compute_fallback fallback) {
   model m = create_model();
   compute_plan *plan = NULL;
   char *text = NULL;
-  const compute_plan_options options = {.device = device, .fallback = COMPUTE_FALLBACK_WARN};
+  const compute_plan_options options = {.device = device, .fallback = fallback};
+  warnings = 0;
   assert_ok(compute_compile(m.graph, &m.y, 1, &options, &plan));
   assert_true(warnings > 0);
   assert_ok(compute_explain(plan, &text));
@@ -112,6 +112,18 @@ static void fallback_with_warning_warns_and_explains(void **state) {
   run_and_check(&m, plan);
   compute_plan_release(plan);
   release_model(&m);
+}
+
+static void fallback_with_warning_warns_and_explains(void **state) {
+  (void)state;
+  warn_and_explain(COMPUTE_FALLBACK_WARN);
+}
+
+/* Zero, as in options that leave the fallback out, is a warning for a plan. */
+static void fallback_by_default_warns(void **state) {
+  (void)state;
+  warn_and_explain(COMPUTE_FALLBACK_DEFAULT);
+  assert_int_equal(COMPUTE_FALLBACK_DEFAULT, 0);
 }
 
 /* A training step whose parameter lies on the null device: assigned there, computed on the CPU. */
@@ -156,8 +168,8 @@ static void tensors_of_another_device_can_be_bound(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(strict_compilation_fails_with_the_reason), TEST(silent_fallback_computes_on_the_cpu),
-      TEST(fallback_with_warning_warns_and_explains), TEST(an_assignment_reaches_the_other_device),
-      TEST(tensors_of_another_device_can_be_bound),
+      TEST(fallback_with_warning_warns_and_explains), TEST(fallback_by_default_warns),
+      TEST(an_assignment_reaches_the_other_device),   TEST(tensors_of_another_device_can_be_bound),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,7 +231,7 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
                 .f = &f,
                 .memory = memory,
                 .plan = plan,
-                .fallback = options->fallback,
+                .fallback = plan->fallback,
                 .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
                 .convolution = allowed_precision(options->flags)};
   const compute_device *kernels = kernels_device(plan, options);
@@ -310,7 +310,7 @@ compute_status compute_compile(const compute_graph *graph, const compute_node *o
   plan->context = context;
   plan->references = 1;
   plan->lanes = 1;
-  plan->fallback = options->fallback;
+  plan->fallback = options->fallback ? options->fallback : COMPUTE_FALLBACK_WARN;
   plan->graph_serial = graph->serial;
   plan->device[PLAN_MAIN] = options->device ? options->device : compute_default_device(context);
   if (is_automatic(context, options) && context->cpu != NULL)

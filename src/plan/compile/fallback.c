@@ -45,14 +45,8 @@ static bool is_failure_of_device(compute_status status, const run_attempt *attem
   }
 }
 
-static compute_fallback policy_of(const compute_plan *plan, compute_run_fallback asked) {
-  switch (asked) {
-  case COMPUTE_RUN_WARN: return COMPUTE_FALLBACK_WARN;
-  case COMPUTE_RUN_SILENT: return COMPUTE_FALLBACK_SILENT;
-  case COMPUTE_RUN_STRICT: return COMPUTE_FALLBACK_STRICT;
-  case COMPUTE_RUN_AS_COMPILED: break;
-  }
-  return plan->fallback;
+static compute_fallback policy_of(const compute_plan *plan, compute_fallback asked) {
+  return asked == COMPUTE_FALLBACK_DEFAULT ? plan->fallback : asked;
 }
 
 static bool is_out_of_reach(const compute_tensor *t) {
@@ -236,7 +230,8 @@ static compute_status check_call(const compute_plan *plan, const compute_binding
 }
 
 static compute_status check_options(const compute_plan *plan, const compute_run_options *options) {
-  if ((unsigned)options->fallback > COMPUTE_RUN_STRICT || !run_limit_is_valid(options->time_limit))
+  if ((unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
+      !run_limit_is_valid(options->time_limit))
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      "the options have an unknown fallback or an invalid time limit");
   return error_if_reserved(plan->context, HERE, "options", options->reserved);

@@ -108,7 +108,7 @@ struct compute_plan {
   uint32_t most_operands;
   index_checks *checks; /* or NULL */
   bool assigns;         /* writes parameters */
-  compute_fallback fallback;
+  compute_fallback fallback; /* not DEFAULT */
   uint32_t generation;       /* of its device when the kernels were built (device.h) */
   struct cpu_plan *cpu_plan; /* run.h; NULL if a failing run cannot be repeated on the CPU */
   int32_t references;        /* atomic: the caller's and those of jobs */

@@ -29,7 +29,7 @@ struct compute_job {
   size_t count;
   job_link *links; /* one for each predecessor that had not ended */
   size_t link_count;
-  compute_run_fallback fallback;
+  compute_fallback fallback;
   double time_limit;
   compute_job_function done;
   void *user;

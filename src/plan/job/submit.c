@@ -32,7 +32,8 @@ static compute_status check_call(const compute_plan *plan, const compute_binding
   if (plan == NULL || (bindings == NULL && count > 0))
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, HERE, "%s is NULL",
                      plan == NULL ? "plan" : "bindings");
-  if ((unsigned)options->fallback > COMPUTE_RUN_STRICT || !run_limit_is_valid(options->time_limit))
+  if ((unsigned)options->fallback > COMPUTE_FALLBACK_STRICT ||
+      !run_limit_is_valid(options->time_limit))
     return error_set(plan->context, COMPUTE_ERROR_INVALID_ARGUMENT, HERE,
                      "the options have an unknown fallback or an invalid time limit");
   compute_status s = error_if_reserved(plan->context, HERE, "options", options->reserved);

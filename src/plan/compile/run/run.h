@@ -135,7 +135,7 @@ compute_status run_check(const compute_plan *plan, const compute_binding *bindin
 /* The options of a call. */
 typedef struct run_request {
   compute_queue *queue;
-  compute_run_fallback fallback;
+  compute_fallback fallback;
   double time_limit;            /* seconds; 0: none */
   const atomic_bool *cancelled; /* as in run_control */
   atomic_uint *progress;
