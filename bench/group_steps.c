@@ -108,8 +108,8 @@ void bench_group_run_step(bench_session *session, const char *suite, const bench
 
 /* ---- Modelled ------------------------------------------------------------------------------ */
 
-/* As src/ml/train/buckets.c divides the weights: from the last one on, a bucket is closed when it has
- * a megabyte. */
+/* As src/ml/train/buckets.c divides the weights: from the last one on, a bucket is closed when it
+ * has a megabyte. */
 static compute_status find_buckets(const compute_layer *model, bench_model_network *network) {
   double bytes = 0;
   for (size_t i = compute_layer_parameter_count(model); i > 0; i--) {

@@ -123,7 +123,8 @@ static bool mistakes_with_operands(int wanted, const operands *o, expectation *e
   MISTAKE(WRONG_GRAPH, "mul: node 9999 does not exist", compute_mul(g, late, o->x23))
   MISTAKE(INVALID_ARGUMENT, "add: operand 1 comes from assign, which has no value",
           compute_add(g, o->x23, a))
-  MISTAKE(DTYPE, "add: dtypes differ: f32 and i32; convert one with compute_cast or compute_tensor_cast",
+  MISTAKE(DTYPE,
+          "add: dtypes differ: f32 and i32; convert one with compute_cast or compute_tensor_cast",
           compute_add(g, o->x23, o->i23))
   MISTAKE(SHAPE, "add: shapes [3,4] and [5] do not broadcast", compute_add(g, o->x34, o->x5))
   MISTAKE(SHAPE, "add: shapes [0,3] and [2,3] do not broadcast", compute_add(g, o->x0, o->x23))

@@ -106,8 +106,9 @@ static void the_fastest_of_those_that_are_right_is_stored(void **state) {
   const compute_target target = fixture_target("fake");
   fixture_map map;
   compute_tuning tuning;
-  assert_int_equal(tuning_lookup(tuning_of(context), &target, fixture_descriptor(&map, 1000), &tuning),
-                   COMPUTE_TUNING_FILE);
+  assert_int_equal(
+      tuning_lookup(tuning_of(context), &target, fixture_descriptor(&map, 1000), &tuning),
+      COMPUTE_TUNING_FILE);
   assert_int_equal(tuning.implementation, 3);
   end();
 }

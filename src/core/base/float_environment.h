@@ -7,9 +7,9 @@
  * the caller has the previous one again, exception flags included. The check costs a few cycles;
  * registers are only written where they differ.
  *
- * Threads of the library start with the default environment (core/base/thread.h). Callbacks run in it,
- * and code that calls one restores it afterwards with float_environment_default. Header-only, so
- * that backends can use it. */
+ * Threads of the library start with the default environment (core/base/thread.h). Callbacks run in
+ * it, and code that calls one restores it afterwards with float_environment_default. Header-only,
+ * so that backends can use it. */
 #ifndef BASE_FLOAT_ENVIRONMENT_H
 #define BASE_FLOAT_ENVIRONMENT_H
 

@@ -20,9 +20,8 @@
 #include "ml/train/trainer.h"
 
 #define LAYOUT 1
-#define MOST_COUNTED                                                                               \
-  (INT64_C(1) << 53) /* limit of the counters, so that continuing does not                         \
-                      * overflow */
+/* Limit of the counters, so that continuing does not overflow. */
+#define MOST_COUNTED (INT64_C(1) << 53)
 
 enum { COUNTER_LAYOUT, COUNTER_UPDATES, COUNTER_BATCHES, COUNTER_EPOCHS, COUNTER_SEED, COUNTERS };
 

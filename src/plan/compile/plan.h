@@ -50,7 +50,7 @@ typedef struct plan_step {
   uint64_t flops, bytes_read, bytes_written;
   kernel_work work;       /* of a kernel: the input of its predicted time */
   uint64_t picoseconds;   /* atomic: the shortest time measured by compute_plan_measure, or 0 */
-  uint32_t profile_entry; /* atomic: its number in the profile (src/core/device/collector.h), or 0 */
+  uint32_t profile_entry; /* atomic: its number in the profile, or 0 */
 } plan_step;
 
 /* The addresses of a step's operands, in order, computed from those of the slots. */
@@ -106,8 +106,8 @@ struct compute_plan {
   plan_step *steps;
   uint32_t step_count;
   uint32_t most_operands;
-  index_checks *checks; /* or NULL */
-  bool assigns;         /* writes parameters */
+  index_checks *checks;      /* or NULL */
+  bool assigns;              /* writes parameters */
   compute_fallback fallback; /* not DEFAULT */
   uint32_t generation;       /* of its device when the kernels were built (device.h) */
   struct cpu_plan *cpu_plan; /* run.h; NULL if a failing run cannot be repeated on the CPU */

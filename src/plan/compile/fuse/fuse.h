@@ -88,7 +88,7 @@ compute_status channels_last_choose(const ir *r, bool bf16, scratch *memory, fus
 /* The layout of view n over x, whose layout is `from`; false if strides cannot express it. */
 bool layout_view(const ir_node *n, const ir_node *x, const layout *from, layout *l);
 
-/* ---- check.c: reports of invalid indices (core/device/index_fault.h) ------------------------------ */
+/* ---- check.c: reports of invalid indices (core/device/index_fault.h) ------------------------- */
 
 /* Describes the check of node `node`, a gather or scatter, as the call that recorded it. False when
  * out of memory. */
