@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/alloc.h"
+#include "core/base/dump.h"
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
 #include "core/base/variable.h"
@@ -97,6 +98,7 @@ static compute_status context_fill(compute_context *context, const compute_open_
   origins_open(context);
   context->threads = thread_pool_create(threads_wanted(options));
   context->profile = profile_create(context);
+  slot_offer(&context->slots, &dump_slot, dump_folder_create());
   if (!slot_offer(&context->slots, &disk_cache_slot, disk_cache_create()) ||
       !slot_offer(&context->slots, &tuning_slot, tuning_create()) || !context->threads ||
       !context->profile) {

@@ -2,18 +2,23 @@
 /* Thin wrappers: each service calls the room that does the work. */
 #include "context/services.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "codegen/cache/disk_cache.h"
 #include "codegen/generate/generate.h"
 #include "codegen/tune/tuning.h"
 #include "core/base/alloc.h"
+#include "core/base/dump.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/variable.h"
 #include "core/device/index_fault.h"
 #include "core/device/registry.h"
+#include "core/kernel/kernel.h"
 
 static void *service_allocate(void *host, size_t bytes, size_t alignment) {
   (void)host;
@@ -67,6 +72,21 @@ static const char *service_variable(void *host, const char *name) {
   return variable_text(name);
 }
 
+/* Named by its text, since kernels share sources. */
+static void dump_source(const compute_context *context, const compute_target *target,
+                        const compute_kernel_descriptor *descriptor,
+                        const compute_generated *generated) {
+  static const char *const ends[] = {
+      [COMPUTE_DIALECT_OPENCL] = "cl", [COMPUTE_DIALECT_CUDA] = "cu", [COMPUTE_DIALECT_C] = "c"};
+  dump_folder *folder = slot_get(&context->slots, &dump_slot);
+  if (!folder || !generated->source) return;
+  char name[96];
+  snprintf(name, sizeof name, "kernel-%s-%016" PRIx64 ".%s", kernel_kind_name(descriptor->kind),
+           hash_bytes(HASH_SEED, generated->source, generated->source_bytes),
+           ends[target->dialect]);
+  dump_file(folder, name, generated->source, generated->source_bytes, true);
+}
+
 static compute_status service_generate(void *host, const compute_target *target,
                                        const compute_kernel_descriptor *descriptor,
                                        const compute_tuning *tuning,
@@ -74,6 +94,7 @@ static compute_status service_generate(void *host, const compute_target *target,
   char reason[256] = "";
   compute_status status =
       generate_kernel(target, descriptor, tuning, generated, reason, sizeof reason);
+  if (status == COMPUTE_OK) dump_source(host, target, descriptor, *generated);
   if (status == COMPUTE_OK) return COMPUTE_OK;
   return error_set(host, status, ERROR_BACKEND, "%s",
                    reason[0] ? reason : compute_status_text(status));

@@ -214,11 +214,17 @@ static void the_cpu_has_a_blas_only_if_asked_for(void **state) {
 
 static void variables_that_name_files_or_code_are_ignored(void **state) {
   (void)state;
-  static const char *const ignored[] = {"COMPUTE_BACKEND_PATH", "COMPUTE_CACHE_DIR",
-                                        "COMPUTE_PROFILE",      "COMPUTE_TRACE",
-                                        "COMPUTE_TUNING",       "COMPUTE_BLAS",
-                                        "COMPUTE_TUNING_FILE",  "LD_LIBRARY_PATH",
-                                        "XDG_CACHE_HOME",       "HOME"};
+  static const char *const ignored[] = {"COMPUTE_BACKEND_PATH",
+                                        "COMPUTE_CACHE_DIR",
+                                        "COMPUTE_PROFILE",
+                                        "COMPUTE_TRACE",
+                                        "COMPUTE_TUNING",
+                                        "COMPUTE_BLAS",
+                                        "COMPUTE_TUNING_FILE",
+                                        "COMPUTE_DUMP",
+                                        "LD_LIBRARY_PATH",
+                                        "XDG_CACHE_HOME",
+                                        "HOME"};
   static const char *const heeded[] = {"COMPUTE_BACKENDS", "COMPUTE_THREADS", "COMPUTE_LOG"};
   for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
     char before[4096] = "";

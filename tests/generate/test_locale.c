@@ -121,6 +121,15 @@ static void check_number(double value) {
       assert_string_equal(text, expected);
     }
   }
+  for (int decimals = 0; decimals <= 3 && fabs(value) < 1e20; decimals++) {
+    snprintf(expected, sizeof expected, "%.*f", decimals, value);
+    for (int i = 0; i < LOCALES; i++) {
+      const locale_t own = uselocale(locales[i]);
+      real_fixed(value, decimals, text);
+      uselocale(own);
+      assert_string_equal(text, expected);
+    }
+  }
 }
 
 static void numbers_are_those_of_the_locale_c(void **state) {

@@ -58,7 +58,7 @@ variables=(OCL_ICD_VENDORS="$caller/evil.so" OCL_ICD_VENDORS="$caller/libpocl-ev
   COMPUTE_BACKEND_PATH="$caller/compute" COMPUTE_BLAS="$caller/evil.so" COMPUTE_CACHE_DIR="$caller/cache" HOME="$caller"
   XDG_CACHE_HOME="$caller" POCL_CACHE_DIR="$caller/pocl" CUDA_INJECTION64_PATH="$caller/evil.so" CUDA_CACHE_PATH="$caller/cuda"
   COMPUTE_TRANSPORT=openmpi OMPI_COMM_WORLD_SIZE=1 PMIX_RANK=0 PMI_RANK=0 SLURM_STEP_NUM_TASKS=2
-  COMPUTE_PROFILE="$caller/profile" COMPUTE_TRACE="$caller/trace" COMPUTE_TUNING_FILE="$caller/tuning" TMPDIR="$caller")
+  COMPUTE_PROFILE="$caller/profile" COMPUTE_TRACE="$caller/trace" COMPUTE_DUMP="$caller/dump" COMPUTE_TUNING_FILE="$caller/tuning" TMPDIR="$caller")
 
 check() { # WHAT VARIABLE…: the program works, on the CPU, and nothing of the caller's was read or written
   local what=$1

@@ -34,8 +34,6 @@ MESSAGES = re.compile(
 PEOPLE = {
     "src/core/base/text.h": "sizes in words (22.9 GiB)",
     "src/ml/nn/summary.c": "the table of compute_layer_summary",
-    "src/plan/compile/lower/place.c": "reasons of a placement, for compute_explain",
-    "src/plan/compile/run/explain.c": "compute_explain",
     "src/report/table.c": "the profile as a table",
     "src/codegen/tune/problems/problem.c": "why a candidate's numbers are wrong, for the log",
     "src/codegen/tune/problems/fits.c": "the same of fits",
@@ -51,6 +49,7 @@ KEPT = {
     ("src/io/field_reader.c", "strtof_l"): "with the locale C, which the caller makes",
     ("src/io/csv.c", "newlocale"): "makes the locale C for reading numbers",
     ("src/core/base/real.c", "%.*g"): "the one place that writes real numbers; it puts the point right",
+    ("src/core/base/real.c", "%.*f"): "the same",
     ("backends/cpu/core/blas.c", "strncasecmp"): "OpenBLAS spells its names as we do",
     ("backends/opencl/device.c", "strncasecmp"): "vendors' names, which are only shown",
     ("backends/opencl/platforms.c", "strcasecmp"): "drivers spell their names as we do",

@@ -155,7 +155,7 @@ groups=(libtiff-dev libhdf5-dev libyaml-dev libpng-dev libdnnl-dev libtorch-dev 
   libgfortran5,libopenblas0-pthread,libopenblas-dev,libopenblas-pthread-dev
   clang,"$(printf '%s\n' "${SETUP_MORE_TEST_PACKAGES[@]}" | grep libclang)" valgrind
   python3-h5py python3-tifffile python3-yaml python3-cffi,python3-numpy,python3-cffi-backend
-  libtiff-tools hdf5-tools libonnx-testdata
+  libtiff-tools hdf5-tools graphviz libonnx-testdata
   openmpi-bin,libopenmpi-dev,libopenmpi3 mpich,libmpich-dev,libmpich12)
 mapfile -t packages < <(printf '%s\n' "${SETUP_FIT_PACKAGES[@]}" "${SETUP_BENCH_PACKAGES[@]}" \
   "${SETUP_PEER_PACKAGES[@]}" "${SETUP_MORE_TEST_PACKAGES[@]}" "${SETUP_FULL_TEST_PACKAGES[@]}" \

@@ -27,10 +27,8 @@ char *real_hex(double value, char text[REAL_TEXT_BYTES]) {
 }
 
 /* The only part of the number that depends on the locale is the point, of one or more bytes. */
-char *real_decimal(double value, int digits, char text[REAL_TEXT_BYTES]) {
-  char number[REAL_TEXT_BYTES];
+static char *with_point(const char *number, char *text) {
   size_t length = 0;
-  snprintf(number, sizeof number, "%.*g", digits, value);
   for (const char *c = number; *c; c++) {
     if (ascii_is_alphanumeric(*c) || *c == '+' || *c == '-')
       text[length++] = *c;
@@ -39,4 +37,16 @@ char *real_decimal(double value, int digits, char text[REAL_TEXT_BYTES]) {
   }
   text[length] = '\0';
   return text;
+}
+
+char *real_decimal(double value, int digits, char text[REAL_TEXT_BYTES]) {
+  char number[REAL_TEXT_BYTES];
+  snprintf(number, sizeof number, "%.*g", digits, value);
+  return with_point(number, text);
+}
+
+char *real_fixed(double value, int decimals, char text[REAL_TEXT_BYTES]) {
+  char number[REAL_TEXT_BYTES];
+  snprintf(number, sizeof number, "%.*f", decimals, value);
+  return with_point(number, text);
 }

@@ -17,6 +17,10 @@ char *real_hex(double value, char text[REAL_TEXT_BYTES]);
  * `text`. */
 char *real_decimal(double value, int digits, char text[REAL_TEXT_BYTES]);
 
+/* `decimals` digits after the point, as printf's %.*f writes them in the locale C, of a value below
+ * 10^20. Returns `text`. */
+char *real_fixed(double value, int decimals, char text[REAL_TEXT_BYTES]);
+
 /* ---- Letters of ASCII -------------------------------------------------------------------------
  */
 

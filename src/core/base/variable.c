@@ -87,6 +87,11 @@ static const variable_row table[] = {
                "when it closes. Ignored in privileged programs."},
      .trusted_only = true,
      .kind = VARIABLE_NEW_FILE},
+    {.shown = {"COMPUTE_DUMP", "folder",
+               "Every compilation writes its graph, and its nodes or steps after each pass, there "
+               "as text and for Graphviz, and every generated kernel its source. Ignored in "
+               "privileged programs."},
+     .trusted_only = true},
     {.shown =
          {"COMPUTE_VALIDATE", "1, warn, replace, strict",
           "Every context checks each step against a plain evaluation (compute_validation_start): "

@@ -9,6 +9,7 @@
 #include "core/base/float_environment.h"
 #include "core/base/log.h"
 #include "core/device/transfer.h"
+#include "plan/compile/dump/dump.h"
 #include "plan/compile/capture/ir.h"
 #include "plan/compile/lower/lower.h"
 #include "plan/compile/fuse/fuse.h"
@@ -206,17 +207,22 @@ static bool prefers_channels_last(const compute_plan *plan, const compute_plan_o
 }
 
 static compute_status fuse(ir *r, const compute_plan *plan, const compute_plan_options *options,
-                           scratch *memory, fusion *f) {
+                           scratch *memory, const plan_dump *dump, fusion *f) {
   const fuse_options how = {.fuse = !(options->flags & COMPUTE_PLAN_NO_FUSION),
                             .updates_wait = can_be_repeated(plan, options)};
   bool changed = false;
   compute_status s = fuse_nodes(r, how, memory, f);
+  if (s == COMPUTE_OK) dump_nodes(dump, DUMP_FUSE, r, f, NULL, NULL);
   if (s == COMPUTE_OK && how.fuse && r->simplify) s = repeat_cheap(r, f, &changed);
   if (s == COMPUTE_OK && changed) s = fuse_nodes(r, how, memory, f);
+  if (s == COMPUTE_OK && how.fuse && r->simplify) dump_nodes(dump, DUMP_REPEAT, r, f, NULL, NULL);
   if (s == COMPUTE_OK && how.fuse) s = merge_updates(r, memory, f);
+  if (s == COMPUTE_OK && how.fuse) dump_nodes(dump, DUMP_MERGE, r, f, NULL, NULL);
   if (s != COMPUTE_OK || !prefers_channels_last(plan, options)) return s;
   const uint64_t capabilities = plan->device[PLAN_MAIN]->info.capabilities;
-  return channels_last_choose(r, (capabilities & COMPUTE_CAPABILITY_BF16) != 0, memory, f);
+  s = channels_last_choose(r, (capabilities & COMPUTE_CAPABILITY_BF16) != 0, memory, f);
+  if (s == COMPUTE_OK) dump_nodes(dump, DUMP_CHANNELS, r, f, NULL, NULL);
+  return s;
 }
 
 /* From outputs as graph indices to a finished plan. */
@@ -226,29 +232,37 @@ static compute_status build(compute_plan *plan, const compute_graph *graph, cons
   fusion f;
   port_plan ports;
   folding folded = {0};
+  plan_dump record;
+  const plan_dump *dump = dump_begin(plan, &record);
   bool simplify = !(options->flags & COMPUTE_PLAN_NO_SIMPLIFICATION);
   lowering l = {.r = &r,
                 .f = &f,
                 .memory = memory,
                 .plan = plan,
+                 .dump = dump,
                 .fallback = plan->fallback,
                 .product = allowed_precision(options->flags) & COMPUTE_PRECISION_TF32,
                 .convolution = allowed_precision(options->flags)};
   const compute_device *kernels = kernels_device(plan, options);
   compute_status s = COMPUTE_OK;
+  dump_graph(dump, DUMP_GRAPH, graph, outputs, count, &folded);
   if (simplify) s = fold_constants(graph, outputs, count, kernels, memory, &folded);
+  if (s == COMPUTE_OK && simplify) dump_graph(dump, DUMP_FOLD, graph, outputs, count, &folded);
   if (s == COMPUTE_OK)
     s = ir_capture(&r, graph, outputs, count, folded.values, folded.count, simplify, kernels,
                    memory);
-  if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, &f);
+  if (s == COMPUTE_OK) dump_nodes(dump, DUMP_CAPTURE, &r, NULL, NULL, NULL);
+  if (s == COMPUTE_OK) s = fuse(&r, plan, options, memory, dump, &f);
   if (s == COMPUTE_OK) s = lower_begin(&l);
   if (s == COMPUTE_OK && is_automatic(plan->context, options)) {
     s = place_clusters(&l, options->device);
     plan->generation = device_generation(plan->device[PLAN_MAIN]);
+    if (s == COMPUTE_OK) dump_nodes(dump, DUMP_PLACE, &r, &f, &l, NULL);
   }
   if (s == COMPUTE_OK) s = ports_collect(&l, outputs, count, &ports);
-  if (s == COMPUTE_OK) s = lower_all(&l, &ports);
+  if (s == COMPUTE_OK) dump_nodes(dump, DUMP_ORDER, &r, &f, &l, ports.order);
   if (s == COMPUTE_OK) s = copy_ports(plan, &r, &ports);
+  if (s == COMPUTE_OK) s = lower_all(&l, &ports);
   if (s == COMPUTE_OK) s = copy_steps(plan, &l);
   if (s == COMPUTE_OK) s = upload_constants(plan, &l);
   if (s == COMPUTE_OK)

@@ -33,11 +33,11 @@ SETUP_PEER_PACKAGES=(libdnnl-dev)
 SETUP_TEST_PACKAGES=(libcmocka-dev)
 # A C++ compiler for the headers, a second C compiler with its sanitizers and fuzzer (which clang does not
 # bring along), python3 for the programs' tests, valgrind, devices. The Python modules and the tools look
-# at the files that compute-fit reads and writes; ONNX's test data are models. Transports are built for
-# the MPIs that are installed.
+# at the files that compute-fit reads and writes; Graphviz reads what COMPUTE_DUMP draws; ONNX's test
+# data are models. Transports are built for the MPIs that are installed.
 SETUP_MORE_TEST_PACKAGES=(make clang libclang-rt-dev python3 valgrind pocl-opencl-icd
   oclgrind libclblast1 python3-h5py python3-tifffile python3-yaml python3-cffi
-  libtiff-tools hdf5-tools libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev)
+  libtiff-tools hdf5-tools graphviz libonnx-testdata openmpi-bin libopenmpi-dev mpich libmpich-dev)
 # For tests/run.sh --full: packages of libcompute, builds for another C library and another processor,
 # the documentation site, the README in a minimal Debian, and onnx from PyPI.
 SETUP_FULL_TEST_PACKAGES=(debhelper dpkg-dev lintian git xz-utils musl-tools gcc-aarch64-linux-gnu

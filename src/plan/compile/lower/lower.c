@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/device/collector.h"
 #include "core/device/transfer.h"
+#include "plan/compile/dump/dump.h"
 #include "core/type/dtype.h"
 #include "core/type/shape.h"
 #include "core/tensor/tensor.h"
@@ -410,6 +411,13 @@ static compute_status store_results(lowering *l, const port_plan *ports, kernel_
   return s;
 }
 
+static const struct {
+  compute_status (*run)(lowering *l);
+  dump_pass dump;
+} passes[] = {{pools_join, DUMP_POOLS},    {residuals_join, DUMP_RESIDUALS},
+              {slices_cut, DUMP_SLICES},   {bands_cut, DUMP_BANDS},
+              {pack_constants, DUMP_PACK}, {arena_place, DUMP_ARENA}};
+
 compute_status lower_all(lowering *l, const port_plan *ports) {
   kernel_draft *draft = scratch_take(l->memory, 1, sizeof *draft);
   if (!draft) return short_of_memory(l);
@@ -417,12 +425,12 @@ compute_status lower_all(lowering *l, const port_plan *ports) {
   for (uint32_t i = 0; s == COMPUTE_OK && i < l->f->cluster_count; i++)
     s = lower_cluster(l, ports->order[i], draft);
   if (s == COMPUTE_OK) s = store_results(l, ports, draft);
-  if (s == COMPUTE_OK) s = pools_join(l);
-  if (s == COMPUTE_OK) s = residuals_join(l);
-  if (s == COMPUTE_OK) s = slices_cut(l);
-  if (s == COMPUTE_OK) s = bands_cut(l);
-  if (s == COMPUTE_OK) s = pack_constants(l);
-  return s == COMPUTE_OK ? arena_place(l) : s;
+  if (s == COMPUTE_OK) dump_steps(l, DUMP_LOWER);
+  for (size_t i = 0; s == COMPUTE_OK && i < sizeof passes / sizeof *passes; i++) {
+    s = passes[i].run(l);
+    if (s == COMPUTE_OK) dump_steps(l, passes[i].dump);
+  }
+  return s;
 }
 
 void lower_abandon(lowering *l) {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/error.h"
+#include "core/base/real.h"
 #include "plan/cost/placement.h"
 #include "plan/cost/costs.h"
 #include "core/type/dtype.h"
@@ -300,11 +301,12 @@ static void say(words *w, const char *text) {
 }
 
 static void say_time(words *w, int64_t time) {
-  char text[32];
+  char number[REAL_TEXT_BYTES];
   double us = (double)time * 1e-6;
-  snprintf(text, sizeof text, us < 9.95 ? "%.2g µs" : us < 9999.5 ? "%.0f µs" : "%.3g µs", us);
-  if (us >= 9999.5) snprintf(text, sizeof text, "%.3g ms", us * 1e-3);
-  say(w, text);
+  say(w, us < 9.95     ? real_decimal(us, 2, number)
+         : us < 9999.5 ? real_fixed(us, 0, number)
+                       : real_decimal(us * 1e-3, 3, number));
+  say(w, us < 9999.5 ? " µs" : " ms");
 }
 
 /* The cost of copying a value if one unit that writes or reads it were on `side`, with all others

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* compute_explain: a plan as a readable table. */
+#include "plan/compile/run/explain.h"
+
 #include <string.h>
 
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/float_environment.h"
-#include "core/base/text.h"
+#include "core/base/real.h"
 #include "plan/compile/run/run.h"
-#include "plan/cost/costs.h"
 #include "core/tensor/tensor.h"
 
 static void print_bytes(text_buffer *t, uint64_t bytes) {
+  char number[REAL_TEXT_BYTES];
   if (bytes < 10000)
     text_add(t, "%llu B", (unsigned long long)bytes);
   else if (bytes < 10000000)
-    text_add(t, "%.1f kB", (double)bytes / 1e3);
+    text_add(t, "%s kB", real_fixed((double)bytes / 1e3, 1, number));
   else
-    text_add(t, "%.1f MB", (double)bytes / 1e6);
+    text_add(t, "%s MB", real_fixed((double)bytes / 1e6, 1, number));
 }
 
 static void print_port(const plan_port *p, bool input, text_buffer *t) {
@@ -26,8 +28,13 @@ static void print_port(const plan_port *p, bool input, text_buffer *t) {
     text_add(t, "%s %u", input ? "input" : "output", p->node + 1);
 }
 
-static void print_operand(const compute_plan *plan, text_buffer *t, const plan_operand *o) {
+void explain_operand(const compute_plan *plan, text_buffer *t, const plan_operand *o) {
   const uint32_t ports = plan_port_count(plan);
+  if (o->slot >= plan->slot_count) {
+    text_add(t, "value %u", o->slot - plan->slot_count + 1);
+    if (o->offset != 0) text_add(t, "+%llu", (unsigned long long)o->offset);
+    return;
+  }
   if (o->slot < ports) {
     print_port(&plan->ports[o->slot], o->slot < plan->input_count, t);
     if (o->offset != 0) text_add(t, "+%llu", (unsigned long long)o->offset);
@@ -47,8 +54,11 @@ static void print_operand(const compute_plan *plan, text_buffer *t, const plan_o
 }
 
 static void print_time(text_buffer *t, double seconds) {
+  char number[REAL_TEXT_BYTES];
   double us = seconds * 1e6;
-  text_add(t, us < 9.95 ? "%.2g µs" : us < 9999.5 ? "%.0f µs" : "%.4g µs", us);
+  text_add(t, "%s µs",
+           us < 9999.5 && us >= 9.95 ? real_fixed(us, 0, number)
+                                     : real_decimal(us, us < 9.95 ? 2 : 4, number));
 }
 
 /* Predicted without waiting for the step; measured with it. */
@@ -69,14 +79,14 @@ static void print_times(text_buffer *t, const plan_step *s, const device_costs *
   text_add(t, "\n");
 }
 
-static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number,
-                       const device_costs *costs) {
-  const plan_step *s = &plan->steps[number];
+void explain_step(const compute_plan *plan, text_buffer *t, uint32_t number, const plan_step *s,
+                  const device_costs *costs) {
   const compute_device *device = plan->device[s->device];
+  char flops[REAL_TEXT_BYTES];
   text_add(t, "%4u  %s\n", number + 1, s->text);
   text_add(t, "      %s%s%u operation%s, ", s->shape, s->shape[0] ? "; " : "", s->operations,
            s->operations == 1 ? "" : "s");
-  if (s->flops > 0) text_add(t, "%.3g MFLOP, ", (double)s->flops / 1e6);
+  if (s->flops > 0) text_add(t, "%s MFLOP, ", real_decimal((double)s->flops / 1e6, 3, flops));
   print_bytes(t, s->bytes_read);
   text_add(t, " read, ");
   print_bytes(t, s->bytes_written);
@@ -84,7 +94,7 @@ static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number
   for (uint32_t i = 0; i < s->operand_count; i++) {
     text_add(t, i == 0 ? "" : i == s->input_count ? " -> " : ", ");
     if (i == 0 && s->input_count == 0) text_add(t, "-> ");
-    print_operand(plan, t, &s->operands[i]);
+    explain_operand(plan, t, &s->operands[i]);
   }
   text_add(t, "\n");
   char words[160] = "";
@@ -92,7 +102,7 @@ static void print_step(const compute_plan *plan, text_buffer *t, uint32_t number
     device->backend->kernel_describe(device->handle, s->kernel->kernel, words, sizeof words);
   if (s->kernel != NULL)
     text_add(t, "      on %s%s%s\n", device->info.name, words[0] ? ": " : "", words);
-  print_times(t, s, costs);
+  if (costs != NULL) print_times(t, s, costs);
   if (s->reason != NULL) text_add(t, "      placed there because %s\n", s->reason);
   if (s->placement != NULL) text_add(t, "      not where asked, because %s\n", s->placement);
 }
@@ -110,7 +120,7 @@ static uint32_t print_slices(const compute_plan *plan, text_buffer *t, uint32_t 
   text_add(t, "      steps %u to %u run in %u %ss of the %lld %s%s; the first %s:\n", number + 1,
            end, s->slices, slice, (long long)s->of_items, items,
            s->side_by_side ? ", each on one thread" : "", slice);
-  for (uint32_t i = number; i < first; i++) print_step(plan, t, i, costs);
+  for (uint32_t i = number; i < first; i++) explain_step(plan, t, i, &plan->steps[i], costs);
   text_add(t, "      steps %u to %u repeat these for the other %ss\n", first + 1, end, slice);
   return end - number;
 }
@@ -139,6 +149,7 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
     return error_set(plan ? plan->context : NULL, COMPUTE_ERROR_NULL_POINTER, "compute_explain",
                      "%s is NULL", !plan ? "plan" : "text");
   text_buffer t = {0};
+  char flops[REAL_TEXT_BYTES];
   device_costs costs[PLAN_DEVICES];
   for (uint32_t d = 0; d < PLAN_DEVICES; d++)
     if (plan->device[d] != NULL) costs_get(plan->device[d], false, &costs[d]);
@@ -150,7 +161,7 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
                                             : ", placed by cost",
            info->steps, info->operations);
   if (info->fallbacks > 0) text_add(&t, ", %u of them on the CPU instead", info->fallbacks);
-  text_add(&t, "\n%.4g MFLOP; ", (double)info->flops / 1e6);
+  text_add(&t, "\n%s MFLOP; ", real_decimal((double)info->flops / 1e6, 4, flops));
   print_bytes(&t, info->bytes_read);
   text_add(&t, " read, ");
   print_bytes(&t, info->bytes_written);
@@ -161,11 +172,13 @@ compute_status compute_explain(const compute_plan *plan, char **result) {
   text_add(&t, "\n\n");
   print_ports(plan, &t);
   text_add(&t, "\nsteps (inputs -> outputs; @n is an offset in the arena)\n");
-  for (uint32_t i = 0; i < plan->step_count;)
-    if (plan->steps[i].slices > 1)
+  for (uint32_t i = 0; i < plan->step_count;) {
+    const plan_step *s = &plan->steps[i];
+    if (s->slices > 1)
       i += print_slices(plan, &t, i, costs);
     else
-      print_step(plan, &t, i++, costs);
+      explain_step(plan, &t, i++, s, costs);
+  }
   if (t.failed) {
     text_release(&t);
     return error_set(plan->context, COMPUTE_ERROR_OUT_OF_MEMORY, "compute_explain",

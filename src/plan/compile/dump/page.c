@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Names and frames of the files. */
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "plan/compile/dump/dump.h"
+
+static const char *const names[] = {"",
+#define PASS(name, text) text,
+                                    DUMP_PASSES(PASS)
+#undef PASS
+};
+
+/* Of the process, not of a context: the contexts of a process share the folder. */
+static atomic_uint compilations;
+
+const plan_dump *dump_begin(const compute_plan *plan, plan_dump *d) {
+  dump_folder *folder = slot_get(&plan->context->slots, &dump_slot);
+  if (!folder) return NULL;
+  *d = (plan_dump){folder, atomic_fetch_add(&compilations, 1) + 1, plan};
+  return d;
+}
+
+void dump_quoted(text_buffer *t, const char *text) {
+  for (const char *c = text; *c;) {
+    const size_t length = utf8_length(c);
+    const bool is_control = (unsigned char)*c < 0x20 || *c == 0x7f;
+    if (*c == '\n')
+      text_add(t, "\\n");
+    else if (*c == '"' || *c == '\\')
+      text_add(t, "\\%c", *c);
+    else if (length == 0 || is_control)
+      text_add(t, "?");
+    else
+      text_add(t, "%.*s", (int)length, c);
+    c += length > 0 ? length : 1;
+  }
+}
+
+/* "plan 3 (training step), pass 4, fuse: 12 nodes" */
+static void add_title(text_buffer *t, const plan_dump *d, dump_pass pass, uint32_t count,
+                      const char *things) {
+  text_add(t, "plan %u (", d->number);
+  dump_quoted(t, d->plan->name ? d->plan->name : "unnamed");
+  text_add(t, "), pass %d, %s: %u %s", (int)pass, names[pass], count, things);
+}
+
+void dump_page_begin(dump_page *page, const plan_dump *d, dump_pass pass, uint32_t count,
+                     const char *things) {
+  *page = (dump_page){0};
+  add_title(&page->text, d, pass, count, things);
+  text_add(&page->text, "\n\n");
+  text_add(&page->dot, "strict digraph \"");
+  add_title(&page->dot, d, pass, count, things);
+  text_add(&page->dot, "\" {\n  node [shape=box];\n");
+}
+
+static void write_one(const text_buffer *t, const plan_dump *d, dump_pass pass, const char *end) {
+  char name[64];
+  snprintf(name, sizeof name, "plan-%04u-%02d-%s.%s", d->number, (int)pass, names[pass], end);
+  dump_file(d->folder, name, t->data, t->length, false);
+}
+
+void dump_page_write(dump_page *page, const plan_dump *d, dump_pass pass) {
+  text_add(&page->dot, "}\n");
+  if (!page->text.failed && !page->dot.failed) {
+    write_one(&page->text, d, pass, "txt");
+    write_one(&page->dot, d, pass, "dot");
+  }
+  text_release(&page->text);
+  text_release(&page->dot);
+}

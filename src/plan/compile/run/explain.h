@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* The parts of compute_explain's text. Its numbers do not depend on the locale. */
+#ifndef PLAN_EXPLAIN_H
+#define PLAN_EXPLAIN_H
+
+#include "core/base/text.h"
+#include "plan/compile/plan.h"
+#include "plan/cost/costs.h"
+
+/* A step as some lines. It may be of a plan that is still compiled: its ports are known, and slots
+ * from plan->slot_count on are values without a place, "value 1" and so on. `number` counts from 0.
+ * Without `costs`, of each device, no times are printed. */
+void explain_step(const compute_plan *plan, text_buffer *text, uint32_t number,
+                  const plan_step *step, const device_costs *costs);
+
+/* One of its operands: "input 1", "parameter 0", "@512". */
+void explain_operand(const compute_plan *plan, text_buffer *text, const plan_operand *operand);
+
+#endif
