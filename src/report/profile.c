@@ -105,7 +105,7 @@ static void add_disk_cache(text_buffer *text, disk_cache *cache) {
   text_add(text, "}");
 }
 
-/* ---- What was recorded --------------------------------------------------------------------- */
+/* ---- Recorded sums ------------------------------------------------------------------------- */
 
 /* The names of the lists in the file. */
 static const struct {

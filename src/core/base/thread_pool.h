@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A pool of worker threads that run one parallel loop at a time.
  *
- * The caller is worker 0 and also works. Each worker begins with a share of neighbouring tasks,
- * which is the same in every loop with the same number of tasks, and then helps the others. After a
+ * The caller is worker 0 and also works. Each worker begins with a share of neighbouring tasks, and
+ * then helps the others. The share is the same in every loop with the same number of tasks. After a
  * loop, workers spin for some microseconds, so that the next loop starts fast; then they sleep on a
  * futex. If the pool is busy, or the caller runs inside one of its tasks, the loop runs only in the
  * caller. */

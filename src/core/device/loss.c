@@ -183,8 +183,7 @@ bool device_give_up(compute_device *device) {
   end_leftovers(device, leftovers, false);
   for (compute_queue *q = list, *next; q; q = next) {
     next = q->next_hung;
-    queue_forget(q, true); /* a hung copy may still write to host memory, which is therefore never
-                            * freed */
+    queue_forget(q, true); /* never frees host memory: a hung copy may still write to it */
     base_release(q);
   }
   return true;

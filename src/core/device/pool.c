@@ -15,11 +15,11 @@
  *
  * The limit: active and cached blocks together hold at most the recent peak need, plus half of the
  * recent rise above the lowest need. (Weights stay, so they do not count as a rise.) If a new block
- * would exceed this limit, the request takes a cached block of up to FAR times its size, which
- * would be evicted otherwise. It does not do so if the active blocks alone would then exceed the
+ * would exceed this limit, the request takes a cached block of up to FAR times its size, which the
+ * pool would otherwise evict. It does not do so if the active blocks alone would then exceed the
  * limit: long-lived small results must not each keep a large block. With random sizes, at most 1 %
- * of requests still miss if one run follows another (20 % without FAR), and 10 % if calls of all
- * sizes follow each other.
+ * of requests still miss if one run follows another (20 % without FAR). If calls of all sizes
+ * follow each other, at most 10 % miss.
  *
  * "Recent" means the current time window and the previous one. A window lasts at least one second,
  * and longer if the pool holds more. Touching fresh pages takes about 0.25 ns a byte. A block that
@@ -27,8 +27,8 @@
  *
  * There are two locks. `mutex` guards the lists and counters, for nanoseconds. `source_mutex` is
  * locked while the device allocates or frees, which may take milliseconds. So hits do not wait for
- * misses, and a miss that finds the cache empty can be sure that no other thread is still freeing
- * blocks. Lock order: source_mutex, then mutex. */
+ * misses. If a miss finds the cache empty, no other thread is still freeing blocks. Lock order:
+ * source_mutex, then mutex. */
 #include "core/device/buffer.h"
 
 #include <inttypes.h>

@@ -46,8 +46,7 @@ const char *kernel_kind_name(compute_kernel_kind kind);
 bool kernel_kind_exists(const char *name, size_t length);
 
 /* Adds readable text, "convolution 3x3, stride 2, then relu(in0)", to `text`. kernel_describe_size
- * writes the sizes of its space, "64x1000
- * 3". */
+ * writes the sizes of its space, "64x1000 | 3". */
 struct text_buffer;
 void kernel_describe(const compute_kernel_descriptor *d, struct text_buffer *text);
 void kernel_describe_size(const compute_kernel_descriptor *d, char *text, size_t bytes);
@@ -86,8 +85,8 @@ uint32_t kernel_first_in_place(const compute_kernel_descriptor *d);
 
 /* ---- Slices -------------------------------------------------------------------------------- */
 
-/* `true` if the kernel may run on slices of its space's first dimension with the same bits, because
- * each position is independent of the others. */
+/* `true` if the kernel may run on slices of its space's first dimension. The bits stay the same,
+ * because each position is independent of the others. */
 bool kernel_splits(const compute_kernel_descriptor *d);
 
 /* For such a kernel: `true` if the first stride of an input is along that dimension. Other inputs
@@ -105,8 +104,8 @@ typedef struct kernel_rows {
   int64_t first, end;
 } kernel_rows;
 
-/* Row i of the results reads rows i · step − before … i · step − before + reach − 1 of a plane, as
- * far as they are inside its `rows` rows. */
+/* Row i of the results reads rows i · step − before … i · step − before + reach − 1 of a plane.
+ * Rows outside 0 … rows − 1 are left out. */
 typedef struct kernel_window {
   int64_t step, before, reach, rows;
 } kernel_window;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shape and stride arithmetic.
  *
- * A size of 0 is valid. The product of the nonzero sizes decides about overflow (as in NumPy), so
+ * A size of 0 is valid. As in NumPy, the product of the nonzero sizes decides about overflow. So
  * partial products and dense strides of every valid shape are safe to compute. */
 #include "core/type/shape.h"
 

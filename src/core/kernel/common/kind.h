@@ -32,8 +32,7 @@ typedef struct kernel_kind {
   void (*normalize)(const compute_kernel_descriptor *d, void *attributes);
   bool has_prologue, has_accumulate; /* prologue_inputs and accumulate matter */
 
-  int32_t operand_rank;                                /* dimensions of strides; 0: the space's
-                                                        * rank */
+  int32_t operand_rank;                                /* dimensions of strides; 0: the rank */
   uint32_t (*own)(const compute_kernel_descriptor *d); /* NULL: all inputs */
   /* Changes `size` for an input that belongs to the kind. NULL: these inputs have the space's
    * sizes. */
