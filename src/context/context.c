@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts: opening, closing, and counting objects that must be released before closing.
+/* Contexts: opening and closing. A context closes only after its objects are released.
  *
- * While modules are probed, they record why they cannot start. That is not a failure of
- * compute_open, so after a success the thread's previous error is restored. */
+ * Modules that cannot start record an error during the probe. This is not a failure of
+ * compute_open, so after success it restores the thread's previous error. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static compute_status options_check(const compute_open_options *options) {
   return error_if_reserved(NULL, operation_open, "options", options->reserved);
 }
 
-/* Whether the options override an environment variable. */
+/* `true` if the options override an environment variable. */
 static bool is_overridden(const void *user, const char *name) {
   const compute_open_options *options = user;
   if (!strcmp(name, "COMPUTE_THREADS")) return options->threads > 0;
@@ -63,7 +63,7 @@ static compute_status environment_check(const compute_open_options *options) {
   return variable_refuse("COMPUTE_TUNING", tuning, reason);
 }
 
-/* Checks that every name of COMPUTE_BACKENDS is a module that was found, loaded or not. */
+/* Checks that every name in COMPUTE_BACKENDS is a module that was found, loaded or not. */
 static compute_status backends_check(const compute_context *context,
                                      const compute_open_options *options) {
   const char *list = variable_text("COMPUTE_BACKENDS");
@@ -112,7 +112,7 @@ static compute_status context_fill(compute_context *context, const compute_open_
   return status;
 }
 
-/* Modules are released before the threads that they may use, and after the devices that they
+/* Releases modules before the threads that they may use, and after the devices that they
  * created. */
 static void context_destroy(compute_context *context) {
   slots_release(&context->slots, SLOT_USES_DEVICES);
@@ -194,6 +194,6 @@ compute_status compute_close(compute_context *context) {
 const compute_probe *compute_probe_at(const compute_context *context, size_t index) {
   FLOAT_ENVIRONMENT_DEFAULT;
   if (context_is_inherited(context)) return NULL;
-  if (context) registry_complete_quietly((compute_context *)context); /* its list has a lock */
+  if (context) registry_complete_quietly((compute_context *)context); /* the list has a lock */
   return context && index < context->module_count ? &context->modules[index].probe : NULL;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Thin wrappers: each service calls the room that does the work. */
+/* Implements compute_services for modules. Each service is a thin wrapper of the room that does the
+ * work. */
 #include "context/services.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the core offers to its modules (compute_services). */
+/* The services of the core for its modules (compute_services). */
 #ifndef CONTEXT_SERVICES_H
 #define CONTEXT_SERVICES_H
 

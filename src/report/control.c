@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Switching the profile on and off, and the counters of fallbacks. */
+/* Switches the profile on and off, and reports the fallback counters. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,8 @@ static compute_status check_options(const compute_context *context,
   return error_if_reserved(context, here, "options", options->reserved);
 }
 
-/* A change of size empties the timeline. Lock held; false when out of memory. */
+/* Sets the capacity. A change of capacity empties the timeline. The caller holds the lock. Returns
+ * false when out of memory. */
 static bool size_timeline(profile_collector *p, uint32_t records) {
   if (records == p->capacity) return true;
   profile_record *made = base_allocate(records, sizeof *made);

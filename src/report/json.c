@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The text is built in memory and then written at once, so that only the write can fail. */
+/* Writes JSON files. The text is built in memory and then written at once, so that only the write
+ * can fail. */
 #include "report/json.h"
 
 #include <errno.h>
@@ -15,14 +16,14 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 
-/* 0 or an errno. */
+/* Returns 0 or an errno. */
 static int write_and_close(int file, const text_buffer *text) {
   int problem = file_write(file, text->data, text->length);
   if (close(file) != 0 && problem == 0) problem = errno;
   return problem;
 }
 
-/* Only a regular file is replaced by renaming; pipes, terminals and links are written to. */
+/* Only regular files are replaced by renaming. Pipes, terminals and links are written in place. */
 static bool is_special(const char *path) {
   struct stat status;
   return lstat(path, &status) == 0 && !S_ISREG(status.st_mode);

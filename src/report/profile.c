@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The report as JSON: the devices, their counters, and the sums of what was recorded.
+/* The report as JSON: the devices, their counters, and the recorded sums.
  *
- * Modules that are not open yet stay closed; their devices have nothing to report. */
+ * Modules that are not open yet stay closed, because their devices have nothing to report. */
 #include "report/profile.h"
 
 #include <inttypes.h>
@@ -66,8 +66,8 @@ static void add_builds(text_buffer *text, const compute_device *device) {
   add_counters(text, "builds", counters, sizeof counters / sizeof *counters);
 }
 
-/* The current state: some drivers and libraries are only known once they have been used. A lost
- * device is described as it was. */
+/* Queries the current state, because some drivers and libraries are known only after their first
+ * use. A lost device is described by its state at opening. */
 static void describe(const compute_device *device, compute_device_info *info) {
   compute_error before;
   compute_error_get(NULL, &before);
@@ -105,9 +105,9 @@ static void add_disk_cache(text_buffer *text, disk_cache *cache) {
   text_add(text, "}");
 }
 
-/* ---- What was recorded --------------------------------------------------------------------- */
+/* ---- Recorded sums ------------------------------------------------------------------------- */
 
-/* The names of the lists. */
+/* The names of the lists in the file. */
 static const struct {
   profile_kind kind;
   const char *name;
@@ -116,8 +116,8 @@ static const struct {
              {PROFILE_SUBMIT, "submissions"},   {PROFILE_WAIT, "waits"},
              {PROFILE_BUILD, "builds"},         {PROFILE_SPAN, "spans"}};
 
-/* Rates are over the timed calls; fractions of the device's peak are given where it is known.
- */
+/* Rates cover only calls with a measured time. Kernels also get fractions of the device's peak if
+ * it is known. */
 static void add_rates(text_buffer *text, const profile_entry *e) {
   const double seconds = (double)e->times.sum * 1e-9;
   const double flops = seconds > 0 ? (double)e->flops / seconds : 0;
@@ -220,7 +220,7 @@ static void add_profile(text_buffer *text, compute_context *context) {
   pthread_mutex_lock(&context->registry_mutex);
   for (size_t i = 0; i < context->device_count; i++) {
     if (i > 0) text_add(text, ",\n");
-    (void)costs_peak_bytes(context->devices[i]); /* looks up stored peaks */
+    (void)costs_peak_bytes(context->devices[i]); /* loads stored peaks */
     add_device(text, context->devices[i]);
   }
   pthread_mutex_unlock(&context->registry_mutex);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The profile at a context's opening and closing; compute/profile.h has the public part. */
+/* The profile when a context opens and closes. The public part is in compute/profile.h. */
 #ifndef REPORT_PROFILE_H
 #define REPORT_PROFILE_H
 
 #include "compute/profile.h"
 
-/* Starts recording if COMPUTE_PROFILE or COMPUTE_TRACE asks for it. A failure is logged, and no
- * error is set. */
+/* Starts recording if COMPUTE_PROFILE or COMPUTE_TRACE is set. Logs a failure, and sets no
+ * error. */
 void profile_at_open(compute_context *context);
 
-/* Writes the files that COMPUTE_PROFILE and COMPUTE_TRACE name, if they name any. Called while all
- * devices are still open. A failure is logged, and no error is set. */
+/* Writes the files that COMPUTE_PROFILE and COMPUTE_TRACE name. Call this while all devices are
+ * open. Logs a failure, and sets no error. */
 void profile_at_close(compute_context *context);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The sums as a table, for a terminal. */
+/* The recorded sums as a table for a terminal. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 static const char operation[] = "compute_profile_text";
 
-/* The values that a line shows. */
+/* The values in one row of the table. */
 typedef struct line {
   const profile_entry *entry; /* for its names, which never change */
   double total, mean, median, p90;
@@ -25,7 +25,7 @@ static int costliest_first(const void *a, const void *b) {
   return strcmp(x->entry->text, y->entry->text);
 }
 
-/* Categories that occupy a device themselves; the rest contains them or waits for them. */
+/* Kinds that occupy a device themselves. The other kinds contain them or wait for them. */
 static bool is_work(profile_kind kind) {
   return kind == PROFILE_KERNEL || kind == PROFILE_TRANSFER || kind == PROFILE_RECORDING ||
          kind == PROFILE_BUILD;
@@ -50,7 +50,7 @@ static size_t gather(profile_collector *p, uint32_t count, bool work, line *line
   return used;
 }
 
-/* A plan's name alone does not show which part of it took the time. */
+/* Distinguishes rows that would show only a plan's name. */
 static const char *prefix(profile_kind kind) {
   switch (kind) {
   case PROFILE_RECORDING:
@@ -78,7 +78,7 @@ static void add_lines(text_buffer *text, const line *lines, size_t count) {
   }
 }
 
-/* Notes on what the table and the timeline omit. */
+/* Counts of records that the table and the timeline omit. */
 typedef struct missing {
   uint64_t dropped, unlisted, untimed;
 } missing;

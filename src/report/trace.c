@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The timeline in the Chrome trace event format: complete events ("X") with a start and a duration
- * in microseconds, instants ("i"), and the names of processes and threads ("M"). The host is
- * process 1, devices follow in order of first use; rows are threads. */
+ * in microseconds, instants ("i"), and names of processes and threads ("M"). The host is process 1;
+ * devices follow in order of first use. Rows are threads. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 
 static const char operation[] = "compute_profile_write_trace";
 
-/* A copy of what is printed, taken under the lock. Entries do not move. */
+/* A copy of the printed data, taken under the lock. Entries never move. */
 typedef struct snapshot {
   profile_record *records;
   size_t count;
   profile_row *rows;
   uint32_t row_count;
-  int *process; /* of each row */
+  int *process; /* process number of each row */
   uint64_t dropped;
   int64_t origin;
 } snapshot;
@@ -32,7 +32,7 @@ static void snapshot_release(snapshot *s) {
   base_release(s->process);
 }
 
-/* False when memory is short. */
+/* Returns false when out of memory. */
 static bool take_snapshot(profile_collector *p, snapshot *s) {
   pthread_mutex_lock(&p->mutex);
   s->count = (size_t)(p->written < p->capacity ? p->written : p->capacity);
@@ -45,7 +45,7 @@ static bool take_snapshot(profile_collector *p, snapshot *s) {
   const bool room = s->records && s->rows && s->process;
   if (room && s->count > 0) {
     const size_t first = p->written < p->capacity ? 0 : (size_t)(p->written % p->capacity);
-    const size_t behind = s->count - first; /* the oldest records start there */
+    const size_t behind = s->count - first; /* the oldest records start at `first` */
     memcpy(s->records, p->records + first, behind * sizeof *s->records);
     memcpy(s->records + behind, p->records, first * sizeof *s->records);
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Host memory of the library. All of it comes from one replaceable allocator; the built-in one is
- * the C library's, and keeps calloc's advantage that large fresh memory is zero already. */
+/* The library's host memory. All of it comes from one replaceable allocator. The default is the C
+ * library's, where calloc need not clear large fresh memory. */
 #include "core/base/alloc.h"
 
 #include <stdatomic.h>
@@ -13,8 +13,8 @@
 
 #define DEFAULT_ALIGNMENT 16
 
-/* Written only while no context is open, so readers need no lock. `allocate` NULL: the C library.
- */
+/* Written only while no context is open, so readers need no lock. If `allocate` is NULL, the C
+ * library is used. */
 static compute_allocator allocator;
 static atomic_int open_contexts;
 
@@ -41,7 +41,7 @@ void base_context_closed(void) {
   atomic_fetch_sub(&open_contexts, 1);
 }
 
-/* The contexts of the parent are neither used nor closed here. */
+/* The child neither uses nor closes the parent's contexts. */
 void base_allocator_forked(void) {
   atomic_store(&open_contexts, 0);
 }
@@ -77,7 +77,7 @@ void *base_allocate_aligned(size_t bytes, size_t alignment) {
   if (bytes == 0) bytes = 1;
   if (alignment < DEFAULT_ALIGNMENT) alignment = DEFAULT_ALIGNMENT;
   void *pointer = NULL;
-  size_t rounded; /* C11 asks for a size that is a multiple of the alignment. */
+  size_t rounded; /* C11 requires a size that is a multiple of the alignment. */
   if (allocator.allocate)
     pointer = allocator.allocate(allocator.user, bytes, alignment);
   else if (!__builtin_add_overflow(bytes, alignment - 1, &rounded))

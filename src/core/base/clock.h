@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one clock: CLOCK_MONOTONIC. Header-only, so that the programs can use it without a private
- * symbol of the library. */
+/* The library's only clock: CLOCK_MONOTONIC. Header-only, so that the programs can use it without a
+ * private symbol of the library. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -14,7 +14,7 @@ static inline int64_t clock_now(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* The same in seconds. */
+/* Seconds since the same start. */
 static inline double clock_seconds(void) {
   return 1e-9 * (double)clock_now();
 }

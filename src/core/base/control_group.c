@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Control groups, version 1 and 2: see control_group.h. */
+/* Limits of control groups, versions 1 and 2 (control_group.h). */
 #include "core/base/control_group.h"
 
 #include <stdbool.h>
@@ -19,8 +19,8 @@ static const control_group_files own_files = {"/proc/self/cgroup", "/sys/fs/cgro
 /* Called with the folder of each group. */
 typedef void (*group_visit)(const char *folder, bool version_2, void *result);
 
-/* From a group to the root. In a container the path may name folders of the host, which do not
- * exist; existing ones still count. */
+/* Visits a group and all groups above it. In a container, the path may name folders of the host
+ * that do not exist; the existing ones still count. */
 static void visit_group(const char *root, const char *mount, const char *group, bool version_2,
                         group_visit visit, void *result) {
   char folder[PATH_BYTES];
@@ -35,7 +35,7 @@ static void visit_group(const char *root, const char *mount, const char *group, 
   }
 }
 
-/* Whether the list "cpu,cpuacct" has the entry "cpu". */
+/* `true` if a list such as "cpu,cpuacct" has the entry `wanted`. */
 static bool controls(const char *controllers, const char *wanted) {
   const size_t length = strlen(wanted);
   for (const char *p = controllers; p; p = strchr(p, ',')) {
@@ -45,7 +45,8 @@ static bool controls(const char *controllers, const char *wanted) {
   return false;
 }
 
-/* Lines of /proc/self/cgroup are "number:controllers:path"; version 2 has no controllers there. */
+/* Lines of /proc/self/cgroup are "number:controllers:path". In version 2, the list of controllers
+ * is empty. */
 static void visit_groups(const control_group_files *files, const char *controller,
                          group_visit visit, void *result) {
   FILE *file = fopen(files->groups, "re");
@@ -75,7 +76,7 @@ static FILE *open_in(const char *folder, const char *name) {
   return fopen(path, "re");
 }
 
-/* The first line of a file; false if there is none. */
+/* Reads the first line of a file. Returns false if there is none. */
 static bool line_read(const char *folder, const char *name, char *line, int bytes) {
   FILE *file = open_in(folder, name);
   if (!file) return false;
@@ -86,7 +87,7 @@ static bool line_read(const char *folder, const char *name, char *line, int byte
 
 /* ---- CPU time -------------------------------------------------------------------------------- */
 
-/* CPUs granted by quota and period in microseconds, rounded up; `limit` if there is no quota. */
+/* The CPUs that quota and period (in microseconds) grant, rounded up, at most `limit`. */
 static int32_t quota_apply(long long quota, long long period, int32_t limit) {
   if (quota <= 0 || period <= 0) return limit;
   long long cpus = quota / period + (quota % period != 0);
@@ -98,7 +99,7 @@ static void visit_cpu(const char *folder, bool version_2, void *result) {
   char line[64];
   long long quota, period;
   if (version_2) {
-    /* "max 100000" when unlimited: then quota does not scan. */
+    /* Without a limit, the line is "max 100000", and the quota does not parse. */
     if (line_read(folder, "cpu.max", line, sizeof line) &&
         sscanf(line, "%lld %lld", &quota, &period) == 2)
       *limit = quota_apply(quota, period, *limit);
@@ -120,7 +121,7 @@ int32_t control_group_threads(const control_group_files *files, int32_t limit) {
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* A number of bytes; false for "max", and where the file is not there. */
+/* Reads a number of bytes. Returns false for "max" and for a missing file. */
 static bool bytes_read(const char *folder, const char *name, uint64_t *bytes) {
   char line[64], *end;
   if (!line_read(folder, name, line, sizeof line)) return false;
@@ -128,7 +129,7 @@ static bool bytes_read(const char *folder, const char *name, uint64_t *bytes) {
   return end != line;
 }
 
-/* The sum of the rows "name value" of a group's statistics that begin with one of two names. */
+/* The sum of the "name value" rows of a group's statistics with one of two names. */
 static uint64_t statistics_read(const char *folder, const char *first, const char *second) {
   FILE *file = open_in(folder, "memory.stat");
   if (!file) return 0;
@@ -143,7 +144,8 @@ static uint64_t statistics_read(const char *folder, const char *first, const cha
   return sum;
 }
 
-/* What a group may have besides, of its limit and what it has now, less what can be dropped. */
+/* The memory that a group may still use: its limit minus its present use, without droppable
+ * caches. */
 static uint64_t rest_of(uint64_t limit, uint64_t used, uint64_t dropped) {
   used -= min_u64(used, dropped);
   return limit - min_u64(limit, used);
@@ -167,7 +169,7 @@ static void visit_memory_1(const char *folder, control_group_memory *memory) {
   uint64_t limit, used, both;
   if (!bytes_read(folder, "memory.limit_in_bytes", &limit)) return;
   memory->limit = min_u64(memory->limit, limit);
-  /* Of memory and swap space together. */
+  /* The limit for memory and swap space together. */
   if (bytes_read(folder, "memory.memsw.limit_in_bytes", &both))
     memory->swap = min_u64(memory->swap, both - min_u64(both, limit));
   if (bytes_read(folder, "memory.usage_in_bytes", &used))
@@ -183,7 +185,7 @@ static void visit_memory(const char *folder, bool version_2, void *result) {
     visit_memory_1(folder, result);
 }
 
-/* The machine's swap space that nobody uses. */
+/* The machine's unused swap space. */
 static uint64_t swap_free(const char *machine) {
   FILE *file = fopen(machine, "re");
   if (!file) return 0;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* What the control groups of the process grant it, CPU time and memory. Of the group that it is in
- * and all groups above, the tightest limit counts, in both versions of control groups. */
+/* CPU time and memory that control groups grant to the process. The tightest limit counts, among
+ * the process's group and all groups above it. Supports versions 1 and 2. */
 #ifndef BASE_CONTROL_GROUP_H
 #define BASE_CONTROL_GROUP_H
 
 #include <stdint.h>
 
-/* Where the kernel says it. Tests have files of their own. */
+/* The kernel's files. Tests use other files. */
 typedef struct control_group_files {
   const char *groups;  /* /proc/self/cgroup */
-  const char *root;    /* where the file systems are mounted: /sys/fs/cgroup */
-  const char *machine; /* /proc/meminfo, for the swap space that is left */
+  const char *root;    /* mount point of the file systems: /sys/fs/cgroup */
+  const char *machine; /* /proc/meminfo, for the free swap space */
 } control_group_files;
 
-/* The smaller of `limit` and the CPUs that are granted, rounded up. NULL for the kernel's files,
- * here and below. */
+/* The smaller of `limit` and the granted CPUs, rounded up. In both queries, NULL selects the
+ * kernel's files. */
 int32_t control_group_threads(const control_group_files *files, int32_t limit);
 
-/* Bytes; UINT64_MAX where nothing limits them. */
+/* In bytes; UINT64_MAX means no limit. */
 typedef struct control_group_memory {
-  uint64_t limit; /* of the tightest group */
-  uint64_t left;  /* what may be touched besides, without swap space; caches of files, which the
-                     kernel drops first, count as unused */
-  uint64_t swap;  /* what may be swapped out besides */
+  uint64_t limit; /* limit of the tightest group */
+  uint64_t left;  /* memory that may still be used, without swap space; file caches count as unused,
+                   * because the kernel drops them first */
+  uint64_t swap;  /* swap space that may still be used */
 } control_group_memory;
 
 control_group_memory control_group_memory_query(const control_group_files *files);

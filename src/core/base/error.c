@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Error details: the last one of each thread, of each context, and of each thread in each context.
+/* Error details: the last error of each thread, of each context, and of each thread in each
+ * context.
  *
- * The thread's last error in any context is in thread-local storage, so that recording it can never
- * fail. The others are attached to a record of the context, under one lock: a context's record and
- * its entries are freed when the context closes, and a thread's entries when the thread ends. A
- * context is identified by its address while it is open, and a thread by a number that is never
- * reused. Without memory for an entry, the thread-local error remains. */
+ * The thread's last error in any context is in thread-local storage, so recording it cannot fail.
+ * The other errors belong to a record of the context, under one lock. A context's record and
+ * entries are freed when the context closes; a thread's entries are freed when the thread ends. An
+ * open context is identified by its address. A thread is identified by a number that is never
+ * reused. If an entry cannot be allocated, the thread-local error remains. */
 #include "core/base/error.h"
 
 #include <pthread.h>
@@ -39,7 +40,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key; /* its destructor runs when a thread ends */
 static bool exit_key_valid;
 
-static _Thread_local uintptr_t thread_number; /* 0: not given yet */
+static _Thread_local uintptr_t thread_number; /* 0: not assigned yet */
 static _Thread_local compute_error thread_last;
 static _Thread_local const compute_context *thread_last_context;
 static _Thread_local char thread_message[sizeof(((compute_error *)0)->message)];
@@ -127,7 +128,7 @@ void error_restore(const compute_context *context, const compute_error *error) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* Ends the text at the last whole UTF-8 character, where a long one was cut. */
+/* Removes an incomplete UTF-8 character at the end of a truncated text. */
 static void cut_whole(char *text) {
   size_t length = strlen(text), back = 0;
   while (back < 4 && back < length) {
@@ -144,7 +145,7 @@ static void text_set(char *field, size_t bytes, const char *text) {
   cut_whole(field);
 }
 
-/* The text after the name of the operation, if the message begins with it. */
+/* Skips the operation's name if the message begins with it. */
 static const char *after_operation(const char *message, const char *operation) {
   const size_t length = strlen(operation);
   const bool named = length > 0 && !strncmp(message, operation, length) && message[length] == ':' &&
@@ -156,8 +157,7 @@ const char *error_text(const compute_error *error) {
   return after_operation(error->message, error->operation);
 }
 
-/* Sets the message to "<operation>: <text>"; a forwarded text may already have the name.
- */
+/* Sets the message to "<operation>: <text>". A forwarded text may already contain the name. */
 static void message_set(compute_error *error, const char *text) {
   const bool named = error->operation[0] && strcmp(error->operation, ERROR_BACKEND) != 0;
   int used = 0;
@@ -176,7 +176,7 @@ void error_attribute(const compute_context *context, const char *operation) {
   error_restore(context, &error);
 }
 
-/* A message about memory that names no size gets the size of the request that failed. */
+/* Adds the size of the failed request to a message about memory that has no size. */
 static void append_size(char *text, size_t bytes, compute_status status) {
   const size_t failed = base_take_failed();
   const size_t length = strlen(text);
@@ -193,7 +193,7 @@ static void append_size(char *text, size_t bytes, compute_status status) {
 compute_status error_record_list(const compute_context *context, compute_status status,
                                  int64_t native_code, const char *operation, const char *remedy,
                                  const char *file, int line, const char *format, va_list list) {
-  /* Built separately, because the arguments may point into the error that it replaces. */
+  /* A separate copy, because the arguments may point into the error that it replaces. */
   compute_error error = {.status = status, .native_code = native_code};
   text_set(error.operation, sizeof error.operation, operation);
   text_set(error.remedy, sizeof error.remedy, remedy);
@@ -263,7 +263,7 @@ void error_context_closed(const compute_context *context) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* The records may be half changed: they are left to the parent. */
+/* The fork may have left the records half changed, so the child does not use them. */
 void error_forked(void) {
   pthread_mutex_init(&mutex, NULL);
   records = NULL;
@@ -277,8 +277,8 @@ compute_status compute_error_get(const compute_context *context, compute_error *
     *error = thread_last;
     return COMPUTE_OK;
   }
-  /* Without memory for an entry, the thread's own copy remains; another thread's error must not
-   * take its place. */
+  /* If no entry could be allocated, the thread's local copy is still valid. Another thread's error
+   * must not replace it. */
   const bool own = thread_last_context == context && thread_last.status != COMPUTE_OK;
   *error = own ? thread_last : (compute_error){0};
   pthread_mutex_lock(&mutex);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files and the cache folder. read and write may process fewer bytes than requested without a
- * failure. */
+/* Complete reads and writes, and the cache folder. read and write may process fewer bytes than
+ * requested without a failure. */
 #include "core/base/file.h"
 
 #include <errno.h>
@@ -56,13 +56,13 @@ int file_write(int descriptor, const void *data, size_t bytes) {
 
 /* ---- The cache folder ------------------------------------------------------------------------ */
 
-/* The user's cache folder according to the XDG base directory specification, with our own variable
- * first. variable_text hides all three variables from programs with raised privileges, which
- * therefore have no cache folder. */
+/* The user's cache folder, as the XDG base directory specification defines it, with
+ * COMPUTE_CACHE_DIR first. variable_text hides all three variables from privileged programs, so
+ * these have no cache folder. */
 
 static const struct {
   const char *variable, *below;
-  bool must_exist; /* never create a missing home folder, which daemons often have */
+  bool must_exist; /* never create a missing home folder; daemons often have none */
 } places[] = {
     {"COMPUTE_CACHE_DIR", "", false},
     {"XDG_CACHE_HOME", "/compute", false},
@@ -104,7 +104,7 @@ int cache_folder_make(const char *path) {
   char *partial = base_duplicate(path);
   if (!partial) return ENOMEM;
   int problem = 0;
-  /* Only the last result counts: a folder above may exist without being accessible. */
+  /* Only the last result counts, because a folder above may exist without being accessible. */
   for (char *slash = strchr(partial + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
     mkdir(partial, S_IRWXU);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Complete reads and writes of a descriptor (handling interruptions and short counts), and the
+/* Complete reads and writes of a descriptor (they handle interruptions and short counts), and the
  * cache folder. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -11,33 +11,32 @@
 
 #include "compute/status.h"
 
-#define FILE_ENDED (-1) /* the file ends before that number of bytes */
+#define FILE_ENDED (-1) /* the file ends before the requested bytes */
 
-/* The status for a file's errno: COMPUTE_ERROR_OUT_OF_MEMORY for ENOMEM, else
- * COMPUTE_ERROR_FILE. */
+/* The status for an errno: COMPUTE_ERROR_OUT_OF_MEMORY for ENOMEM, otherwise COMPUTE_ERROR_FILE. */
 static inline compute_status file_status(int code) {
   return code == ENOMEM ? COMPUTE_ERROR_OUT_OF_MEMORY : COMPUTE_ERROR_FILE;
 }
 
-/* 0, FILE_ENDED or an errno. */
+/* Returns 0, FILE_ENDED or an errno. */
 int file_read(int descriptor, void *data, size_t bytes);
 
-/* The same from an offset in the file, which may be past its end. */
+/* file_read at an offset in the file, which may be past its end. */
 int file_read_at(int descriptor, uint64_t offset, void *data, size_t bytes);
 
-/* 0 or an errno; part of the data may have been written then. */
+/* Returns 0 or an errno. After an error, part of the data may have been written. */
 int file_write(int descriptor, const void *data, size_t bytes);
 
-/* The folder of persistent data: compiled kernels, tuning results. */
+/* The cache folder holds persistent data: compiled kernels and tuning results. */
 
-/* The path of `name` in the cache folder: COMPUTE_CACHE_DIR, or compute in XDG_CACHE_HOME, or
- * .cache/compute in HOME. A path that is not absolute is ignored. NULL when there is no such folder
- * (`reason` says why; it may be NULL), or no host memory (`reason` is then empty). Free it with
- * base_release. Nothing is created or opened. */
+/* Returns the path of `name` in the cache folder: COMPUTE_CACHE_DIR, XDG_CACHE_HOME/compute or
+ * HOME/.cache/compute. Ignores relative paths. Returns NULL if there is no such folder, with the
+ * cause in `reason` (may be NULL). Also returns NULL when out of memory, with an empty `reason`.
+ * Free the path with base_release. Creates and opens nothing. */
 char *cache_folder_path(const char *name, const char **reason);
 
-/* Creates a folder and its missing parents, for this user only. Returns 0 or an errno; an existing
- * folder is unchanged. */
+/* Creates a folder and its missing parents, for this user only. An existing folder is unchanged.
+ * Returns 0 or an errno. */
 int cache_folder_make(const char *path);
 
 #endif

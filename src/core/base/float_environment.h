@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The floating-point environment of a call: rounding, treatment of subnormal numbers, and traps.
+/* The floating-point environment of a call: rounding, subnormal numbers, and traps.
  *
- * A program may round upward, flush subnormal numbers to zero, or trap exceptions. Results must not
- * depend on it, and exceptions of ours must not stop it. So each public function that computes
- * begins with FLOAT_ENVIRONMENT_DEFAULT: to its end the environment is the default of C, and then
- * the caller has the previous one again, exception flags included. The check costs a few cycles;
- * registers are only written where they differ.
+ * A program may round upward, flush subnormal numbers to zero, or trap exceptions. Our results must
+ * not depend on this, and our exceptions must not stop the program. So each public function that
+ * computes begins with FLOAT_ENVIRONMENT_DEFAULT. It sets the default environment of C until the
+ * function returns, and then restores the caller's environment with its exception flags. The check
+ * costs a few cycles, because registers are written only where they differ.
  *
- * Threads of the library start with the default environment (core/base/thread.h). Callbacks run in
- * it, and code that calls one restores it afterwards with float_environment_default. Header-only,
- * so that backends can use it. */
+ * The library's threads start in the default environment (core/base/thread.h). Callbacks run in it,
+ * and code that calls one restores it afterwards with float_environment_default. Header-only, so
+ * that backends can use it. */
 #ifndef BASE_FLOAT_ENVIRONMENT_H
 #define BASE_FLOAT_ENVIRONMENT_H
 
@@ -22,10 +22,10 @@
 enum {
   FLOAT_MXCSR_DEFAULT = 0x1F80, /* all exceptions masked, round to nearest */
   FLOAT_X86_FLAGS = 0x3F,       /* the exception flags of both units */
-  FLOAT_X87_DEFAULT = 0x37F     /* the same, extended precision */
+  FLOAT_X87_DEFAULT = 0x37F     /* all exceptions masked, round to nearest, extended precision */
 };
 
-/* The state of the x87, as FNSTENV stores it; word[1] is its status with the exception flags. */
+/* The state of the x87 as FNSTENV stores it. word[1] is the status with the exception flags. */
 typedef struct float_x87_state {
   uint32_t word[7];
 } float_x87_state;
@@ -57,7 +57,8 @@ static inline void float_environment_restore(const float_environment *before) {
   if (before->x87_control != FLOAT_X87_DEFAULT) {
     __asm__ volatile("fldenv %0" : : "m"(before->x87));
   } else if ((x87_status ^ before->x87_status) & FLOAT_X86_FLAGS) {
-    /* Code with long double has raised some: strtod and the mathematics of some C libraries. */
+    /* Code with long double may raise flags, such as strtod and some C libraries' math
+     * functions. */
     float_x87_state x87;
     __asm__ volatile("fnstenv %0" : "=m"(x87));
     x87.word[1] = (x87.word[1] & ~(uint32_t)FLOAT_X86_FLAGS) |
@@ -108,7 +109,7 @@ static inline void float_environment_restore(const float_environment *before) {
 
 #endif
 
-/* As the first statement of a function: the default environment until it returns. */
+/* The first statement of a function: sets the default environment until it returns. */
 #define FLOAT_ENVIRONMENT_DEFAULT                                                                  \
   const float_environment float_environment_before                                                 \
       __attribute__((cleanup(float_environment_restore), unused)) = float_environment_default()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A 64-bit hash for tables in memory (not for keys that an adversary chooses, nor for files). */
+/* A 64-bit hash for tables in memory. Not for keys that an adversary may choose, and not for
+ * files. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -16,8 +17,8 @@ static inline uint64_t hash_u64(uint64_t seed, uint64_t value) {
   return x ^ (x >> 29);
 }
 
-/* Eight bytes at a time through the mixing step of hash_u64. The length is added last, so that
- * trailing zeros matter. */
+/* Mixes eight bytes at a time with hash_u64. The length is mixed in last, so that trailing zeros
+ * matter. */
 static inline uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes) {
   const unsigned char *p = data;
   uint64_t hash = seed;

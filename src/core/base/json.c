@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pieces of JSON; see json.h. */
+/* JSON writer and pull parser; see json.h. */
 #include "core/base/json.h"
 
 #include <inttypes.h>
@@ -89,14 +89,14 @@ json_number json_take_whole(json_input *text, int64_t *value) {
   }
   size_t digits = (size_t)(text->at - begin);
   if (digits == 0 || (digits > 1 && *begin == '0')) return JSON_NO_NUMBER;
-  char next = *text->at; /* a zero at the end */
+  char next = *text->at; /* a zero at the end of the input */
   if (next == '.' || next == 'e' || next == 'E') return JSON_NO_NUMBER;
   return fits ? JSON_NUMBER : JSON_TOO_LARGE;
 }
 
 /* ---- Strings ------------------------------------------------------------------------------- */
 
-/* Four hexadecimal digits, or −1. */
+/* Reads four hexadecimal digits; −1 if there are none. */
 static int32_t take_hexadecimal(json_input *text) {
   int32_t value = 0;
   if (text->end - text->at < 4) return -1;
@@ -112,8 +112,8 @@ static int32_t take_hexadecimal(json_input *text) {
   return value;
 }
 
-/* The character of a \u escape after its u, of two escapes for one beyond U+FFFF; 0 if there is
- * none. */
+/* Reads the character of a \u escape after its u. A character beyond U+FFFF takes two escapes.
+ * Returns 0 if the escape is invalid. */
 static uint32_t take_code(json_input *text) {
   int32_t code = take_hexadecimal(text);
   if (code <= 0 || (code >= 0xdc00 && code < 0xe000)) return 0;
@@ -145,7 +145,7 @@ static char *put_code(char *to, uint32_t code) {
   return to;
 }
 
-/* Resolves an escape; `to` is unchanged if it is invalid. */
+/* Resolves an escape. Returns `to` unchanged if it is invalid. */
 static char *take_escape(json_input *text, char *to) {
   static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
   if (text->at == text->end) return to;
@@ -175,12 +175,12 @@ bool json_take_string(json_input *text, char **string) {
       to = after;
       continue;
     }
-    size_t length = utf8_length(text->at); /* the zero at the end is not a continuation */
+    size_t length = utf8_length(text->at); /* the terminating zero is no continuation byte */
     if (length == 0) return false;
     for (size_t i = 0; i < length; i++) *to++ = *text->at++;
   }
   if (text->at == text->end) return false;
   text->at++;
-  *to = 0; /* at the closing quote's position, or before it */
+  *to = 0; /* at the closing quote, or before it */
   return true;
 }

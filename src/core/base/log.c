@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The process's log: one receiver and one level.
  *
- * The level is an atomic that every log call reads first, so that a silent log costs one load. The
- * receiver is called under a read lock: when compute_log_set returns, no thread is still inside the
- * old receiver, and its data may be freed. Receivers are replaced as a whole, by one store: a fork
- * may come at any moment, and the child must find one of the two. */
+ * Every log call first reads the level, which is atomic, so a silent log costs one load. The
+ * receiver is called under a read lock. When compute_log_set returns, no thread is inside the old
+ * receiver any more, and its data may be freed. One store replaces a receiver as a whole: a fork
+ * may happen at any moment, and the child must see either the old or the new one. */
 #include "core/base/log.h"
 
 #include <pthread.h>
@@ -23,8 +23,8 @@ static struct {
   compute_log_function function;
   void *user;
 } receivers[2];
-static atomic_int chosen;         /* of the two receivers */
-static _Thread_local int inside;  /* receivers that the thread is in */
+static atomic_int chosen;         /* index of the active receiver */
+static _Thread_local int inside;  /* nesting of receiver calls in this thread */
 static atomic_int threshold = -1; /* -1: COMPUTE_LOG has not been read yet */
 
 static const char *const level_text[] = {
@@ -38,7 +38,7 @@ static void write_to_stderr(void *user, compute_log_level level, const char *mod
   fprintf(stderr, "compute %s: %s: %s\n", module, level_text[level], message);
 }
 
-/* A user who sets COMPUTE_LOG to an unknown value wants a log, and is told the valid ones. */
+/* A user who sets COMPUTE_LOG to an unknown value wants a log, so this writes the valid values. */
 static void read_environment(void) {
   const char *text = variable_text("COMPUTE_LOG");
   int level = COMPUTE_LOG_OFF;
@@ -92,7 +92,7 @@ void log_write_list(compute_log_level level, const char *module, const char *for
   pthread_rwlock_unlock(&lock);
 }
 
-/* The thread that forked may be in a receiver, which unlocks when it returns. */
+/* The forking thread may be inside a receiver, which unlocks when it returns. */
 void log_forked(void) {
   pthread_rwlock_init(&lock, NULL);
   for (int i = 0; i < inside; i++) pthread_rwlock_rdlock(&lock);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Privileges of the process, in a separate file so that tests can replace the function. */
 #include "core/base/variable.h"
 
 #include <sys/auxv.h>

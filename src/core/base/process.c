@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Fork handlers: they order forks and library loads, and reset the shared state in the child. */
 #include "core/base/process.h"
 
 #include <pthread.h>
@@ -8,7 +9,8 @@
 
 #include "core/base/clock.h"
 
-/* Nanoseconds: a driver that forks on another thread while it starts must not wait for itself. */
+/* In nanoseconds. The wait has a limit, because a driver may fork on another thread while it
+ * starts, and would otherwise wait for itself. */
 #define LONGEST_WAIT INT64_C(2000000000)
 
 enum { MOST_HOOKS = 8 };
@@ -18,8 +20,8 @@ uint32_t process_forks;
 static const process_hooks *_Atomic hooks[MOST_HOOKS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static atomic_int loads, forks;   /* threads that load libraries; that are about to fork */
-static _Thread_local int nesting; /* of the thread's own loads */
+static atomic_int loads, forks;   /* threads that load libraries; threads about to fork */
+static _Thread_local int nesting; /* of this thread's library loads */
 
 static void pause_briefly(void) {
   nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
@@ -56,7 +58,7 @@ static void in_child(void) {
   }
 }
 
-/* Without memory for the registration, forks go unnoticed. */
+/* If the registration fails, forks are not noticed. */
 static void watch(void) {
   (void)pthread_atfork(before, in_parent, in_child);
 }
@@ -73,7 +75,7 @@ void process_at_fork(const process_hooks *added) {
   }
 }
 
-/* Either this thread sees the fork, or the fork sees its load. */
+/* Either this thread sees the fork, or the fork sees this thread's load. */
 void process_load_begin(void) {
   if (nesting++ > 0) return;
   process_watch();

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/* Fresh random numbers for default seeds. */
 #include "core/base/random.h"
 
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
-/* A forked child has the counter of its parent, and processes may start in the same moment: the
- * process and the time are part of the place, too. */
+/* A forked child inherits the counter, and processes may start at the same moment. So the process
+ * id and the time are also part of the input. */
 uint64_t random_fresh(void) {
   static atomic_uint_fast64_t made;
   const uint64_t place = atomic_fetch_add(&made, 1);

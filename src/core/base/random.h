@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011), laid out as COMPUTE_I_RANDOM of compute/kernel_descriptor.h. */
+/* Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC
+ * 2011), with the counter layout of COMPUTE_I_RANDOM in compute/kernel_descriptor.h. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
 #include <stdint.h>
 
-/* All four words for a key and the four words of a counter. */
+/* Computes all four words for a key and a counter of four words. */
 static inline void random_block(uint64_t key, const uint32_t counter[4], uint32_t words[4]) {
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
@@ -26,7 +26,7 @@ static inline void random_block(uint64_t key, const uint32_t counter[4], uint32_
   words[3] = c3;
 }
 
-/* The first two of the four words for a key, a counter and a stream. */
+/* Computes the first two words for a key, a counter and a stream. */
 static inline void random_words(uint64_t key, uint64_t counter, uint32_t stream, uint32_t *word0,
                                 uint32_t *word1) {
   const uint32_t place[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), stream, 0};

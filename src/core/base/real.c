@@ -26,7 +26,7 @@ char *real_hex(double value, char text[REAL_TEXT_BYTES]) {
   return text;
 }
 
-/* The only part of the number that depends on the locale is the point, of one or more bytes. */
+/* Only the decimal point depends on the locale. It may have several bytes. */
 static char *with_point(const char *number, char *text) {
   size_t length = 0;
   for (const char *c = number; *c; c++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Real numbers and letters in text that a machine reads: sources of kernels, JSON, keys of caches,
- * texts that processes compare. The locale is the host's, and printf, strcasecmp and isalnum follow
- * it: 1.5 is 1,5 in German, and in Turkish "inf" is not "INF". Nothing here does. */
+/* Real numbers and letters in machine-readable text: kernel sources, JSON, cache keys, and texts
+ * that processes compare. printf, strcasecmp and isalnum follow the host's locale: 1.5 is 1,5 in
+ * German, and in Turkish "inf" does not equal "INF". The functions here ignore the locale. */
 #ifndef BASE_REAL_H
 #define BASE_REAL_H
 
@@ -10,10 +10,10 @@
 
 #define REAL_TEXT_BYTES 40
 
-/* The exact number in hexadecimal, as C reads it: "0x1.8p+0". Of a finite value. Returns `text`. */
+/* Writes a finite value exactly, in C's hexadecimal form: "0x1.8p+0". Returns `text`. */
 char *real_hex(double value, char text[REAL_TEXT_BYTES]);
 
-/* `digits` significant digits (1 … 17), as printf's %.*g writes them in the locale C. Returns
+/* Writes `digits` significant digits (1 … 17), as printf's %.*g does in the locale C. Returns
  * `text`. */
 char *real_decimal(double value, int digits, char text[REAL_TEXT_BYTES]);
 
@@ -36,14 +36,14 @@ static inline char ascii_lower(char c) {
   return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
-/* Whether `text` begins with `words`, in any case. */
+/* `true` if `text` begins with `words`; ignores case. */
 static inline bool ascii_begins(const char *text, const char *words) {
   size_t i = 0;
   while (words[i] && ascii_lower(text[i]) == ascii_lower(words[i])) i++;
   return !words[i];
 }
 
-/* Whether the texts are equal, in any case. */
+/* `true` if the texts are equal; ignores case. */
 static inline bool ascii_equal(const char *a, const char *b) {
   size_t i = 0;
   while (a[i] && ascii_lower(a[i]) == ascii_lower(b[i])) i++;

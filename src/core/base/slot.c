@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Slots. There is no lock: one that is held while the process forks would stay locked in the child.
- */
+/* Slots of rooms. They use atomics instead of a lock, because a lock could stay locked in a forked
+ * child. */
 #include "core/base/slot.h"
 
 static numbering slots;
 
-/* Places fill in order and stay taken, so an entry gets one place whatever threads do. */
+/* Places fill in order and stay taken, so an entry gets one place even if threads race. */
 uint32_t entry_number(numbering *list, const void *entry, uint32_t *number) {
   const uint32_t known = __atomic_load_n(number, __ATOMIC_ACQUIRE);
   if (known > 0) return known;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Status codes and the version. One table gives every code its identifier and its text. Codes are
- * sparse, so the table is searched; speed does not matter here. */
+/* Status codes and the version. One table has the identifier and text of every code. The codes are
+ * sparse, so lookups search the table; speed does not matter here. */
 #include "compute/status.h"
 
 typedef struct status_row {

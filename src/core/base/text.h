@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Growing text, for explanations and messages longer than a fixed buffer; sizes in words; UTF-8. */
+/* Growing text for explanations and long messages, sizes as text, and UTF-8. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -11,15 +11,15 @@
 #include "compute/export.h"
 
 typedef struct text_buffer {
-  char *data; /* zero-terminated once anything was added */
+  char *data; /* zero-terminated after the first addition */
   size_t length, capacity;
-  bool failed; /* memory ran out; data holds what fitted */
+  bool failed; /* out of memory; data holds the part that fitted */
 } text_buffer;
 
 void text_add(text_buffer *text, const char *format, ...) COMPUTE_PRINTF(2, 3);
 void text_release(text_buffer *text);
 
-/* "22.9 GiB", "512 bytes" in `text`, which is returned. */
+/* Writes "22.9 GiB" or "512 bytes" to `text`, and returns it. */
 static inline const char *bytes_text(uint64_t bytes, char *text, size_t text_size) {
   static const char unit[] = "KMGTPE";
   double value = (double)bytes / 1024;
@@ -32,12 +32,13 @@ static inline const char *bytes_text(uint64_t bytes, char *text, size_t text_siz
   return text;
 }
 
-/* UTF-8, for printing texts of unknown origin as JSON. Header-only, so that the programs can use it
+/* UTF-8, for writing texts of unknown origin as JSON. Header-only, so that the programs can use it
  * without a private symbol of the library. */
 
 #define UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Bytes of the well-formed character at `s` (Unicode 15, table 3-7), or 0. `s` ends in a zero. */
+/* The bytes of the well-formed character at `text` (Unicode 15, table 3-7), or 0. `text` ends in a
+ * zero. */
 static inline size_t utf8_length(const char *text) {
   const unsigned char *s = (const unsigned char *)text;
   if (s[0] < 0x80) return 1;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Starts threads with all signals blocked and the default floating-point environment. */
 #include "core/base/thread.h"
 
 #include <signal.h>

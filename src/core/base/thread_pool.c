@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread pool: workers that join the caller's loop while it is open.
+/* The thread pool: workers join the caller's loop while it is open.
  *
  * The caller never waits for a worker to arrive. It opens a loop, increments `signal`, works on the
- * loop itself, and closes it when no task is left; a worker that arrives in between enters, takes
- * tasks and leaves; one that arrives too late finds the loop closed. So a loop costs no more than a
- * wake-up if the other CPUs are busy, and the caller only waits for tasks that a worker has already
+ * loop itself, and closes it when no task is left. A worker that arrives in time enters, takes
+ * tasks and leaves. A worker that arrives too late finds the loop closed. So if the other CPUs are
+ * busy, a loop costs only a wake-up. The caller waits only for tasks that a worker has already
  * begun.
  *
- * Tasks are dealt out in shares of neighbours, one for each worker, which begins with its own and
- * then takes from those of the others. Loops over the same rows thus leave most of them to the same
- * thread, whose caches have what the loop before wrote there. That matters most where threads run
- * on groups of cores with a cache each: what another group has written costs several times as much
- * as what the own one has.
+ * Tasks are divided into shares of neighbouring tasks, one share for each worker. A worker begins
+ * with its share and then takes tasks from the others' shares. So in loops over the same rows, most
+ * rows stay with the same thread, and its caches hold the data of the previous loop. This matters
+ * most where groups of cores have separate caches: reading another group's data costs several times
+ * as much.
  *
- * `entry` is the gate: the OPEN bit, and the number of workers inside. Entering needs a compare and
- * swap that sees OPEN; the caller clears OPEN and then waits until nobody is inside. Entering
- * acquires what opening released, and the last to leave releases in the same way: these atomics
- * order all data, and the futex only puts threads to sleep.
+ * `entry` is the gate: the OPEN bit, and the number of workers inside. Entering needs a
+ * compare-and-swap that sees OPEN. The caller clears OPEN and then waits until nobody is inside.
+ * Entering acquires the data that opening released, and the last worker to leave releases its data
+ * in the same way. These atomics order all data; the futex only puts threads to sleep.
  *
- * Wake-ups spread as a tree: the caller wakes two sleepers, and each of them two more while tasks
- * are left, so that the cost to the caller does not grow with the machine. */
+ * Wake-ups spread as a tree: the caller wakes two sleepers, and each of them wakes two more while
+ * tasks are left. So the caller's cost does not grow with the number of CPUs. */
 #include "core/base/thread_pool.h"
 
 #include <linux/futex.h>
@@ -38,11 +38,11 @@
 #define CACHE_LINE 64
 
 /* How long a thread spins for the next loop, or the caller for the end of this one, before it
- * sleeps: longer than small steps of a plan that run on one thread. Waking up takes 50 µs or more
- * on a virtual machine, and a sleeper may be woken on the CPU that the caller occupies. */
+ * sleeps. This is longer than a plan's small steps that run on one thread. A wake-up takes 50 µs or
+ * more on a virtual machine, and a sleeper may wake on the CPU that the caller occupies. */
 #define SPIN_NANOSECONDS 200000
 
-/* Without wake-ups for so long, the pool has had a pause. */
+/* After this time without wake-ups, the pool was idle. */
 #define PAUSE_NANOSECONDS 10000000
 
 #define WAKE_FAN_OUT 2
@@ -50,9 +50,9 @@
 #define OPEN    (UINT32_C(1) << 31)
 #define WAITING (UINT32_C(1) << 30) /* the caller sleeps until the last worker has left */
 
-/* A thread, and a share of the open loop's tasks. Number 0 is whoever calls. */
+/* A thread, and its share of the open loop's tasks. Number 0 is the caller. */
 typedef struct pool_worker {
-  _Alignas(CACHE_LINE) _Atomic int64_t next; /* first task of the share that nobody has taken */
+  _Alignas(CACHE_LINE) _Atomic int64_t next; /* first free task of the share */
   int64_t end;
   thread_pool *pool;
   pthread_t thread;
@@ -60,23 +60,22 @@ typedef struct pool_worker {
 } pool_worker;
 
 struct thread_pool {
-  /* The open loop. Written by the owner of `busy` while the gate is closed. */
+  /* The open loop. The thread that set `busy` writes it while the gate is closed. */
   compute_task task;
   void *argument;
-  int32_t shares;  /* of the open loop: at least 1, at most count */
+  int32_t shares;  /* shares of the open loop: 1 … count */
   int32_t count;   /* workers, including the caller */
-  int32_t started; /* threads running: at most count − 1 */
+  int32_t started; /* running threads: at most count − 1 */
   bool start_tried;
   bool spin;
-  int64_t woken; /* when a caller last woke sleepers */
-  pid_t process; /* the process with the threads: a forked child has none */
+  int64_t woken; /* time of the last wake-up by a caller */
+  pid_t process; /* the process of the threads: a forked child has none */
   pool_worker *workers;
 
   _Alignas(CACHE_LINE) _Atomic uint32_t entry;
-  _Alignas(CACHE_LINE) _Atomic uint32_t signal; /* incremented with each loop; sleepers wait on
-                                                 * it */
+  _Alignas(CACHE_LINE) _Atomic uint32_t signal; /* incremented for each loop; sleepers wait on it */
   _Atomic int32_t sleepers;
-  _Atomic int32_t caller; /* the CPU of the caller that last woke sleepers */
+  _Atomic int32_t caller; /* CPU of the caller at its last wake-up of sleepers */
   _Atomic bool stopping;
   _Alignas(CACHE_LINE) _Atomic bool busy;
 };
@@ -97,8 +96,8 @@ static inline void cpu_relax(void) {
 #endif
 }
 
-/* Polls *word until it is (or, with `differ`, is no longer) `value`, or until the time is up.
- * Returns the last value read. */
+/* Polls *word until it equals `value` (with `differ`: until it no longer does), or until the time
+ * is up. Returns the last value read. */
 static uint32_t spin_on(_Atomic uint32_t *word, uint32_t value, bool differ) {
   int64_t end = clock_now() + SPIN_NANOSECONDS;
   uint32_t seen;
@@ -116,9 +115,9 @@ static void wake_sleepers(thread_pool *pool) {
   if (atomic_load(&pool->sleepers) > 0) futex_wake(&pool->signal, WAKE_FAN_OUT);
 }
 
-/* On virtual machines the kernel takes CPUs that the host has put to sleep for busy ones, and wakes
- * a thread on the CPU of the one that wakes it. The two would then share it for milliseconds, until
- * the kernel balances its queues. */
+/* On a virtual machine, the kernel treats CPUs that the host has put to sleep as busy. It wakes a
+ * thread on the CPU of the waking thread. The two threads would then share this CPU for
+ * milliseconds, until the kernel balances its run queues. */
 static void move_away(const thread_pool *pool) {
   cpu_set_t allowed, others;
   const int cpu = sched_getcpu();
@@ -132,9 +131,9 @@ static void move_away(const thread_pool *pool) {
     (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
-/* A thread woken on the caller's CPU would wait there for milliseconds before it can move away. So
- * after a pause the caller gives it its turn at once. Not between the steps of a run: while other
- * threads keep the CPUs busy, the turn would be theirs. */
+/* A thread that wakes on the caller's CPU would wait there for milliseconds before it can move
+ * away. So after an idle period, the caller yields to it at once. It does not yield between the
+ * steps of a run: while other threads keep the CPUs busy, they would get the time slice. */
 static void give_turn(thread_pool *pool) {
   const int64_t before = pool->woken;
   pool->woken = clock_now();
@@ -152,7 +151,7 @@ static bool has_tasks(const pool_worker *share) {
   return atomic_load_explicit(&share->next, memory_order_relaxed) < share->end;
 }
 
-/* At least one task. */
+/* Requires at least one task. */
 static void shares_deal(thread_pool *pool, int64_t tasks) {
   pool->shares = tasks < pool->count ? (int32_t)tasks : pool->count;
   const int64_t part = tasks / pool->shares, rest = tasks % pool->shares;
@@ -200,13 +199,14 @@ static void loop_join(thread_pool *pool, int32_t worker, bool was_asleep) {
   loop_leave(pool);
 }
 
-/* Waits until `signal` is no longer `seen`; returns its new value. */
+/* Waits until `signal` is no longer `seen`. Returns its new value. */
 static uint32_t signal_wait(thread_pool *pool, uint32_t seen, bool *was_asleep) {
   *was_asleep = false;
   uint32_t now = pool->spin ? spin_on(&pool->signal, seen, true)
                             : atomic_load_explicit(&pool->signal, memory_order_acquire);
   while (now == seen) {
-    /* Sequentially consistent: either the caller sees the sleeper, or the futex the new signal. */
+    /* Sequentially consistent: either the caller sees the sleeper, or the futex sees the new
+     * signal. */
     atomic_fetch_add(&pool->sleepers, 1);
     futex_wait(&pool->signal, seen);
     atomic_fetch_sub(&pool->sleepers, 1);
@@ -274,7 +274,7 @@ static void loop_run(thread_pool *pool, int64_t tasks, compute_task task, void *
 }
 
 void thread_pool_run(thread_pool *pool, int64_t tasks, compute_task task, void *argument) {
-  /* A nested call finds the pool busy with the loop that it is nested in. */
+  /* A nested call finds the pool busy with its outer loop. */
   if (tasks > 1 && pool->count > 1 && !atomic_load_explicit(&pool->busy, memory_order_relaxed) &&
       !atomic_exchange_explicit(&pool->busy, true, memory_order_acquire)) {
     loop_run(pool, tasks, task, argument);
@@ -317,11 +317,11 @@ int32_t thread_pool_count(const thread_pool *pool) {
 
 /* ---- How many threads are worth starting ----------------------------------------------------- */
 
-/* How many threads are worth starting: the CPUs that the process may run on, or less if its cgroup
- * (both versions of cgroups) grants less CPU time. Containers usually use the latter. */
+/* The number of threads worth starting: the CPUs in the affinity mask, or fewer if the control
+ * group (version 1 or 2) grants less CPU time. Containers usually limit the CPU time. */
 
 static int32_t affinity_count(void) {
-  /* The kernel refuses a mask smaller than its own, so the mask grows until it fits. */
+  /* The kernel refuses a mask smaller than its internal mask, so the mask grows until it fits. */
   for (size_t cpus = 1024; cpus <= 1 << 20; cpus *= 4) {
     cpu_set_t *set = CPU_ALLOC(cpus);
     if (!set) break;

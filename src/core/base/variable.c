@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of environment variables and their one reader. No other file of the library and of its
- * programs calls getenv, so this table is complete; docs/reference/environment.md shows it to
+/* The table of environment variables, and its only reader. No other file of the library or its
+ * programs calls getenv, so the table is complete. docs/reference/environment.md is its page for
  * users. */
 #include "core/base/variable.h"
 
@@ -15,26 +15,26 @@
 #include "compute/status.h"
 #include "core/base/log.h"
 
-/* What a value must be. Only our own variables are checked. */
+/* The rule for a value. Only our variables are checked. */
 typedef enum variable_kind {
-  VARIABLE_ANY,     /* checked by its reader, or, for other software's, not at all */
-  VARIABLE_NUMBER,  /* whole, low … high */
+  VARIABLE_ANY,     /* checked by its reader, or not at all for other software */
+  VARIABLE_NUMBER,  /* whole number in low … high */
   VARIABLE_WORD,    /* one of `words` */
-  VARIABLE_WORDS,   /* some of `words` with ',' between them */
-  VARIABLE_NAME,    /* of a module */
-  VARIABLE_NAMES,   /* of modules, with ',' between them */
-  VARIABLE_PATH,    /* absolute; or one of `words` */
-  VARIABLE_PATHS,   /* absolute ones with ':' between them */
-  VARIABLE_NEW_FILE /* in a folder that may be written to */
+  VARIABLE_WORDS,   /* some of `words`, separated by ',' */
+  VARIABLE_NAME,    /* name of a module */
+  VARIABLE_NAMES,   /* names of modules, separated by ',' */
+  VARIABLE_PATH,    /* absolute path, or one of `words` */
+  VARIABLE_PATHS,   /* absolute paths, separated by ':' */
+  VARIABLE_NEW_FILE /* in a folder that can be written to */
 } variable_kind;
 
 typedef struct variable_row {
   compute_variable shown;
-  bool trusted_only; /* names files, or parameters of the code that runs, or makes the process load
-                        a library: see privilege_raised */
+  bool trusted_only; /* names files, sets parameters of running code, or makes the process load a
+                      * library: see privilege_raised */
   variable_kind kind;
   int64_t low, high;
-  const char *words; /* "off error": with ' ' between them */
+  const char *words; /* separated by ' ': "off error" */
 } variable_row;
 
 static const variable_row table[] = {
@@ -268,7 +268,7 @@ int64_t variable_integer(const char *name, int64_t low, int64_t high, int64_t fa
 
 /* ---- Checking -------------------------------------------------------------------------------- */
 
-/* Whether `word` is one of `words`, which have ' ' between them. */
+/* `true` if `word` is one of `words`, which are separated by ' '. */
 static bool is_word(const char *words, const char *word, size_t length) {
   while (words && *words) {
     const size_t one = strcspn(words, " ");
@@ -308,7 +308,7 @@ static bool in_bounds(const variable_row *row, const char *text) {
   return errno == 0 && end != text && *end == '\0' && value >= row->low && value <= row->high;
 }
 
-/* Whether a file of this name can be written or created. */
+/* `true` if a file with this name can be written or created. */
 static bool can_be_written(const char *path) {
   char folder[PATH_MAX];
   if (access(path, F_OK) == 0) {
@@ -335,7 +335,7 @@ static bool is_right(const variable_row *row, const char *text) {
   return true;
 }
 
-/* "it must be a whole number from 1 to 4096" */
+/* Writes the rule: "it must be a whole number from 1 to 4096". */
 static void describe(const variable_row *row, char *text, size_t bytes) {
   switch (row->kind) {
   case VARIABLE_NUMBER:

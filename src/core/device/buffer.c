@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reference-counted device memory: a pool block, wrapped host memory, or nothing (zero bytes). */
+/* Reference-counted device memory. A buffer holds a pool block, wrapped foreign memory, or nothing
+ * (zero bytes). */
 #include "core/device/buffer.h"
 
 #include <inttypes.h>

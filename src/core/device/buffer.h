@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The memory of a device: the pool, and reference-counted pieces from it or of wrapped host memory.
- */
+/* Device memory: the pool, and reference-counted buffers of pool blocks or of wrapped memory. */
 #ifndef DEVICE_BUFFER_H
 #define DEVICE_BUFFER_H
 
@@ -9,9 +8,9 @@
 
 /* ---- The pool -------------------------------------------------------------------------------- */
 
-/* The buffer pool of one device: blocks in size classes with at most 1/16 slack (64 bytes for small
- * ones), best fit, a byte budget, eviction in order of last use down to a limit that follows what
- * is needed (pool.c). Thread-safe. */
+/* The buffer pool of one device. Blocks come in size classes with at most 1/16 slack (64 bytes for
+ * small blocks). The pool uses best fit and respects a byte budget. It evicts the least recently
+ * used blocks beyond a limit that follows the recent need (pool.c). Thread-safe. */
 typedef struct memory_pool memory_pool;
 
 /* The source of the pool's memory; `release` cannot fail. */
@@ -22,25 +21,26 @@ typedef struct pool_source {
   int64_t (*clock)(void); /* nanoseconds; NULL: clock_now */
 } pool_source;
 
-/* An allocated block; memory.bytes is the block's full size. */
+/* An allocated block. memory.bytes is the full size of the block. */
 typedef struct pool_block {
   compute_memory memory;
   uint64_t requested;
-  uint64_t needed;                  /* the size of the request's own class */
-  struct pool_block *newer, *older; /* the pool's own */
+  uint64_t needed;                  /* block size of the request's size class */
+  struct pool_block *newer, *older; /* links of the pool's lists */
   struct pool_block *class_next, *class_previous;
   uint32_t size_class;
-  uint32_t generation; /* the pool's generation when it was allocated */
+  uint32_t generation; /* generation of the pool at the allocation */
 } pool_block;
 
 memory_pool *pool_create(compute_context *context, const pool_source *source,
                          const char *device_name);
 
-/* Every block must have been returned. */
+/* The caller must have returned every block. */
 void pool_release(memory_pool *pool);
 
-/* bytes ≥ 1. The block may be larger (pool.c). On COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY from
- * the source, evicts least recently used blocks and retries until the cache is empty. */
+/* bytes ≥ 1. The block may be larger (pool.c). If the source returns
+ * COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY, the pool evicts least recently used blocks and retries until
+ * the cache is empty. */
 compute_status pool_allocate(memory_pool *pool, uint64_t bytes, pool_block **block);
 void pool_return(memory_pool *pool, pool_block *block); /* NULL is allowed */
 
@@ -48,16 +48,16 @@ void pool_query(memory_pool *pool, compute_pool_statistics *statistics);
 void pool_set_budget(memory_pool *pool, uint64_t bytes);
 void pool_trim(memory_pool *pool, uint64_t keep_bytes);
 
-/* Frees all cached blocks, and those in use as soon as they are returned: after the device was lost
+/* Frees all cached blocks now, and blocks in use when they are returned. For a device that was lost
  * and recovered. */
 void pool_forget(memory_pool *pool);
 
-/* The block size for a request; 0 on overflow. For tests of the slack. */
+/* The block size for a request; 0 on overflow. Tests use it to check the slack. */
 uint64_t pool_block_bytes(uint64_t bytes);
 
 /* ---- Buffers --------------------------------------------------------------------------------- */
 
-/* A frozen buffer's elements from an offset on, in a layout that kernels prefer (packed.c). */
+/* The elements of a frozen buffer from `offset` on, in a layout that kernels prefer (packed.c). */
 typedef struct packed_piece {
   struct packed_piece *next;
   uint64_t form, offset;
@@ -70,26 +70,27 @@ typedef struct memory_buffer {
   compute_memory memory;
   pool_block *block; /* NULL for wrapped memory */
   compute_release_function release;
-  void *user, *data;    /* of wrapped memory */
-  bool frozen;          /* atomic: the elements do not change any more */
-  packed_piece *packed; /* under the device's packed_mutex */
-  /* Of wrapped memory, or NULL: the elements have been packed and may not be read for long. */
+  void *user, *data;    /* for wrapped memory */
+  bool frozen;          /* atomic: the elements no longer change */
+  packed_piece *packed; /* guarded by the device's packed_mutex */
+  /* For wrapped memory, or NULL. Called after the elements were packed: they are rarely read from
+   * then on. */
   void (*on_packed)(void *data, uint64_t bytes);
 } memory_buffer;
 
-/* bytes may be 0: then memory.bytes is 0 and there is no block. */
+/* bytes may be 0. Then memory.bytes is 0, and the buffer has no block. */
 compute_status buffer_create(compute_device *device, uint64_t bytes, memory_buffer **buffer);
 
-/* DLPack's numbers of the kinds of devices that the core itself knows. */
+/* The DLPack device types that the core handles itself. */
 enum { FOREIGN_CPU = 1, FOREIGN_CUDA_HOST = 3, FOREIGN_ROCM_HOST = 11 };
 
-/* Wraps `bytes` from memory->data on: the host's memory (FOREIGN_CPU), or the device's as its
- * module exports it. On failure `release` has not been called. */
+/* Wraps `bytes` bytes at memory->data. The memory belongs to the host (FOREIGN_CPU), or to the
+ * device in the form that its module exports. If the call fails, it has not called `release`. */
 compute_status buffer_wrap(compute_device *device, const compute_foreign_memory *memory,
                            uint64_t bytes, compute_release_function release, void *user,
                            memory_buffer **buffer);
 
-/* From now on nobody writes to it. */
+/* After this call, nobody may write to the buffer. */
 static inline void buffer_freeze(memory_buffer *buffer) {
   __atomic_store_n(&buffer->frozen, true, __ATOMIC_RELEASE);
 }

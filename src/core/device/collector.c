@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries, rows and records under one lock. A record takes about a hundred nanoseconds, so there is
- * little contention; names are looked up once and stored by number. */
+/* Entries, rows and records under one lock. A record takes about 100 ns, so there is little
+ * contention. Names are looked up once and then stored by number. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,7 +128,7 @@ uint16_t profile_row_of(profile_collector *p, const compute_device *device, uint
   return (uint16_t)p->row_count;
 }
 
-/* Threads are numbered in the order in which they were first seen. */
+/* Threads are numbered in the order of their first record. */
 uint16_t profile_thread_row(profile_collector *p) {
   static uint32_t threads;
   static _Thread_local uint32_t number;
@@ -167,7 +167,7 @@ void profile_store(profile_collector *p, const profile_record *record, bool by_d
   p->records[p->written++ % p->capacity] = *record;
 }
 
-/* Adds work that happened at an unknown time. */
+/* Counts work whose time is unknown. */
 static void store_untimed(profile_collector *p, uint32_t entry) {
   if (entry == 0)
     p->unlisted++;
@@ -185,7 +185,8 @@ void profile_host(compute_context *context, uint32_t entry, int64_t begin, profi
   pthread_mutex_unlock(&p->mutex);
 }
 
-/* The number + 1 of the note with this text, made if there is room; it counts one more. */
+/* Returns 1 + the index of the note with this text, and adds 1 to its count. Adds the note if there
+ * is room; otherwise returns 0. */
 static uint16_t count_note(profile_collector *p, const profile_note *note) {
   uint32_t i = 0;
   if (p->notes == NULL) p->notes = base_allocate(PROFILE_NOTES, sizeof *p->notes);
@@ -222,7 +223,7 @@ void profile_event(compute_context *context, const compute_device *device, fallb
 
 /* ---- Spans --------------------------------------------------------------------------------- */
 
-/* What a span keeps in its reserved fields. */
+/* The use of a span's reserved fields. */
 enum { SPAN_BEGIN = 0, SPAN_ENTRY = 1, SPAN_ROW = 2, SPAN_GENERATION = 3 };
 
 compute_profile_span compute_profile_span_begin(compute_context *context, const char *row,
@@ -291,7 +292,8 @@ void profile_begin(compute_queue *queue, profile_mark *mark) {
   }
 }
 
-/* Queues an interval whose timers are read later. Lock held; false when there is no room. */
+/* Queues an interval whose timers are read later. The caller holds the lock. Returns false if there
+ * is no room. */
 static bool leave_pending(profile_collector *p, const profile_mark *mark, void *end,
                           const profile_record *record) {
   if (p->pending == NULL) p->pending = base_allocate(PROFILE_PENDING, sizeof *p->pending);
@@ -338,8 +340,8 @@ void profile_end(profile_mark *mark, compute_status status, uint32_t entry, prof
 
 enum { BATCH = 32 };
 
-/* Takes some of a queue's pending intervals out of the list. Those of a hung device stay: reading
- * them would hang, too. */
+/* Takes up to BATCH pending intervals of a queue out of the list. Intervals of a hung device stay,
+ * because reading their timers would hang as well. */
 static uint32_t take_pending(profile_collector *p, const compute_queue *queue,
                              profile_pending *batch) {
   uint32_t taken = 0, kept = 0;
@@ -390,7 +392,7 @@ void profile_collect(compute_context *context, const compute_queue *queue) {
   error_restore(NULL, &before);
 }
 
-/* The CPU's queues have always finished. */
+/* Work on the CPU's queues is complete on submission, so waits for them are not recorded. */
 int64_t profile_wait_begin(const compute_queue *queue) {
   const compute_context *context = queue->device->context;
   return profile_is_on(context) && queue->device != context->cpu ? clock_now() : 0;
@@ -435,7 +437,7 @@ void fallback_note(compute_context *context, const compute_device *device, fallb
 
 /* ---- Histograms ------------------------------------------------------------------------------ */
 
-/* Bucket b < 16 holds the value b; above, each octave is cut into 16 equal parts. */
+/* Bucket b < 16 holds the value b. Above, each octave is divided into 16 equal parts. */
 
 static uint32_t bucket_of(uint64_t value) {
   if (value < 16) return (uint32_t)value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Internals of the collector: for the files that fill and print it. */
+/* Internals of the collector, for the files that fill and print it. */
 #ifndef DEVICE_COLLECTOR_PRIVATE_H
 #define DEVICE_COLLECTOR_PRIVATE_H
 
@@ -9,7 +9,7 @@
 
 enum { PROFILE_BUCKETS = 4096 };
 
-/* Work whose end the device has yet to report. */
+/* Work whose end time the device has not reported yet. */
 typedef struct profile_pending {
   const compute_queue *queue; /* only compared */
   const compute_device *device;
@@ -21,7 +21,7 @@ typedef struct profile_pending {
 struct profile_collector {
   pthread_mutex_t mutex;
   compute_context *context;
-  int64_t origin; /* the timeline's origin */
+  int64_t origin; /* start of the timeline */
   profile_entry **entries;
   uint32_t entry_count; /* number n is entries[n - 1] */
   uint32_t bucket[PROFILE_BUCKETS];
@@ -33,26 +33,27 @@ struct profile_collector {
   uint32_t capacity;
   uint64_t written, dropped; /* since the last clear */
   profile_pending *pending;
-  uint32_t pending_count; /* changed under the lock, read without */
-  uint32_t timing;        /* atomic: timers of intervals still in progress */
-  uint64_t generation;    /* counts the clears */
+  uint32_t pending_count; /* written under the lock, read without it */
+  uint32_t timing;        /* atomic: timers in use by intervals in progress */
+  uint64_t generation;    /* number of clears so far */
   int64_t on_since, on_time;
   profile_note *notes;
   uint32_t note_count;
 };
 
-/* The row of a queue (NULL: of the calling thread) or a row called `name`. Lock held. */
+/* Finds or adds the row for a queue's or thread's number, or for `name`. Returns 0 if the table is
+ * full. The caller holds the lock. */
 uint16_t profile_row_of(profile_collector *p, const compute_device *device, uint32_t number,
                         const char *name);
 uint16_t profile_thread_row(profile_collector *p);
 
-/* Adds to the sums and to the timeline. Lock held. */
+/* Adds the record to the sums and to the timeline. The caller holds the lock. */
 void profile_store(profile_collector *p, const profile_record *record, bool by_device);
 
-/* An entry as it is now, and how many there are. The text and detail are the entry's own. */
+/* Copies entry `number`. The text and detail still belong to the entry. */
 void profile_entry_copy(profile_collector *p, uint32_t number, profile_entry *copy);
 
-/* A copy of the note at `index`; false past the last. */
+/* Copies the note at `index`. Returns false past the last note. */
 bool profile_note_copy(profile_collector *p, uint32_t index, profile_note *copy);
 
 #endif

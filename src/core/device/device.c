@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One device: opening it, describing it, the controls of its buffer pool, and recovering it after a
- * loss. */
+/* One device: opening, description, pool controls, and recovery after a loss. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -18,7 +17,8 @@
 
 /* ---- Rank ---------------------------------------------------------------------------------- */
 
-/* The first row that matches; `vendor` is searched in the device's vendor text. */
+/* The first row that matches gives the rank. `vendor` is a substring of the device's vendor
+ * text. */
 static const struct {
   compute_device_type type;
   const char *vendor;
@@ -39,11 +39,11 @@ static int32_t rank_of(const compute_device_info *info) {
 
 /* ---- Opening and closing ------------------------------------------------------------------- */
 
-/* Below, asking the kernel takes longer than using the memory. */
+/* Below this size, querying the control group takes longer than using the memory. */
 #define ASKED_FROM ((uint64_t)1 << 20)
 
-/* The system grants any amount, and kills the process when it touches more than its control group
- * may have. Memory that is allocated and not touched yet is not in the group's account. */
+/* The system grants any amount of memory, and kills the process when it touches more than its
+ * control group allows. The group does not count memory that is allocated but not touched yet. */
 static compute_status check_group(const compute_device *device, uint64_t bytes) {
   if (!device->group_limited || bytes < ASKED_FROM) return COMPUTE_OK;
   const control_group_memory group = control_group_memory_query(NULL);
@@ -85,7 +85,7 @@ static void pool_source_release(void *owner, compute_memory *memory) {
   if (!device_hangs(device)) device->backend->memory_release(device->handle, memory);
 }
 
-/* Terminates every text of the info, whatever the module wrote. */
+/* Terminates every string of the info, whatever the module wrote. */
 static void texts_end(compute_device_info *info) {
   info->model[sizeof info->model - 1] = '\0';
   info->vendor[sizeof info->vendor - 1] = '\0';
@@ -94,13 +94,14 @@ static void texts_end(compute_device_info *info) {
   info->notes[sizeof info->notes - 1] = '\0';
 }
 
-/* Whether the device's memory is the process's own. */
+/* `true` if the device's memory is host memory of the process. */
 static bool has_host_memory(const compute_device_info *info) {
   return info->type == COMPUTE_DEVICE_CPU || info->type == COMPUTE_DEVICE_NULL ||
          (info->capabilities & COMPUTE_CAPABILITY_HOST) != 0;
 }
 
-/* What the control groups of the process leave of the machine's memory. True if that is less. */
+/* Reduces the memory sizes to the limits of the process's control groups. Returns `true` if the
+ * limit is below the machine's memory. */
 static bool limit_memory(compute_device_info *info) {
   if (!has_host_memory(info)) return false;
   const control_group_memory group = control_group_memory_query(NULL);
@@ -211,7 +212,7 @@ compute_status compute_device_describe(const compute_device *device, compute_dev
   bool group_limited;
   compute_status status = describe_fresh(device, &now, &group_limited);
   if (status != COMPUTE_OK) return status;
-  /* What the core decided at opening stays. */
+  /* Keep the values that the core chose at opening. */
   memcpy(now.name, device->info.name, sizeof now.name);
   memcpy(now.backend, device->info.backend, sizeof now.backend);
   now.index = device->info.index;
@@ -256,7 +257,7 @@ compute_status compute_pool_trim(compute_device *device, uint64_t keep_bytes) {
 
 /* ---- Kernels built --------------------------------------------------------------------------- */
 
-/* Their costs, as far as the module counts them. */
+/* Build costs, as far as the module counts them. */
 compute_status compute_build_query(const compute_device *device,
                                    compute_build_statistics *statistics) {
   REFUSE_INHERITED(device, context);
@@ -272,8 +273,8 @@ compute_status compute_build_query(const compute_device *device,
 
 /* ---- Recovering a lost device -------------------------------------------------------------- */
 
-/* Makes everything from before the loss stale: cached memory and kernels go, the internal queue is
- * created again. Called with loss_mutex and internal_mutex held. */
+/* Makes everything from before the loss stale: drops cached memory and kernels, and creates a new
+ * internal queue. The caller holds loss_mutex and internal_mutex. */
 static compute_status renew(compute_device *device, compute_queue **old) {
   compute_queue *fresh = NULL;
   __atomic_add_fetch(&device->generation, 1, __ATOMIC_ACQ_REL);
@@ -290,7 +291,8 @@ static compute_status renew(compute_device *device, compute_queue **old) {
   return COMPUTE_OK;
 }
 
-/* Whether there is nothing to recover, or it cannot be tried: then *status says which. */
+/* Returns `true` if there is nothing to recover or recovery is not possible; *status then has the
+ * result. */
 static bool works_or_cannot(compute_device *device, compute_status *status) {
   *status = COMPUTE_OK;
   if (device_loss_of(device) == DEVICE_WORKS) {
@@ -326,7 +328,7 @@ compute_status compute_device_recover(compute_device *device) {
   pthread_mutex_lock(&device->internal_mutex);
   pthread_mutex_lock(&device->loss_mutex);
   DRIVER_CALL(device->backend);
-  bool found = device_loss_of(device) == DEVICE_FAILED; /* another thread may have been faster */
+  bool found = device_loss_of(device) == DEVICE_FAILED; /* another thread may have recovered it */
   if (found) status = device->backend->device_recover(device->handle);
   if (found && status == COMPUTE_OK) status = renew(device, &old);
   pthread_mutex_unlock(&device->loss_mutex);

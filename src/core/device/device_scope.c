@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Which contexts are open, and device scopes: the calling thread's stack of default devices.
+/* The list of open contexts, and device scopes: the calling thread's stack of default devices.
  *
- * One array per thread serves all contexts. An entry stores its context's serial number, which is
- * never reused: when a context is closed inside a scope, its entries no longer match anything, and
- * are removed when the array fills up. */
+ * One array per thread serves all contexts. Each entry stores the serial number of its context, and
+ * serial numbers are never reused. If a context closes inside a scope, its entries match nothing
+ * any more; they are removed when the array is full. */
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/process.h"
@@ -26,7 +26,7 @@ static void unlock_contexts(void) {
   pthread_mutex_unlock(&open_mutex);
 }
 
-/* The contexts of the parent are none of the child's, but their modules stay loaded. */
+/* The child uses none of the parent's contexts, but their modules stay loaded. */
 static void leave_contexts(void) {
   pthread_mutex_init(&open_mutex, NULL);
   for (const compute_context *context = open_contexts; context; context = context->next_open)
@@ -72,14 +72,14 @@ static bool context_is_open(uint64_t serial) {
 /* ---- Scopes ---------------------------------------------------------------------------------- */
 
 typedef struct scope_entry {
-  uint64_t context; /* serial */
+  uint64_t context; /* serial number */
   compute_device *device;
 } scope_entry;
 
 static _Thread_local scope_entry stack[THREAD_DEPTH];
 static _Thread_local size_t depth;
 
-/* The entry after the innermost one of a context; 0 if it has none. */
+/* The position after the innermost entry of a context; 0 if there is none. */
 static size_t innermost(const compute_context *context) {
   size_t i = depth;
   while (i > 0 && stack[i - 1].context != context->serial) i--;
@@ -106,7 +106,7 @@ compute_device *compute_default_device(const compute_context *context) {
   if (position > 0) return stack[position - 1].device;
   if (context_is_inherited(context))
     return context->default_device ? context->default_device : context->cpu;
-  return registry_default_device((compute_context *)context); /* its list has a lock */
+  return registry_default_device((compute_context *)context); /* the registry has a lock */
 }
 
 bool device_scope_is_open(const compute_context *context) {

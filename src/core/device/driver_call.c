@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Signal masks and floating-point environments around driver calls, and drivers across a fork. */
 #include "core/device/driver_call.h"
 
 #include <pthread.h>
@@ -11,8 +12,8 @@
 #include "core/base/process.h"
 #include "core/device/device.h"
 
-/* A signal of a fault is delivered to the thread that caused it. Blocked, it would end the process,
- * also where a driver handles it: PoCL does for divisions by zero. */
+/* A fault signal is delivered to the thread that caused it. If it is blocked, it ends the process
+ * even where a driver would handle it. PoCL handles SIGFPE for divisions by zero. */
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
 
 driver_call driver_call_begin(void) {
@@ -38,11 +39,11 @@ void driver_call_end(const driver_call *call) {
 
 /* ---- Forks --------------------------------------------------------------------------------- */
 
-/* The backends whose drivers were started, here or in a parent. Entries are only added. */
+/* Backends whose drivers this process or a parent has started. Entries are never removed. */
 typedef struct started_driver {
   struct started_driver *next;
   char name[32];
-  uint32_t process; /* process_forks then */
+  uint32_t process; /* process_forks at the start */
 } started_driver;
 
 static started_driver *_Atomic started;
@@ -53,7 +54,8 @@ static const started_driver *find_started(const char *name) {
   return driver;
 }
 
-/* Without memory it is not noted. The C library's memory: the list outlives every context. */
+/* When out of memory, the driver is not recorded. The list uses calloc because it outlives every
+ * context. */
 void driver_started(const char *name) {
   if (find_started(name)) return;
   started_driver *driver = calloc(1, sizeof *driver);

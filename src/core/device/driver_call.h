@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that may start threads of a driver. A thread inherits the signal mask and the
- * floating-point environment of the one that starts it: a driver's threads must neither take the
- * program's signals nor compute in its rounding mode. */
+/* Guards calls that may start driver threads. A new thread inherits the signal mask and the
+ * floating-point environment of the thread that starts it. Driver threads must not receive the
+ * program's signals or compute in its rounding mode. */
 #ifndef DEVICE_DRIVER_CALL_H
 #define DEVICE_DRIVER_CALL_H
 
@@ -16,22 +16,22 @@ typedef struct driver_call {
   bool active;
 } driver_call;
 
-/* Blocks all signals but those of faults, and sets the default floating-point environment. */
+/* Blocks all signals except fault signals, and sets the default floating-point environment. */
 driver_call driver_call_begin(void);
 
-/* The same, unless the module opens no driver: then it does nothing. */
+/* As driver_call_begin, but does nothing if the module opens no driver. */
 driver_call driver_call_begin_for(const compute_backend *backend);
 
-/* Restores what the calling thread had before. */
+/* Restores the calling thread's signal mask and floating-point environment. */
 void driver_call_end(const driver_call *call);
 
-/* Notes that the driver of the backend called `name` is started; and whether the parent process has
- * started it. A driver's threads and connections do not survive a fork: asked again in the child,
- * some never answer. Thread-safe. */
+/* driver_started records that the backend `name` has started its driver. driver_is_inherited
+ * returns `true` if a parent process has started it. Driver threads and connections do not survive
+ * a fork, and some drivers never answer in the child. Thread-safe. */
 void driver_started(const char *name);
 bool driver_is_inherited(const char *name);
 
-/* From here to the end of the block; `backend` as for driver_call_begin_for. */
+/* Guards the rest of the block; `backend` as for driver_call_begin_for. */
 #define DRIVER_CALL(backend)                                                                       \
   const driver_call driver_call_here __attribute__((cleanup(driver_call_end), unused)) =           \
       driver_call_begin_for(backend)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Records an index fault that a backend reports, and turns it into an error in the caller's
+ * terms. */
 #include "core/device/index_fault.h"
 
 #include <inttypes.h>
@@ -7,7 +9,7 @@
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 
-/* The last fault that a backend has reported on this thread, until it is explained. */
+/* The calling thread's last index fault that a backend reported and nobody has explained yet. */
 typedef struct fault {
   bool valid;
   uint32_t label;
@@ -72,8 +74,8 @@ uint32_t index_fault_label(void) {
   return last.valid ? last.label : 0;
 }
 
-/* The row-major position of the first element of the operand that is `offset` elements from its
- * beginning. Elements of views never overlap, except where they repeat. */
+/* The row-major position of the first element of the operand at the element offset `offset`.
+ * Elements of views overlap only where a stride of zero repeats them. */
 static int64_t position_of(const index_check *check, int64_t offset) {
   int64_t at[COMPUTE_MAX_RANK] = {0}, position = 0;
   bool done[COMPUTE_MAX_RANK] = {false};
@@ -109,7 +111,7 @@ static void print_position(const index_check *check, int64_t position, char *tex
   if (shape->rank > 1 && used < bytes) snprintf(text + used, bytes - used, "]");
 }
 
-/* The valid range; an empty axis has no valid index. */
+/* The range of valid indices. An empty axis has none. */
 static void print_range(const index_check *check, char *text, size_t bytes) {
   if (check->size == 0)
     snprintf(text, bytes, "an axis of size 0");

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Prepared kernels, looked up by the bytes of their descriptor.
  *
- * The key is compared in full; the hash only finds the bucket. A kernel is prepared without the
- * lock held, since that may take long (a GPU compiler): two threads may then prepare the same
- * kernel at once, and the later one drops its own.
- */
+ * The hash only selects the bucket; the full key is compared. A kernel is prepared without the
+ * lock, because a GPU compiler may take long. Two threads may therefore prepare the same kernel at
+ * once, and the later one drops its copy. */
 #include "core/device/kernel_cache.h"
 
 #include <pthread.h>
@@ -27,14 +26,14 @@
 struct kernel_cache {
   pthread_mutex_t mutex;
   compute_device *device;
-  kernel_entry **buckets; /* a power of two of them */
+  kernel_entry **buckets; /* their number is a power of two */
   size_t bucket_count;
   size_t entry_count;
-  kernel_entry *newest, *oldest; /* unreferenced ones in order of last use */
+  kernel_entry *newest, *oldest; /* unreferenced entries in order of last use */
   size_t unreferenced;
 };
 
-/* ---- Table and order of use (mutex held) --------------------------------------------------- */
+/* ---- Table and order of use (mutex locked) ------------------------------------------------- */
 
 static kernel_entry *find(const kernel_cache *cache, const kernel_key *key, uint64_t hash) {
   if (cache->bucket_count == 0) return NULL;
@@ -46,8 +45,8 @@ static kernel_entry *find(const kernel_cache *cache, const kernel_key *key, uint
   return entry;
 }
 
-/* Makes room for one more entry. Long chains are only slower, so only allocating the first table
- * can fail. */
+/* Makes room for one more entry. If a larger table cannot be allocated, chains just get longer. So
+ * only the allocation of the first table can fail. */
 static bool grow(kernel_cache *cache) {
   if (cache->entry_count < cache->bucket_count) return true;
   size_t count = cache->bucket_count ? 2 * cache->bucket_count : FIRST_BUCKETS;
@@ -90,7 +89,8 @@ static void take_reference(kernel_cache *cache, kernel_entry *entry) {
   if (entry->references++ == 0) unlink_from_order(cache, entry);
 }
 
-/* Takes the least recently used entry out of the cache if there are more than the limit. */
+/* If there are more than `limit` unreferenced entries, removes the least recently used one from the
+ * cache and returns it. */
 static kernel_entry *take_surplus(kernel_cache *cache, size_t limit) {
   kernel_entry *entry = cache->oldest;
   if (cache->unreferenced <= limit) return NULL;
@@ -108,7 +108,7 @@ static void destroy_kernel(compute_device *device, void *kernel) {
   device->backend->kernel_destroy(device->handle, kernel);
 }
 
-/* Called without the lock. */
+/* Call this without the lock. */
 static void destroy_entry(const kernel_cache *cache, kernel_entry *entry) {
   if (!entry) return;
   compute_device *device = cache->device;
@@ -123,8 +123,8 @@ static compute_status fail_memory(const kernel_cache *cache) {
                    "not enough host memory for a kernel's record");
 }
 
-/* Programs that the device's compiler has rejected so far, on any thread: a module that then uses
- * an alternative reports that only in the log. */
+/* The number of programs that the device's compiler has rejected so far, on any thread. A module
+ * that then uses an alternative reports this only in the log. */
 static uint64_t programs_failed(const compute_device *device) {
   compute_build_statistics statistics = {0};
   if (device->backend->build_statistics)
@@ -132,7 +132,7 @@ static uint64_t programs_failed(const compute_device *device) {
   return statistics.programs_failed;
 }
 
-/* A new entry with one reference, not yet in the table. */
+/* Creates an entry with one reference; it is not in the table yet. */
 static compute_status prepare_entry(const kernel_cache *cache,
                                     const compute_kernel_descriptor *descriptor,
                                     const kernel_key *key, uint64_t hash, kernel_entry **result) {
@@ -173,7 +173,7 @@ static compute_status prepare_entry(const kernel_cache *cache,
   return COMPUTE_OK;
 }
 
-/* Adds an entry to the table, or returns that of another thread that was faster. */
+/* Adds an entry to the table. If another thread added the same kernel first, returns its entry. */
 static compute_status publish(kernel_cache *cache, const kernel_key *key, kernel_entry *made,
                               kernel_entry **result) {
   pthread_mutex_lock(&cache->mutex);
@@ -195,7 +195,7 @@ static compute_status publish(kernel_cache *cache, const kernel_key *key, kernel
   return room ? COMPUTE_OK : fail_memory(cache);
 }
 
-/* The kernel with one more reference, or NULL. */
+/* Returns the entry with one more reference, or NULL. */
 static kernel_entry *look_up(kernel_cache *cache, const kernel_key *key, uint64_t hash) {
   pthread_mutex_lock(&cache->mutex);
   kernel_entry *entry = find(cache, key, hash);
@@ -257,7 +257,7 @@ void kernel_cache_forget(kernel_cache *cache) {
       next = entry->next;
       entry->stale = true;
       entry->next = NULL;
-      if (entry->references > 0) continue; /* the last plan that has it releases it */
+      if (entry->references > 0) continue; /* its last plan releases it */
       unlink_from_order(cache, entry);
       entry->next = unused;
       unused = entry;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Devices that stop answering.
  *
- * There are two ways to lose a device. Its backend reports it: then the backend itself refuses
- * further calls, and releasing its objects is safe. Or work does not end within the caller's limit:
- * then it is unknown whether a kernel still writes to its memory, so the driver is no longer called
- * for the device, neither for new work nor to free anything. Queues released meanwhile wait in a
- * list with the buffers that they keep. As soon as the events of all hung queues have been reached,
- * the device works again. */
+ * A device can be lost in two ways. Either its backend reports the loss: then the backend refuses
+ * further calls, and releasing its objects is safe. Or work does not end within the caller's time
+ * limit: then a kernel may still write to its memory. In this case the core no longer calls the
+ * driver for the device, neither for new work nor to free anything. Queues released meanwhile wait
+ * in a list, with the buffers that they keep. When all hung queues have reached their events, the
+ * device works again. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -26,7 +26,7 @@ void device_set_loss(compute_device *device, device_loss loss) {
 
 /* ---- Hung work ------------------------------------------------------------------------------- */
 
-/* loss_mutex held. */
+/* The caller holds loss_mutex. */
 static void enlist(compute_queue *queue) {
   if (queue->listed) return;
   queue->next_hung = queue->device->hung;
@@ -78,7 +78,7 @@ bool device_release_later(compute_device *device, device_release_function releas
   return hangs;
 }
 
-/* Frees the list taken from the device; `release` is false if the items must never be released. */
+/* Frees a list taken from the device. If `release` is false, the items are never released. */
 static void end_leftovers(compute_device *device, struct device_leftover *list, bool release) {
   for (struct device_leftover *l = list, *next; l; l = next) {
     next = l->next;
@@ -93,9 +93,9 @@ static struct device_leftover *take_leftovers(compute_device *device) {
   return list;
 }
 
-/* Whether all hung work has ended, and the resulting state of the device (loss_mutex held). An
- * event that cannot be queried counts as not reached, unless the backend reports the device lost:
- * then the backend refuses all calls, and everything can be released. */
+/* Returns `true` if all hung work has ended, and the resulting state of the device in *then. The
+ * caller holds loss_mutex. An event that cannot be queried counts as not reached. But if the
+ * backend reports the device lost, it refuses all calls, and everything can be released. */
 static bool has_ended(compute_device *device, device_loss *then) {
   bool ended = true;
   *then = DEVICE_WORKS;
@@ -114,8 +114,8 @@ static bool has_ended(compute_device *device, device_loss *then) {
   return ended;
 }
 
-/* Clears the list of hung queues; those released meanwhile are returned, the others usable again
- * (loss_mutex held). */
+/* Clears the list of hung queues. Returns the queues released meanwhile; the others are usable
+ * again. The caller holds loss_mutex. */
 static compute_queue *take_abandoned(compute_device *device) {
   compute_queue *abandoned = NULL;
   for (compute_queue *q = device->hung, *next; q; q = next) {
@@ -137,7 +137,7 @@ static void destroy_abandoned(compute_queue *list) {
   }
 }
 
-/* If the hung work has ended, the device works again. Keeps the thread's error. */
+/* If the hung work has ended, lets the device work again. Keeps the thread's error. */
 static void settle(compute_device *device) {
   compute_error before;
   compute_queue *abandoned = NULL;
@@ -183,7 +183,7 @@ bool device_give_up(compute_device *device) {
   end_leftovers(device, leftovers, false);
   for (compute_queue *q = list, *next; q; q = next) {
     next = q->next_hung;
-    queue_forget(q, true); /* host memory that a hung copy may still write to is never freed */
+    queue_forget(q, true); /* never frees host memory: a hung copy may still write to it */
     base_release(q);
   }
   return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading one backend module: file, loader, entry point, vtable, start. Any failure on the way
+/* Loads one backend module: file, loader, entry point, vtable, start. A failure at any stage
  * becomes the probe's state, with its message. */
 #include "core/device/registry.h"
 
@@ -16,7 +16,7 @@
 #include "core/base/variable.h"
 #include "core/device/driver_call.h"
 
-#define DEVICES_MAX 4096 /* more than any machine has; a larger count is a bug in the module */
+#define DEVICES_MAX 4096 /* more than any machine has: a larger count is a bug in the module */
 
 /* ---- Probe --------------------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ static compute_status out_of_memory(compute_context *context) {
                    "out of memory while loading backend modules");
 }
 
-/* "" is shared, anything else is owned. */
+/* The empty string is shared; every other string is owned. */
 static void words_release(const char *words) {
   if (words && *words) base_release((char *)(uintptr_t)words);
 }
@@ -67,8 +67,8 @@ compute_status module_probe_set(compute_context *context, device_module *module,
 
 /* ---- File and loader ----------------------------------------------------------------------- */
 
-/* The loader names the file that it could not open first: a bare soname is a library that the
- * module needs, a path is the module or a library that exists but is incompatible. */
+/* The loader's message starts with the file that could not be opened. A bare soname is a missing
+ * dependency. A path is the module, or an incompatible library. */
 static compute_status loader_refused(compute_context *context, device_module *module,
                                      const char *words) {
   size_t first = strcspn(words, ":");
@@ -82,7 +82,7 @@ static compute_status loader_refused(compute_context *context, device_module *mo
 
 /* The modules that a parent process had loaded. */
 static struct {
-  const char *path; /* in the parent's context, which is never closed here */
+  const char *path; /* memory of the parent's context, which never closes here */
   compute_backend_entry_function entry;
 } inherited[16];
 static size_t inherited_count;
@@ -104,7 +104,7 @@ void module_inherit(const compute_context *context) {
   }
 }
 
-/* Opens the library and finds its entry point; *entry stays NULL if the module is refused. */
+/* Opens the library and finds its entry point. *entry stays NULL if the module is refused. */
 static compute_status library_open(compute_context *context, device_module *module,
                                    compute_backend_entry_function *entry) {
   char reason[256];
@@ -124,7 +124,7 @@ static compute_status library_open(compute_context *context, device_module *modu
   errno = 0;
   process_load_begin();
   module->library = dlopen(module->probe.path, RTLD_NOW | RTLD_LOCAL);
-  problem = errno; /* the loader's message mentions memory only sometimes */
+  problem = errno; /* the loader's message does not always mention memory */
   void *symbol = module->library ? dlsym(module->library, COMPUTE_BACKEND_ENTRY) : NULL;
   process_load_end();
   if (!module->library) {
@@ -136,7 +136,7 @@ static compute_status library_open(compute_context *context, device_module *modu
     return module_probe_set(context, module, COMPUTE_PROBE_NOT_A_MODULE,
                             "a shared library without the symbol " COMPUTE_BACKEND_ENTRY, NULL);
   }
-  memcpy(entry, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointers */
+  memcpy(entry, &symbol, sizeof symbol); /* ISO C cannot cast object to function pointers */
   module->entry = *entry;
   return COMPUTE_OK;
 }
@@ -182,14 +182,14 @@ static bool slot_is_empty(const compute_backend *backend, const vtable_slot *whi
   return memcmp((const unsigned char *)backend + which->offset, empty, sizeof empty) == 0;
 }
 
-/* Copies as much of the module's vtable as both sides know, in whole slots. */
+/* Copies the part of the module's vtable that both sides have, in whole slots. */
 static void vtable_copy(compute_backend *copy, const compute_backend *original) {
   size_t bytes = original->struct_size < sizeof *copy ? original->struct_size : sizeof *copy;
   *copy = (compute_backend){0};
   memcpy(copy, original, bytes - bytes % sizeof(void *));
 }
 
-/* Events only work together; a module with some of them gets the core's fallback. */
+/* Events need all of their functions. A module with only some of them gets the core's fallback. */
 static void events_check(device_module *module) {
   size_t count = sizeof event_slots / sizeof *event_slots, missing = 0;
   for (size_t i = 0; i < count; i++) {
@@ -207,7 +207,8 @@ static void events_check(device_module *module) {
   module->backend.queue_wait_event = NULL;
 }
 
-/* Checks a copied vtable of the right version; accepts it or says why not. */
+/* Checks a copied vtable of the right version. Accepts the module, or sets its probe to the
+ * reason. */
 static compute_status vtable_judge(compute_context *context, device_module *module) {
   compute_backend *backend = &module->backend;
   char words[512] = "";
@@ -265,8 +266,8 @@ bool module_trusts_environment(const compute_context *context, const char *backe
   return false;
 }
 
-/* Most modules open driver loaders, which open files that variables name: with the program's
- * privileges, files chosen by the user who started it. */
+/* Most modules open driver loaders, which open files named by environment variables. The user who
+ * starts a privileged program would choose files that run with its privileges. */
 static compute_status environment_judge(compute_context *context, device_module *module) {
   if ((module->backend.flags & COMPUTE_BACKEND_ENVIRONMENT_SAFE) ||
       module_trusts_environment(context, module->probe.name)) {
@@ -301,7 +302,7 @@ static compute_status module_start(compute_context *context, device_module *modu
         "the parent process has started this driver, which does not survive fork",
         "use the driver in one process only, or start the child with exec");
   if (!own) driver_started(module->probe.name);
-  compute_error_clear(NULL); /* so that a message found afterwards is the module's */
+  compute_error_clear(NULL); /* a message found afterwards then comes from the module */
   process_load_begin();
   compute_status status = module->backend.open(&context->services, &module->instance);
   process_load_end();
@@ -331,7 +332,7 @@ static compute_status module_start(compute_context *context, device_module *modu
   return module_probe_set(context, module, COMPUTE_PROBE_LOADED, NULL, NULL);
 }
 
-/* The earlier module that provides this backend, if there is one. */
+/* The earlier module that provides this backend, or NULL. */
 static const device_module *provider_find(const compute_context *context,
                                           const device_module *module) {
   for (const device_module *other = context->modules; other < module; other++) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks a module's file before the loader maps it.
  *
- * The loader trusts the headers of an ELF file. If a segment extends past the end of the file, as
- * in a truncated copy, touching the mapping kills the process with SIGBUS; a FIFO of the right name
- * would hang it. So all extents in the headers are checked against the file here. */
+ * The loader trusts the headers of an ELF file. In a truncated copy, a segment extends past the end
+ * of the file, and touching the mapping kills the process with SIGBUS. Opening a FIFO with a
+ * module's name would hang the process. So this file checks all extents in the headers against the
+ * file's size. */
 #include "core/device/registry.h"
 
 #include <elf.h>
@@ -29,7 +30,7 @@
 #define NATIVE_CLASS ELFCLASS32
 #endif
 
-#define CHUNK 32 /* headers read at once, on the stack: this check must not need memory */
+#define CHUNK 32 /* headers read at once, on the stack: this check must not allocate */
 
 typedef struct file_view {
   int descriptor;
@@ -47,7 +48,7 @@ COMPUTE_PRINTF(2, 3) static bool refuse(const file_view *file, const char *forma
   return false;
 }
 
-/* For a system call that failed. */
+/* For a failed system call; `what` is a past participle such as "read". */
 static bool refuse_system(const file_view *file, const char *what) {
   *file->problem = errno;
   return refuse(file, "cannot be %s: %s", what, strerror(*file->problem));
@@ -71,7 +72,7 @@ static bool read_at(const file_view *file, uint64_t offset, void *data, size_t b
   return true;
 }
 
-/* Whether a table of headers lies inside the file. */
+/* Checks that a table of headers is inside the file. */
 static bool table_check(const file_view *file, const char *what, uint64_t offset, uint64_t count,
                         size_t entry_bytes, size_t wanted_bytes) {
   if (entry_bytes != wanted_bytes) {
@@ -82,7 +83,7 @@ static bool table_check(const file_view *file, const char *what, uint64_t offset
                 (unsigned long long)file->bytes);
 }
 
-/* Header number i of a table of `count`, read through a chunk; NULL when reading fails. */
+/* Header `i` of a table of `count`, read through a chunk; NULL if reading fails. */
 static const void *header_at(const file_view *file, uint64_t offset, size_t i, size_t count,
                              size_t entry_bytes, void *chunk) {
   if (i % CHUNK == 0) {
@@ -113,8 +114,8 @@ static bool segments_check(const file_view *file, const ElfW(Ehdr) * header) {
   return dynamic || refuse(file, "not a shared library: no dynamic section");
 }
 
-/* Sections are not needed for loading, but they usually come last, so that they reveal a truncation
- * after the segments. */
+/* Loading does not need sections. But they usually come last in the file, so they reveal a
+ * truncation behind the segments. */
 static bool sections_check(const file_view *file, const ElfW(Ehdr) * header) {
   if (header->e_shoff == 0 || header->e_shnum == 0) return true;
   ElfW(Shdr) sections[CHUNK];
@@ -151,8 +152,8 @@ static bool content_check(const file_view *file) {
   return segments_check(file, &header) && sections_check(file, &header);
 }
 
-/* The program names its loader in a header. Without one, dlopen of a library fails (musl) or loads
- * a second C library into the process, which crashes it (glibc). */
+/* A program names its loader in a header. In a program without one, dlopen fails (musl), or loads a
+ * second C library and crashes the process (glibc). */
 bool module_loader_works(void) {
   const ElfW(Phdr) *segment = (const ElfW(Phdr) *)getauxval(AT_PHDR);
   for (unsigned long i = 0; segment && i < getauxval(AT_PHNUM); i++) {

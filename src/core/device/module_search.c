@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of backends and devices, and the search for backend modules: the folders of the options, of
- * COMPUTE_BACKEND_PATH, the folder "compute" beside libcompute.so, and the folder of the
- * installation, in this order. The first working file for a backend wins. libcompute.a contains the
- * CPU backend, which comes after the folders of the options and the environment.
+/* Names of backends and devices, and the search for backend modules. The search order is: the
+ * folders from the options, the folders from COMPUTE_BACKEND_PATH, the folder "compute" beside
+ * libcompute.so, and the installation folder. The first working file for a backend wins.
+ * libcompute.a contains the CPU backend, which comes after the folders from the options and the
+ * environment.
  *
- * Only absolute folders count: a relative one depends on where the program was started, where an
+ * Only absolute folders count. A relative folder depends on the current directory, where an
  * attacker may have put a module. */
 #include "core/device/registry.h"
 
@@ -30,12 +31,12 @@
 
 typedef struct module_finder {
   compute_context *context;
-  size_t capacity;                        /* of context->modules */
+  size_t capacity;                        /* capacity of context->modules */
   const char *chosen;                     /* "cpu,cuda", or NULL for all */
-  const char *chosen_by;                  /* the source of that, for the message */
+  const char *chosen_by;                  /* the source of `chosen`, for messages */
   const char *asked;                      /* options.backends, or NULL */
-  char asked_device[NAMES_BACKEND_BYTES]; /* the backend of options.device, or "" */
-  struct stat folders[64];                /* those already searched */
+  char asked_device[NAMES_BACKEND_BYTES]; /* the backend in options.device, or "" */
+  struct stat folders[64];                /* folders searched so far */
   size_t folder_count;
 } module_finder;
 
@@ -44,7 +45,8 @@ static compute_status out_of_memory(compute_context *context) {
                    "out of memory while looking for backend modules");
 }
 
-/* The backend's name in a file name "libcompute-cuda.so"; false for other names. */
+/* Extracts the backend's name from a file name such as "libcompute-cuda.so". Returns false for
+ * other names. */
 static bool file_backend(const char *file, char *name, size_t name_bytes) {
   size_t length = strlen(file), prefix = strlen(FILE_PREFIX), suffix = strlen(FILE_SUFFIX);
   if (length <= prefix + suffix || length - prefix - suffix >= name_bytes) return false;
@@ -55,14 +57,14 @@ static bool file_backend(const char *file, char *name, size_t name_bytes) {
   return names_backend_is_valid(name);
 }
 
-/* Whether the program itself names the backend; the environment does not count. */
+/* `true` if the program itself names the backend. The environment does not count. */
 static bool is_asked_for(const module_finder *finder, const char *name) {
   const char *list = finder->asked;
   return (list && *list && names_list_contains(list, name)) ||
          strcmp(finder->asked_device, name) == 0;
 }
 
-/* Adds a module with this path, whose memory it takes over; NULL means out of memory. */
+/* Adds a candidate module, and takes ownership of `path`. A NULL path means out of memory. */
 static compute_status candidate_add(module_finder *finder, char *path, const char *name,
                                     compute_backend_entry_function entry) {
   compute_context *context = finder->context;
@@ -97,7 +99,7 @@ static compute_status file_add(module_finder *finder, const char *folder, const 
   return candidate_add(finder, path, name, NULL);
 }
 
-/* The same folder often comes from two sources; its files are candidates once. */
+/* The same folder often comes from two sources; its files must be candidates only once. */
 static bool folder_is_new(module_finder *finder, const struct stat *folder) {
   for (size_t i = 0; i < finder->folder_count; i++) {
     const struct stat *seen = &finder->folders[i];
@@ -109,7 +111,7 @@ static bool folder_is_new(module_finder *finder, const struct stat *folder) {
   return true;
 }
 
-/* Makes the order of candidates independent of the directory's. */
+/* Makes the order of candidates independent of the directory order. */
 static void candidates_sort(device_module *modules, size_t count) {
   for (size_t i = 1; i < count; i++) {
     for (size_t j = i; j > 0 && strcmp(modules[j].probe.name, modules[j - 1].probe.name) < 0; j--) {
@@ -120,9 +122,9 @@ static void candidates_sort(device_module *modules, size_t count) {
   }
 }
 
-/* A folder that cannot be read is skipped, and stored for the message in case no device is found:
- * only the first, since later ones often fail for the same reason. Out of memory is different: then
- * nothing is known about the folder. */
+/* A folder that cannot be read is skipped. Its message is stored in case no device is found; only
+ * the first one, because later folders often fail for the same reason. Out of memory is an error,
+ * because the folder's content is then unknown. */
 static compute_status folder_failed(module_finder *finder, const char *folder, const char *source,
                                     int problem) {
   if (problem == ENOMEM) return out_of_memory(finder->context);
@@ -169,14 +171,15 @@ static compute_status folder_search(module_finder *finder, const char *folder, c
   return result;
 }
 
-/* What is done with a folder in which modules may be. */
+/* An action on one module folder. */
 typedef compute_status (*folder_function)(void *user, const char *folder, const char *source);
 
 static compute_status search_folder(void *finder, const char *folder, const char *source) {
   return folder_search(finder, folder, source);
 }
 
-/* Each folder of a list separated by ':'; an empty entry would mean the current folder. */
+/* Calls `search` for each folder of a list separated by ':'. Skips empty entries, which would mean
+ * the current folder. */
 static compute_status path_search(const char *path, const char *source, folder_function search,
                                   void *user) {
   while (path && *path) {
@@ -197,8 +200,8 @@ static compute_status path_search(const char *path, const char *source, folder_f
   return COMPUTE_OK;
 }
 
-/* The line of /proc/self/maps that `address` lies in, read without heap memory, which may have run
- * out. A line longer than the buffer is skipped. */
+/* Finds the line of /proc/self/maps for `address`. Uses no heap memory, because the heap may have
+ * run out. Skips lines longer than the buffer. */
 static bool mapping_find(int maps, uintptr_t address, char *line, size_t line_bytes) {
   size_t used = 0;
   for (bool skipping = false;;) {
@@ -224,7 +227,7 @@ static bool mapping_find(int maps, uintptr_t address, char *line, size_t line_by
   }
 }
 
-/* The loader knows a library by the requested path, which may be relative; the kernel knows the
+/* The loader reports a library by the requested path, which may be relative. The kernel has the
  * full path of every mapped file. */
 static bool library_path_mapped(const void *address, char *path, size_t path_bytes) {
   int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -238,16 +241,16 @@ static bool library_path_mapped(const void *address, char *path, size_t path_byt
   return true;
 }
 
-/* Whether the address is in the program itself, as if this code is linked in: then the loader only
- * repeats argv[0]. */
+/* `true` if the address is in the program itself, because the library is linked in. Then the loader
+ * reports only argv[0]. */
 static bool lies_in_program(const Dl_info *found) {
   Dl_info program;
   return dladdr((const void *)getauxval(AT_PHDR), &program) != 0 &&
          program.dli_fbase == found->dli_fbase;
 }
 
-/* The folder "compute" beside the file that holds this code. A program with raised privileges may
- * have been started through a link that the caller has made, so its own folder is not trusted. */
+/* The folder "compute" beside the file that contains this code. The caller may have started a
+ * privileged program through a link, so its folder is not trusted. */
 static bool library_folder(char *folder, size_t folder_bytes) {
   static const char inside; /* any address within the library */
   char path[PATH_MAX];
@@ -336,7 +339,8 @@ bool module_find_file(const compute_context *context, const char *file, char *pa
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* Names of backends and devices. Only plain ASCII: names end up in file names and messages. */
+/* Names of backends and devices. Only plain ASCII, because names appear in file names and
+ * messages. */
 
 static bool name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the objects of a context are created, if COMPUTE_LEAKS is set: each object's call stack,
- * with which compute_close reports what is left. Costs a stack walk for each object, and nothing if
- * not set. */
+/* Backtraces of object creations, recorded if COMPUTE_LEAKS is set. compute_close reports
+ * unreleased objects with them. A backtrace costs a stack walk for each object; without
+ * COMPUTE_LEAKS there is no cost. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #if __has_include(<execinfo.h>)
 #include <execinfo.h>
-#else /* a C library without backtrace: objects are listed only by kind */
+#else /* no backtrace in this C library: lists only kinds */
 static int backtrace(void **frames, int most) {
   (void)frames;
   (void)most;
@@ -50,7 +50,7 @@ static origin **bucket_of(struct object_origins *origins, const void *object) {
   return &origins->bucket[((uintptr_t)object >> 4) % BUCKETS];
 }
 
-/* Out of memory, the object is only counted. */
+/* When out of memory, the object is counted without a backtrace. */
 void origins_add(struct object_origins *origins, const object_kind *kind, const void *object) {
   origin *made = base_allocate(1, sizeof *made);
   if (!made) return;
@@ -106,7 +106,7 @@ int64_t context_objects_of(const compute_context *context, const object_kind *ki
 
 /* ---- Text ---------------------------------------------------------------------------------- */
 
-/* The kind of a counted object whose name follows `last`, or NULL. */
+/* The next kind after `last`, by name, that has unreleased objects; or NULL. */
 static const object_kind *next_kind(const compute_context *context, const char *last) {
   const object_kind *next = NULL;
   for (uint32_t i = 0; i < NUMBERED_MOST; i++) {
@@ -133,7 +133,7 @@ int64_t objects_count(const compute_context *context, char *text, size_t bytes) 
   return all;
 }
 
-/* dladdr, which waits for the loader's lock. */
+/* Calls dladdr, which takes the loader's lock. */
 static bool find_address(const void *address, Dl_info *info) {
   process_load_begin();
   const bool found = dladdr(address, info) != 0;
@@ -141,10 +141,10 @@ static bool find_address(const void *address, Dl_info *info) {
   return found;
 }
 
-/* "main (./program+0x12ab)", the form that addr2line takes. */
+/* Writes "main (./program+0x12ab)", which addr2line accepts. */
 static void describe_frame(const void *frame, char *text, size_t bytes) {
   Dl_info info;
-  const char *address = (const char *)frame - 1; /* within the call, not after it */
+  const char *address = (const char *)frame - 1; /* an address within the call, not after it */
   if (!find_address(address, &info) || !info.dli_fname)
     snprintf(text, bytes, "%p", frame);
   else
@@ -153,7 +153,7 @@ static void describe_frame(const void *frame, char *text, size_t bytes) {
              (uintptr_t)address - (uintptr_t)info.dli_fbase, info.dli_sname ? ")" : "");
 }
 
-/* The number of leading frames in this library: the last of them is the function that the program
+/* The number of leading frames in this library. The last of them is the function that the program
  * called. */
 static int own_frames(const origin *o) {
   Dl_info own, info;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Packs constant inputs on their first use, and keeps the packed copies with their buffer. */
 #include "core/device/packed.h"
 
 #include "core/base/alloc.h"
@@ -11,7 +12,7 @@ static const packed_piece *find(const memory_buffer *buffer, uint64_t form, uint
   return piece;
 }
 
-/* Packs to the end. */
+/* Packs the input and waits for the end. */
 static compute_status fill(const memory_buffer *from, const packed_operand *operand,
                            const memory_buffer *to) {
   compute_device *device = from->device;

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /* The buffer pool of one device.
  *
- * Sizes: multiples of 64 bytes up to 1024, then 16 classes to every doubling, so that a block
- * exceeds its request by less than a sixteenth (or by less than 64 bytes). A hit in the request's
- * own class is a list operation under a mutex.
+ * Size classes: multiples of 64 bytes up to 1024, then 16 classes per doubling. So a block exceeds
+ * its request by less than 1/16, or by less than 64 bytes. A hit in the request's exact class is a
+ * list operation under a mutex.
  *
- * Cached blocks are in two lists at once: that of their class, most recently used first (its memory
- * may still be in a cache), and one over all classes in order of last use, from whose old end
- * blocks are evicted.
+ * A cached block is in two lists. The list of its class has the most recently used block first,
+ * because its memory may still be in a cache. The list over all classes is in order of last use;
+ * eviction starts at its old end.
  *
- * Best fit: without a block in its own class, a request takes the smallest larger one, of up to
- * CLOSE_NUMERATOR / CLOSE_DENOMINATOR its size. Blocks are not split: a device's memory is opaque
- * to the core, and not every backend can address a part of it as memory.
+ * Best fit: if the request's class has no block, the request takes the smallest larger block, up to
+ * CLOSE_NUMERATOR / CLOSE_DENOMINATOR of its size. Blocks are not split. Device memory is opaque to
+ * the core, and not every backend can address a part of it as memory.
  *
- * The limit: active and cached blocks together hold at most what was recently needed at one time,
- * and half of the recent rise above the lowest need (weights, which stay, rise nothing). Where a
- * new block would pass this limit, a request takes a cached block of up to FAR times its size,
- * which otherwise would be evicted; but not where the blocks in use alone would then pass the
- * limit: small results that are kept must not each keep a large block. Over random sizes, at most
- * one request in a hundred still misses if one run follows another (one in five without FAR), and
- * one in ten if calls of all sizes follow each other.
+ * The limit: active and cached blocks together hold at most the recent peak need, plus half of the
+ * recent rise above the lowest need. (Weights stay, so they do not count as a rise.) If a new block
+ * would exceed this limit, the request takes a cached block of up to FAR times its size, which the
+ * pool would otherwise evict. It does not do so if the active blocks alone would then exceed the
+ * limit: long-lived small results must not each keep a large block. With random sizes, at most 1 %
+ * of requests still miss if one run follows another (20 % without FAR). If calls of all sizes
+ * follow each other, at most 10 % miss.
  *
- * "Recently" is a window of time, and the one before. A window lasts a second, and longer the more
- * the pool holds: touching fresh pages takes about 0.25 ns a byte, so what is evicted after
- * 5 ns a byte and needed again costs at most a twentieth of the time.
+ * "Recent" means the current time window and the previous one. A window lasts at least one second,
+ * and longer if the pool holds more. Touching fresh pages takes about 0.25 ns a byte. A block that
+ * is evicted after 5 ns a byte and then needed again therefore costs at most 1/20 of the time.
  *
- * Two locks: `mutex` guards the lists and counters and is held for nanoseconds; `source_mutex` is
- * held while the device allocates or frees, which may take milliseconds, so that hits need not wait
- * for misses, and a miss that finds the cache empty knows that no other thread is still freeing
- * blocks. Order: source_mutex, then mutex. */
+ * There are two locks. `mutex` guards the lists and counters, for nanoseconds. `source_mutex` is
+ * locked while the device allocates or frees, which may take milliseconds. So hits do not wait for
+ * misses. If a miss finds the cache empty, no other thread is still freeing blocks. Lock order:
+ * source_mutex, then mutex. */
 #include "core/device/buffer.h"
 
 #include <inttypes.h>
@@ -42,28 +42,28 @@
 #include "core/base/variable.h"
 #include "core/device/collector.h"
 
-#define UNIT_BYTES     64  /* smallest class and unit of all others */
-#define LINEAR_CLASSES 16  /* of 1 … 16 units */
-#define CLASS_COUNT    872 /* enough for every block of less than 2^63 bytes */
+#define UNIT_BYTES     64  /* smallest class, and unit of all others */
+#define LINEAR_CLASSES 16  /* classes of 1 … 16 units */
+#define CLASS_COUNT    872 /* enough for every block below 2^63 bytes */
 #define CLASS_WORDS    ((CLASS_COUNT + 63) / 64)
 
-#define CLOSE_NUMERATOR   5 /* a larger block is as good as one of the own class */
+#define CLOSE_NUMERATOR   5 /* up to 5/4, a larger block is as good as an exact one */
 #define CLOSE_DENOMINATOR 4
-#define FAR               16         /* a larger block is better than an eviction, … */
-#define FAR_SMALL         (32 << 10) /* … or any of so few bytes */
+#define FAR               16         /* up to 16 times, a larger block beats an eviction */
+#define FAR_SMALL         (32 << 10) /* so does any block up to this size */
 
-#define KEEP_BYTES      (1 << 20)  /* cached blocks of so few bytes stay */
+#define KEEP_BYTES      (1 << 20)  /* this many cached bytes always stay */
 #define WINDOW_SHORTEST 1000000000 /* nanoseconds */
-#define WINDOW_PER_BYTE 5          /* likewise, for each byte that the pool holds */
-#define CLOCK_REQUESTS  64         /* requests between two looks at the clock; a power of two */
-#define SPARE_LIMIT     64         /* records of evicted blocks that wait for new ones */
+#define WINDOW_PER_BYTE 5          /* nanoseconds per byte that the pool holds */
+#define CLOCK_REQUESTS  64         /* requests between clock reads; a power of two */
+#define SPARE_LIMIT     64         /* most spare records of evicted blocks */
 
-/* What was needed at one time, the most and the least, in the current window and the one before:
- * sums of the sizes of the requests' classes. */
+/* The highest and lowest need (the sum of the requests' class sizes), in the current window [0] and
+ * the previous one [1]. */
 typedef struct pool_needs {
   uint64_t now, highest[2], lowest[2];
-  int64_t begin;     /* of the current window */
-  uint64_t requests; /* so far */
+  int64_t begin;     /* start of the current window */
+  uint64_t requests; /* number of requests so far */
 } pool_needs;
 
 struct memory_pool {
@@ -75,8 +75,8 @@ struct memory_pool {
   pool_block *class_head[CLASS_COUNT];
   uint64_t class_filled[CLASS_WORDS]; /* bit i: class i has a cached block */
   pool_block *newest, *oldest;        /* cached blocks in order of last use */
-  uint32_t generation;                /* of the blocks that may be reused */
-  pool_block *spare;                  /* structs without memory, chained by class_next */
+  uint32_t generation;                /* generation of reusable blocks */
+  pool_block *spare;                  /* records without memory, linked by class_next */
   size_t spare_count;
   pool_needs needs;
   compute_pool_statistics statistics;
@@ -84,7 +84,8 @@ struct memory_pool {
 
 /* ---- Size classes -------------------------------------------------------------------------- */
 
-/* The class that serves a request, and its size in `block_bytes`: 0 if that exceeds 63 bits. */
+/* The class that serves a request, and its size in `block_bytes`. The size is 0 if it exceeds 63
+ * bits. */
 static uint32_t class_of(uint64_t bytes, uint64_t *block_bytes) {
   uint64_t units = bytes / UNIT_BYTES + (bytes % UNIT_BYTES != 0);
   if (units <= LINEAR_CLASSES) {
@@ -92,7 +93,7 @@ static uint32_t class_of(uint64_t bytes, uint64_t *block_bytes) {
     *block_bytes = units * UNIT_BYTES;
     return (uint32_t)units - 1;
   }
-  /* The smallest q << shift, q in 17 … 32, that is at least `units`. */
+  /* The smallest q << shift ≥ `units`, with q in 17 … 32. */
   uint32_t shift = 63 - (uint32_t)__builtin_clzll(units - 1) - 4;
   uint64_t q = ((units - 1) >> shift) + 1;
   uint64_t whole = q << shift;
@@ -106,13 +107,13 @@ uint64_t pool_block_bytes(uint64_t bytes) {
   return block_bytes;
 }
 
-/* A request for memory, and the block that would be allocated for it. */
+/* A memory request, and the size and class of its exact block. */
 typedef struct pool_request {
   uint64_t bytes, block_bytes;
   uint32_t size_class;
 } pool_request;
 
-/* ---- Lists (mutex held) -------------------------------------------------------------------- */
+/* ---- Lists (mutex locked) ------------------------------------------------------------------ */
 
 static void cache_insert(memory_pool *pool, pool_block *block) {
   pool_block **head = &pool->class_head[block->size_class];
@@ -176,13 +177,14 @@ static void deactivate(memory_pool *pool, const pool_block *block) {
   pool->statistics.blocks_active--;
 }
 
-/* ---- The limit (mutex held) ---------------------------------------------------------------- */
+/* ---- The limit (mutex locked) -------------------------------------------------------------- */
 
 static uint64_t larger(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }
 
-/* The most that the pool may hold while it has something cached, with `more` bytes in use. */
+/* The most bytes that the pool may hold while it caches blocks, if `more` bytes are added to the
+ * need. */
 static uint64_t limit_with(const memory_pool *pool, uint64_t more) {
   const pool_needs *needs = &pool->needs;
   const uint64_t highest = larger(larger(needs->highest[0], needs->highest[1]), needs->now + more);
@@ -190,7 +192,8 @@ static uint64_t limit_with(const memory_pool *pool, uint64_t more) {
   return highest + (highest - lowest) / 2;
 }
 
-/* How much may stay cached beside a new block of `more` bytes, which once will be cached, too. */
+/* The most bytes that may stay cached beside a new block of `more` bytes, which is cached later
+ * itself. */
 static uint64_t cached_limit(const memory_pool *pool, uint64_t more) {
   const uint64_t limit = limit_with(pool, more), active = pool->statistics.bytes_active;
   const uint64_t most = larger(limit > active ? limit - active : 0, KEEP_BYTES);
@@ -201,8 +204,8 @@ static bool is_over_limit(const memory_pool *pool, uint64_t more) {
   return pool->statistics.bytes_cached > cached_limit(pool, more);
 }
 
-/* Begins a new window if the current one has lasted long enough: returns whether there is then
- * more cached than the limit. */
+/* Begins a new window if the current one has lasted long enough. Returns `true` if a new window
+ * began and the cache is over the limit. */
 static bool look_at_clock(memory_pool *pool) {
   pool_needs *needs = &pool->needs;
   const int64_t now = pool->source.clock ? pool->source.clock() : clock_now();
@@ -218,9 +221,9 @@ static bool look_at_clock(memory_pool *pool) {
   return is_over_limit(pool, 0);
 }
 
-/* ---- Eviction (source_mutex held) ---------------------------------------------------------- */
+/* ---- Eviction (source_mutex locked) -------------------------------------------------------- */
 
-/* A struct for a new block: a spare one, or a fresh one. */
+/* Returns a spare record for a new block, or allocates one. */
 static pool_block *take_struct(memory_pool *pool) {
   pthread_mutex_lock(&pool->mutex);
   pool_block *block = pool->spare;
@@ -244,7 +247,7 @@ static void give_struct(memory_pool *pool, pool_block *block) {
   if (surplus) base_release(block);
 }
 
-/* Takes the oldest cached block out of the pool (there is one). Its bytes are no longer counted. */
+/* Removes the oldest cached block from the pool (one must exist), with its bytes and count. */
 static pool_block *evict_oldest(memory_pool *pool) {
   pool_block *block = pool->oldest;
   cache_remove(pool, block);
@@ -253,8 +256,8 @@ static pool_block *evict_oldest(memory_pool *pool) {
   return block;
 }
 
-/* Evicts, oldest first, until at least `bytes` are freed or at most `keep_bytes` are cached.
- * Returns what was freed. Memory is freed on the device without `mutex` held. */
+/* Evicts the oldest blocks until at least `bytes` are freed or at most `keep_bytes` are cached.
+ * Returns the number of freed bytes. Frees the device's memory without `mutex`. */
 static uint64_t evict(memory_pool *pool, uint64_t bytes, uint64_t keep_bytes) {
   pool_block *first = NULL, *last = NULL;
   uint64_t freed = 0;
@@ -279,7 +282,7 @@ static uint64_t evict(memory_pool *pool, uint64_t bytes, uint64_t keep_bytes) {
   return freed;
 }
 
-/* Evicts what passes the limit once a block of `more` bytes is allocated. */
+/* Evicts blocks beyond the limit for a new block of `more` bytes. */
 static void evict_beyond_limit(memory_pool *pool, uint64_t more) {
   pthread_mutex_lock(&pool->mutex);
   const uint64_t keep = cached_limit(pool, more);
@@ -289,7 +292,7 @@ static void evict_beyond_limit(memory_pool *pool, uint64_t more) {
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/* The first class from `first` to `last` with a cached block; CLASS_COUNT if there is none. */
+/* The first class in `first` … `last` with a cached block; CLASS_COUNT if there is none. */
 static uint32_t find_class(const memory_pool *pool, uint32_t first, uint32_t last) {
   for (uint32_t word = first / 64; word <= last / 64; word++) {
     uint64_t filled = pool->class_filled[word];
@@ -301,7 +304,7 @@ static uint32_t find_class(const memory_pool *pool, uint32_t first, uint32_t las
   return CLASS_COUNT;
 }
 
-/* How large a cached block may be to serve a request. */
+/* The largest cached block that may serve a request of `bytes`. */
 static uint64_t largest_block(const memory_pool *pool, uint64_t bytes) {
   const uint64_t close = bytes / CLOSE_DENOMINATOR * CLOSE_NUMERATOR;
   if (!is_over_limit(pool, bytes)) return close;
@@ -311,7 +314,7 @@ static uint64_t largest_block(const memory_pool *pool, uint64_t bytes) {
   return larger(far < left ? far : left, close);
 }
 
-/* The smallest cached block that may serve a request whose own class has none, or NULL. */
+/* The smallest cached block that may serve a request whose exact class has none; or NULL. */
 static pool_block *find_larger(const memory_pool *pool, const pool_request *request) {
   if (request->block_bytes > INT64_MAX / (2 * FAR)) return NULL;
   uint64_t unused;
@@ -320,7 +323,8 @@ static pool_block *find_larger(const memory_pool *pool, const pool_request *requ
   return found < CLASS_COUNT ? pool->class_head[found] : NULL;
 }
 
-/* Serves a request from the cache, or returns NULL. *over: more is cached than the limit. */
+/* Serves a request from the cache, or returns NULL. *over is `true` if the cache is over the
+ * limit. */
 static pool_block *take_cached(memory_pool *pool, const pool_request *request, bool *over) {
   pthread_mutex_lock(&pool->mutex);
   pool_block *block = pool->class_head[request->size_class];
@@ -347,8 +351,8 @@ static compute_status fail_budget(memory_pool *pool, uint64_t bytes, uint64_t bu
                           bytes_text(active, used, sizeof used));
 }
 
-/* Counts `block_bytes` as allocated if the budget has room for them, evicting for it. A request
- * that cannot fit evicts nothing. */
+/* Counts `block_bytes` as allocated if they fit into the budget, and evicts blocks for them. A
+ * request that cannot fit evicts nothing. */
 static compute_status reserve(memory_pool *pool, uint64_t block_bytes) {
   for (;;) {
     pthread_mutex_lock(&pool->mutex);
@@ -365,7 +369,7 @@ static compute_status reserve(memory_pool *pool, uint64_t block_bytes) {
   }
 }
 
-/* Tests have pools without a context. */
+/* Some tests use pools without a context. */
 static void note_eviction(const memory_pool *pool, uint64_t freed, uint64_t wanted) {
   if (!pool->context) return;
   char evicted[32], needed[32];
@@ -375,7 +379,7 @@ static void note_eviction(const memory_pool *pool, uint64_t freed, uint64_t want
                 bytes_text(wanted, needed, sizeof needed));
 }
 
-/* Requests memory from the source; each time that fails, evicts about as much as requested and
+/* Requests memory from the source. After each failure, evicts about as many bytes as requested and
  * retries. */
 static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
                                         compute_memory *memory) {
@@ -391,7 +395,7 @@ static compute_status allocate_or_evict(memory_pool *pool, uint64_t block_bytes,
   compute_error cause; /* with the device's message */
   pool_query(pool, &now);
   compute_error_get(pool->context, &cause);
-  /* Without a driver code it would only repeat the size. */
+  /* Without a driver code, the message would only repeat the size. */
   const bool says_more =
       cause.status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY && cause.native_code != 0;
   char wanted[32], used[32];
@@ -453,7 +457,7 @@ compute_status pool_allocate(memory_pool *pool, uint64_t bytes, pool_block **blo
   if (*block) {
     evict_beyond_limit(pool, 0);
   } else {
-    /* While this thread waited, another may have returned a block that fits. */
+    /* While this thread waited, another one may have returned a block that fits. */
     *block = take_cached(pool, &request, &over);
     if (!*block) status = allocate_new(pool, &request, block);
   }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues and events, and the buffers that submitted work still needs.
+/* Queues, events, and the buffers that submitted work still needs.
  *
- * A buffer that a run has finished with may be in use by the device until the queue has caught up.
- * queue_keep holds a reference until the next wait, so that the pool cannot reuse the memory in
- * between. The CPU backend's queues are synchronous: nothing is ever pending there.
- */
+ * The device may still use a buffer that a run has finished with. queue_keep holds a reference
+ * until the next wait, so that the pool cannot reuse the memory before. The CPU backend's queues
+ * are synchronous, so nothing is pending there. */
 #include <time.h>
 
 #include "core/base/alloc.h"
@@ -22,16 +21,16 @@ static object_kind event_object = {.name = "event", .plural = "events"};
 
 static object_kind queue_object = {.name = "queue", .plural = "queues"};
 
-/* A queue that is never waited for would keep everything: it is waited for when it keeps this many
- * buffers, or this part of its device's memory. */
+/* A queue without waits would keep everything. So the core waits when a queue keeps this many
+ * buffers, or this part (1/8) of its device's memory. */
 #define PENDING_LIMIT 4096
 #define PENDING_PART  8
 
 struct queue_pending {
   memory_buffer **buffers;
   size_t count, capacity;
-  uint64_t bytes;        /* of the buffers */
-  index_checks **checks; /* each once */
+  uint64_t bytes;        /* total of the buffers */
+  index_checks **checks; /* each check once */
   size_t check_count, check_capacity;
 };
 
@@ -46,7 +45,7 @@ void queue_forget(compute_queue *queue, bool own) {
   pending->check_count = 0;
 }
 
-/* The check that failed: by its label, or the only one of the queue. */
+/* The check that failed: the one with the reported label, or the only check of the queue. */
 static const index_check *failed_check(const compute_queue *queue) {
   const struct queue_pending *pending = queue->pending;
   const uint32_t label = index_fault_label();
@@ -145,7 +144,7 @@ compute_status compute_queue_wait(compute_queue *queue) {
     return error_set(NULL, COMPUTE_ERROR_NULL_POINTER, "compute_queue_wait", "queue is NULL");
   }
   compute_status status = device_check(queue->device, "compute_queue_wait");
-  if (status != COMPUTE_OK) return status; /* hung work still uses what the queue keeps */
+  if (status != COMPUTE_OK) return status; /* hung work still uses the kept buffers */
   const int64_t begin = profile_wait_begin(queue);
   status = queue_wait_named(queue);
   queue_forget(queue, false);
@@ -155,13 +154,13 @@ compute_status compute_queue_wait(compute_queue *queue) {
 
 /* ---- Waiting with a limit -------------------------------------------------------------------- */
 
-/* Pauses between two queries of an event: short at first, since most work is, then long enough to
- * cost little CPU time. */
+/* Pauses between two event queries. They start short, because most work is short, and grow to keep
+ * the CPU time low. */
 #define FIRST_PAUSE 5000    /* nanoseconds */
-#define LAST_PAUSE  1000000 /* likewise */
+#define LAST_PAUSE  1000000 /* nanoseconds */
 
-/* Polls until the event is reached or the time is up. A failing query counts as reached: the wait
- * that follows reports the error. */
+/* Polls until the event is reached or the deadline has passed. A failed query counts as reached,
+ * because the following wait reports the error. */
 static bool came_in_time(const compute_device *device, void *event, int64_t deadline) {
   int64_t pause = FIRST_PAUSE;
   for (;;) {
@@ -202,7 +201,7 @@ compute_status queue_wait_until(compute_queue *queue, int64_t deadline) {
 
 /* ---- Buffers in use -------------------------------------------------------------------------- */
 
-/* Room for one more buffer; false when memory is short. */
+/* Makes room for one more buffer. Returns false when out of memory. */
 static bool pending_reserve(compute_queue *queue) {
   if (!queue->pending) queue->pending = base_allocate(1, sizeof *queue->pending);
   if (!queue->pending) return false;
@@ -216,7 +215,7 @@ static bool pending_reserve(compute_queue *queue) {
 static bool is_full(const compute_queue *queue, const memory_buffer *buffer) {
   const struct queue_pending *pending = queue->pending;
   if (!pending || pending->count == 0) return false;
-  const uint64_t most = queue->device->info.memory_total / PENDING_PART; /* 0: not known */
+  const uint64_t most = queue->device->info.memory_total / PENDING_PART; /* 0: unknown */
   return pending->count >= PENDING_LIMIT ||
          (most > 0 && pending->bytes + buffer->memory.bytes > most);
 }
@@ -229,7 +228,7 @@ static void pending_add(compute_queue *queue, memory_buffer *buffer) {
 
 compute_status queue_keep(compute_queue *queue, memory_buffer *buffer) {
   if (queue->device == queue->device->context->cpu) return COMPUTE_OK;
-  /* Once the work is done, nothing needs to be kept. */
+  /* When the wait returns, the work is done and nothing needs to be kept. */
   if (is_full(queue, buffer) || !pending_reserve(queue)) return compute_queue_wait(queue);
   pending_add(queue, buffer_retain(buffer));
   return COMPUTE_OK;
@@ -262,8 +261,8 @@ void queue_keep_hung(compute_queue *queue, memory_buffer *buffer) {
 
 /* ---- Events ---------------------------------------------------------------------------------- */
 
-/* Events. Without events in the backend, recording one waits for the queue: the event is then
- * complete from the start and has no handle. */
+/* If the backend has no events, recording one waits for the queue. The event is then complete from
+ * the start and has no handle. */
 
 static compute_status event_null(const compute_context *context, const char *operation,
                                  const char *what) {
@@ -333,8 +332,8 @@ compute_status compute_queue_wait_event(compute_queue *queue, compute_event *eve
                      "the event and the queue belong to different contexts");
   }
   if (!event->handle) return COMPUTE_OK;
-  /* Backends know only their own events, so across devices the caller waits instead of the queue.
-   */
+  /* A backend handles only its devices' events. Across devices, the caller waits instead of the
+   * queue. */
   if (event->device != device) return compute_event_wait(event);
   return device->backend->queue_wait_event(queue->handle, event->handle);
 }

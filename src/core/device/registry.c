@@ -12,7 +12,8 @@
 #include "core/base/log.h"
 #include "core/base/variable.h"
 
-/* Inserted after all that rank at least as high, so that equals stay in order of discovery. */
+/* Inserts a device after all devices of equal or higher rank, so that equals keep their order of
+ * discovery. */
 static void device_insert(compute_context *context, compute_device *device) {
   size_t position = context->device_count;
   while (position > 0 && context->devices[position - 1]->info.priority < device->info.priority) {
@@ -86,8 +87,8 @@ compute_status registry_open_modules(compute_context *context) {
   return status;
 }
 
-/* Removes the devices of a module from the list and defers it, after memory ran out between two of
- * them. They have not been visible yet. */
+/* Removes a module's devices from the list and defers the module, after memory ran out between two
+ * of its devices. Nobody has seen these devices yet. */
 static void module_withdraw(compute_context *context, device_module *module) {
   size_t kept = 0;
   for (size_t i = 0; i < context->device_count; i++) {
@@ -112,7 +113,7 @@ static compute_status start_waiting(compute_context *context, device_module *mod
   return status;
 }
 
-/* Which deferred modules are to be started; `user` is what the function needs to know. */
+/* Selects the deferred modules to start; `user` is the filter's argument. */
 typedef bool (*waiting_filter)(compute_context *context, const device_module *module,
                                const void *user);
 
@@ -129,13 +130,13 @@ static bool module_is_called(compute_context *context, const device_module *modu
   return !strcmp(module->probe.name, user);
 }
 
-/* Whether it may have a device that ranks above all that are open. */
+/* `true` if the module may have a device that ranks above all open ones. */
 static bool may_be_best(compute_context *context, const device_module *module, const void *user) {
   (void)user;
   return !module->backend.can_wait(&context->services);
 }
 
-/* Called with registry_mutex held. Fails when out of memory: that module is still deferred. */
+/* Fails when out of memory; the module is then still deferred. The caller holds registry_mutex. */
 static compute_status open_waiting(compute_context *context, waiting_filter filter,
                                    const void *user) {
   compute_status status = COMPUTE_OK;
@@ -215,8 +216,8 @@ static compute_device *device_find(const compute_context *context, const char *n
   return found;
 }
 
-/* A list as text, as far as an error message has room. Not on the heap: the failure may be out of
- * memory, which must not look like an empty list. */
+/* A list as text, truncated to the size of an error message. It is not on the heap: the failure may
+ * be out of memory, which must not look like an empty list. */
 typedef struct words {
   char text[sizeof((compute_error *)NULL)->message];
   size_t length;
@@ -239,7 +240,7 @@ static void devices_list(const compute_context *context, words *list) {
   }
 }
 
-/* Why the named backend has no devices, if it was a candidate. */
+/* The probe of the named backend if it has no devices, or NULL if it was no candidate. */
 static const compute_probe *refusal_find(const compute_context *context, const char *name) {
   char backend[NAMES_BACKEND_BYTES];
   int64_t index;
@@ -269,8 +270,8 @@ static compute_status no_such_device(const compute_context *context, const char 
                           context->device_count == 1 ? "is" : "are", rest.text);
 }
 
-/* The device called `name`, or NULL in *device: first among the open ones, which need not wait for
- * drivers, then among those of its own module, which is started if it was deferred. */
+/* Finds the device `name`; *device is NULL if there is none. Looks first among the open devices,
+ * which need not wait for drivers. Then starts the module of that name if it is deferred. */
 static compute_status device_look_up(compute_context *context, const char *name,
                                      compute_device **device) {
   char backend[NAMES_BACKEND_BYTES];
@@ -287,7 +288,7 @@ static compute_status device_look_up(compute_context *context, const char *name,
   return COMPUTE_OK;
 }
 
-/* The message lists all devices. */
+/* The error message lists all devices, so this completes the registry first. */
 static compute_status look_up_or_fail(compute_context *context, const char *name,
                                       const char *operation, compute_device **device) {
   compute_status status = device_look_up(context, name, device);
@@ -339,8 +340,8 @@ int32_t registry_best_priority(const compute_context *context) {
   return best ? best->info.priority : INT32_MIN;
 }
 
-/* The device for fallback: OpenCL may have devices of type CPU too, but they do not support every
- * kernel and have their own memory. */
+/* Chooses the fallback device only among host devices. OpenCL may also have devices of type CPU,
+ * but they do not support every kernel and have separate memory. */
 compute_status registry_choose_default(compute_context *context, const char *name) {
   for (size_t i = 0; i < context->device_count && !context->cpu; i++) {
     compute_device *device = context->devices[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between host and devices: submitted to a queue, or done on return by a device's internal
- * queue. */
+/* Copies between host and devices. They are submitted to a queue, or done on return through the
+ * device's internal queue. */
 #include "core/device/transfer.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "core/device/kernel_cache.h"
 #include "core/kernel/kernel.h"
 
-/* Large enough to make the cost of a submission negligible, small enough to be always available. */
+/* Large enough to make the submission cost negligible, and small enough to be always available. */
 #define STAGING_BYTES ((uint64_t)4 << 20)
 
 /* ---- In a queue's order --------------------------------------------------------------------- */
@@ -21,12 +21,12 @@ typedef enum move_kind { MOVE_UP, MOVE_DOWN, MOVE_WITHIN, MOVE_FROM_PEER } move_
 
 typedef struct move {
   move_kind kind;
-  compute_argument to, from;  /* on devices */
-  const void *source;         /* MOVE_UP */
-  void *target;               /* MOVE_DOWN */
-  const compute_device *peer; /* MOVE_FROM_PEER: that of `from` */
-  const char *detail;         /* shown with its name in the profile; NULL: not in the profile */
-  bool wait;                  /* until its end, so that the profile has the full time */
+  compute_argument to, from;  /* memory on devices */
+  const void *source;         /* for MOVE_UP */
+  void *target;               /* for MOVE_DOWN */
+  const compute_device *peer; /* for MOVE_FROM_PEER: the device of `from` */
+  const char *detail;         /* shown after the copy's name in the profile; NULL: not recorded */
+  bool wait;                  /* wait for the end, so that the profile has the full time */
 } move;
 
 static compute_status call_backend(compute_queue *queue, const move *m, uint64_t offset,
@@ -44,8 +44,8 @@ static compute_status call_backend(compute_queue *queue, const move *m, uint64_t
   return COMPUTE_ERROR_INTERNAL;
 }
 
-/* The failing copy may only have been of memory from before an earlier loss; the queue knows
- * whether the device itself is lost. Keeps the thread's error. */
+/* The failed copy may only have used memory from before an earlier loss. The queue reports whether
+ * the device itself is lost. Keeps the thread's error. */
 static void note_loss(compute_queue *queue) {
   compute_error before;
   compute_error_get(queue->device->context, &before);
@@ -53,7 +53,7 @@ static void note_loss(compute_queue *queue) {
   error_restore(queue->device->context, &before);
 }
 
-/* All copies go through here, so that each is in the profile, and a device loss is noticed. */
+/* All copies pass here, so that each is in the profile and a device loss is noticed. */
 static compute_status submit(compute_queue *queue, const move *m, uint64_t offset, uint64_t bytes) {
   static const char *const names[] = {[MOVE_UP] = "upload",
                                       [MOVE_DOWN] = "download",
@@ -100,7 +100,7 @@ compute_status queue_copy(compute_queue *queue, const compute_argument *destinat
 #define SPLITS     3
 #define PIECE_UNIT ((uint64_t)4096)
 
-/* On the internal queue, which is waited for even if submitting failed: part of the work may be in
+/* Uses the internal queue. Waits even if the submission failed, because part of the work may be in
  * progress and use the caller's memory. */
 static compute_status move_piece(compute_device *device, const move *m, uint64_t offset,
                                  uint64_t bytes) {
@@ -113,7 +113,8 @@ static compute_status move_piece(compute_device *device, const move *m, uint64_t
   return status ? status : waited;
 }
 
-/* The status of a driver for which a copy is too large; does not include a lost device. */
+/* `true` for a status that drivers return when a copy is too large. A lost device does not
+ * count. */
 bool transfer_may_be_too_large(compute_status status) {
   return status == COMPUTE_ERROR_TRANSFER || status == COMPUTE_ERROR_LAUNCH ||
          status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY || status == COMPUTE_ERROR_OUT_OF_MEMORY;
@@ -173,7 +174,7 @@ compute_status transfer_copy(compute_device *device, const compute_argument *des
 
 /* ---- Between devices ------------------------------------------------------------------------ */
 
-/* Whether the module has copied the bytes itself; otherwise the host must. */
+/* Returns `true` if the module has copied the bytes itself. Otherwise the host must copy them. */
 static bool moved_by_peers(compute_device *to, const compute_argument *destination,
                            compute_device *from, const compute_argument *source, uint64_t bytes,
                            compute_status *status) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between host and devices, and kernels. No other code calls the vtable's upload, download,
- * copy and copy_from_peer, so that every copy is in the profile, and a device loss is noticed.
+/* Copies between host and devices, and single kernels. No other code calls the vtable's upload,
+ * download, copy and copy_from_peer. So every copy is in the profile, and a device loss is noticed.
  * Failures carry the backend's status and detail. bytes may be 0. */
 #ifndef DEVICE_TRANSFER_H
 #define DEVICE_TRANSFER_H
@@ -9,8 +9,9 @@
 
 /* ---- In a queue's order --------------------------------------------------------------------- */
 
-/* Submits a copy; on return it may be in progress. `detail` is shown with "upload" or "download" in
- * the profile: whose copy it is. NULL: the caller records it under another name. */
+/* Submits a copy, which may still be in progress on return. The profile shows `detail`, the owner
+ * of the copy, with "upload" or "download". If it is NULL, the caller records the copy under
+ * another name. */
 compute_status queue_upload(compute_queue *queue, const compute_argument *destination,
                             const void *source, uint64_t bytes, const char *detail);
 compute_status queue_download(compute_queue *queue, void *destination,
@@ -29,15 +30,15 @@ compute_status transfer_upload(compute_device *device, const compute_argument *d
 compute_status transfer_download(compute_device *device, void *destination,
                                  const compute_argument *source, uint64_t bytes);
 
-/* Whether a copy that failed like this may succeed in smaller pieces; the functions above and below
- * have tried that already. */
+/* `true` if a copy that failed with this status may succeed in smaller pieces. The transfer
+ * functions have already tried that. */
 bool transfer_may_be_too_large(compute_status status);
 
-/* Within one device; the ranges do not overlap. */
+/* Copies within one device. The ranges must not overlap. */
 compute_status transfer_copy(compute_device *device, const compute_argument *destination,
                              const compute_argument *source, uint64_t bytes);
 
-/* From one device to another of the same context. */
+/* Copies from one device to another of the same context. */
 compute_status transfer_between(compute_device *to, const compute_argument *destination,
                                 compute_device *from, const compute_argument *source,
                                 uint64_t bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of kinds, and the functions common to all of them. */
+/* The table of kernel kinds, and the functions common to all kinds. */
 #include "core/kernel/common/kind.h"
 
 #include <stdio.h>
@@ -81,7 +81,7 @@ uint32_t kernel_first_in_place(const compute_kernel_descriptor *d) {
 
 /* ---- Slices -------------------------------------------------------------------------------- */
 
-/* Whether a program knows where in the space it is. */
+/* `true` if a program depends on its position in the space. */
 static bool is_positional(const compute_program *program) {
   for (uint32_t i = 0; i < program->count; i++)
     if (program->instructions[i].code == COMPUTE_I_COORDINATE ||
@@ -106,7 +106,7 @@ void kernel_resize(compute_kernel_descriptor *d, int64_t count, kernel_attribute
   if (kinds[d->kind]->resize) kinds[d->kind]->resize(d, attributes->bytes);
 }
 
-/* ---- Bands of rows ------------------------------------------------------------------------- */
+/* ---- Tiles of rows ------------------------------------------------------------------------- */
 
 bool kernel_bands(const compute_kernel_descriptor *d, kernel_window *reads) {
   const kernel_kind *kind = kinds[d->kind];
@@ -120,7 +120,8 @@ void kernel_crop(compute_kernel_descriptor *d, kernel_rows rows, kernel_attribut
 
 /* ---- Prices -------------------------------------------------------------------------------- */
 
-/* The cost of an operand is its distinct elements: those that stride 0 does not repeat. */
+/* An operand costs its distinct elements: dimensions with stride 0 repeat elements and count
+ * once. */
 static uint64_t distinct_bytes(const compute_operand *o, const int64_t *size, int32_t rank) {
   uint64_t count = compute_dtype_size(o->dtype);
   for (int32_t i = 0; i < rank; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing a descriptor as bytes, and reading it back: change both together. */
+/* Writes a descriptor as bytes, and reads it back. Change both sides together. */
 #include "core/kernel/kernel_key.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static void put_program(kernel_key *key, const compute_program *program) {
   put(key, program->outputs, program->output_count * sizeof *program->outputs);
 }
 
-/* The attributes that the kind uses and nothing else, the gaps between fields 0. */
+/* Writes only the attributes that the kind uses. Gaps between fields are 0. */
 static void put_attributes(kernel_key *key, const compute_kernel_descriptor *d) {
   const kernel_kind *kind = kernel_kind_of(d->kind);
   kernel_attributes attributes;
@@ -61,7 +61,7 @@ static bool program_fits_key(const compute_program *program) {
          (program->output_count == 0 || program->outputs);
 }
 
-/* Whether the key can be written at all; descriptor_check says what is wrong. */
+/* `true` if the key can be written. descriptor_check reports the cause otherwise. */
 bool kernel_key_fits(const compute_kernel_descriptor *d) {
   return d && d->rank >= 0 && d->rank <= COMPUTE_MAX_RANK &&
          d->input_count <= COMPUTE_MAX_OPERANDS && d->output_count <= COMPUTE_MAX_OPERANDS &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors as DLPack's structs, and back. */
+/* Export of tensors as DLPack structs, and import. */
 #include "core/tensor/dlpack.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static dlpack_type type_of(compute_dtype dtype) {
   return type;
 }
 
-/* COMPUTE_DTYPE_NONE if there is none. */
+/* Returns COMPUTE_DTYPE_NONE if no dtype matches. */
 static compute_dtype dtype_of(dlpack_type type) {
   for (int32_t dtype = 1; dtype < COMPUTE_DTYPE_COUNT; dtype++) {
     const dlpack_type own = type_of((compute_dtype)dtype);
@@ -70,7 +70,8 @@ static const char *type_text(dlpack_type type, char *text, size_t bytes) {
 
 /* ---- Devices ------------------------------------------------------------------------------- */
 
-/* False if nobody else can use the device's memory. */
+/* Gets the device's DLPack type and id. Returns false if other libraries cannot use the device's
+ * memory. */
 static bool device_numbers(const compute_device *device, compute_foreign_memory *numbers) {
   *numbers = (compute_foreign_memory){.device_type = FOREIGN_CPU};
   if (device->backend->memory_export && device->backend->memory_adopt)
@@ -99,7 +100,7 @@ compute_status compute_device_dlpack(const compute_device *device, int32_t *type
   return COMPUTE_OK;
 }
 
-/* The device that memory is on. Memory of the host that is locked for a GPU is the CPU's, too. */
+/* The device of the memory. Host memory that is locked for a GPU counts as CPU memory. */
 static compute_device *device_of(compute_context *context, const compute_foreign_memory *memory) {
   const int32_t type = memory->device_type;
   if (type == FOREIGN_CPU || type == FOREIGN_CUDA_HOST || type == FOREIGN_ROCM_HOST)
@@ -146,7 +147,7 @@ typedef struct export {
 }
 export;
 
-/* The context may be closed once the tensor is released. */
+/* Frees the record first: the context may be closed once the tensor is released. */
 static void end(export *ended) {
   compute_tensor *tensor = ended->tensor;
   if (IS_INHERITED(tensor, buffer->device->context)) return;
@@ -162,7 +163,7 @@ static void delete_versioned(struct DLManagedTensorVersioned *self) {
   end(self->owner);
 }
 
-/* Lets the consumer come after what has been submitted to the queue. */
+/* Orders the consumer behind the work submitted to the queue. */
 static compute_status order(const compute_dlpack_options *options, const compute_tensor *tensor,
                             const char *operation) {
   compute_queue *queue = options->queue;
@@ -178,7 +179,7 @@ static compute_status order(const compute_dlpack_options *options, const compute
   return status ? status : device->backend->queue_signal(queue->handle, options->stream);
 }
 
-/* The tensor itself, or a copy of it that no memory scope knows. */
+/* Returns the tensor, or a copy that belongs to no memory scope. */
 static compute_status subject(compute_tensor *tensor, bool copy, compute_tensor **result) {
   if (!copy) {
     *result = compute_tensor_retain(tensor);
@@ -232,7 +233,7 @@ static compute_status check_export(compute_tensor *tensor, const compute_dlpack_
   return order(options, tensor, operation);
 }
 
-/* A record with its tensor, without the struct that the consumer sees. */
+/* Creates a record with its tensor. The caller fills in the struct for the consumer. */
 static compute_status begin(compute_tensor *tensor, const compute_dlpack_options *options,
                             const char *operation, export **result) {
   compute_context *context = tensor->buffer->device->context;
@@ -314,8 +315,8 @@ static void release_versioned(void *user, void *data) {
   if (managed->deleter) managed->deleter(managed);
 }
 
-/* Where strides mean nothing, along axes of one element and in empty tensors, some libraries give
- * any, negative ones too. */
+/* Along axes of one element and in empty tensors, strides have no meaning. Some libraries give
+ * arbitrary values there, even negative ones, so these strides are ignored. */
 static compute_status read_layout(const compute_context *context, const char *operation,
                                   const dlpack_tensor *from, int64_t *strides,
                                   tensor_layout *layout) {

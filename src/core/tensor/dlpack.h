@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The structs of DLPack, whose layout is fixed for all libraries that speak it, under names of our
- * own, so that nothing clashes with a DLPack header. */
+/* The structs of DLPack. Their layout is fixed for all libraries. The names are different, so that
+ * they do not clash with a DLPack header. */
 #ifndef TENSOR_DLPACK_H
 #define TENSOR_DLPACK_H
 
 #include "compute/dlpack.h"
 
-enum { DLPACK_MAJOR = 1, DLPACK_MINOR = 0 }; /* all that an export uses is in 1.0 */
+enum { DLPACK_MAJOR = 1, DLPACK_MINOR = 0 }; /* exports use only features of 1.0 */
 
 enum { DLPACK_READ_ONLY = 1 << 0, DLPACK_COPIED = 1 << 1 }; /* flags */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Strided, converting copies by plain loops.
  *
- * Not fast, but for any pair of dtypes and any strides, with the same results as a device's
- * kernels. Integers are copied as int64_t, floats as double, so that both are exact. */
+ * They are not fast, but support any pair of dtypes and any strides, with the same results as a
+ * device's kernels. Integers are copied as int64_t and floats as double, so both are exact. */
 #include "core/tensor/tensor.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@ static void copy_run(char *to, int64_t to_step, const char *from, int64_t from_s
   for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, size);
 }
 
-/* Converts a u64 with its highest bit set to a float: halved, with the lost bit or-ed into the last
- * so that rounding is unaffected, and doubled. */
+/* Converts a u64 with its highest bit set to a float: halves the value, converts it, and doubles
+ * the result. The lost bit is or-ed into the last bit, so that the rounding is the same. */
 static void store_twice(compute_dtype dtype, char *to, int64_t bits) {
   const uint64_t half = (uint64_t)bits >> 1 | ((uint64_t)bits & 1);
   dtype_store_integer(dtype, to, (int64_t)half);

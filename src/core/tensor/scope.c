@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory scopes.
  *
- * Each thread has a stack of scopes; a scope belongs to one context and links the tensors that the
- * thread created in it while the scope was the context's innermost. A tensor may be freed on
- * another thread, which must then unlink it: one lock for all scopes of the process guards the
- * lists. It is taken only for tensors that are in a scope, for a few instructions; a lock inside
- * the scope would not work, because the scope may be freed while the other thread waits for it.
+ * Each thread has a stack of scopes. A scope belongs to one context. It links the tensors that the
+ * thread created while the scope was the context's innermost. Another thread may free a tensor and
+ * must then unlink it, so one process-wide lock guards the lists. The lock is taken only for
+ * tensors in a scope, for a few instructions. A lock inside the scope would not work, because the
+ * scope may be freed while another thread waits for it.
  *
- * A thread that ends with open scopes pops them. Contexts are identified by serial number, since a
- * scope that was never popped may outlive its context. */
+ * A thread that ends with open scopes pops them. Contexts are identified by serial numbers, because
+ * a scope that was never popped may outlive its context. */
 
 #include <pthread.h>
 
@@ -29,8 +29,8 @@ struct memory_scope {
 static pthread_mutex_t chains_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread memory_scope *innermost;
 
-/* Removes the newest tensor from the scope, or returns NULL. A tensor without references is about
- * to be freed by the thread that dropped the last one, and is only unlinked. */
+/* Removes the newest tensor from the scope, or returns NULL. A tensor without references is only
+ * unlinked: the thread that dropped the last reference is about to free it. */
 static compute_tensor *take_tensor(memory_scope *scope) {
   compute_tensor *tensor;
   pthread_mutex_lock(&chains_lock);
@@ -68,7 +68,7 @@ static void end_all_scopes(void *stack) {
   innermost = NULL;
 }
 
-/* Another thread may have been changing the lists: the scopes are left to the parent. */
+/* Another thread may have been changing the lists, so the child leaves the scopes alone. */
 static void scopes_forked(void) {
   pthread_mutex_init(&chains_lock, NULL);
   innermost = NULL;
@@ -82,7 +82,7 @@ static void create_thread_key(void) {
 }
 
 /* Makes `scope` the top of the thread's stack, also for end_all_scopes. Without a thread-specific
- * key (a process has 1024) scopes work, but are not popped at the end of a thread. */
+ * key (a process has 1024), scopes work, but the end of a thread does not pop them. */
 static void set_innermost(memory_scope *scope) {
   innermost = scope;
   pthread_once(&thread_key_once, create_thread_key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors: creation, wrapping, references, properties. Views, copies and fills have their own
+/* Tensors: creation, wrapping, references, properties. Views, copies and fills are in separate
  * files. */
 #include "core/tensor/tensor.h"
 
@@ -131,7 +131,7 @@ compute_status compute_tensor_from_host(compute_device *device, compute_dtype dt
 
 /* ---- Wrapped memory ------------------------------------------------------------------------ */
 
-/* Checks the strides and measures, in elements, from the first to the end of the last. */
+/* Checks the strides. Counts the elements from the first element to the end of the last one. */
 static compute_status measure_strides(const compute_context *context, const char *operation,
                                       compute_shape shape, const int64_t *strides,
                                       int64_t *elements) {
@@ -154,9 +154,8 @@ static compute_status measure_strides(const compute_context *context, const char
   return COMPUTE_OK;
 }
 
-/* Whether no two elements can share an address: in ascending order, each stride must exceed the
- * extent of the smaller ones. Strides that fail this test may still be disjoint, but count as
- * overlapping. */
+/* `true` if no two elements share an address. In ascending order, each stride must exceed the
+ * extent of the smaller ones. Other strides may still be disjoint, but count as overlapping. */
 static bool strides_are_disjoint(compute_shape shape, const int64_t *strides) {
   bool used[COMPUTE_MAX_RANK] = {false};
   int64_t reach = 1;
@@ -173,7 +172,7 @@ static bool strides_are_disjoint(compute_shape shape, const int64_t *strides) {
   }
 }
 
-/* A handle in place of an address is itself a pointer, and as well aligned as any. */
+/* For a device with handles, `data` is a handle: a pointer with sufficient alignment. */
 static compute_status check_data(const compute_context *context, const char *operation,
                                  const tensor_layout *layout, const compute_foreign_memory *memory,
                                  int64_t bytes) {
@@ -195,7 +194,7 @@ static compute_status check_data(const compute_context *context, const char *ope
   return COMPUTE_OK;
 }
 
-/* Bytes from memory->data to the end of the last element; 0 if there is none. */
+/* Computes the bytes from memory->data to the end of the last element; 0 for an empty tensor. */
 static compute_status measure_bytes(const compute_context *context, const char *operation,
                                     const tensor_layout *layout, const int64_t *strides,
                                     uint64_t offset, int64_t *bytes) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading, writing and copying tensors.
  *
- * Bytes are transferred between host and device, and between devices, only as dense blocks. A COPY
- * kernel on the device rearranges strided tensors and converts dtypes, with a dense temporary
- * tensor if needed. For a device without such a kernel, plain loops on the host do this, over the
- * memory that the tensor spans. */
+ * Transfers between host and device, and between devices, move only dense blocks. A COPY kernel on
+ * the device rearranges strided tensors and converts dtypes, with a dense temporary tensor if
+ * needed. If the device has no such kernel, plain loops on the host do this over the tensor's
+ * memory span. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,10 +28,10 @@ static compute_context *context_of(const compute_tensor *tensor) {
   return tensor->buffer->device->context;
 }
 
-/* The memory that a tensor spans, as seen by the host: in place, or a copy. */
+/* The memory span of a tensor for the host: in place, or as a copy. */
 typedef struct host_stretch {
   void *data;
-  void *copy; /* to be freed; NULL if the device's memory is addressed directly */
+  void *copy; /* to be freed; NULL if the host addresses the device's memory directly */
 } host_stretch;
 
 static compute_status open_stretch(const compute_tensor *tensor, const char *operation, bool load,
@@ -109,12 +109,12 @@ static compute_status rearrange(compute_tensor *destination, const compute_tenso
                                              : status;
 }
 
-/* A dense tensor with the elements of `tensor` in `dtype` on its own device: itself (with another
- * reference) if it already is that. */
+/* Returns a dense tensor with the elements of `tensor` in `dtype`, on the same device. If `tensor`
+ * already is dense and has this dtype, returns it with another reference. */
 static compute_status make_dense(const compute_tensor *tensor, compute_dtype dtype,
                                  const char *operation, compute_tensor **dense) {
   if (tensor->dtype == dtype && compute_tensor_is_dense(tensor)) {
-    /* Only the count of references changes, which is not part of the tensor's value. */
+    /* Only the reference count changes, which is not part of the tensor's value. */
     *dense = compute_tensor_retain((compute_tensor *)(uintptr_t)tensor);
     return COMPUTE_OK;
   }
@@ -161,7 +161,7 @@ compute_status tensor_check_writable(const compute_tensor *tensor, const char *o
              : "a broadcast view, has overlapping elements or was imported as such, and is");
 }
 
-/* Returns `status`, after naming the public call in the error. */
+/* Returns `status`. On failure, sets the error's operation to the public call. */
 static compute_status named(compute_status status, const compute_tensor *tensor,
                             const char *operation) {
   if (status) error_attribute(context_of(tensor), operation);
@@ -227,7 +227,7 @@ static compute_status check_copy(const compute_tensor *destination, const comput
   return tensor_check_writable(destination, operation);
 }
 
-/* Whether the two may share bytes, by the ranges that they span. */
+/* `true` if the memory spans of the two tensors overlap. */
 static bool may_overlap(const compute_tensor *a, const compute_tensor *b) {
   if (a->buffer != b->buffer) return false;
   return a->offset < b->offset + (int64_t)tensor_span_bytes(b) &&
@@ -256,7 +256,7 @@ static compute_status copy_within(compute_tensor *destination, const compute_ten
   return status;
 }
 
-/* Converts on the side that minimises the bytes to transfer. */
+/* Converts on the side that minimises the transferred bytes. */
 static compute_status copy_across(compute_tensor *destination, const compute_tensor *source,
                                   const char *operation) {
   bool narrow_first = compute_dtype_size(destination->dtype) < compute_dtype_size(source->dtype);

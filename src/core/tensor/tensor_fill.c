@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors of one value and of random numbers.
+/* Tensors filled with one value or with random numbers.
  *
- * On devices with kernels both are MAP programs. Values that vary between calls (the value, the
- * seed, the bounds) are read from a small tensor instead of being part of the program, so that one
- * kernel serves all calls. Otherwise, and if a launch would cost more than the work, the host
- * computes the elements piece by piece and uploads them; the results are identical bit for bit. */
+ * On devices with kernels, both are MAP programs. The program reads values that vary between calls
+ * (value, seed, bounds) from a small tensor, so that one kernel serves all calls. Otherwise, or if
+ * a launch would cost more than the work, the host computes the elements piece by piece and uploads
+ * them. The results are bit-identical. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -22,20 +22,20 @@
 #include "core/type/shape.h"
 #include "core/tensor/tensor.h"
 
-#define SMALL_BYTES 2048    /* computed on the host for any device */
-#define PIECE_BYTES 1048576 /* of host memory at a time */
+#define SMALL_BYTES 2048    /* up to this size, the host computes the elements */
+#define PIECE_BYTES 1048576 /* host memory per piece */
 
 /* ---- Making elements ----------------------------------------------------------------------- */
 
-/* A program's inputs besides the element's position. Everything after the key has the program's
- * type, one element per eight bytes. */
+/* A program's inputs besides the element's position, one per eight bytes. All inputs after the key
+ * have the program's type. */
 typedef struct fill_values {
   unsigned char bytes[32];
-  uint32_t count; /* of 8-byte slots */
+  uint32_t count; /* number of 8-byte slots */
   compute_dtype dtype[4];
 } fill_values;
 
-/* Writes elements first … first + count − 1 of a result on the host. */
+/* Writes elements first … first + count − 1 of the result on the host. */
 typedef void (*fill_function)(const fill_values *values, compute_dtype dtype, void *elements,
                               uint64_t first, uint64_t count);
 
@@ -206,8 +206,8 @@ compute_status compute_tensor_full_i64(compute_device *device, compute_dtype dty
 
 /* ---- Random numbers ------------------------------------------------------------------------ */
 
-/* Slots: key, low, high − low, and the largest number of the result's dtype that is below high.
- * Without the last, low + u * (high − low) could round up to high itself. */
+/* Slots: key, low, high − low, and the largest number of the result's dtype below high. Without the
+ * last one, low + u * (high − low) could round up to high. */
 enum { SLOT_KEY, SLOT_LOW, SLOT_SCALE, SLOT_LIMIT, SLOT_COUNT };
 
 static double slot_value(const fill_values *values, int slot) {
@@ -250,15 +250,15 @@ static void random_program(program_builder *builder, compute_dtype dtype) {
   program_store(builder, program_apply(builder, COMPUTE_I_MIN, type, sum, limit, 0));
 }
 
-/* `value` rounded to the dtype. */
+/* Rounds `value` to the dtype. */
 static double rounded(compute_dtype dtype, double value) {
   unsigned char element[8];
   dtype_store(dtype, element, value);
   return dtype_load(dtype, element);
 }
 
-/* The largest number of the dtype below `high`, which is one itself. 16-bit floats are ordered like
- * their bits, with those of negative ones reversed. */
+/* The largest number of the dtype below `high`, which the dtype can represent. 16-bit floats have
+ * the order of their bits; for negative numbers the order is reversed. */
 static double below(compute_dtype dtype, double high) {
   if (dtype == COMPUTE_F64) return nextafter(high, -INFINITY);
   if (dtype == COMPUTE_F32) return (double)nextafterf((float)high, -INFINITY);

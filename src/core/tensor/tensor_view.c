@@ -71,8 +71,8 @@ compute_status compute_tensor_slice_view(compute_tensor *tensor, int32_t axis, i
   int64_t strides[COMPUTE_MAX_RANK];
   memcpy(strides, tensor->strides, sizeof strides);
   shape.size[at] = count;
-  /* An empty view keeps the tensor's start, so that it never points past the buffer; and an unused
-   * step must not overflow. */
+  /* An empty view keeps the tensor's start, so that it never points past the buffer. An unused step
+   * must not overflow. */
   int64_t offset = tensor->offset;
   if (shape_count(shape) > 0) {
     offset += start * strides[at] * (int64_t)compute_dtype_size(tensor->dtype);
@@ -108,11 +108,11 @@ compute_status compute_tensor_transpose_view(compute_tensor *tensor, compute_axe
   return create_view(tensor, operation, shape, strides, tensor->offset, false, view);
 }
 
-/* Replaces a size of −1 by the inferred one. False if there is no valid size. */
+/* Replaces a size of −1 by the inferred size. Returns false if there is no valid size. */
 static bool infer_size(compute_shape *shape, int64_t count) {
   int32_t open = -1;
   int64_t known = 1;
-  if (shape->rank < 0 || shape->rank > COMPUTE_MAX_RANK) return true; /* reported by the caller */
+  if (shape->rank < 0 || shape->rank > COMPUTE_MAX_RANK) return true; /* the caller reports it */
   for (int32_t i = 0; i < shape->rank; i++) {
     if (shape->size[i] == -1) {
       if (open >= 0) return false;

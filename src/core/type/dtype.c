@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Element types: sizes, names, and the conversion of single elements.
+/* Element types: sizes, names, and conversions of single elements.
  *
- * The half-width floats are converted by integer arithmetic, so that every machine rounds
- * identically and no instruction set is assumed. A double is converted to f16 or bf16 through an
- * f32 rounded to odd: two ordinary roundings in a row would break some ties the wrong way (Boldo
- * and Melquiond, "When double rounding is odd", 2005). */
+ * Half-width floats are converted by integer arithmetic, so that every machine rounds identically
+ * and needs no special instructions. A double is converted to f16 or bf16 through an f32 rounded to
+ * odd. Two ordinary roundings in a row would break some ties the wrong way (Boldo and Melquiond,
+ * "When double rounding is odd", 2005). */
 #include "core/base/float_environment.h"
 #include "core/type/dtype.h"
 
@@ -34,7 +34,7 @@ typedef struct dtype_row {
 static const dtype_row dtype_table[COMPUTE_DTYPE_COUNT] = {
     [COMPUTE_DTYPE_NONE] = {"invalid", 0, KIND_NONE, COMPUTE_DTYPE_NONE}, COMPUTE_DTYPES(ROW)};
 
-/* Callers may pass any integer as a compute_dtype: invalid values get the row of NONE. */
+/* Callers may pass any integer as a compute_dtype. Invalid values get the row of NONE. */
 static const dtype_row *row_of(compute_dtype dtype) {
   unsigned index = (unsigned)dtype;
   return &dtype_table[index < COMPUTE_DTYPE_COUNT ? index : 0];
@@ -96,12 +96,11 @@ uint16_t dtype_f32_to_f16(float value) {
   uint32_t magnitude = bits & 0x7fffffff;
   uint32_t result;
   if (magnitude > 0x7f800000) {
-    result = 0x7e00 | ((magnitude >> 13) & 0x3ff); /* a quiet NaN with the bits of its payload that
-                                                    * fit */
+    result = 0x7e00 | ((magnitude >> 13) & 0x3ff); /* a quiet NaN with the payload bits that fit */
   } else if (magnitude >= 0x477ff000) {
     result = 0x7c00; /* 65520 and above, including infinity */
   } else if (magnitude >= 0x38800000) {
-    uint32_t rebased = magnitude - 0x38000000; /* the exponent's bias becomes that of f16 */
+    uint32_t rebased = magnitude - 0x38000000; /* replaces the exponent's bias by f16's */
     result = (rebased + 0xfff + ((rebased >> 13) & 1)) >> 13;
   } else if (magnitude > 0x33000000) {
     /* Above 2^-25: a subnormal, a multiple of 2^-24 (or the smallest normal after rounding). */
@@ -136,7 +135,7 @@ float dtype_bf16_to_f32(uint16_t bits) {
 
 /* ---- Rounding to odd ----------------------------------------------------------------------- */
 
-/* Rounds a number to odd, given the nearest f32, which differs from it. */
+/* Rounds a number to odd. `nearest` is the nearest f32 and differs from the number. */
 static float odd_neighbour(float nearest, bool nearest_is_larger_in_magnitude) {
   uint32_t bits = bits_of(nearest);
   if (nearest_is_larger_in_magnitude) bits--;
@@ -159,7 +158,7 @@ static float f32_from_integer_to_odd(int64_t value) {
 
 /* ---- Single elements ----------------------------------------------------------------------- */
 
-/* An integer dtype holds low … 2^bits - 1; bool is an integer of one bit. */
+/* The range of an integer dtype is low … 2^bits - 1; bool is an integer of one bit. */
 static int bits_of_value(const dtype_row *row) {
   if (row->kind == KIND_LOGIC) return 1;
   return 8 * row->size - (row->kind == KIND_SIGNED);
@@ -196,8 +195,8 @@ static uint64_t read_bits(const void *element, size_t size) {
   return u64;
 }
 
-/* Toward zero, saturating; NaN becomes 0. The bounds are exact in double, the largest values need
- * not be. */
+/* Rounds toward zero and saturates; NaN becomes 0. The bounds are exact in double, while the
+ * largest values may not be. */
 static uint64_t integer_of(const dtype_row *row, double value) {
   if (isnan(value)) return 0;
   if (value >= end_of(row)) return UINT64_MAX >> (64 - bits_of_value(row));
@@ -205,7 +204,7 @@ static uint64_t integer_of(const dtype_row *row, double value) {
   return value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
 }
 
-/* `single` is the value as f32, rounded to odd for a conversion to 16 bits. */
+/* `single` is the value as f32. For a conversion to 16 bits it is rounded to odd. */
 static void store_float(compute_dtype dtype, void *element, double value, float single) {
   switch (dtype) {
   case COMPUTE_F64: memcpy(element, &value, 8); break;
@@ -304,7 +303,7 @@ double dtype_largest(compute_dtype dtype) {
   }
 }
 
-/* The values of the dtype, as text. */
+/* Prints the range of the dtype's values. */
 static void print_range(compute_dtype dtype, char *text, size_t bytes) {
   const dtype_row *row = row_of(dtype);
   const int bits = bits_of_value(row);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Shape and stride arithmetic.
  *
- * A size of 0 is valid. Overflow is determined by the product of the nonzero sizes (as in NumPy),
- * so that partial products and dense strides of every valid shape are safe to compute. */
+ * A size of 0 is valid. As in NumPy, the product of the nonzero sizes decides about overflow. So
+ * partial products and dense strides of every valid shape are safe to compute. */
 #include "core/type/shape.h"
 
 #include <stdio.h>
@@ -129,7 +129,7 @@ bool shape_broadcast_strides(compute_shape from, const int64_t *strides, compute
   return true;
 }
 
-/* Drops sizes of 1, whose strides are irrelevant. Returns the remaining rank. */
+/* Drops sizes of 1, because their strides are irrelevant. Returns the remaining rank. */
 static int32_t squeeze(compute_shape shape, const int64_t *strides, int64_t *size,
                        int64_t *stride) {
   int32_t rank = 0;
@@ -141,8 +141,8 @@ static int32_t squeeze(compute_shape shape, const int64_t *strides, int64_t *siz
   return rank;
 }
 
-/* Traverses both shapes from the outermost dimension. A group of old dimensions and a group of new
- * ones with the same product describe the same elements; the old group must then have a single
+/* Walks both shapes from the outermost dimension. A group of old dimensions and a group of new
+ * dimensions with the same product hold the same elements. The old group must then have a single
  * stride. */
 bool shape_reshape_strides(compute_shape from, const int64_t *strides, compute_shape to,
                            int64_t *result) {
@@ -174,7 +174,7 @@ bool shape_reshape_strides(compute_shape from, const int64_t *strides, compute_s
     int64_t step = stride[old_end - 1];
     for (int32_t i = new_end - 1; i >= new; i--) {
       dense[i] = step;
-      /* Beyond the outermost dimension the product may overflow, and is not used. */
+      /* Beyond the outermost dimension, the product may overflow, but it is not used. */
       step = (int64_t)((uint64_t)step * (uint64_t)to.size[i]);
     }
     old = old_end;
@@ -237,7 +237,7 @@ compute_status shape_range(int64_t size, int64_t count, int64_t step, int64_t *s
   return COMPUTE_OK;
 }
 
-/* Whether `outer` and `inner`, the next dimension, can be merged in every operand. */
+/* `true` if `outer` and `inner`, the next dimension, can be merged in every operand. */
 static bool walks_as_one(int64_t (*strides)[COMPUTE_MAX_RANK], int32_t operands, int32_t outer,
                          int32_t inner, int64_t inner_size) {
   for (int32_t k = 0; k < operands; k++) {

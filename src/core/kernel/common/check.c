@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of kernel descriptors, so that no backend has to repeat them; what is specific to a kind
- * is in kinds/. */
+/* Checks of kernel descriptors, so that no backend has to repeat them. Checks of one kind are in
+ * kinds/. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static bool check_space(const compute_kernel_descriptor *d, const explanation *w
 }
 
 static bool check_operands(const compute_kernel_descriptor *d, const explanation *why) {
-  /* Separately, because the sum of two huge numbers may wrap. */
+  /* Separate tests, because the sum of two huge numbers may wrap. */
   if (d->input_count > COMPUTE_MAX_OPERANDS || d->output_count > COMPUTE_MAX_OPERANDS ||
       d->input_count + d->output_count > COMPUTE_MAX_OPERANDS) {
     return descriptor_refuse(why, "%" PRIu32 " inputs and %" PRIu32 " outputs are too many",
@@ -124,8 +124,8 @@ static bool check_program(const char *name, const compute_program *program, int3
   return true;
 }
 
-/* An epilogue over value 0 of the kernel (`first`) and the inputs from `rest` on; without a program
- * there must be one output and no such inputs. */
+/* Checks an epilogue with value 0 of the kernel (type `first`) and the inputs from `rest` on.
+ * Without a program, there must be one output and no such inputs. */
 bool descriptor_check_epilogue(const compute_kernel_descriptor *d, compute_dtype first,
                                uint32_t rest, int32_t rank, const explanation *why) {
   if (d->epilogue.count == 0) {
@@ -138,7 +138,7 @@ bool descriptor_check_epilogue(const compute_kernel_descriptor *d, compute_dtype
   return check_program("epilogue", &d->epilogue, rank, &types, d->output_count, why);
 }
 
-/* The prologue makes one element of type `accumulate`. */
+/* The prologue must produce one element of type `accumulate`. */
 bool descriptor_check_prologue(const compute_kernel_descriptor *d, const explanation *why) {
   if (d->prologue_inputs > d->input_count) {
     return descriptor_refuse(why, "the prologue has %" PRIu32 " inputs of %" PRIu32,
@@ -164,7 +164,7 @@ bool descriptor_is_arithmetic(compute_dtype type) {
   return type == COMPUTE_F64 || type == COMPUTE_F32 || type == COMPUTE_I64 || type == COMPUTE_I32;
 }
 
-/* The two factors of a product and the type in which it is summed. */
+/* Checks the two factors of a product and its accumulation type. */
 bool descriptor_check_product(const compute_kernel_descriptor *d, const char *kind,
                               compute_precision precision, unsigned known, const explanation *why) {
   if (d->input_count < 2) return descriptor_refuse(why, "%s needs two factors", kind);
@@ -191,7 +191,7 @@ bool descriptor_check_map_program(const compute_kernel_descriptor *d, const expl
 
 /* ---- The whole descriptor ------------------------------------------------------------------- */
 
-/* Limits strides to the size of any memory: code that traverses a buffer backwards computes its
+/* Limits strides to the size of any memory, because code that walks a buffer backwards computes its
  * extent. */
 static bool check_strides(const compute_kernel_descriptor *d, const explanation *why) {
   for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Checked once, here, for the graph's builder, for descriptors and for fitters: a backend can rely
- * on every number that it finds in a problem. */
+/* Checks fit problems in one place, for the graph builder, descriptors and fitters. So a backend
+ * can rely on every number in a problem. */
 #include "core/kernel/common/fit_problem.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #define DEFAULT_EPSILON    0.01
 #define SPLINE_Z_STARTS    3
 
-/* Outputs that COMPUTE_FIT_READOUT has not. */
+/* Outputs that COMPUTE_FIT_READOUT does not support. */
 enum { TESTS = COMPUTE_FIT_RATIO | COMPUTE_FIT_P_RAW | COMPUTE_FIT_P_VALUE };
 
 enum { MAPS = COMPUTE_FIT_WITH_OFFSET | COMPUTE_FIT_WITH_GAIN | COMPUTE_FIT_WITH_VARIANCE };
@@ -63,7 +63,7 @@ int32_t fit_input_index(uint32_t inputs, uint32_t bit) {
 
 /* ---- The check ----------------------------------------------------------------------------- */
 
-/* Where a check writes why it failed. */
+/* Buffer for the reason of a failed check. */
 typedef struct explanation {
   char *text;
   size_t bytes;
@@ -192,7 +192,7 @@ static bool check_spline(const compute_fit_problem *p, const explanation *why) {
          check_z_starts(p, why);
 }
 
-/* What the spots look like. */
+/* Checks the model of the spots. */
 static bool check_shape(const compute_fit_problem *p, const explanation *why) {
   if (p->model == COMPUTE_FIT_SPLINE) return check_spline(p, why);
   if ((p->inputs & COMPUTE_FIT_WITH_SPLINE) != 0)
@@ -200,7 +200,7 @@ static bool check_shape(const compute_fit_problem *p, const explanation *why) {
   return check_widths(p, why);
 }
 
-/* Where the spline covers the ROI, along x or y. */
+/* Restricts bounds along x or y to positions where the spline covers the ROI. */
 static void cover_bounds(const compute_fit_problem *p, int32_t parameter, double *lower,
                          double *upper) {
   const int32_t pixels = parameter == 0 ? p->columns : p->rows;
@@ -279,7 +279,7 @@ static void keep_set(const double *from, uint32_t set, double *to) {
   for (int i = 0; i < COMPUTE_FIT_MAX_PARAMETERS; i++) to[i] = set >> i & 1 ? from[i] : 0;
 }
 
-/* Its address is the caller's affair, and there are always starts. */
+/* The caller passes the spline as an input. There must always be start values for z. */
 static void normalize_spline(compute_fit_problem *n) {
   n->sigma[0] = n->sigma[1] = 1;
   n->inputs |= COMPUTE_FIT_WITH_SPLINE;

@@ -7,33 +7,33 @@
 
 #define FIT_INPUTS 10 /* optional inputs besides the pixels: bits of `inputs` */
 
-/* Of those, in the order of their bits: corners; maps; what single ROIs have; the spline. */
+/* Positions in the order of the bits: corners, maps, inputs of single ROIs, spline. */
 enum { FIT_MAP_FIRST = 1, FIT_SINGLE_FIRST = 5, FIT_SPLINE_INPUT = 9 };
 
-/* Whether a caller's problem can be fitted; if not, `reason` gets a sentence that begins with the
- * field. Sizes are not compared with the data's. */
+/* `true` if the caller's problem can be fitted. Otherwise `reason` gets a sentence that begins with
+ * the field. Does not compare sizes with the data. */
 bool fit_problem_check(const compute_fit_problem *problem, char *reason, size_t reason_bytes);
 
-/* A checked problem with its defaults filled in and all irrelevant fields set to 0 (gain and
- * em_gain: 1), so that equal problems are equal bytes. */
+/* Returns a checked problem with defaults filled in and irrelevant fields set to 0 (gain and
+ * em_gain: 1), so that equal problems have equal bytes. */
 compute_fit_problem fit_problem_normalize(const compute_fit_problem *problem);
 
-/* Whether a problem is as fit_problem_normalize leaves it, as far as backends rely on it. */
+/* `true` if backends can rely on the problem as on a result of fit_problem_normalize. */
 bool fit_problem_is_normal(const compute_fit_problem *problem, char *reason, size_t reason_bytes);
 
-/* A parameter's range by default; and the narrower of that and the problem's. */
+/* The default range of a parameter, and its intersection with the problem's range. */
 void fit_problem_usual_bounds(const compute_fit_problem *problem, int32_t parameter, double *lower,
                               double *upper);
 void fit_problem_bounds(const compute_fit_problem *problem, int32_t parameter, double *lower,
                         double *upper);
 
-/* Parameters that are not held fixed. */
+/* The number of parameters that are not fixed. */
 int32_t fit_problem_free_count(const compute_fit_problem *problem);
 
-/* The index of an input of the problem (one bit) among the kernel's inputs; −1 if absent. */
+/* The index of a problem input (one bit) among the kernel's inputs; −1 if absent. */
 int32_t fit_input_index(uint32_t inputs, uint32_t bit);
 
-/* The name of input number `number` (0 … FIT_INPUTS − 1, the bit's), and its dtype. */
+/* The name and dtype of the input with bit `number` (0 … FIT_INPUTS − 1). */
 const char *fit_input_name(int32_t number);
 compute_dtype fit_input_dtype(int32_t number);
 

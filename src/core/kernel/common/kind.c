@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of kinds share: sizes, costs, classes. */
+/* Shared code of the kinds: sizes, costs, classes. */
 #include "core/kernel/common/kind.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ uint64_t kernel_epilogue_flops(const compute_kernel_descriptor *d) {
   return (uint64_t)kernel_elements(d, 0, d->rank) * program_flops(&d->epilogue);
 }
 
-/* 64-bit types fill twice the lanes. */
+/* 64-bit types take twice the vector registers. */
 void work_add_program(const compute_program *program, double elements, kernel_work *work) {
   for (uint32_t i = 0; i < program->count; i++) {
     const compute_instruction *in = &program->instructions[i];
@@ -37,13 +37,13 @@ work_class work_product(compute_dtype factors) {
                                    : WORK_GEMM_F32;
 }
 
-/* Products too narrow to fill tiles and lanes waste part of them. */
+/* Products too narrow to fill tiles and vectors waste part of them. */
 double work_narrowness(int64_t m, int64_t n, int64_t k) {
   const int64_t least = min_i64(min_i64(m, n), k);
   return least >= 32 ? 1 : 1 + 8.0 / (double)(least > 0 ? least : 1);
 }
 
-/* Whether neighbours in the last dimension that is not 1 are neighbours in memory. */
+/* `true` if neighbours in the last dimension larger than 1 are neighbours in memory. */
 static bool in_memory_order(const compute_kernel_descriptor *d, const compute_operand *o) {
   for (int32_t i = d->rank - 1; i >= 0; i--)
     if (d->size[i] > 1) return o->stride[i] == 1 || o->stride[i] == 0;
@@ -104,9 +104,9 @@ void class_add_sum_types(class_text *t, const compute_kernel_descriptor *d, uint
   class_add(t, "/");
 }
 
-/* In whole numbers, so that it is the same everywhere: x lies above the middle 2^(b + 1/2) when x²
- * does above 2^(2b + 1). Rounded, so that 1000 and 1024, or 784 and 768, share a bucket, which
- * boundaries at powers of two would separate. */
+/* Uses integers, so that the result is the same everywhere: x is above the midpoint 2^(b + 1/2) if
+ * x² is above 2^(2b + 1). Rounding puts 1000 and 1024, or 784 and 768, into one bucket; boundaries
+ * at powers of two would separate them. */
 int class_bucket(int64_t count) {
   uint64_t x = count > 0 ? (uint64_t)count : 1;
   int shift = 0;

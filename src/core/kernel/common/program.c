@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs: building, checking, counting and printing, all driven by one table of instructions. */
+/* Programs: building, checking, counting and printing. One table of instructions drives all of
+ * them. */
 #include "core/kernel/common/program.h"
 
 #include <inttypes.h>
@@ -11,7 +12,7 @@
 
 /* ---- The table of instructions ------------------------------------------------------------- */
 
-/* The cost of an instruction, by the name in its row. */
+/* The cost class of an instruction, as named in its row. */
 typedef enum price_class {
   PRICE_FREE,
   PRICE_MOVE,
@@ -38,9 +39,9 @@ typedef enum type_rule {
   RULE_INTEGER,  /* I from the same */
   RULE_LOGIC,    /* BOOL from BOOL */
   RULE_CLASSIFY, /* BOOL from F */
-  RULE_EQUALITY, /* BOOL from two of any one type */
+  RULE_EQUALITY, /* BOOL from two of one type */
   RULE_ORDER,    /* BOOL from two of one number type */
-  RULE_SELECT    /* any from BOOL and two of the same */
+  RULE_SELECT    /* any from BOOL and two of the same type */
 } type_rule;
 
 enum { PLAIN = 0, IMMEDIATE = 1, JUMPS = 2, IMMEDIATE_JUMPS = IMMEDIATE | JUMPS };
@@ -70,7 +71,7 @@ const char *program_code_name(compute_instruction_code code) {
 }
 
 program_price program_code_price(compute_instruction_code code) {
-  /* Simple operations, exponentials, and their equivalent when only operations are counted. */
+  /* Simple operations, exponentials, and the weight when only operations are counted. */
   static const program_price prices[] = {
       [PRICE_FREE] = {0, 0, 0},     [PRICE_MOVE] = {1, 0, 0},  [PRICE_SIMPLE] = {1, 0, 1},
       [PRICE_DIVISION] = {3, 0, 1}, [PRICE_EXP] = {0, 1, 8},   [PRICE_LOG] = {0, 1.4, 8},
@@ -94,8 +95,8 @@ compute_instruction program_normalize(compute_instruction instruction) {
   return instruction;
 }
 
-/* The struct has no padding, so equal instructions are equal bytes; zeros of different sign differ.
- * Programs are short: a linear search beats a table. */
+/* The struct has no padding, so equal instructions have equal bytes. Zeros of different sign
+ * differ. Programs are short, so a linear search beats a table. */
 _Static_assert(sizeof(compute_instruction) == 16, "instructions compare as bytes");
 
 uint16_t program_instruction(program_builder *b, compute_instruction instruction) {
@@ -188,7 +189,8 @@ static bool is_float(unsigned type) {
   return type == COMPUTE_F64 || type == COMPUTE_F32;
 }
 
-/* Whether types and immediate of an instruction fit its rule; a, b, c are its operands' types. */
+/* `true` if the types and the immediate of an instruction obey its rule; a, b, c are its operands'
+ * types. */
 static bool obeys_rule(const compute_instruction *instruction, uint32_t input_count, unsigned a,
                        unsigned b, unsigned c) {
   unsigned type = instruction->type;
@@ -298,8 +300,8 @@ static void print_leaf(const compute_instruction *instruction, text_buffer *text
   }
 }
 
-/* A value that several instructions use is named; otherwise the text could double with every
- * instruction. `uses` counts them. */
+/* Prints a value that several instructions use (`uses`) by name. Otherwise the text could double
+ * with every instruction. */
 static void print_value(const compute_program *program, const uint16_t *uses, uint16_t value,
                         bool define, text_buffer *text) {
   const compute_instruction *instruction = &program->instructions[value];

@@ -6,16 +6,16 @@
 #include "compute/backend.h"
 #include "core/base/text.h"
 
-/* A program under construction. Identical instructions are stored once; all zero is empty. */
+/* A program under construction. Identical instructions are stored once. All zero: empty. */
 typedef struct program_builder {
   compute_instruction instruction[COMPUTE_MAX_INSTRUCTIONS];
   uint32_t count;
   uint16_t output[COMPUTE_MAX_OPERANDS];
   uint32_t output_count;
-  bool full; /* more instructions than fit; the program is unusable */
+  bool full; /* too many instructions; the program is unusable */
 } program_builder;
 
-/* Each returns the value's number. */
+/* These functions return the value's number. */
 uint16_t program_load(program_builder *b, compute_dtype type, uint32_t input);
 uint16_t program_constant(program_builder *b, compute_dtype type, double value);
 uint16_t program_constant_integer(program_builder *b, compute_dtype type, int64_t value);
@@ -24,23 +24,23 @@ uint16_t program_apply(program_builder *b, compute_instruction_code code, comput
 uint16_t program_instruction(program_builder *b, compute_instruction instruction);
 void program_store(program_builder *b, uint16_t value);
 
-/* The instruction with the operands and the immediate that its code does not use set to 0. */
+/* Returns the instruction with unused operands and immediate set to 0. */
 compute_instruction program_normalize(compute_instruction instruction);
 
-/* A view of the builder's arrays; valid while the builder is. */
+/* A view of the builder's arrays, valid as long as the builder. */
 compute_program program_finish(const program_builder *b);
 
-/* 0, 1, 2 or 3 operands of an instruction. */
+/* The number of operands: 0, 1, 2 or 3. */
 int program_operand_count(compute_instruction_code code);
 const char *program_code_name(compute_instruction_code code);
 
-/* Whether the instruction is discontinuous, so that a small change of an operand may change the
- * result by much: casts, comparisons, selections, sign, rounding to integers, remainders. */
+/* `true` if the instruction is discontinuous: a small change of an operand may change the result by
+ * much. These are casts, comparisons, selections, sign, rounding to integers, and remainders. */
 bool program_code_jumps(compute_instruction_code code);
 
-/* The cost of an instruction on a typical CPU: in additions (simple) or in exponentials
- * (functions), and in operations when only these are counted. On a GPU, memory dominates in all but
- * the longest programs. */
+/* The cost of an instruction on a typical CPU: in additions (simple) or exponentials (functions),
+ * and in operations when only these are counted. On a GPU, memory dominates in all but the longest
+ * programs. */
 typedef struct program_price {
   double simple, functions;
   uint32_t flops;
@@ -48,15 +48,15 @@ typedef struct program_price {
 
 program_price program_code_price(compute_instruction_code code);
 
-/* Arithmetic operations for one element, with transcendental functions counted as 8. */
+/* Arithmetic operations for one element. A transcendental function counts as 8. */
 uint32_t program_flops(const compute_program *program);
 
-/* Whether the program is well formed: operands precede, types agree, loads are below input_count,
- * outputs exist. If not, `reason` says why. */
+/* `true` if the program is well formed: operands precede, types agree, loads are below input_count,
+ * outputs exist. Otherwise `reason` has the cause. */
 bool program_check(const compute_program *program, uint32_t input_count, char *reason,
                    size_t reason_bytes);
 
-/* "relu(add(in0, in1))" style text of every output. */
+/* Prints every output, such as "relu(add(in0, in1))". */
 void program_print(const compute_program *program, text_buffer *text);
 
 #endif

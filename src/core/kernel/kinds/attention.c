@@ -56,7 +56,7 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   if (input == 3) own[1] = a->keys;
 }
 
-/* Along batch dimensions. */
+/* Splits along batch dimensions. */
 static bool splits(const compute_kernel_descriptor *d) {
   return d->rank > 2;
 }

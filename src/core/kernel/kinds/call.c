@@ -50,7 +50,7 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   size[0] = compute_call_of(d)->count[input];
 }
 
-/* Without the function, since classes are written to files. */
+/* Classes are written to files, so the class leaves out the function. */
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
   class_add_types(t, d, d->input_count);
   class_add(t, "n%d", class_bucket(d->size[0]));

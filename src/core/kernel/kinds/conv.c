@@ -5,7 +5,7 @@
 #include "core/kernel/common/kind.h"
 #include "core/type/shape.h"
 
-/* The sizes of the space, which the convolution's own must give again. */
+/* The space's sizes must equal the sizes that follow from the convolution. */
 static bool check_convolution_space(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_conv_attributes *c = compute_conv_of(d);
   const int64_t pool = c->pool > 0 ? c->pool : 1;
@@ -30,8 +30,8 @@ static bool check_convolution_space(const compute_kernel_descriptor *d, const ex
   return true;
 }
 
-/* Positions lie in the padding, too, so that strides are multiplied by more than sizes: `reach`,
- * for height and width. */
+/* Positions may be in the padding, so strides are multiplied by more than the sizes: `reach`, for
+ * height and width. */
 static bool check_convolution_strides(const compute_kernel_descriptor *d, const int64_t reach[2],
                                       const explanation *why) {
   const compute_conv_attributes *c = compute_conv_of(d);
@@ -48,8 +48,8 @@ static bool check_convolution_strides(const compute_kernel_descriptor *d, const 
   return true;
 }
 
-/* Whether a value of the program is the same for all results of a plane, or grows with input 0: so
- * do sums, limits and relu of such values. */
+/* `true` if every value of the program is constant within a plane or increases with input 0. Sums,
+ * limits and relu of such values also qualify. */
 static bool rises(const compute_program *program) {
   for (uint32_t i = 0; i < program->count; i++) {
     const compute_instruction *at = &program->instructions[i];
@@ -85,7 +85,7 @@ static bool check_pool(const compute_kernel_descriptor *d, const explanation *wh
 
 static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_conv_attributes *c = compute_conv_of(d);
-  int64_t reach[2]; /* of the last result: with it, no position in x can overflow */
+  int64_t reach[2]; /* reach of the last result: if it fits, no position in x can overflow */
   if (d->rank != 4) return descriptor_refuse(why, "CONV needs four dimensions");
   if ((unsigned)c->direction > COMPUTE_CONVOLUTION_BY_FILTER) {
     return descriptor_refuse(why, "unknown direction of a convolution");
@@ -131,7 +131,7 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   size[3] = plane[1];
 }
 
-/* The gradients are left as they are. */
+/* Gradients are not split. */
 static bool splits(const compute_kernel_descriptor *d) {
   return compute_conv_of(d)->direction == COMPUTE_CONVOLUTION_FORWARD;
 }
@@ -145,11 +145,11 @@ static void resize(const compute_kernel_descriptor *d, void *attributes) {
   ((compute_conv_attributes *)attributes)->batch = d->size[0];
 }
 
-/* What the CPU computes in one way for any number of rows. */
+/* Limits within which the CPU computes the same bits for any number of rows. */
 enum {
-  MOST_POINT_CHANNELS = 1024, /* fewer than in two parts of SPLIT_TILED (gemm_schedule.c) */
-  LEAST_CHANNELS = 16,        /* of depthwise ones: a vector of f32 has no more lanes … */
-  MOST_FILTER_ROWS = 16       /* … CPU_DEPTHWISE_MOST_ROWS (depthwise_table.h) */
+  MOST_POINT_CHANNELS = 1024, /* fewer than two parts of SPLIT_TILED (gemm_schedule.c) */
+  LEAST_CHANNELS = 16,        /* for depthwise: at least the f32 lanes of a vector … */
+  MOST_FILTER_ROWS = 16       /* … and at most CPU_DEPTHWISE_MOST_ROWS (depthwise_table.h) */
 };
 
 static kernel_window window_of(const compute_conv_attributes *c) {
@@ -163,7 +163,7 @@ static bool has_channels_last(const compute_kernel_descriptor *d) {
   return d->inputs[0].stride[1] == 1 && d->outputs[0].stride[1] == 1;
 }
 
-/* Whether the rows of every operand but the filter follow each other, so that places are one
+/* `true` if the rows of every operand but the filter are contiguous, so that positions form one
  * dimension of a matrix. */
 static bool is_flat(const compute_kernel_descriptor *d) {
   for (uint32_t k = 0; k < d->input_count + d->output_count; k++) {
@@ -173,7 +173,7 @@ static bool is_flat(const compute_kernel_descriptor *d) {
   return true;
 }
 
-/* A matrix product. */
+/* `true` if the convolution is a matrix product. */
 static bool is_point(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
   for (int i = 0; i < 2; i++)
@@ -197,7 +197,7 @@ static bool is_depthwise(const compute_kernel_descriptor *d) {
          c->groups >= LEAST_CHANNELS && c->filter_size[0] <= MOST_FILTER_ROWS;
 }
 
-/* The others are computed in ways that depend on the number of rows. */
+/* Other convolutions are computed in ways that depend on the number of rows. */
 static bool bands(const compute_kernel_descriptor *d, kernel_window *reads) {
   const compute_conv_attributes *c = compute_conv_of(d);
   *reads = window_of(c);
@@ -214,7 +214,7 @@ static void crop(compute_kernel_descriptor *d, kernel_rows rows, void *attribute
   c->result_size[0] = d->size[2] = rows.end - rows.first;
 }
 
-/* Whatever its direction, a convolution multiplies as often as the forward one. */
+/* In every direction, a convolution has as many multiplications as the forward one. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const compute_conv_attributes *c = compute_conv_of(d);
   return 2 * (uint64_t)c->batch * (uint64_t)c->result_channels *

@@ -20,7 +20,7 @@ static bool check_fit_inputs(const compute_kernel_descriptor *d, const explanati
   return true;
 }
 
-/* Frames and maps must hold at least one ROI, and their pixels be countable. */
+/* Frames and maps must hold at least one ROI, and their pixels must be countable. */
 static bool check_fit_frames(const compute_kernel_descriptor *d, const explanation *why) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const bool stack = (p->flags & COMPUTE_FIT_STACK) != 0;
@@ -39,7 +39,7 @@ static bool check_fit_frames(const compute_kernel_descriptor *d, const explanati
   return true;
 }
 
-/* A cell's coefficients are read as vectors. */
+/* The kernel reads a cell's coefficients as vectors. */
 static bool check_spline(const compute_kernel_descriptor *d, const explanation *why) {
   const int32_t at = fit_input_index(compute_fit_of(d)->problem.inputs, COMPUTE_FIT_WITH_SPLINE);
   if (at < 0 ||
@@ -73,7 +73,7 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   const bool corners = (a->problem.inputs & COMPUTE_FIT_WITH_CORNERS) != 0;
   const bool frames = corners && (a->problem.flags & COMPUTE_FIT_STACK) == 0;
   compute_fit_attributes *n = attributes;
-  memcpy(&n->problem, &a->problem, sizeof n->problem); /* without gaps */
+  memcpy(&n->problem, &a->problem, sizeof n->problem); /* has no padding */
   n->frames = frames ? a->frames : 0;
   n->rows = corners ? a->rows : 0;
   n->columns = corners ? a->columns : 0;
@@ -92,7 +92,7 @@ static uint64_t spline_cells(const compute_fit_problem *p) {
   return (uint64_t)p->cells[0] * (uint64_t)p->cells[1] * (uint64_t)p->cells[2];
 }
 
-/* Whole frames count, even if few ROIs read them: all of them cross the bus. */
+/* Whole frames count, even if few ROIs read them, because they cross the bus whole. */
 static uint64_t input_bytes(const compute_kernel_descriptor *d, uint32_t input) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const uint64_t size = compute_dtype_size(d->inputs[input].dtype);
@@ -121,7 +121,7 @@ static uint64_t output_bytes(const compute_kernel_descriptor *d, uint32_t output
          (uint64_t)compute_fit_column(p->model, p->outputs, 0);
 }
 
-/* Typical numbers of steps: all solvers but Newton's stop when they have converged. */
+/* Typical numbers of steps. All solvers except Newton stop when they have converged. */
 static uint64_t steps_of(const compute_fit_problem *p) {
   const int32_t usual = p->solver == COMPUTE_FIT_FISHER ? 4 : 10;
   const int32_t steps =
@@ -129,8 +129,9 @@ static uint64_t steps_of(const compute_fit_problem *p) {
   return (uint64_t)steps * (uint64_t)(p->z_start_count > 1 ? p->z_start_count : 1);
 }
 
-/* Each step: for each pixel the model, its derivatives and their products; for each edge of a pixel
- * an error function and an exponential, or for each pixel a spline; and a system of equations. */
+/* The cost of a step: for each pixel, the model, its derivatives and their products; for each pixel
+ * edge, an error function and an exponential, or for each pixel a spline; and a system of
+ * equations. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   const uint64_t k = (uint64_t)compute_fit_parameter_count(p->model);
@@ -141,14 +142,14 @@ static uint64_t flops(const compute_kernel_descriptor *d) {
   return (uint64_t)d->size[0] * (steps_of(p) * step + 30 * pixels);
 }
 
-/* A fit keeps its data in registers, whereas every step of a program goes through memory. */
+/* A fit keeps its data in registers, while each step of a program goes through memory. */
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   const compute_fit_problem *p = &compute_fit_of(d)->problem;
   work->simple += 0.25 * (double)cost->flops;
   work->functions += 8 * (double)(p->rows + p->columns + 2) * (double)d->size[0];
 }
 
-/* From here on a device is saturated, and more ROIs make no difference. */
+/* At this count a device is saturated, and more ROIs make no difference. */
 enum { MANY_FITS = 1 << 15 };
 
 static void print_class(const compute_kernel_descriptor *d, class_text *t) {
@@ -179,7 +180,7 @@ static void print_more(const compute_kernel_descriptor *d, text_buffer *text) {
   }
 }
 
-/* The largest of all. */
+/* The largest attributes of all kinds. */
 _Static_assert(sizeof(compute_fit_attributes) <= KERNEL_ATTRIBUTE_BYTES, "room for attributes");
 
 const kernel_kind kernel_kind_fit = {

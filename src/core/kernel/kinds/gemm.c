@@ -32,7 +32,7 @@ static bool splits(const compute_kernel_descriptor *d) {
   return true;
 }
 
-/* Without batch dimensions the first one is the rows of A. */
+/* Without batch dimensions, the first dimension is the rows of A. */
 static uint32_t unsplit(const compute_kernel_descriptor *d) {
   return d->rank == 2 ? 1 << 1 : 0;
 }
@@ -53,7 +53,7 @@ static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, ke
   work_add_program(&d->epilogue, all, work);
 }
 
-/* Of a matrix with these strides of its rows and columns. */
+/* The layout of a matrix with these row and column strides. */
 static char letter(int64_t row_stride, int64_t rows, int64_t column_stride, int64_t columns) {
   if (columns <= 1 || column_stride == 1) return 'n';
   return rows <= 1 || row_stride == 1 ? 't' : 'x';

@@ -53,7 +53,7 @@ static uint64_t scatter_flops(const compute_kernel_descriptor *d) {
   return (uint64_t)kernel_elements(d, 0, d->rank);
 }
 
-/* The indexed axis is not counted as read; each access is. */
+/* Counts each access instead of the indexed axis. */
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   (void)cost;
   work->moved = WORK_GATHER;

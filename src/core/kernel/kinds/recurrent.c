@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RECURRENT: the steps of an LSTM, GRU or RNN.
  *
- * Its class: recurrent "/" types "/" cell "/t" bucket "b" bucket "h" bucket, of steps, sequences
+ * Its class: recurrent "/" types "/" cell "/t" bucket "b" bucket "h" bucket, for steps, sequences
  * and hidden units. */
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum { GATES = 0, WEIGHTS = 1, FIRST_H = 2, FIRST_C = 3, LENGTHS, BIAS, PEEPHOLES };
 
-/* What input `input` is; what comes last may be lacking. */
+/* The role of input `input`. The last roles are optional. */
 static int role(const compute_recurrent_attributes *a, uint32_t input) {
   if (input < FIRST_C || (input == FIRST_C && a->cell == COMPUTE_RECURRENT_LSTM)) return (int)input;
   input -= a->cell == COMPUTE_RECURRENT_LSTM ? FIRST_C + 1 : FIRST_C;

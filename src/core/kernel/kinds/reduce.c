@@ -4,7 +4,7 @@
 
 #include "core/kernel/common/kind.h"
 
-/* Epilogue inputs and outputs run over the kept dimensions only. */
+/* Epilogue inputs and outputs have only the kept dimensions. */
 static bool check_reduced_strides(const compute_kernel_descriptor *d, const explanation *why) {
   for (int32_t i = compute_reduce_of(d)->kept_rank; i < d->rank; i++) {
     if (d->size[i] <= 1) continue;

@@ -29,7 +29,7 @@ static uint32_t own(const compute_kernel_descriptor *d) {
   return d->prologue_inputs;
 }
 
-/* How a backend walks very short rows, and divides very long ones, may depend on their number. */
+/* A backend may walk very short rows and divide very long ones depending on their number. */
 static bool splits(const compute_kernel_descriptor *d) {
   enum { SHORT = 64, LONG = 8192 };
   return d->rank > 1 && d->size[d->rank - 1] >= SHORT && d->size[d->rank - 1] <= LONG;

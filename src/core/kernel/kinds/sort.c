@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* SORT: rows in order.
+/* SORT: sorts rows.
  *
- * Its class: sort "/" types "/axis/r" bucket "n" bucket, of rows and their length. */
+ * Its class: sort "/" types "/axis/r" bucket "n" bucket, for rows and their length. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -28,7 +28,7 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   return descriptor_check_outputs_distinct(d, d->rank, why);
 }
 
-/* A comparison and a move for each doubling of sorted runs. */
+/* A comparison and a move for each doubling of the sorted runs. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   uint64_t rounds = 1;
   for (int64_t length = d->size[d->rank - 1]; length > 2; length -= length / 2) rounds++;

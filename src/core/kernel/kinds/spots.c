@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SPOTS: spots in frames. */
+/* SPOTS: detection of spots in frames. */
 #include <math.h>
 
 #include "core/kernel/common/kind.h"
@@ -43,13 +43,14 @@ static bool check(const compute_kernel_descriptor *d, const explanation *why) {
   return descriptor_check_outputs_distinct(d, 3, why);
 }
 
-/* Two blurs along two axes, a multiplication and two additions for each pair; noise and maxima. */
+/* Two blurs along two axes, with a multiplication and two additions for each pair; noise and
+ * maxima. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   const compute_spots_attributes *a = compute_spots_of(d);
   return (uint64_t)kernel_elements(d, 0, 3) * (6 * (uint64_t)(a->radius + a->wide_radius) + 20);
 }
 
-/* In registers, like fits. */
+/* Data stays in registers, as in fits. */
 static void work(const compute_kernel_descriptor *d, const kernel_cost *cost, kernel_work *work) {
   (void)d;
   work->simple += 0.25 * (double)cost->flops;

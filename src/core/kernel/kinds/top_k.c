@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TOP_K: the largest or smallest of each row. */
+/* TOP_K: the largest or smallest elements of each row. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -32,7 +32,7 @@ static void sizes(const compute_kernel_descriptor *d, uint32_t input, int64_t *s
   size[d->rank - 1] = compute_top_k_of(d)->axis_size;
 }
 
-/* A heap of k elements, which most elements do not enter. */
+/* A heap of k elements, which few elements enter. */
 static uint64_t flops(const compute_kernel_descriptor *d) {
   return (uint64_t)kernel_elements(d, 0, d->rank - 1) *
          ((uint64_t)compute_top_k_of(d)->axis_size + 8 * (uint64_t)d->size[d->rank - 1]);

@@ -36,7 +36,7 @@ static bool check_window_sizes(const compute_window_attributes *w, const explana
   return kernel_windows_fit(w) || descriptor_refuse(why, "the windows reach beyond 63 bits");
 }
 
-/* u64 would be folded as i64. */
+/* u64 would be reduced as i64. */
 static bool has_order(compute_dtype dtype) {
   return dtype_is_integer(dtype) && dtype != COMPUTE_U64;
 }
@@ -89,7 +89,7 @@ static void normalize(const compute_kernel_descriptor *d, void *attributes) {
   }
 }
 
-/* Places are counted over all of the data; the gradients are left as they are. */
+/* ARGMAX positions count over the whole data. Gradients are not split. */
 static bool splits(const compute_kernel_descriptor *d) {
   const compute_window_attributes *w = compute_window_of(d);
   return !w->by_data && w->operation != COMPUTE_WINDOW_ARGMAX;
