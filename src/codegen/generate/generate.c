@@ -44,7 +44,7 @@ const char *generate_dialect(compute_dialect dialect) {
   return text ? text : "";
 }
 
-/* ---- What every kernel needs of a target --------------------------------------------------- */
+/* ---- Requirements of every kernel ---------------------------------------------------------- */
 
 static bool program_has_f64(const compute_program *program) {
   for (uint32_t i = 0; i < program->count; i++) {

@@ -91,10 +91,11 @@ bool parameters_equal(const compute_tuning *a, const compute_tuning *b);
 
 /* ---- Lines --------------------------------------------------------------------------------- */
 
-/* One line of a tuning file: the best parameters for a class of kernels on a device.
+/* One line of a tuning file: the best parameters for a class of kernels on a device. Example, in
+ * the file a single line:
  *
  *   tuning 1 "opencl" "Vendor" "Model" "Driver 3.1" map/f32>f32/in2.dense/n20 vector=4 81234
- * 9f27c1aa
+ *   9f27c1aa
  *
  * The parts are: the format's version; the device as its backend, vendor, model and driver; the
  * class; the parameters; the time of one kernel in nanoseconds; the CRC-32 of all before the last
@@ -125,8 +126,8 @@ typedef enum entry_state {
 /* Writes the device's part of a line into `text` of ENTRY_IDENTITY_BYTES, and returns it. */
 char *entry_identity(const compute_target *target, char *text);
 
-/* Reads the `length` bytes of a line without its line end. On success it writes zeros after the
- * parts to which `entry` then points. Otherwise it changes nothing. */
+/* Reads the `length` bytes of a line without its line end. On success `entry` points to parts of
+ * the line, and zeros are written after these parts. Otherwise nothing changes. */
 entry_state entry_parse(char *line, size_t length, tuning_entry *entry);
 
 /* Writes the line with its line end into `text` of ENTRY_LINE_BYTES, and returns its length. */

@@ -216,7 +216,7 @@ const char *tuning_store_path(const tuning_store *store) {
   return store->path ? store->path : "";
 }
 
-/* ---- The file (mutex held) ------------------------------------------------------------------ */
+/* ---- The file (mutex locked) ---------------------------------------------------------------- */
 
 static bool same_stamp(const tuning_stamp *a, const tuning_stamp *b) {
   return a->device == b->device && a->inode == b->inode && a->size == b->size &&

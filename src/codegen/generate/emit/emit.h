@@ -225,8 +225,8 @@ sweep sweep_plan(generation *g, int64_t count, int64_t least, uint32_t group);
 /* "for (INDEX at = …) {": the caller closes the brace. The launch has the sweep's groups. */
 void sweep_begin(generation *g, emit_launch *launch, const sweep *s);
 
-/* Sets g->wide if 32 bits cannot address an operand of the descriptor, or cannot hold `more`, any
- * other number from which positions are computed. */
+/* Sets g->wide if 32 bits cannot address an operand of the descriptor, or cannot hold `more`,
+ * another number for the computation of positions. */
 void sweep_measure(generation *g, double more);
 
 /* ---- Spaces -------------------------------------------------------------------------------- */
@@ -329,7 +329,7 @@ void emit_program(generation *g, emit_function *function, const char *name,
                   uint32_t end_input);
 
 /* Writes a call. `value` is the expression of a value input, else NULL. `index` is the pattern of
- * the offsets, in which $ is replaced by the walk's name: "kept_$ + reduced_$". It serves loads
+ * the offsets; the walk's name replaces each $: "kept_$ + reduced_$". It serves loads
  * (LOAD_f16(in2, …)), position and coordinates alike. */
 void emit_function_call(generation *g, text_buffer *text, const emit_function *function,
                         const char *value, const char *index);
@@ -405,8 +405,8 @@ typedef struct space_order {
   int32_t dimension[COMPUTE_MAX_RANK];
 } space_order;
 
-/* On both sides of `kept`, the dimension in which the main input takes the smallest steps comes
- * last. The main input is the input among 0 … count − 1 that repeats least. */
+/* On both sides of `kept`, the dimension with the smallest steps of the main input comes last. The
+ * main input is the input among 0 … count − 1 that repeats least. */
 space_order space_sort(const compute_kernel_descriptor *d, int32_t kept, uint32_t count,
                        int32_t *main_input);
 

@@ -30,8 +30,8 @@ size_t problem_count(void);
 /* Builds row `index` of the suite in `problem`. Returns false past the end. */
 bool problem_build(size_t index, tune_problem *problem);
 
-/* True if the row belongs to a suite in `names` ("map", "map,gemm", "all") and, if `quick`, is one
- * of the few of a quick run. */
+/* True if the row belongs to a suite in `names` ("map", "map,gemm", "all"). If `quick`, it must
+ * also belong to a quick run. */
 bool problem_chosen(size_t index, const char *names, bool quick);
 
 /* True if every name of the list is a suite. */
