@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One file for each entry, named by its key. A file is renamed into place when complete, and
- * checked completely when it is read; so processes need no lock, and a crash leaves at worst a
- * temporary file. The folder is opened again for every call: it may be deleted while the program
- * runs.
+/* One file for each entry, named by its key. A file is renamed into place when it is complete, and
+ * each read checks it in full. So processes need no lock, and a crash leaves at most a temporary
+ * file. Each call opens the folder again, because the folder may be deleted while the program runs.
  *
- * Only files of this user that no other user can write are read, since devices execute their
- * contents. */
+ * Devices execute the contents. Therefore only files are read that belong to this user and that no
+ * other user can write. */
 #include "codegen/cache/disk_cache.h"
 
 #include <dirent.h>
@@ -31,21 +30,20 @@
 
 #define DEFAULT_LIMIT ((int64_t)256 << 20)
 #define SWEEP_PART                                                                                 \
-  16 /* of the limit: after storing this much, a process lists the folder again                    \
-      */
+  16 /* share of the limit: after it has stored this much, a process lists the folder again */
 
 struct disk_cache {
-  char *folder; /* NULL: there is none */
+  char *folder; /* NULL: none */
   uint64_t limit;
   atomic_bool off, complained;
   atomic_uint_fast64_t hits, misses, stores, damaged, evictions;
-  pthread_mutex_t room_mutex; /* for: */
-  uint64_t room;              /* what may be stored before the folder is listed again */
+  pthread_mutex_t room_mutex; /* guards `room` */
+  uint64_t room;              /* bytes to store before the folder is listed again */
 };
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-/* Logs at most one line per cache, whatever fails, however often. */
+/* Logs at most one line per cache for all failures together. */
 static void complain(disk_cache *cache, const char *what, const char *why) {
   if (atomic_exchange(&cache->complained, true)) return;
   log_write(COMPUTE_LOG_INFO, "core", "disk cache%s%s: %s: %s", cache->folder ? " " : "",
@@ -151,7 +149,7 @@ static entry_state entry_read(const disk_cache *cache, int file, const entry_key
   if (!S_ISREG(status.st_mode) || !is_ours_alone(&status)) return ENTRY_DAMAGED;
   entry_state state = state_of(file_read(file, header, sizeof header));
   if (state != ENTRY_GOOD) return state;
-  /* The limit keeps a wrong length from causing a huge allocation. */
+  /* The limit prevents a huge allocation if the length is wrong. */
   if (!entry_header_check(header, key, (uint64_t)status.st_size, &length) ||
       length > cache->limit || length > SIZE_MAX)
     return ENTRY_DAMAGED;
@@ -161,7 +159,7 @@ static entry_state entry_read(const disk_cache *cache, int file, const entry_key
   if (state == ENTRY_GOOD && !entry_payload_check(header, payload, (size_t)length))
     state = ENTRY_DAMAGED;
   if (state == ENTRY_GOOD) {
-    futimens(file, NULL); /* marks it as used: see the sweep */
+    futimens(file, NULL); /* marks it as used for sweep_folder */
     *data = payload;
     *bytes = (size_t)length;
   } else {
@@ -209,8 +207,8 @@ void *disk_cache_load(disk_cache *cache, const compute_cache_part *parts, uint32
 
 /* ---- Storing ------------------------------------------------------------------------------- */
 
-/* Takes `cost` bytes from the room found when the folder was last listed, or lists it again. Each
- * process can add a SWEEP_PART of the limit unknown to the others. */
+/* Takes `cost` bytes from the room that the last listing of the folder found, or lists it again.
+ * Each process can add a SWEEP_PART of the limit that the others do not see. */
 static bool take_room(disk_cache *cache, int folder, uint64_t cost) {
   pthread_mutex_lock(&cache->room_mutex);
   bool swept = true;
@@ -233,12 +231,13 @@ static bool take_room(disk_cache *cache, int folder, uint64_t cost) {
   return fits;
 }
 
-/* Creates a file under a name unique among threads and processes; its descriptor, or -1. */
+/* Creates a file whose name is unique among threads and processes. Returns its descriptor, or
+ * -1. */
 static int temporary_open(int folder, char *name, size_t name_bytes) {
   static atomic_uint counter;
   for (int attempt = 0; attempt < 16; attempt++) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now); /* processes on other machines may have the same number */
+    clock_gettime(CLOCK_REALTIME, &now); /* a process on another machine may have the same id */
     snprintf(name, name_bytes, SWEEP_TEMPORARY "%ld-%lld%09ld-%u", (long)getpid(),
              (long long)now.tv_sec, now.tv_nsec, atomic_fetch_add(&counter, 1));
     int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -255,9 +254,8 @@ static bool exceeds_file_limit(uint64_t bytes) {
          bytes > limit.rlim_cur;
 }
 
-/* 0 or an errno. Nothing is synchronised to the disk: after a power failure the checksum detects
- * it.
- */
+/* Returns 0 or an errno. Nothing is synchronised to the disk: after a power failure the checksum
+ * detects the damage. */
 static int entry_write(int folder, const entry_key *key, const void *data, size_t bytes) {
   uint8_t header[ENTRY_HEADER_BYTES];
   char name[96];
@@ -298,8 +296,8 @@ void disk_cache_store(disk_cache *cache, const compute_cache_part *parts, uint32
 
 /* ---- Keeping the folder within its size ------------------------------------------------------ */
 
-/* An entry's time of last use is its modification time: reading an entry sets it, because access
- * times are switched off on many systems. */
+/* The modification time of an entry is its time of last use. Each read sets it, because many
+ * systems do not record access times. */
 
 #define STALE_SECONDS 3600
 
@@ -324,7 +322,7 @@ static bool list_add(sweep_list *list, const char *name, const struct stat *stat
   memcpy(entry->name, name, sizeof entry->name);
   entry->cost = sweep_cost((uint64_t)status->st_size);
   entry->used = status->st_mtim;
-  /* Stored while the clock was wrong; unchanged, it would outlive all others. */
+  /* The clock was wrong at the store. Without this, the entry would outlive all others. */
   if (entry->used.tv_sec > now + STALE_SECONDS) entry->used = (struct timespec){0};
   list->cost += entry->cost;
   return true;
@@ -343,7 +341,7 @@ static bool visit(int folder, const char *name, time_t now, sweep_list *list) {
 }
 
 static bool list_folder(int folder, sweep_list *list) {
-  /* A separate descriptor: reading a folder moves its position. */
+  /* A separate descriptor, because reading a folder moves the position of the descriptor. */
   int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *stream = again >= 0 ? fdopendir(again) : NULL;
   if (!stream) {

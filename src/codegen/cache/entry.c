@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys and checksums are SHA-256: collisions are no concern, neither accidental ones nor ones
- * crafted by the author of a kernel. */
+/* Keys and checksums are SHA-256. Collisions are therefore no concern, neither accidental ones nor
+ * ones that the author of a kernel crafts. */
 #include "codegen/cache/entry.h"
 
 #include <sha2.h>
@@ -24,7 +24,7 @@ static void add(SHA2_CTX *hash, const void *data, size_t bytes) {
   if (bytes > 0) SHA256Update(hash, data, bytes);
 }
 
-/* Preceded by its length, so that "ab", "c" and "a", "bc" differ. */
+/* The length precedes each part, so that "ab", "c" and "a", "bc" differ. */
 static void add_part(SHA2_CTX *hash, const void *data, size_t bytes) {
   uint8_t length[8];
   put(length, bytes, sizeof length);

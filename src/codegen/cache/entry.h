@@ -9,7 +9,7 @@
  *   56  checksum           32: SHA-256 of all the bytes above and of the payload
  *   88  payload
  *
- * Pure functions of bytes: no file is accessed here. */
+ * Pure functions of bytes: no function here accesses a file. */
 #ifndef CACHE_ENTRY_H
 #define CACHE_ENTRY_H
 
@@ -28,36 +28,37 @@ typedef struct entry_key {
   char name[ENTRY_NAME_LENGTH + 1];
 } entry_key;
 
-/* Also covers the library's version and the format's, and where one part ends and the next begins.
- */
+/* The key also covers the version of the library, the version of the format and the borders between
+ * the parts. */
 void entry_key_make(entry_key *key, const compute_cache_part *parts, uint32_t count);
 
-/* Whether this could be an entry's file name. */
+/* True if this can be the file name of an entry. */
 bool entry_name_is_valid(const char *name);
 
 void entry_header_make(uint8_t header[ENTRY_HEADER_BYTES], const entry_key *key, const void *data,
                        size_t bytes);
 
-/* Checks the header of a file of `file_bytes`; the payload has *bytes. */
+/* Checks the header of a file of `file_bytes`. *bytes is the size of the payload. */
 bool entry_header_check(const uint8_t header[ENTRY_HEADER_BYTES], const entry_key *key,
                         uint64_t file_bytes, uint64_t *bytes);
 
 /* Checks a payload against its checked header. */
 bool entry_payload_check(const uint8_t header[ENTRY_HEADER_BYTES], const void *data, size_t bytes);
 
-/* Keeping the folder of the disk cache within its size. */
+/* Functions that keep the folder of the disk cache within its size. */
 
-#define SWEEP_TEMPORARY "new-" /* how the names of unfinished entries begin */
+#define SWEEP_TEMPORARY "new-" /* prefix of the names of unfinished entries */
 
-/* The approximate size of a file on disk: whole blocks, so that many tiny files count, too. */
+/* The approximate size of a file on disk: whole blocks, so that many tiny files also count. */
 static inline uint64_t sweep_cost(uint64_t bytes) {
   return bytes > UINT64_MAX - 4095 ? UINT64_MAX : (bytes + 4095) / 4096 * 4096;
 }
 
-/* Removes what other processes left unfinished more than an hour ago and, if the entries cost more
- * than `keep` bytes, the least recently used ones until they do not. *left is the remaining cost,
- * and *evictions the number of entries removed. False when the folder cannot be read or out of host
- * memory. Other processes may do the same concurrently: each file is removed only once. */
+/* Removes files that other processes left unfinished more than an hour ago. If the entries cost
+ * more than `keep` bytes, also removes the least recently used ones until they fit. *left is the
+ * remaining cost, and *evictions the number of removed entries. Returns false when the folder
+ * cannot be read or host memory is short. Other processes may sweep concurrently: each file is
+ * removed only once. */
 bool sweep_folder(int folder, uint64_t keep, uint64_t *left, uint64_t *evictions);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels from a user's own source. This file checks for mistakes in calls; the backend reports
- * errors of the compiler and the device. */
+/* Kernels from a user's source. This file checks the calls; the backend reports errors of the
+ * compiler and the device. */
 #include "compute/kernel.h"
 
 #include <inttypes.h>
@@ -18,13 +18,13 @@
 
 static object_kind kernel_object = {.name = "kernel", .plural = "kernels"};
 
-#define ARGUMENTS_AT_HAND 16   /* this many need no allocation at a launch */
+#define ARGUMENTS_AT_HAND 16   /* up to this many, a launch allocates nothing */
 #define ARGUMENTS_MAX     1024 /* more than any device supports */
 
 struct compute_kernel {
   compute_device *device;
   void *handle;
-  char name[96]; /* of its function, for the profile */
+  char name[96]; /* name of its function, for the profile */
 };
 
 static const char compiling[] = "compute_kernel_compile";
@@ -79,8 +79,8 @@ static compute_status check_compile(const compute_device *device, const char *so
   return COMPUTE_OK;
 }
 
-/* The source with the dialect's definitions before it. Line numbers in the compiler's log are those
- * of the user's text. */
+/* Puts the definitions of the dialect before the source. Line numbers in the compiler's log still
+ * refer to the user's text. */
 static compute_status make_portable(compute_device *device, const char *source, const char *entry,
                                     char **portable) {
   compute_target target = {.struct_size = sizeof target};

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Writes kernels/*.h as C arrays: cmake -DOUTPUT=<file.c> -DSOURCES=<a.h,b.h,…> -P embed.cmake
-# Comments and blank lines are for readers of the files; the device's compiler need not see them.
+# Removes comments and blank lines: only readers of the files need them.
 string(REPLACE "," ";" SOURCES "${SOURCES}")
 set(arrays "")
 set(table "")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From a descriptor to source and launches: what all kinds have in common. */
+/* Generates source and launches from a descriptor: the part that all kinds share. */
 #include "codegen/generate/generate.h"
 
 #include <stdio.h>
@@ -14,11 +14,11 @@ static const emit_kind *const kinds[] = {
 #undef ROW
 };
 
-/* Devices that compile find spots by a graph of other operations. */
+/* Devices with a compiler run SPOTS as a graph of other operations. */
 const emit_kind emit_spots = {.name = "SPOTS"};
 const emit_kind emit_quantized_gemm = {.name = "QUANTIZED_GEMM"};
 
-/* They cannot call the program either. */
+/* Generated code cannot call back into the program. */
 const emit_kind emit_call = {.name = "CALL"};
 
 static const emit_kind *kind_of(compute_kernel_kind kind) {
@@ -44,7 +44,7 @@ const char *generate_dialect(compute_dialect dialect) {
   return text ? text : "";
 }
 
-/* ---- What every kernel needs of a target --------------------------------------------------- */
+/* ---- Requirements of every kernel ---------------------------------------------------------- */
 
 static bool program_has_f64(const compute_program *program) {
   for (uint32_t i = 0; i < program->count; i++) {
@@ -71,7 +71,8 @@ static void add_data(text_buffer *to, const text_buffer *from) {
   if (from->data) text_add(to, "%s", from->data);
 }
 
-/* The entry point, and for the C dialect what calls it with an array of arguments. */
+/* Writes the entry point. The C dialect also gets a function that calls it with an array of
+ * arguments. */
 static void add_entry(text_buffer *source, const emit_launch *l, compute_dialect dialect) {
   text_add(source, "typedef struct {\n");
   add_data(source, &l->offsets);
@@ -119,7 +120,7 @@ static bool write_source(const generation *g, text_buffer *source) {
 
 /* ---- The result ---------------------------------------------------------------------------- */
 
-/* What generate_kernel hands out: one block for the struct and what its launches point to. */
+/* The result of generate_kernel: one block for the struct and the data behind its launches. */
 typedef struct result_block {
   compute_generated generated;
   char *source;
@@ -141,7 +142,7 @@ static void fill_launch(result_block *block, uint32_t index, const emit_launch *
   launch->shape_bytes = (offsets + l->shape_bytes + 7) / 8 * 8;
 }
 
-/* The entries' names follow the source in its memory. */
+/* The names of the entry points follow the source in the same block of memory. */
 static result_block *make_result(const generation *g) {
   text_buffer source = {0};
   result_block *block = base_allocate(1, sizeof *block);
@@ -208,7 +209,7 @@ compute_status generate_kernel(const compute_target *target,
 
 void generate_release(const compute_generated *generated) {
   if (!generated) return;
-  result_block *block = (result_block *)generated; /* its first member */
+  result_block *block = (result_block *)generated; /* first member of result_block */
   base_release(block->source);
   base_release(block);
 }
@@ -219,6 +220,6 @@ bool generate_supports(const compute_target *target, const compute_kernel_descri
   const compute_status status =
       generate_kernel(target, descriptor, NULL, &generated, reason, reason_bytes);
   generate_release(generated);
-  /* Out of memory says nothing about the kernel; building it will report that. */
+  /* Out of memory is no property of the kernel; the build will report it. */
   return status == COMPUTE_OK || status == COMPUTE_ERROR_OUT_OF_MEMORY;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Competition between candidates.
+/* Compares candidates by measurement.
  *
- * Machines speed up and slow down over seconds, so candidates are not measured in sequence: all
- * remaining ones are timed once in each round, and a candidate's time is the median of its rounds.
- * A candidate is eliminated when it is hopeless, more strictly in later rounds, and of many the
- * worse half is eliminated in any case. The default stays to the end, as the reference. */
+ * Machines speed up and slow down over seconds, so candidates are not measured in sequence. Each
+ * round times all remaining candidates once, and a candidate's time is the median of its rounds. A
+ * hopeless candidate is eliminated, by a stricter limit in later rounds. Of many candidates the
+ * worse half is always eliminated. The default stays to the end, as the reference. */
 #include "codegen/tune/tuner.h"
 
 #include <math.h>
@@ -18,13 +18,13 @@
 #include "core/device/device.h"
 #include "core/device/driver_call.h"
 
-#define SAMPLE_SECONDS 0.004 /* of running, for one sample */
+#define SAMPLE_SECONDS 0.004 /* seconds of running for one sample */
 #define REPETITIONS    200
-#define FIRST_FACTOR   2.0  /* this much slower than the best: out at once */
+#define FIRST_FACTOR   2.0  /* this much slower than the best: eliminated at once */
 #define LOST_FACTOR    8.0  /* … without a second timing */
-#define FEW_RIVALS     4    /* that are not eliminated just because others are better */
-#define GAIN           0.97 /* of the default's time: less than that is noise */
-#define SAMPLES        3    /* that a winner needs, unless time is up */
+#define FEW_RIVALS     4    /* this many stay, even if others are better */
+#define GAIN           0.97 /* of the default's time: a smaller gain is noise */
+#define SAMPLES        3    /* a winner needs this many, unless time is up */
 
 /* ---- Points of the generator's grids -------------------------------------------------------- */
 
@@ -60,7 +60,7 @@ static bool grid_serves(const tuning_grid *grid, const compute_target *target) {
 /* ---- The generated kernels ----------------------------------------------------------------- */
 
 static bool within(uint64_t value, uint32_t limit) {
-  return limit == 0 || value <= limit; /* 0: not known */
+  return limit == 0 || value <= limit; /* 0: unknown */
 }
 
 static bool fits_groups(const compute_target *target, const compute_tuning *tuning) {
@@ -94,7 +94,7 @@ static bool is_new(uint64_t *seen, uint32_t count, uint64_t hash) {
   return true;
 }
 
-/* Keeps the first, and of the others as many as `limit` allows, at even distances. */
+/* Keeps the first candidate, and as many others as `limit` allows, at even distances. */
 static uint32_t thin(compute_tuning *list, uint32_t count, uint32_t limit) {
   if (count <= limit) return count;
   for (uint32_t i = 1; i < limit; i++)
@@ -102,7 +102,8 @@ static uint32_t thin(compute_tuning *list, uint32_t count, uint32_t limit) {
   return limit;
 }
 
-/* Shuffles them deterministically, so that the first few are diverse: a run may not get further. */
+/* Shuffles the list deterministically, so that the first few are diverse: a run may not get
+ * further. */
 static void shuffle(compute_tuning *list, uint32_t count) {
   for (uint32_t i = count; i > 2; i--) {
     const uint32_t other = 1 + (uint32_t)(hash_u64(HASH_SEED, i) % (i - 1));
@@ -192,7 +193,7 @@ static void add_sample(contest_candidate *candidate, double seconds) {
   candidate->sample[at] = seconds;
 }
 
-/* The best single time of all candidates, the default too. */
+/* The best single time of all candidates, including the default. */
 static double least_seconds(const contest *c) {
   double least = INFINITY;
   for (uint32_t i = 0; i < c->count; i++)
@@ -200,7 +201,7 @@ static double least_seconds(const contest *c) {
   return least;
 }
 
-/* By the best time of each: other load only adds to times. */
+/* Uses the best time of each candidate, because other load only adds to times. */
 static bool hopeless(const contest_candidate *candidate, double least, double factor) {
   return candidate->samples > 0 && candidate->sample[0] > factor * least;
 }
@@ -218,7 +219,7 @@ bool contest_late(const contest *c) {
 
 /* ---- Trying -------------------------------------------------------------------------------- */
 
-/* A candidate's own failure eliminates it; a lost device ends the run. */
+/* A candidate that fails is eliminated; a lost device ends the run. */
 static compute_status refuse(contest *c, contest_candidate *candidate, compute_status status,
                              const char *why) {
   char words[PARAMETERS_BYTES];
@@ -280,7 +281,7 @@ compute_status contest_try(contest *c, uint32_t index) {
 
 /* ---- Rounds -------------------------------------------------------------------------------- */
 
-/* The remaining rivals of the default, and the worst of them. */
+/* Counts the remaining candidates besides the default, and finds the worst. */
 static uint32_t count_rivals(const contest *c, uint32_t *worst) {
   uint32_t count = 0;
   *worst = 0;
@@ -291,7 +292,7 @@ static uint32_t count_rivals(const contest *c, uint32_t *worst) {
   return count;
 }
 
-/* Eliminates hopeless ones, and then the worse half, down to a few. */
+/* Eliminates hopeless candidates, and then the worse half, but keeps FEW_RIVALS. */
 static uint32_t thin_out(contest *c, uint32_t round) {
   const double least = least_seconds(c), factor = 1 + 1.0 / round;
   for (uint32_t i = 1; i < c->count; i++)

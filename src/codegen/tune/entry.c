@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How well classes match, and reading and writing sets of parameters and lines of a tuning file. A
- * line's checksum is checked first, so that the rest need only handle intact lines. */
+/* Compares classes of kernels, and reads and writes sets of parameters and lines of a tuning file.
+ * The checksum of a line is checked first, so that the rest handles only intact lines. */
 #include "codegen/tune/entry.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ bool kernel_class_valid(const char *text, size_t length) {
   return !empty && kernel_kind_exists(text, kind_length);
 }
 
-/* The next "letter number" of both sizes; false if they differ in form. */
+/* Reads the next "letter number" of both sizes. Returns false if their forms differ. */
 static bool next_buckets(const char **a, const char **b, int *difference) {
   if (**a != **b || !ascii_is_digit((*a)[1]) || !ascii_is_digit((*b)[1])) return false;
   char *end_a, *end_b;
@@ -95,7 +95,7 @@ static uint32_t read_value(const compute_tuning *tuning, size_t index) {
   return value;
 }
 
-/* One "name=value"; false if it is none, or a repetition. */
+/* Parses one "name=value". Returns false if it is malformed or repeated. */
 static bool parse_one(const char *text, size_t length, uint32_t *seen, compute_tuning *tuning) {
   const char *equals = memchr(text, '=', length);
   if (!equals) return false;
@@ -214,7 +214,7 @@ size_t entry_print(const tuning_entry *entry, char *text) {
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* The rest of the line. */
+/* The unread part of a line. */
 typedef struct reader {
   char *at;
   size_t left;
@@ -225,14 +225,14 @@ static void advance(reader *r, size_t count) {
   r->left -= count;
 }
 
-/* A space, which is not the last byte. */
+/* Skips a space. The space must not be the last byte. */
 static bool skip_space(reader *r) {
   if (r->left < 2 || *r->at != ' ') return false;
   advance(r, 1);
   return true;
 }
 
-/* Up to the next space or the end; at least one byte. */
+/* The text up to the next space or the end; at least one byte. */
 static bool next_word(reader *r, char **word, size_t *length) {
   const char *space = memchr(r->at, ' ', r->left);
   *word = r->at;
@@ -254,7 +254,7 @@ static bool parse_number(const char *digits, size_t length, unsigned base, uint6
   return length > 0;
 }
 
-/* Four quoted texts separated by spaces. Quotes inside are escaped. */
+/* Four quoted texts, separated by spaces. Quotes inside a text are escaped. */
 static bool next_identity(reader *r, char **identity, size_t *length) {
   *identity = r->at;
   for (int i = 0; i < 4; i++) {

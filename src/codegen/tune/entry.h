@@ -11,13 +11,13 @@
  *
  *   class   = kind "/" types "/" pattern "/" size
  *   kind    = a name of COMPUTE_KERNEL_KINDS: "map", "reduce", …
- *             (kinds that are not named below: see src/core/kernel/kinds/<kind>.c)
+ *             (kinds without a rule below: see src/core/kernel/kinds/<kind>.c)
  *   types   = inputs ">" outputs                    map, copy, gather, scatter, fit (its pixels),
  *                                                   top_k
  *           | inputs ">" accumulated ">" outputs    reduce, row, gemm, conv, window, scan,
  *                                                   attention
  *             where inputs and outputs are the dtypes that occur, each once, in the order of
- *             compute_dtype with "+" between, or "none"; inputs that only an epilogue reads do not
+ *             compute_dtype with "+" between, or "none"; inputs for the epilogue only do not
  *             count
  *   pattern = map:     "in" ("0" | "1" | "2" | "3" | "many") "." walk
  *           | copy:    walk
@@ -26,13 +26,13 @@
  *           | gemm:    letter letter "." ("single" | "batch")
  *           | gather, scatter, top_k: "axis"
  *           | conv:    ("forward" | "data" | "filter") [".point"] [".strided"] [".groups"]
- *                      [".winograd"], where that is allowed and makes a difference
+ *                      [".winograd"], if allowed and if it makes a difference
  *           | fit:     ("xynb" | "xynbs" | "xynbsxsy" | "xyznb") "."
  *                      ("fisher" | "newton" | "marquardt" | "squares")
  *           | window:  ("max" | "average" | "argmax") [".data"]
  *           | scan:    "along" | "across"
  *           | attention: ("full" | "causal") [".biased"]
- *   walk    = "dense"      everything lies row by row
+ *   walk    = "dense"      all operands are row by row
  *           | "broadcast"  an input repeats in some dimension, nothing else is out of order
  *           | "transpose"  (copy) source and result are contiguous along different dimensions
  *           | "strided"    anything else
@@ -51,20 +51,20 @@
  *             queries, keys, widths of Q and of V
  *   bucket  = the base-2 logarithm, rounded to the nearest whole number
  *
- * reduce: "inner" when the reduced dimensions hold the neighbours in memory, "full" when a single
- * result is left, "position" for argmax and argmin. Classes are in tuning files, so their grammar
- * may grow but not change. */
+ * reduce: "inner" when the reduced dimensions hold the neighbours in memory, "full" for a single
+ * result, "position" for argmax and argmin. Tuning files contain classes, so their grammar may
+ * grow but not change. */
 
-/* Whether `text` could be a class or the beginning of one up to a "/", of any kind. */
+/* True if `text` can be a class of any kind, or the beginning of one up to a "/". */
 bool kernel_class_valid(const char *text, size_t length);
 
 #define KERNEL_CLASS_APART (-1)
 
-/* The distance of `selector` from a class; KERNEL_CLASS_APART if it does not match. A complete
- * class has distance 0 from itself, and from classes that differ only in size the sum of the
- * differences of their buckets, provided that none differs by more than KERNEL_CLASS_REACH. The
- * beginning of a class up to a "/" ("gemm", "gemm/f16>f32>f16") matches all that begin like this;
- * the longer the better, but worse than any complete class. */
+/* The distance of `selector` from a class, or KERNEL_CLASS_APART if it does not match. A complete
+ * class has distance 0 from itself. Its distance from a class that differs only in size is the sum
+ * of the differences of their buckets; no difference may exceed KERNEL_CLASS_REACH. The beginning
+ * of a class up to a "/" ("gemm", "gemm/f16>f32>f16") matches all classes with this beginning. A
+ * longer one is closer, but never as close as a complete class. */
 int kernel_class_fit(const char *selector, const char *kernel_class);
 
 #define KERNEL_CLASS_REACH 3
@@ -72,18 +72,18 @@ int kernel_class_fit(const char *selector, const char *kernel_class);
 /* ---- Parameters ---------------------------------------------------------------------------- */
 
 /* The parameters of compute_tuning as text: "group_x=64,vector=4", in the order of the struct and
- * without those that are 0; "-" when all are. The names are part of the tuning file's format. */
+ * without zeros; "-" when all are 0. The names are part of the tuning file's format. */
 
 #define PARAMETERS_BYTES 320 /* enough for every set of parameters */
 
 /* Larger than any meaningful value; keeps products of a few within 64 bits. */
 #define PARAMETERS_LIMIT (UINT32_C(1) << 20)
 
-/* Parses the `length` bytes at `text`: known names, each at most once, whole numbers up to
- * PARAMETERS_LIMIT. *tuning is complete on success, undefined otherwise. */
+/* Parses the `length` bytes at `text`: the listed names, each at most once, with whole numbers up
+ * to PARAMETERS_LIMIT. *tuning is complete on success, undefined otherwise. */
 bool parameters_parse(const char *text, size_t length, compute_tuning *tuning);
 
-/* Into `text`, which has PARAMETERS_BYTES and is returned. */
+/* Writes into `text`, which has PARAMETERS_BYTES, and returns it. */
 char *parameters_print(const compute_tuning *tuning, char *text);
 
 bool parameters_none(const compute_tuning *tuning);
@@ -91,25 +91,27 @@ bool parameters_equal(const compute_tuning *a, const compute_tuning *b);
 
 /* ---- Lines --------------------------------------------------------------------------------- */
 
-/* One line of a tuning file: the best parameters for a class of kernels on a device.
+/* One line of a tuning file: the best parameters for a class of kernels on a device. Example, in
+ * the file a single line:
  *
  *   tuning 1 "opencl" "Vendor" "Model" "Driver 3.1" map/f32>f32/in2.dense/n20 vector=4 81234
- * 9f27c1aa
+ *   9f27c1aa
  *
- * that is: the format's version; the device as its backend, vendor, model and driver name it; the
- * class; the parameters; the time of one kernel in nanoseconds; the
- * CRC-32 of all before the last space, in hexadecimal. Quoted texts are printable ASCII; "\"", "\\"
- * and everything else is \x and two hexadecimal digits.
+ * The parts are: the format's version; the device as its backend, vendor, model and driver; the
+ * class; the parameters; the time of one kernel in nanoseconds; the CRC-32 of all before the last
+ * space, in hexadecimal. Quoted texts are printable ASCII. "\"", "\\" and all other bytes are
+ * written as \x and two hexadecimal digits.
  *
- * With another driver a device counts as a different one: the best parameters may have changed. */
+ * A device with another driver counts as a different device: its best parameters may have
+ * changed. */
 
 #define ENTRY_VERSION        1
-#define ENTRY_IDENTITY_BYTES 1536 /* every text of a target escaped */
+#define ENTRY_IDENTITY_BYTES 1536 /* for all texts of a target, escaped */
 #define ENTRY_LINE_BYTES     2560
 
-/* Texts are zero-terminated and not owned. */
+/* Texts are zero-terminated; the entry does not own them. */
 typedef struct tuning_entry {
-  const char *identity; /* of the device, as in the line */
+  const char *identity; /* identity of the device, as in the line */
   const char *kernel_class;
   compute_tuning tuning;
   uint64_t nanoseconds;
@@ -121,14 +123,14 @@ typedef enum entry_state {
   ENTRY_FOREIGN = 2 /* of another version of the format */
 } entry_state;
 
-/* The device's part of a line, into `text` of ENTRY_IDENTITY_BYTES, which is returned. */
+/* Writes the device's part of a line into `text` of ENTRY_IDENTITY_BYTES, and returns it. */
 char *entry_identity(const compute_target *target, char *text);
 
-/* Reads the `length` bytes of a line without its end. If it is valid, zeros are written after the
- * parts that `entry` then points to; otherwise nothing is changed. */
+/* Reads the `length` bytes of a line without its line end. On success `entry` points to parts of
+ * the line, and zeros are written after these parts. Otherwise nothing changes. */
 entry_state entry_parse(char *line, size_t length, tuning_entry *entry);
 
-/* The line with its end, into `text` of ENTRY_LINE_BYTES; its length. */
+/* Writes the line with its line end into `text` of ENTRY_LINE_BYTES, and returns its length. */
 size_t entry_print(const tuning_entry *entry, char *text);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Running and timing kernels for the tuner, on a separate queue: the device's internal queue stays
- * free for others. */
+/* Runs and times kernels for the tuner, on a separate queue: the device's internal queue stays free
+ * for others. */
 #include <string.h>
 
 #include "codegen/tune/tuner.h"
@@ -34,7 +34,7 @@ static uint64_t input_bytes(const tune_problem *problem, uint32_t input) {
   return problem->input_elements[input] * compute_dtype_size(problem->inputs[input].dtype);
 }
 
-/* The inputs in the CPU's memory, filled, and the results that it computes from them. */
+/* Fills the inputs in the CPU's memory, and computes the expected results there. */
 static compute_status compute_expected(tune_measure *m, memory_buffer **inputs) {
   compute_device *cpu = m->device->context->cpu;
   const tune_problem *problem = m->problem;

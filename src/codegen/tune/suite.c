@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The suite: the problems of all kinds in sequence, selected by the kinds' names. */
+/* The suite: the problems of all kinds in sequence, selected by the names of the kinds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -94,7 +94,7 @@ bool problem_chosen(size_t index, const char *names, bool quick) {
 
 /* ---- Building ------------------------------------------------------------------------------ */
 
-/* Elements from the first to the last that an operand touches. */
+/* The number of elements from the first to the last that an operand touches. */
 static uint64_t span(const compute_kernel_descriptor *d, uint32_t index,
                      const compute_operand *operand) {
   int64_t size[COMPUTE_MAX_RANK];

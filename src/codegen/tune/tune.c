@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The tuner and the tuning file for users: running the suite, where the file is, and exchanging
- * entries between machines. */
+/* The public calls of the tuner: run the suite, find the tuning file, and exchange entries between
+ * machines. */
 #include "compute/tune.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ typedef struct choice {
   bool quick;
 } choice;
 
-/* The index-th of the rows chosen. */
+/* Builds the index-th of the chosen rows. */
 static bool chosen_problem(void *user, size_t index, tune_problem *problem) {
   const choice *c = user;
   for (size_t row = 0; problem_build(row, problem); row++)
@@ -128,7 +128,7 @@ static compute_status export_to(const compute_context *context, const char *path
                           path, strerror(problem));
 }
 
-/* The identity of a device; NULL if it has none, so that no entry matches it. */
+/* The identity of a device. NULL if it has none; then no entry matches it. */
 static const char *device_identity(const compute_device *device, char *text) {
   compute_target target = {.struct_size = sizeof target};
   if (!device->backend->device_target ||
@@ -175,7 +175,7 @@ static bool is_known(const tuning_contents *known, const tuning_entry *entry) {
   return false;
 }
 
-/* The effective entries of `from` that `known` lacks, as lines in one block of memory. */
+/* Writes the effective entries of `from` that `known` lacks, as lines in one block of memory. */
 static compute_status collect(const tuning_contents *from, const tuning_contents *known,
                               char **lines, size_t *bytes, char *reason) {
   void *text = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A run of the tuner over the problems, with limits, progress, and storing of results.
+/* A run of the tuner over the problems, with limits, progress and stored results.
  *
  * A winner is stored as soon as its problem is done, so that an interrupted run keeps its results.
- * If the default is best, nothing needs storing, unless an entry of a neighbouring size would then
- * apply: a final pass handles these cases. */
+ * If the default is best, the run normally stores nothing. But then an entry of a neighbouring size
+ * may apply: a final pass handles these cases. */
 #include "codegen/tune/tuner.h"
 
 #include <inttypes.h>
@@ -22,9 +22,9 @@ static const char operation[] = "compute_tune";
 
 enum { BEST_BYTES = PARAMETERS_BYTES };
 
-#define FIRST_SHARE 0.6 /* of a problem's time, for trying every candidate once */
+#define FIRST_SHARE 0.6 /* of a problem's time, to try every candidate once */
 
-/* A class in which the default is best. */
+/* A class whose default is best. */
 typedef struct unbeaten_class {
   char kernel_class[KERNEL_CLASS_BYTES];
   uint64_t nanoseconds;
@@ -36,9 +36,9 @@ typedef struct tuner {
   compute_queue *queue;
   compute_target target;
   char identity[ENTRY_IDENTITY_BYTES];
-  double start, deadline; /* of the run; INFINITY: none */
+  double start, deadline; /* of the run; deadline INFINITY: none */
   compute_tune_progress progress;
-  char best[BEST_BYTES]; /* what progress.best points to */
+  char best[BEST_BYTES]; /* text for progress.best */
   tune_problem problem;
   tune_measure measure;
   contest contest;
@@ -48,7 +48,7 @@ typedef struct tuner {
 
 /* ---- Progress ------------------------------------------------------------------------------ */
 
-/* From the fraction of problems, and of candidates in this one, that are done. */
+/* Estimates from the finished fraction of the problems, and of the candidates in this problem. */
 static double remaining(const tuner *t) {
   const compute_tune_progress *p = &t->progress;
   const double here = p->candidate_count ? (double)p->candidate_index / p->candidate_count : 0;
@@ -61,7 +61,7 @@ static double remaining(const tuner *t) {
   return seconds;
 }
 
-/* False if the caller has cancelled. */
+/* Returns false if the caller has cancelled. */
 static bool report(tuner *t, uint32_t candidate_index, bool finished) {
   compute_tune_progress *p = &t->progress;
   const contest_candidate *best = contest_winner(&t->contest);
@@ -118,7 +118,8 @@ static compute_status remember_unbeaten(tuner *t, const char *kernel_class, doub
   return COMPUTE_OK;
 }
 
-/* Adds entries without parameters for classes to which an entry with some would apply. */
+/* Adds entries without parameters for classes that would otherwise match an entry with
+ * parameters. */
 static compute_status store_unbeaten(const tuner *t) {
   static const compute_tuning none;
   for (size_t i = 0; i < t->unbeaten_count; i++) {
@@ -144,7 +145,7 @@ static void log_result(const tuner *t, const contest_candidate *winner) {
             best ? (unsigned)best->samples : 0, winner ? "better" : "no better");
 }
 
-/* After the last round. */
+/* Stores the result after the last round. */
 static compute_status decide(tuner *t, bool complete) {
   const contest_candidate *winner = contest_winner(&t->contest);
   const contest_candidate *heuristic = &t->contest.candidate[0];
@@ -153,22 +154,22 @@ static compute_status decide(tuner *t, bool complete) {
   log_result(t, winner);
   if (t->options->dry || heuristic->samples == 0) return COMPUTE_OK;
   if (winner) return store(t, kernel_class, &winner->tuning, nanoseconds(contest_seconds(winner)));
-  /* An interrupted contest has not shown that the default is best. */
+  /* An interrupted measurement does not show that the default is best. */
   if (!complete) return COMPUTE_OK;
   return remember_unbeaten(t, kernel_class, contest_seconds(heuristic));
 }
 
 /* ---- One problem --------------------------------------------------------------------------- */
 
-/* With a limit, each problem gets an equal share of what is left. */
+/* With a limit, each problem gets an equal share of the remaining time. */
 static void set_deadline(tuner *t) {
   const double now = t->contest.clock();
   const uint32_t left = t->progress.problem_count - t->progress.problem_index;
   t->contest.deadline = now + fmax(0, t->deadline - now) / left;
 }
 
-/* Prepares and times candidates, as many as the problem's time allows; some of it is reserved for
- * comparing the best of them. */
+/* Prepares and times as many candidates as the problem's time allows. The rest of the time is
+ * reserved to compare the best of them. */
 static compute_status try_candidates(tuner *t, bool *complete) {
   contest *c = &t->contest;
   const double begin = c->clock(), end = begin + FIRST_SHARE * (c->deadline - begin);
@@ -178,7 +179,7 @@ static compute_status try_candidates(tuner *t, bool *complete) {
     if (!report(t, i, false)) return cancelled(t);
     compute_status status = contest_try(c, i);
     if (status) return status;
-    if (c->candidate[0].samples == 0) return COMPUTE_OK; /* nothing to compare with */
+    if (c->candidate[0].samples == 0) return COMPUTE_OK; /* no reference */
   }
   *complete = true;
   return COMPUTE_OK;
@@ -198,7 +199,7 @@ static compute_status run_contest(tuner *t) {
   return decide(t, complete && !contest_late(c));
 }
 
-/* Why the problem is skipped, in `reason`; "" if it is not. */
+/* Writes into `reason` why the problem is skipped, or "" if it is not. */
 static void check_problem(const tuner *t, char *reason, size_t bytes) {
   reason[0] = '\0';
   if (!kernel_is_supported(t->device, &t->problem.descriptor, reason, bytes)) {
@@ -210,7 +211,7 @@ static void check_problem(const tuner *t, char *reason, size_t bytes) {
   }
 }
 
-/* A problem whose preparation fails is skipped, unless all others would fail in the same way. */
+/* Skips a problem whose preparation fails, unless all others would fail in the same way. */
 static compute_status leave_out(const tuner *t, compute_status status) {
   if (status == COMPUTE_ERROR_DEVICE_LOST || status == COMPUTE_ERROR_OUT_OF_MEMORY) return status;
   log_write(COMPUTE_LOG_INFO, "tune", "%s is skipped: %s", t->problem.name,
@@ -253,7 +254,7 @@ static compute_status run_problems(tuner *t, const tuner_work *work) {
   }
   if (t->options->dry || (status && status != COMPUTE_ERROR_CANCELLED)) return status;
   compute_status stored = store_unbeaten(t);
-  return status ? cancelled(t) : stored; /* again: another error may have replaced it */
+  return status ? cancelled(t) : stored; /* set it again: another error may have replaced it */
 }
 
 static compute_status prepare(tuner *t, compute_device *device, const compute_tune_options *options,
@@ -285,6 +286,6 @@ compute_status tuner_run(compute_device *device, const compute_tune_options *opt
   compute_queue_release(t->queue);
   base_release(t->unbeaten);
   base_release(t);
-  if (!status) error_restore(device->context, &before); /* refused candidates are not a failure */
+  if (!status) error_restore(device->context, &before); /* refused candidates are no failure */
   return status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The search for the best parameters: timing a problem on a device (measure.c), competition between
+/* The search for the best parameters: timing of a problem on a device (measure.c), comparison of
  * its candidates (contest.c), and a run over a list of problems (tuner.c). */
 #ifndef TUNE_TUNER_H
 #define TUNE_TUNER_H
@@ -22,25 +22,25 @@ typedef struct tune_measure {
   memory_buffer *inputs[PROBLEM_INPUTS];
   memory_buffer *output;
   memory_buffer *expected; /* on the CPU */
-  void *result;            /* host memory for what the device computes */
+  void *result;            /* host memory for the device's results */
   uint64_t result_bytes;
 } tune_measure;
 
-/* Creates data, lets the CPU compute the results, and uploads the inputs. On failure the error says
- * why, and nothing is left allocated. */
+/* Creates the data, computes the expected results on the CPU, and uploads the inputs. A failure
+ * sets the error and leaves nothing allocated. */
 compute_status measure_open(tune_measure *measure, compute_device *device, compute_queue *queue,
                             const tune_problem *problem, measure_clock clock);
 void measure_close(tune_measure *measure);
 
-/* Whether the problem's buffers fit the device with room to spare. */
+/* True if the problem's buffers fit the device with room to spare. */
 bool measure_fits(const compute_device *device, const tune_problem *problem);
 
-/* Runs a kernel once, with the result preset to NaN, and compares. `right` says whether the results
- * are correct; if not, `reason` says why. Fails only if the device does. */
+/* Runs a kernel once, with the result preset to NaN, and compares. `right` is true if the results
+ * are correct; if not, `reason` gives the cause. Fails only if the device does. */
 compute_status measure_check(const tune_measure *measure, void *kernel, bool *right, char *reason,
                              size_t reason_bytes);
 
-/* Seconds of one kernel, `repetitions` submitted in a row. */
+/* Seconds of one kernel, measured over `repetitions` submitted in a row. */
 compute_status measure_time(const tune_measure *measure, void *kernel, uint32_t repetitions,
                             double *seconds);
 
@@ -49,19 +49,19 @@ compute_status measure_time(const tune_measure *measure, void *kernel, uint32_t 
 enum { SPACE_LIMIT = 160, SPACE_QUICK_LIMIT = 16 };
 
 /* Fills `list`, which has room for SPACE_LIMIT, with sets of parameters that the generator accepts
- * for this target and that make different kernels; returns their number. The first is all 0, the
- * generator's own choice, and included even if the generator refuses it: the device's message is
- * better. If the space is too large (or the run quick), it is subsampled evenly. */
+ * for this target and that make different kernels. Returns their number. The first set is all 0,
+ * the generator's own choice. It stays even if the generator refuses it, because the device's
+ * message is better. If the space is too large, or the run is quick, it is subsampled evenly. */
 uint32_t space_list(const compute_target *target, const compute_kernel_descriptor *descriptor,
                     bool quick, compute_tuning *list);
 
-/* ---- Contest: candidates prepared, checked, and timed in rounds ------------------------------ */
+/* ---- Autotune: candidates prepared, checked, and timed in rounds ----------------------------- */
 
 enum { CONTEST_ROUNDS = 7, CONTEST_QUICK_ROUNDS = 5, CONTEST_IMPLEMENTATIONS = 4 };
 
 typedef struct contest_candidate {
   compute_tuning tuning;
-  void *kernel; /* NULL: not prepared yet, or out of the contest */
+  void *kernel; /* NULL: not prepared yet, or eliminated */
   uint32_t repetitions, samples;
   double sample[CONTEST_ROUNDS]; /* seconds of one kernel, sorted */
   double spent;                  /* seconds of running */
@@ -70,46 +70,46 @@ typedef struct contest_candidate {
 typedef struct contest {
   const tune_measure *measure;
   const compute_target *target;
-  double candidate_seconds; /* limit for each */
+  double candidate_seconds; /* limit for each candidate */
   measure_clock clock;
-  double deadline; /* of the clock; INFINITY: none */
+  double deadline; /* by `clock`; INFINITY: none */
   uint32_t rounds;
   uint32_t refused;
   uint32_t count; /* candidate[0] is the default */
   contest_candidate candidate[SPACE_LIMIT + CONTEST_IMPLEMENTATIONS];
 } contest;
 
-/* Fills in the candidates; clock and limits are the caller's. */
+/* Fills in the candidates. The caller sets the clock and the limits. */
 void contest_begin(contest *c, const tune_measure *measure, const compute_target *target,
                    bool quick);
 void contest_end(contest *c);
 
-/* Prepares, checks and times candidate `index` for the first time. Only a lost device is a failure;
- * a candidate that fails is eliminated. */
+/* Prepares, checks and times candidate `index` for the first time. A candidate that fails is
+ * eliminated; only a lost device is a failure. */
 compute_status contest_try(contest *c, uint32_t index);
 
-/* Eliminates hopeless ones and times the others again; *more is false if that would not help.
- * `round` counts from 1. */
+/* Eliminates hopeless candidates and times the others again. *more is false if another round would
+ * not help. `round` counts from 1. */
 compute_status contest_round(contest *c, uint32_t round, bool *more);
 
 bool contest_late(const contest *c); /* past the deadline */
 
-/* Seconds; 0 for a candidate without a time. */
+/* Returns seconds; 0 for a candidate without a time. */
 double contest_seconds(const contest_candidate *candidate);
 
-/* The fastest of those that are still in the contest, except for the default; NULL if there is
- * none. */
+/* The fastest candidate that is not eliminated, without the default. NULL if there is none. */
 const contest_candidate *contest_best(const contest *c);
 
-/* The best, if it is better than the default by more than noise, and both are well known. */
+/* The best candidate, if it is better than the default by more than noise, and both have enough
+ * samples. */
 const contest_candidate *contest_winner(const contest *c);
 
-/* Parameters as text, into `text`. */
+/* Writes the parameters into `text`. */
 void contest_print(const contest *c, const contest_candidate *candidate, char *text, size_t bytes);
 
 /* ---- The run ------------------------------------------------------------------------------- */
 
-/* Builds problem `index` in place; false past the end. */
+/* Builds problem `index` in place. Returns false past the end. */
 typedef bool (*tuner_problem)(void *user, size_t index, tune_problem *problem);
 
 typedef struct tuner_work {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The lookup of parameters.
  *
- * Entries are searched linearly: lookups happen when a kernel is built, which takes a thousand
- * times longer. Comparing a device's complete identity makes a file from another machine, or from
- * before a driver update, harmless. */
+ * The search of the entries is linear: a lookup happens when a kernel is built, which takes a
+ * thousand times longer. The lookup compares the complete identity of the device. So a file from
+ * another machine, or from before a driver update, is harmless. */
 #include "codegen/tune/tuning.h"
 
 #include <pthread.h>
@@ -22,8 +22,8 @@
 
 /* ---- Forced --------------------------------------------------------------------------------- */
 
-/* Parsing COMPUTE_TUNING. Applying only some rules would be misleading: users who force parameters
- * must know that all are in effect, so the first error voids everything. */
+/* Parses COMPUTE_TUNING. The first error voids all rules: users who force parameters rely on all of
+ * them, so applying only some would mislead. */
 #define REASON_BYTES 128
 
 static bool parse_rule(const char *text, size_t length, forced_rules *rules, char *reason) {
@@ -81,8 +81,8 @@ bool forced_find(const forced_rules *rules, const char *kernel_class, compute_tu
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* The built-in table. Every row needs a measured reason, stated in a comment; choices that follow
- * from a target's properties belong in the generator instead. */
+/* The built-in table. Every row needs a measured reason in a comment. Choices that follow from the
+ * properties of a target belong in the generator instead. */
 const table_row table_builtin[] = {
     {.kernels = NULL},
 };
@@ -134,13 +134,13 @@ bool table_find(const table_row *rows, const compute_target *target, const char 
 /* ---- The store ------------------------------------------------------------------------------- */
 
 struct tuning_store {
-  pthread_mutex_t mutex; /* of what comes after `path` */
+  pthread_mutex_t mutex; /* guards the fields after `path` */
   forced_rules forced;
   const table_row *rows;
   char *path; /* NULL: no file */
   tuning_contents contents;
-  tuning_stamp seen;  /* of the last attempt to read, successful or not */
-  int64_t next_check; /* monotonic time before which the file is not checked again */
+  tuning_stamp seen;  /* at the last attempt to read, successful or not */
+  int64_t next_check; /* monotonic time of the next check of the file */
 };
 
 bool tuning_text_valid(const char *text, char reason[128]) {
@@ -157,7 +157,7 @@ static void read_forced(tuning_store *store) {
     log_write(COMPUTE_LOG_WARNING, "tune", "COMPUTE_TUNING is ignored: %s", reason);
 }
 
-/* False only when out of memory. */
+/* Returns false only when out of memory. */
 static bool choose_path(tuning_store *store) {
   const char *named = variable_text("COMPUTE_TUNING_FILE");
   if (named && !strcmp(named, "none")) return true;
@@ -216,7 +216,7 @@ const char *tuning_store_path(const tuning_store *store) {
   return store->path ? store->path : "";
 }
 
-/* ---- The file (mutex held) ------------------------------------------------------------------ */
+/* ---- The file (mutex locked) ---------------------------------------------------------------- */
 
 static bool same_stamp(const tuning_stamp *a, const tuning_stamp *b) {
   return a->device == b->device && a->inode == b->inode && a->size == b->size &&
@@ -251,7 +251,7 @@ static void refresh(tuning_store *store) {
   report(store);
 }
 
-/* From the last line to the first, so that the later of equally good ones is found. */
+/* Searches from the last line to the first, so that the later of equally good entries wins. */
 static const tuning_entry *best_entry(const tuning_contents *contents, const char *identity,
                                       const char *kernel_class) {
   const tuning_entry *best = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading and appending to tuning files.
+/* Reads and appends to tuning files.
  *
- * A process killed while writing, or a full disk, can leave an unterminated line, to which the next
- * writer's line would be appended. So a writer begins with a line end if the file lacks one, and
- * the reader searches a damaged line for the beginning of another. */
+ * A full disk, or a process that is killed while it writes, can leave an unterminated line. The
+ * line of the next writer would continue it. So a writer begins with a line end if the file lacks
+ * one, and the reader searches a damaged line for the beginning of another. */
 #include "codegen/tune/tuning.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static bool add_entry(tuning_contents *contents, const tuning_entry *entry) {
   return true;
 }
 
-/* The next position in the line where an entry could begin, or its end. */
+/* The next position in the line at which an entry could begin, or the end of the line. */
 static char *next_start(char *from, char *end) {
   char *found =
       from < end ? memmem(from, (size_t)(end - from), line_start, strlen(line_start)) : NULL;
@@ -98,7 +98,7 @@ static bool read_lines(tuning_contents *contents, size_t bytes) {
   return true;
 }
 
-/* A file that grows meanwhile is read as of the stamp, and later detected as changed. */
+/* A file that grows meanwhile is read as of the stamp, and a later check detects the change. */
 static compute_status read_open(int file, const char *path, tuning_contents *contents,
                                 char *reason) {
   struct stat status;
@@ -147,7 +147,7 @@ static int compare_keys(const tuning_entry *a, const tuning_entry *b) {
   return order ? order : strcmp(a->kernel_class, b->kernel_class);
 }
 
-/* By device and class; equal ones in the order of the file. */
+/* Sorts by device and class, and equal ones in the order of the file. */
 static int compare_entries(const void *left, const void *right) {
   const tuning_entry *a = *(tuning_entry *const *)left, *b = *(tuning_entry *const *)right;
   int order = compare_keys(a, b);
@@ -168,7 +168,7 @@ compute_status tuning_file_drop_replaced(tuning_contents *contents, char *reason
 
 /* ---- Appending ----------------------------------------------------------------------------- */
 
-/* Opens for appending, creating folder and file if necessary. */
+/* Opens for appending; creates folder and file if necessary. */
 static int open_append(const char *path) {
   const int flags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;
   int file = open(path, flags, 0644);

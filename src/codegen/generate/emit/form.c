@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Forms: several ways to write the same kind of kernel, of which one is chosen. */
+/* Forms: a kind of kernel can have several, and this file chooses one. */
 #include "codegen/generate/emit/emit.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static compute_status try_form(generation *g, const emit_form *form, void *probl
   return status ? status : emit_check_launches(g);
 }
 
-/* Without what a form wrote before it refused. */
+/* Removes everything that a form wrote before it refused. */
 static void start_over(generation *g) {
   emit_release_launches(g);
   g->workspace_bytes = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches: the parameters of an entry point, and the struct of sizes that goes with it. */
+/* Launches: the parameters of an entry point, and the struct of sizes that it receives. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ uint64_t emit_local_limit(const generation *g) {
   return g->target->local_bytes ? g->target->local_bytes : 32768;
 }
 
-/* A module older than the member does not have it. */
+/* A module older than the member has a shorter struct without it. */
 uint64_t emit_asked_local_limit(const generation *g) {
   const compute_target *t = g->target;
   const size_t needed = offsetof(compute_target, launch_local_bytes) + sizeof t->launch_local_bytes;
@@ -147,7 +147,7 @@ void emit_fault(generation *g, emit_launch *launch) {
 
 /* ---- Fields -------------------------------------------------------------------------------- */
 
-/* Fields lie one after the other, each aligned to its size: what C, OpenCL C and CUDA all do. */
+/* Fields follow each other, each aligned to its size: C, OpenCL C and CUDA all do this. */
 static void add_field(emit_launch *launch, const char *type, const char *name, const void *value,
                       uint32_t bytes) {
   const uint32_t start = (launch->shape_bytes + bytes - 1) / bytes * bytes;
@@ -190,10 +190,10 @@ void emit_field_index(generation *g, emit_launch *launch, const char *name, int6
   }
 }
 
-/* Division of n < 2^31 by d: with s = ⌈log2 d⌉ and m = ⌈2^(31 + s) / d⌉ < 2^32 the quotient is
- * ⌊n m / 2^(31 + s)⌋ (T. Granlund and P. Montgomery, "Division by invariant integers using
- * multiplication", 1994): m d exceeds 2^(31 + s) by less than d ≤ 2^s, so n m / 2^(31 + s) exceeds
- * n / d by less than 1 / d. */
+/* Division of n < 2^31 by d: with s = ⌈log2 d⌉ and m = ⌈2^(31 + s) / d⌉ < 2^32 the quotient is ⌊n m
+ * / 2^(31 + s)⌋. m d exceeds 2^(31 + s) by less than d ≤ 2^s, so n m / 2^(31 + s) exceeds n / d by
+ * less than 1 / d. Source: T. Granlund and P. Montgomery, "Division by invariant integers using
+ * multiplication", 1994. */
 void emit_field_divisor(generation *g, emit_launch *launch, const char *name, int64_t value) {
   emit_field_index(g, launch, name, value);
   if (g->wide) return;
@@ -218,10 +218,9 @@ uint32_t emit_group_items(const generation *g, uint32_t wanted) {
 }
 
 enum {
-  GROUPS_PER_UNIT = 4, /* of a CPU */
+  GROUPS_PER_UNIT = 4, /* for a CPU */
   MOST_GROUPS = 1 << 16,
-  MOST_ITEMS =
-      1 << 24, /* with what needs_wide of spaces leaves, a step beyond the end fits 32 bits */
+  MOST_ITEMS = 1 << 24, /* NARROW_LIMIT (space.c) + MOST_ITEMS = 2^31: a step past the end fits */
   NARROW = 0x7e000000
 };
 

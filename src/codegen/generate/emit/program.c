@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs as functions of the kernel dialect: one line for each instruction that an output needs.
- */
+/* Programs as functions of the kernel dialect: one line for each instruction that an output
+ * needs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void add_constant(text_buffer *text, const compute_program *program,
     text_add(text, "%d", value != 0);
   } else if (type == COMPUTE_I32 && value == INT32_MIN) {
     text_add(text, "(-2147483647 - 1)");
-  } else if (value == INT64_MIN) { /* the number itself is not a literal: minus is an operator */
+  } else if (value == INT64_MIN) { /* the number is no literal: minus is an operator */
     text_add(text, "((i64)-9223372036854775807 - 1)");
   } else {
     text_add(text, "((%s)%" PRId64 ")", emit_type(type), value);
@@ -83,10 +83,10 @@ static void add_cast(text_buffer *text, const compute_program *program,
              (unsigned)instruction->a);
 }
 
-/* How instructions are written that are not a call <name>_<type of a>(a, b, c) of a function of
+/* Instructions that are not a call <name>_<type of a>(a, b, c) of a function of
  * kernels/functions_*.h. $a, $b and $c are the operands. */
 typedef struct form {
-  const char *real, *logic; /* where the result is a float, or BOOL */
+  const char *real, *logic; /* if the result is a float, or BOOL */
   const char *any;
   bool immediate; /* a call with the immediate number as its last argument */
   printer print;
@@ -163,7 +163,7 @@ static void add_value(text_buffer *text, const compute_program *program,
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/* Marks what the outputs need. */
+/* Marks the instructions that the outputs need. */
 static void find_live(const compute_program *program, bool *live) {
   for (uint32_t k = 0; k < program->output_count; k++) live[program->outputs[k]] = true;
   for (uint32_t i = program->count; i-- > 0;) {
@@ -245,7 +245,7 @@ void emit_program(generation *g, emit_function *f, const char *name, const compu
     f->input_type[f->input_count++] = dtype_compute_type(g->descriptor->inputs[i].dtype);
   }
 
-  /* No program means that the first input passes. */
+  /* Without a program, the first input passes. */
   const compute_instruction load = {.code = COMPUTE_I_LOAD, .type = (uint8_t)f->input_type[0]};
   const uint16_t first = 0;
   const compute_program pass = {1, 1, &load, &first};

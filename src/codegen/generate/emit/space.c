@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Index spaces: fewest dimensions, and the text that turns a position into offsets. */
+/* Index spaces: merges dimensions, and writes the text that turns a position into offsets. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static int32_t choose_main(const compute_kernel_descriptor *d, uint32_t count) {
   return best;
 }
 
-/* What repeats is walked last, and so comes first. */
+/* A dimension along which the input repeats comes first, so that it is walked last. */
 static uint64_t step_of(const compute_kernel_descriptor *d, int32_t input, int32_t dimension) {
   const int64_t stride = d->inputs[input].stride[dimension];
   if (stride == 0) return UINT64_MAX;
@@ -162,7 +162,7 @@ void space_add_outputs_in_order(emit_space *space, const compute_kernel_descript
 
 /* ---- Canonical form ------------------------------------------------------------------------ */
 
-/* Whether a step of dimension `outer` is size[inner] steps of `inner`, for every walk. */
+/* True if, for every walk, a step of dimension `outer` equals size[inner] steps of `inner`. */
 static bool walks_as_one(const emit_space *space, int32_t outer, int32_t inner) {
   for (uint32_t i = 0; i < space->walk_count; i++) {
     const int64_t *stride = space->walk[i].stride;
@@ -180,7 +180,7 @@ static void move_dimension(emit_space *space, int32_t from, int32_t to) {
   }
 }
 
-/* Some room for indices that run past the end by less than all items of a launch. */
+/* Leaves room for indices that run past the end by less than all items of a launch. */
 enum { NARROW_LIMIT = 0x7f000000 };
 
 static bool needs_wide(const emit_space *space) {
@@ -195,7 +195,7 @@ static bool needs_wide(const emit_space *space) {
     for (int32_t d = 0; d < space->rank; d++) {
       const int64_t stride = space->walk[i].stride[d];
       if (stride > NARROW_LIMIT || stride < -NARROW_LIMIT) return true;
-      /* Below 2^62, and so is the sum of eight once each has been found below 2^31. */
+      /* Below 2^62. The sum of eight is also below 2^62, since each is checked to be below 2^31. */
       span = (stride < 0 ? -stride : stride) * (space->size[d] - 1);
       if (span > NARROW_LIMIT) return true;
       reach += span;
@@ -211,7 +211,7 @@ void space_canonicalise(generation *g, emit_space *space) {
     const bool below = d < space->fence;
     const int32_t lowest = below ? 0 : fence; /* the first dimension to merge with */
     if (space->size[d] != 1) {
-      /* Moved next to its neighbour first, so that the test sees both where they will be. */
+      /* Move it next to its neighbour first, so that the test sees both in their final places. */
       move_dimension(space, d, kept);
       int64_t product;
       if (kept > lowest && walks_as_one(space, kept - 1, kept) &&
@@ -257,7 +257,7 @@ bool space_rows(generation *g, emit_space *space, int32_t rank) {
   return true;
 }
 
-/* Whether a stride is in the text as the number that it is. */
+/* True if the text contains the stride as a number. */
 static bool is_literal(const emit_space *space, int32_t dimension, int64_t stride) {
   return dimension >= space->generic && (stride == 0 || stride == 1);
 }
@@ -309,7 +309,7 @@ void emit_term(text_buffer *text, const emit_space *space, const char *walk, int
     text_add(text, " + %s * %s", variable, expression);
 }
 
-/* Coordinates <prefix>_c<d>; the outermost is what remains. */
+/* Declares the coordinates <prefix>_c<d>. The outermost one is the remaining quotient. */
 static void emit_coordinates(text_buffer *text, const emit_space *space, int32_t first, int32_t end,
                              const char *index, const char *prefix) {
   char rest[EMIT_NAME_BYTES + 16];

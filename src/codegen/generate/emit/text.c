@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What sources are put together from: macros, names of types, templates and functions of kernels/.
+/* The parts of a source: macros, names of types, templates and functions of kernels/.
  *
  * In the files of kernels/ a line "//@ name" starts a section, which ends at the next such line. A
- * section of functions_*.h is one function, any other a template, whose name begins as its file's
- * does. Sections of functions use only what stands before them, in their file or in a file before
- * in the alphabet. So one pass from the last section to the first finds everything that is needed:
- * whoever uses a section has been looked at when its turn comes.
+ * section of functions_*.h is one function. Any other section is a template, and its name begins as
+ * the name of its file. A section of functions uses only earlier sections of its file, or files
+ * that precede it in the alphabet. So one pass from the last section to the first finds all needed
+ * sections: every user of a section is visited before the section.
  *
- * In functions_real.h "real" stands for f32 and f64, in functions_integer.h "integer" and "natural"
- * for i32 and u32, i64 and u64: each section there is several functions. */
+ * In functions_real.h "real" is replaced by f32 and f64. In functions_integer.h "integer" and
+ * "natural" are replaced by i32 and u32, i64 and u64. Each section there gives several
+ * functions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +94,7 @@ bool emit_define_fold(text_buffer *text, compute_combine combine, compute_dtype 
   const bool real = dtype_is_float(type);
   const char *wrap = type == COMPUTE_I64 ? "u64" : "u32", *identity = "0", *head = "FOLD(a, b)";
   char sign = '+', fold[64];
-  bool more = false; /* places are looked for */
+  bool more = false; /* the fold looks for places */
   switch (combine) {
   case COMPUTE_COMBINE_SUM: break;
   case COMPUTE_COMBINE_PROD: sign = '*'; break;
@@ -109,7 +110,7 @@ bool emit_define_fold(text_buffer *text, compute_combine combine, compute_dtype 
   if (more) {
     head = "FOLD_MORE(b, a)";
     snprintf(fold, sizeof fold, "((b) %c (a))", sign);
-  } else if (picks) { /* a NaN in b passes by the comparison; only one in a needs care */
+  } else if (picks) { /* a NaN in b passes by the comparison; only a NaN in a needs a test */
     snprintf(fold, sizeof fold,
              real ? "((((a) %c (b)) | ((a) != (a))) ? (a) : (b))" : "((a) %c (b) ? (a) : (b))",
              sign);
@@ -152,13 +153,13 @@ void emit_template(generation *g, text_buffer *text, const char *name) {
       return;
     }
   }
-  g->overflow = true; /* a source without it would not compile */
+  g->overflow = true; /* the source would not compile without it */
 }
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/* One word of a file that stands for several types: two computing types, or, where `spell` is set,
- * what that says of each narrow dtype. */
+/* A word of a file that is replaced by several types: two computing types or, where `spell` is set,
+ * the result of `spell` for each narrow dtype. */
 typedef struct type_word {
   const char *file, *word, *type[2];
   const char *(*spell)(compute_dtype dtype);
@@ -177,7 +178,7 @@ static const type_word type_words[] = {
 };
 enum { TYPE_WORDS = sizeof type_words / sizeof *type_words };
 
-/* The word for a type, or NULL: types count from 0, or are dtypes. */
+/* The replacement of the word for a type, or NULL. A type is an index from 0, or a dtype. */
 static const char *spelling(const type_word *word, int type) {
   if (!word->spell) return type < 2 ? word->type[type] : NULL;
   return dtype_is_narrow((compute_dtype)type) ? word->spell((compute_dtype)type) : NULL;
@@ -187,7 +188,7 @@ typedef struct section {
   const char *text; /* after the line of the mark */
   size_t bytes;
   const char *file;
-  int type; /* which of the types; −1 in files without type words */
+  int type; /* index of the type; −1 in files without type words */
   char name[NAME_BYTES];
   bool wanted;
 } section;
@@ -202,7 +203,7 @@ static bool is_word(char c) {
   return ascii_is_alphanumeric(c) || c == '_';
 }
 
-/* The word that starts at `text`, or NULL. Type words also end names: add_integer. */
+/* The type word at `text`, or NULL. Type words can also end a name: add_integer. */
 static const type_word *word_at(const char *file, const char *text) {
   for (int i = 0; i < TYPE_WORDS; i++) {
     const type_word *word = &type_words[i];
@@ -213,7 +214,7 @@ static const type_word *word_at(const char *file, const char *text) {
   return NULL;
 }
 
-/* Appends `bytes` of text with the types put in. */
+/* Appends `bytes` of text and replaces the type words. */
 static void add_typed(text_buffer *to, const section *s, const char *text, size_t bytes) {
   size_t start = 0;
   for (size_t i = 0; s->type >= 0 && i < bytes; i++) {

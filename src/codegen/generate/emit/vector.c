@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Vectors of neighbours along the last dimension of a space, loaded and stored at once.
  *
- * Whether they can be is known in part when the text is written (strides 0 and 1), in part when the
- * launch is described (sizes), in part only at the launch (addresses). */
+ * Three conditions decide if this is possible: strides of 0 and 1, known when the text is written;
+ * sizes, known when the launch is described; and addresses, known only at the launch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,10 +76,10 @@ void vector_aligned(const generation *g, text_buffer *text, const emit_space *sp
 typedef struct lane_user {
   const generation *g;
   const emit_space *space;
-  const char *index; /* of the first of the neighbours */
+  const char *index; /* index of the first neighbour */
 } lane_user;
 
-/* One lane of a vector: contiguous operands come from arrays, constant ones from memory. */
+/* One element of a vector: contiguous operands come from arrays, constant ones from memory. */
 static void lane_argument(void *user, text_buffer *text, const char *walk, bool is_input,
                           uint32_t input) {
   const lane_user *with = user;

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* ATTENTION: softmax(scale · Q Kᵀ + bias) V without the matrix of scores in memory.
  *
- * Keys are taken in blocks. A query keeps the largest score so far, the sum of exponentials and the
- * weighted sum of V's rows relative to it, and shrinks both when a larger score appears (M. Milakov
- * and N. Gimelshein, "Online normalizer calculation for softmax", 2018); so each key is read once.
+ * Keys are taken in blocks. A query keeps the largest score so far, and relative to it the sum of
+ * exponentials and the weighted sum of V's rows. A larger score shrinks both sums. So each key is
+ * read once (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax", 2018).
  *
- * PLAIN  an item for some columns of a query's result: for CPUs, few queries and anything that
+ * PLAIN  an item for some columns of a query's result: for CPUs, few queries and any case that
  *        TILED cannot hold
  * TILED  a group for tile_m queries and tile_n columns of V; tiles of Q, K, V and the exponentials
- *        pass through local memory (T. Dao et al., "FlashAttention", 2022). Columns of V beyond
- *        tile_n belong to further groups, which compute the scores again
- *
+ *        pass through local memory (T. Dao et al., "FlashAttention", 2022). Further groups take the
+ *        columns of V beyond tile_n; they compute the scores again
  * MATRIX the same on matrix units, for f16 and bf16
  * WARPGROUP the same by products of warpgroups from local memory
  *
- * Of the parameters it reads variant, item_n (PLAIN: columns of an item), and for TILED group_x
- * (128 for each share of a block's keys), tile_m (queries; 16 … 128), tile_n (columns of V; 32 …
- * 256), tile_k (keys of a block; 8 … 64) and items (the width of a slice of Q and K; 16 … 64); for
- * MATRIX group_x (128 or 256), tile_m (64 or 128; 16 or 32 for each warp), tile_n (16 … 128) and
- * tile_k (16 … 64); for WARPGROUP group_x (128 … 512), tile_m (64 for each warpgroup, or for some
- * that share them), tile_n (32, 64 or 128) and tile_k (keys of a warpgroup's block: 32, 64 or 128).
- */
+ * Parameters: variant; for PLAIN item_n (columns of an item). For TILED group_x (128 for each share
+ * of a block's keys), tile_m (queries; 16 … 128), tile_n (columns of V; 32 … 256), tile_k (keys of
+ * a block; 8 … 64) and items (the width of a slice of Q and K; 16 … 64). For MATRIX group_x (128 or
+ * 256), tile_m (64 or 128; 16 or 32 for each warp), tile_n (16 … 128) and tile_k (16 … 64). For
+ * WARPGROUP group_x (128 … 512), tile_m (64 for each warpgroup, or for several that share them),
+ * tile_n (32, 64 or 128) and tile_k (keys of a warpgroup's block: 32, 64 or 128). */
 #include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,14 +31,14 @@ enum {
   MATRIX = 3,
   WARPGROUP = 4,
   ACROSS = 8, /* items of a group side by side: columns of tiles */
-  DOWN = 16,  /* below each other: rows */
+  DOWN = 16,  /* items below each other: rows */
   WARP = 32,
   FOUR_WARPS = 4 * WARP, /* a warpgroup */
   PLAIN_GROUP = 64,
   PLAIN_COLUMNS = 16,
   CPU_COLUMNS = 64,
   MOST_COLUMNS = 256,
-  MOST_WIDTH = 128, /* of Q and K in the registers of MATRIX */
+  MOST_WIDTH = 128, /* of Q and K, in the registers of MATRIX */
   KEY_BLOCK = 16,   /* of PLAIN */
   FEW_QUERIES = 8,
   SLAB_BYTES = 1024,
@@ -51,20 +49,20 @@ enum {
 typedef struct attention_kernel {
   generation *g;
   const compute_attention_attributes *a;
-  emit_space space; /* of batch dimensions */
+  emit_space space; /* over the batch dimensions */
   int64_t batches, queries, columns;
   uint32_t bytes; /* of a value */
 } attention_kernel;
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* Whether the items of a query, neighbours in a warp, exchange values by themselves. */
+/* True if the items of a query, neighbours in a warp, exchange values without local memory. */
 static bool shuffles(const generation *g) {
   return emit_has(g, COMPUTE_TARGET_LOCKSTEP) && g->target->lanes == WARP &&
          g->target->dialect != COMPUTE_DIALECT_OPENCL;
 }
 
-/* Groups of TILED that share queries: each has its share of a block's keys. */
+/* The number of subgroups of TILED that share queries: each has its share of a block's keys. */
 static uint32_t sides_of(const compute_tuning *t) {
   return t->group_x / (ACROSS * DOWN);
 }
@@ -73,7 +71,7 @@ static uint64_t tile_values(const compute_tuning *t) {
   const uint64_t sides = sides_of(t), keys = sides * t->tile_k;
   const uint64_t slices = (t->tile_m + keys) * (t->items + 4);
   const uint64_t tiles = slices + sides * t->tile_m * (t->tile_k + 8) + keys * t->tile_n;
-  /* An item shows its sums, peaks and totals to the first side. */
+  /* Other sides write their sums, peaks and totals here for the first side. */
   const uint64_t shown = (sides - 1) * t->tile_m * (t->tile_n + 2 * ACROSS);
   return tiles > shown ? tiles : shown;
 }
@@ -83,7 +81,7 @@ static uint64_t local_bytes(const attention_kernel *k, const compute_tuning *t) 
   return (tile_values(t) + peaks) * k->bytes;
 }
 
-/* Whether tiles of TILED arrive while others are multiplied. */
+/* True if tiles of TILED arrive while others are multiplied. */
 static bool copies(const attention_kernel *k, const compute_tuning *t) {
   const compute_operand *in = k->g->descriptor->inputs;
   return shuffles(k->g) && emit_has(k->g, COMPUTE_TARGET_MATRIX_CORES) &&
@@ -91,7 +89,7 @@ static bool copies(const attention_kernel *k, const compute_tuning *t) {
          in[1].dtype == COMPUTE_F32 && in[2].dtype == COMPUTE_F32 && k->a->width <= t->items;
 }
 
-/* Whether they are more than a source may declare. */
+/* True if the bytes exceed the limit for a source, but the launch can ask for them. */
 static bool asks(const attention_kernel *k, uint64_t bytes) {
   return bytes > k->g->target->local_bytes && bytes <= emit_asked_local_limit(k->g);
 }
@@ -101,7 +99,7 @@ static uint64_t local_limit(const attention_kernel *k, const compute_tuning *t) 
   return copies(k, t) && asked > declared ? asked : declared;
 }
 
-/* What the units of MATRIX multiply, or NULL. */
+/* The type of the matrix units, or NULL. */
 static const char *unit_of(const attention_kernel *k) {
   const generation *g = k->g;
   const compute_operand *in = g->descriptor->inputs;
@@ -135,9 +133,9 @@ static bool tiles_fit(const attention_kernel *k, const compute_tuning *t) {
          t->items <= 64 && local_bytes(k, t) <= local_limit(k, t) && grid_fits(k, t);
 }
 
-/* Tiles that arrive by copies: items have 8 × 8 scores where that leaves no compute unit without
- * work, sums find room in registers beside them, and a tile of 64 queries would not do. Others have
- * 4 × 8, and where there are few groups, two sides share the keys. */
+/* Tiles that arrive by copies. Items have 8 × 8 scores under three conditions: no compute unit
+ * becomes idle, the sums also fit into registers, and tiles of 64 queries would not save padding.
+ * Otherwise items have 4 × 8 scores, and with few groups two sides share the keys. */
 static void choose_copies(const attention_kernel *k, compute_tuning *t) {
   const int64_t units = emit_units(k->g), tall = divide_up(k->queries, 8 * DOWN);
   const int64_t low = divide_up(k->queries, 4 * DOWN);
@@ -150,8 +148,8 @@ static void choose_copies(const attention_kernel *k, compute_tuning *t) {
   while (t->tile_k > 2 * ACROSS && !tiles_fit(k, t)) t->tile_k /= 2;
 }
 
-/* Tall tiles read keys less often; where they would leave compute units without work, lower ones
- * follow. What does not fit into local memory shrinks. */
+/* Tall tiles read keys less often. If they would leave compute units idle, lower tiles are chosen.
+ * Tiles that do not fit into local memory shrink. */
 static void choose_tiles(const attention_kernel *k, compute_tuning *t) {
   const bool open[4] = {!t->tile_m, !t->tile_n, !t->tile_k, !t->items};
   const int64_t width = k->a->width;
@@ -231,8 +229,8 @@ static bool warpgroup_fits(const attention_kernel *k, const compute_tuning *t) {
          grid_fits(k, t);
 }
 
-/* Where groups of 128 queries would leave compute units without work, there are twice as many of
- * 64, whose warpgroups share the keys. */
+/* If groups of 128 queries would leave compute units idle, use twice as many groups of 64 queries,
+ * whose warpgroups share the keys. */
 static bool choose_warpgroup(const attention_kernel *k, compute_tuning *t) {
   const bool open = !t->tile_k;
   const bool few = k->batches * divide_up(k->queries, 128) < emit_units(k->g);
@@ -245,13 +243,13 @@ static bool choose_warpgroup(const attention_kernel *k, compute_tuning *t) {
   return warpgroup_fits(k, t);
 }
 
-/* Sixteen warps on a compute unit, which leaves 128 registers for each item, if they suffice. */
+/* Sixteen warps on a compute unit, if 128 registers for each item are enough. */
 static uint32_t warpgroup_room(const compute_tuning *t) {
   enum { WARPS = 16 };
   return t->tile_n <= 64 && t->tile_k <= 64 ? WARPS * WARP / t->group_x : 0;
 }
 
-/* How many groups should find room on a compute unit. Sixteen warps have 128 registers for each
+/* The number of groups that should fit on a compute unit. Sixteen warps have 128 registers for each
  * item: enough beside this many words of Q, scores and sums. */
 static uint32_t matrix_room(const compute_tuning *t) {
   enum { WARPS = 16, WORDS = 80 };
@@ -260,7 +258,7 @@ static uint32_t matrix_room(const compute_tuning *t) {
   return words <= WORDS ? WARPS * WARP / t->group_x : 0;
 }
 
-/* Whether the variant can be; writes down its parameters. */
+/* Sets the parameters of the variant. Returns true if the variant is possible. */
 static bool complete(const attention_kernel *k, uint32_t variant, compute_tuning *t) {
   t->variant = variant;
   if (variant == WARPGROUP) return has_warpgroups(k) && choose_warpgroup(k, t);
@@ -305,19 +303,20 @@ static bool has_operand(const attention_kernel *k, int which) {
   return which != 3 || k->a->biased;
 }
 
-/* Exponents lose nothing that counts: what a power of two is wrong by grows with the exponent,
- * while the weight falls much faster. */
+/* Powers of two are accurate enough. The error of an exponent grows with the exponent, but the
+ * weight falls much faster. */
 static bool powers_of_two(const attention_kernel *k) {
   return k->g->tuning.variant != PLAIN && k->g->descriptor->accumulate == COMPUTE_F32;
 }
 
-/* Whether the scale takes scores to the exponents of two. The formula's largest finite scores would
- * become infinite: there, differences of scores are taken to these. */
+/* True if the scale converts scores to exponents of two. With the formula, its largest finite
+ * scores would become infinite; there, differences of scores are converted instead. */
 static bool scales_to_two(const attention_kernel *k) {
   return powers_of_two(k) && !k->a->formula;
 }
 
-/* Whether weights add up to 1 at most: sums of f16 are far from the largest f32 in any case. */
+/* True if shape.share scales the weights, so that they add up to at most 1. f16 does not need it:
+ * its sums are far from the largest f32. */
 static bool shares(const attention_kernel *k) {
   return k->a->formula && k->g->descriptor->inputs[0].dtype != COMPUTE_F16;
 }
@@ -331,7 +330,8 @@ static void define_formula(attention_kernel *k) {
                                    : "-(ATTENTION_LOWEST - ATTENTION_LOWEST)");
 }
 
-/* The address of an element, and whether `vector` neighbours of a line are one load or store. */
+/* The address of an element, and a test that `vector` neighbours of a line are one load or
+ * store. */
 static void define_address(attention_kernel *k, int which, const char *head, int vector,
                            bool whole) {
   generation *g = k->g;
@@ -355,14 +355,14 @@ static void define_address(attention_kernel *k, int which, const char *head, int
   emit_define_text(&g->definitions, name, &text);
 }
 
-/* Whether the scale waits for the exponential: one factor > 0 of all scores, with nothing added.
- * Those of the formula may be infinite only after it. */
+/* True if the scale can wait for the exponential: one factor > 0 for all scores, with nothing
+ * added. With the formula it cannot: its scores may become infinite only after the scale. */
 static bool folds_scale(const attention_kernel *k) {
   return k->a->scale >= FLT_MIN && !k->a->biased && !k->a->formula;
 }
 
-/* Of tiles: eight elements are loaded at once for MATRIX, four values for TILED. Items of MATRIX
- * have two neighbours of the result, and round them as they round weights. */
+/* For tiles: MATRIX loads eight elements at once, TILED four values. Items of MATRIX have two
+ * neighbours of the result, and round them as they round weights. */
 static void define_addresses(attention_kernel *k) {
   static const char *const heads[] = {"QUERY", "KEY", "VALUE"};
   generation *g = k->g;
@@ -415,7 +415,7 @@ static void define(attention_kernel *k) {
     char head[48], index[128], pointer[8], step[32];
     if (!has_operand(k, i)) continue;
     const compute_operand *o = operand(k, i);
-    /* Where neighbours lie side by side, the text says so. */
+    /* Contiguous neighbours get a constant stride of 1 in the text. */
     if (o->stride[d->rank - 1] == 1)
       snprintf(step, sizeof step, "(j)");
     else
@@ -494,9 +494,9 @@ static void emit_items(attention_kernel *k) {
            (unsigned)columns);
 }
 
-/* Later queries see more keys. Groups start in order, so that the short ones fill what the long
- * ones leave. With many batches there are enough groups, and those of a batch better share its keys
- * and values in a cache. */
+/* Later queries see more keys, so their groups take longer. Groups start in order: if the longest
+ * start first, the short ones fill the gaps at the end. With many batches there are enough groups
+ * anyway; then the groups of a batch should share its keys and values in a cache. */
 static bool longest_first(const attention_kernel *k) {
   return k->a->causal && k->batches <= emit_units(k->g);
 }

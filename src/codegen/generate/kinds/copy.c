@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* COPY: strided and converting. On GPUs what crosses the rows of its result goes through tiles in
- * local memory; all else is a loop like MAP's. */
+/* COPY: strided and converting. On GPUs a copy that crosses the rows of its result goes through
+ * tiles in local memory. All other copies are a loop like MAP's. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/elementwise.h"
@@ -12,18 +12,18 @@ enum {
   LARGE_TILE = 64,
   LARGE_GROUP_Y = 16,
   LARGE_TILES = 4, /* for each compute unit */
-  LEAST_SIZE = 8   /* of both dimensions, for tiles to be worth it */
+  LEAST_SIZE = 8   /* of both dimensions; below this, tiles do not pay */
 };
 
 /* ---- Whether to transpose ------------------------------------------------------------------ */
 
-/* Makes dimension `from` the one before the last; the order of the others stays. */
+/* Makes dimension `from` the one before the last. The order of the others stays. */
 static void move_before_last(emit_space *space, int32_t from) {
   for (int32_t d = from; d < space->rank - 2; d++) elementwise_swap(space, d, d + 1);
 }
 
-/* Puts the dimension along which in0 is contiguous before the last, along which out0 is. False when
- * it is the last, or there is none. */
+/* Places the dimension along which in0 is contiguous before the last dimension, along which out0 is
+ * contiguous. Returns false when in0's is the last, or there is none. */
 static bool find_matrix(emit_space *space) {
   const int64_t *in = space_walk(space, "in0")->stride, *out = space_walk(space, "out0")->stride;
   const int32_t last = space->rank - 1;
@@ -43,7 +43,7 @@ typedef struct transpose {
   uint32_t group_x, group_y;
 } transpose;
 
-/* Larger tiles have more loads under way, if there are enough of them for all units. */
+/* Larger tiles have more loads in flight. They are used if there are enough for all units. */
 static bool is_large(const generation *g, const emit_space *space) {
   const double elements = (double)space_count(space, 0, space->rank);
   const uint64_t bytes =
@@ -75,7 +75,7 @@ static uint64_t tile_bytes(const generation *g, const transpose *t) {
          compute_dtype_size(g->descriptor->inputs[0].dtype);
 }
 
-/* PUT: from the tile's element, which is as in memory, to the output's. */
+/* PUT: stores an element of the tile, in its memory format, in the output. */
 static void add_put(generation *g, text_buffer *text) {
   const compute_dtype from = g->descriptor->inputs[0].dtype, to = g->descriptor->outputs[0].dtype;
   char value[64];

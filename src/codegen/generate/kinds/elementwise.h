@@ -7,20 +7,19 @@
 
 typedef struct elementwise {
   generation *g;
-  emit_space space;      /* with a walk for every operand; may be in any order of dimensions */
+  emit_space space;      /* a walk for every operand; dimensions in any order */
   const char *what;      /* "map", for the line of explanation */
   emit_function program; /* applied to an element; unused where `plain` */
   bool plain;            /* out0 = in0, element by element, without conversion */
 } elementwise;
 
-/* Puts the space's dimensions into the order of the first output's memory, and makes it canonical.
- */
+/* Orders the space's dimensions as in the first output's memory, and makes the space canonical. */
 void elementwise_order(elementwise *e);
 
 /* Writes the launch; after elementwise_order. */
 compute_status elementwise_emit(elementwise *e);
 
-/* Makes two dimensions of a space trade places. */
+/* Exchanges two dimensions of a space. */
 void elementwise_swap(emit_space *space, int32_t a, int32_t b);
 
 #endif

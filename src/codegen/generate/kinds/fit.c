@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* FIT: fits of Gaussians, by the templates fit_* of kernels/.
  *
- * An item for each ROI keeps all sums in registers and needs no one else, so that is the way for
- * ROIs whose pixels fit into local memory for enough items; larger ones, and those of a device
- * with little local memory, are shared by a group. A CPU, or any device without fast local memory,
- * reads the pixels where they are.
+ * An item that fits an ROI alone keeps all sums in registers and waits for no other item. This is
+ * best if the pixels of enough items fit into local memory. A group shares a larger ROI, or any ROI
+ * on a device with little local memory. A CPU, or any device without fast local memory, reads the
+ * pixels in place.
  *
- * The text holds what changes the code: model, profile, solver, camera, the ROI's size, which
- * inputs and outputs there are. Everything else is a launch argument, so that one program serves
- * any number of ROIs, any widths, bounds, starts and camera. */
+ * The text depends on the model, profile, solver, camera, the ROI's size, and the set of inputs and
+ * outputs. All other values are launch arguments. So one program serves any number of ROIs, any
+ * widths, bounds, starts and camera. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -19,14 +19,14 @@
 #include "core/kernel/common/fit_problem.h"
 
 enum {
-  ITEM_PIXELS = 13 * 13, /* up to here an item takes an ROI by itself */
+  ITEM_PIXELS = 13 * 13, /* up to here one item fits an ROI alone */
   ITEM_GROUP = 64,
   LEAST_ITEM_GROUP = 32,
   DIRECT_GROUP = 64,
-  LEAST_GROUP = 8, /* that shares an ROI */
+  LEAST_GROUP = 8, /* to share an ROI */
   SUMMED = 11,     /* in kernels/fit_start.h */
-  CPU_RUN = 64,    /* ROIs that a CPU's item takes in a row */
-  CPU_SHARES = 8,  /* items for each of its units */
+  CPU_RUN = 64,    /* ROIs in a row for a CPU item */
+  CPU_SHARES = 8,  /* items for each CPU unit */
   MOST_GROUPS = 1 << 22
 };
 
@@ -36,21 +36,21 @@ static uint32_t group_limit(const generation *g) {
   return limit ? limit : DIRECT_GROUP;
 }
 
-/* How pixels are held (HELD in kernels/fit_pixels.h). */
+/* The storage of pixels (HELD in kernels/fit_pixels.h). */
 typedef enum fit_holding {
   FIT_NOT_HELD = 0,
   FIT_HELD_AS_F32 = 1,
   FIT_HELD_AS_IT_IS = 2
 } fit_holding;
 
-/* A problem as kernels see it. Parameters are in the order x, y, N, bg, then widths or z. */
+/* A problem in the kernels' form. Parameters are in the order x, y, N, bg, then widths or z. */
 typedef struct fit_task {
   const compute_kernel_descriptor *descriptor;
   const compute_fit_problem *problem;
-  int32_t parameters, widths; /* `widths`: Gaussians' after the fourth */
+  int32_t parameters, widths; /* `widths`: parameters of a Gaussian after the fourth */
   bool astigmatic, spline, curved, slopes;
   bool corners, frames;                      /* frames: the pixels are frames, not a stack */
-  int32_t outer[COMPUTE_FIT_MAX_PARAMETERS]; /* the place in the problem's order */
+  int32_t outer[COMPUTE_FIT_MAX_PARAMETERS]; /* the place of each in the problem's order */
   uint32_t fixed, start_set;                 /* bits in the kernel's order */
   float start[COMPUTE_FIT_MAX_PARAMETERS];
   float lower[COMPUTE_FIT_MAX_PARAMETERS], upper[COMPUTE_FIT_MAX_PARAMETERS];
@@ -60,7 +60,7 @@ typedef struct fit_task {
   float offset, gain, variance, multiplied; /* as in kernels/fit_pixels.h */
 } fit_task;
 
-/* How a task is cut up. */
+/* The division of a task into groups and items. */
 typedef struct fit_cut {
   fit_variant variant;
   fit_holding holding;
@@ -68,14 +68,14 @@ typedef struct fit_cut {
   uint32_t tile;        /* ROIs that a group reads together */
   uint32_t step;        /* HELD_STEP */
   int32_t segment;      /* columns of a row that an item of a sharing group takes at once */
-  int32_t segments;     /* … and how many make a row */
+  int32_t segments;     /* number of segments of a row */
   int32_t partial;      /* values that are summed over a group */
   uint64_t local_bytes; /* of a group */
 } fit_cut;
 
 /* ---- The task ------------------------------------------------------------------------------ */
 
-/* Rounded to f32; numbers that f32 does not hold become its largest, infinities stay. */
+/* Rounds to f32. Numbers beyond its range become its largest; infinities stay. */
 static float rounded(double x) {
   if (isinf(x)) return x > 0 ? INFINITY : -INFINITY;
   return x > (double)FLT_MAX ? FLT_MAX : x < -(double)FLT_MAX ? -FLT_MAX : (float)x;
@@ -86,7 +86,7 @@ static int32_t outer_place(compute_fit_model model, int32_t a) {
   return a == 4 ? 2 : a + 1;
 }
 
-/* Without a list of starts for z the start of z is the list. */
+/* Without a list of starts for z, the single start of z becomes the list. */
 static void list_z_starts(fit_task *task) {
   const compute_fit_problem *p = task->problem;
   task->z_start_count = p->z_start_count > 0 ? (uint32_t)p->z_start_count : 1;
@@ -100,7 +100,7 @@ static void read_camera(fit_task *task) {
   const bool map = (p->inputs & COMPUTE_FIT_WITH_GAIN) != 0;
   task->offset = rounded(p->offset);
   task->gain = rounded(p->gain / p->em_gain);
-  task->variance = rounded(p->variance); /* 0 of cameras that have none */
+  task->variance = rounded(p->variance); /* 0 for cameras without it */
   task->multiplied = map ? rounded(1 / p->em_gain) : 1;
 }
 
@@ -153,7 +153,8 @@ static fit_cut cut_of(const generation *g, const fit_task *task, fit_variant var
                  .tile = shared ? 1 : group,
                  .segment = p->columns,
                  .segments = 1};
-  /* Neighbouring pixels of an ROI are written at once, to different banks of local memory. */
+  /* Items write neighbouring pixels of an ROI at once; the gap puts them in different banks of
+   * local memory. */
   const uint32_t gap = cut.holding == FIT_HELD_AS_IT_IS ? 2 : 1;
   cut.step = shared ? 1 : group + gap;
   const uint64_t pixel = cut.holding == FIT_HELD_AS_IT_IS ? 2 : 4;
@@ -226,8 +227,8 @@ static compute_status choose(generation *g, const fit_task *task, fit_cut *cut) 
                      cut->local_bytes, g->target->local_bytes);
 }
 
-/* Registers for the sums and shares of an item, without room for so many at once that they go to
- * memory: 65536 on a unit. */
+/* The number of groups on a unit. Each item needs registers for its sums and shares, out of the
+ * 65536 of a unit: too many groups would spill them to memory. */
 static uint32_t room_of(const generation *g, const fit_task *task, const fit_cut *cut) {
   if (cut->variant != FIT_ITEM) return 0;
   if (g->tuning.groups > 0) return g->tuning.groups < 24 ? g->tuning.groups : 24;
@@ -376,7 +377,7 @@ static void take_inputs(generation *g, emit_launch *launch, const fit_task *task
   for (int32_t i = 0; i < FIT_INPUTS; i++) {
     const uint32_t bit = UINT32_C(1) << i;
     const int32_t at = fit_input_index(task->problem->inputs, bit);
-    if (at < 0 || bit == COMPUTE_FIT_WITH_SPLINE) continue; /* dense */
+    if (at < 0 || bit == COMPUTE_FIT_WITH_SPLINE) continue; /* dense, needs no strides */
     const bool map = (maps & bit) != 0;
     take_strides(g, launch, names[i], &inputs[at], map ? pixels : values, map ? 3 : 2);
   }
@@ -403,7 +404,7 @@ static void take_numbers(generation *g, emit_launch *launch, const launch_number
     emit_field_f32(g, launch, numbers[i].name, (float)numbers[i].value);
 }
 
-/* What a spot looks like. */
+/* The parameters of the spot's shape. */
 static void take_shape(generation *g, emit_launch *launch, const compute_fit_problem *p) {
   if (p->model == COMPUTE_FIT_SPLINE) {
     const launch_number numbers[] = {{"spot_x", p->spot[0]},
@@ -479,7 +480,7 @@ static compute_status emit(generation *g) {
   fit_cut cut = {0};
   const compute_status status = choose(g, &task, &cut);
   if (status) return status;
-  g->wide = true; /* frames and stacks may be larger than 2^31 pixels */
+  g->wide = true; /* frames and stacks may exceed 2^31 pixels */
   const int64_t run = run_of(g, &cut);
   const int64_t tiles = divide_up(count, (int64_t)cut.tile * run);
   const uint32_t groups = tiles < MOST_GROUPS ? (uint32_t)tiles : MOST_GROUPS;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* GATHER: elements or slices of an axis, chosen by an index tensor. Elements are only moved, never
- * converted.
+/* GATHER: elements or slices of an axis, chosen by an index tensor. It moves elements and never
+ * converts them.
  *
- * GPU: an item moves one element, or several at once where a slice lies contiguous and every stride
- * is a multiple of them; whether the addresses allow it is seen in the kernel. CPU: an item walks
- * pieces of rows, so that the inner loop is plain. An index outside is skipped, and the fault word
- * set. */
+ * GPU: an item moves one element, or several at once if a slice is contiguous and every stride is a
+ * multiple of their number; the kernel checks the addresses. CPU: an item walks pieces of rows, so
+ * that the inner loop is plain. An index out of range is skipped and sets the fault word. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/indexed.h"
@@ -13,8 +12,8 @@
 enum {
   GROUP = 256,
   VECTOR_BYTES = 16,
-  PIECE = 4096,    /* elements of a row that are not shared out further, on a CPU */
-  SHARE = 1 << 14, /* elements for which a CPU item pays */
+  PIECE = 4096,    /* CPU: elements of a row in one piece */
+  SHARE = 1 << 14, /* CPU: elements that make an item worthwhile */
   SHARES_PER_UNIT = 4
 };
 
@@ -24,8 +23,8 @@ static uint32_t element_bytes(const generation *g) {
 
 /* ---- GPU ----------------------------------------------------------------------------------- */
 
-/* Elements that can move at once: the last dimension is a contiguous slice, and whatever else moves
- * source or result does so by multiples. */
+/* The number of elements that can move at once. The last dimension must be a contiguous slice, and
+ * all other steps of source and result must be multiples of the number. */
 static uint32_t vector_elements(const generation *g, const emit_space *space) {
   const int32_t last = space->rank - 1;
   const emit_walk *source = space_walk(space, "in0"), *result = space_walk(space, "out0");

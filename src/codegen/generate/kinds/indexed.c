@@ -4,7 +4,7 @@
 
 #include "core/type/dtype.h"
 
-/* Whether the axis and the operand's own extent stay within 32 bits, in elements. */
+/* True if the axis and the operand's extent stay within 32 bits, in elements. */
 static bool is_narrow(const compute_kernel_descriptor *d, const compute_operand *walked) {
   double extent = (double)compute_index_of(d)->axis_size * (double)compute_index_of(d)->axis_stride;
   if (extent < 0) extent = -extent;
@@ -44,7 +44,7 @@ void indexed_open(generation *g, text_buffer *text, const char *at) {
            "if (place < 0) place += shape.wrap;\n"
            "if ((u64)place >= (u64)shape.axis_size) {\n",
            at);
-  /* Whoever comes first fills in the record, so that its words belong together. */
+  /* The first faulting item fills in the whole record, so that its words belong together. */
   if (emit_has(g, COMPUTE_TARGET_FAULT_RECORDS))
     text_add(text,
              "  if (ATOMIC_CAS(fault, 0, 1) == 0) {\n"

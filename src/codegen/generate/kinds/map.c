@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* MAP: a program on every element; and loops over a space with one statement inside, which COPY
- * takes too.
+/* MAP: a program on every element. Also loops over a space with one statement inside, which COPY
+ * uses.
  *
- * A CPU gets one item for each group. It walks rows of contiguous memory in a plain loop, for which
- * the device's compiler makes vector code: faster there than a grid stride by far, and with
- * functions like exp also faster than one element for each item. Where rows are short, the loop
- * runs over positions instead and divides for each element.
+ * A CPU gets one item for each group. The item walks rows of contiguous memory in a plain loop,
+ * which the device's compiler vectorises. On a CPU this is much faster than a grid stride and, with
+ * functions like exp, also faster than one element for each item. If rows are short, the loop runs
+ * over positions instead and divides for each element.
  *
  * A GPU gets a grid-stride loop over positions, with vector loads and stores where all operands
- * allow it. Whether they do is known in part when the text is written (strides 0 and 1), in part
- * when the launch is described (sizes), in part only at the launch (addresses). */
+ * allow them. Three conditions decide: strides of 0 and 1, known when the text is written; sizes,
+ * known when the launch is described; and addresses, known only at the launch. */
 #include "codegen/generate/kinds/elementwise.h"
 
 #include <stdio.h>
@@ -18,20 +18,20 @@
 #include "core/kernel/common/program.h"
 
 enum {
-  SHORT_ROW = 32,       /* CPU: rows below this are not worth a loop of their own */
-  CPU_ELEMENTS = 16384, /* of one item, where there are enough */
+  SHORT_ROW = 32,       /* CPU: shorter rows do not pay for a separate loop */
+  CPU_ELEMENTS = 16384, /* of one item, if there are enough */
   CPU_LEAST = 1024,
-  TILE_COLUMNS = 256, /* CPU, where an operand crosses the rows: keeps its lines in the cache */
+  TILE_COLUMNS = 256, /* CPU: if an operand crosses the rows, this keeps its lines in the cache */
   TILE_ROWS = 64,
   GPU_GROUP = 256,
   GPU_GROUPS = 64, /* for each compute unit, before items stride */
   GPU_GROUPS_OPENCL = 16,
   GPU_GROUPS_LEAST = 8,
-  GPU_MOST_ITEMS = 1 << 23, /* that stride: a step of all of them past the end is still a number */
-  GPU_SHORT = 8,            /* operations of a program that does not delay memory */
-  GPU_ITEMS = 4,            /* elements that an item has under way where they are no vectors */
+  GPU_MOST_ITEMS = 1 << 23, /* with a stride: a step of all items past the end fits the index */
+  GPU_SHORT = 8,            /* operations; a shorter program does not delay memory */
+  GPU_ITEMS = 4,            /* elements of an item in flight, without vectors */
   VECTOR_BYTES = 16,
-  VECTOR_VALUES = 64 /* that all operands together keep in registers */
+  VECTOR_VALUES = 64 /* of all operands together, in registers */
 };
 
 /* ---- Order of dimensions ------------------------------------------------------------------- */
@@ -94,8 +94,8 @@ static emit_launch *begin_launch(elementwise *e, uint32_t group, uint64_t groups
 
 /* ---- CPU ----------------------------------------------------------------------------------- */
 
-/* How many elements one item walks: enough of them to be worth a group, few enough for all units.
- */
+/* The number of elements of an item: enough to make a group worthwhile, few enough for all
+ * units. */
 static int64_t elements_of_item(const elementwise *e) {
   const generation *g = e->g;
   if (g->tuning.items) return g->tuning.items;
@@ -106,7 +106,7 @@ static int64_t elements_of_item(const elementwise *e) {
   return elements < CPU_LEAST ? CPU_LEAST : elements;
 }
 
-/* Positions first … end of the whole space, each divided into coordinates. */
+/* A loop over positions begin … end of the whole space, each divided into coordinates. */
 static void emit_flat(elementwise *e, int64_t elements) {
   generation *g = e->g;
   const int64_t count = space_count(&e->space, 0, e->space.rank);
@@ -126,7 +126,7 @@ static void emit_flat(elementwise *e, int64_t elements) {
   text_add(body, "  }\n");
 }
 
-/* Whether some operand is neither contiguous nor constant along the rows. */
+/* True if some operand is neither contiguous nor constant along the rows. */
 static bool crosses_rows(const emit_space *space) {
   for (uint32_t i = 0; i < space->walk_count; i++) {
     const int64_t stride = space->walk[i].stride[space->rank - 1];
@@ -135,7 +135,8 @@ static bool crosses_rows(const emit_space *space) {
   return false;
 }
 
-/* Dimensions of size 1 in front, up to a rank of 2, 4 or 8: one text for more shapes. */
+/* Adds dimensions of size 1 in front, up to a rank of 2, 4 or 8: one text then serves more
+ * shapes. */
 static void pad_rank(emit_space *space) {
   const int32_t rank = space->rank <= 2 ? 2 : space->rank <= 4 ? 4 : COMPUTE_MAX_RANK;
   const int32_t more = rank - space->rank;
@@ -150,7 +151,7 @@ static void pad_rank(emit_space *space) {
   space->generic = rank - 1;
 }
 
-/* How rows and columns are cut into the blocks of one item each. */
+/* The division of rows and columns into blocks, one for each item. */
 typedef struct row_blocks {
   int64_t rows, columns; /* of a block */
   int64_t row_count, column_blocks, blocks;
@@ -175,7 +176,7 @@ static row_blocks choose_blocks(elementwise *e, int64_t elements) {
   return b;
 }
 
-/* Along a row a loop without branches. */
+/* The loop along a row has no branches. */
 static void emit_rows(elementwise *e, int64_t elements) {
   generation *g = e->g;
   pad_rank(&e->space);
@@ -220,7 +221,7 @@ static void emit_on_cpu(elementwise *e) {
 
 /* ---- GPU ----------------------------------------------------------------------------------- */
 
-/* Whether the pattern of strides lets a vector of neighbours be loaded and stored at once. */
+/* True if the pattern of strides allows vector loads and stores of neighbours. */
 static bool vectors_fit_pattern(const emit_space *space) {
   for (uint32_t i = 0; i < space->walk_count; i++) {
     const emit_walk *walk = &space->walk[i];
@@ -247,7 +248,7 @@ static uint32_t choose_vector(const elementwise *e) {
   return vector;
 }
 
-/* One lane of a vector: contiguous operands come from arrays, constant ones from variables. */
+/* One element of a vector: contiguous operands come from arrays, constant ones from variables. */
 static void lane_argument(void *user, text_buffer *text, const char *walk, bool is_input,
                           uint32_t input) {
   const elementwise *e = user;
@@ -316,7 +317,7 @@ static void add_vector_loop(elementwise *e, emit_launch *launch, uint32_t vector
   generation *g = e->g;
   text_buffer *body = &launch->body;
   const int64_t count = space_count(&e->space, 0, e->space.rank);
-  /* What a vector leaves of a single row is left to the loop that follows. */
+  /* In a single row, the loop without vectors takes the remainder. */
   const bool fits = e->space.rank == 1 || vector_fits(g, &e->space, vector);
   emit_field_index(g, launch, "vectors", fits ? count / vector : 0);
   text_add(body, "  if (shape.vectors > 0");
@@ -333,14 +334,14 @@ static void add_vector_loop(elementwise *e, emit_launch *launch, uint32_t vector
   text_add(body, "  }\n  }\n");
 }
 
-/* Whether memory alone takes the time. */
+/* True if memory alone determines the time. */
 static bool is_short(const elementwise *e) {
   return e->plain || program_flops(&e->g->descriptor->epilogue) < GPU_SHORT;
 }
 
-/* Groups that are launched. A short program gets an item for each vector: groups that start when
- * others end keep memory busier than items that stride. A long one's constants are worth keeping.
- */
+/* The number of groups. A short program gets an item for each vector: groups that start when others
+ * end keep memory busier than items that stride. In a long program, strides pay because items keep
+ * its constants. */
 static uint64_t choose_groups(const elementwise *e, uint64_t count, uint32_t group, uint32_t vector,
                               uint32_t items) {
   const generation *g = e->g;
@@ -356,15 +357,15 @@ static uint64_t choose_groups(const elementwise *e, uint64_t count, uint32_t gro
   uint64_t most = (uint64_t)emit_units(g) * each;
   const uint64_t limit = GPU_MOST_ITEMS / items / group;
   if (most > limit) most = limit;
-  /* Several elements to an item only where that leaves groups for all units. */
+  /* An item takes several elements only if enough groups for all units remain. */
   const uint64_t few = (uint64_t)emit_units(g) * GPU_GROUPS_LEAST;
   uint64_t needed = (all + items - 1) / items;
   if (needed < few) needed = all < few ? all : few;
   return needed < most ? needed : most;
 }
 
-/* Elements one by one, `items` of them under way at a time: all are read before any is stored,
- * which a compiler that cannot tell operands apart does not do by itself. */
+/* Elements one by one, with `items` of them in flight. All are read before any is stored: a
+ * compiler that cannot prove that operands do not overlap does not do this. */
 static void add_single_loop(elementwise *e, emit_launch *launch, uint32_t items) {
   text_buffer *body = &launch->body;
   char type[EMIT_NAME_BYTES + 8];
@@ -447,7 +448,7 @@ compute_status elementwise_emit(elementwise *e) {
     e->space.rank = 1;
     e->space.size[0] = 1;
   }
-  /* Only along the innermost dimension does a stride of 0 or 1 make another loop. */
+  /* A stride of 0 or 1 makes a different loop only along the innermost dimension. */
   e->space.generic = e->space.rank - 1;
   if (emit_for_cpu(e->g)) {
     emit_on_cpu(e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* RECURRENT: a group for a sequence, which runs through its steps with the states in local memory.
+/* RECURRENT: one group runs a sequence through its steps, with the states in local memory.
  *
- * Items side by side have hidden units of their own; where these are few, further items take parts
- * of their sums. On a processor a sequence is one item's. What does not fit into local memory is
- * refused. It reads no parameters. */
+ * Each item side by side has separate hidden units. If there are few units, further items take
+ * parts of their sums. On a CPU one item runs a sequence. States that do not fit into local memory
+ * are refused. It reads no parameters. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -24,7 +24,7 @@ static const char *const names[OPERANDS] = {"x",      "weight", "h",        "c",
 typedef struct recurrent_kernel {
   generation *g;
   const compute_recurrent_attributes *a;
-  const compute_operand *operand[OPERANDS]; /* NULL: there is none */
+  const compute_operand *operand[OPERANDS]; /* NULL: none */
   char pointer[OPERANDS][8];
   int64_t steps, batch, hidden, gates, lanes, slices;
 } recurrent_kernel;
@@ -72,7 +72,7 @@ static compute_status choose(recurrent_kernel *k) {
 
 /* ---- Text ---------------------------------------------------------------------------------- */
 
-/* Elements of an operand as macros, by the strides that it has. */
+/* Defines macros for the elements of an operand, for its strides. */
 static void define_operand(recurrent_kernel *k, int which) {
   static const char *const heads[OPERANDS] = {
       "RECURRENT_X(i, row, j)", "RECURRENT_WEIGHT(row, j)",

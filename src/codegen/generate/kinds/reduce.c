@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* REDUCE: prologue, fold, epilogue.
  *
- * Templates do the folding, one for devices with groups and one for CPUs; around them stand macros
- * written here. Where there are few results, elements are cut into parts, whose partial results go
- * to the workspace, and a second launch of the same template folds these. No atomics: the same
+ * Templates fold, one for devices with groups and one for CPUs; this file writes the macros around
+ * them. If there are few results, elements are cut into parts. Their partial results go to the
+ * workspace, and a second launch of the same template folds them. There are no atomics: the same
  * input gives the same bits.
  *
- * The first half says how a reduction is cut up: along which dimensions, over how many items, in
- * how many passes. Of the parameters it reads variant (1: along reduced dimensions, 2: across kept
- * ones) and, for groups, group_x, items (loads of an item under way), tile_k (items for one result)
- * and groups (for each compute unit, before results are split); for CPUs vector (lanes). The second
- * half writes. */
+ * The first half of the file plans the reduction: along which dimensions, over how many items, in
+ * how many passes. The second half writes the text. Parameters: variant (1: along reduced
+ * dimensions, 2: across kept ones). For groups also group_x, items (loads of an item in flight),
+ * tile_k (items for one result) and groups (for each compute unit, before results are split). For
+ * CPUs vector (elements). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -21,14 +21,14 @@ enum {
   UNROLLED = 4,
   MOST_COLUMNS = 32, /* of a group that runs across: a cache line of f32 */
   GROUPS_PER_UNIT = 8,
-  ROUNDS = 4, /* of an item at least, before another group pays */
+  ROUNDS = 4, /* at least, for an item, before another group pays */
   MOST_SPLITS = 1024,
-  MOST_GROUPS = 1 << 20, /* then they stride */
-  ITEM_WORK = 1 << 15,   /* elements that are worth an item of a CPU */
+  MOST_GROUPS = 1 << 20, /* beyond this, groups stride */
+  ITEM_WORK = 1 << 15,   /* elements that make a CPU item worthwhile */
   ITEM_LEAST = 1 << 12,
   ITEMS_PER_UNIT = 4,
-  SHORT_COUNT = 16, /* of elements that do not fill vectors */
-  LEAST_ACROSS = 8, /* results that begin to */
+  SHORT_COUNT = 16, /* elements; this many do not fill vectors */
+  LEAST_ACROSS = 8, /* results; fewer do not fill vectors */
   BLOCK = 64        /* rounds between fresh partial sums */
 };
 
@@ -51,7 +51,7 @@ static int64_t innermost(const reduce_problem *p, int32_t first, int32_t end) {
   return end > first ? p->space->size[end - 1] : 1;
 }
 
-/* Whether kept dimensions lie better in memory than reduced ones. */
+/* True if kept dimensions have smaller strides in memory than reduced ones. */
 static bool choose_across(const generation *g, const reduce_problem *p, bool items) {
   const int32_t fence = p->space->fence, rank = p->space->rank;
   const int64_t neighbours = innermost(p, 0, fence);
@@ -75,8 +75,8 @@ static void cut_groups(reduce_pass *pass, int64_t kept) {
   pass->groups = emit_clamp(pass->tiles, 1, MOST_GROUPS);
 }
 
-/* Items that share a result: few classes, so that few sources serve all sizes. Where there are
- * results for all units, two to a group hide more of each other's end. */
+/* Items that share a result. There are few classes, so that few sources serve all sizes. If there
+ * are results for all units, two results to a group overlap their final phases better. */
 static uint32_t choose_lanes(const generation *g, const reduce_pass *pass, int64_t kept) {
   const bool many = kept >= 2 * GROUPS_PER_UNIT * emit_units(g);
   const uint32_t few = pass->count <= 8              ? 1
@@ -173,8 +173,7 @@ static void share_items(const generation *g, const reduce_problem *p, reduce_pas
 
 /* ---- Passes -------------------------------------------------------------------------------- */
 
-/* The second pass folds the parts of each result, which lie side by side for neighbouring results.
- */
+/* The second pass folds the parts of each result. Parts of neighbouring results are contiguous. */
 static bool plan_second(generation *g, const reduce_problem *p, const reduce_pass *first,
                         reduce_pass *pass) {
   const compute_tuning asked = g->tuning;
@@ -252,7 +251,7 @@ static void make_spaces(reduction *r) {
 
   space_begin_in_order(&r->space, "space", d, &r->order, d->rank);
   r->space.fence = kept;
-  /* Of no elements none is ever read. */
+  /* Without elements, no load ever runs. */
   for (int32_t i = kept; i < d->rank && p->count == 0; i++) r->space.size[i] = 1;
   space_add_function(&r->space, d, &r->prologue, &r->order, d->rank);
   if (r->search) space_add_position(&r->space, "place", d, &r->order, kept, d->rank);
@@ -263,7 +262,7 @@ static void make_spaces(reduction *r) {
   space_add_outputs_in_order(&r->result, d, &r->order);
   space_canonicalise(g, &r->result);
 
-  /* Loops step past the end by as much as a group takes. */
+  /* Loops step past the end by up to one step of a group. */
   if (p->kept > INT32_MAX / 2 || p->count > INT32_MAX / 2) g->wide = true;
   p->space = &r->space;
   r->value_bytes = emit_value_bytes(d->accumulate);
@@ -286,7 +285,8 @@ static void define_fold(reduction *r) {
   emit_template(g, text, "fold");
 }
 
-/* What a pass reads: elements through the prologue, or the partial results of the pass before. */
+/* Defines the input of a pass: elements through the prologue, or the partial results of the first
+ * pass. */
 static void define_source(reduction *r, const reduce_pass *pass, text_buffer *body, bool elements) {
   generation *g = r->g;
   const char *element = pass->items ? "ELEMENT(at_step)" : "ELEMENT";
@@ -322,7 +322,7 @@ static void define_source(reduction *r, const reduce_pass *pass, text_buffer *bo
   }
 }
 
-/* What becomes of a folded value. */
+/* Defines the output of a folded value: the epilogue, or the workspace. */
 static void define_sink(reduction *r, text_buffer *body, bool results) {
   static const char parameters[] = "at_result, folded_value, folded_place";
   generation *g = r->g;
@@ -378,9 +378,9 @@ static void add_fields(reduction *r, emit_launch *launch, const reduce_pass *pas
   if (results) emit_space_fields(g, launch, &r->result, 0, r->result.rank);
 }
 
-/* Neighbours that a load takes, where groups run along elements that lie side by side: they are
- * folded in another order than one by one, which is only told apart by rounding. A single operand
- * of 4 bytes or more in one dimension is read as fast one by one. */
+/* Elements of one load, for groups that run along contiguous elements. Vectors change the order of
+ * the fold, which affects only rounding. A single operand of 4 bytes or more in one dimension is as
+ * fast without vectors. */
 static uint32_t choose_vector(const reduction *r, const reduce_pass *pass, bool elements) {
   const emit_space *space = &r->space;
   if (!elements || pass->items || pass->across || r->search || space->rank == space->fence)

@@ -2,15 +2,15 @@
 /* ROW: softmax, log-softmax and normalize along the last dimension, with a prologue and an
  * epilogue.
  *
- * Templates do the work, two for devices with groups and two for CPUs; around them stand macros
- * written here. Where there are few rows, each is cut into parts, which a first launch measures; a
- * second merges what the first left in the workspace and finishes. No atomics: the same input gives
- * the same bits.
+ * Templates do the work, two for devices with groups and two for CPUs; this file writes the macros
+ * around them. If there are few rows, each is cut into parts. A first launch measures the parts and
+ * leaves statistics in the workspace; a second merges these and finishes. There are no atomics: the
+ * same input gives the same bits.
  *
- * The first half says how rows are cut up. Of the parameters it reads variant (1: along rows, 2:
- * across them), vector (elements of one load; for CPUs lanes) and, for groups, group_x, items
- * (elements that an item holds), tile_k (items for one row) and groups (for each compute unit,
- * before rows are split). The second half writes. */
+ * The first half of the file plans the division of rows. The second half writes the text.
+ * Parameters: variant (1: along rows, 2: across them) and vector (elements of one load; for CPUs of
+ * a vector). For groups also group_x, items (elements of an item), tile_k (items for one row) and
+ * groups (for each compute unit, before rows are split). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -19,8 +19,8 @@
 enum {
   GROUP = 256,
   MOST_COLUMNS = 32, /* rows of a group that runs across them: a cache line of f32 */
-  LEAST_ACROSS = 16, /* neighbouring rows that are worth a vector */
-  SHORT_ROW = 32,    /* does not fill vectors */
+  LEAST_ACROSS = 16, /* neighbouring rows that make a vector worthwhile */
+  SHORT_ROW = 32,    /* too short to fill vectors */
   LEAST_ITEMS = 4,
   SOME_ITEMS = 16,
   MOST_ITEMS = 32,
@@ -29,10 +29,10 @@ enum {
   MOST_GROUP = 1024,
   GROUPS_PER_UNIT = 4,
   MOST_SPLITS = 1024,
-  MOST_GROUPS = 1 << 20, /* then they stride */
+  MOST_GROUPS = 1 << 20, /* beyond this, groups stride */
   HELD_BYTES = 1 << 13,
   ITEMS_PER_UNIT = 4,
-  ITEM_WORK = 1 << 14, /* elements that are worth an item of a CPU */
+  ITEM_WORK = 1 << 14, /* elements that make a CPU item worthwhile */
   ITEM_LEAST = 1 << 11
 };
 
@@ -41,7 +41,7 @@ static int64_t multiply(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* How badly the main input and the first output lie along a dimension. */
+/* The cost of a walk along a dimension, from the strides of the main input and the first output. */
 static int64_t cost(const row_problem *p, int32_t dimension) {
   char names[2][16] = {"out0", ""};
   int64_t sum = 0;
@@ -70,16 +70,17 @@ static void set_share(row_cut *cut, const row_problem *p, int64_t splits, int64_
 
 /* ---- By groups ----------------------------------------------------------------------------- */
 
-/* How many items share a row: with more than SOME_ITEMS elements each, too few items are resident
- * to keep memory busy, which costs more than a barrier between warps. Not so where a load takes 8
- * elements: arithmetic takes the time. Few classes, so that few sources serve all lengths. */
+/* The number of items that share a row. With more than SOME_ITEMS elements for each item, the
+ * resident items cannot keep memory busy, which costs more than a barrier between warps. If a load
+ * takes 8 elements, this does not apply: arithmetic takes the time. There are few classes, so that
+ * few sources serve all lengths. */
 static uint32_t choose_lanes(const row_problem *p, const row_cut *cut, uint32_t limit) {
   const int64_t columns = emit_power_of_two(emit_clamp(p->rows, 1, MOST_COLUMNS));
   const int64_t most = cut->across ? emit_clamp(limit, 1, GROUP) / columns : limit;
   const int64_t some = cut->vector == VECTOR_MOST && p->bytes == 4 ? MOST_ITEMS : SOME_ITEMS;
   int64_t lanes = p->length <= LEAST_LANES * LEAST_ITEMS ? LEAST_LANES : WARP;
   while (lanes < most && p->length > lanes * some) lanes *= 2;
-  if (p->length > lanes * some && lanes > GROUP) lanes = GROUP; /* read twice anyway */
+  if (p->length > lanes * some && lanes > GROUP) lanes = GROUP; /* reads it twice anyway */
   return (uint32_t)emit_clamp(lanes, 1, most);
 }
 
@@ -109,7 +110,7 @@ static uint32_t group_limit(const generation *g) {
 static void choose_groups(const generation *g, const row_problem *p, row_cut *cut, uint32_t limit) {
   const compute_tuning *t = &g->tuning;
   const bool inner = p->space->rank > p->space->fence;
-  const uint32_t most = inner ? vector_choose(g, p->space) : 1; /* also of those asked for */
+  const uint32_t most = inner ? vector_choose(g, p->space) : 1; /* also limits a request */
   cut->vector = cut->across ? 1 : most;
   if (t->vector) cut->vector = t->vector < most ? t->vector : most;
   cut->lanes = t->tile_k ? t->tile_k : choose_lanes(p, cut, t->group_x ? t->group_x : limit);
@@ -234,14 +235,14 @@ static void make_space(row_kernel *r) {
   space_add_function(&r->space, d, &r->epilogue, &r->order, d->rank);
   space_add_outputs_in_order(&r->space, d, &r->order);
   space_canonicalise(g, &r->space);
-  /* Loops step past the end by as much as a group takes. */
+  /* Loops step past the end by up to one step of a group. */
   if (p->rows > INT32_MAX / 2 || p->length > INT32_MAX / 2) g->wide = true;
   p->space = &r->space;
 }
 
 /* ---- Text ---------------------------------------------------------------------------------- */
 
-/* f64 has room for the squares of all that f32 holds. */
+/* f64 can hold the squares of all f32 values. */
 static bool rescales(const compute_kernel_descriptor *d) {
   return compute_row_of(d)->operation == COMPUTE_ROW_NORMALIZE && d->accumulate == COMPUTE_F32;
 }
@@ -351,7 +352,7 @@ static void add_fields(row_kernel *r, emit_launch *launch) {
   emit_space_fields(g, launch, &r->space, 0, r->space.rank);
 }
 
-/* The parts' statistics, one array after the other. */
+/* The statistics of the parts, one array after the other. */
 static void add_statistics(row_kernel *r, emit_launch *launch, bool written) {
   static const char *const names[] = {"shifts", "sums", "spreads", "units"};
   generation *g = r->g;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* SCAN: running folds of rows.
  *
- * ITEM gives a row to an item, which goes along it: on CPUs, and where rows are short or neighbours
- * in memory belong to different rows. GROUP scans a row in chunks, each through local memory.
- * Where there are fewer rows than the device has room for, rows are cut into parts: a first launch
- * folds each, the second begins a part with the fold of those before. No part waits for another, so
- * the same input gives the same bits.
+ * ITEM gives a row to an item, which goes along it. It is for CPUs, short rows, and rows whose
+ * neighbours in memory belong to other rows. GROUP scans a row in chunks, each through local
+ * memory. If there are fewer rows than the device has room for, rows are cut into parts. A first
+ * launch folds each part, and the second begins a part with the fold of all earlier parts. No part
+ * waits for another, so the same input gives the same bits.
  *
- * Of the parameters it reads variant (1: ITEM, 2: GROUP), group_x, items (elements of an item in a
- * chunk) and groups (for each compute unit, before rows are cut). */
+ * Parameters: variant (1: ITEM, 2: GROUP), group_x, items (elements of an item in a chunk) and
+ * groups (for each compute unit, before rows are cut). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -18,20 +18,20 @@ enum {
   ITEM = 1,
   GROUP = 2,
   GROUP_ITEMS = 256,
-  SHORT_GROUP = 64, /* for rows of a few chunks of it */
+  SHORT_GROUP = 64, /* for rows of a few of its chunks */
   ITEMS = 8,
   MOST_ITEMS = 32,
-  SHORT_ROW = 16, /* not worth a group */
+  SHORT_ROW = 16, /* too short for a group */
   GROUPS_PER_UNIT = 4,
   MOST_PARTS = 256,
-  MOST_GROUPS = 1 << 20, /* then they stride */
-  PART_LEAST = 1 << 13,  /* elements that are worth an item of a CPU */
+  MOST_GROUPS = 1 << 20, /* beyond this, groups stride */
+  PART_LEAST = 1 << 13,  /* elements that make a CPU item worthwhile */
   ROWS_LEAST = 1 << 10
 };
 
 typedef struct scan_kernel {
   generation *g;
-  emit_space space; /* of rows */
+  emit_space space; /* over the rows */
   int64_t rows, length;
   int64_t in_step, out_step;
   int64_t share, parts; /* elements of a part, parts of a row */
@@ -41,7 +41,7 @@ typedef struct scan_kernel {
 
 /* ---- Cutting up ---------------------------------------------------------------------------- */
 
-/* Whether neighbours in memory belong to neighbouring rows. */
+/* True if neighbours in memory belong to neighbouring rows. */
 static bool runs_across(const scan_kernel *k) {
   const int32_t last = k->space.rank - 1;
   if (last < 0 || k->rows < SHORT_GROUP) return false;

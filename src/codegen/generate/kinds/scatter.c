@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* SCATTER: adds updates to elements of an axis that an index tensor chooses, or joins them in
- * another way, without atomics, so that every run gives the same bits.
+ * another way. It uses no atomics, so every run gives the same bits.
  *
- * The dimensions of the space fall into two kinds. Along the free ones the output moves: their
- * points, the columns, never meet. Along the others it does not: their points, the updates, may.
- * An item owns some columns and a range of the axis, and walks the updates in row-major order; it
- * adds those whose index falls into its range. The indices are read once for each range, but where
- * there are few columns only ranges give a GPU enough to do.
+ * The dimensions of the space are of two kinds. The output moves along the free ones: their points,
+ * the columns, never meet. It does not move along the others: their points, the updates, may meet.
+ * An item owns some columns and a range of the axis. It walks the updates in row-major order and
+ * adds those whose index is in its range. Each range reads the indices once more, but with few
+ * columns only ranges give a GPU enough work.
  *
- * Two refinements. Where all columns share the indices and a group lies within one range, the group
- * reads a chunk of indices together and then visits only those that hit ("staged"). And where the
- * axis is short, or f16 and bf16 must be summed in f32, updates are cut into parts, each of which
- * sums into a copy of its own in the workspace; a second launch adds the copies in order. */
+ * There are two refinements. If all columns share the indices and a group is within one range, the
+ * group reads a chunk of indices together and then visits only the hits ("staged"). If the axis is
+ * short, or f16 and bf16 must be summed in f32, updates are cut into parts. Each part sums into a
+ * separate copy in the workspace, and a second launch adds the copies in order. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,33 +26,34 @@ enum {
   UPDATES_OF_PART = 64, /* at least */
   UPDATES_OF_CPU_PART = 1024,
   SHARES_PER_UNIT = 2,
-  SHARE = 1 << 14, /* additions for which a CPU item pays */
-  LINE = 16,       /* columns of a CPU item, if there are as many */
+  SHARE = 1 << 14, /* additions that make a CPU item worthwhile */
+  LINE = 16,       /* columns of a CPU item, if there are enough */
   WORKSPACE_LIMIT = 64 << 20
 };
 
 typedef struct scatter {
   generation *g;
-  emit_space columns; /* the free dimensions: in0, out0, and in1 unless `slices` */
-  emit_space updates; /* the others: in0 */
-  emit_space indices; /* the same: in1 */
+  emit_space columns; /* free dimensions: in0, out0, and in1 unless `slices` */
+  emit_space updates; /* other dimensions: in0 */
+  emit_space indices; /* other dimensions: in1 */
   emit_space result;  /* axis, then free dimensions: out0; if `copies` */
   int64_t column_count, update_count;
   bool slices; /* all columns share the indices */
   bool staged; /* chunks of indices go through local memory */
-  bool copies; /* sums are taken in the workspace */
+  bool copies; /* sums are in the workspace */
   compute_scatter_mode mode;
   compute_dtype sum;
   uint32_t sum_bytes;
   uint32_t group_x, group_y; /* columns and ranges of a group */
-  int64_t ranges, rows;      /* of the axis; places of one */
-  int64_t parts, part;       /* of the updates; updates of one */
+  int64_t ranges, rows;      /* of the axis; places of one range */
+  int64_t parts, part;       /* of the updates; updates of one part */
   int64_t width, pieces;     /* CPU: columns of an item; pieces of a line of columns */
 } scatter;
 
 /* ---- Spaces -------------------------------------------------------------------------------- */
 
-/* The free dimensions in the order in which the output lies, or the others as they stand. */
+/* The free dimensions in the order of the output's memory, or the others in their original
+ * order. */
 static int32_t choose_dimensions(const compute_kernel_descriptor *d, bool free,
                                  int32_t chosen[COMPUTE_MAX_RANK]) {
   const int64_t *stride = d->outputs[0].stride;
@@ -123,15 +124,15 @@ static void build_spaces(scatter *s) {
     space_canonicalise(s->g, spaces[i]);
     space_fill_rank(spaces[i]);
   }
-  /* Positions of updates times anything else are never multiplied, but both are counted in INDEX.
-   */
+  /* Positions of updates are never multiplied with other numbers, but both counts must fit
+   * INDEX. */
   if (s->column_count > INT32_MAX || s->update_count > INT32_MAX - 65536) s->g->wide = true;
 }
 
 /* ---- Shares -------------------------------------------------------------------------------- */
 
-/* Parts that the workspace may have a copy for: the copies together stay below the limit, and less
- * work than the updates themselves. Only sums begin at 0. */
+/* The largest number of parts. The copies of all parts together stay below the workspace limit, and
+ * need less work than the updates. Only sums begin at 0, so other modes have one part. */
 static int64_t most_parts(const scatter *s, int64_t updates_of_part) {
   if (s->mode != COMPUTE_SCATTER_ADD) return 1;
   const double copy =
@@ -218,7 +219,7 @@ static compute_status check_shares(const scatter *s) {
 
 /* ---- Pieces -------------------------------------------------------------------------------- */
 
-/* An element and an update, in the type of the sums; integers wrap. */
+/* Joins an element and an update in the type of the sums; integers wrap. */
 static void write_join(const scatter *s, text_buffer *text) {
   static const char *const joins[] = {
       [COMPUTE_SCATTER_ADD] = "((a) + (b))",
@@ -236,7 +237,7 @@ static void write_join(const scatter *s, text_buffer *text) {
     text_add(text, "#define JOIN(a, b) %s\n", joins[s->mode]);
 }
 
-/* Where the item's column i of a walk lies: CPU items have several. */
+/* The offset of the item's column i in a walk. A CPU item has several columns. */
 static void column_offset(const scatter *s, const char *walk, char *at, size_t bytes) {
   char stride[64];
   if (!emit_for_cpu(s->g)) {
@@ -257,7 +258,7 @@ static void close_columns(const scatter *s, text_buffer *text) {
   if (emit_for_cpu(s->g)) text_add(text, "}\n");
 }
 
-/* `sums[…]` of the item's column at a place. */
+/* The index into `sums` of the item's column at a place. */
 static const char *copy_offset(const scatter *s) {
   return emit_for_cpu(s->g) ? "(copy + (INDEX)place) * shape.columns + column + i"
                             : "(copy + (INDEX)place) * shape.columns + column";
@@ -292,7 +293,7 @@ static void write_addition(scatter *s, text_buffer *text) {
   text_release(&sum);
 }
 
-/* The item's copies begin as the output, in the first part, or as 0. */
+/* The item's copy starts as the output in the first part, and as 0 in the others. */
 static void write_beginning(scatter *s, text_buffer *text) {
   const compute_dtype dtype = s->g->descriptor->outputs[0].dtype;
   char out[128], at[192];
@@ -353,8 +354,8 @@ static const char *lowest_bit(const generation *g) {
   return "((u32)__builtin_ctz(word))";
 }
 
-/* Each item judges one index of the chunk; a bit says whether it hits, so that all walk the hits in
- * order. Items without a column take part in all but the adding. */
+/* Each item tests one index of the chunk and sets a bit for a hit, so that all items walk the hits
+ * in order. Items without a column do all steps but the addition. */
 static void write_staged(scatter *s, text_buffer *text) {
   generation *g = s->g;
   text_add(text,
@@ -410,7 +411,7 @@ static void add_fields(scatter *s, emit_launch *launch) {
   emit_space_fields(g, launch, &s->indices, 0, s->indices.rank);
 }
 
-/* Range of the axis and part of the updates. */
+/* Finds the range of the axis and the part of the updates. */
 static void write_share(const scatter *s, text_buffer *text) {
   text_add(text,
            "const INDEX part = (INDEX)GROUP_ID_Z;\n"
@@ -489,7 +490,7 @@ static void write_adding(scatter *s) {
     write_gpu_body(s, &launch->body);
 }
 
-/* Adds the parts' copies up in order, and converts. */
+/* Adds up the copies of the parts in order, and converts. */
 static void write_result(scatter *s) {
   generation *g = s->g;
   const bool cpu = emit_for_cpu(g);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* SORT: rows in order, with positions.
  *
- * Keys and their order are those of top_k.h: no two elements are equal, so the result is unique
- * however work is shared out.
+ * Keys and their order follow kernels/top_k.h: no two elements are equal, so the result is unique
+ * for any division of the work.
  *
- * COUNT an item for an element, which counts those that come before it: for short rows
- * MERGE groups sort blocks of a row in local memory. Up to three further launches merge some runs
- *       into one each: every element finds its place by a binary search in the other runs. With as
- *       few launches as that, the number of runs that are merged at once grows with the length
+ * COUNT an item for an element counts the elements that precede it: for short rows
+ * MERGE groups sort blocks of a row in local memory. Up to three further launches each merge
+ *       several runs into one: a binary search in the other runs finds the place of every element.
+ *       With so few launches, the number of runs that are merged at once grows with the length
  *
- * Of the parameters it reads variant, in this order from 1, group_x, and items (MERGE: elements
- * of a block for each item, a power of two). */
+ * Parameters: variant (in this order from 1), group_x, and items (MERGE: elements of a block for
+ * each item, a power of two). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -25,25 +25,25 @@ enum {
   CPU_BLOCK = 256,
   MOST_BLOCK = 4096,
   MERGES = COMPUTE_GENERATED_LAUNCHES - 1,
-  FEW_RUNS = 8, /* that are merged at once rather than in a launch more */
+  FEW_RUNS = 8, /* merged at once without a further launch */
   SHARE_LEAST = 256,
-  MOST_GROUPS = 1 << 16 /* then they stride */
+  MOST_GROUPS = 1 << 16 /* beyond this, groups stride */
 };
 
 typedef struct sort_kernel {
   generation *g;
-  emit_space space; /* of rows */
+  emit_space space; /* over the rows */
   int64_t rows, length;
   uint32_t key_bytes, place_bytes, group;
-  int64_t block, blocks; /* elements sorted by a group: a power of two; blocks of a row */
+  int64_t block, blocks; /* elements in a group's block, a power of two; blocks of a row */
   int64_t ways;          /* runs merged at once */
   uint32_t merges;
-  uint64_t half_bytes; /* of the workspace: keys and places of all elements */
+  uint64_t half_bytes; /* bytes of half the workspace: keys and places of all elements */
 } sort_kernel;
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* The fewest launches that merge FEW_RUNS at once at most, or all launches there can be. */
+/* The fewest launches that merge at most FEW_RUNS at once, or else all possible launches. */
 static void choose_merges(sort_kernel *k) {
   k->merges = 0;
   k->ways = FEW_RUNS;
@@ -143,7 +143,7 @@ static void take_rows(sort_kernel *k, emit_launch *launch) {
   emit_space_fields(g, launch, &k->space, 0, k->space.rank);
 }
 
-/* A launch of which an item takes an element at a time, `i` of `row`. */
+/* A launch whose items take one element at a time: `i` of `row`. */
 static emit_launch *begin_elements(sort_kernel *k, const char *entry, sweep *s) {
   *s = sweep_plan(k->g, k->rows * k->length, SHARE_LEAST, GROUP);
   return emit_launch_line(k->g, entry, s->group, s->groups);

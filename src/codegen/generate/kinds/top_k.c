@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* TOP_K: positions of the largest or smallest elements of rows, in order.
  *
- * Elements become keys, unsigned numbers in the order that is asked for, and a key beats another
- * when it is larger, or equal and its position lower. No two elements are equal in that order, so
- * however work is shared out the result is the same.
+ * Elements become keys, unsigned numbers in the requested order. A key beats another if it is
+ * larger, or equal with a lower position. No two elements are equal in that order, so the result is
+ * the same for any division of the work.
  *
- * PLAIN   an item for a row, which looks through the row for each result: for short rows
- * LISTS   the group's items keep lists of the best of what they read in registers; the group then
- *         takes the best head again and again. A long row is cut into parts, whose best a second
- *         launch selects from
+ * PLAIN   an item for a row searches the whole row for each result: for short rows
+ * LISTS   the group's items keep lists of their best elements in registers; the group then takes
+ *         the best head again and again. A long row is cut into parts, and a second launch selects
+ *         from their best elements
  * BITONIC elements that beat the k-th best so far gather in local memory, which is sorted whenever
  *         it is full
- * SORT    a row is sorted in the workspace: for what nothing else can hold
+ * SORT    a row is sorted in the workspace: for rows that no other form can hold
  *
- * Of the parameters it reads variant, in this order from 1, group_x, and groups (LISTS: for each
- * compute unit, before rows are cut; SORT: rows at once). */
+ * Parameters: variant (in this order from 1), group_x, and groups (LISTS: for each compute unit,
+ * before rows are cut; SORT: rows at once). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -29,12 +29,12 @@ enum {
   LISTS_GROUP = 128,
   SHORT_GROUP = 32,
   LONGEST_LIST = 16,
-  PLAIN_WORK = 256, /* elements that an item of PLAIN may look at */
+  PLAIN_WORK = 256, /* elements that an item of PLAIN may read */
   PLAIN_ROWS = 1024,
   ROUND = 4, /* elements of an item in a round of BITONIC */
   MOST_WINDOW = 4096,
   GROUPS_PER_UNIT = 4,
-  MOST_GROUPS = 1 << 16, /* then they stride */
+  MOST_GROUPS = 1 << 16, /* beyond this, groups stride */
   MOST_PARTS = 256,
   PART_LEAST = 1 << 12
 };
@@ -42,7 +42,7 @@ enum {
 
 typedef struct top_k_kernel {
   generation *g;
-  emit_space space; /* of rows */
+  emit_space space; /* over the rows */
   int64_t rows, length, wanted;
   int64_t in_step, out_step;
   uint32_t key_bytes, place_bytes, group, list;
@@ -56,7 +56,7 @@ static uint32_t entry_bytes(const top_k_kernel *k) {
   return k->key_bytes + k->place_bytes;
 }
 
-/* The largest window that local memory holds, half of it at most. */
+/* The largest window that fits into three quarters of local memory. */
 static int64_t window_limit(const top_k_kernel *k) {
   int64_t window = MOST_WINDOW;
   while (window > 1 && (uint64_t)window * entry_bytes(k) + 64 > k->g->target->local_bytes * 3 / 4)
@@ -198,7 +198,8 @@ static void emit_plain(top_k_kernel *k) {
   text_add(&launch->body, "}\n");
 }
 
-/* `parts`: leaves the best of each part in the workspace; else `merge`: reads them there. */
+/* `parts`: leaves the best of each part in the workspace. Otherwise `merge`: reads them from
+ * there. */
 static void emit_lists(top_k_kernel *k, bool parts, bool merge) {
   generation *g = k->g;
   const int64_t lines = parts ? k->rows * k->parts : k->rows;

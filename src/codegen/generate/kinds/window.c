@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* WINDOW: pooling and its gradients.
  *
- * An item takes one result. Windows are cut to the data first, so that loops over them test
- * nothing. The gradient gathers: an element of the data looks at the windows that it lies in, so
- * nothing is added by atomics and the same input gives the same bits.
+ * An item computes one result. Windows are first cut to the data, so that loops over them need no
+ * test. The gradient gathers: an element of the data reads all windows that contain it. So there
+ * are no atomics, and the same input gives the same bits.
  *
- * The gradient of a maximum has to know which element of a window is its first largest. Where
- * windows overlap little, each element looks for itself (DIRECT); else a first launch notes the
- * places in the workspace (PLACES).
+ * The gradient of a maximum needs the first largest element of a window. If windows overlap little,
+ * each element searches for it (DIRECT). Otherwise a first launch stores the places in the
+ * workspace (PLACES).
  *
- * On GPUs, windows of a few elements are text of their own (BLOCK): an item takes results side by
- * side, or for a gradient all elements that the windows advance by, and loads what they need at
- * once.
+ * On GPUs, windows of a few elements get special text (BLOCK). An item takes neighbouring results,
+ * or for a gradient all elements of one step of the windows, and loads all their operands at once.
  *
- * Of the parameters it reads group_x, variant (1: DIRECT, 2: PLACES, of the gradient of a maximum,
- * 3: BLOCK) and, for BLOCK, item_n (windows of an item). */
+ * Parameters: group_x, variant (1: DIRECT, 2: PLACES, for the gradient of a maximum, 3: BLOCK) and,
+ * for BLOCK, item_n (windows of an item). */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -25,18 +24,18 @@ enum {
   PLACES = 2,
   BLOCK = 3,
   GROUP = 256,
-  LEAST_SHARE = 256,    /* results that are worth an item of a CPU */
-  DIRECT_ELEMENTS = 24, /* that an element may look at by itself */
-  BLOCK_WINDOW = 25,    /* elements of a window that is text of its own */
+  LEAST_SHARE = 256,    /* results that make a CPU item worthwhile */
+  DIRECT_ELEMENTS = 24, /* that an element may read in a search */
+  BLOCK_WINDOW = 25,    /* most elements of a window for BLOCK */
   BLOCK_STRIDE = 4,
-  BLOCK_HELD = 64, /* elements that an item holds */
+  BLOCK_HELD = 64, /* elements in the registers of an item */
   OWN_RANK = 4
 };
 
-/* Where results lie in a block of an item: its size, and what precedes the first. */
+/* The block of results of an item: its size, and the elements before the first. */
 typedef struct window_block {
   int64_t size[2], before[2];
-  bool whole; /* every window lies in the data, and every block is full */
+  bool whole; /* every window is inside the data, and every block is full */
 } window_block;
 
 static const space_order plain_order = {OWN_RANK, OWN_RANK, {0, 1, 2, 3}};
@@ -44,16 +43,16 @@ static const space_order plain_order = {OWN_RANK, OWN_RANK, {0, 1, 2, 3}};
 typedef struct window_kernel {
   generation *g;
   const compute_window_attributes *w;
-  uint32_t own;     /* inputs before those of the epilogue */
-  bool max, places; /* of maxima; looked up */
+  uint32_t own;     /* inputs before the epilogue's inputs */
+  bool max, places; /* of maxima; places are looked up */
   bool block;
   emit_function epilogue;
-  emit_space space, full; /* with as few dimensions as there can be, and with all */
+  emit_space space, full; /* with the fewest dimensions, and with all */
 } window_kernel;
 
 /* ---- Spaces -------------------------------------------------------------------------------- */
 
-/* Over planes, rows and columns: inputs of the kind's own walk by planes alone. */
+/* A space over planes, rows and columns. The kind's own inputs have strides only for planes. */
 static void begin_space(window_kernel *k, emit_space *space, const int64_t *size) {
   const compute_kernel_descriptor *d = k->g->descriptor;
   space_begin(space, "space", OWN_RANK, size);
@@ -88,7 +87,8 @@ static void measure(window_kernel *k) {
 
 /* ---- Text ---------------------------------------------------------------------------------- */
 
-/* What a window without an element becomes: also of integers that are folded in a wider type. */
+/* The result of a window without elements. Narrow integers are folded in a wider type, but the
+ * value must fit the narrow one. */
 static void define_start(window_kernel *k) {
   text_buffer *text = &k->g->definitions;
   const compute_dtype dtype = k->g->descriptor->inputs[0].dtype;
@@ -162,7 +162,7 @@ static emit_launch *begin_launch(window_kernel *k, const char *entry, const emit
   return launch;
 }
 
-/* A first launch for the places of maxima. */
+/* Adds a first launch that finds the places of maxima. */
 static void note_places(window_kernel *k) {
   generation *g = k->g;
   const compute_window_attributes *w = k->w;
@@ -211,7 +211,7 @@ static bool windows_lie_inside(const compute_window_attributes *w, int i) {
          (w->result_size[i] - 1) * w->stride[i] + w->size[i] <= w->data_size[i];
 }
 
-/* How many elements averages count, 0 where that differs. */
+/* The number of elements in every average, or 0 if it differs. */
 static int64_t same_count(const compute_window_attributes *w) {
   for (int i = 0; i < 2; i++) {
     const int64_t reach = (w->result_size[i] - 1) * w->stride[i] + w->size[i];
@@ -312,7 +312,7 @@ static void fold_blocks(window_kernel *k) {
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* How many elements an element of the data looks at to find the maxima it is. */
+/* The number of elements that an element of the data reads to find its maxima. */
 static double direct_work(const compute_window_attributes *w) {
   double work = 1;
   for (int i = 0; i < 2; i++) {
@@ -322,7 +322,7 @@ static double direct_work(const compute_window_attributes *w) {
   return work;
 }
 
-/* How many elements of the data an item of BLOCK holds, for `results` windows side by side. */
+/* Elements of the data in the registers of an item of BLOCK, for `results` windows side by side. */
 static int64_t held_in_block(const window_kernel *k, int64_t results) {
   const compute_window_attributes *w = k->w;
   if (!w->by_data) return w->size[0] * ((results - 1) * w->stride[1] + w->size[1]);
@@ -333,7 +333,7 @@ static int64_t held_in_block(const window_kernel *k, int64_t results) {
   return k->max ? rows * columns + windows : windows + w->stride[0] * w->stride[1] * results;
 }
 
-/* Text for each window: few elements, close together. */
+/* BLOCK is for windows with few elements, close together. */
 static bool block_is_possible(const window_kernel *k) {
   const compute_window_attributes *w = k->w;
   for (int i = 0; i < 2; i++)
@@ -344,8 +344,8 @@ static bool block_is_possible(const window_kernel *k) {
          w->result_size[1] > 0 && held_in_block(k, 1) <= BLOCK_HELD;
 }
 
-/* Windows of an item: more where neighbours share elements. A gradient takes one, so that
- * neighbouring items store close together, unless it looks for maxima that overlap. */
+/* Windows of an item: more if neighbours share elements. A gradient takes one, so that neighbouring
+ * items store close together, unless it searches for maxima of overlapping windows. */
 static uint32_t choose_block(const compute_window_attributes *w, bool max) {
   if (w->by_data) return max && w->size[1] > w->stride[1] ? 2 : 1;
   return w->stride[1] == 1 && w->size[1] > 1 ? 4 : 2;
@@ -390,7 +390,7 @@ static compute_status emit(generation *g) {
   space_add_outputs_in_order(&k.space, d, &plain_order);
   k.full = k.space;
   space_canonicalise(g, &k.space);
-  k.space.generic = k.space.rank; /* one program for all layouts: windows dwarf the products */
+  k.space.generic = k.space.rank; /* one program for all layouts: windows cost far more */
   measure(&k);
   define(&k);
   if (k.places) note_places(&k);

@@ -6,7 +6,7 @@
 
 /* ---- MAP ----------------------------------------------------------------------------------- */
 
-enum { MAP_UNARY, MAP_BINARY, MAP_BIAS /* relu(x + bias of a row) */ };
+enum { MAP_UNARY, MAP_BINARY, MAP_BIAS /* relu(x + bias), one bias for each column */ };
 
 static const problem_row map_rows[] = {
     {"add", MAP_BINARY, COMPUTE_F32, 16, K, 0, 0, false},
@@ -50,7 +50,7 @@ const problem_kind problem_kind_map = {
 
 /* ---- COPY ---------------------------------------------------------------------------------- */
 
-enum { COPY_TRANSPOSE, COPY_STRIDED /* out of rows twice as long */, COPY_CONVERT };
+enum { COPY_TRANSPOSE, COPY_STRIDED /* source rows are twice as long */, COPY_CONVERT };
 
 static const problem_row copy_rows[] = {
     {"transpose", COPY_TRANSPOSE, COMPUTE_F32, 512, 512, 0, 0, true},
@@ -75,7 +75,7 @@ const problem_kind problem_kind_copy = {.rows = copy_rows, .build = build_copy};
 
 /* ---- GATHER and SCATTER -------------------------------------------------------------------- */
 
-/* An index for each row of b elements, or for each element; the axis has c places. */
+/* One index for each row of b elements, or for each element. The axis has c places. */
 enum { INDEX_SLICES, INDEX_ELEMENTS };
 
 static const problem_row gather_rows[] = {
@@ -92,7 +92,7 @@ static const problem_row scatter_rows[] = {
     {.a = 0},
 };
 
-/* Rows of slices have i32, as tables of tokens; of elements i64. */
+/* Slices have i32 indices, as tables of tokens have. Elements have i64. */
 static void add_indices(tune_problem *p, const problem_row *row) {
   const bool slices = row->form == INDEX_SLICES;
   problem_add_input(p, slices ? COMPUTE_I32 : COMPUTE_I64,

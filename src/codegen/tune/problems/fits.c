@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Problems of FIT: spots near the middle of ROIs, with the default outputs. SPOTS has none.
- */
+/* Problems of FIT: spots near the middle of ROIs, with the default outputs. SPOTS has no
+ * problems. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,11 +23,11 @@ static const problem_row rows[] = {
 
 /* ---- A measured spot ------------------------------------------------------------------------- */
 
-/* Of SIGMA in focus; from −DEPTH to DEPTH its width grows along x and shrinks along y. */
+/* SIGMA is the width in focus. From −DEPTH to DEPTH the width grows along x and shrinks along y. */
 #define SIGMA  1.3
 #define DEPTH  0.4
 #define SPREAD 0.3
-enum { PLANES = 4, BEYOND = 4 }; /* cells; pixels that it reaches beyond an ROI on each side */
+enum { PLANES = 4, BEYOND = 4 }; /* cells; pixels beyond an ROI on each side */
 
 static void describe_spot(compute_fit_problem *p) {
   p->cells[0] = PLANES;
@@ -39,7 +39,7 @@ static void describe_spot(compute_fit_problem *p) {
   p->spot[1] = 0.5 * p->cells[1];
 }
 
-/* A Gaussian from `from` to one pixel further as a cubic, and in more[] its change as it widens. */
+/* A Gaussian from `from` to one pixel further, as a cubic. more[] is its change as it widens. */
 static void cubics(double from, double gaussian[4], double more[4]) {
   double value[2][2], slope[2][2];
   for (int end = 0; end < 2; end++) {
@@ -140,7 +140,7 @@ static void fill_spots(const tune_problem *problem, uint32_t input, void *data) 
   }
 }
 
-/* Two solvers agree within a small fraction of a standard deviation; the deviations are as accurate
+/* Two solvers agree within a small fraction of a standard deviation. The deviations are as accurate
  * as their parameters. */
 static bool check_fits(const tune_problem *problem, const void *given, const void *wanted,
                        char *reason, size_t reason_bytes) {
@@ -163,8 +163,8 @@ static bool check_fits(const tune_problem *problem, const void *given, const voi
 const problem_kind problem_kind_fit = {
     .rows = rows, .build = build_fit, .fill = fill_spots, .check = check_fits};
 
-/* No device generates it, so it has no parameters. */
+/* No device generates SPOTS, so it has no parameters. */
 const problem_kind problem_kind_spots = {0};
 
-/* CALL has none either: there is nothing to choose. */
+/* CALL has no parameters: it has no choices. */
 const problem_kind problem_kind_call = {0};

@@ -81,7 +81,7 @@ const problem_kind problem_kind_row = {
 
 /* ---- WINDOW -------------------------------------------------------------------------------- */
 
-/* Batch × channels × side × side; windows of c × c, 2 apart, with padding. */
+/* Batch × channels × side × side; windows of c × c with stride 2 and padding. */
 enum { WINDOW_FOLD, WINDOW_GRADIENT, WINDOW_AVERAGE = 2 };
 
 static const problem_row window_rows[] = {
@@ -151,7 +151,7 @@ const problem_kind problem_kind_scan = {
 
 /* ---- TOP_K --------------------------------------------------------------------------------- */
 
-/* Of b elements the c largest. */
+/* The c largest of b elements. */
 static const problem_row top_k_rows[] = {
     {"", 0, COMPUTE_F32, K, K, 8, 0, true},
     {"", 0, COMPUTE_F32, 16 * K, 32, 2, 0, false},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the problems of all kinds share: operands, data, and the comparison of a device's results
- * with the CPU's.
+/* The part that the problems of all kinds share: operands, data, and the comparison of a device's
+ * results with the CPU's.
  *
- * Sums use multiples of 1/4. Matrix products use numbers with all bits of their dtype instead, and
- * a tolerance that f32 meets but TF32 does not: multiples of 1/4 would be exact there, too. */
+ * Sums use multiples of 1/4. Matrix products use numbers with all bits of their dtype instead, with
+ * a tolerance that f32 meets and TF32 does not: multiples of 1/4 would be exact in TF32 also. */
 #include "codegen/tune/problems/problem.h"
 
 #include <inttypes.h>

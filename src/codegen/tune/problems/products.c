@@ -32,7 +32,7 @@ static void build_gemm(tune_problem *p, const problem_row *row) {
   const bool at = row->form == GEMM_TN, bt = row->form == GEMM_NT;
   const int64_t a[] = {m * k, at ? 1 : k, at ? m : 1}, b[] = {k * n, bt ? 1 : n, bt ? k : 1},
                 result[] = {m * n, n, 1};
-  const int skip = row->batch ? 0 : 1; /* without a batch there is no such dimension */
+  const int skip = row->batch ? 0 : 1; /* without a batch, the first dimension is absent */
   d->rank = 3 - skip;
   const int64_t size[] = {row->batch, m, n};
   memcpy(d->size, size + skip, (size_t)d->rank * sizeof *size);
@@ -44,7 +44,7 @@ static void build_gemm(tune_problem *p, const problem_row *row) {
   problem_set_output(p, row->dtype, result + skip);
 }
 
-/* The errors of k roundings accumulate like a random walk, over sums that grow like one. */
+/* The errors of k roundings accumulate like a random walk, and so do the sums themselves. */
 static problem_tolerance gemm_tolerance(const compute_kernel_descriptor *d, double epsilon) {
   return (problem_tolerance){.absolute = 8 * epsilon * (double)compute_gemm_of(d)->k};
 }
@@ -109,7 +109,7 @@ static void build_conv(tune_problem *p, const problem_row *row) {
   problem_set_image(p, row->dtype, sizes[roles[c->direction][2]]);
 }
 
-/* Products in a sum of a convolution. */
+/* The number of products in one sum of a convolution. */
 static double terms_of(const compute_conv_attributes *c) {
   const double taps = (double)c->filter_size[0] * (double)c->filter_size[1];
   switch (c->direction) {
@@ -170,7 +170,7 @@ const problem_kind problem_kind_attention = {
 
 /* ---- RECURRENT ----------------------------------------------------------------------------- */
 
-/* None: its kernel has no parameters. */
+/* RECURRENT has none: its kernel has no parameters. */
 const problem_kind problem_kind_recurrent = {0};
 
 /* ---- QUANTIZED_GEMM: no device compiles it -------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Problems of SORT: positions, as the suite compares one output. */
+/* Problems of SORT. They ask for positions, because the suite compares one output. */
 #include "codegen/tune/problems/problem.h"
 
 enum { K = 1024 };

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind CONV, and its forms without tiles or panels: an item for each result (PLAIN), for a
- * stretch of a row of results (DIRECT), and where there are few results of many terms, as in the
- * gradient of a depthwise filter, a group for each (DOT). */
+/* The kind CONV, and its forms without tiles or panels: an item for each result (PLAIN), an item
+ * for a stretch of a row of results (DIRECT), and a group for each result (DOT). DOT is for few
+ * results with many terms, as in the gradient of a depthwise filter. */
 #include "codegen/generate/kinds/conv/conv.h"
 
 #include <stdio.h>
 
-enum { LONG_SUM = 256 }; /* terms that are worth a group, or a part */
+enum { LONG_SUM = 256 }; /* terms; fewer do not pay for a group, or a part */
 
 static bool has_local(const generation *g) {
   return !emit_for_cpu(g) && emit_has(g, COMPUTE_TARGET_FAST_LOCAL);
 }
 
-/* Few channels or positions have nothing to share in tiles. */
+/* With few channels or positions, the items of a tile share no loads. */
 static bool is_narrow(const conv_problem *p) {
   return p->channels < 2 * CONV_FEW_CHANNELS || p->positions < 2 * CONV_FEW_CHANNELS;
 }
 
 /* ---- An item for each result --------------------------------------------------------------- */
 
-/* Any strides, and one source for all shapes: what the other forms fall back to. */
+/* Any strides, and one source for all shapes: the fallback of the other forms. */
 static compute_status write_plain(generation *g, void *of) {
   conv_problem *p = of;
   const uint32_t group = g->tuning.group_x;
@@ -128,7 +128,8 @@ static const emit_form direct = {CONV_DIRECT, direct_suits, accept_direct, write
 
 /* ---- A group for each result, or on a CPU an item ------------------------------------------ */
 
-/* Parts that give the compute units two groups each; no part is shorter than LONG_SUM. */
+/* The number of parts that gives the compute units two groups each. A part has at least LONG_SUM
+ * terms. */
 static uint32_t choose_parts(const generation *g, const conv_problem *p) {
   const double groups = (double)p->positions * (double)p->channels * (double)p->product.batches;
   const double units = (double)emit_units(g);
@@ -218,7 +219,7 @@ static compute_status write_dot(generation *g, void *of) {
   return COMPUTE_OK;
 }
 
-/* Few results are sums of groups, if they are long. */
+/* If results are few and their sums are long, a group computes each sum. */
 static bool dot_suits(const generation *g, const void *of) {
   const conv_problem *p = of;
   if (p->terms == 0) return false;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradients of filters, in forms of their own: rows of data that all places of the filter share
- * (FILTER), for GPUs with asynchronous copies, and all places of a channel by one group (PLACES),
- * for depthwise filters. The texts are kernels/conv_filter.h. */
+/* Two forms for gradients of filters. In FILTER all places of the filter share rows of data; it is
+ * for GPUs with asynchronous copies. In PLACES one group computes all places of a channel; it is
+ * for depthwise filters. The texts are in kernels/conv_filter.h. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/conv/conv.h"
 
 enum {
-  MOST_PLACES = 9, /* of which an item has the sums */
+  MOST_PLACES = 9, /* an item has the sums of this many */
   MOST_ACROSS = 5,
   MOST_FIRST = 1 << 14, /* rows and columns of padding */
   MOST_ROWS = 1 << 15,
@@ -49,7 +49,7 @@ static uint32_t copies_of(const compute_tuning *t, const conv_problem *p) {
   return data_copies(t, p) + t->tile_k * t->tile_m / group_of(t);
 }
 
-/* Slabs of all stages, and for each copy of data an INDEX and an int. */
+/* Bytes of local memory: the slabs of all stages, and for each copy of data an INDEX and an int. */
 static uint64_t room_bytes(const generation *g, const compute_tuning *t, const conv_problem *p) {
   const uint64_t data = (uint64_t)t->tile_n * places_down(p) * (t->tile_k + 4);
   const uint64_t results = (uint64_t)t->tile_k * (t->tile_m + 4);
@@ -57,7 +57,8 @@ static uint64_t room_bytes(const generation *g, const compute_tuning *t, const c
   return (data + results) * t->items * sizeof(float) + known;
 }
 
-/* What asynchronous copies bring: words. Rows and columns fit 15 bits. */
+/* True if asynchronous copies can bring the operands: they copy words. Rows and columns must fit 15
+ * bits. */
 static bool rows_serve(const generation *g, const conv_problem *p) {
   const compute_kernel_descriptor *d = g->descriptor;
   const int64_t across = p->position_size[2], places = p->position_size[1] * across;
@@ -75,7 +76,7 @@ static int64_t stretches_of(const conv_problem *p, uint32_t columns) {
   return divide_up(p->term_size[2], columns);
 }
 
-/* Long stretches where they fit the rows of results; many channels share what is read. */
+/* Stretches are long if they fit the rows of results. Many channels share each load. */
 static void choose_tile(compute_tuning *t, const conv_problem *p) {
   const int64_t width = p->term_size[2];
   const bool large = p->channels > 64;
@@ -99,15 +100,15 @@ static bool filter_suits(const generation *g, const void *of) {
          p->terms >= LEAST_TERMS;
 }
 
-/* Groups of 128 items that a compute unit holds without spilling: their sums, places times item_m,
- * take the registers. */
+/* Groups that a compute unit runs at a time without register spills. The sums, places times item_m
+ * for each item, take the registers. */
 static uint32_t groups_held(const compute_tuning *t) {
   const uint32_t of_128 = t->item_m >= 16 ? 2 : t->item_m == 8 ? 3 : 5;
   const uint32_t held = of_128 * 128 / group_of(t);
   return held > 0 ? held : 1;
 }
 
-/* As many parts as make all the groups that the compute units hold at a time. */
+/* The number of parts that gives the compute units all the groups that they can run at a time. */
 static uint32_t choose_rows_parts(const generation *g, const conv_problem *p) {
   const compute_tuning *t = &g->tuning;
   const int64_t held = groups_held(t);
@@ -239,7 +240,7 @@ const emit_form conv_filter = {CONV_FILTER, filter_suits, accept_filter, write_f
 
 /* ---- All places of a channel by a group ---------------------------------------------------- */
 
-/* One channel of data and one of results in each group of channels. */
+/* True if each group of channels has one channel of data and one of results. */
 static bool places_serve(const generation *g, const conv_problem *p) {
   return is_filter_gradient(g) && !emit_for_cpu(g) && p->channels == 1 &&
          p->position_size[0] == 1 && p->positions <= MOST_PLACES_OF_GROUP && p->position_columns;

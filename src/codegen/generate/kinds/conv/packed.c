@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of results by one item, with vectors of positions, for CPUs; gemm_direct.c says why sums
- * are variables. The first launch packs the weight into panels. In the second each item gathers
- * what a block of positions needs of the data into a panel of its own, which stays in its core's
- * cache, and multiplies it with all panels of the weight: the data is never unfolded as a whole. A
- * long sum is cut into parts that keep the panel that small; a third launch adds them up. */
+/* Blocks of results by one item, with vectors of positions, for CPUs. gemm/direct.c explains why
+ * sums are variables. The first launch packs the weight into panels. In the second launch each item
+ * gathers the data for a block of positions into a private panel, which stays in its core's cache.
+ * It multiplies this panel with all panels of the weight, so the data is never unfolded as a whole.
+ * A long sum is cut into parts to keep the panel small; a third launch adds them up. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/conv/conv.h"
 
 enum {
   ALIGNMENT = 64,
-  PANEL_BYTES = 512 << 10 /* of the data: stays in the second cache */
+  PANEL_BYTES = 512 << 10 /* of data: fits the second-level cache */
 };
 
 typedef struct packed_plan {
@@ -24,7 +24,7 @@ static uint64_t aligned(uint64_t bytes) {
   return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* As many items as keep the units busy; each has one panel in the workspace. */
+/* Enough items to keep the units busy. Each item has one panel in the workspace. */
 static void plan_groups(const generation *g, const conv_problem *p, packed_plan *plan) {
   const int64_t units = g->target->compute_units ? g->target->compute_units : 1, most = 8 * units;
   const int64_t x = plan->tiles < most ? plan->tiles : most;
@@ -144,7 +144,7 @@ static compute_status write(generation *g, void *of) {
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* Of the blocks that fill the registers (as GEMM's), the one with less edge. */
+/* Two shapes of a block fill the registers, as in GEMM; the one with less padding wins. */
 static void complete_block(const generation *g, const conv_problem *p, compute_tuning *t) {
   emit_default(&t->vector, gemm_choose_lanes(g, &p->product));
   const bool many = t->vector * p->product.sum_bytes >= 64;
@@ -159,7 +159,7 @@ static void complete_block(const generation *g, const conv_problem *p, compute_t
   emit_default(&t->groups, p->phased || parts < 1 ? 1 : (uint32_t)parts);
 }
 
-/* An upper bound; the plan's own sum is close to it. */
+/* An upper bound, close to the plan's exact sum. */
 static bool workspace_fits(const generation *g, const conv_problem *p, const compute_tuning *t) {
   const double bytes = p->product.sum_bytes, terms = (double)p->terms;
   const double batches = (double)p->product.batches, items = 16.0 * (double)emit_units(g);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The normal form of a convolution: which tensor is data, which weight, and what positions,
- * channels and terms are in each direction (conv.h).
+/* The normal form of a convolution: the roles of the tensors, and the positions, channels and terms
+ * of each direction (conv.h).
  *
- * The gradient of the data is itself a convolution, of y's gradient with the filter turned round:
- * with stride 1, result row h takes from y's row p = h + padding − r · dilation. With a stride,
- * p · stride is that, so only taps r for which it is a multiple count. Rows h that differ by whole
- * strides, a phase, have the same taps, each `stride / gcd(stride, dilation)` after the one before,
- * and from one row of the phase to the next p moves by 1: again a convolution of stride 1. */
+ * The gradient of the data is itself a convolution: y's gradient with the flipped filter. With
+ * stride 1, result row h reads y's row p = h + padding − r · dilation. With a stride, h + padding −
+ * r · dilation is p · stride, so only taps r count that make it a multiple of the stride. Rows h
+ * that differ by whole strides form a phase. They have the same taps, at distances of `stride /
+ * gcd(stride, dilation)`. From one row of a phase to the next, p moves by 1: again a convolution of
+ * stride 1. */
 #include <string.h>
 
 #include "codegen/generate/kinds/conv/conv.h"
@@ -97,8 +98,8 @@ static void read_by_filter(const compute_kernel_descriptor *d, conv_problem *p) 
 
 /* ---- Spaces -------------------------------------------------------------------------------- */
 
-/* From strides over the descriptor's space to strides over (group, [phases,] m0, m1, m2, channel).
- */
+/* Converts strides over the descriptor's space to strides over (group, [phases,] m0, m1, m2,
+ * channel). */
 static void turn_strides(const compute_kernel_descriptor *d, const conv_problem *p,
                          const int64_t *from, int64_t *to) {
   const compute_conv_attributes *c = compute_conv_of(d);
@@ -122,7 +123,7 @@ static void turn_strides(const compute_kernel_descriptor *d, const conv_problem 
   *to = from[1];
 }
 
-/* How far the factors move from group to group. */
+/* The strides of both factors from group to group. */
 static void group_strides(const compute_kernel_descriptor *d, int64_t *data, int64_t *weight) {
   const compute_conv_attributes *c = compute_conv_of(d);
   const int64_t data_channels = c->data_channels / c->groups;
@@ -133,8 +134,8 @@ static void group_strides(const compute_kernel_descriptor *d, int64_t *data, int
       d->inputs[1].stride[c->direction == COMPUTE_CONVOLUTION_BY_FILTER ? 1 : 0] * result_channels;
 }
 
-/* Everything over (group, [phases,] m0, m1, m2, channel), in a space that programs' positions and
- * coordinates have been turned into as well. `data` and `weight` name the factors' walks. */
+/* Reads all walks over (group, [phases,] m0, m1, m2, channel), including the positions and
+ * coordinates of programs. `data` and `weight` name the factors' walks. */
 static void read_space(generation *g, const conv_problem *p, emit_space *space, const char *data,
                        const char *weight) {
   const compute_kernel_descriptor *d = g->descriptor;
@@ -203,7 +204,7 @@ int64_t conv_term_run(const conv_problem *p) {
 static void read_product(generation *g, conv_problem *p) {
   const compute_kernel_descriptor *d = g->descriptor;
   gemm_problem *product = &p->product;
-  /* Of the strides, only which neighbours lie side by side: terms, or positions (channels). */
+  /* The strides only encode which neighbours are contiguous: terms, or positions (channels). */
   const bool along_data = conv_term_run(p) > conv_position_run(p);
   const bool along_weight = p->weight_channel != 1;
   const gemm_factor data = {
@@ -236,7 +237,7 @@ bool conv_read(generation *g, conv_problem *p) {
   emit_space space;
   read_space(g, p, &space, "data", "weight");
   split_space(&space, p);
-  /* Neighbouring results in memory are columns. */
+  /* Columns are the neighbours in the result's memory. */
   const int64_t *out = space_walk(&p->tile, "out0")->stride;
   p->position_columns =
       emit_for_cpu(g) || p->channels == 1 || emit_magnitude(out[3]) > emit_magnitude(out[2]);
@@ -246,7 +247,7 @@ bool conv_read(generation *g, conv_problem *p) {
 
 /* ---- Plain products ------------------------------------------------------------------------ */
 
-/* Whether no position meets the data's edge. */
+/* True if no position meets the edge of the data. */
 static bool fits_inside(const conv_problem *p) {
   for (int i = 0; i < 2; i++) {
     const int64_t a = p->by_position[i] * (p->position_size[1 + i] - 1);
@@ -258,7 +259,7 @@ static bool fits_inside(const conv_problem *p) {
   return true;
 }
 
-/* Whether three digits with these strides are one, and of which stride. */
+/* True if three digits with these strides merge into one; *merged is its stride. */
 static bool merge(const int64_t *size, const int64_t *stride, int64_t *merged) {
   int64_t count = 1;
   *merged = 0;
@@ -280,12 +281,12 @@ bool conv_read_product(generation *g, const conv_problem *p, gemm_problem *produ
     return false;
   emit_space space;
   read_space(g, p, &space, "a", "b");
-  for (int i = 0; i < 2; i++) { /* offsets of the first row and column: none, or not a product */
+  for (int i = 0; i < 2; i++) { /* a product has no offset of the first row and column */
     if (p->first[i] != 0) return false;
   }
   gemm_problem_make(g, product, &space, p->terms, data_k, weight_k);
   product->precision = compute_conv_of(g->descriptor)->precision;
-  /* Rows and columns of positions that do not become one would be many small products. */
+  /* Rows and columns of positions that do not merge would be many small products. */
   return product->batches <= (int64_t)compute_conv_of(g->descriptor)->groups * p->position_size[0];
 }
 
@@ -298,7 +299,7 @@ static double reach(const emit_space *space, uint32_t walk) {
   return offset;
 }
 
-/* The farthest row or column that is reckoned with, inside the data or not. */
+/* The farthest row or column in any computation, inside the data or not. */
 static double extent(const generation *g, const conv_problem *p, int i) {
   const compute_conv_attributes *c = compute_conv_of(g->descriptor);
   return (double)p->bound[i] + (double)p->position_size[1 + i] * (double)p->by_position[i] +

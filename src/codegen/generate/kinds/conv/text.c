@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all variants of convolution say in their source. */
+/* The text that all variants of convolution share. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/conv/conv.h"

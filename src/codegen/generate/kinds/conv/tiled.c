@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tiles of results through local memory, for GPUs: the text is kernels/conv_tiled.h, which says how
- * it works; the multiplication is GEMM's, by items or on matrix units. With the terms in parts,
- * each part stores its sums to the workspace, and a second launch adds them up. */
+/* Tiles of results through local memory, for GPUs. kernels/conv_tiled.h is the text and explains
+ * the method. GEMM multiplies the tiles, by items or on matrix units. With the terms in parts, each
+ * part stores its sums in the workspace, and a second launch adds them up. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,9 +17,10 @@ static const char *slab_type(const compute_tuning *t) {
   return is_matrix(t) ? "MATRIX_TYPE" : "SUM";
 }
 
-/* One factor's share of an item, its names for kernels/conv_slab.h, the text, and the end of these
- * names. Neighbouring items read neighbouring terms, or neighbouring positions (channels), as they
- * lie in memory; on matrix units, lines of the slab go the same way. */
+/* Defines one factor's share of an item and its names for kernels/conv_slab.h, adds the text,
+ * and undefines the names. Neighbouring items read neighbouring terms or neighbouring positions
+ * (channels), in the order of memory. On matrix units, lines of the slab have the same
+ * direction. */
 static void define_slab(generation *g, const conv_problem *p, bool data) {
   const compute_tuning *t = &g->tuning;
   const bool columns = data == p->position_columns;
@@ -143,7 +144,7 @@ static bool divides(uint32_t a, uint32_t b) {
   return a % b == 0 || b % a == 0;
 }
 
-/* What tiles of convolutions must be besides what GEMM's must be. */
+/* The conditions for tiles of convolutions, in addition to GEMM's. */
 static compute_status check_tile(generation *g, const conv_problem *p) {
   const compute_tuning *t = &g->tuning;
   const uint32_t items = gemm_items(t);
@@ -161,9 +162,9 @@ static compute_status check_tile(generation *g, const conv_problem *p) {
                                                                      : COMPUTE_OK;
 }
 
-/* In parts, as in a filter's gradient, the terms are many and the results few: there are as many
- * parts as make all the groups that the compute units can hold at a time. That is three of the
- * large tile, four of the small one: their registers are what limits it. */
+/* Parts are for many terms and few results, as in a filter's gradient. Their number gives the
+ * compute units all the groups that they can run at a time. A unit runs three groups of the large
+ * tile or four of the small one; registers are the limit. */
 static void complete_parts(generation *g, const conv_problem *p) {
   compute_tuning *t = &g->tuning;
   if (t->tile_m || t->tile_n || t->item_m || t->item_n || t->groups) return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Winograd's minimal filtering for GPUs: kernels/conv_winograd.h says what it computes. The first
- * two launches transform the filters and the patches of the data to 36 matrices each, the third
- * multiplies these by GEMM's tiles, and the last makes results of the products. All but the results
- * lies in the workspace: that is four times the data and the results, which pays where there are
- * many channels. */
+/* Winograd's minimal filtering for GPUs; kernels/conv_winograd.h gives the mathematics. The first
+ * two launches transform the filters and the patches of the data to 36 matrices each. The third
+ * multiplies these by GEMM's tiles, and the last computes the results from the products. The
+ * workspace contains everything but the results: four times the size of data and results. That pays
+ * with many channels. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/conv/conv.h"
@@ -15,7 +15,7 @@ enum {
   GROUP = 128,
   ALIGNMENT = 256,
   FEW_CHANNELS = 16,
-  WORKSPACE_LIMIT = 1 << 28, /* bytes that every GPU can be expected to spare */
+  WORKSPACE_LIMIT = 1 << 28, /* bytes that any GPU can spare */
   LEAST_MULTIPLICATIONS = 1 << 29
 };
 
@@ -63,7 +63,7 @@ static void define(generation *g, conv_problem *p, const filtering *f) {
   gemm_define_slab(g, &f->product, &f->product.a, 'A', g->tuning.tile_m);
   gemm_define_slab(g, &f->product, &f->product.b, 'B', g->tuning.tile_n);
   gemm_define_parts(g, COMPUTE_F32, f->product.k, false);
-  /* A gradient's taps go backwards. */
+  /* The taps of a gradient go backwards. */
   text_add(text, "#define WINOGRAD_TAP(i) (%s(i))\n", turned ? "2 - " : "");
   emit_constant(g, "WINOGRAD_FIRST", turned ? -2 : 0);
   emit_template(g, text, "conv_winograd");
@@ -140,7 +140,7 @@ static void emit_products(generation *g, const filtering *f) {
   gemm_store_part(text, false);
 }
 
-/* The epilogue is unrolled four times, on rows of four neighbouring results. */
+/* The text repeats the epilogue four times, for four neighbouring results of a row. */
 static void emit_results(generation *g, const conv_problem *p, const filtering *f) {
   emit_launch *launch = begin_elements(g, p, "conv_winograd_results", f->product.m, f->product.n);
   if (!launch) return;
@@ -184,7 +184,7 @@ static compute_status write(generation *g, void *of) {
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* All but a filter's gradient. */
+/* True for all directions but a filter's gradient. */
 static bool can_be_filtered(const generation *g, const conv_problem *p) {
   const compute_kernel_descriptor *d = g->descriptor;
   return kernel_may_be_filtered(d) &&

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* One item computes a block of C by itself, with vectors and without local memory: for CPUs, where
- * a core is best left alone with its caches and registers.
+/* One item computes a block of C by itself, with vectors and without local memory. This form is for
+ * CPUs: there an item should have a core with its caches and registers for itself.
  *
- * The block's sums are variables, not an array, and their statements are written out one by one:
- * compilers of CPU devices do not unroll early enough to keep an array in registers. That alone is
- * a factor of five. PACKED copies A and B into panels first, so that the inner loop reads both
- * straight through; its source does not depend on their strides at all. DIRECT reads them where
- * they are, for few rows, where a copy of B would cost as much as the product. */
+ * The sums of the block are separate variables, and their statements are written out one by one.
+ * Compilers of CPU devices unroll too late to keep an array in registers; this alone is a factor of
+ * five. PACKED first copies A and B into panels, so that the inner loop reads both contiguously;
+ * its source does not depend on their strides. DIRECT reads them in place. It is for few rows,
+ * where a copy of B would cost as much as the product. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/gemm/gemm.h"
 
 enum {
   PANEL_ALIGNMENT = 64,
-  PANEL_LIMIT = 1 << 30, /* bytes beyond which panels are no longer worth their memory */
+  PANEL_LIMIT = 1 << 30, /* bytes; larger panels are not worth their memory */
   FEW_ROWS = 8
 };
 
@@ -63,7 +63,7 @@ static void take_panels(generation *g, emit_launch *launch, const gemm_problem *
   emit_workspace(g, launch, "panels_b", "SUM", problem->sum_bytes, plan->a_bytes, written);
 }
 
-/* Where the panels of this batch begin. */
+/* Finds the first panels of this batch. */
 static void find_panels(text_buffer *text) {
   text_add(text, "const INDEX first_a = FIRST_A(batch), first_b = FIRST_B(batch);\n");
 }
@@ -132,7 +132,7 @@ static void add_products(const generation *g, text_buffer *text, bool packed, co
   text_add(text, packed ? "a += ITEM_M;\nb += ITEM_N;\n}\n" : "b += B_K;\n}\n");
 }
 
-/* Stores the sums, or adds them to those that were stored. */
+/* Stores the sums, or adds them to the stored ones. */
 static void store_sums(const generation *g, text_buffer *text, bool added) {
   const uint32_t vectors = g->tuning.item_n / g->tuning.vector;
   for (uint32_t i = 0; i < g->tuning.item_m; i++)
@@ -161,9 +161,9 @@ void gemm_block_sums(const generation *g, text_buffer *text, bool packed, const 
   if (parts) text_add(text, "}\n");
 }
 
-/* Where the block's A and B are. Without packing, the last block of a row of blocks begins early
- * enough to be a whole one, and the last rows of a block are repeated: nothing is read that does
- * not exist, and nothing is stored twice. */
+/* Finds A and B of the block. Without packing, the last block of a row of blocks begins early
+ * enough to be a whole one, and the last rows of a block are repeated. So no load is out of bounds,
+ * and no element is stored twice. */
 static void find_operands(const generation *g, text_buffer *text, const direct_plan *plan) {
   if (plan->packed) {
     find_panels(text);
@@ -249,8 +249,8 @@ static double padded_area(const gemm_problem *problem, uint32_t m, uint32_t n) {
   return (double)divide_up(problem->m, m) * m * (double)divide_up(problem->n, n) * n;
 }
 
-/* Sums, a row of B and an element of A fill the registers: 32 vectors where they are of 64 bytes,
- * else 16. Of two blocks that do, the one with less edge. */
+/* Sums, a row of B and an element of A fill the registers: 32 vectors if a vector has 64 bytes,
+ * else 16. Two shapes of a block do this; the one with less padding wins. */
 static void choose_block(const generation *g, const gemm_problem *problem, uint32_t lanes,
                          uint32_t *rows, uint32_t *columns) {
   const bool many = lanes * problem->sum_bytes >= 64;
@@ -267,7 +267,8 @@ static void choose_block(const generation *g, const gemm_problem *problem, uint3
   }
 }
 
-/* Few rows are read in place the way round in which B has dense columns. */
+/* With few rows B is read in place, so rows and columns may change places to make B's columns
+ * dense. */
 static void complete_direct(generation *g, gemm_problem *problem) {
   compute_tuning *t = &g->tuning;
   if (t->variant == GEMM_DIRECT && problem->b.outer != 1 && problem->a.outer == 1)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Few columns of C (a matrix times a vector, most often): the work is to read A once, as fast as
- * memory gives it. On a GPU groups of items share rows, kernels/gemm_dot.h; on a CPU an item takes
- * a few rows and goes along k with vectors. */
+/* C with few columns, most often a matrix times a vector. The work is to read A once, at the speed
+ * of the memory. On a GPU groups of items share rows (kernels/gemm_dot.h). On a CPU an item takes a
+ * few rows and goes along k with vectors. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/gemm/gemm.h"
 
 enum {
-  LOADS = 4,            /* of 16 bytes that an item has under way */
-  LINE_BYTES = 128,     /* that neighbours read */
-  ITEMS_OF_UNIT = 1024, /* that keep its share of the memory busy */
+  LOADS = 4,            /* loads of 16 bytes in flight for each item */
+  LINE_BYTES = 128,     /* bytes that neighbours read together */
+  ITEMS_OF_UNIT = 1024, /* items of a unit that keep its share of the memory busy */
   LONG_SUM = 256
 };
 
@@ -20,7 +20,7 @@ bool gemm_along_k(const gemm_factor *factor) {
 
 /* ---- Items that share rows ----------------------------------------------------------------- */
 
-/* Elements of one load of A: along k or, where rows lie side by side, the rows of an item. */
+/* Elements of one load of A: along k or, where rows are side by side, the rows of an item. */
 static uint32_t load_of(const generation *g, const gemm_problem *problem) {
   const bool dense = gemm_along_k(&problem->a) ? problem->a.k == 1 : problem->a.outer == 1;
   uint32_t vector = dense ? g->tuning.vector : 1;
@@ -51,8 +51,8 @@ static void define_shared(generation *g, const gemm_problem *problem) {
   emit_template(g, &g->definitions, "gemm_dot_loads");
 }
 
-/* The group's sums, of which neighbouring items take neighbouring rows: stored as a part, or
- * through the epilogue. */
+/* Stores the group's sums, as a part or through the epilogue. Neighbouring items take neighbouring
+ * rows. */
 static void store_shared(generation *g, text_buffer *text, const gemm_problem *problem,
                          bool parts) {
   static const char sum[] = "scratch[(at % ITEM_ROWS * COLUMNS + column) * GROUP + first]";
@@ -117,7 +117,7 @@ static void find_rows(generation *g, text_buffer *text, const gemm_problem *prob
              (int)j, (int)j);
 }
 
-/* Calls for every sum: sum<row>_<column> and its place in an array of vectors. */
+/* Writes `format` for every sum: $ is sum<row>_<column>, @ its place in an array of vectors. */
 static void each_sum(text_buffer *text, uint32_t rows, int columns, const char *format) {
   for (uint32_t i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
@@ -134,7 +134,7 @@ static void each_sum(text_buffer *text, uint32_t rows, int columns, const char *
     }
 }
 
-/* Sums as variables, as in gemm_direct.c; of long sums in parts, which are added in memory. */
+/* Sums are variables, as in direct.c. Long sums are cut into parts, which are added in memory. */
 static void add_vectors(generation *g, text_buffer *text, const gemm_problem *problem, bool parts) {
   const uint32_t rows = g->tuning.item_m;
   const int columns = (int)problem->n;
@@ -224,7 +224,8 @@ static compute_status write(generation *g, void *of) {
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* What an item alone reads with vectors: both dense along k, in the type of the sums. */
+/* True if an item alone can read with vectors: both factors are dense along k, in the type of the
+ * sums. */
 static bool is_dense(const gemm_problem *problem) {
   return problem->a.k == 1 && problem->b.k == 1 && problem->a.dtype == problem->accumulate &&
          problem->b.dtype == problem->accumulate;
@@ -242,7 +243,8 @@ static uint32_t power_up_to(double wanted, uint32_t most) {
   return power;
 }
 
-/* Along k an item should have a few vectors, and rows as its sums allow where there are enough. */
+/* Along k an item should have a few vectors, and as many rows as its sums allow if there are
+ * enough. */
 static void complete_along_k(generation *g, const gemm_problem *problem, uint32_t most) {
   compute_tuning *t = &g->tuning;
   const double units = g->target->compute_units ? g->target->compute_units : 1;
@@ -255,8 +257,8 @@ static void complete_along_k(generation *g, const gemm_problem *problem, uint32_
                                g, problem, divide_up(problem->m, (int64_t)t->group_y * t->items)));
 }
 
-/* Across rows neighbours read a cache line; along k there are as many items as keep the memory
- * busy, in groups as large as need be to do without parts. */
+/* Across rows, neighbours read a cache line. Along k, the number of items keeps the memory busy;
+ * groups are large enough to avoid parts where possible. */
 static void complete_across(generation *g, const gemm_problem *problem, uint32_t most) {
   compute_tuning *t = &g->tuning;
   const double units = g->target->compute_units ? g->target->compute_units : 1;
@@ -281,7 +283,7 @@ static void complete_dot(generation *g, const gemm_problem *problem) {
   const bool along_k = gemm_along_k(&problem->a);
   emit_default(&t->vector, gemm_load_vector(problem));
   const uint32_t vector = load_of(g, problem);
-  /* Registers and local memory hold so many sums. */
+  /* The number of sums in registers and local memory limits the group. */
   const uint32_t sums = (uint32_t)problem->n * (along_k ? LOADS : vector) * problem->sum_bytes / 4;
   uint32_t most = min_u32(emit_group_limit(g), sums > 32 ? 256 : sums > 16 ? 512 : 1024);
   while (most > 1 && most * (uint64_t)sums * 4 > emit_local_limit(g)) most /= 2;
@@ -317,8 +319,8 @@ static compute_status check_dot(generation *g, const gemm_problem *problem) {
   return COMPUTE_OK;
 }
 
-/* An item multiplies what it has loaded with each column, so that more of them take longer than the
- * memory: sooner where elements are small. Short sums are not worth it. */
+/* The most columns with arithmetic that takes no longer than the memory: an item multiplies each
+ * load with each column. Small elements reach this point earlier. Short sums do not gain. */
 int64_t gemm_dot_columns(const generation *g, const gemm_problem *problem) {
   if (emit_for_cpu(g) || problem->k < LONG_SUM) return 4;
   return compute_dtype_size(problem->a.dtype) < 4 ? 8 : 16;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kind GEMM, and its plain form: one item for each element of C, any strides. That is what the
- * other forms fall back to, and what tiny products are best served with, since one source does for
- * all their shapes and layouts. */
+/* The kind GEMM and its plain form: one item for each element of C, with any strides. The other
+ * forms fall back to it. It is also best for tiny products, since one source serves all their
+ * shapes and layouts. */
 #include "codegen/generate/kinds/gemm/gemm.h"
 
 #include <stdio.h>
@@ -65,7 +65,8 @@ static compute_status emit(generation *g) {
   return gemm_emit(g, &problem);
 }
 
-/* Those of matrix units first: not all of the others are tried after them. */
+/* Grids of matrix units come first: the list of candidates may be full before all others are
+ * tried. */
 static const tuning_grid grids[] = {
     {TUNE_OTHERS,
      {TUNE(variant, 10), TUNE(tile_m, 64, 128, 256), TUNE(tile_n, 64, 128, 256),

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Tiles of C on matrix units (kernels/gemm_matrix.h says how they lie in local memory): f16 and
- * bf16 factors, whose products are exact and whose sums are f32, and f32 factors where the caller
- * allows TF32. The way along k is that of kernels/gemm_tiled.h. Of pipelines (pipeline.c), also
- * with f64, all but the choice of the parameters. */
+/* Tiles of C on matrix units; kernels/gemm_matrix.h describes their layout in local memory. f16 and
+ * bf16 factors have exact products and f32 sums; f32 factors are for callers that allow TF32. The
+ * loop along k is the loop of kernels/gemm_tiled.h. This file also writes pipelines, including f64;
+ * pipeline.c only chooses their parameters. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/gemm/gemm.h"
 #include "core/type/dtype.h"
 
-/* What the units multiply: how it lies in local memory and is held by items, and how many elements
- * of k one step takes. */
+/* A type of matrix unit: its elements in local memory and in items, and the elements of k in one
+ * step. */
 typedef struct matrix_unit {
   const char *name, *type, *fragment;
   uint32_t bytes, step;
@@ -56,8 +56,8 @@ static bool is_pipeline(const generation *g) {
   return g->tuning.variant == GEMM_PIPELINE;
 }
 
-/* Elements from a line of a slab to the next. Padding keeps lines off each other's banks; short
- * lines of a pipeline have their pieces exchanged instead. */
+/* Elements from a line of a slab to the next. Padding keeps lines off each other's banks. Short
+ * lines of a pipeline have exchanged pieces instead. */
 static uint32_t pitch_of(const generation *g, const gemm_problem *problem,
                          const gemm_factor *factor, uint32_t side) {
   if (!gemm_along_k(factor)) return side + (unit_of(problem) == &unit_f64 ? 4 : 8);
@@ -82,8 +82,8 @@ uint64_t gemm_matrix_local_bytes(const generation *g, const gemm_problem *proble
   return slabs > staged ? slabs : staged;
 }
 
-/* Where an element of a line is. Of eight lines a piece each is read at once, of f64 of four lines
- * two pieces each; lines of less than 128 bytes share the banks. */
+/* The place of an element of a line. One access reads a piece from each of eight lines (f64: two
+ * pieces from each of four lines). Lines of less than 128 bytes share the banks. */
 static void define_place(generation *g, const gemm_problem *problem, const gemm_factor *factor) {
   const uint32_t pieces = g->tuning.tile_k * gemm_matrix_bytes(problem) / 16;
   const uint32_t together = unit_of(problem) == &unit_f64 ? 2 : 1;
@@ -195,8 +195,8 @@ void gemm_ring_begin(const generation *g, text_buffer *text, const gemm_problem 
   gemm_find_tile(text);
 }
 
-/* 16 rows of every warp at a time, which lie apart so that lines of a warp are on different banks.
- */
+/* Stages 16 rows of every warp at a time, with a pitch that puts lines of a warp on different
+ * banks. */
 static void begin_staged(text_buffer *text) {
   text_add(text, "NO_UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "UNROLL for (int held = 0; held < ITEM_M; held++) {\n"
@@ -209,7 +209,7 @@ static void begin_staged(text_buffer *text) {
                  "BARRIER();\n");
 }
 
-/* Each item has `vector` neighbouring sums at a time. */
+/* Each item takes `vector` neighbouring sums at a time. */
 static void begin_places(text_buffer *text, uint32_t vector) {
   text_add(text,
            "NO_UNROLL for (int place = item * %u; place < WARPS_M * 16 * TILE_N; "
@@ -267,11 +267,11 @@ typedef struct tile_shape {
   uint32_t m, n, item_m, item_n;
 } tile_shape;
 
-/* Rows and columns of a warp in the place of an item's. */
+/* item_m and item_n are the rows and columns of a warp here. */
 static const tile_shape matrix_shapes[] = {
     {128, 128, 64, 32}, {128, 64, 32, 32}, {64, 64, 32, 32}, {32, 32, 16, 16}};
 
-/* As tiles of tiled.c are chosen; a line of a slab has 16 words for every kind of element. */
+/* Chooses as tiled.c does. A line of a slab has 16 words for every type of element. */
 static void complete_matrix(generation *g, const gemm_problem *problem) {
   compute_tuning *t = &g->tuning;
   const int64_t units = g->target->compute_units ? g->target->compute_units : 1;

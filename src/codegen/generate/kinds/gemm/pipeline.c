@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tiles of C on matrix units with asynchronous copies (kernels/gemm_pipeline.h). matrix.c writes
- * them; here is the choice of the parameters. */
+/* Tiles of C on matrix units with asynchronous copies (kernels/gemm_pipeline.h). This file chooses
+ * the parameters; matrix.c writes the text. */
 #include "codegen/generate/kinds/gemm/gemm.h"
 
 static bool is_served(const generation *g, const gemm_problem *problem) {
@@ -9,9 +9,9 @@ static bool is_served(const generation *g, const gemm_problem *problem) {
          dtype_is_float(problem->b.dtype);
 }
 
-/* A tile, its warps, and how many multiply-adds in a clock a multiprocessor gets out of it, in
- * parts of what it gets out of the largest: there, an element in local memory is used most often,
- * and each comes the most rarely from the cache. */
+/* A tile, its warps, and its speed: multiply-adds of a multiprocessor in a clock, relative to the
+ * largest tile. The largest tile uses an element in local memory most often, and loads each element
+ * from the cache least often. */
 typedef struct pipeline_shape {
   uint32_t m, n, item_m, item_n, stages;
   double speed;
@@ -41,7 +41,7 @@ static const pipeline_shape *shapes_of(const gemm_problem *problem, int *count) 
   return wide ? shapes_f64 : shapes;
 }
 
-/* The smallest one, or a better one that fits. */
+/* The smallest shape, or a better one that fits. */
 static const pipeline_shape *choose(const generation *g, const gemm_problem *problem) {
   int count;
   const pipeline_shape *first = shapes_of(problem, &count);

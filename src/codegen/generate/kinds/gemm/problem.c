@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* The normal form of a matrix multiplication.
  *
- * All that the kernel walks over (A, B, the epilogue's operands, the position and coordinates that
- * its program asks for) has strides over the batch dimensions, m and n; A's is 0 along n, B's is 0
- * along m. In that view, a batch dimension is part of m exactly if all walks take it and m as one
- * dimension: B repeats there, and everything else goes on where the rows ended. Rows and columns
- * change places when C's columns, not its rows, lie side by side, or when m is the short side: the
- * variants may rely on n being it. */
+ * All walks of the kernel have strides over the batch dimensions, m and n: A, B, the epilogue's
+ * operands, and the position and coordinates that its program asks for. A's stride is 0 along n,
+ * B's is 0 along m. A batch dimension is part of m exactly if all walks take it and m as one
+ * dimension: B repeats there, and all other walks continue at the end of the rows. Rows and columns
+ * change places in two cases: C's columns are contiguous instead of its rows, or m is the short
+ * side. So the variants may assume that n is the short side. */
 #include <string.h>
 
 #include "codegen/generate/kinds/gemm/gemm.h"
 #include "core/type/dtype.h"
 
-/* Everything over (batch…, m, n). */
+/* Reads all walks over (batch…, m, n). */
 static void read_walks(generation *g, emit_space *space, int64_t *a_k, int64_t *b_k) {
   const compute_kernel_descriptor *d = g->descriptor;
   int64_t stride[COMPUTE_MAX_RANK];
@@ -39,7 +39,7 @@ static void remove_dimension(emit_space *space, int32_t dimension) {
   }
 }
 
-/* Whether all walks take dimensions d and d + 1 as one. */
+/* True if all walks take dimensions d and d + 1 as one. */
 static bool goes_on(const emit_space *space, int32_t d) {
   for (uint32_t i = 0; i < space->walk_count; i++) {
     const int64_t *stride = space->walk[i].stride;
@@ -48,7 +48,7 @@ static bool goes_on(const emit_space *space, int32_t d) {
   return true;
 }
 
-/* A dimension m of size 1 has no stride of its own: the batch dimension before it may be m, if B
+/* A dimension m of size 1 has no stride. So the batch dimension before it may become m, if B
  * repeats in it. */
 static bool may_become_rows(const emit_space *space, int32_t d) {
   return space->size[d + 1] == 1 && space->walk[1].stride[d] == 0;
@@ -105,7 +105,7 @@ void emit_gemm_swap(gemm_problem *problem) {
   for (uint32_t i = 0; i < problem->tile.walk_count; i++) exchange(problem->tile.walk[i].stride);
   problem->m = problem->tile.size[0];
   problem->n = problem->tile.size[1];
-  int64_t stride[COMPUTE_MAX_RANK]; /* the batch's walk 0 is that of the factor along m */
+  int64_t stride[COMPUTE_MAX_RANK]; /* walk 0 of the batch belongs to the factor along m */
   memcpy(stride, problem->batch.walk[0].stride, sizeof stride);
   memcpy(problem->batch.walk[0].stride, problem->batch.walk[1].stride, sizeof stride);
   memcpy(problem->batch.walk[1].stride, stride, sizeof stride);
@@ -114,7 +114,8 @@ void emit_gemm_swap(gemm_problem *problem) {
   problem->b = a;
 }
 
-/* The short side becomes n when it is short enough for dot products; else C's rows become dense. */
+/* The short side becomes n if it is short enough for dot products. Otherwise C's rows become
+ * dense. */
 static bool should_swap(const generation *g, const gemm_problem *problem) {
   const int64_t few = gemm_dot_columns(g, problem);
   if (problem->m <= few || problem->n <= few) return problem->m < problem->n;
@@ -137,7 +138,7 @@ void gemm_problem_make(generation *g, gemm_problem *problem, emit_space *space, 
   problem->n = problem->tile.size[1];
   read_factor(space, 0, space->rank - 2, &problem->a);
   read_factor(space, 1, space->rank - 1, &problem->b);
-  /* The strides of dimensions of size 1 say nothing: make them those of the fewest patterns. */
+  /* Strides of dimensions of size 1 have no meaning. Set them so that fewer patterns occur. */
   if (problem->m == 1) problem->a.outer = problem->k;
   if (problem->n == 1) problem->b.outer = problem->k;
   if (should_swap(g, problem)) emit_gemm_swap(problem);
@@ -151,8 +152,8 @@ void emit_gemm_read(generation *g, gemm_problem *problem) {
   problem->precision = compute_gemm_of(g->descriptor)->precision;
 }
 
-/* The farthest offset, as a double: it may be anything. `margin` more elements in each of the last
- * two dimensions stand for what blocks at the edge reckon with. */
+/* The farthest offset, as a double, because it may have any size. The caller adds a margin of
+ * elements to each of the last two dimensions, for blocks at the edge. */
 static double reach(const emit_space *batch, uint32_t walk, double m, double m_stride, double n,
                     double n_stride) {
   double offset = m * m_stride + n * n_stride;
@@ -183,7 +184,7 @@ bool gemm_problem_is_wide(const gemm_problem *problem) {
 
 /* ---- Limits -------------------------------------------------------------------------------- */
 
-/* Panels and parts beyond this are no longer worth their memory. */
+/* Larger panels and parts are not worth their memory. */
 static const double workspace_limit = 1 << 30;
 
 bool gemm_is_tiny(const gemm_problem *problem) {
@@ -191,7 +192,7 @@ bool gemm_is_tiny(const gemm_problem *problem) {
          GEMM_TINY;
 }
 
-/* Two groups for each compute unit; parts are not shorter than 256. */
+/* Aims at two groups for each compute unit. A part has at least 256 terms. */
 uint32_t gemm_choose_parts(const generation *g, const gemm_problem *problem, int64_t groups) {
   const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
   if (problem->batches >= 2 * units || groups >= units) return 1;

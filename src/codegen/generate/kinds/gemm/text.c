@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What all variants of matrix multiplication say in their source: how elements of A and B are read,
- * how batches are walked, and the epilogue. */
+/* The text that all variants of matrix multiplication share: loads of A and B, the loop over
+ * batches, and the epilogue. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/gemm/gemm.h"
 #include "core/type/dtype.h"
 
-/* Integer sums wrap, so they are made of unsigned numbers. */
+/* Integer sums wrap, so their type is unsigned. */
 static const char *sum_type(compute_dtype accumulate) {
   switch (accumulate) {
   case COMPUTE_F64: return "f64";
@@ -16,7 +16,7 @@ static const char *sum_type(compute_dtype accumulate) {
   }
 }
 
-/* OpenCL's name, to which its vector types add their width. */
+/* OpenCL's name; its vector types append their width. */
 static const char *base_type(compute_dtype accumulate) {
   switch (accumulate) {
   case COMPUTE_F64: return "double";
@@ -26,7 +26,7 @@ static const char *base_type(compute_dtype accumulate) {
   }
 }
 
-/* LOAD_A(i) reads an element where A lies; A_ROW and A_K are its strides. */
+/* LOAD_A(i) reads an element of A in place; A_ROW and A_K are its strides. */
 static void define_factor(generation *g, const gemm_factor *factor, char letter, bool any) {
   char pointer[16];
   text_buffer *text = &g->definitions;
@@ -57,8 +57,8 @@ void gemm_define(generation *g, gemm_problem *problem, bool any_strides) {
                d->input_count);
 }
 
-/* So many terms of a sum of f32 are added up by themselves. On matrix units that is more often than
- * their factors of 16 bits, or TF32, can show. */
+/* The number of terms in a part of a long f32 sum; parts are added up separately. On matrix units
+ * even 4096 is finer than factors of 16 bits, or TF32, can show. */
 enum { SUM_PART = 256, SUM_PART_UNITS = 4096 };
 
 static bool are_long(compute_dtype accumulate, int64_t terms, int64_t part) {
@@ -137,7 +137,7 @@ void gemm_store_fields(generation *g, emit_launch *launch, const gemm_problem *p
   emit_space_fields(g, launch, &problem->tile, 0, 2);
 }
 
-/* Where the epilogue's operands are at row, column: at_<walk>. */
+/* Offsets of the epilogue's operands at row, column: at_<walk>. */
 static void add_offsets(text_buffer *text, const gemm_problem *problem) {
   for (uint32_t i = 0; i < problem->tile.walk_count; i++) {
     const char *walk = problem->tile.walk[i].name;

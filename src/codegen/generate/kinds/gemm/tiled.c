@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tiles of C through local memory, for GPUs: the text is kernels/gemm_tiled.h, which says how it
- * works, for matrix units with kernels/gemm_matrix.h. With k in parts, each part stores its sums to
- * the workspace, and a second launch adds them up. */
+/* Tiles of C through local memory, for GPUs. kernels/gemm_tiled.h is the text and explains the
+ * method; matrix units also use kernels/gemm_matrix.h. With k in parts, each part stores its sums
+ * in the workspace, and a second launch adds them up. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/gemm/gemm.h"
@@ -19,7 +19,7 @@ uint32_t gemm_items(const compute_tuning *t) {
   return t->variant == GEMM_WARPGROUP ? 128 * cuts : gemm_has_units(t) ? 32 * cuts : cuts;
 }
 
-/* Elements of one load: only where they lie side by side. */
+/* Elements of one load; more than 1 only if they are contiguous. */
 static uint32_t vector_of(const generation *g, const gemm_factor *factor, uint32_t outer_tile) {
   const compute_tuning *t = &g->tuning;
   if (factor->outer != 1 && factor->k != 1) return 1;
@@ -78,9 +78,9 @@ void gemm_define_slab(generation *g, const gemm_problem *problem, const gemm_fac
     text_add(text, "#undef SLAB_%s\n", names[i]);
 }
 
-/* A CUDA compiler spends registers on scheduling until few groups fill a multiprocessor. Asked for
- * room for 512 items it keeps within 128 registers each, of which the sums take at most half; 384
- * leave 168, for items that fetch more. */
+/* A CUDA compiler spends registers on scheduling until few groups fill a multiprocessor. With a
+ * limit for 512 items it keeps within 128 registers each, and the sums take at most half of them. A
+ * limit for 384 items leaves 168 registers, for items that fetch more. */
 void gemm_limit_registers(generation *g, const gemm_problem *problem, uint32_t element_bytes) {
   const compute_tuning *t = &g->tuning;
   const uint32_t items = gemm_items(t), sums = t->tile_m * t->tile_n / items;
@@ -131,7 +131,7 @@ void gemm_find_tile(text_buffer *text) {
 #define PART_PLACE                                                                                 \
   "partial[((batch * (INDEX)GROUP_COUNT_Y + (INDEX)GROUP_ID_Y) * ROWS + row) * COLUMNS + column]"
 
-/* As the registers have them. */
+/* In the order of the registers. */
 static void store_registers(text_buffer *text) {
   text_add(text, "UNROLL for (int i = 0; i < ITEM_M; i++) {\n"
                  "const INDEX row = row0 + TILED_ROW(i);\n"
@@ -174,7 +174,7 @@ void gemm_end_staged(text_buffer *text) {
                  "}\n");
 }
 
-/* The sums of the group's tile, in registers. */
+/* Computes the sums of the group's tile in registers. */
 static void add_sums(generation *g, emit_launch *launch, const gemm_problem *problem) {
   text_buffer *text = &launch->body;
   const uint32_t variant = g->tuning.variant;
@@ -205,7 +205,7 @@ static const char *entry_of(const compute_tuning *t) {
                                        : "gemm_tiled";
 }
 
-/* How the operands come into local memory, and what becomes of them there. */
+/* Defines how the operands come into local memory, and how they are multiplied there. */
 static void define_operands(generation *g, const gemm_problem *problem) {
   const compute_tuning *t = &g->tuning;
   if (gemm_has_ring(t)) {
@@ -291,8 +291,8 @@ typedef struct tile_shape {
   uint32_t least; /* groups for each compute unit */
 } tile_shape;
 
-/* From the most products for each element read to the most groups. Few long rows make tiles that
- * are long themselves, where all the groups that a unit can hold at a time remain. */
+/* From the most products for each loaded element to the most groups. Few long rows give long tiles,
+ * if enough groups remain to fill each unit. */
 static const tile_shape tile_shapes[] = {{128, 128, 16, 8, 8, 1},
                                          {128, 64, 16, 8, 8, 1},
                                          {64, 128, 16, 8, 8, 6},
@@ -312,7 +312,7 @@ static bool tile_fits(const generation *g, const gemm_problem *problem, const ti
          tile->item_m * tile->item_n * problem->sum_bytes <= 256; /* registers */
 }
 
-/* The largest tile that gives all compute units something to do and is not mostly edge. */
+/* The largest tile that gives all compute units work and is not mostly padding. */
 static tile_shape choose_tile(const generation *g, const gemm_problem *problem) {
   const int64_t units = g->target->compute_units ? g->target->compute_units : 1;
   enum { COUNT = sizeof tile_shapes / sizeof *tile_shapes };
@@ -390,7 +390,7 @@ gemm_variant gemm_choose_tiled(const generation *g, const gemm_problem *problem)
                                                                             : GEMM_TILED;
 }
 
-/* Whether a target with local memory should get tiles of the variant. */
+/* True if a target with local memory should get tiles of the variant. */
 static bool suits(const generation *g, const gemm_problem *problem, gemm_variant variant) {
   return !emit_for_cpu(g) && emit_has(g, COMPUTE_TARGET_FAST_LOCAL) && problem->k > 0 &&
          gemm_choose_tiled(g, problem) == variant;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tiles of C that warpgroups multiply straight from local memory (kernels/gemm_warpgroup.h), where
- * asynchronous copies have brought f16 or bf16 in the layout that they read. TF32 is packed first:
- * its products take twice as long, and more so where every group rounds what it reads. What
- * surrounds the products is tiled.c's, the stores are matrix.c's. */
+/* Tiles of C that warpgroups multiply straight from local memory (kernels/gemm_warpgroup.h).
+ * Asynchronous copies bring f16 or bf16 there in the layout of the units. TF32 is packed first: its
+ * products take twice as long, and even longer if every group rounds its inputs. tiled.c writes the
+ * text around the products, and matrix.c the stores. */
 #include <stdio.h>
 
 #include "codegen/generate/kinds/gemm/gemm.h"
@@ -10,10 +10,10 @@
 enum {
   LINE = 128,      /* bytes of a line */
   BLOCK = 64,      /* rows or columns of a block in a slab */
-  ARRIVALS = 1024, /* bytes before slabs, which begin at multiples of that */
+  ARRIVALS = 1024, /* bytes for arrivals before the slabs, which begin at multiples of it */
   PACK_GROUP = 256
 };
-#define PANEL_LIMIT ((uint64_t)2 << 30) /* bytes beyond which panels are not worth their memory */
+#define PANEL_LIMIT ((uint64_t)2 << 30) /* bytes; larger panels are not worth their memory */
 
 bool gemm_warpgroup_packs(const generation *g, const gemm_problem *problem) {
   return g->tuning.variant == GEMM_WARPGROUP && gemm_matrix_bytes(problem) == 4;
@@ -36,7 +36,8 @@ uint64_t gemm_warpgroup_local_bytes(const compute_tuning *t) {
   return slabs > staged ? slabs : staged;
 }
 
-/* Where an element of a line is: gemm_pipeline_copy's lines go across all of a slab's blocks. */
+/* The place of an element of a line. The lines of gemm_pipeline_copy go across all blocks of a
+ * slab. */
 static void define_copy(generation *g, const gemm_factor *factor, char letter, uint32_t side) {
   text_add(
       &g->definitions,
@@ -83,7 +84,7 @@ static void define_packing(generation *g, const gemm_factor *factor, char letter
                             : "(batch * shape.tiles_n)");
 }
 
-/* A group for each slab; of what all batches share, those of the first. */
+/* One group for each slab. A factor that all batches share is packed only once. */
 static compute_status emit_packing(generation *g, const gemm_problem *problem,
                                    const gemm_factor *factor, uint64_t start) {
   const panels p = panels_of(g, problem, factor);
@@ -183,8 +184,8 @@ void gemm_warpgroup_define(generation *g, const gemm_problem *problem) {
 
 /* ---- Choice -------------------------------------------------------------------------------- */
 
-/* A tile, the rows of a warpgroup, and how many multiply-adds in a clock a multiprocessor gets out
- * of it, in parts of what it gets out of the largest. */
+/* A tile, the rows of a warpgroup, and the speed: multiply-adds of a multiprocessor in a clock,
+ * relative to the largest tile. */
 typedef struct warpgroup_shape {
   uint32_t m, n, item_m, stages;
   double speed;
@@ -196,7 +197,7 @@ static const warpgroup_shape shapes[] = {{128, 256, 64, 4, 1},   {256, 128, 128,
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* One stage less is better than a smaller tile; 0 where too few fit. */
+/* One stage less is better than a smaller tile. Returns 0 if too few fit. */
 static uint32_t stages_of(const generation *g, const gemm_problem *problem,
                           const warpgroup_shape *shape) {
   const uint32_t least = gemm_matrix_bytes(problem) == 4 ? 4 : 3;
@@ -207,7 +208,7 @@ static uint32_t stages_of(const generation *g, const gemm_problem *problem,
   return stages >= least ? stages : 0;
 }
 
-/* The smallest one, or a better one that fits. */
+/* The smallest shape, or a better one that fits. */
 static const warpgroup_shape *choose(const generation *g, const gemm_problem *problem) {
   const warpgroup_shape *best = &shapes[SHAPES - 1];
   double least = gemm_time_of_tiles(g, problem, best->m, best->n, best->speed);
@@ -221,7 +222,7 @@ static const warpgroup_shape *choose(const generation *g, const gemm_problem *pr
   return best;
 }
 
-/* Parts are added up by another launch, which takes as long as a thousand or two of k. */
+/* Another launch adds up the parts. It takes as long as a thousand or two of k. */
 enum { LONG_K = 2048 };
 
 static void complete(generation *g, const gemm_problem *problem) {
@@ -273,8 +274,8 @@ static compute_status check(generation *g, const gemm_problem *problem) {
   return COMPUTE_OK;
 }
 
-/* Whether what packing saves is more than it costs: on an H200 2·m·n·k operations at about 300
- * tera in a second instead of 130, for reading and writing each element and two launches. */
+/* True if packing saves more than it costs. On an H200 packing does 2·m·n·k operations at about 300
+ * tera per second instead of 130. It costs a read and a write of each element, and two launches. */
 static bool packing_pays(const gemm_problem *problem) {
   const double batches = (double)problem->batches;
   const double products = (double)problem->m * (double)problem->n * (double)problem->k * batches;
