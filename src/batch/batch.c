@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Creating and releasing iterators; checks of the options. */
+/* Creates and releases iterators, and checks the options. */
 #include "batch/batch.h"
 
 #include <stdio.h>
@@ -90,7 +90,7 @@ static compute_status take_ports(compute_batch *batch, const compute_batch_optio
   return status;
 }
 
-/* The bytes of all slots of a given batch must not overflow. */
+/* The bytes of all slots must not overflow for a given batch size. */
 static compute_status check_batch(const compute_batch *batch) {
   int64_t bytes = 1, all;
   for (uint32_t i = 0; i < batch->input_count; i++) bytes += (int64_t)batch->inputs[i].bytes;
@@ -136,7 +136,7 @@ static compute_status work_for(compute_batch *batch, compute_device *device, bat
   return status;
 }
 
-/* Whether the host addresses the device's memory, tested with a small tensor. */
+/* Finds out with a small tensor if the host addresses the device's memory. */
 static compute_status look_at_memory(batch_lane *lane) {
   compute_tensor *probe;
   const compute_device *cpu = lane->batch->context->cpu;
@@ -186,7 +186,7 @@ static compute_status open_lanes(compute_batch *batch, const compute_batch_optio
   return status;
 }
 
-/* With several devices all begin with small batches, which show how fast each one is. */
+/* With several devices, all begin with small batches, which show the speed of each device. */
 static compute_status choose_sizes(compute_batch *batch) {
   compute_status status = COMPUTE_OK;
   for (uint32_t i = 0; !status && i < batch->lane_count; i++) {
@@ -254,7 +254,7 @@ void compute_batch_release(compute_batch *batch) {
   if (IS_INHERITED(batch, context)) return;
   if (!batch) return;
   compute_context *context = batch->context;
-  compute_error before; /* what a lost device reports now is not new */
+  compute_error before; /* errors that a lost device reports now are not new */
   compute_error_get(context, &before);
   for (uint32_t i = 0; i < batch->lane_count; i++) {
     for (uint32_t k = 0; batch->lanes[i].slots != NULL && k < batch->slot_count; k++)
@@ -286,7 +286,7 @@ compute_status compute_batch_device_at(compute_batch *batch, size_t index,
                      "device %zu does not exist; the iterator has %u", index, batch->lane_count);
   const batch_lane *lane = &batch->lanes[index];
   compute_batch_device_info found = {.device = lane->work->device};
-  /* Held until the end, so that no run begins meanwhile. */
+  /* The mutex stays locked to the end, so no run begins meanwhile. */
   pthread_mutex_lock(&batch->run_mutex);
   const bool running = batch->running;
   if (!running) {

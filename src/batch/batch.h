@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Internals of a batch iterator.
  *
- * The path of a batch through a run, with a thread per line (the last is the caller's):
+ * The path of a batch through a run. Each line is one thread; the last line is the caller's thread:
  *
- *   reader            takes a free slot, has the sources fill it
- *   lane, submitting  uploads, submits the work          (for each device)
- *   lane, finishing   downloads, waits, repairs          (for each device)
- *   writer            hands the results to the sinks in order, frees the slot
+ *   reader                takes a free slot and lets the sources fill it
+ *   pipeline, submitting  uploads, submits the work          (for each device)
+ *   pipeline, finishing   downloads, waits, repairs          (for each device)
+ *   writer                hands the results to the sinks in order, frees the slot
  *
- * A slot belongs to one thread at a time and passes through the lists below, all under one mutex.
- * The number of slots is fixed, so a stage that is ahead runs out of them and waits: this
- * back-pressure keeps memory constant. Nothing else waits; and each list's consumer ends when its
- * producer has ended or the run is stopped, so that no thread waits for ever. */
+ * A batch_lane is the pipeline of one device. A slot belongs to one thread at a time and passes
+ * through the lists below, all under one mutex. The number of slots is fixed, so a stage that is
+ * ahead runs out of slots and waits: this back-pressure keeps memory constant. Nothing else waits.
+ * The consumer of a list ends when its producer has ended or the run is stopped, so no thread waits
+ * forever. */
 #ifndef BATCH_BATCH_H
 #define BATCH_BATCH_H
 
@@ -22,12 +23,12 @@
 #include "core/device/device.h"
 
 typedef struct batch_port {
-  compute_dtype dtype; /* COMPUTE_DTYPE_NONE: not known yet */
+  compute_dtype dtype; /* COMPUTE_DTYPE_NONE: still unknown */
   compute_shape item;
   uint64_t bytes; /* of one item */
 } batch_port;
 
-/* The shape of that number of items. */
+/* The shape of `items` items. */
 compute_shape batch_shape(compute_shape item, int64_t items);
 
 /* ---- Work on one device (work.c) ----------------------------------------------------------- */
@@ -35,7 +36,7 @@ compute_shape batch_shape(compute_shape item, int64_t items);
 typedef struct batch_plan {
   struct batch_plan *next;
   int64_t items;
-  uint32_t users; /* calls that submit it */
+  uint32_t users; /* calls that are submitting it */
   compute_plan *plan;
   compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
 } batch_plan;
@@ -48,8 +49,8 @@ typedef struct batch_copy {
 typedef struct batch_work {
   compute_batch *batch;
   compute_device *device;
-  pthread_mutex_t mutex; /* of the lists */
-  batch_plan *plans;     /* the most recently used first */
+  pthread_mutex_t mutex; /* guards the lists */
+  batch_plan *plans;     /* most recently used first */
   batch_copy *copies;
   size_t copy_count, copy_capacity;
 } batch_work;
@@ -59,12 +60,12 @@ typedef struct batch_work {
 /* A slot's data for one port. */
 typedef struct batch_buffer {
   compute_tensor *tensor; /* [capacity, item…] on the device, or NULL */
-  void *host; /* where the reader writes and the writer reads: the tensor's memory, or staging;
-               * NULL while batches are copied from or to the caller's array */
+  void *host; /* the reader's or writer's memory: the tensor's, or staging; NULL while batches are
+               * copied from or to the caller's array */
   bool staged, locked;   /* `host` is staging; it is page-locked */
   int64_t capacity;      /* items */
-  void *data;            /* of the current batch: `host`, or a place in the caller's array */
-  compute_tensor *bound; /* of the current batch: the tensor that the work gets */
+  void *data;            /* of the current batch: `host`, or part of the caller's array */
+  compute_tensor *bound; /* tensor of the current batch, for the work */
 } batch_buffer;
 
 typedef struct batch_slot {
@@ -73,10 +74,10 @@ typedef struct batch_slot {
   compute_queue *queue;
   batch_buffer inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
   int64_t sequence, first, items; /* of the current batch */
-  int64_t room, most;             /* the lane's `items` and `most` when the slot was taken */
+  int64_t room, most;             /* the pipeline's `items` and `most` when the slot was taken */
   int64_t began;                  /* clock_now when it was submitted; 0: not used for timing */
   bool downloading;               /* the results' copies are submitted */
-  compute_status status;          /* of submitting */
+  compute_status status;          /* result of submitting */
   compute_error error;            /* and its detail */
 } batch_slot;
 
@@ -84,14 +85,14 @@ typedef struct batch_list {
   batch_slot *first, *last;
 } batch_list;
 
-/* Nanoseconds that a stage was busy, and the time since which it is; 0: idle. */
+/* Total nanoseconds that a stage was busy, and the start of its current busy period; 0: idle. */
 typedef struct batch_watch {
   int64_t busy, since;
 } batch_watch;
 
-/* ---- Lanes (lane.c) ------------------------------------------------------------------------ */
+/* ---- Device pipelines (lane.c) ------------------------------------------------------------- */
 
-/* One device of the list, with its slots and two threads. */
+/* The pipeline of one device of the list: its slots and its two threads. */
 typedef struct batch_lane {
   compute_batch *batch;
   batch_work *work;
@@ -99,19 +100,19 @@ typedef struct batch_lane {
   bool direct;      /* the host addresses the device's memory */
   bool processor;   /* the CPU: it computes in the caller's arrays */
   bool stages;      /* the device's own copies take the caller's arrays */
-  atomic_bool lost; /* the device has failed permanently; everything goes to the CPU */
-  /* Under the mutex of the flow: */
-  int64_t most;  /* maximum items of a batch: as chosen, or fewer after running out of memory */
+  atomic_bool lost; /* the device has failed permanently; all batches go to the CPU */
+  /* Guarded by the mutex of the flow: */
+  int64_t most;  /* most items of a batch: as chosen, or fewer after running out of memory */
   int64_t items; /* of the next batch */
   batch_list ready, submitted;
   bool submitting_ended;
   uint32_t under_way; /* slots between the reader and the writer */
-  uint32_t on_device; /* slots held by the two threads */
+  uint32_t on_device; /* slots that the two threads have */
   int64_t items_under_way;
   int64_t items_complete; /* of this run */
-  double rate;            /* items per second while it works; 0: not known */
+  double rate;            /* items per second of busy time; 0: unknown */
   int64_t last_finish;    /* clock_now */
-  batch_watch working;    /* while the two threads hold a slot */
+  batch_watch working;    /* while the two threads have a slot */
   pthread_cond_t ready_changed, submitted_changed, device_changed;
 } batch_lane;
 
@@ -123,14 +124,14 @@ typedef struct batch_flow {
   batch_list free;       /* slots without a batch, the longest idle first */
   batch_list done;       /* computed, in any order */
   int64_t total;         /* the end of the items, or COMPUTE_BATCH_UNTIL_END */
-  int64_t first_item;    /* 0, but for a rank of a group */
-  int64_t next_item;     /* the first that is not yet in a batch */
+  int64_t first_item;    /* 0, except for a rank of a group */
+  int64_t next_item;     /* first item that is not yet in a batch */
   int64_t next_sequence; /* number of the next batch */
   int64_t delivered;     /* batches handed to the sinks */
-  int64_t stop_at;       /* batches from this number on are dropped */
+  int64_t stop_at;       /* batches from this number on are discarded */
   bool reading_ended;    /* no further batch will come, */
   bool all_read;         /* and not because the run was stopped */
-  compute_status status; /* why batch `stop_at` is not delivered */
+  compute_status status; /* reason why batch `stop_at` is not delivered */
   compute_error error;
   int64_t halved, on_cpu;
   batch_watch running, reading, writing; /* the run, its sources, its sinks */
@@ -143,24 +144,24 @@ struct compute_batch {
   void *user;
   batch_port inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
   uint32_t input_count, output_count;
-  int64_t given; /* batch size from the caller; 0: chosen */
+  int64_t given; /* batch size from the caller; 0: chosen here */
   uint32_t slot_count;
   uint64_t memory;
   compute_fallback fallback;
   uint32_t flags;
   char *name;
-  pthread_mutex_t build_mutex; /* held while the caller's builder runs */
-  batch_work *works;           /* one for each different device, and the CPU's */
+  pthread_mutex_t build_mutex; /* locked while the caller's builder runs */
+  batch_work *works;           /* one per distinct device, and one for the CPU */
   uint32_t work_count;
   batch_work *cpu_work; /* for fallback to the CPU; NULL if there is no CPU */
   batch_lane *lanes;
   uint32_t lane_count;
   bool flow_opened;
-  pthread_mutex_t run_mutex; /* of `running` */
+  pthread_mutex_t run_mutex; /* guards `running` */
   bool running;
   atomic_bool cancelled;
   batch_flow flow;
-  /* Of the current run: */
+  /* For the current run: */
   const compute_batch_source *sources;
   const compute_batch_sink *sinks;
   int source_files[COMPUTE_BATCH_MAX_PORTS], sink_files[COMPUTE_BATCH_MAX_PORTS]; /* or −1 */
@@ -169,33 +170,33 @@ struct compute_batch {
 /* "batch", or "batch 'name'", for messages. */
 const char *batch_label(const compute_batch *batch, char *text, size_t bytes);
 
-/* ---- lane.c: one device at work, by the thread that submits and the thread that finishes --- */
+/* ---- lane.c: the pipeline of one device: a thread that submits and a thread that finishes -- */
 
-/* The threads' functions; the argument is the lane. They return when no batch will come any more.
- */
+/* The threads' functions; the argument is the batch_lane. They return when no more batches will
+ * come. */
 void *lane_submit_all(void *lane);
 void *lane_finish_all(void *lane);
 
-/* Gives up on the device, because of the thread's last error: batches not yet begun go to the CPU.
- * False if there is no CPU, or the policy forbids it. */
+/* Stops using the device because of the thread's last error: batches that have not begun go to the
+ * CPU. Returns false if there is no CPU or the policy forbids it. */
 bool lane_give_up(batch_lane *lane);
 
-/* Records that batches of that size are too large for the device's memory. Returns the next smaller
+/* Records that `items` items are too large for the device's memory. Returns the next smaller
  * size. */
 int64_t lane_halve(batch_lane *lane, int64_t items);
 
 /* ---- port.c: sources and sinks: arrays, files, callbacks ----------------------------------- */
 
-/* Checks the caller's sources and sinks, opens files, and sets flow.total, from the files' sizes if
- * these determine it. In a group, all ranks learn of a failure, of `status` too, and take their
- * parts otherwise. Call ports_close also after a failure; it returns the status of completing the
- * output files. */
+/* Checks the caller's sources and sinks, opens files, and sets flow.total if the sizes of the files
+ * determine it. In a group, all ranks learn of any failure, including a failed `status`; otherwise
+ * each rank takes its part. Call ports_close even after a failure. It returns the status of
+ * completing the output files. */
 compute_status ports_open(compute_batch *batch, const compute_batch_run_options *options,
                           compute_status status);
 compute_status ports_close(compute_batch *batch);
 
-/* Fills the inputs of a slot. *count is the number of items that every source had: fewer than
- * slot->items if one has ended, or failed with the returned status. */
+/* Fills the inputs of a slot. *count is the number of items that every source delivered. It is less
+ * than slot->items if a source has ended or failed; the returned status is the failure. */
 compute_status ports_read(const compute_batch *batch, batch_slot *slot, int64_t *count);
 
 /* Passes the outputs of a slot to the sinks. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* compute_batch_run: starts the threads, and delivers on the caller's thread. */
+/* compute_batch_run: starts the threads, and delivers results on the caller's thread. */
 #include "core/base/alloc.h"
 #include "core/base/arithmetic.h"
 #include "core/base/error.h"
@@ -21,13 +21,13 @@ static const char HERE[] = "compute_batch_run";
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Buffers for the slot: if the device is out of memory, for fewer items, and finally no device
- * buffers; nor if the device is lost. */
+/* Allocates the slot's buffers. If the device is out of memory, it tries fewer items, and finally
+ * no device buffers. A lost device gets no device buffers either. */
 static compute_status prepare(batch_slot *slot) {
   batch_lane *lane = slot->lane;
   compute_batch *batch = lane->batch;
   for (;;) {
-    /* The old value: another thread may notice the loss at the same time. */
+    /* Read first: another thread may notice the loss at the same time. */
     const bool lost = atomic_load(&lane->lost);
     const compute_status status = slot_prepare(slot);
     if (status == COMPUTE_ERROR_DEVICE_LOST && !lost && lane_give_up(lane)) continue;
@@ -81,7 +81,7 @@ typedef struct delivery {
   bool joined; /* all ranks of the group have begun, so they also end together */
 } delivery;
 
-/* Items per second, with exponentially decaying weights. */
+/* Updates the rate, in items per second, with exponentially decaying weights. */
 static void update_rate(delivery *d, int64_t now) {
   const double seconds = (double)(now - d->last_report) * 1e-9;
   if (seconds <= 0) return;
@@ -93,7 +93,7 @@ static void update_rate(delivery *d, int64_t now) {
   d->last_items = d->result.items;
 }
 
-/* Reports progress to the caller; false if the callback cancelled the run. */
+/* Reports progress to the caller. Returns false if the callback cancelled the run. */
 static bool report(delivery *d) {
   const batch_flow *f = &d->batch->flow;
   const bool endless = f->total == COMPUTE_BATCH_UNTIL_END;
@@ -161,8 +161,8 @@ static compute_status start_thread(const compute_batch *batch, pthread_t *thread
                           "cannot start a thread: %s", strerror(code));
 }
 
-/* Lanes first, the reader last: without the reader nothing happens, so after a failure it is enough
- * to declare that no batch will come. */
+/* Starts the pipelines first and the reader last. Nothing happens without the reader, so after a
+ * failure it is enough to declare that no batch will come. */
 static void run_threads(delivery *d, pthread_t *threads) {
   compute_batch *batch = d->batch;
   uint32_t started = 0;
@@ -205,11 +205,11 @@ static compute_status check_options(const compute_batch *batch,
   return COMPUTE_OK;
 }
 
-/* One run at a time. */
+/* Allows one run at a time. */
 static compute_status begin(compute_batch *batch) {
   pthread_mutex_lock(&batch->run_mutex);
   const bool free = !batch->running;
-  /* Before the run becomes visible: from then on it may be cancelled. */
+  /* Cleared before the run becomes visible, because it may be cancelled from then on. */
   if (free) atomic_store(&batch->cancelled, false);
   batch->running = true;
   pthread_mutex_unlock(&batch->run_mutex);
@@ -224,7 +224,7 @@ static void end(compute_batch *batch) {
   pthread_mutex_unlock(&batch->run_mutex);
 }
 
-/* The caller's error: the earliest failure, and the progress of the run. */
+/* The caller's error: the earliest failure and the progress of the run. */
 static compute_status outcome(const compute_batch *batch, const delivery *d) {
   const batch_flow *f = &batch->flow;
   char label[80];
@@ -246,7 +246,7 @@ static compute_status outcome(const compute_batch *batch, const delivery *d) {
 static compute_status run(delivery *d) {
   compute_batch *batch = d->batch;
   compute_status status = COMPUTE_OK;
-  flow_start(batch); /* first, since its counts are the result even of a run that fails early */
+  flow_start(batch); /* first, because a run that fails early also returns the counts */
   pthread_t *threads = base_allocate(2 * (size_t)batch->lane_count + 1, sizeof *threads);
   if (!threads)
     status = error_set(batch->context, COMPUTE_ERROR_OUT_OF_MEMORY, HERE,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists, order and stopping.
  *
- * Batches are numbered as they are read. A failure belongs to a batch: those before it are still
- * delivered, those from it on are dropped (`stop_at`), and of several failures the earliest batch's
- * is reported, so that the outcome of a run does not depend on which thread was faster. */
+ * Batches are numbered as they are read. A failure belongs to a batch. Earlier batches are still
+ * delivered; this batch and later ones are discarded (`stop_at`). Of several failures, the run
+ * reports the one of the earliest batch. So its outcome does not depend on the speed of the
+ * threads. */
 #include "batch/flow.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ static const char HERE[] = "compute_batch_run";
 
 /* ---- Times --------------------------------------------------------------------------------- */
 
-/* Mutex held. */
+/* The caller holds the mutex. */
 static void set_watch(batch_watch *watch, bool busy) {
   const int64_t now = clock_now();
   if (watch->since > 0) watch->busy += now - watch->since;
@@ -43,7 +44,7 @@ compute_status compute_batch_times_get(compute_batch *batch, compute_batch_times
   if (missing) return missing;
   double computing = 0;
   pthread_mutex_lock(&batch->flow.mutex);
-  const int64_t now = clock_now(); /* the same for all, so that no stage exceeds the run */
+  const int64_t now = clock_now(); /* one time for all stages, so no stage exceeds the run */
   for (uint32_t i = 0; i < batch->lane_count; i++)
     computing += watch_seconds(&batch->lanes[i].working, now);
   *times = (compute_batch_times){.seconds = watch_seconds(&batch->flow.running, now),
@@ -78,7 +79,7 @@ static batch_slot *take_first(batch_list *list) {
 
 /* ---- Opening and starting ------------------------------------------------------------------ */
 
-/* In Linux's C libraries neither these nor mutexes allocate, so none fails. */
+/* In Linux's C libraries, neither conditions nor mutexes allocate, so none of these calls fails. */
 static bool make_condition(pthread_cond_t *condition) {
   pthread_condattr_t attributes;
   if (pthread_condattr_init(&attributes) != 0) return false;
@@ -140,7 +141,7 @@ void flow_start(compute_batch *batch) {
 
 /* ---- Stopping ------------------------------------------------------------------------------ */
 
-/* This and the next two: mutex held. */
+/* For this function and the next two, the caller holds the mutex. */
 static void wake_all(compute_batch *batch) {
   pthread_cond_broadcast(&batch->flow.free_changed);
   pthread_cond_broadcast(&batch->flow.done_changed);
@@ -238,7 +239,7 @@ void flow_end_reading(compute_batch *batch, bool source_ended, compute_status st
   pthread_mutex_unlock(&f->mutex);
 }
 
-/* ---- The lanes ----------------------------------------------------------------------------- */
+/* ---- The device pipelines ------------------------------------------------------------------ */
 
 void flow_limit(batch_lane *lane, int64_t items) {
   pthread_mutex_lock(&lane->batch->flow.mutex);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The two threads of a device, and how they handle its failures.
+/* The two threads of a device, and their handling of its failures.
  *
- * One thread uploads and submits, the other downloads and waits, so that a backend with blocking
- * copies still copies in both directions while it computes. If copies are asynchronous (page-locked
- * memory), the first thread submits the download too, and the device need not wait for the host
+ * One thread uploads and submits; the other downloads and waits. So a backend with blocking copies
+ * still copies in both directions while it computes. If copies are asynchronous (page-locked
+ * memory), the first thread also submits the download. Then the device need not wait for the host
  * between the work and the download.
  *
- * Inputs are unchanged until a batch is done, so it can always be repeated: in pieces after running
- * out of memory, on the CPU if the device has failed. */
+ * Inputs are unchanged until a batch is done, so a batch can always be repeated: in smaller pieces
+ * after running out of memory, or on the CPU if the device has failed. */
 #include "batch/batch.h"
 
 #include "batch/flow.h"
@@ -68,8 +68,8 @@ int64_t lane_halve(batch_lane *lane, int64_t items) {
   return (items + 1) / 2;
 }
 
-/* Out of memory. The device's other batches finish first and free theirs; then the batch is halved
- * until it fits, and later ones are no larger. */
+/* The device is out of memory. Its other batches finish first and free their memory. Then the batch
+ * is halved until it fits, and later batches are no larger. */
 static compute_status repeat_in_pieces(batch_slot *slot) {
   batch_lane *lane = slot->lane;
   int64_t piece = slot->items, done = 0;
@@ -133,7 +133,7 @@ void *lane_submit_all(void *argument) {
 
 /* ---- Repeating on the CPU ------------------------------------------------------------------ */
 
-/* Failures of the device, not of the request. */
+/* True for failures of the device, not of the request. */
 static bool is_the_device(compute_status status) {
   switch (status) {
   case COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY:
@@ -183,7 +183,7 @@ static compute_status repeat_on_cpu(batch_slot *slot, compute_status cause) {
     compute_tensor_release(outputs[i]);
   }
   if (!status) flow_count_on_cpu(lane);
-  /* A step that does not support the CPU: report the device's error. */
+  /* The step does not support the CPU: report the device's error. */
   if (status == COMPUTE_ERROR_UNSUPPORTED && batch->step && error.status == cause) {
     error_restore(batch->context, &error);
     status = cause;
@@ -197,7 +197,7 @@ static compute_status finish(batch_slot *slot) {
   compute_batch *batch = slot->lane->batch;
   if (!flow_is_wanted(slot)) {
     (void)wait_for(slot);
-    return COMPUTE_OK; /* it will not be used */
+    return COMPUTE_OK; /* its results are not used */
   }
   compute_status status = slot->status;
   if (status) {
@@ -209,7 +209,7 @@ static compute_status finish(batch_slot *slot) {
     if (!status) status = waited;
   }
   if (!status) return status;
-  slot->began = 0; /* not a measure of the device's speed */
+  slot->began = 0; /* its time is no measure of the device's speed */
   if (status == COMPUTE_ERROR_DEVICE_LOST && slot->error.status != status && slot->status == status)
     (void)error_set(batch->context, status, HERE, "%s was lost earlier",
                     slot->lane->work->device->info.name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sources and sinks. The CPU's lanes work in the caller's arrays without copying; other arrays are
- * copied by all of the context's threads, since a single thread is slower than a fast bus. */
+/* Sources and sinks. The CPU works in the caller's arrays without copying. For other devices, all
+ * threads of the context copy the arrays, since a single thread is slower than a fast bus. */
 #include "batch/batch.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 
-#define PIECE ((uint64_t)1 << 20) /* of a copy: one task */
+#define PIECE ((uint64_t)1 << 20) /* bytes that one task copies */
 
 static const char HERE[] = "compute_batch_run";
 
@@ -46,8 +46,7 @@ static compute_status check_sink(const compute_batch *batch, const compute_batch
   return error_if_reserved(batch->context, HERE, what, s->reserved);
 }
 
-/* Whether the source itself determines its end. A file of items without bytes has no end.
- */
+/* True if the source determines its end. A file of items without bytes has no end. */
 static bool has_end(const compute_batch *batch, const compute_batch_source *source, uint32_t i) {
   return source->read != NULL || (source->path && batch->inputs[i].bytes > 0);
 }
@@ -96,7 +95,7 @@ static compute_status open_files(compute_batch *batch) {
   return COMPUTE_OK;
 }
 
-/* The number of items in a file with a size and whole items; −1 for others. */
+/* The number of items in a regular file that contains whole items; otherwise −1. */
 static int64_t file_items(const compute_batch *batch, uint32_t i) {
   struct stat facts;
   const uint64_t offset = batch->sources[i].offset, bytes = batch->inputs[i].bytes;
@@ -108,7 +107,7 @@ static int64_t file_items(const compute_batch *batch, uint32_t i) {
   return left % bytes == 0 ? (int64_t)(left / bytes) : -1;
 }
 
-/* If all sources that end are files of the same length, the number of items is known. */
+/* The number of items, if all sources that have an end are files of the same length. */
 static int64_t total_items(const compute_batch *batch) {
   int64_t total = COMPUTE_BATCH_UNTIL_END;
   for (uint32_t i = 0; i < batch->input_count; i++) {
@@ -133,7 +132,7 @@ static compute_status open_ports(compute_batch *batch, const compute_batch_run_o
                    "a group cannot divide an unknown number of items");
 }
 
-/* The part of a rank, if all have the same number of items. */
+/* Takes this rank's part of the items, if all ranks have the same number of items. */
 static compute_status take_part(compute_batch *batch, compute_process_group *group,
                                 compute_status status) {
   char text[32];
@@ -250,16 +249,16 @@ static compute_status ended_early(const compute_batch *batch, uint32_t i, int64_
                    (long long)items);
 }
 
-/* Up to *count items of one source. */
+/* Reads up to *count items of one source. */
 static compute_status read_source(const compute_batch *batch, const batch_slot *slot, uint32_t i,
                                   int64_t *count) {
   return batch->sources[i].path ? read_file(batch, slot, i, count)
                                 : read_callback(batch, slot, i, count);
 }
 
-/* If running until the end, the first source that ends determines it, and the others must agree.
- * After a failure the items before it are still delivered, so the remaining sources are read for
- * those. Of several failures the one at the earliest item counts. */
+/* In a run until the end, the first source that ends determines the end, and the others must agree.
+ * After a failure, the items before it are still delivered, so the remaining sources are read up to
+ * there. Of several failures, the one at the earliest item counts. */
 static compute_status read_ending(const compute_batch *batch, const batch_slot *slot,
                                   int64_t *count) {
   const bool until_end = batch->flow.total == COMPUTE_BATCH_UNTIL_END;
@@ -291,7 +290,7 @@ static compute_status read_ending(const compute_batch *batch, const batch_slot *
 compute_status ports_read(const compute_batch *batch, batch_slot *slot, int64_t *count) {
   *count = slot->items;
   const compute_status status = read_ending(batch, slot, count);
-  /* Arrays last: only now is the number of items known. */
+  /* Arrays last: the number of items is known only now. */
   for (uint32_t i = 0; i < batch->input_count; i++) {
     const char *array = batch->sources[i].array;
     const batch_buffer *buffer = &slot->inputs[i];

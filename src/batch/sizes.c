@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The choice of the batch size.
  *
- * Large enough that the overhead of a batch (passing it between threads, launches, starting a copy:
- * some tens of microseconds) is small compared with its work; small enough that on a CPU all slots
- * stay in the last-level cache, and that all slots and temporaries fit into their share of
- * memory. */
+ * A batch must be large enough that its overhead is small compared with its work. The overhead
+ * (passing it between threads, launches, starting a copy) is some tens of microseconds. It must be
+ * small enough that on a CPU all slots stay in the last-level cache. All slots and temporaries must
+ * also fit into their share of memory. */
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "batch/work.h"
@@ -12,9 +12,9 @@
 #include "core/device/collector.h"
 
 #define MIB                 ((uint64_t)1 << 20)
-#define SHARED_TARGET_LEAST MIB /* bytes of a batch where host and device share memory */
+#define SHARED_TARGET_LEAST MIB /* bytes of a batch if host and device share memory */
 #define SHARED_TARGET_MOST  (8 * MIB)
-#define OWN_TARGET          (32 * MIB) /* with transfers: a millisecond of a fast bus */
+#define OWN_TARGET          (32 * MIB) /* with transfers: one millisecond of a fast bus */
 
 static uint64_t item_bytes(const compute_batch *batch) {
   uint64_t bytes = 0;
@@ -23,7 +23,7 @@ static uint64_t item_bytes(const compute_batch *batch) {
   return bytes > 0 ? bytes : 1;
 }
 
-/* The memory limit for a lane's slots and temporaries. */
+/* The memory limit for the slots and temporaries of one device. */
 static uint64_t memory_limit(const batch_lane *lane) {
   const compute_batch *batch = lane->batch;
   compute_device_info info;
@@ -48,12 +48,12 @@ static uint64_t target_bytes(const batch_lane *lane) {
   return share < SHARED_TARGET_LEAST ? SHARED_TARGET_LEAST : min_u64(share, SHARED_TARGET_MOST);
 }
 
-/* How often a slot holds an item: on the device, and staged. */
+/* Copies of an item in a slot: on the device, and staged. */
 static uint64_t copies_of(const batch_lane *lane) {
   return lane->direct ? 1 : 2;
 }
 
-/* Bytes that batches of that size take on this lane, including the plan's. */
+/* Bytes that batches of `items` items need on this device, including the plan. */
 static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) {
   const compute_batch *batch = lane->batch;
   compute_plan_info info = {0};
@@ -69,7 +69,7 @@ static compute_status measure(batch_lane *lane, int64_t items, uint64_t *bytes) 
   return status;
 }
 
-/* The caller's number, or enough for the target; not more than slots of them have room for. */
+/* The caller's number, or enough items for the target; at most as many as fit into all slots. */
 static int64_t first_choice(const batch_lane *lane, uint64_t limit) {
   const compute_batch *batch = lane->batch;
   const uint64_t room = limit / batch->slot_count / copies_of(lane) / item_bytes(batch);
@@ -107,16 +107,16 @@ compute_status size_choose(batch_lane *lane) {
 
 /* Sharing between devices of different speed.
  *
- * The reader gives the next items to the slot that has been free longest, so each device gets work
- * at its own pace. Two things need more care. A slow device must not take so many items at a time
- * that the others run out of slots while the in-order delivery waits for it: its batch is limited
- * to about the time that the fastest device needs for one of its own. And near the end it must not
- * begin a batch that the others would finish sooner. */
+ * The reader gives the next items to the slot that has been free longest, so each device works at
+ * its pace. Two rules are added. First, a slow device must not take so many items that the other
+ * devices run out of slots while the in-order delivery waits for it. So its batch is limited to
+ * about the time of one batch on the fastest device. Second, near the end it must not begin a batch
+ * that the other devices would finish sooner. */
 
 #define MOST_HALVES 4
 
 /* Batches overlap, so each is timed from the end of the previous one. The running mean has weight
- * 1/2, since a first batch also warms up. */
+ * 1/2, since a first batch also includes warm-up. */
 static void learn_rate(batch_lane *lane, const batch_slot *slot) {
   const int64_t now = clock_now();
   const int64_t since = slot->began > lane->last_finish ? slot->began : lane->last_finish;
@@ -126,7 +126,7 @@ static void learn_rate(batch_lane *lane, const batch_slot *slot) {
   lane->last_finish = now;
 }
 
-/* NULL while not all are known. */
+/* The fastest device; NULL until all speeds are known. */
 static const batch_lane *fastest(const compute_batch *batch) {
   const batch_lane *best = &batch->lanes[0];
   for (uint32_t i = 0; i < batch->lane_count; i++) {
@@ -145,8 +145,8 @@ void share_learn(const batch_slot *slot) {
   const double seconds = (double)best->most / best->rate;
   for (uint32_t i = 0; i < batch->lane_count; i++) {
     batch_lane *lane = &batch->lanes[i];
-    /* Only powers of two smaller, since each size costs a plan; and limited, since small batches
-     * are slow, and a lane that looks slow would get still smaller ones. */
+    /* Sizes are halved only, since each size needs a plan. The number of halvings is limited: small
+     * batches are slow, so a device that looks slow would get smaller and smaller ones. */
     int64_t items = lane->most;
     for (int half = 0; half < MOST_HALVES && (double)items > 1.5 * seconds * lane->rate; half++)
       items = (items + 1) / 2;
@@ -171,6 +171,6 @@ bool share_comes_too_late(const batch_lane *lane) {
     others += other->items_under_way;
     rates += other->rate;
   }
-  /* With nothing in progress, no thread would take the items. */
+  /* If nothing is in progress, no thread would take the items. */
   return busy > 0 && rates > 0 && (double)own / lane->rate > (double)others / rates;
 }

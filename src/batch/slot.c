@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Buffers of a slot, in four kinds.
  *
- * On the CPU a port whose source or sink is an array needs none: the work reads and writes the
- * caller's memory. If the host shares the device's memory, sources fill and sinks read the tensor
- * itself. If the backend copies any memory fast (COMPUTE_BACKEND_STAGES_COPIES), tensors are copied
- * from and to the caller's arrays. Otherwise each tensor has a staging buffer in host memory,
- * page-locked if the backend can, so that copies are asynchronous.
+ * 1. On the CPU, a port with an array as source or sink needs no buffer: the work reads and writes
+ * the caller's memory.
+ *
+ * 2. If the host shares the device's memory, sources fill and sinks read the tensor itself.
+ *
+ * 3. If the backend copies any memory fast (COMPUTE_BACKEND_STAGES_COPIES), tensors are copied from
+ * and to the caller's arrays.
+ *
+ * 4. Otherwise each tensor has a staging buffer in host memory. It is page-locked if the backend
+ * can, so copies are asynchronous.
  *
  * Buffers are allocated when a batch first needs them, and kept for later batches and runs. */
 #include "batch/slot.h"
@@ -35,7 +40,7 @@ static void buffer_free(const batch_lane *lane, batch_buffer *buffer) {
   const device_release_function release = buffer->locked ? free_locked : free_plain;
   compute_tensor_release(buffer->bound);
   compute_tensor_release(buffer->tensor);
-  /* A hung copy may still access it. */
+  /* A hung copy may still access the memory. */
   if (buffer->staged && !device_release_later(device, release, buffer->host))
     release(device, buffer->host);
   *buffer = (batch_buffer){0};
@@ -75,8 +80,8 @@ static compute_status buffer_make(const batch_lane *lane, const batch_port *port
   return status;
 }
 
-/* The caller's memory for a port's items, or NULL if they must be in memory of the slot's. It must
- * be aligned for copies, too: after a failure the CPU computes in it. */
+/* The caller's memory for a port's items, or NULL if they need the slot's memory. It must be
+ * aligned even if it is only copied, because the CPU computes in it after a failure. */
 static void *in_place(const batch_lane *lane, const batch_port *port, const void *array,
                       int64_t first) {
   if (!array || (!lane->processor && !lane->stages)) return NULL;
@@ -84,8 +89,8 @@ static void *in_place(const batch_lane *lane, const batch_port *port, const void
   return (uintptr_t)data % compute_dtype_size(port->dtype) == 0 ? data : NULL;
 }
 
-/* The array that results are copied to, or NULL if they are staged: where they replace items, a
- * copy that fails halfway would leave nothing to repeat the batch from. */
+/* The array that results are copied to, or NULL if they are staged. They are staged if they replace
+ * their inputs: a copy that fails halfway would destroy the inputs needed to repeat the batch. */
 static void *array_of_sink(const batch_slot *slot, uint32_t sink) {
   const compute_batch *batch = slot->lane->batch;
   void *array = batch->sinks[sink].array;
@@ -101,7 +106,7 @@ static compute_status prepare_port(const batch_slot *slot, const batch_port *por
   compute_status status = COMPUTE_OK;
   buffer->data = data;
   if (data && slot->lane->processor) return COMPUTE_OK;
-  /* A buffer larger than the lane's current batches would waste scarce memory. */
+  /* A buffer larger than the device's current batches would waste scarce memory. */
   if (buffer->capacity < slot->items || buffer->capacity > slot->most ||
       (with_host && !buffer->host)) {
     const int64_t items = slot->items > slot->room ? slot->items : slot->room;
@@ -210,8 +215,8 @@ compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute
 
 /* ---- Copies -------------------------------------------------------------------------------- */
 
-/* One copy in the queue's order, in the profile as "upload" or "download". None is needed if the
- * host addresses the tensor, or the work is done in the caller's array. */
+/* Submits one copy to the queue; it appears in the profile as "upload" or "download". None is
+ * needed if the host addresses the tensor or if the work uses the caller's array. */
 static compute_status submit_copy(const batch_slot *slot, const batch_buffer *buffer,
                                   uint64_t bytes, bool up) {
   const bool apart = buffer->data == buffer->host ? buffer->staged : slot->lane->stages;

@@ -5,11 +5,11 @@
 
 #include "batch/batch.h"
 
-/* Prepares buffers for slot->items items from slot->first on, and decides where their data are
- * stored. The slot belongs to the reader. A failure leaves it without buffers. */
+/* Prepares buffers for slot->items items from slot->first on, and chooses the memory of their data.
+ * The slot belongs to the reader. After a failure it has no buffers. */
 compute_status slot_prepare(batch_slot *slot);
 
-/* Creates the tensors for the work; slot_unbind releases them, and may be called repeatedly. */
+/* Creates the tensors for the work. slot_unbind releases them and may be called repeatedly. */
 compute_status slot_bind(batch_slot *slot);
 void slot_unbind(batch_slot *slot);
 
@@ -17,18 +17,18 @@ void slot_unbind(batch_slot *slot);
 compute_status slot_upload(batch_slot *slot);
 compute_status slot_download(batch_slot *slot);
 
-/* Whether downloads are asynchronous, so that they may be submitted right after the work. */
+/* True if downloads are asynchronous; then they may be submitted right after the work. */
 bool slot_is_locked(const batch_slot *slot);
 
-/* Tensors of another device, which addresses host memory, over the slot's data. Release what was
- * created also after a failure. */
+/* Creates tensors on another device, which must address host memory, over the slot's data. Release
+ * the created tensors even after a failure. */
 compute_status slot_wrap(const batch_slot *slot, compute_device *device, compute_tensor **inputs,
                          compute_tensor **outputs);
 
-/* Bytes of all buffers, with staging counted separately. */
+/* Bytes of all buffers; staging counts separately. */
 uint64_t slot_bytes(const batch_slot *slot);
 
-/* Frees everything. The device has finished with it. */
+/* Frees everything. The device must have finished with it. */
 void slot_close(batch_slot *slot);
 
 #endif

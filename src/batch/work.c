@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Graphs of the caller's builder, compiled for one device.
  *
- * Parameters are part of the graph, and a plan needs them on its own device. So before a graph is
- * compiled for a device, those on other devices are replaced by copies, which are kept and
- * refreshed at the start of each run: the caller may train or replace values in between. */
+ * Parameters are part of the graph, and a plan needs them on its device. So before compilation,
+ * parameters on other devices are replaced by copies. The copies are kept and refreshed at the
+ * start of each run, because the caller may train or replace values between runs. */
 #include "batch/work.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ static compute_status make_copy(batch_work *work, compute_tensor *original, comp
   return s;
 }
 
-/* The copy of a parameter on the work's device. Mutex held. */
+/* The copy of a parameter on the work's device. The caller holds the mutex. */
 static compute_status copy_of(batch_work *work, compute_tensor *original, compute_tensor **copy) {
   for (size_t i = 0; i < work->copy_count; i++) {
     if (work->copies[i].original != original) continue;
@@ -80,7 +80,7 @@ static compute_status copy_of(batch_work *work, compute_tensor *original, comput
   return s;
 }
 
-/* Replaces a parameter of another device by a copy on the work's device. */
+/* Replaces a parameter on another device by a copy on the work's device. */
 static compute_status choose_copy(void *user, compute_tensor *tensor, compute_tensor **copy) {
   batch_work *work = user;
   return tensor->buffer->device == work->device ? COMPUTE_OK : copy_of(work, tensor, copy);
@@ -103,7 +103,7 @@ compute_shape batch_shape(compute_shape item, int64_t items) {
   return shape;
 }
 
-/* The builder's graph for that number of items; NULL when out of memory. */
+/* Records the builder's graph for `items` items; NULL when out of memory. */
 static compute_graph *record(compute_batch *batch, int64_t items, compute_node *inputs,
                              compute_node *outputs) {
   compute_graph *graph = compute_graph_create(batch->context);
@@ -145,7 +145,7 @@ static compute_status check_output(const compute_batch *batch, const compute_gra
                    compute_shape_text(expected, want, sizeof want));
 }
 
-/* The graph's own error, or what is wrong with an output. */
+/* Returns the graph's error, or the first error of an output. */
 static compute_status check_graph(const compute_batch *batch, const compute_graph *graph,
                                   const compute_node *outputs, int64_t items) {
   if (graph == NULL) return COMPUTE_ERROR_OUT_OF_MEMORY; /* compute_graph_create has reported it */
@@ -157,7 +157,8 @@ static compute_status check_graph(const compute_batch *batch, const compute_grap
 
 compute_status work_probe(compute_batch *batch) {
   compute_node inputs[COMPUTE_BATCH_MAX_PORTS], outputs[COMPUTE_BATCH_MAX_PORTS];
-  /* Two, as an axis of 1 might be another one; but work for one item may know no other number. */
+  /* Two items, since an axis of size 1 might be a different axis. But a builder for one item may
+   * support no other number. */
   const int64_t items = batch->given == 1 ? 1 : 2;
   compute_graph *graph = record(batch, items, inputs, outputs);
   const compute_status s = check_graph(batch, graph, outputs, items);
@@ -177,8 +178,8 @@ compute_status work_probe(compute_batch *batch) {
 
 static compute_status compile(batch_work *work, int64_t items, batch_plan **result) {
   compute_batch *batch = work->batch;
-  /* The lanes divide the items; a plan placed on several devices would interfere with other
-   * lanes. */
+  /* The pipelines divide the items. A plan placed on several devices would interfere with other
+   * pipelines. */
   const uint32_t not_for_plans = COMPUTE_BATCH_ALL_DEVICES | COMPUTE_PLAN_AUTO;
   const compute_plan_options options = {.device = work->device,
                                         .fallback = batch->fallback,
@@ -207,7 +208,7 @@ static compute_status compile(batch_work *work, int64_t items, batch_plan **resu
   return s;
 }
 
-/* The plan for that number of items becomes the first of the list; NULL if there is none. */
+/* The plan for `items` items, moved to the front of the list; NULL if there is none. */
 static batch_plan *find_plan(batch_work *work, int64_t items) {
   batch_plan **link = &work->plans;
   while (*link != NULL && (*link)->items != items) link = &(*link)->next;
@@ -219,9 +220,9 @@ static batch_plan *find_plan(batch_work *work, int64_t items) {
   return found;
 }
 
-/* Numbers of items differ at the end of a run and where devices share one, so plans come and go.
- * The device may still run those of the last few batches, but not one that MOST_PLANS others have
- * followed. */
+/* The number of items changes at the end of a run and when devices share it, so plans come and go.
+ * The device may still run the plans of the last few batches, but no plan that MOST_PLANS others
+ * have followed. */
 static void drop_surplus(batch_work *work) {
   enum { MOST_PLANS = 32 };
   batch_plan **link = &work->plans;
@@ -291,7 +292,7 @@ compute_status work_submit(batch_work *work, int64_t first, int64_t items,
     bindings[count++] = (compute_binding){.node = plan->inputs[i], .tensor = inputs[i]};
   for (uint32_t i = 0; i < batch->output_count; i++)
     bindings[count++] = (compute_binding){.node = plan->outputs[i], .tensor = outputs[i]};
-  /* Strict: the lane itself tries a smaller batch first, then the CPU. */
+  /* Strict: lane.c tries a smaller batch first, then the CPU. */
   s = compute_run_with(plan->plan, bindings, count,
                        &(compute_run_options){.queue = queue, .fallback = COMPUTE_FALLBACK_STRICT},
                        NULL);

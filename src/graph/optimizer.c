@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* SGD, Adam and RMSprop as graph nodes: gradients, update and new state are part of the same graph
- * as the model, so that the planner fuses them and one run is one training step.
+/* SGD, Adam and RMSprop as graph nodes. Gradients, update and new state are part of the model's
+ * graph, so the planner fuses them and one run is one training step.
  *
  * Update rules as in PyTorch 2 (torch.optim.SGD, Adam, AdamW, RMSprop), after Polyak 1964, Nesterov
  * 1983, Kingma and Ba 2015 (arXiv 1412.6980), Loshchilov and Hutter 2019 (arXiv 1711.05101), and
@@ -19,8 +19,8 @@
 #include "core/type/dtype.h"
 #include "core/tensor/tensor.h"
 
-/* One call: what all optimizers need. `gradients` has a node for each parameter, `assign` one for
- * each value that the step writes. */
+/* State of one call, common to all optimizers. `gradients` has one node for each parameter.
+ * `assign` has one node for each value that the step writes. */
 typedef struct optimizer {
   compute_graph *graph;
   const char *operation;
@@ -29,10 +29,10 @@ typedef struct optimizer {
   compute_node *gradients;
   compute_node *assign;
   size_t assign_count;
-  compute_dtype narrowest; /* of the dtypes in which updates are calculated */
+  compute_dtype narrowest; /* narrowest dtype of any update */
 } optimizer;
 
-/* The parameter to update, in the dtype of the computation. */
+/* One parameter's update; value and gradient are in the dtype of the computation. */
 typedef struct update {
   size_t index;
   compute_dtype dtype;
@@ -41,14 +41,14 @@ typedef struct update {
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-/* Whether an option is not negative and finite, also in the dtype of every update. */
+/* True if an option is finite and not negative, also in the dtype of every update. */
 static bool check_amount(const optimizer *o, const char *name, double value) {
   if (!(value < 0)) return build_number(o->graph, o->operation, name, o->narrowest, value);
   return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
                       "%s is %g; it must not be negative", name, value);
 }
 
-/* Whether an option is a valid decay factor. */
+/* True if an option is a valid decay factor. */
 static bool check_decay(const optimizer *o, const char *name, double value) {
   if (value >= 0 && value < 1) return true;
   return graph_refuse(o->graph, COMPUTE_ERROR_INVALID_ARGUMENT, o->operation,
@@ -71,7 +71,7 @@ static bool check_rate_node(const optimizer *o, compute_node rate) {
                       compute_shape_text(build_at(graph, index)->shape, text, sizeof text));
 }
 
-/* Records the tensors of the parameters, which must be float parameter nodes. */
+/* Collects the tensors of the parameters. Each must be a parameter node of a float dtype. */
 static bool collect_targets(optimizer *o, build_target *targets) {
   o->narrowest = COMPUTE_F64;
   compute_graph *graph = o->graph;
@@ -91,7 +91,7 @@ static bool collect_targets(optimizer *o, build_target *targets) {
   return true;
 }
 
-/* Whether every parameter is a float parameter node, without duplicates. */
+/* True if every parameter is a float parameter node, without duplicates. */
 static bool check_parameters(optimizer *o) {
   compute_graph *graph = o->graph;
   if (!o->parameters) {
@@ -115,9 +115,9 @@ static bool check_parameters(optimizer *o) {
 
 /* ---- State ----------------------------------------------------------------------------------- */
 
-/* A new parameter of zeros on the device of parameter number `beside`. `own` state is called
- * "<that parameter's name or number>.<suffix>", shared state just `suffix`. Private: a memory scope
- * that is open while the graph is built must not release the state. */
+/* A new parameter of zeros on the device of parameter number `beside`. If `own`, its name is
+ * "<parameter's name or number>.<suffix>"; shared state is named `suffix`. The tensor is private: a
+ * memory scope that is open while the graph is built must not release it. */
 static compute_node create_state(const optimizer *o, size_t beside, bool own, compute_dtype dtype,
                                  compute_shape shape, const char *suffix) {
   compute_graph *graph = o->graph;
@@ -199,14 +199,14 @@ static compute_node rate(const optimizer *o, const update *u, compute_node node,
   return as_dtype(o, node, u->dtype);
 }
 
-/* The source of the gradients: a loss, or the caller. */
+/* Source of the gradients: a loss, or the caller. */
 typedef struct gradient_source {
   compute_node loss;
-  const compute_node *given; /* NULL: the loss's */
+  const compute_node *given; /* NULL: use the loss */
   bool is_given;
 } gradient_source;
 
-/* Each must be a float of its parameter's shape. */
+/* Checks the caller's gradients: floats with the shapes of their parameters. */
 static bool take_gradients(const optimizer *o, const compute_node *given) {
   if (!given) {
     return graph_refuse(o->graph, COMPUTE_ERROR_NULL_POINTER, o->operation, "gradients is NULL");
@@ -229,10 +229,10 @@ static bool take_gradients(const optimizer *o, const compute_node *given) {
   return true;
 }
 
-/* Memory and gradients; afterwards updates can be built. */
+/* Allocates memory and records the gradients. Afterwards updates can be built. */
 static bool optimizer_start(optimizer *o, const gradient_source *from, size_t state_count) {
   o->gradients = base_allocate(o->count, sizeof *o->gradients);
-  /* The parameter, its state, and (once in all) a step counter. */
+  /* Each parameter, its state, and one step counter for all. */
   o->assign = base_allocate(o->count, (state_count + 2) * sizeof *o->assign);
   if (!o->gradients || !o->assign) {
     return graph_refuse(o->graph, COMPUTE_ERROR_OUT_OF_MEMORY, o->operation,
@@ -253,14 +253,14 @@ static compute_node optimizer_finish(optimizer *o) {
 
 /* Scalars that all updates of one step share. */
 typedef struct update_scalars {
-  compute_node first, second; /* Adam's corrections of both moments, in the step counter's dtype */
+  compute_node first, second; /* Adam's corrections, in the step counter's dtype */
 } update_scalars;
 
-/* The specifics of an optimizer; `options` is a copy of the caller's. */
+/* The specific part of one optimizer; `options` is a copy of the caller's. */
 typedef struct optimizer_rule {
-  size_t state_count; /* of a parameter, at most */
+  size_t state_count; /* per parameter, at most */
   bool (*check)(const optimizer *o, const void *options);
-  void (*fill_in)(void *options); /* replaces 0 by defaults */
+  void (*fill_in)(void *options); /* replaces 0 by the defaults */
   void (*start)(optimizer *o, const void *options, update_scalars *scalars); /* or NULL */
   void (*update)(optimizer *o, const update *u, const void *options, const update_scalars *scalars);
 } optimizer_rule;
@@ -357,8 +357,8 @@ static bool check_adam(const optimizer *o, const void *options) {
          check_rate_node(o, p->learning_rate_node);
 }
 
-/* 1 − beta^step, as −expm1(step · log(beta)): the difference would lose half the digits of f32 in
- * the first steps. */
+/* 1 − beta^step, computed as −expm1(step · log(beta)). The plain difference would lose half the
+ * digits of f32 in the first steps. */
 static compute_node bias_correction(const optimizer *o, compute_node step, double beta) {
   return compute_neg(o->graph, compute_expm1(o->graph, times(o, step, log(beta))));
 }
@@ -490,7 +490,8 @@ static compute_node clip_cast(compute_graph *graph, compute_node x, compute_dtyp
   return compute_node_dtype(graph, x) == dtype ? x : compute_cast(graph, x, dtype);
 }
 
-/* Records the scaled gradients; returns them to the caller only when all exist. */
+/* Records the scaled gradients in `scaled`. The caller copies them to the user only if all
+ * exist. */
 static compute_node clip(compute_graph *graph, const compute_node *gradients, size_t count,
                          double limit, compute_dtype work, compute_node *scaled) {
   compute_node sum = BUILD_NONE;
@@ -501,7 +502,7 @@ static compute_node clip(compute_graph *graph, const compute_node *gradients, si
   }
   const compute_node length = compute_sqrt(graph, sum);
   const compute_node share =
-      compute_div(graph, compute_scalar(graph, work, limit), length); /* of norm 0: infinite */
+      compute_div(graph, compute_scalar(graph, work, limit), length); /* infinite for norm 0 */
   const compute_node factor = compute_minimum(graph, share, compute_scalar(graph, work, 1));
   for (size_t i = 0; i < count; i++) {
     const compute_dtype dtype = compute_node_dtype(graph, gradients[i]);

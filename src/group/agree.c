@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ranks tell each other besides tensors: texts that must be equal, and failures. */
+/* Agreement between ranks apart from tensors: texts that must be equal, and failures. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ compute_status group_gather_bytes(compute_process_group *group, const char *oper
   return group_submit(group, &draft, NULL);
 }
 
-/* An entry of `bytes` bytes for every rank. */
+/* Gathers `bytes` bytes from every rank into a new array *all. */
 static compute_status gather(compute_process_group *group, const char *operation, const void *mine,
                              size_t bytes, void **all) {
   *all = base_allocate((size_t)group->size, bytes);
@@ -32,10 +32,9 @@ static compute_status gather(compute_process_group *group, const char *operation
   return group_gather_bytes(group, operation, mine, bytes, *all);
 }
 
-/* ---- Texts --------------------------------------------------------------------------------------
- */
+/* ---- Texts ----------------------------------------------------------------------------------- */
 
-/* Two hashes of different seeds, and the length. */
+/* Two hashes with different seeds, and the length. */
 typedef struct fingerprint {
   uint64_t hash[2], bytes;
 } fingerprint;
@@ -45,7 +44,7 @@ static fingerprint fingerprint_of(const char *text) {
   return (fingerprint){{hash_bytes(1, text, bytes), hash_bytes(2, text, bytes)}, bytes};
 }
 
-/* Copies line number `index` of a text, "" after its end. */
+/* Copies line number `index` of a text, or "" after the end. */
 static void copy_line(const char *text, size_t index, char line[LINE_BYTES]) {
   for (; index > 0 && *text; index--) {
     text += strcspn(text, "\n");
@@ -66,8 +65,8 @@ static const char *or_nothing(const char *line) {
   return *line ? line : "nothing";
 }
 
-/* Finds the first line in which a rank's text is not rank 0's. All ranks compare line after line;
- * how many there are is the larger of the two counts. */
+/* Finds the first line that differs between this rank's text and rank 0's. All ranks compare line
+ * by line. The number of lines is the larger of the two counts. */
 static compute_status report_difference(compute_process_group *group, const char *operation,
                                         const char *text, int32_t rank) {
   const uint64_t own = count_lines(text);
@@ -108,10 +107,9 @@ compute_status compute_group_agree(compute_process_group *group, const char *ope
   return status || different == 0 ? status : report_difference(group, operation, text, different);
 }
 
-/* ---- Failures
- * ------------------------------------------------------------------------------------ */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
-/* Some rank has failed: all learn its message. */
+/* After a failure on some rank, all ranks learn its message. */
 static compute_status report_failure(compute_process_group *group, const char *operation,
                                      compute_status mine, int32_t rank, compute_status its) {
   compute_error error = {.status = COMPUTE_OK};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The transport of a group of one: what it sends it receives at once. */
+/* The transport of a group of one: it receives its data at once. */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static int alone_broadcast(void *instance, void *data, int32_t bytes, int32_t ro
   return 0;
 }
 
-/* Nothing is sent in a group of one: the core refuses a rank that sends to itself. */
+/* Never used: the core refuses a rank that sends to itself. */
 static int alone_send(void *instance, const void *data, int32_t bytes, int32_t to) {
   (void)instance;
   (void)data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public collective calls: checks of their arguments, and requests. */
+/* The public collective calls: they check their arguments and submit requests. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -59,8 +59,8 @@ static compute_status check_reduction(const compute_process_group *group, const 
   return status ? error_set(group->context, status, operation, "%s", text) : COMPUTE_OK;
 }
 
-/* Two tensors, of which `larger` has `times` as many elements as the other, along its first axis.
- * With `times` 0 they have the same shape. */
+/* Two tensors of the same dtype. `larger` has `times` as many elements along its first axis. With
+ * `times` 0 both have the same shape. */
 static compute_status check_pair(const compute_process_group *group, const char *operation,
                                  const compute_tensor *smaller, const compute_tensor *larger,
                                  int32_t times) {
@@ -81,7 +81,7 @@ static compute_status check_pair(const compute_process_group *group, const char 
                    compute_shape_text(shape, b, sizeof b), (int)group->size);
 }
 
-/* Checks what all calls with two tensors have in common and completes the request. */
+/* The checks that all calls with two tensors share; completes the request. */
 static compute_status check_call(const compute_process_group *group, compute_group_request *draft,
                                  const compute_tensor *input, compute_tensor *output,
                                  const compute_group_call_options *options) {
@@ -90,14 +90,14 @@ static compute_status check_call(const compute_process_group *group, compute_gro
   if (!status) status = check_tensor(group, draft->operation, "output", output);
   if (!status) status = check_options(group, options, draft);
   if (status) return status;
-  draft->input = (compute_tensor *)(uintptr_t)input; /* it is only read */
+  draft->input = (compute_tensor *)(uintptr_t)input; /* read only */
   draft->output = output;
   draft->call.dtype = (int32_t)compute_tensor_dtype(input);
   draft->call.count = compute_tensor_count(input);
   return COMPUTE_OK;
 }
 
-/* Submits a call, now that it is known whether this rank has an output. */
+/* Submits a call after its output is determined; some ranks have none. */
 static compute_status submit(compute_process_group *group, const compute_group_request *draft,
                              compute_group_request **request) {
   const compute_status status =

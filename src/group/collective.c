@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Carrying out requests, on the group's thread. First the ranks compare what they were asked for;
- * then the elements follow in pieces. */
+/* Carries out requests on the group's thread. First the ranks compare their requests; then the
+ * elements follow in pieces. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "core/tensor/tensor.h"
 #include "group/group.h"
 
-/* A reduction of at most so many bytes from all ranks is done by every rank for itself: one message
- * instead of two. */
+/* Up to this number of bytes from all ranks together, every rank reduces all parts itself: one
+ * message instead of two. */
 #define SMALL_BYTES 65536
 
 typedef compute_group_request request;
@@ -22,13 +22,13 @@ static size_t element_bytes(const request *r) {
   return compute_dtype_size((compute_dtype)r->call.dtype);
 }
 
-/* Elements of a piece of which every rank has `parts`. */
+/* Elements in one part of a piece, if the piece has `parts` parts from each rank. */
 static int64_t piece_elements(const request *r, int32_t parts) {
   const int64_t most = (int64_t)(r->group->piece_bytes / element_bytes(r)) / parts;
   return most > 0 ? most : 1;
 }
 
-/* Sets what each rank has of an operation: the same of all. */
+/* Sets the part sizes of an operation, equal for all ranks. Returns the bytes of one part. */
 static size_t set_parts(const request *r, int64_t count) {
   const size_t bytes = (size_t)count * element_bytes(r);
   for (int32_t k = 0; k < r->group->size; k++) r->group->part_bytes[k] = (int32_t)bytes;
@@ -45,7 +45,7 @@ static const char *const kind_names[GROUP_KINDS] = {
     [GROUP_CLOSE] = "close",
 };
 
-/* What a rank calls, in words; from another process, so nothing is certain. */
+/* Describes a rank's call in words. The call comes from another process, so no field is trusted. */
 static void describe(const group_call *call, char *text, size_t bytes) {
   static const char *const reductions[] = {"sum", "mean", "max", "min"};
   const char *kind = call->kind >= 0 && call->kind < GROUP_KINDS ? kind_names[call->kind] : "?";
@@ -75,14 +75,14 @@ static compute_status differ(const request *r, const group_call *mine, int32_t r
                    (int)other, b);
 }
 
-/* The first rank with a call of a kind, or −1. */
+/* The first rank whose call has this kind, or −1. */
 static int32_t find_kind(const compute_process_group *group, group_kind kind) {
   for (int32_t k = 0; k < group->size; k++)
     if (group->calls[k].kind == (int32_t)kind) return k;
   return -1;
 }
 
-/* What the first rank that has failed tells the others. */
+/* The message of the first failed rank to the others. */
 typedef struct group_failure {
   int32_t status;
   char message[sizeof((compute_error *)0)->message];
@@ -102,8 +102,8 @@ static compute_status learn_failure(const request *r, int32_t failed) {
                    (int)failed, told.message);
 }
 
-/* Whether all ranks could leave the call to their devices. Nothing else may differ, so what they
- * said is erased. */
+/* 1 if all ranks can leave the call to their devices. Clears the `direct` fields, so the comparison
+ * of the other fields ignores them. */
 static int16_t all_direct(compute_process_group *group) {
   int16_t direct = 1;
   for (int32_t k = 0; k < group->size; k++) {
@@ -113,7 +113,7 @@ static int16_t all_direct(compute_process_group *group) {
   return direct;
 }
 
-/* A rank that closes makes no further call, so nothing can follow a difference from it. */
+/* A rank that closes makes no further call, so no report of a difference can follow. */
 static compute_status compare(request *r) {
   compute_process_group *group = r->group;
   compute_status status =
@@ -146,7 +146,7 @@ static compute_status carry_small(const request *r, int64_t count, void *outgoin
   return COMPUTE_OK;
 }
 
-/* A piece of which every rank reduces a part, and then has all of it again. */
+/* Reduces a piece: every rank reduces one part, then gathers all parts. */
 static compute_status carry_shares(const request *r, int64_t count, void *outgoing,
                                    void *incoming) {
   compute_process_group *group = r->group;
@@ -199,8 +199,7 @@ static compute_status reduce_scatter(const request *r) {
   return group_pass(r, &flow);
 }
 
-/* ---- Moving elements --------------------------------------------------------------------------
- */
+/* ---- Moving elements ------------------------------------------------------------------------ */
 
 static compute_status carry_to_all(const request *r, int64_t count, void *outgoing,
                                    void *incoming) {
@@ -230,7 +229,7 @@ static compute_status carry_from_root(const request *r, int64_t count, void *out
                                                   bytes, r->call.root));
 }
 
-/* One message of `bytes` bytes at `memory`. */
+/* Sends or receives one message of `bytes` bytes at `memory`. */
 static compute_status pass(const request *r, bool sends, void *memory, int32_t bytes) {
   compute_process_group *group = r->group;
   const compute_transport *t = group->transport;
@@ -245,7 +244,7 @@ static compute_status carry_to_one(const request *r, int64_t count, void *outgoi
               (int32_t)((size_t)count * element_bytes(r)));
 }
 
-/* A broadcast or a message: this rank has an input or an output. */
+/* A broadcast or a message: this rank has either an input or an output. */
 static compute_status give_or_take(const request *r) {
   const group_flow flow = {.elements = r->call.count,
                            .most = piece_elements(r, 1),
@@ -257,7 +256,8 @@ static compute_status give_or_take(const request *r) {
   return group_pass(r, &flow);
 }
 
-/* Both sides tell what they call, the lower rank first, whichever sends. */
+/* Both sides exchange their calls. The lower rank sends first, whichever side sends the
+ * elements. */
 static compute_status compare_with_peer(request *r) {
   compute_process_group *group = r->group;
   compute_status status = COMPUTE_OK;
@@ -280,10 +280,9 @@ static compute_status compare_with_peer(request *r) {
                    (int)group->rank, (int)r->peer);
 }
 
-/* ---- Requests ---------------------------------------------------------------------------------
- */
+/* ---- Requests ------------------------------------------------------------------------------- */
 
-/* In pieces that fit into the group's memory, whatever the number of ranks. */
+/* Gathers in pieces that fit into the group's memory for any number of ranks. */
 static compute_status gather_bytes(const request *r) {
   compute_process_group *group = r->group;
   const size_t bytes = (size_t)r->call.count, most = group->piece_bytes / (size_t)group->size;

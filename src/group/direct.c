@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls that the devices of all ranks carry out among themselves (communicator_… of
- * compute/backend.h), without the host's memory.
+ * compute/backend.h), without host memory.
  *
- * When the group opens the ranks exchange what their devices offer. If one cannot, if libraries
- * differ, or two ranks share a device, or joining fails on any of them, all elements go through the
- * transport; that is no error. Later failures break the group. */
+ * When a group opens, the ranks exchange the offers of their devices. All elements go through the
+ * transport if one of these conditions holds: a device makes no offer, libraries differ, two
+ * ranks share a device, or joining fails on any rank. That is no error. A later failure breaks
+ * the group. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "group/group.h"
 
 #define HERE          "compute_group_open"
-#define ABORT_SECONDS 10 /* in which kernels of an aborted communicator end */
+#define ABORT_SECONDS 10 /* limit for the kernels of an aborted communicator to end */
 
 struct group_direct {
   const compute_backend *backend;
@@ -27,10 +28,10 @@ struct group_direct {
   compute_queue *queue;
 };
 
-/* Entries of the tables that are exchanged: at most 1 KiB. */
+/* Entries of the tables that the ranks exchange: at most 1 KiB. */
 typedef struct offer {
   int32_t able;
-  char why[188]; /* not */
+  char why[188]; /* reason if not able */
   char backend[32];
   compute_communicator_offer of;
 } offer;
@@ -51,7 +52,7 @@ static void copy_reason(const compute_process_group *group, char why[188]) {
   snprintf(why, 188, "%s", error_text(&error));
 }
 
-/* ---- Whether the devices can be connected ---------------------------------------------------- */
+/* ---- Offers of the devices ------------------------------------------------------------------- */
 
 static bool has_communicators(const compute_backend *b) {
   return b->communicator_offer && b->communicator_identify && b->communicator_open &&
@@ -75,7 +76,8 @@ static void make_offer(const compute_process_group *group, offer *own) {
   }
 }
 
-/* Every rank comes to the same answer. The texts of others are cut, in case they are not texts. */
+/* Every rank reaches the same answer. The texts come from other processes, so they are terminated
+ * first. */
 static bool can_connect(compute_process_group *group, offer *offers) {
   for (int32_t r = 0; r < group->size; r++) {
     offer *o = &offers[r];
@@ -104,7 +106,8 @@ static bool can_connect(compute_process_group *group, offer *offers) {
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
 
-/* Exchanges what became of a step. Sets why the devices are not connected if it failed anywhere. */
+/* Exchanges the result of a step. If it failed on any rank, sets the reason why the devices are not
+ * connected. */
 static compute_status share_step(compute_process_group *group, step *own, compute_status status,
                                  bool *good) {
   step *all = base_allocate((size_t)group->size, sizeof *all);
@@ -128,15 +131,16 @@ static compute_status ask_communicator(void *what, bool *done) {
   return direct->backend->communicator_test(direct->communicator, done);
 }
 
-/* What joins the devices does not say whose part is open, but before it is asked to, all ranks have
- * told each other over the transport that they have come. */
+/* The communicator cannot name the ranks that are missing. But before this wait, all ranks have
+ * reported over the transport that they have arrived. */
 static void explain_devices(const void *what, char *text, size_t text_bytes) {
   (void)what;
   snprintf(text, text_bytes, "; all have come to this call, but a device has not ended it");
 }
 
-/* Rank 0 makes an id, all open, all have joined: after each step the ranks hear of failures. Half
- * the limit for joining, since the others wait for those that have reached it. */
+/* Rank 0 makes an id, all ranks open, then all have joined. After each step the ranks exchange
+ * failures. Joining has half the limit, since the other ranks wait for those that have reached
+ * it. */
 static compute_status connect_devices(compute_process_group *group, group_direct *direct) {
   void *device = group->device->handle;
   step own = {.failed = 0};
@@ -203,7 +207,7 @@ void group_direct_close(compute_process_group *group, bool orderly) {
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* A call in the communicator's terms; false for those that have no elements. */
+/* Translates a call for the communicator. False for calls without elements. */
 static bool translate(const compute_group_request *r, compute_collective *c) {
   *c = (compute_collective){.reduction = (compute_collective_reduction)r->call.reduction,
                             .dtype = (compute_dtype)r->call.dtype,
@@ -246,10 +250,10 @@ bool group_direct_suits(const compute_group_request *r) {
   return direct->backend->communicator_supports(direct->communicator, &c);
 }
 
-/* A call on the queue. */
+/* A submitted call. */
 typedef struct submission {
   const group_direct *direct;
-  compute_event *event; /* after it */
+  compute_event *event; /* recorded after the call */
 } submission;
 
 static compute_status ask_event(void *what, bool *done) {
@@ -280,7 +284,7 @@ static compute_status submit(const compute_group_request *r, submission *s) {
   return status ? status : compute_event_record(direct->queue, &s->event);
 }
 
-/* The kernels that wait for other ranks end, and do not touch the tensors any more. */
+/* Ends the kernels that wait for other ranks. Afterwards they do not access the tensors. */
 static compute_status give_up(const compute_group_request *r, compute_status status) {
   compute_process_group *group = r->group;
   group_direct *direct = group->direct;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Groups as objects, and the public calls. */
+/* The group object and its public calls. */
 #include "group/group.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static object_kind group_object = {.name = "group", .plural = "groups"};
 
 /* ---- Joining, on the group's thread ---------------------------------------------------------- */
 
-/* A piece has something from each rank; messages that are gathered are at most 1 KiB. */
+/* A piece has a part from each rank. Messages that are gathered are at most 1 KiB. */
 static compute_status create_memory(compute_process_group *group) {
   const size_t ranks = (size_t)group->size;
   const size_t least = ranks * 1024;
@@ -49,8 +49,9 @@ static compute_status create_memory(compute_process_group *group) {
   return complete ? COMPUTE_OK : group_no_memory(group, 2 * bytes + ranks * of_rank);
 }
 
-/* The device with this local rank's number, of the default device's backend. Only where others
- * share the host, and not for the CPU, are all devices asked for, which may open libraries. */
+/* Chooses the device of the default backend with this local rank's number. Listing all devices may
+ * open libraries. So the list is used only if several ranks share the host and the default is not
+ * the CPU. */
 static compute_device *choose_device(const compute_process_group *group) {
   compute_device *usual = compute_default_device(group->context), *device;
   compute_device *same[64];
@@ -68,7 +69,7 @@ static void describe_self(const compute_process_group *group, group_record *self
   if (group->device) snprintf(self->device, sizeof self->device, "%s", group->device->info.name);
 }
 
-/* The texts of others are cut, in case they are not texts. */
+/* The texts come from other processes, so they are terminated first. */
 static compute_status check_versions(compute_process_group *group) {
   for (int32_t r = 0; r < group->size; r++) {
     group_record *m = &group->members[r];
@@ -84,7 +85,7 @@ static compute_status check_versions(compute_process_group *group) {
   return COMPUTE_OK;
 }
 
-/* By host, and by rank on each. */
+/* Orders members by host, then by rank. */
 static int order_of_members(const void *a, const void *b) {
   const group_record *first = *(const group_record *const *)a;
   const group_record *second = *(const group_record *const *)b;
@@ -100,7 +101,7 @@ compute_status group_count_hosts(compute_process_group *group) {
   for (size_t r = 0; r < ranks; r++) sorted[r] = &group->members[r];
   qsort(sorted, ranks, sizeof *sorted, order_of_members);
   group->local_size = group->hosts = 0;
-  int32_t local = 0; /* rank of sorted[i] */
+  int32_t local = 0; /* local rank of sorted[i] */
   for (size_t i = 0; i < ranks; i++, local++) {
     if (i == 0 || strcmp(sorted[i]->host, sorted[i - 1]->host) != 0) {
       group->hosts++;
@@ -114,7 +115,7 @@ compute_status group_count_hosts(compute_process_group *group) {
   return COMPUTE_OK;
 }
 
-/* Twice: the device follows from who else is on the host. */
+/* Exchanges the records twice: the device depends on the number of ranks per host. */
 static compute_status meet(compute_process_group *group) {
   group_record self;
   compute_status status = COMPUTE_OK;
@@ -128,7 +129,7 @@ static compute_status meet(compute_process_group *group) {
   return status;
 }
 
-/* An error for a code of `prepare` or `open`. */
+/* The error for a code of `prepare` or `open`. */
 static compute_status not_opened(compute_context *context, const compute_transport *transport,
                                  int code) {
   char text[256];
@@ -198,7 +199,7 @@ compute_status group_open_with(compute_context *context, const compute_transport
                                void *argument, const compute_group_options *options,
                                compute_process_group **group) {
   const driver_call call = driver_call_begin(); /* MPI starts threads */
-  process_load_begin();                         /* and loads its parts */
+  process_load_begin();                         /* and loads its libraries */
   const int code = transport->prepare();
   process_load_end();
   driver_call_end(&call);
@@ -232,8 +233,8 @@ compute_status group_open_with(compute_context *context, const compute_transport
   return COMPUTE_OK;
 }
 
-/* A module has one instance at a time. */
-static atomic_uint only_open; /* process_forks + 1 where a group is open, or 0 */
+/* A transport module has one instance at a time. */
+static atomic_uint only_open; /* process_forks + 1 while a group is open, or 0 */
 
 static compute_status open_only(compute_context *context, const compute_transport *transport,
                                 const compute_group_options *options,
@@ -266,16 +267,16 @@ compute_status compute_group_open(compute_context *context, const compute_group_
                                    : open_only(context, transport, &o, group);
 }
 
-/* Closing returns nothing, so its own failure is logged. */
+/* compute_group_close returns nothing, so its failure is logged. */
 static void note_close_failed(const compute_process_group *group) {
   if (!__atomic_load_n(&group->broken, __ATOMIC_ACQUIRE))
     log_write(COMPUTE_LOG_WARNING, "group", "rank %d closes without a word to the others: %s",
               (int)group->rank, compute_error_message(group->context));
 }
 
-/* The others must know that nothing more comes: only then the transport ends in order. The errors
- * stay as they were, whatever fails here or on the group's thread: the caller asks for the first.
- */
+/* The other ranks must learn that no further call follows; only then can the transport end in
+ * order. The errors are restored: whatever fails here or on the group's thread, the caller still
+ * sees the first error. */
 void compute_group_close(compute_process_group *group) {
   FLOAT_ENVIRONMENT_DEFAULT;
   if (!group || context_is_inherited(group->context)) return;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Internals of a group of processes.
  *
- * Calls become requests in a list; the group's thread carries them out, one after the other. It is
- * the only one that calls the transport, so MPI needs no locks, and every wait for other ranks has
- * a limit.
+ * Calls become requests in a list, and the group's thread carries them out one after the other.
+ * Only this thread calls the transport. So MPI needs no locks, and every wait for other ranks has a
+ * limit.
  *
- * Elements pass through memory of the group, in pieces (stage.c). So tensors of all devices take
- * one path, and after a failure, when the transport may still write to where an operation was to
- * end, the caller's memory is not affected; the group's is then never freed. Only where the devices
- * of all ranks reach each other without the transport (direct.c), elements go from tensor to
+ * Elements pass through the group's memory in pieces (stage.c), so tensors of all devices take one
+ * path. After a failure, the transport may still write to the target of an operation. The caller's
+ * memory is then unaffected, and the group's memory is never freed. The exception is direct.c: if
+ * the devices of all ranks reach each other without the transport, elements go from tensor to
  * tensor. */
 #ifndef GROUP_GROUP_H
 #define GROUP_GROUP_H
@@ -28,17 +28,17 @@ typedef enum group_kind {
   GROUP_ALL_GATHER,
   GROUP_BROADCAST,
   GROUP_SEND_RECEIVE,
-  GROUP_FAILED, /* in the place of a call that this rank does not come to: it fails on the others */
+  GROUP_FAILED, /* in place of a call that this rank does not reach; it fails on the others */
   GROUP_CLOSE,  /* on all ranks, or the group breaks */
   GROUP_KINDS
 } group_kind;
 
-/* What ranks must agree on; compared byte by byte, so there is no padding. */
+/* The fields that ranks must agree on. They are compared as bytes, so there is no padding. */
 typedef struct group_call {
   int32_t kind, reduction, dtype, accumulate, root;
-  int16_t sends;  /* of GROUP_SEND_RECEIVE, 0 or 1: here alone the two must differ */
-  int16_t direct; /* 0 or 1: the rank could let its device's communicator do it; may differ */
-  int64_t count;  /* elements of the input; bytes of GROUP_BYTES */
+  int16_t sends;  /* GROUP_SEND_RECEIVE: 0 or 1; the two ranks must differ in it */
+  int16_t direct; /* 0 or 1: the device's communicator could carry out the call; may differ */
+  int64_t count;  /* elements of the input; for GROUP_BYTES, bytes */
 } group_call;
 
 typedef struct group_stage group_stage;   /* stage.c */
@@ -46,24 +46,24 @@ typedef struct group_direct group_direct; /* direct.c */
 
 struct compute_group_request {
   compute_process_group *group;
-  int32_t references; /* atomic: the caller's, and one until it has ended */
+  int32_t references; /* atomic: the caller's, and one until the request has ended */
   group_call call;
   const char *operation;
   compute_tensor *input, *output; /* retained */
-  const void *bytes;              /* of GROUP_BYTES */
+  const void *bytes;              /* for GROUP_BYTES */
   void *all_bytes;
-  int32_t peer; /* of GROUP_SEND_RECEIVE */
+  int32_t peer; /* for GROUP_SEND_RECEIVE */
   bool fixed_order;
   compute_event *after;
   struct compute_group_request *next;
-  bool done; /* under the group's lock, like the outcome */
+  bool done; /* guarded by the group's mutex, like status and error */
   compute_status status;
-  compute_error error; /* of GROUP_FAILED, from the beginning: why */
+  compute_error error; /* for GROUP_FAILED: the reason, set before submission */
 };
 
 /* One member's entry in the table that is exchanged when a group opens. */
 typedef struct group_record {
-  char magic[16]; /* of every version */
+  char magic[16]; /* the same in every version */
   char version[16];
   char host[64], device[32];
   int64_t process;
@@ -77,30 +77,30 @@ struct compute_process_group {
   void *instance;
   char about[128];
   double timeout;
-  bool only; /* it is the one group over a module that a process can have open */
+  bool only; /* the process's only open group over a transport module */
   bool host_only;
   compute_device *device;
   int32_t rank, size, local_rank, local_size, hosts;
   group_record *members;
-  int32_t *local_ranks; /* of each member */
-  /* Of the thread alone. */
+  int32_t *local_ranks; /* one per member */
+  /* Used only by the thread: */
   char *outgoing, *incoming; /* piece_bytes each, and a little more */
   size_t piece_bytes;
-  int32_t *part_bytes;  /* of each rank, for the operation under way */
-  group_call *calls;    /* of each rank */
-  group_stage *stages;  /* of devices whose tensors have passed */
-  group_direct *direct; /* NULL: the devices are not connected, and why */
-  bool connected;       /* they were when the group opened */
+  int32_t *part_bytes;  /* per rank, for the current operation */
+  group_call *calls;    /* one per rank */
+  group_stage *stages;  /* of devices whose tensors have been used */
+  group_direct *direct; /* NULL: the devices are not connected; not_direct is the reason */
+  bool connected;       /* the devices were connected when the group opened */
   char not_direct[256], direct_name[32];
-  int32_t reached_type; /* of devices whose memory the transport reaches, in DLPack's terms; or 0 */
+  int32_t reached_type; /* DLPack type of devices whose memory the transport reaches, or 0 */
   bool all_close;       /* GROUP_CLOSE has succeeded */
-  /* Shared. */
+  /* Shared between threads: */
   pthread_t thread;
   pthread_mutex_t mutex;
   pthread_cond_t work, ended;
   compute_group_request *first, *last;
   bool opened, closing;
-  compute_status broken; /* atomic; and why; written by the thread alone */
+  compute_status broken; /* atomic; the status of the failure; only the thread writes it */
   compute_error reason;
 };
 
@@ -111,13 +111,13 @@ compute_status group_open_with(compute_context *context, const compute_transport
                                void *argument, const compute_group_options *options,
                                compute_process_group **group);
 
-/* On the thread: joins the other processes, and learns who they are. */
+/* On the group's thread: joins the other processes and exchanges the members' records. */
 compute_status group_join(compute_process_group *group);
 
-/* Sets what follows from the members' hosts. */
+/* Sets the fields that depend on the members' hosts. */
 compute_status group_count_hosts(compute_process_group *group);
 
-/* Whether it is a rank of the group; `name` is the argument's. */
+/* Succeeds if `rank` is a rank of the group. `name` is the argument's name. */
 compute_status group_check_rank(const compute_process_group *group, const char *operation,
                                 const char *name, int32_t rank);
 
@@ -129,8 +129,8 @@ void group_unreference(compute_process_group *group);
 compute_status group_find_transport(compute_context *context, const char *name,
                                     const compute_transport **transport);
 
-/* Whether MPI sees the other processes that srun has started: with the wrong module every one of
- * them is alone. */
+/* Checks that MPI finds the other processes that srun started. With the wrong transport module,
+ * each process is alone. */
 compute_status group_check_size(compute_context *context, int32_t size);
 
 /* ---- alone.c ------------------------------------------------------------------------------- */
@@ -140,47 +140,48 @@ extern const compute_transport group_alone;
 
 /* ---- request.c ----------------------------------------------------------------------------- */
 
-/* Starts the group's thread, which joins the other processes first, and ends it after all
- * requests. */
+/* Starts and ends the group's thread. The thread first joins the other processes, and ends after
+ * all requests. */
 compute_status group_thread_start(compute_process_group *group);
 void group_thread_end(compute_process_group *group);
 
-/* Submits a request with the members from `call` to `after`, and `error`, of `draft`, and waits for
- * it unless the caller takes it. */
+/* Submits a request with these members of `draft`: `call` to `after`, and `error`. Waits for it
+ * unless the caller takes the request. */
 compute_status group_submit(compute_process_group *group, const compute_group_request *draft,
                             compute_group_request **request);
 
 /* ---- transfer.c, on the group's thread ------------------------------------------------------ */
 
-/* A wait for other ranks: `ask` says whether it is over. After the limit, `explain` writes which
- * ranks have not come, or why that is not known; it begins with "; " or is empty. */
+/* A wait for other ranks. `ask` sets *done when it is over. After the limit, `explain` writes the
+ * ranks that have not arrived, or the reason why they are unknown. Its text begins with "; " or is
+ * empty. */
 typedef struct group_wait {
   compute_status (*ask)(void *what, bool *done);
   void (*explain)(const void *what, char *text, size_t text_bytes);
   void *what;
 } group_wait;
 
-/* Polls until `ask` fails, finds that what was waited for is done, or `limit` seconds are over. */
+/* Polls until `ask` fails, until it sets *done, or until `limit` seconds have passed. */
 compute_status group_await(compute_process_group *group, const char *operation, double limit,
                            const group_wait *wait);
 
-/* Waits for the operation that a function of the transport, which returned `code`, has started. Any
- * failure breaks the group. `peer`: the one rank that takes part besides this one. */
+/* Waits for an operation that the transport has started; `code` is the result of the transport's
+ * function. Any failure breaks the group. `peer` is the only other rank that takes part. */
 compute_status group_finish(compute_process_group *group, const char *operation, int code);
 compute_status group_finish_with(compute_process_group *group, const char *operation, int code,
                                  int32_t peer);
 
-/* Breaks the group, unless it is broken already; returns the status. The error is the calling
- * thread's. */
+/* Breaks the group unless it is already broken. Returns the status. The reason is the calling
+ * thread's last error. */
 compute_status group_break(compute_process_group *group, compute_status status);
 
-/* The error of opening a group that did not get `bytes` bytes. */
+/* The error of opening a group when `bytes` bytes are not available. */
 compute_status group_no_memory(const compute_process_group *group, size_t bytes);
 
-/* Memory of a group that has failed, to which its transport may still write, is never freed. */
+/* Keeps memory of a failed group forever, because its transport may still write to it. */
 void group_abandon(void *memory);
 
-/* Every rank's bytes, in the order of the ranks. */
+/* Gathers every rank's bytes in rank order. */
 compute_status group_gather_now(compute_process_group *group, const char *operation,
                                 const void *mine, int32_t bytes, void *all);
 
@@ -191,29 +192,29 @@ compute_status group_perform(compute_group_request *request);
 
 /* ---- stage.c, on the group's thread --------------------------------------------------------- */
 
-/* How a call's elements pass through the group's memory: in pieces of up to `most` of `elements`.
- * The input consists of `loads` blocks of so many elements (0: this rank has none), of which a
- * piece has the same part each, side by side; and the output of `stores` blocks. `carry` sends a
- * piece of `count` elements of each block from `outgoing`, which it may change, and leaves one in
- * `incoming`. */
+/* The path of a call's elements through the group's memory, in pieces of up to `most` of
+ * `elements`. The input has `loads` blocks of `elements` elements (0: this rank has no input), and
+ * the output has `stores` blocks. A piece contains the same part of each block, side by side.
+ * `carry` sends a piece with `count` elements of each block from `outgoing`, which it may change,
+ * and writes the received piece to `incoming`. */
 typedef struct group_flow {
   int64_t elements, most;
   int32_t loads, stores;
-  bool moved; /* the transport may use the devices' memory, where it reaches that */
+  bool moved; /* the transport may use device memory that it reaches */
   compute_status (*carry)(const compute_group_request *request, int64_t count, void *outgoing,
                           void *incoming);
 } group_flow;
 
-/* While a piece is carried, the next is on its way from the input's device and the one before on
- * its way to the output's. */
+/* Overlaps the copies: while one piece is carried, the next comes from the input's device and the
+ * previous goes to the output's device. */
 compute_status group_pass(const compute_group_request *request, const group_flow *flow);
 
-/* A queue for a device's tensors, kept by the group. */
+/* A queue for a device's tensors; the group owns it. */
 compute_status group_stage_queue(compute_process_group *group, compute_device *device,
                                  compute_queue **queue);
 
-/* Asks the transport whether it reaches memory of the group's device; and whether it does that of
- * another. */
+/* group_stage_join asks the transport if it reaches memory of the group's device.
+ * group_stage_reaches is true if it reaches memory of `device`. */
 void group_stage_join(compute_process_group *group);
 bool group_stage_reaches(const compute_process_group *group, const compute_device *device);
 
@@ -221,33 +222,34 @@ void group_stages_release(compute_process_group *group);
 
 /* ---- direct.c, on the group's thread --------------------------------------------------------- */
 
-/* Connects the ranks' devices if all of them can be; otherwise says why not. */
+/* Connects the ranks' devices if all of them support it; otherwise records the reason. */
 compute_status group_direct_join(compute_process_group *group);
 
-/* Whether this rank's part of a call could be left to its device. */
+/* True if this rank can leave its part of a call to its device. */
 bool group_direct_suits(const compute_group_request *request);
 
-/* Carries out a call for which that is so on all ranks that take part. */
+/* Carries out a call if that is true on all ranks that take part. */
 compute_status group_direct_perform(const compute_group_request *request);
 
-/* `orderly`: every rank closes. */
+/* `orderly`: every rank closes the group. */
 void group_direct_close(compute_process_group *group, bool orderly);
 
 /* ---- reduce.c ------------------------------------------------------------------------------ */
 
-/* result[i] = the reduction over r of parts[r * count + i], in the order of r; may be `parts`. */
+/* result[i] = the reduction of parts[r * count + i] over r, in the order of r. `result` may be
+ * `parts`. */
 void group_reduce(const group_call *call, int32_t parts_count, const void *parts, size_t count,
                   void *result);
 
 /* ---- call.c -------------------------------------------------------------------------------- */
 
-/* Whether elements of `dtype` can be reduced so; if not, why. */
+/* Succeeds if elements of `dtype` support the reduction; otherwise `text` is the reason. */
 compute_status group_check_reduction(compute_group_reduction reduction, compute_dtype dtype,
                                      char *text, size_t text_bytes);
 
 /* ---- agree.c ------------------------------------------------------------------------------- */
 
-/* Collective: every rank's `bytes` bytes, in the order of the ranks, in all[size · bytes]. */
+/* Collective: gathers every rank's `bytes` bytes, in rank order, into all[size · bytes]. */
 compute_status group_gather_bytes(compute_process_group *group, const char *operation,
                                   const void *mine, size_t bytes, void *all);
 

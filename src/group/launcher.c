@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which transport connects this process to others, and its module. */
+/* Finds the transport that connects this process to others, and loads its module. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stddef.h>
@@ -16,12 +16,11 @@
 
 #define HERE "compute_group_open"
 
-/* ---- By the launcher's variables --------------------------------------------------------------
- */
+/* ---- By the launcher's variables ------------------------------------------------------------- */
 
-/* The first that is set decides. Slurm sets its own variables for every MPI. In a program with
- * raised privileges none is read: each would load an MPI, which loads whatever other variables of
- * the caller name. Such a program is alone unless its options name a transport. */
+/* The first variable that is set decides. Slurm sets its variables for every MPI. A program with
+ * raised privileges reads none of them: each would load an MPI, and an MPI loads whatever other
+ * variables of the caller name. Such a program is alone unless its options name a transport. */
 static const struct {
   const char *variable, *transport;
 } launchers[] = {
@@ -56,8 +55,7 @@ compute_status group_check_size(compute_context *context, int32_t size) {
       "srun has started %d processes, but MPI connects this one to none of them", (int)tasks);
 }
 
-/* ---- Modules -----------------------------------------------------------------------------------
- */
+/* ---- Modules --------------------------------------------------------------------------------- */
 
 static compute_status no_module(compute_context *context, const char *name, const char *why) {
   return error_set_native(context, COMPUTE_ERROR_BACKEND_LOAD, 0, HERE,
@@ -66,7 +64,7 @@ static compute_status no_module(compute_context *context, const char *name, cons
                           "no transport '%.40s': %.300s", name, why);
 }
 
-/* Everything that the core calls must be there. */
+/* Checks that every function that the core calls is present. */
 static const char *problem_of(const compute_transport *t) {
   if (t->abi_major != COMPUTE_TRANSPORT_ABI_MAJOR) return "it is for another version of libcompute";
   if (t->struct_size < offsetof(compute_transport, test) + sizeof t->test)
@@ -77,7 +75,8 @@ static const char *problem_of(const compute_transport *t) {
   return complete ? NULL : "its table of functions has gaps";
 }
 
-/* The library stays: MPI cannot be unloaded. Its symbols are for its own plug-ins, too. */
+/* Loads a transport module. The library stays loaded, since MPI cannot be unloaded. Its symbols are
+ * global because its plug-ins need them. */
 static compute_status load(compute_context *context, const char *name, const char *path,
                            const compute_transport **transport) {
   char reason[256];
@@ -95,7 +94,7 @@ static compute_status load(compute_context *context, const char *name, const cha
     return no_module(context, name, words ? words : "the loader gives no reason");
   }
   compute_transport_entry_function entry = NULL;
-  memcpy(&entry, &symbol, sizeof symbol); /* ISO C has no cast between these */
+  memcpy(&entry, &symbol, sizeof symbol); /* ISO C does not allow this cast */
   const compute_transport *t = entry ? entry() : NULL;
   const char *why = t ? problem_of(t) : "it has no symbol " COMPUTE_TRANSPORT_ENTRY;
   if (why) {

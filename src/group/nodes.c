@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Collectives as operations of a graph.
  *
- * Each is two calls (call.h). The first one, with side effects, copies its input and begins; calls
- * with side effects keep the order in which they were recorded, so the order is the same on all
- * ranks. The second waits and hands out the result; plans make it as late as possible. It has x as
- * an operand as well, through which the gradient flows.
+ * Each collective is two calls (call.h). The first call copies its input and begins. It has side
+ * effects, and such calls keep their recorded order, so the order is the same on all ranks. The
+ * second call waits and returns the result; plans make it as late as possible. It also has x as an
+ * operand, and the gradient flows through that operand.
  *
- * A run that fails skips the calls that it does not come to: a collective that has not begun fails
- * on the other ranks, one that has begun is left to end by itself. */
+ * A failed run skips the calls that it does not reach. A collective that has not begun then fails
+ * on the other ranks. A collective that has begun is left to end by itself. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,23 +21,23 @@
 #include "graph/builders/build.h"
 #include "group/group.h"
 
-/* What the gradient of a node is. */
+/* Kinds of gradient of a node. */
 typedef enum node_gradient {
-  GRADIENT_ADJOINT, /* of the sum of all ranks' losses */
-  GRADIENT_SUM,     /* of compute_copy_to_group */
-  GRADIENT_SAME     /* of compute_reduce_from_group */
+  GRADIENT_ADJOINT, /* the gradient of the sum of all ranks' losses */
+  GRADIENT_SUM,     /* compute_copy_to_group */
+  GRADIENT_SAME     /* compute_reduce_from_group */
 } node_gradient;
 
-/* What both calls of a node share. */
+/* State that both calls of a node share. */
 typedef struct collective {
-  int32_t references;           /* atomic: one for each call */
+  int32_t references;           /* atomic: one per call */
   compute_process_group *group; /* a reference */
   group_kind kind;
   compute_group_reduction reduction;
   node_gradient gradient;
   compute_dtype dtype;
-  compute_shape shape;   /* of the result */
-  pthread_mutex_t mutex; /* for: */
+  compute_shape shape;   /* shape of the result */
+  pthread_mutex_t mutex; /* guards the fields below */
   bool begun;
   compute_group_request *request;
   compute_tensor *result;
@@ -53,8 +53,7 @@ static void unreference(void *user) {
   base_release(c);
 }
 
-/* ---- In a run ----------------------------------------------------------------------------------
- */
+/* ---- In a run -------------------------------------------------------------------------------- */
 
 static compute_status start(collective *c, const compute_tensor *input, compute_tensor *output) {
   switch (c->kind) {
@@ -67,7 +66,7 @@ static compute_status start(collective *c, const compute_tensor *input, compute_
   }
 }
 
-/* Begins with a copy of x, since a run that fails gives its memory back at once. */
+/* Begins with a copy of x, since a failed run releases x's memory at once. */
 static compute_status begin_with(collective *c, const compute_call_tensor *x) {
   compute_device *cpu = c->group->context->cpu;
   compute_tensor *input = NULL;
@@ -108,7 +107,7 @@ static compute_status begin(void *user, const compute_call_arguments *arguments,
   return status ? fail(c, arguments, status) : COMPUTE_OK;
 }
 
-/* Takes what is in progress, which is nothing if another run has come in between. */
+/* Takes the collective in progress. There is none if another run has taken it in between. */
 static compute_group_request *take(collective *c, compute_tensor **result) {
   pthread_mutex_lock(&c->mutex);
   compute_group_request *request = c->request;
@@ -140,7 +139,7 @@ static compute_status end(void *user, const compute_call_arguments *arguments, i
   return status ? fail(c, arguments, status) : COMPUTE_OK;
 }
 
-/* In the place of a call that the run does not come to, because of the thread's last error. */
+/* Runs in place of a call that the run does not reach. The reason is the thread's last error. */
 static void skip_begin(void *user) {
   collective *c = user;
   compute_group_request draft = {.operation = "compute_run", .call = {.kind = GROUP_FAILED}};
@@ -160,10 +159,10 @@ static void skip_end(void *user) {
   compute_tensor_release(result);
 }
 
-/* ---- Gradients ---------------------------------------------------------------------------------
- */
+/* ---- Gradients ------------------------------------------------------------------------------- */
 
-/* An extreme's gradient belongs to the ranks that have it. y and g are those of all ranks. */
+/* The gradient of a maximum or minimum goes to the ranks that have the extremum, in equal shares. y
+ * and g cover all ranks. */
 static compute_node share_of_extreme(compute_graph *graph, const collective *c, compute_node x,
                                      compute_node y, compute_node g) {
   const compute_node has = compute_cast(graph, compute_equal(graph, x, y), c->dtype);
@@ -205,10 +204,9 @@ static compute_status record_gradient(void *user, compute_graph *graph, const co
   return compute_graph_status(graph);
 }
 
-/* ---- Building ----------------------------------------------------------------------------------
- */
+/* ---- Building -------------------------------------------------------------------------------- */
 
-/* A builder's arguments, and what follows from them. */
+/* A builder's arguments and derived values. */
 typedef struct builder {
   compute_graph *graph;
   const char *operation;
@@ -217,7 +215,7 @@ typedef struct builder {
   compute_group_reduction reduction;
   node_gradient gradient;
   compute_dtype dtype;
-  compute_shape shape; /* of x */
+  compute_shape shape; /* shape of x */
 } builder;
 
 static bool check(builder *b, compute_node x) {
@@ -255,7 +253,7 @@ static collective *create(const builder *b, compute_shape shape) {
   return c;
 }
 
-/* The two calls; the result has this shape. */
+/* Records the two calls; the result has this shape. */
 static compute_node record(const builder *b, compute_node x, compute_shape shape) {
   char name[48];
   collective *c = create(b, shape);
@@ -276,7 +274,7 @@ static compute_node record(const builder *b, compute_node x, compute_shape shape
   return y;
 }
 
-/* The axis comes first for the two kinds that have one: then a rank's part is contiguous. */
+/* Moves the axis to the front, or back. With the axis first, a rank's part is contiguous. */
 static compute_node with_axis_first(compute_graph *graph, compute_node x, int32_t axis,
                                     int32_t rank, bool back) {
   compute_axes order = {.count = rank};
@@ -363,7 +361,7 @@ compute_node compute_reduce_from_group(compute_graph *graph, compute_process_gro
                 x);
 }
 
-/* The call of compute_copy_to_group, in which no plan takes part. */
+/* The function of compute_copy_to_group's call: a plain copy, without communication. */
 static compute_status copy(void *user, const compute_call_arguments *arguments, int32_t part,
                            int32_t parts) {
   const compute_call_tensor *x = arguments->inputs;
@@ -396,8 +394,7 @@ compute_node compute_copy_to_group(compute_graph *graph, compute_process_group *
   return y;
 }
 
-/* ---- Batch norm --------------------------------------------------------------------------------
- */
+/* ---- Batch norm ------------------------------------------------------------------------------ */
 
 static compute_node sum_over_ranks(void *user, compute_graph *graph, compute_node x) {
   return compute_all_reduce(graph, user, COMPUTE_GROUP_SUM, x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions of the ranks' parts, in the order of the ranks. A tile of elements is converted to the
- * type of the sum, which stays in the L1 cache while the parts are added, and back. */
+/* Reductions of the ranks' parts, in rank order. A tile of elements is converted to the type of the
+ * sum and back. The tile stays in the L1 cache while the parts are added. */
 #include <string.h>
 
 #include "core/type/dtype.h"
@@ -73,13 +73,13 @@ static void store_u64(compute_dtype dtype, const uint64_t *from, size_t count, c
   memcpy(to, from, count * sizeof *from);
 }
 
-/* Integers wrap, as unsigned ones do. A NaN is the extremum. */
+/* Signed integers wrap like unsigned ones. A NaN wins as the extremum. */
 #define ADD_FLOAT(type, a, b)   ((a) + (b))
 #define ADD_INTEGER(type, a, b) ((type)((uint64_t)(a) + (uint64_t)(b)))
 #define LARGER(a, b)            ((b) > (a) || (b) != (b) ? (b) : (a))
 #define SMALLER(a, b)           ((b) < (a) || (b) != (b) ? (b) : (a))
 
-/* fold_NAME: a tile of `count` elements; part r begins `part_bytes` after part r − 1. */
+/* fold_NAME reduces a tile of `count` elements. Part r begins `part_bytes` after part r − 1. */
 #define FOLD(name, type, add)                                                                      \
   static void fold_##name(const group_call *call, int32_t parts_count, const char *parts,          \
                           size_t part_bytes, size_t count, char *result) {                         \

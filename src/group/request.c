@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests, and the group's thread, which carries them out in the order in which they come. */
+/* Requests, and the group's thread, which carries them out in order of submission. */
 
 #include "core/base/alloc.h"
 #include "core/base/error.h"
@@ -16,7 +16,7 @@ static void unreference(compute_group_request *request) {
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* Lock held on entry and return. */
+/* The caller holds the mutex; it is released during the request. */
 static void carry_out(compute_process_group *group, compute_group_request *request) {
   compute_error error = {.status = COMPUTE_OK};
   pthread_mutex_unlock(&group->mutex);
@@ -32,7 +32,7 @@ static void carry_out(compute_process_group *group, compute_group_request *reque
   pthread_cond_broadcast(&group->ended);
 }
 
-/* A group that could not join is broken from the beginning. */
+/* If joining fails, the group is broken from the start. */
 static void open_group(compute_process_group *group) {
   const compute_status status = group_join(group);
   if (status) (void)group_break(group, status);
@@ -95,7 +95,7 @@ static compute_status enqueue(compute_process_group *group, compute_group_reques
   if (group->broken) {
     status = group->broken;
     error_restore(group->context, &group->reason);
-  } else if (group->closing) { /* a graph may have kept it */
+  } else if (group->closing) { /* a graph may have kept the group */
     status = error_set(group->context, COMPUTE_ERROR_INVALID_STATE, request->operation,
                        "the group is closed");
   } else {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How elements get from a tensor to the transport and back, piece by piece.
+/* Moves elements between tensors and the transport, piece by piece.
  *
- * Tensors in host memory are copied to the group's memory and from it. Those of a device pass
- * through page-locked memory, two pieces each way, so that the bus and the network are busy at the
- * same time; where the transport reaches the device's memory and elements are only moved, through
- * memory of the device. */
+ * A tensor in host memory is copied to and from the group's memory. A tensor on a device passes
+ * through page-locked host memory. There are two pieces each way, so the bus and the network work
+ * at the same time. If the transport reaches the device's memory and elements are only moved, the
+ * pieces are in device memory. */
 #include <stddef.h>
 #include <string.h>
 
@@ -26,26 +26,26 @@ enum { TURNS = 2 };
 struct group_stage {
   struct group_stage *next;
   compute_device *device;
-  uint32_t generation;      /* of the device; a recovered one needs other queues */
-  compute_queue *queues[2]; /* from the device, and to it: the bus does both at once */
-  char *memory; /* of the host: TURNS pieces out, as many in; NULL until they are needed */
+  uint32_t generation;      /* of the device; a recovered device needs new queues */
+  compute_queue *queues[2]; /* from the device, and to it: the bus transfers both ways at once */
+  char *memory;             /* host memory: TURNS pieces out, TURNS pieces in; NULL until needed */
   bool locked;
-  memory_buffer *pieces[2 * TURNS]; /* of the device */
+  memory_buffer *pieces[2 * TURNS]; /* in device memory */
 };
 
-/* Where a piece lies: at an address for the transport, in memory of a device if that is not NULL.
- */
+/* Location of a piece: an address for the transport, in memory of a device unless `memory` is
+ * NULL. */
 typedef struct place {
   char *address;
   const compute_memory *memory;
 } place;
 
-/* The input of a call, or its output. */
+/* The input or the output of a call. */
 typedef struct side {
   compute_tensor *tensor; /* NULL: this rank has none */
-  compute_queue *queue;   /* NULL: it is in host memory */
+  compute_queue *queue;   /* NULL: the tensor is in host memory */
   place at[TURNS];
-  compute_event *pending[TURNS]; /* of the copy to or from that place, or NULL */
+  compute_event *pending[TURNS]; /* copy to or from that place, or NULL */
 } side;
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
@@ -92,7 +92,7 @@ static size_t stage_bytes(const compute_process_group *group) {
   return group->piece_bytes + 16 * (size_t)group->size;
 }
 
-/* Memory that the device cannot lock serves as well, only slower. */
+/* Memory that the device cannot page-lock also works, but copies are slower. */
 static compute_status take_host_memory(compute_process_group *group, group_stage *stage) {
   if (stage->memory) return COMPUTE_OK;
   const size_t bytes = 2 * TURNS * stage_bytes(group);
@@ -107,7 +107,8 @@ static compute_status take_host_memory(compute_process_group *group, group_stage
   return COMPUTE_OK;
 }
 
-/* After a failure the transport may still write to the memory: it stays, as the group's does. */
+/* After a failure the transport may still write to the memory, so it is kept, like the group's
+ * memory. */
 void group_stages_release(compute_process_group *group) {
   for (group_stage *stage = group->stages, *next; stage; stage = next) {
     next = stage->next;
@@ -130,7 +131,7 @@ void group_stages_release(compute_process_group *group) {
 
 /* ---- Memory of devices for the transport ----------------------------------------------------- */
 
-/* Its number among the types of DLPack, or 0. */
+/* The device's type in DLPack's numbering, or 0. */
 static int32_t device_type(const compute_device *device) {
   compute_foreign_memory numbers = {0};
   if (!device->backend->memory_export) return 0;
@@ -143,7 +144,7 @@ void group_stage_join(compute_process_group *group) {
   const bool knows = t->struct_size >= offsetof(compute_transport, reaches) + sizeof t->reaches;
   const int32_t type = group->device ? device_type(group->device) : 0;
   if (group->host_only || type == 0 || !knows || !t->reaches) return;
-  process_load_begin(); /* it may ask the loader */
+  process_load_begin(); /* it may call the dynamic loader */
   if (t->reaches(group->instance, type)) group->reached_type = type;
   process_load_end();
 }
@@ -166,7 +167,7 @@ static compute_status take_device_memory(compute_process_group *group, group_sta
 
 /* ---- One side of a call ---------------------------------------------------------------------- */
 
-/* Elements in host memory are copied when it is their turn: one piece serves all turns. */
+/* Elements in host memory are copied just before they are carried, so one piece is enough. */
 static compute_status side_open(const compute_group_request *r, bool moved, bool input, side *s) {
   compute_process_group *group = r->group;
   compute_tensor *tensor = input ? r->input : r->output;
@@ -189,8 +190,8 @@ static compute_status side_open(const compute_group_request *r, bool moved, bool
   return status;
 }
 
-/* Puts a copy between the tensor, from element number `first` on, and a piece on the queue. What is
- * too much for the driver at once is copied in smaller parts. */
+/* Queues a copy between a piece and the tensor's elements from `first` on. A copy too large for the
+ * driver is split. */
 static compute_status copy(const side *s, int64_t first, int64_t count, const place *at,
                            uint64_t offset, bool load) {
   const uint64_t size = compute_dtype_size(s->tensor->dtype), bytes = (uint64_t)count * size;
@@ -219,7 +220,7 @@ static int64_t count_at(const group_flow *flow, int64_t first) {
   return left < flow->most ? left : flow->most;
 }
 
-/* The part of a piece in each of `blocks` blocks. */
+/* Copies a piece's part of each of `blocks` blocks. */
 static compute_status copy_blocks(side *s, const group_flow *flow, int32_t blocks, int64_t first,
                                   int turn, bool load) {
   const int64_t count = count_at(flow, first);
@@ -240,7 +241,7 @@ static compute_status await_copy(side *s, int turn) {
   return status;
 }
 
-/* Also after a failure: copies in progress use the tensor. */
+/* Waits even after a failure, since copies in progress use the tensor. */
 static compute_status side_close(side *s, compute_status before) {
   if (!s->queue) return before;
   for (int t = 0; t < TURNS; t++) compute_event_release(s->pending[t]);
@@ -274,7 +275,7 @@ static compute_status carry(passage *p, int64_t first, int turn) {
              : copy_blocks(&p->output, flow, flow->stores, first, turn, false);
 }
 
-/* On a device the next piece is filled while one is carried. */
+/* On a device, the next piece is filled while the current one is carried. */
 static compute_status pass_all(passage *p) {
   const group_flow *flow = p->flow;
   const bool ahead = p->input.queue != NULL;

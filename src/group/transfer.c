@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for other ranks, and the end of a group that has failed. */
+/* Waits for other ranks, and the end of a failed group. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ compute_status group_no_memory(const compute_process_group *group, size_t bytes)
                    "not enough memory for a group of %d ranks: %zu bytes", (int)group->size, bytes);
 }
 
-/* The list shows that it is not forgotten. */
+/* Memory that is kept forever. The list keeps it reachable, so leak checkers do not report it. */
 typedef struct abandoned {
   struct abandoned *next;
   void *memory;
@@ -50,9 +50,9 @@ static compute_status transport_failed(compute_process_group *group, const char 
                           "rank %d: %s: %s", (int)group->rank, group->transport->name, text);
 }
 
-/* Other ranks are usually a little late: at first only the processor is offered to others, so that
- * messages of many parts flow. Then longer and longer pauses, since on a busy machine the computing
- * threads need it. */
+/* Other ranks are usually a little late. At first the thread only yields the processor, so messages
+ * with many parts flow quickly. Later its pauses grow, because the computing threads need a busy
+ * machine's processors. */
 static void pause_after(int64_t waited) {
   const int64_t spin = 1000000, longest = 1000000; /* nanoseconds */
   if (waited < spin) {
@@ -89,7 +89,7 @@ compute_status group_await(compute_process_group *group, const char *operation, 
 
 /* ---- The ranks that have not come ------------------------------------------------------------ */
 
-/* "; ranks 2 and 5 did not arrive", of many the first ones. */
+/* Writes "; ranks 2 and 5 did not arrive"; of many ranks only the first ones. */
 static void name_ranks(const uint8_t *missing, int32_t size, char *text, size_t text_bytes) {
   enum { MOST = 6 };
   int32_t count = 0, named = 0;
@@ -110,7 +110,7 @@ static bool any_missing(const uint8_t *missing, int32_t size) {
   return memchr(missing, 1, (size_t)size) != NULL;
 }
 
-/* Asks the transport until no rank is missing or the answers have had their time. */
+/* Asks the transport until no rank is missing or the time for answers is over. */
 static bool find_missing(compute_process_group *group, uint8_t *missing) {
   const int64_t longest = 1000000000, began = clock_now(); /* nanoseconds */
   const compute_transport *t = group->transport;
@@ -131,7 +131,7 @@ static bool find_missing(compute_process_group *group, uint8_t *missing) {
 typedef struct transport_operation {
   compute_process_group *group;
   const char *name;
-  int32_t peer; /* or −1: all ranks take part */
+  int32_t peer; /* or −1 if all ranks take part */
 } transport_operation;
 
 static void explain_operation(const void *what, char *text, size_t text_bytes) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Tables of numbers from text files.
  *
- * Values are parsed into a list of fixed-size blocks as the file is decompressed, and the blocks
- * are uploaded in sequence: apart from the values themselves, reading takes constant memory,
- * however large the file. Nothing is uploaded before the whole file is known to be valid. */
+ * Values are parsed into a list of fixed-size blocks while the file is decompressed, and the blocks
+ * are uploaded in sequence. So apart from the values, reading takes constant memory for a file of
+ * any size. Nothing is uploaded before the whole file has been checked. */
 #include "compute/io.h"
 
 #include <inttypes.h>
@@ -37,14 +37,14 @@ typedef struct csv_table {
   locale_t c_locale;
   value_block *first, *last;
   int64_t rows, columns;
-  int64_t line;       /* of the file, from 1 */
-  int64_t first_line; /* the one that determined the number of columns */
-  int64_t blank_line; /* the first of those that must be at the end; 0: none yet */
+  int64_t line;       /* current line of the file, from 1 */
+  int64_t first_line; /* line that determined the number of columns */
+  int64_t blank_line; /* first of the blank lines, which are only allowed at the end; 0: none yet */
 } csv_table;
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/* Where the next element goes, or NULL. */
+/* Returns the place of the next element, or NULL when out of memory. */
 static void *next_element(csv_table *table) {
   if (!table->last || table->last->used + table->size > BLOCK_BYTES) {
     value_block *block = base_allocate_aligned(sizeof *block, _Alignof(value_block));
@@ -121,7 +121,7 @@ static compute_status add_value(csv_table *table, int64_t column, const text_fie
   return fail_field(table, column, field, problem);
 }
 
-/* Called at the end of a line of `columns` fields, or past what is allowed. */
+/* Called at the end of a line with `columns` fields, or at the first field too many. */
 static compute_status check_columns(csv_table *table, int64_t columns) {
   if (table->rows == 0) {
     table->columns = columns;
@@ -135,7 +135,8 @@ static compute_status check_columns(csv_table *table, int64_t columns) {
                    table->columns, table->first_line);
 }
 
-/* Reads the rest of a line whose first field is `field`, and leaves its last one there. */
+/* Reads the rest of a line whose first field is `field`. Afterwards `field` is the line's last
+ * field. */
 static compute_status read_line(csv_table *table, field_reader *reader, text_field *field) {
   compute_status status = COMPUTE_OK;
   for (int64_t column = 1; !status; column++) {

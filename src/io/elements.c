@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The elements of a tensor, to and from a file, in blocks of fixed size. */
+/* Reads and writes the elements of a tensor in blocks of fixed size. */
 #include "io/elements.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static void swap_bytes(unsigned char *data, size_t bytes, size_t size) {
   }
 }
 
-/* Converts a block of the file to a tensor's format. */
+/* Converts a block from the file's format to the tensor's. */
 static void convert(unsigned char *data, size_t bytes, const element_format *format) {
   if (format->swapped) swap_bytes(data, bytes, compute_dtype_size(format->dtype));
   if (format->dtype == COMPUTE_BOOL) {
@@ -66,7 +66,7 @@ static compute_status upload(const char *operation, const element_format *format
   return status;
 }
 
-/* A dense copy of a tensor whose axes are in reverse, with the axes of the file. */
+/* Makes a dense copy of a tensor with reversed axes, in the file's axis order. */
 static compute_status reverse_axes(compute_tensor *reversed, const element_format *format,
                                    compute_tensor **tensor) {
   compute_tensor *view, *made;

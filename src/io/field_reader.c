@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Fields of a text file, through zlib, which also reads plain files.
+/* Fields of a text file, read through zlib, which also reads plain files.
  *
- * One buffer of fixed size: a field is returned in place, and only the unfinished one at the end of
- * the buffer is moved when more is read. */
+ * There is one buffer of fixed size. A field is returned in place. Before more is read, only the
+ * unfinished field at the end of the buffer is moved. */
 #include "io/field_reader.h"
 
 #include <errno.h>
@@ -27,11 +27,11 @@ struct field_reader {
   const char *operation;
   const char *path;
   char separator;
-  uint64_t bytes_left; /* that may still be decompressed */
+  uint64_t bytes_left; /* limit for further decompression */
   uint64_t max_bytes;
-  bool at_end;                   /* of the file; the buffer may still hold text */
+  bool at_end;                   /* end of the file; the buffer may still hold text */
   size_t begin, end;             /* of the text in the buffer */
-  char buffer[BUFFER_BYTES + 1]; /* and a zero to end the last field */
+  char buffer[BUFFER_BYTES + 1]; /* plus a zero that terminates the last field */
 };
 
 /* ---- Errors -------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ compute_status field_reader_open(const compute_context *context, const char *ope
   errno = 0;
   reader->file = gzopen(path, "rbe");
   if (!reader->file) {
-    int code = errno ? errno : ENOMEM; /* zlib sets errno for all but its own lack of memory */
+    int code = errno ? errno : ENOMEM; /* zlib sets errno unless it is out of memory */
     base_release(reader);
     return fail_system(context, operation, path, "open", code);
   }
@@ -87,7 +87,7 @@ compute_status field_reader_close(field_reader *reader, compute_status status) {
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Reads more after the text that the buffer holds. */
+/* Reads more text after the buffer's unread text. */
 static compute_status refill(field_reader *reader) {
   memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);
   reader->end -= reader->begin;
@@ -126,7 +126,7 @@ static bool is_blank(const field_reader *reader, char c) {
   return (c == ' ' || c == '\t') && c != reader->separator;
 }
 
-/* Makes a field of the text up to `end`, without blanks and without the CR of a CRLF. */
+/* Makes a field from the text up to `end`, without blanks and without the CR of a CRLF. */
 static void trim(const field_reader *reader, char *begin, char *end, text_field *field) {
   if (field->end != FIELD_SEPARATOR && end > begin && end[-1] == '\r') end--;
   while (end > begin && is_blank(reader, end[-1])) end--;
@@ -179,9 +179,9 @@ compute_status field_reader_skip_line(field_reader *reader, bool *more) {
 
 /* Decimal numbers in text.
  *
- * Most fields of a table are short. Where digits and power of ten are both exact in the target
- * type, one division or multiplication rounds once and gives the nearest number (Clinger, "How to
- * read floating point numbers accurately", 1990); all others go to the C library. Integers never
+ * Most fields of a table are short. If digits and power of ten are both exact in the target type,
+ * one division or multiplication rounds once and gives the nearest number (Clinger, "How to read
+ * floating point numbers accurately", 1990). All other numbers go to the C library. Integers never
  * pass through a float. */
 
 /* A parsed number: ± digits · 10^exponent. */
@@ -190,7 +190,7 @@ typedef struct decimal {
   bool whole; /* neither point nor exponent */
   bool fits;  /* the digits are exact in `digits` */
   uint64_t digits;
-  int32_t exponent; /* meaningful only if it is small */
+  int32_t exponent; /* meaningful only if small */
 } decimal;
 
 static void append_digit(decimal *number, char c) {
@@ -202,7 +202,7 @@ static void append_digit(decimal *number, char c) {
   }
 }
 
-/* The exponent after an 'e'. Returns past it, or NULL. */
+/* Reads the exponent after an 'e'. Returns the position after it, or NULL. */
 static const char *scan_exponent(const char *at, const char *end, decimal *number) {
   bool negative = at < end && *at == '-';
   if (at < end && (*at == '-' || *at == '+')) at++;
@@ -215,7 +215,7 @@ static const char *scan_exponent(const char *at, const char *end, decimal *numbe
   return at;
 }
 
-/* Digits with at most one point, and at least one digit; then perhaps an exponent. */
+/* Reads digits with at most one point and at least one digit, then an optional exponent. */
 static bool scan(const char *text, size_t length, decimal *number) {
   const char *at = text, *end = text + length;
   *number = (decimal){.whole = true, .fits = true};
@@ -243,8 +243,8 @@ static const double power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* Whether digits ≤ `most` and |exponent| ≤ `largest` make the operation exact apart from its final
- * rounding: 2^53 and 22 in f64, 2^24 and 10 in f32. */
+/* True if digits ≤ `most` and |exponent| ≤ `largest`. Then the operation is exact apart from its
+ * final rounding. The limits are 2^53 and 22 in f64, 2^24 and 10 in f32. */
 static bool is_simple(const decimal *number, uint64_t most, int32_t largest) {
   return number->fits && number->digits <= most && number->exponent >= -largest &&
          number->exponent <= largest;
@@ -290,7 +290,7 @@ static number_result parse_integer(const decimal *number, compute_dtype dtype, v
   if (!number->whole) return NUMBER_NOT_WHOLE;
   if (number->negative) most = 0 - (uint64_t)low;
   if (!number->fits || number->digits > most) return NUMBER_OUT_OF_RANGE;
-  /* Negated as unsigned, so that the smallest i64 is not a special case. */
+  /* Negated as unsigned, so the smallest i64 is no special case. */
   int64_t value = (int64_t)(number->negative ? 0 - number->digits : number->digits);
   dtype_store_integer(dtype, element, value);
   return NUMBER_OK;
@@ -303,7 +303,7 @@ static bool parse_word(const char *text, size_t length, double *value) {
     text++;
     length--;
   }
-  if (strlen(text) != length) return false; /* a zero byte inside */
+  if (strlen(text) != length) return false; /* it contains a zero byte */
   if (ascii_equal(text, "inf") || ascii_equal(text, "infinity")) {
     *value = negative ? -INFINITY : INFINITY;
     return true;

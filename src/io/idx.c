@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* IDX: two zeros, the type of the elements, the number of axes, a big-endian size of 32 bits for
- * each, the elements, big-endian. According to the description of the MNIST files by LeCun, Cortes
- * and Burges. Nothing is allocated for a size that the decompressed file cannot have. */
+/* IDX files, after the description of the MNIST files by LeCun, Cortes and Burges. A file has two
+ * zeros, the type of the elements, the number of axes, a 32-bit size for each axis, and the
+ * elements; all numbers are big-endian. Nothing is allocated for a size that the decompressed file
+ * cannot have. */
 #include "io/npy.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include "io/new_file.h"
 #include "io/tensor_file.h"
 
-#define MAX_RATIO 1032u /* of deflate */
+#define MAX_RATIO 1032u /* of deflate's expansion */
 
 typedef struct idx_type {
   unsigned char code;
@@ -64,13 +65,13 @@ static compute_status fail_zlib(const idx_reader *reader) {
   return refuse(reader, COMPUTE_ERROR_FORMAT, "damaged compression: %s", words);
 }
 
-/* At most 1 MiB, the size of elements_read's blocks. */
+/* Reads at most 1 MiB, the size of elements_read's blocks. */
 static compute_status read_bytes(const idx_reader *reader, void *data, size_t bytes) {
   errno = 0;
   return gzread(reader->file, data, (unsigned)bytes) == (int)bytes ? COMPUTE_OK : fail_zlib(reader);
 }
 
-/* Reads small integers into the end of `data` and widens them to its beginning. */
+/* Reads small integers into the end of `data` and widens them towards its beginning. */
 static compute_status read_narrow(const idx_reader *reader, void *data, size_t bytes) {
   size_t count = bytes / 4, narrow = reader->type->narrow;
   unsigned char *from = (unsigned char *)data + bytes - count * narrow;
@@ -133,7 +134,7 @@ static compute_status read_file(idx_reader *reader, compute_device *device, uint
   if (status) return status;
   unsigned char more;
   errno = 0;
-  int got = gzread(reader->file, &more, 1); /* also compares the checksum of the end */
+  int got = gzread(reader->file, &more, 1); /* also checks the checksum at the end */
   if (got != 0) {
     status = got < 0 ? fail_zlib(reader)
                      : refuse(reader, COMPUTE_ERROR_FORMAT, "extra data follows its elements");

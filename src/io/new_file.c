@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A file that appears under its name only when it is complete: written under a temporary name,
- * synced, renamed. */
+/* A file that appears under its name only when it is complete. It is written under a temporary
+ * name, synced, and renamed. */
 #include "io/new_file.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 
-/* Names the requested file: the temporary name is internal. */
+/* Errors name the requested file, because the temporary name is internal. */
 static compute_status fail(const new_file *file, const char *what, int code) {
   return file_error(file->context, file->operation, file->path, what, code);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors in .npy files, copied in blocks of fixed size: apart from the tensor itself, reading and
- * writing take constant memory. Nothing is allocated for a claim of a header before the file is
- * known to be that long. */
+/* Tensors in .npy files, copied in blocks of fixed size. So apart from the tensor, reading and
+ * writing take constant memory. Memory for a header's sizes is allocated only after the file's
+ * length confirms them. */
 #include "compute/io.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static compute_status read_text(const compute_context *context, const char *oper
   return status;
 }
 
-/* Reads the header; the file is then at its first element. */
+/* Reads the header. Afterwards the file is at its first element. */
 static compute_status read_header(const compute_context *context, const char *operation, int file,
                                   const char *path, compute_npy_info *info) {
   struct stat about;
@@ -101,7 +101,8 @@ static compute_status read_header(const compute_context *context, const char *op
 
 static compute_status open_file(const compute_context *context, const char *operation,
                                 const char *path, int *file, compute_npy_info *info) {
-  /* O_NONBLOCK: opening a FIFO would wait for a writer before it can be refused. */
+  /* O_NONBLOCK: without it, opening a FIFO would wait for a writer before the check can refuse
+   * it. */
   *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*file < 0) return file_error(context, operation, path, "open", errno);
   compute_status status = read_header(context, operation, *file, path, info);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading is strict: keys in any order, each exactly once, sizes that fit, only blanks after the
- * dictionary. Unlike in a Python parser, no expression is evaluated. */
+/* Parses and writes the header of .npy files. Parsing is strict: each key exactly once, in any
+ * order, sizes that fit, and only blanks after the dictionary. Unlike a Python parser, it evaluates
+ * no expression. */
 #include "io/npy.h"
 
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 /* ---- dtypes -------------------------------------------------------------------------------- */
 
 typedef struct npy_dtype {
-  const char *name; /* without the sign of the byte order */
+  const char *name; /* without the byte order sign */
   compute_dtype dtype;
 } npy_dtype;
 
@@ -74,7 +75,7 @@ static void skip_blanks(npy_text *text) {
     text->at++;
 }
 
-/* Consumes `c`, with blanks before it, if it is next. */
+/* Consumes `c`, and the blanks before it, if it is next. */
 static bool take(npy_text *text, char c) {
   skip_blanks(text);
   if (text->at == text->end || *text->at != c) return false;
@@ -138,7 +139,7 @@ static npy_result take_size(npy_text *text, int64_t *size, char *problem) {
       return refuse(problem, NPY_MALFORMED, "a size in 'shape' does not fit into 63 bits");
   }
   if (text->at == begin) return refuse(problem, NPY_MALFORMED, "'shape' is not a tuple of sizes");
-  if (text->at < text->end && *text->at == 'L') text->at++; /* of Python 2 */
+  if (text->at < text->end && *text->at == 'L') text->at++; /* a long integer of Python 2 */
   *size = value;
   return NPY_OK;
 }
@@ -215,7 +216,8 @@ npy_result npy_header_parse(const char *bytes, size_t length, npy_header *header
     else
       fits = fits && checked_multiply(elements, header->shape.size[i], &elements);
   }
-  /* Even with a size of 0 the product of the others must fit: callers multiply them. */
+  /* Even with a size of 0, the product of the other sizes must fit, because callers multiply
+   * them. */
   if (!fits || !checked_multiply(elements, size, &unused))
     return refuse(problem, NPY_MALFORMED, "the number of its elements exceeds 63 bits");
   header->count = empty ? 0 : elements;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* .npz: a ZIP archive with a .npy file for each array. */
+/* .npz files: a ZIP archive with one .npy file per array. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ static compute_status list_member(compute_tensor_file *file, const zip_file *zip
   compute_status status = zip_reader_open(zip, member, &reader);
   if (status) return status;
   status = take_header(zip, reader, tensor);
-  /* Only its beginning has been read: its checksum is compared when it is read completely. */
+  /* Only the start of the member has been read. The checksum is compared when all of it is read. */
   (void)zip_reader_close(reader, status ? status : COMPUTE_ERROR_INVALID_STATE);
   return status;
 }
@@ -164,7 +164,7 @@ static compute_status add_elements(void *user, const void *data, size_t bytes) {
   return zip_writer_add(user, data, bytes);
 }
 
-/* `member`: the name with its ending. */
+/* `member` is the name with its file extension. */
 static compute_status write_array(zip_writer *writer, const char *name, const char *member,
                                   const compute_tensor *tensor) {
   new_file *file = writer->file;

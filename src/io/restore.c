@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors filled from a file of named tensors. Everything is read into temporary memory and
- * checked, and copied to the tensors only when the whole file is known to be valid: a mismatched
- * file never leaves a model half loaded. */
+/* Fills tensors from a file of named tensors. Everything is read into temporary memory and checked.
+ * It is copied to the tensors only when the whole file is known to be valid. So a file that does
+ * not match never leaves a model half loaded. */
 
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static compute_status fail_names(const restore *r, const char *first, size_t cou
                           r->owner);
 }
 
-/* Whether the file has the tensor under another name. */
+/* True if the file has the tensor under another name. */
 static bool has_twin(const restore *r, const restore_entry *entry) {
   for (size_t i = 0; i < r->count; i++) {
     if (r->entries[i].tensor == entry->tensor && r->entries[i].index < r->file->count) return true;
@@ -113,7 +113,7 @@ static compute_status compare(const restore *r, const restore_entry *a, const re
   return status;
 }
 
-/* The names of one tensor must have equal elements: it could not become both. */
+/* If the file has one tensor under several names, their elements must be equal. */
 static compute_status check_twins(const restore *r) {
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count; i++) {
@@ -126,7 +126,7 @@ static compute_status check_twins(const restore *r) {
   return status;
 }
 
-/* Not by compute_tensor_file_read: these must not be in the caller's memory scope. */
+/* Does not use compute_tensor_file_read: these tensors must not be in the caller's memory scope. */
 static compute_status read_all(restore *r) {
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; i < r->count && !status; i++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* safetensors: the header's length in 8 bytes, the header, the elements.
+/* safetensors: the header's length in 8 bytes, the header, the elements. All numbers are
+ * little-endian.
  *
  *   { "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …,
  *     "__metadata__": {"text": "text", …} }      blanks up to a multiple of 8
  *
- * Offsets count from the end of the header; together the tensors cover all that follows it, without
- * gaps and overlaps. All of it little-endian. The format follows the safetensors library's README
- * and what that library accepts; unknown keys of a tensor are refused here. */
+ * Offsets count from the end of the header. Together the tensors cover the rest of the file,
+ * without gaps and overlaps. The format follows the README of the safetensors library and the
+ * inputs that the library accepts. Unknown keys of a tensor are refused here. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ typedef struct header_reader {
   compute_tensor_file *file;
   const char *operation;
   json_input text;
-  const char *name; /* of the tensor that is being read, or NULL */
+  const char *name; /* name of the tensor being read, or NULL */
 } header_reader;
 
 #define refuse(reader, ...) refuse_as(reader, COMPUTE_ERROR_FORMAT, __VA_ARGS__)
@@ -115,7 +116,7 @@ static compute_status take_offsets(header_reader *reader, stored_tensor *tensor)
   return COMPUTE_OK;
 }
 
-/* Reads the member of a tensor named by the key, and returns which it was. */
+/* Reads the description of a tensor: each of the three members exactly once, in any order. */
 static compute_status take_tensor(header_reader *reader, stored_tensor *tensor) {
   static const struct {
     const char *key;
@@ -174,7 +175,7 @@ static compute_status take_metadata_into(header_reader *reader, void **keys, siz
   return COMPUTE_OK;
 }
 
-/* Skips metadata. */
+/* Checks the metadata and discards it. */
 static compute_status take_metadata(header_reader *reader) {
   void *keys = NULL;
   size_t capacity = 0;
@@ -217,8 +218,8 @@ static int compare_places(const void *a, const void *b) {
   return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* The tensors must follow each other up to the end. Then their offsets count from the file's start.
- */
+/* Checks that the tensors follow each other up to the end. Makes their offsets count from the
+ * file's start. */
 static compute_status check_places(header_reader *reader, stored_tensor **sorted,
                                    uint64_t data_offset) {
   compute_tensor_file *file = reader->file;
@@ -366,7 +367,7 @@ static compute_status write_in_order(new_file *file, const compute_named_tensor 
   return status;
 }
 
-/* Large elements come first, so that all are aligned when the file is mapped. */
+/* Writes tensors with large elements first, so all are aligned when the file is mapped. */
 compute_status safetensors_write(new_file *file, const compute_named_tensor *tensors,
                                  size_t count) {
   size_t *order = base_allocate(count, sizeof *order), used = 0;

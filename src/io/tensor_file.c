@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of named tensors: what safetensors and .npz have in common. */
+/* Files of named tensors: the common part of safetensors and .npz. */
 #include "io/tensor_file.h"
 
 #include <errno.h>
@@ -76,7 +76,8 @@ static compute_status list_tensors(compute_tensor_file *file, const char *operat
 }
 
 static compute_status open_file(compute_tensor_file *file, const char *operation) {
-  /* O_NONBLOCK: a FIFO would wait for somebody to write, before it can be refused. */
+  /* O_NONBLOCK: without it, opening a FIFO would wait for a writer before the check can refuse
+   * it. */
   file->descriptor = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file->descriptor < 0) return file_error(file->context, operation, file->path, "open", errno);
   struct stat about;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The directory at an archive's end, from its last bytes backwards.
+/* Reads the directory at an archive's end, from its last bytes backwards, and unpacks members.
  *
- * Stricter than most readers: nothing may come before the first member or between the directory and
- * the end, and members must not overlap, so that no archive is ambiguous between readers or expands
- * to more than about a thousand times its length. */
+ * Stricter than most readers: nothing may precede the first member or separate the directory from
+ * the end, and members must not overlap. So no archive is ambiguous between readers, or expands to
+ * more than about a thousand times its length. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "io/tensor_file.h"
 
 #define MAX_COMMENT 65535u
-#define MAX_RATIO   1032u /* deflate makes at most 258 bytes of 2 bits */
+#define MAX_RATIO   1032u /* deflate makes at most 258 bytes from 2 bits */
 
 static compute_status COMPUTE_PRINTF(3, 4)
     refuse_as(const zip_file *zip, compute_status status, const char *format, ...) {
@@ -50,8 +50,8 @@ typedef struct list_place {
   uint64_t offset, bytes, count;
 } list_place;
 
-/* Where the archive's end record begins: the last offset from which it extends exactly to the end.
- */
+/* Finds the archive's end record: the last offset from which a record extends exactly to the
+ * end. */
 static compute_status find_end(const zip_file *zip, uint64_t *offset,
                                unsigned char end[ZIP_END_BYTES]) {
   size_t bytes =
@@ -74,7 +74,8 @@ static compute_status find_end(const zip_file *zip, uint64_t *offset,
   return refuse(zip, "its directory is missing; the file may be truncated");
 }
 
-/* The record with 64-bit numbers for those of the end record that do not fit into 32 bits. */
+/* Reads the record with 64-bit numbers, which replace numbers of the end record that exceed 32
+ * bits. */
 static compute_status read_end64(const zip_file *zip, uint64_t end, list_place *place,
                                  uint64_t *list_end) {
   unsigned char where[ZIP_PLACE_BYTES], record[ZIP_END64_BYTES];
@@ -128,7 +129,7 @@ static compute_status find_list(const zip_file *zip, list_place *place) {
 
 /* ---- The list's entries -------------------------------------------------------------------- */
 
-/* A size or offset of 32 bits, or of 64 bits from the extra field if it says so. */
+/* Widens a 32-bit size or offset: the value 0xffffffff means a 64-bit value in the extra field. */
 static bool widen(uint64_t *value, const unsigned char **extra, const unsigned char *end) {
   if (*value != 0xffffffffu) return true;
   if (end - *extra < 8) return false;
@@ -137,8 +138,8 @@ static bool widen(uint64_t *value, const unsigned char **extra, const unsigned c
   return true;
 }
 
-/* The extra field with numbers of 64 bits: its content, empty if there is none. False if the extra
- * fields are damaged. */
+/* Finds the content of the extra field with 64-bit numbers; empty if there is none. False if the
+ * extra fields are damaged. */
 static bool find_extra64(const unsigned char *extra, const unsigned char *end,
                          const unsigned char **begin64, const unsigned char **end64) {
   *begin64 = *end64 = end;
@@ -166,7 +167,7 @@ static bool is_text(const char *name, size_t bytes) {
   return at == bytes;
 }
 
-/* The name moves back by a byte, over data already read, to make room for its terminator. */
+/* Moves the name back by one byte, over data already read, to make room for its terminator. */
 static void take_name(zip_member *member, unsigned char *entry, uint32_t name_bytes) {
   member->name = (char *)entry + ZIP_ENTRY_BYTES - 1;
   member->name_bytes = name_bytes;
@@ -189,7 +190,7 @@ static compute_status check_entry(const zip_file *zip, const zip_member *member,
   return COMPUTE_OK;
 }
 
-/* Reads the entry at `entry`, with `left` bytes of directory, and returns its length. */
+/* Reads the entry at `entry`, with `left` bytes of directory left, and returns its length. */
 static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint64_t left,
                                  zip_member *member, uint64_t *entry_bytes) {
   if (left < ZIP_ENTRY_BYTES || zip_load32(entry) != ZIP_ENTRY)
@@ -218,7 +219,7 @@ static compute_status read_entry(const zip_file *zip, unsigned char *entry, uint
 
 /* ---- Local headers ------------------------------------------------------------------------- */
 
-/* Whether the local header matches the directory. */
+/* True if the local header matches the directory. */
 static bool agrees(const unsigned char *local, const zip_member *member) {
   if (zip_load32(local) != ZIP_LOCAL || zip_load16(local + 6) & ZIP_ENCRYPTED ||
       zip_load16(local + 8) != (member->deflated ? ZIP_DEFLATED : ZIP_STORED) ||
@@ -231,7 +232,7 @@ static bool agrees(const unsigned char *local, const zip_member *member) {
          (unpacked == member->unpacked || unpacked == 0xffffffffu);
 }
 
-/* Finds the member's bytes. `end`: where the next member or the list begins. */
+/* Finds the member's bytes. `end` is the start of the next member or of the directory. */
 static compute_status read_local(const zip_file *zip, zip_member *member, uint64_t end,
                                  char *name) {
   unsigned char local[ZIP_LOCAL_BYTES];
@@ -316,14 +317,14 @@ compute_status zip_list(const zip_file *zip, zip_member **members, size_t *count
 
 /* ---- Members ------------------------------------------------------------------------------- */
 
-/* One member, unpacked as it is read, and its checksum. */
+/* One member, unpacked while it is read, and its checksum. */
 
 #define PACKED_BYTES 65536u
 
 struct zip_reader {
   const zip_file *zip;
   const zip_member *member;
-  uint64_t at, left; /* in the file: the packed bytes that have not been read */
+  uint64_t at, left; /* `at`: position in the file; `left`: packed bytes not yet read */
   uint32_t crc;
   bool ended; /* the deflate stream has ended */
   z_stream stream;
@@ -362,7 +363,7 @@ compute_status zip_reader_open(const zip_file *zip, const zip_member *member, zi
   reader->crc = (uint32_t)crc32(0, NULL, 0);
   reader->stream.zalloc = allocate;
   reader->stream.zfree = release;
-  /* Negative: without the header and checksum of zlib's own format. */
+  /* Negative: without the header and checksum of the zlib format. */
   if (member->deflated && inflateInit2(&reader->stream, -MAX_WBITS) != Z_OK) {
     base_release(reader);
     return no_memory(zip);
@@ -382,7 +383,7 @@ static compute_status take(zip_reader *reader, void *data, size_t bytes) {
   return COMPUTE_OK;
 }
 
-/* Unpacks until `data` is full, or the stream ends. */
+/* Unpacks until `data` is full or the stream ends. */
 static compute_status unpack(zip_reader *reader, void *data, size_t bytes) {
   z_stream *stream = &reader->stream;
   stream->next_out = data;

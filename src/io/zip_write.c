@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Archives of stored members. A member's checksum is written into its header after its bytes; all
- * dates are the format's first, so that equal content gives equal files. */
+/* Writes archives of stored members. A member's checksum is written into its header after its
+ * bytes. All dates are the format's first date, so equal content gives equal files. */
 #include <string.h>
 #include <zlib.h>
 
@@ -22,11 +22,11 @@ static uint64_t flags_of(const char *name) {
   return 0;
 }
 
-/* The fields that local headers and entries share, from the version on. */
+/* Stores the fields that local headers and directory entries share, from the version on. */
 static unsigned char *store_common(unsigned char *to, const zip_written *member, bool wide,
                                    uint64_t extra_bytes) {
   uint64_t bytes = wide ? 0xffffffffu : member->bytes;
-  to = zip_store(to, wide ? 45 : 20, 2); /* 4.5 knows sizes of 64 bits */
+  to = zip_store(to, wide ? 45 : 20, 2); /* version 4.5 supports 64-bit sizes */
   to = zip_store(to, flags_of(member->name), 2);
   to = zip_store(to, ZIP_STORED, 2);
   to = zip_store(to, FIRST_DATE, 4);
@@ -108,7 +108,7 @@ static compute_status write_end64(zip_writer *writer, uint64_t offset, uint64_t 
   uint64_t place = writer->file->bytes;
   to = zip_store(to, ZIP_END64_BYTES - 12, 8);
   to = zip_store(zip_store(to, 45, 2), 45, 2);
-  to = zip_store(to, 0, 8); /* both numbers of the part */
+  to = zip_store(to, 0, 8); /* both part numbers */
   to = zip_store(zip_store(to, writer->count, 8), writer->count, 8);
   to = zip_store(zip_store(to, bytes, 8), offset, 8);
   to = zip_store(zip_store(to, ZIP_END64_PLACE, 4), 0, 4);

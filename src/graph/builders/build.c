@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checking operands and appending nodes: what every builder does. */
+/* The common part of all builders: checks of operands, and new nodes. */
 #include "graph/builders/build.h"
 
 #include <stdlib.h>
@@ -130,8 +130,8 @@ bool build_size(compute_graph *graph, const char *operation, compute_shape shape
                       compute_shape_text(shape, text, sizeof text));
 }
 
-/* Everything that can fail for a new node, except its shape; after a failure the graph is
- * unchanged. */
+/* Allocates everything that a new node needs; only the shape check can still fail. After a failure
+ * the graph is unchanged. */
 static bool reserve(compute_graph *graph, const uint32_t *inputs, size_t count, uint32_t **copy) {
   void *nodes = graph->nodes;
   if (base_grow(&nodes, &graph->capacity, graph->count + 1, sizeof *graph->nodes)) return false;
@@ -204,8 +204,8 @@ bool build_find_repeated(build_target *targets, size_t count, size_t *first, siz
 
 /* ---- Numbers among the arguments ------------------------------------------------------------- */
 
-/* Numbers among a builder's arguments: values that the dtype cannot hold are refused here, with the
- * argument's name, instead of being rounded, wrapped or detected by a later stage. */
+/* Numeric arguments of builders. A value that the dtype cannot represent is refused here, with the
+ * argument's name. It is not rounded or wrapped, and no later stage has to detect it. */
 
 bool build_range(compute_graph *graph, const char *operation, int64_t size, int64_t count,
                  int64_t step, int64_t *start) {

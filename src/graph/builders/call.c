@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The caller's functions: the builder, and the call in a run.
  *
- * A kernel of kind CALL has only a function and a pointer (compute_call_attributes): the pointer is
- * the block of the graph's node, which graph_call_run interprets. So modules need not know the
+ * A kernel of kind CALL has only a function and a pointer (compute_call_attributes). The pointer is
+ * the block of the graph's node, and graph_call_run interprets it. So backends do not depend on the
  * arguments of such a function. */
 #include <pthread.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ typedef struct builder {
   const compute_call_options *options;
   const compute_call_output *outputs;
   size_t input_count, output_count;
-  uint32_t inputs[COMPUTE_CALL_MAX_INPUTS + 1]; /* and, for further results, the call */
+  uint32_t inputs[COMPUTE_CALL_MAX_INPUTS + 1]; /* for further results: followed by the call */
 } builder;
 
 static void finish(void *constant) {
@@ -80,7 +80,7 @@ static compute_call_tensor describe(compute_dtype dtype, compute_shape shape) {
   return (compute_call_tensor){.dtype = dtype, .shape = shape, .count = shape_count(shape)};
 }
 
-/* The key is compared as bytes: padding must stay zero. */
+/* The key is compared as bytes, so its padding must stay zero. */
 static void fill_key(graph_call_key *key, const builder *b) {
   const compute_call_options *o = b->options;
   key->function = b->function;
@@ -98,7 +98,7 @@ static void fill_key(graph_call_key *key, const builder *b) {
   }
 }
 
-/* The block of the node; NULL when out of memory. It owns `user`. */
+/* The node's block; NULL when out of memory. It owns `user`. */
 static graph_host_call *make_block(const builder *b) {
   graph_host_call *call = graph_constant_create(1, sizeof *call);
   if (!call) return NULL;
@@ -116,7 +116,7 @@ static graph_host_call *make_block(const builder *b) {
   return call;
 }
 
-/* Creates the nodes; *owned is set once a node, or a failed build_node, has taken `user`. */
+/* Creates the nodes. Sets *owned once a node, or a failed build_node, has taken `user`. */
 static compute_node build_call(builder *b, const compute_node *inputs, compute_node *results,
                                bool *owned) {
   compute_graph *graph = b->graph;
@@ -181,18 +181,18 @@ void graph_call_set(compute_graph *graph, compute_node call, uint32_t flag,
 
 /* ---- Calling --------------------------------------------------------------------------------- */
 
-/* One run's call. */
+/* State of one call in a run. */
 typedef struct call_state {
   const graph_host_call *call;
   const compute_call_tensor *tensors; /* inputs, then outputs */
   int32_t parts;
-  pthread_mutex_t mutex; /* for: */
-  int32_t failed;        /* the lowest part that has failed; `parts` while none has (also atomic) */
+  pthread_mutex_t mutex; /* guards the fields below */
+  int32_t failed;        /* lowest part that failed; `parts` if none did (also read atomically) */
   compute_status status;
   char message[MESSAGE_BYTES];
 } call_state;
 
-/* The arguments of a part, followed by the invisible buffer of compute_call_fail. */
+/* The arguments of a part, followed by the hidden buffer of compute_call_fail. */
 typedef struct call_part {
   compute_call_arguments arguments;
   char message[MESSAGE_BYTES];
@@ -251,11 +251,11 @@ static void run_part(void *argument, int64_t task, int32_t worker) {
   part.message[0] = '\0';
   const compute_status status =
       call->key.function(call->key.user, &part.arguments, (int32_t)task, state->parts);
-  (void)float_environment_default(); /* the function may have changed it */
+  (void)float_environment_default(); /* the caller's function may have changed it */
   if (status) note_failure(state, (int32_t)task, status, part.message);
 }
 
-/* "call 'smooth': no data (part 3 of 8)" */
+/* Example: "call 'smooth': no data (part 3 of 8)" */
 static compute_status fail(const call_state *state) {
   const char *name = state->call->key.name;
   char which[48] = "";

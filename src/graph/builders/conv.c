@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolution and transposed convolution. Both have the same geometry in different directions: a
- * transposed convolution is the gradient by the data of the convolution that it transposes. */
+ * transposed convolution is the gradient, by the data, of the convolution that it transposes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,11 +11,11 @@
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
 
-/* What both builders determine before they create a node. */
+/* Values that both builders determine before they create a node. */
 typedef struct convolution_call {
   compute_graph *graph;
   const char *operation;
-  uint32_t inputs[2]; /* image, filter */
+  uint32_t inputs[2]; /* x, filter */
   compute_node bias;  /* or {0} */
   bool integer;       /* bytes, summed as i32 */
   compute_conv_attributes geometry;
@@ -77,7 +77,7 @@ static compute_node fail_option(const convolution_call *call, const char *name, 
                     "%s is %" PRId64 "; it must be %s", name, value, allowed);
 }
 
-/* Both numbers of an option, with defaults filled in. */
+/* Reads both numbers of an option and fills in the defaults. */
 static bool read_pair(const convolution_call *call, const char *name, const int64_t *given,
                       int64_t *result) {
   result[0] = given[0] == 0 ? 1 : given[0];
@@ -163,8 +163,8 @@ static bool read_operands(convolution_call *call, compute_node x, compute_node f
   return true;
 }
 
-/* Whether the groups divide the channels, and the filter's channels match those of x. `x_axis` is
- * the axis of the filter whose channels are x's: 1 (per group), or 0 of a transposed
+/* True if the groups divide the channels and the filter's channels match the channels of x.
+ * `x_axis` is the filter axis with the channels of x: 1 (per group), or 0 for a transposed
  * convolution. */
 static bool check_channels(convolution_call *call, int32_t x_axis) {
   const compute_shape x = build_at(call->graph, call->inputs[0])->shape;
@@ -198,8 +198,8 @@ static bool check_channels(convolution_call *call, int32_t x_axis) {
   return true;
 }
 
-/* dilation · (filter − 1) + 1 and data with its padding; false, with an error, when they cannot be
- * counted. */
+/* *reach = dilation · (filter − 1) + 1; *padded = the data with its padding. False, with an error,
+ * if a number overflows. */
 static bool measure(const convolution_call *call, int i, int64_t data, int64_t *reach,
                     int64_t *padded) {
   const compute_conv_attributes *c = &call->geometry;
@@ -258,8 +258,8 @@ static bool transposed_sizes(convolution_call *call) {
   return true;
 }
 
-/* Elements of a shape, sizes of 0 counted as 1, times `factor`, compared with a sixteenth of any
- * memory, as layouts may round channels up. */
+/* True if the elements of a shape (sizes of 0 count as 1) times `factor` are at most a sixteenth of
+ * SHAPE_MOST_ELEMENTS. The margin exists because layouts may round channels up. */
 static bool is_reachable(compute_shape shape, int64_t factor) {
   int64_t product = factor;
   for (int32_t i = 0; i < shape.rank; i++)
@@ -268,8 +268,8 @@ static bool is_reachable(compute_shape shape, int64_t factor) {
   return product <= SHAPE_MOST_ELEMENTS / 16;
 }
 
-/* Kernels compute positions in the padding, and one axis's positions times another's stride: this
- * refuses sizes for which these would overflow. */
+/* Kernels compute positions in the padding, and multiply a position along one axis by another
+ * axis's stride. This function refuses sizes that would overflow these numbers. */
 static bool check_positions(convolution_call *call) {
   compute_conv_attributes *c = &call->geometry;
   const int64_t given[] = {c->stride[0], c->stride[1]};
@@ -282,8 +282,7 @@ static bool check_positions(convolution_call *call) {
   if (c->result_channels > most) most = c->result_channels;
   for (int i = 0; i < 2; i++) {
     int64_t steps, taps, reach;
-    /* All strides that leave one result are equivalent; the sum has been checked.
-     */
+    /* All strides that leave one result are equivalent. The sum was checked before. */
     const int64_t padded = c->data_size[i] + 2 * c->padding[i] + call->padding_more[i];
     if (c->result_size[i] == 1 && c->stride[i] > padded) c->stride[i] = padded;
     if (!checked_multiply(c->result_size[i], c->stride[i], &steps) ||
@@ -428,7 +427,7 @@ static bool fail_pool_option(compute_graph *graph, const char *operation, const 
                       "%s is %" PRId64 "; it must be %s", name, value, allowed);
 }
 
-/* The options with their defaults filled in. */
+/* Reads the options and fills in the defaults. */
 static bool read_pool_options(compute_graph *graph, const char *operation,
                               const compute_pool2d_options *o, compute_window_attributes *w) {
   for (int i = 0; i < 2; i++) {
@@ -445,7 +444,8 @@ static bool read_pool_options(compute_graph *graph, const char *operation,
     if (w->dilation[i] < 1)
       return fail_pool_option(graph, operation, "dilation", w->dilation[i],
                               "at least 1 (0 means 1)");
-    /* Less than a window: (padding − 1) / dilation < size − 1 where the padding is not 0. */
+    /* The padding must be less than a window: (padding − 1) / dilation < size − 1, unless it is
+     * 0. */
     if (w->padding[i] < 0 ||
         (w->padding[i] > 0 && (w->padding[i] - 1) / w->dilation[i] >= w->size[i] - 1))
       return fail_pool_option(graph, operation, "padding", w->padding[i],
@@ -464,7 +464,7 @@ static bool read_pool_options(compute_graph *graph, const char *operation,
   return graph_check_reserved(graph, operation, "options", o->reserved);
 }
 
-/* Windows along axis i, as PyTorch counts them. */
+/* Counts the windows along axis i, as PyTorch does. */
 static bool count_windows(compute_graph *graph, const char *operation, const char *x, bool ceiling,
                           compute_window_attributes *w, int i) {
   int64_t reach, padded;
@@ -488,8 +488,8 @@ static bool count_windows(compute_graph *graph, const char *operation, const cha
   }
   if (ceiling && (count - 1) * w->stride[i] >= w->data_size[i] + w->padding[i]) count--;
   w->result_size[i] = count;
-  if (!w->count_padding) w->padding_more[i] = 0; /* which only says how many windows there are */
-  /* Where there is one window or one element, a step to the next is of no effect. */
+  if (!w->count_padding) w->padding_more[i] = 0; /* it only affects the number of windows */
+  /* With one window, or one element per window, the step to the next has no effect. */
   if (count == 1 && w->stride[i] > padded) w->stride[i] = padded > 1 ? padded : 1;
   if (w->size[i] == 1) w->dilation[i] = 1;
   return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Builders of sources (constants of one value: build_value.c), of elementwise operations (all of
- * them from ops.def) and of cast. */
+/* Builders of sources (build.c has the constants of one value), of all elementwise operations of
+ * ops.def, and of cast. */
 #include "graph/builders/build.h"
 
 #include <string.h>
@@ -36,7 +36,8 @@ compute_node compute_parameter(compute_graph *graph, compute_tensor *tensor) {
   return build_node(graph, operation, &node, NULL, 0);
 }
 
-/* A bool is 0 or 1 everywhere in the library; only here do the caller's bytes enter. */
+/* A bool is 0 or 1 everywhere in the library. The caller's bytes are normalised here, where they
+ * enter. */
 static void copy_values(compute_dtype dtype, void *to, const void *from, size_t bytes) {
   if (dtype == COMPUTE_BOOL) {
     for (size_t i = 0; i < bytes; i++) ((uint8_t *)to)[i] = ((const uint8_t *)from)[i] != 0;
@@ -154,7 +155,7 @@ compute_node build_elementwise(compute_graph *graph, graph_op op, const compute_
   return build_node(graph, info->name, &node, inputs, info->arity);
 }
 
-/* The attribute is a number of the type in which elements are computed. */
+/* The attribute must be finite in the dtype of the computation. */
 static compute_node scaled(compute_graph *graph, graph_op op, const char *attribute, compute_node x,
                            double value) {
   const graph_op_info *info = graph_op_describe(op);
@@ -188,8 +189,9 @@ static compute_node scaled(compute_graph *graph, graph_op op, const char *attrib
   }
 #include "graph/ops.def"
 
-/* i64 has the same bits, but other values if the highest is set. Those are halved, with the lost
- * bit or-ed into the last so that rounding is unaffected, converted, and doubled. */
+/* Casting the bits as i64 is correct unless the highest bit is set. Then the value is halved,
+ * converted and doubled. The bit that halving loses is or-ed into the last bit, so rounding is
+ * unaffected. */
 static compute_node cast_u64_to_float(compute_graph *graph, compute_node x, compute_dtype dtype) {
   BUILD_ALL_OR_NOTHING(graph);
   const compute_node bits = compute_cast(graph, x, COMPUTE_I64);
@@ -231,7 +233,7 @@ static compute_node clamp_between(compute_graph *graph, compute_node x, compute_
   return compute_minimum(graph, raised, build_uniform(graph, "clamp", dtype, COMPUTE_SCALAR, high));
 }
 
-/* Limits outside the dtype's range leave every value as it is. */
+/* A limit outside the dtype's range has no effect. */
 static compute_node clamp_integers(compute_graph *graph, compute_node x, compute_dtype dtype,
                                    int64_t low, int64_t high) {
   int64_t least;
@@ -250,8 +252,8 @@ static compute_node clamp_integers(compute_graph *graph, compute_node x, compute
   return clamp_between(graph, x, dtype, &first, &last);
 }
 
-/* A finite limit may round to infinity, which then has no effect, unless the other limit leaves
- * only values beyond the dtype's range. */
+/* A finite limit may round to infinity, and then has no effect. It is an error if the other limit
+ * then leaves only values beyond the dtype's range. */
 static compute_node clamp_floats(compute_graph *graph, compute_node x, compute_dtype dtype,
                                  double low, double high) {
   build_element first = {{0}}, last = {{0}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The builder of gaussian_fit. The node's inputs are the pixels and then those that the problem
- * names, in the order of its bits, which is the order in which a kernel gets them. */
+/* The builder of gaussian_fit. The node's inputs are the pixels, then the inputs that the problem
+ * selects, in the order of its bits. A kernel receives them in the same order. */
 #include <string.h>
 
 #include "compute/fit.h"
@@ -16,15 +16,15 @@ enum {
          COMPUTE_FIT_WITH_MASK
 };
 
-/* What the inputs determine about the fit. */
+/* Properties of the fit that its inputs determine. */
 typedef struct fit_call {
   compute_graph *graph;
   const compute_fit_problem *problem; /* normalised */
   uint32_t nodes[1 + FIT_INPUTS];
   size_t count;
   bool frames;           /* the pixels are whole frames */
-  int64_t rois;          /* n */
-  int64_t height, width; /* of frames and maps; 0: not known yet */
+  int64_t rois;          /* number of ROIs */
+  int64_t height, width; /* of frames and maps; 0: still unknown */
 } fit_call;
 
 static bool fail(fit_call *call, compute_status status, const char *name, const char *what,
@@ -37,7 +37,7 @@ static bool fail(fit_call *call, compute_status status, const char *name, const 
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-/* The spline's node came later: callers of old do not have it. */
+/* The spline was added later: callers built against an older header lack it. */
 static compute_node input_at(const compute_fit_nodes *inputs, int32_t number) {
   if (number == FIT_SPLINE_INPUT) return inputs->spline;
   const compute_node nodes[FIT_SPLINE_INPUT] = {inputs->corners,  inputs->offset, inputs->gain,
@@ -120,8 +120,8 @@ static bool check_corners(fit_call *call) {
               corners);
 }
 
-/* [rows, columns] for all ROIs or [n, rows, columns]; as large as the frames if there are corners.
- * The first map of a stack with corners determines that size. */
+/* A map is [rows, columns] for all ROIs, or [n, rows, columns]. With corners it has the size of the
+ * frames; the first map of a stack with corners determines that size. */
 static bool check_map(fit_call *call, int32_t number) {
   const graph_node *map = input_node(call, UINT32_C(1) << number);
   const char *name = fit_input_name(number);

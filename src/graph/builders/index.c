@@ -4,12 +4,12 @@
 
 #include "core/type/shape.h"
 
-/* Texts of the two shapes of a message. */
+/* The two shapes of an error message, as text. */
 typedef struct shape_texts {
   char x[BUILD_TEXT], indices[BUILD_TEXT];
 } shape_texts;
 
-/* The two operands, with an integer index tensor. */
+/* Resolves the two operands; indices must be an integer tensor. */
 static bool indexed_operands(compute_graph *graph, const char *operation, compute_node x,
                              compute_node indices, uint32_t *inputs, shape_texts *texts) {
   if (!build_operands(graph, operation, (const compute_node[]){x, indices}, 2, inputs)) {
@@ -78,7 +78,7 @@ compute_node compute_gather_elements(compute_graph *graph, compute_node x, compu
   return build_gather_elements(graph, x, indices, axis, false);
 }
 
-/* The axis refers to the result, which has one axis in place of those of the indices in x. */
+/* The axis counts in the result, where one axis replaces the axes of the indices in x. */
 compute_node compute_scatter_add(compute_graph *graph, compute_node x, compute_node indices,
                                  int32_t axis, int64_t size) {
   const char *operation = "scatter_add";
@@ -148,10 +148,9 @@ compute_node compute_scatter_add_elements(compute_graph *graph, compute_node x,
   return build_scatter_add_elements(graph, x, indices, axis, shape, false);
 }
 
-/* ---- Into given data --------------------------------------------------------------------------
- */
+/* ---- Into given data ------------------------------------------------------------------------- */
 
-/* The three operands as data, indices, updates, of dtypes that are valid for the mode. */
+/* Resolves the operands as data, indices, updates. Their dtypes must be valid for the mode. */
 static bool scatter_operands(compute_graph *graph, const char *operation,
                              const compute_node given[3], compute_scatter_mode mode,
                              uint32_t *inputs, shape_texts *texts) {

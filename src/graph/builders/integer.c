@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Products and convolutions of 8-bit integers. Zero points stay outside of the kernel:
+/* Products and convolutions of 8-bit integers. Zero points stay outside the kernel:
  *
  *   (A − a)(B − b) = AB − a · (sums of B's columns − k · b) − b · (sums of A's rows)
  *
- * and likewise for a filter's elements, and a window's, which are the window's convolution with 1.
- * Integers wrap, so the whole is exact wherever the result fits i32, whatever its parts do. The
- * sums of a constant operand are folded before the first run. */
+ * A convolution uses the sums of a filter's and of a window's elements instead. A window's sum is
+ * its convolution with ones. Integers wrap, so the total is exact whenever the result fits i32,
+ * even if a term overflows. The sums of a constant operand are folded before the first run. */
 #include <inttypes.h>
 
 #include "core/base/float_environment.h"
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
 
-/* The largest number of products whose sum i32 holds for sure. */
+/* The largest number of products whose sum always fits i32. */
 static int64_t most_products(compute_dtype a, compute_dtype b, bool shifted) {
   const int64_t a_most = a == COMPUTE_I8 && !shifted ? 128 : 255;
   const int64_t b_most = b == COMPUTE_I8 && !shifted ? 128 : 255;
-  /* Only the product of a signed and an unsigned one is never as large as it is small. */
+  /* If one factor is signed and one is not, the most negative product has the largest magnitude. */
   return (a_most != b_most ? -(int64_t)INT32_MIN : INT32_MAX) / (a_most * b_most);
 }
 
@@ -28,14 +28,14 @@ typedef struct integer_call {
   compute_graph *graph;
   const char *operation;
   compute_node operand[2], zero[2];
-  bool shifted[2]; /* by a zero point that is not known to be 0 */
+  bool shifted[2]; /* has a zero point that may differ from 0 */
 } integer_call;
 
 static bool is_zero(const graph_node *node) {
   return node->op == OP_constant && node->uniform && *(const unsigned char *)node->constant == 0;
 }
 
-/* Dtypes, and which zero points count. */
+/* Checks the dtypes and finds the zero points that matter. */
 static bool read_operands(integer_call *call) {
   compute_graph *graph = call->graph;
   uint32_t operand[2], zero;
@@ -71,12 +71,12 @@ static compute_node wide(const integer_call *call, compute_node x) {
 
 /* ---- Matrix products ------------------------------------------------------------------------- */
 
-/* Whether a zero point repeats along k. */
+/* True if a zero point is constant along k. */
 static bool check_zero(const integer_call *call, int i) {
   char text[BUILD_TEXT];
   const compute_shape shape = compute_node_shape(call->graph, call->zero[i]);
   const int32_t rank = compute_node_shape(call->graph, call->operand[i]).rank;
-  const int32_t k = shape.rank - 1 - i; /* the place of that axis */
+  const int32_t k = shape.rank - 1 - i; /* position of that axis */
   const bool vector = rank == 1 && shape.rank > 0;
   if (!vector && (k < 0 || shape_at(shape, k) == 1)) return true;
   return graph_refuse(call->graph, COMPUTE_ERROR_SHAPE, call->operation, "%s has shape %s; %s",
@@ -86,7 +86,7 @@ static bool check_zero(const integer_call *call, int i) {
                              : "it must broadcast against [..., m, 1]");
 }
 
-/* Sums along k, with that axis as 1 where the result has one of its own in that place. */
+/* Sums along k. The summed axis stays with size 1 if the result has an axis in that place. */
 static compute_node sums_along_k(const integer_call *call, int i) {
   const int32_t rank = compute_node_shape(call->graph, call->operand[i]).rank;
   const int32_t other = compute_node_shape(call->graph, call->operand[1 - i]).rank;
@@ -94,7 +94,7 @@ static compute_node sums_along_k(const integer_call *call, int i) {
                      COMPUTE_AXES(i == 0 || rank == 1 ? rank - 1 : rank - 2), other > 1);
 }
 
-/* A zero point as the result has it: without the axis that a vector operand loses. */
+/* A zero point in the result's axes: without the axis that a vector operand lacks. */
 static compute_node zero_of_result(const integer_call *call, int i) {
   compute_node zero = wide(call, call->zero[i]);
   compute_shape shape = compute_node_shape(call->graph, zero);
@@ -147,7 +147,7 @@ compute_node compute_matmul_integer(compute_graph *graph, compute_node a, comput
 
 /* ---- Convolutions ---------------------------------------------------------------------------- */
 
-/* Whether the zero points have shapes that fit. */
+/* True if the shapes of the zero points fit. */
 static bool check_conv_zeros(const integer_call *call) {
   static const char *const names[] = {"x_zero", "filter_zero"};
   const compute_shape filter = compute_node_shape(call->graph, call->operand[1]);
@@ -167,21 +167,21 @@ static bool check_conv_zeros(const integer_call *call) {
   return true;
 }
 
-/* What is known of the element of a constant, or NULL. */
+/* The element of a constant, or NULL if its value is unknown. */
 static const unsigned char *known(const compute_graph *graph, compute_node x, int64_t index) {
   const graph_node *node = build_at(graph, x.id - 1);
   if (node->op != OP_constant || !node->constant) return NULL;
   return (const unsigned char *)node->constant + (node->uniform ? 0 : index);
 }
 
-/* Bytes less 128, as i8: those of a filter and its zero point may be shifted together. */
+/* Bytes less 128, as i8. A filter and its zero point may be shifted together. */
 static compute_node signed_bytes(const integer_call *call, compute_node x) {
   const compute_node half = compute_scalar(call->graph, COMPUTE_U8, 128);
   return compute_cast(call->graph, compute_sub(call->graph, x, half), COMPUTE_I8);
 }
 
-/* A filter of u8 with a zero point becomes i8, which is what kernels multiply fastest, and very
- * often one whose zero point is 0. */
+/* Makes a u8 filter with a zero point i8: kernels multiply i8 fastest, and the new zero point is
+ * very often 0. */
 static void make_filter_signed(integer_call *call) {
   compute_graph *graph = call->graph;
   const compute_node zero = call->zero[1];
@@ -198,7 +198,7 @@ static void make_filter_signed(integer_call *call) {
   if (!symmetric) call->zero[1] = signed_bytes(call, zero);
 }
 
-/* x with its zero point all around, and options without padding. */
+/* Pads x with its zero point, and removes the padding from the options. */
 static compute_node surrounded(const integer_call *call, compute_conv2d_options *options) {
   compute_graph *graph = call->graph;
   const compute_node x = call->operand[0], zero = call->zero[0];
@@ -220,7 +220,7 @@ static compute_node surrounded(const integer_call *call, compute_conv2d_options 
   return compute_select(graph, inside, padded, compute_reshape(graph, zero, COMPUTE_SCALAR));
 }
 
-/* Along the axis of channels. */
+/* Reshapes x to broadcast along the channel axis. */
 static compute_node of_filters(const integer_call *call, compute_node x) {
   const compute_shape shape = compute_node_shape(call->graph, x);
   const bool one = shape.rank != 1 || shape_at(shape, 0) == 1;
@@ -228,7 +228,7 @@ static compute_node of_filters(const integer_call *call, compute_node x) {
              : network_along(call->graph, x, 1, 4);
 }
 
-/* The sum of each window, once for every filter that reads it: [n, groups, 1, p, q]. */
+/* The sum of each window, computed once for all filters that read it: [n, groups, 1, p, q]. */
 static compute_node window_sums(const integer_call *call, compute_node x, compute_shape result,
                                 const compute_conv2d_options *options) {
   compute_graph *graph = call->graph;
@@ -242,7 +242,7 @@ static compute_node window_sums(const integer_call *call, compute_node x, comput
       COMPUTE_SHAPE(shape_at(result, 0), groups, 1, shape_at(result, 2), shape_at(result, 3)));
 }
 
-/* less filter_zero · (the windows' sums − count · x_zero) */
+/* y − filter_zero · (sums of the windows − count · x_zero) */
 static compute_node without_filter_zero(const integer_call *call, compute_node y, compute_node x,
                                         int64_t count, const compute_conv2d_options *options) {
   compute_graph *graph = call->graph;
@@ -264,7 +264,7 @@ static compute_node without_filter_zero(const integer_call *call, compute_node y
                      compute_mul(graph, of_filters(call, wide(call, call->zero[1])), sums));
 }
 
-/* less x_zero · the filters' sums */
+/* y − x_zero · (sums of the filters) */
 static compute_node without_x_zero(const integer_call *call, compute_node y) {
   compute_graph *graph = call->graph;
   const compute_node sums =

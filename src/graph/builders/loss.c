@@ -8,7 +8,7 @@
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
 
-/* f16 and bf16 are calculated in f32, and the mean is rounded once. */
+/* f16 and bf16 are computed in f32, and the mean is rounded once. */
 static compute_node widen(compute_graph *graph, compute_node x, compute_dtype work) {
   return compute_node_dtype(graph, x) == work ? x : compute_cast(graph, x, work);
 }
@@ -39,7 +39,7 @@ compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node l
   const compute_node plain = compute_cross_entropy(graph, logits, labels);
   if (smoothing == 0 || graph->status) return plain;
   const compute_dtype dtype = build_at(graph, inputs[0])->dtype, work = dtype_compute_type(dtype);
-  /* The mean over samples and classes at once: each class has its share of the smoothing. */
+  /* One mean over samples and classes: each class receives its share of the smoothing. */
   const compute_node log_p = compute_log_softmax(graph, logits, -1);
   const compute_node even =
       compute_neg(graph, compute_mean(graph, widen(graph, log_p, work), COMPUTE_ALL_AXES, false));
@@ -52,8 +52,8 @@ compute_node compute_cross_entropy_smoothed(compute_graph *graph, compute_node l
   return loss;
 }
 
-/* Whether a loss of two tensors can be built; both then have the same float dtype, and shapes that
- * broadcast or (`equal`) are the same. */
+/* True if a loss of two tensors can be built. Both must have the same float dtype. Their shapes
+ * must broadcast, or be the same if `equal`. */
 static bool check_pair(compute_graph *graph, const char *operation, compute_node a, compute_node b,
                        bool equal) {
   uint32_t inputs[2];
@@ -81,7 +81,7 @@ compute_node compute_binary_cross_entropy(compute_graph *graph, compute_node log
   if (!check_pair(graph, "binary_cross_entropy", logits, targets, true)) return BUILD_NONE;
   const compute_dtype dtype = compute_node_dtype(graph, logits), work = dtype_compute_type(dtype);
   const compute_node x = widen(graph, logits, work), t = widen(graph, targets, work);
-  /* max(x, 0) + log(1 + exp(−|x|)) is softplus, whose derivative is smooth at 0 as well. */
+  /* max(x, 0) + log(1 + exp(−|x|)) is softplus, whose derivative is also smooth at 0. */
   const compute_node loss =
       compute_sub(graph, compute_softplus(graph, x), compute_mul(graph, x, t));
   return mean_of(graph, loss, dtype);

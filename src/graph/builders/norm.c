@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch normalisation and dropout, composed of other operations, which fuse into the surrounding
+/* Batch normalisation and dropout, composed of other operations that fuse into the surrounding
  * kernels. */
 #include "core/base/float_environment.h"
 #include "core/type/dtype.h"
@@ -10,7 +10,7 @@ static bool given(compute_node node) {
   return node.id != 0 || node.graph != 0;
 }
 
-/* What both forms check and determine. */
+/* Values that both forms check and determine. */
 typedef struct norm_call {
   compute_graph *graph;
   const char *operation;
@@ -33,7 +33,7 @@ static bool check_x(norm_call *call, compute_node x, double epsilon) {
                       compute_shape_text(call->shape, text, sizeof text));
 }
 
-/* A vector of the channels: of x's dtype, or, as statistics of narrow floats are kept, f32. */
+/* A vector of the channels, in x's dtype or in f32, the dtype of statistics of narrow floats. */
 static bool check_vector(const norm_call *call, const char *name, compute_node vector) {
   uint32_t index;
   char a[BUILD_TEXT], b[BUILD_TEXT];
@@ -64,7 +64,7 @@ static compute_node along(const norm_call *call, compute_node vector) {
   return network_along(call->graph, vector, 1, call->shape.rank);
 }
 
-/* gain / sqrt(variance + epsilon), of the shape of the variance. */
+/* gain / sqrt(variance + epsilon), with the shape of the variance. */
 static compute_node scale_of(const norm_call *call, compute_node variance, compute_node gain,
                              double epsilon) {
   compute_node sum =
@@ -73,8 +73,8 @@ static compute_node scale_of(const norm_call *call, compute_node variance, compu
   return given(gain) ? compute_mul(call->graph, scale, widen(call, gain)) : scale;
 }
 
-/* x · scale + shift: per-channel values are computed once, and x takes one multiplication and one
- * addition after the operation that computes it. */
+/* x · scale + shift. Per-channel values are computed once. x needs one multiplication and one
+ * addition, fused after the operation that computes it. */
 compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_node mean,
                                 compute_node variance, compute_node gain, compute_node bias,
                                 double epsilon) {
@@ -94,7 +94,7 @@ compute_node compute_batch_norm(compute_graph *graph, compute_node x, compute_no
   return narrow(&call, compute_add(graph, y, along(&call, shift)));
 }
 
-/* What a batch is normalised by, [channels] each, and how many values it is made of, [1]. */
+/* Statistics of a batch, [channels] each; count is the number of values per channel, [1]. */
 typedef struct batch_statistics {
   compute_node centred, mean, variance, count;
 } batch_statistics;
@@ -106,7 +106,7 @@ static int64_t values_of_channel(const norm_call *call) {
   return values;
 }
 
-/* Of all processes: the sums and the number of values first, then the squares of what is left. */
+/* Over all processes: first the sums and the number of values, then the squared deviations. */
 static void record_statistics(const norm_call *call, compute_node x, build_sum_function *sum,
                               void *user, batch_statistics *s) {
   compute_graph *graph = call->graph;
@@ -157,7 +157,7 @@ compute_node build_batch_norm(compute_graph *graph, const char *operation, compu
     wide_bias = widen(&call, bias);
     y = compute_add(graph, y, along(&call, wide_bias));
   }
-  if (!sum) /* the gradient of the formula is that of this process alone */
+  if (!sum) /* the gradient of the formula covers this process only */
     build_whole(graph, y, WHOLE_BATCH_NORM,
                 (const compute_node[]){wide, batch.centred, inverse, wide_gain, wide_bias}, 5);
   y = narrow(&call, y);
@@ -178,7 +178,7 @@ compute_node compute_batch_norm_training(compute_graph *graph, compute_node x, c
 
 /* ---- Dropout --------------------------------------------------------------------------------- */
 
-/* The numbers are f32 whatever x is, so that a model drops the same elements in every dtype. */
+/* The random numbers are f32 for every dtype of x, so a model drops the same elements in each. */
 compute_node compute_dropout(compute_graph *graph, compute_node x, double probability,
                              compute_node seed, uint32_t stream) {
   FLOAT_ENVIRONMENT_DEFAULT;
@@ -206,7 +206,7 @@ compute_node compute_dropout(compute_graph *graph, compute_node x, double probab
 
 /* ---- Layer norm ------------------------------------------------------------------------------ */
 
-/* Whether gain or bias has the dtype of x and the size of its last axis. */
+/* True if gain or bias has the dtype of x and the size of its last axis. */
 static bool fits_last_axis(compute_graph *graph, const char *operation, const char *what,
                            compute_node x, compute_node vector) {
   uint32_t inputs[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running sums, the largest along an axis, one-hot, attention. */
+/* Running sums, the largest elements along an axis, one-hot, attention. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static bool fail_shapes(const attention_call *call, const char *what) {
                       what, call->text[0], call->text[1], call->text[2]);
 }
 
-/* Leading axes broadcast; the last two are those of a matrix product. */
+/* Checks q, k and v: leading axes broadcast, and the last two are matrices. */
 static bool check_matrices(attention_call *call) {
   compute_shape shape[3], batch;
   for (int i = 0; i < 3; i++) {
@@ -139,8 +139,8 @@ static bool check_matrices(attention_call *call) {
   return true;
 }
 
-/* The number of scores must fit, though they are never stored; the bias must broadcast to them
- * without enlarging them. */
+/* The number of scores must fit, although they are never stored. The bias must broadcast to the
+ * scores without enlarging them. */
 static bool check_scores(attention_call *call) {
   compute_shape scores = call->result, both;
   char text[BUILD_TEXT];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrices of small integers packed in bytes, and products with them: a node for the kernel, whose
- * last operand is the same product composed of other operations. */
+/* Matrices of small integers packed in bytes, and products with them. A product is one node for the
+ * kernel. Its last operand is the same product composed of other operations. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct quantized_call {
   const char *operation;
   compute_node packed, scale, zero;
   compute_quantized_gemm_attributes geometry; /* padding zeroed */
-  int64_t n, blocks;                          /* of a row */
+  int64_t n, blocks;                          /* per row */
 } quantized_call;
 
 static bool check_options(quantized_call *call, int64_t k,
@@ -89,7 +89,7 @@ static bool check_matrix(quantized_call *call) {
 
 /* ---- The composed form ----------------------------------------------------------------------- */
 
-/* The numbers as i32 [n, blocks, block]. */
+/* Unpacks the numbers as i32 [n, blocks, block]. */
 static compute_node numbers(const quantized_call *call) {
   static const int32_t shifts[2][4] = {{0, 2, 4, 6}, {0, 4}};
   compute_graph *graph = call->graph;
@@ -107,7 +107,7 @@ static compute_node numbers(const quantized_call *call) {
   return compute_reshape(graph, x, COMPUTE_SHAPE(call->n, call->blocks, g->block));
 }
 
-/* [n, k] in `dtype`, which is f32 or f64. */
+/* The dequantized matrix [n, k] in `dtype`, f32 or f64. */
 static compute_node expand(const quantized_call *call, compute_dtype dtype) {
   compute_graph *graph = call->graph;
   const compute_quantized_gemm_attributes *g = &call->geometry;

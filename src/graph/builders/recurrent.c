@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* LSTM, GRU and RNN: one product projects the inputs of all steps, and one node has the steps.
+/* LSTM, GRU and RNN. One product projects the inputs of all steps, and one node runs the steps.
  *
- * That node's result has a row for each step and then the last states, of which the caller gets
+ * The result of that node has one row for each step, then the last states. The caller receives
  * slices. */
 #include <inttypes.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static bool check_weights(recurrent_call *call, compute_node x, compute_node w, 
          has_shape(call, "r", r, call->dtype, COMPUTE_SHAPE(call->hidden, call->columns));
 }
 
-/* An option's tensor, which may be lacking. */
+/* Checks an optional tensor. */
 static bool check_tensor(const recurrent_call *call, const char *name, compute_node x,
                          compute_dtype dtype, compute_shape shape, bool known) {
   if (!is_given(x)) return true;

@@ -7,8 +7,8 @@
 
 /* ---- Matrix product -------------------------------------------------------------------------- */
 
-/* Checks the two operands and computes the shape of the product of operands that both have at least
- * two axes. The messages show the shapes as the caller gave them. */
+/* Checks two operands with at least two axes each, and computes the shape of their product. The
+ * messages show the shapes that the caller gave. */
 static bool matmul_shape(compute_graph *graph, const char *operation, compute_shape a,
                          compute_shape b, const char *a_text, const char *b_text,
                          compute_shape *result) {
@@ -72,7 +72,7 @@ compute_node compute_matmul(compute_graph *graph, compute_node a, compute_node b
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-/* The axes as a mask, with a message for the first invalid one. */
+/* The axes as a mask; an error names the first invalid axis. */
 static bool axes_mask(compute_graph *graph, const char *operation, compute_shape shape,
                       compute_axes axes, uint32_t *mask) {
   if (shape_axes_mask(shape.rank, axes, mask)) return true;
@@ -93,7 +93,7 @@ static bool axes_mask(compute_graph *graph, const char *operation, compute_shape
   return false;
 }
 
-/* The remaining shape, and whether any of its elements would have no operands. */
+/* The remaining shape. *of_nothing is true if any of its elements would have no operands. */
 static compute_shape reduced_shape(compute_shape from, uint32_t mask, bool keep, bool *of_nothing) {
   compute_shape result = {0};
   bool empty_reduced = false, empty_kept = false;

@@ -9,9 +9,9 @@
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
 
-/* Nodes compute which slices of the operand a result has along an axis: so the graph takes no
- * memory for them, however long the axis is, and an impossible result is refused before anything of
- * its size is allocated. */
+/* Nodes compute the slices of the operand that a result uses along an axis. So the graph needs no
+ * memory for them, even for a long axis. An impossible result is refused before any large
+ * allocation. */
 
 static compute_node number(compute_graph *graph, double value) {
   return compute_scalar(graph, COMPUTE_F64, value);
@@ -33,7 +33,7 @@ typedef struct pad_call {
   build_element value;
 } pad_call;
 
-/* Zeros need no tensor besides x. */
+/* A padding of zeros needs no tensor besides x. */
 static compute_node pad_constant(const pad_call *p) {
   static const build_element zero;
   if (memcmp(&p->value, &zero, sizeof zero) == 0)
@@ -64,7 +64,7 @@ static compute_node pad_edge(const pad_call *p) {
   return compute_concat(p->graph, parts, count, p->axis);
 }
 
-/* Reflected at 0, and then at the last element. */
+/* Reflects the positions at 0, then at the last element. */
 static compute_node pad_reflect(const pad_call *p) {
   compute_graph *graph = p->graph;
   const compute_node last = integer(graph, shape_at(p->shape, p->axis) - 1);
@@ -102,7 +102,7 @@ static compute_shape padded_shape(const pad_call *p) {
   return padded;
 }
 
-/* Everything but the value. */
+/* Reads and checks all arguments except the value. */
 static bool read_pad(pad_call *p, int32_t axis, compute_pad_mode mode) {
   uint32_t input;
   compute_graph *graph = p->graph;
@@ -169,7 +169,7 @@ static compute_node positions(compute_graph *graph, const resize *r) {
   return compute_index(graph, COMPUTE_F64, COMPUTE_SHAPE(r->to), 0);
 }
 
-/* At most the last element of the operand, as an index. */
+/* Positions as indices, at most the last element of the operand. */
 static compute_node as_index(compute_graph *graph, compute_node at, const resize *r) {
   return compute_minimum(graph, compute_cast(graph, at, COMPUTE_I64), integer(graph, r->from - 1));
 }
@@ -180,7 +180,7 @@ static compute_node nearest(compute_graph *graph, compute_node x, int32_t axis, 
   return compute_gather(graph, x, as_index(graph, at, r), axis);
 }
 
-/* Whole factors repeat pixels, which is a view and a copy; its gradient is a sum of neighbours. */
+/* An integer factor repeats pixels: a view and a copy. Its gradient is a sum of neighbours. */
 static compute_node repeat_pixels(compute_graph *graph, compute_node x, int32_t axis, int64_t to) {
   compute_shape shape = compute_node_shape(graph, x), apart = {.rank = shape.rank + 1}, whole;
   for (int32_t i = 0; i <= shape.rank; i++)
@@ -250,8 +250,8 @@ compute_node compute_upsample2d(compute_graph *graph, compute_node x, int64_t he
   if (compute_shape_equal(result, shape)) return build_same(graph, x);
   const bool bilinear = mode == COMPUTE_UPSAMPLE_BILINEAR, wide = bilinear && dtype != COMPUTE_F64;
   if (wide && dtype != COMPUTE_F32) x = compute_cast(graph, x, COMPUTE_F32);
-  /* Columns first: they cost more than contiguous rows, and there are fewer before rows are
-   * enlarged. */
+  /* Columns first: they cost more than contiguous rows, and there are fewer of them before the rows
+   * are enlarged. */
   for (int32_t i = 1; i >= 0 && !graph->status; i--) {
     const resize r = {.from = shape_at(shape, 2 + i), .to = sizes[i]};
     if (r.from == r.to) continue;

@@ -6,7 +6,7 @@
 #include "core/base/arithmetic.h"
 #include "core/type/shape.h"
 
-/* The one operand of a view, as an index. */
+/* Resolves the one operand of a view. */
 static bool single(compute_graph *graph, const char *operation, compute_node x, uint32_t *input) {
   return build_operands(graph, operation, &x, 1, input);
 }
@@ -40,7 +40,8 @@ compute_node compute_transpose(compute_graph *graph, compute_node x, compute_axe
   return build_node(graph, operation, &node, &input, 1);
 }
 
-/* Replaces a single −1 by the size that makes the counts equal; other shapes are unchanged. */
+/* Replaces a single −1 by the size that makes the element counts equal. Other shapes are
+ * unchanged. */
 static bool infer_size(compute_graph *graph, const char *operation, compute_shape from,
                        compute_shape *shape) {
   if (shape->rank < 0 || shape->rank > COMPUTE_MAX_RANK) return true;
@@ -100,7 +101,7 @@ compute_node compute_slice(compute_graph *graph, compute_node x, int32_t axis, i
   }
   node.attributes.axis = axis;
   node.attributes.start = start;
-  if (count < 2) node.attributes.step = 1; /* no other element is reached, however far a step is */
+  if (count < 2) node.attributes.step = 1; /* a single element: the step has no effect */
   shape_set(&node.shape, axis, count);
   return build_node(graph, operation, &node, &input, 1);
 }

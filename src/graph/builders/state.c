@@ -40,9 +40,9 @@ static bool is_call(const graph_node *node) {
   return node->op == OP_call || node->op == OP_call_result;
 }
 
-/* The assignments below a group as targets: marks[i] is set for each parameter node met. Nodes come
- * in topological order, so walking down from `index` needs no recursion: pending[i] says that node
- * i is part of the group. Calls may be listed twice: they run once. */
+/* Collects the assignments below a group as targets and refuses repeated ones. Nodes are in
+ * topological order, so a walk down from the highest index needs no recursion. pending[i] is set if
+ * node i belongs to the group. A call may be listed twice, since it runs once. */
 static bool check_targets(compute_graph *graph, const uint32_t *inputs, size_t count,
                           uint8_t *pending, build_target *targets) {
   size_t found = 0, first, second;

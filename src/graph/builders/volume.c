@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolution and pooling along three axes, made of those along two. For a convolution, the slices
- * that a window takes from the depth are further channels of an image; a pool folds rows and
- * columns of all slices first, then the depth. */
+/* Convolution and pooling along three axes, composed of operations along two. A convolution makes
+ * the depth slices of a window further channels of an image. A pool folds the rows and columns of
+ * all slices first, then the depth. */
 #include <inttypes.h>
 
 #include "core/base/arithmetic.h"
@@ -14,13 +14,13 @@ typedef struct volume_call {
   compute_graph *graph;
   const char *operation;
   compute_shape x, filter;
-  compute_dtype dtype;   /* of x */
-  char text[BUILD_TEXT]; /* of x's shape */
+  compute_dtype dtype;   /* dtype of x */
+  char text[BUILD_TEXT]; /* shape of x */
 } volume_call;
 
-enum { MOST_SLICES = 4096 /* of a transposed filter, each of which takes four nodes */ };
+enum { MOST_SLICES = 4096 /* of a transposed filter; each slice takes four nodes */ };
 
-/* How windows lie along the depth. */
+/* Geometry of the windows along the depth. */
 typedef struct depth {
   int64_t data, size, stride, dilation, before, after;
   int64_t reach; /* dilation · (size − 1) + 1 */
@@ -29,7 +29,7 @@ typedef struct depth {
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-/* Number i of an option: as the first where it is 0, and `usual` where that is, too. */
+/* Number i of an option. 0 means the first number; if the first is also 0, `usual`. */
 static int64_t step_of(const int64_t *given, int i, int64_t usual) {
   return given[i] ? given[i] : given[0] ? given[0] : usual;
 }
@@ -44,7 +44,8 @@ static bool refuse_option(const volume_call *call, const char *name, int64_t val
                       "%s is %" PRId64 "; it must be %s", name, value, allowed);
 }
 
-/* Those of rows and columns are checked where these are convolved. */
+/* Reads the options of the depth. The two-dimensional builders check the options of rows and
+ * columns. */
 static bool read_depth(const volume_call *call, const compute_conv3d_options *o, depth *d) {
   *d = (depth){.data = shape_at(call->x, 2),
                .size = shape_at(call->filter, 2),
@@ -108,7 +109,7 @@ static bool begin_convolution(volume_call *call, compute_node x, compute_node fi
                       compute_shape_text(call->filter, text, sizeof text));
 }
 
-/* Two sizes as one; −1, with an error, if that cannot be counted. */
+/* The product of two sizes; −1, with an error, if it overflows. */
 static int64_t joined(const volume_call *call, int64_t a, int64_t b) {
   int64_t product;
   if (checked_multiply(a, b, &product)) return product;
@@ -117,12 +118,12 @@ static int64_t joined(const volume_call *call, int64_t a, int64_t b) {
   return -1;
 }
 
-/* Axes 1 and 2 of five in the other order. */
+/* Swaps axes 1 and 2 of five. */
 static compute_node turned(const volume_call *call, compute_node x) {
   return compute_transpose(call->graph, x, COMPUTE_AXES(0, 2, 1, 3, 4));
 }
 
-/* Filters whose slices are channels: [a, b · slices, rows, columns]. */
+/* A filter with its slices as channels: [a, b · slices, rows, columns]. */
 static compute_node flat_filter(const volume_call *call, compute_node filter) {
   const int64_t *size = call->filter.size;
   return compute_reshape(call->graph, filter,
@@ -153,7 +154,7 @@ static compute_node fold_depth(const volume_call *call, compute_node x, const de
                                        joined(call, size[1], d->size), size[3], size[4]));
 }
 
-/* Whether the nodes of fold_depth can be. */
+/* True if the nodes of fold_depth can be recorded. */
 static bool check_fold(const volume_call *call, const depth *d) {
   const int64_t *size = call->x.size;
   compute_shape padded = call->x;
@@ -166,7 +167,7 @@ static bool check_fold(const volume_call *call, const depth *d) {
                     COMPUTE_SHAPE(size[0], size[1], d->count, d->size, size[3], size[4]));
 }
 
-/* Windows along the depth that lie in the data and its padding. */
+/* Counts the windows along the depth that fit into the data and its padding. */
 static bool count_windows(const volume_call *call, depth *d) {
   int64_t padded;
   if (!checked_add(d->data, d->before + d->after, &padded)) padded = INT64_MAX;
@@ -208,8 +209,8 @@ compute_node compute_conv3d(compute_graph *graph, compute_node x, compute_node f
 
 /* ---- Transposed convolution ------------------------------------------------------------------ */
 
-/* What the slices of the filter make of each slice of x, [n · d, channels · size, h, w], added
- * where they belong: [n, whole, channels, h, w]. */
+/* Adds the products of each slice of x with the filter's slices, [n · d, channels · size, h, w].
+ * Each goes to its place in the result, [n, whole, channels, h, w]. */
 static compute_node spread_depth(const volume_call *call, compute_node y, const depth *d,
                                  int64_t whole, int64_t channels) {
   compute_graph *graph = call->graph;
@@ -227,7 +228,7 @@ static compute_node spread_depth(const volume_call *call, compute_node y, const 
   return sum;
 }
 
-/* Slices that the result would have without padding, `more` of them behind all windows. */
+/* *whole = slices of the result without padding. `more` of them follow all windows. */
 static bool measure_whole(const volume_call *call, const depth *d, int64_t more, int64_t *whole) {
   if (more < 0 || (more > 0 && more >= d->stride && more >= d->dilation))
     return refuse_option(call, "output_padding", more,
@@ -281,7 +282,8 @@ compute_node compute_conv3d_transpose(compute_graph *graph, compute_node x, comp
 
 /* ---- Pooling --------------------------------------------------------------------------------- */
 
-/* A pool's options for rows and columns, and for the depth as rows of one column each. */
+/* Splits a pool's options: `planes` for rows and columns, `depths` for the depth, as rows of one
+ * column. */
 static void split_options(const compute_pool3d_options *o, compute_pool2d_options *planes,
                           compute_pool2d_options *depths) {
   *planes = (compute_pool2d_options){.ceil = o->ceil, .exclude_padding = o->exclude_padding};
@@ -298,7 +300,7 @@ static void split_options(const compute_pool3d_options *o, compute_pool2d_option
   depths->size[1] = depths->stride[1] = depths->dilation[1] = 1;
 }
 
-/* The images of all slices, pooled, as planes whose rows are the slices. */
+/* Pools the images of all slices. The result has planes whose rows are the slices. */
 static compute_node pool_images(const volume_call *call, compute_node images,
                                 compute_window_operation fold,
                                 const compute_pool2d_options *options, compute_shape *shape) {
@@ -312,8 +314,8 @@ static compute_node pool_images(const volume_call *call, compute_node images,
                                        joined(call, shape_at(*shape, 2), shape_at(*shape, 3))));
 }
 
-/* The places of the slices' maxima that were chosen along the depth. A window without an element,
- * of which there are some only if `gaps`, has chosen −1. */
+/* The places of the maxima that were chosen along the depth. A window without an element has chosen
+ * −1; such windows occur only if `gaps`. */
 static compute_node follow(compute_graph *graph, compute_node places, compute_node chosen,
                            bool gaps) {
   const compute_node flat = compute_reshape(graph, places, COMPUTE_SHAPE(-1));
@@ -338,7 +340,7 @@ static compute_node pool(compute_graph *graph, const char *operation, compute_no
   split_options(options, &planes, &depths);
   const bool place = fold == COMPUTE_WINDOW_ARGMAX;
   const bool widened = fold == COMPUTE_WINDOW_AVERAGE && dtype_is_half(call.dtype);
-  if (widened) x = compute_cast(graph, x, COMPUTE_F32); /* no mean is rounded twice */
+  if (widened) x = compute_cast(graph, x, COMPUTE_F32); /* so no mean is rounded twice */
   const int64_t *size = call.x.size;
   const compute_node images = compute_reshape(
       graph, x, COMPUTE_SHAPE(size[0], joined(&call, size[1], size[2]), size[3], size[4]));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The gradient of a call, which the caller's function records.
+/* The gradient of a call. The caller's gradient function records it.
  *
- * The backward walk visits the results of a call from the last to the first, which is the call
- * itself: the others only ensure that the walk visits it. */
+ * The backward walk visits the results of a call from the last to the first, the call itself. The
+ * rule of the other results only ensures that the walk reaches the call. */
 #include <stdio.h>
 
 #include "core/type/dtype.h"
@@ -23,7 +23,7 @@ void gradient_call_result(gradient_step *s) {
         compute_full(s->graph, flows ? node->dtype : COMPUTE_F32, node->shape, 0);
 }
 
-/* "call 'smooth'", or "call (node 7)". */
+/* Example: "call 'smooth'", or "call (node 7)" without a name. */
 static const char *label(const gradient_step *s, char *text, size_t bytes) {
   const char *name = graph_call_of(&s->node)->key.name;
   if (name[0])
@@ -33,7 +33,7 @@ static const char *label(const gradient_step *s, char *text, size_t bytes) {
   return text;
 }
 
-/* The gradient of result `index` of the call; {0} for one that is not a float. */
+/* The gradient of result `index` of the call; {0} if that result is not a float. */
 static compute_node arrived(const gradient_step *s, uint32_t call, uint32_t index) {
   const compute_dtype dtype = build_at(s->graph, call + index)->dtype;
   const compute_shape shape = build_at(s->graph, call + index)->shape;
@@ -86,7 +86,7 @@ void gradient_call(gradient_step *s) {
   }
 }
 
-/* The call's own rule follows, as it was recorded before. */
+/* The rule of the call itself follows in the walk, since the call was recorded earlier. */
 void gradient_whole_call(gradient_step *s) {
   gradient_give(s, 0, s->upstream);
 }

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Reverse-mode gradients as graph nodes.
  *
- * compute_gradients walks from the loss back to the requested nodes and calls one rule for each
- * operation on the way; a rule adds nodes that turn d(loss)/d(result) into d(loss)/d(operand).
- * Rules are named after the gradient column of ops.def, gradient_<rule>. They use ordinary
- * builders, so second derivatives work automatically.
+ * compute_gradients walks from the loss back to the requested nodes. For each operation on the way
+ * it calls one rule. A rule adds nodes that turn d(loss)/d(result) into d(loss)/d(operand). Its
+ * name is gradient_<rule>, after the gradient column of ops.def. Rules use ordinary builders, so
+ * second derivatives work automatically.
  *
- * f16 and bf16: rules compute in f32 (`work`), and the sum is rounded once, at the end, so that
- * constants like sqrt(2/pi) are not rounded to eight bits. The casts are fused. */
+ * For f16 and bf16, rules compute in f32 (`work`), and the sum is rounded once, at the end. So a
+ * constant like sqrt(2/pi) is not rounded to eight bits. The casts are fused. */
 #ifndef GRAPH_GRADIENT_H
 #define GRAPH_GRADIENT_H
 
 #include "graph/node/graph.h"
 
-/* One call of compute_gradients: what is known about the nodes 0 … loss. */
+/* State of one call of compute_gradients for the nodes 0 … loss. */
 typedef struct gradient_walk {
   size_t loss;
   bool *wanted;           /* depends on some of[i] */
-  compute_node *gradient; /* {0} while there is none yet */
+  compute_node *gradient; /* {0} until the first contribution */
   uint32_t *path;         /* how the loss depends on it; NULL until needed */
 } gradient_walk;
 
@@ -34,31 +34,32 @@ typedef struct gradient_step {
 
 typedef void gradient_rule(gradient_step *step);
 
-/* Operand number `index`, as it is. */
+/* Operand number `index`, without a cast. */
 compute_node gradient_operand(const gradient_step *step, uint32_t index);
 
-/* Whether the gradient of an operand is needed at all. */
+/* True if the gradient of an operand is needed. */
 bool gradient_wanted(const gradient_step *step, uint32_t index);
 
-/* Adds `part` to the gradient of an operand: summed over broadcast axes, cast to its dtype. */
+/* Adds `part` to an operand's gradient, summed over broadcast axes and cast to the operand's
+ * dtype. */
 void gradient_give(gradient_step *step, uint32_t index, compute_node part);
 
-/* x in the dtype to calculate in; a constant in it. */
+/* x in the dtype to calculate in; a constant in that dtype. */
 compute_node gradient_widen(const gradient_step *step, compute_node x);
 compute_node gradient_number(const gradient_step *step, double value);
 
-/* Whether a gradient that records `count` steps one by one may do so; else the graph fails. */
+/* True if a gradient may record `count` steps one by one; otherwise the graph fails. */
 bool gradient_may_unroll(const gradient_step *step, int64_t count);
 
-/* network.c: relu's gradient if it comes only from max pooling; otherwise false. */
+/* network.c: records relu's gradient if it comes only from max pooling; otherwise returns false. */
 bool gradient_pooled_relu(gradient_step *step);
 
-/* Rules of composite formulas (graph.h). Operands are numbered within the composite. */
+/* Rules of composite formulas (graph.h). Operands are numbered as in the composite. */
 gradient_rule gradient_whole_batch_norm;
 gradient_rule gradient_whole_cross_entropy;
 gradient_rule gradient_whole_call;
 
-/* The rules: one declaration for each row of ops.def. gradient_NONE, for operations without a
+/* The rules, one declaration for each row of ops.def. gradient_NONE, for operations without a
  * gradient, is never called. */
 #define ELEMENTWISE(name, arity, instruction, domain, result, gradient, ...)                       \
   gradient_rule gradient_##gradient;

@@ -13,8 +13,8 @@ typedef gradient_step step;
 
 /* ---- Convolution ----------------------------------------------------------------------------- */
 
-/* The three directions are the derivatives of one trilinear form: data, filter and result, each by
- * the other two. So each rule is two convolutions of the same geometry. */
+/* The three directions are the derivatives of one trilinear form of data, filter and result, each
+ * by the other two. So each rule is two convolutions with the same geometry. */
 static node convolve(const step *s, compute_convolution_direction direction, node a, node b) {
   compute_conv_attributes geometry = *network_convolution(&s->node);
   geometry.direction = direction;
@@ -52,7 +52,7 @@ void gradient_conv2d_by_filter(step *s) {
 
 static node pool(const step *s, bool by_data, compute_shape shape, node a, node b) {
   compute_window_attributes geometry;
-  memcpy(&geometry, s->node.constant, sizeof geometry); /* with its gaps */
+  memcpy(&geometry, s->node.constant, sizeof geometry); /* including padding bytes */
   geometry.by_data = by_data;
   return network_pool(s->graph, "gradients", &geometry, shape, a, b);
 }
@@ -66,11 +66,11 @@ void gradient_max_pool2d(step *s) {
   gradient_give(s, 0, pool(s, true, shape_of(s, x), x, s->upstream));
 }
 
-/* The result of max pooling of x with this geometry, if the graph has it; or {0}. */
+/* The result of max pooling x with this geometry if the graph has such a node; otherwise {0}. */
 static node find_pooled(const compute_graph *graph, uint32_t x,
                         const compute_window_attributes *by_data) {
   compute_window_attributes geometry;
-  memcpy(&geometry, by_data, sizeof geometry); /* with its gaps */
+  memcpy(&geometry, by_data, sizeof geometry); /* including padding bytes */
   geometry.by_data = false;
   for (size_t i = (size_t)x + 1; i < graph->count; i++) {
     const graph_node *n = &graph->nodes[i];
@@ -81,8 +81,8 @@ static node find_pooled(const compute_graph *graph, uint32_t x,
   return (node){0};
 }
 
-/* After max(0, x), a window's gradient goes to its largest element, which is the pooled result: so
- * it can be masked there, with fewer elements. */
+/* After max(0, x), a window's gradient goes to its largest element, which is the pooled result. So
+ * the mask can be applied there, to fewer elements. */
 bool gradient_pooled_relu(step *s) {
   compute_graph *graph = s->graph;
   const graph_node *from = &graph->nodes[s->upstream.id - 1];
@@ -118,7 +118,7 @@ static node window_element(const step *s, node padded, int64_t row, int64_t colu
   return compute_slice(s->graph, rows, 3, column * w->dilation[1], w->result_size[1], w->stride[1]);
 }
 
-/* x with all padding that a window covers. */
+/* x with all the padding that a window covers. */
 static node surround(const step *s, node x, double value) {
   const compute_window_attributes *w = network_window(&s->node);
   for (int i = 0; i < 2; i++) {
@@ -131,12 +131,12 @@ static node surround(const step *s, node x, double value) {
   return x;
 }
 
-/* The result is the gradient at each window's first largest element, so its own gradient is the
- * incoming one there: the windows' elements are searched one by one. */
+/* The result is the gradient at each window's first largest element. So its own gradient is the
+ * incoming gradient at that element. The rule searches the windows' elements one by one. */
 void gradient_max_pool2d_by_data(step *s) {
   compute_graph *graph = s->graph;
   const compute_window_attributes *w = network_window(&s->node);
-  if (!gradient_wanted(s, 1)) return; /* by the data it is zero wherever it exists */
+  if (!gradient_wanted(s, 1)) return; /* the gradient by the data is zero wherever it exists */
   if (!gradient_may_unroll(s, w->size[0] * w->size[1])) return;
   node x = surround(s, gradient_widen(s, gradient_operand(s, 0)), -(double)INFINITY);
   node u = surround(s, gradient_widen(s, s->upstream), 0);
@@ -156,8 +156,8 @@ void gradient_max_pool2d_by_data(step *s) {
 
 /* ---- Running sums ---------------------------------------------------------------------------- */
 
-/* Element i is part of the sums from i on: the gradient is their gradients summed from the other
- * end. */
+/* Element i is part of the sums from i on. So the gradient is the running sum of their gradients
+ * from the other end. */
 void gradient_cumulative_sum(step *s) {
   const graph_attributes *a = &s->node.attributes;
   gradient_give(s, 0,
@@ -175,7 +175,7 @@ static node transposed(const step *s, node matrix) {
   return compute_transpose(s->graph, matrix, order);
 }
 
-/* The mask of query i of m: the keys j ≤ i + keys − m. */
+/* The causal mask: query i of m sees the keys j ≤ i + keys − m. */
 static node visible(const step *s, int64_t queries, int64_t keys) {
   compute_graph *graph = s->graph;
   const compute_shape shape = COMPUTE_SHAPE(queries, keys);
@@ -184,8 +184,8 @@ static node visible(const step *s, int64_t queries, int64_t keys) {
   return compute_less_equal(graph, compute_index(graph, COMPUTE_I64, shape, 1), last);
 }
 
-/* The attention weights, recomputed instead of stored. Masked keys have the weight 0, even if all
- * keys are masked, unless the formula's own softmax is asked for. */
+/* The attention weights, recomputed instead of stored. Masked keys have weight 0, even if all keys
+ * are masked, unless the formula's plain softmax is requested. */
 static node attention_weights(const step *s, node q, node k) {
   compute_graph *graph = s->graph;
   const compute_attention_attributes *a = s->node.constant;
@@ -222,8 +222,8 @@ void gradient_scaled_attention(step *s) {
 }
 
 /* Gradient rules of formulas composed of several nodes. x is the operand, y the result, g the
- * gradient of the loss by y. They are written with the formula's own nodes, so that second
- * derivatives are correct. */
+ * gradient of the loss by y. The rules use the formula's nodes, so second derivatives are
+ * correct. */
 
 static bool given(const step *s, uint32_t operand) {
   return s->node.inputs[operand] != GRAPH_NO_OPERAND;
@@ -264,7 +264,7 @@ void gradient_whole_batch_norm(step *s) {
   node scale = inverse;
   if (given(s, NORM_GAIN)) scale = compute_mul(graph, scale, gradient_operand(s, NORM_GAIN));
   const node level = compute_mul(graph, scale, compute_mul(graph, total, share));
-  /* In this order, no factor leaves the range before the variance does. */
+  /* With this order, no factor leaves the range before the variance does. */
   const node part = compute_mul(graph, compute_mul(graph, moment, share), inverse);
   const node slope = compute_mul(graph, compute_mul(graph, scale, inverse), part);
   const node steep = compute_mul(graph, g, along(s, scale));
@@ -277,8 +277,8 @@ void gradient_whole_batch_norm(step *s) {
 enum { ENTROPY_LOGITS, ENTROPY_LOG, ENTROPY_LABELS, ENTROPY_CHOSEN };
 
 /* (softmax − one at the label) · g / batch, in one pass over the loss's logarithms. It depends on
- * the values that the loss has gathered at the labels, so that no gradient is computed before
- * invalid labels have failed the run. */
+ * the values that the loss gathered at the labels. So invalid labels fail the run before any
+ * gradient is computed. */
 void gradient_whole_cross_entropy(step *s) {
   compute_graph *graph = s->graph;
   const node labels = gradient_operand(s, ENTROPY_LABELS);

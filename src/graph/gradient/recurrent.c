@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The gradient of recurrent layers: their steps are recorded one by one, over copies of the
- * operands, and the gradients of that are the copies' own. So second derivatives are right, too. */
+/* The gradient of recurrent layers. The steps are recorded one by one over copies of the operands;
+ * the operands' gradients are the gradients of the copies. So second derivatives are correct. */
 #include "core/base/alloc.h"
 #include "core/type/shape.h"
 #include "graph/builders/build.h"
@@ -10,7 +10,8 @@ enum { MOST_OPERANDS = 7, MOST_GATES = 4 };
 
 typedef compute_node node;
 
-/* The layer once more. Operands are in the dtype to calculate in; {0} for those that it lacks. */
+/* The unrolled layer. Operands are in the dtype to calculate in; {0} for operands that the layer
+ * lacks. */
 typedef struct unrolled {
   compute_graph *graph;
   const gradient_step *step;
@@ -19,7 +20,7 @@ typedef struct unrolled {
   node x, r, h, c, lengths, bias, peepholes;
 } unrolled;
 
-/* Which gate's columns of x [..., gates · hidden]. */
+/* Columns of `count` gates, from gate `first`, of x [..., gates · hidden]. */
 static node gate(const unrolled *u, node x, int64_t first, int64_t count) {
   const int32_t last = compute_node_shape(u->graph, x).rank - 1;
   return compute_slice(u->graph, x, last, first * u->hidden, count * u->hidden, 1);
@@ -76,7 +77,7 @@ static void lstm(unrolled *u, node x) {
   u->h = compute_mul(graph, output, compute_tanh(graph, u->c));
 }
 
-/* Step t; its row of the result. */
+/* Records step t and returns its row of the result. */
 static node take_step(unrolled *u, int64_t t) {
   compute_graph *graph = u->graph;
   const node h = u->h, c = u->c;
@@ -96,7 +97,8 @@ static node take_step(unrolled *u, int64_t t) {
   return y;
 }
 
-/* The sum of all rows of the result by their gradients, of which the operands' gradients follow. */
+/* The sum of all rows of the result times their gradients. The operands' gradients are derived from
+ * it. */
 static node weigh(unrolled *u, node g) {
   compute_graph *graph = u->graph;
   const int64_t states = compute_recurrent_states(u->a->cell);
@@ -117,7 +119,7 @@ static node weigh(unrolled *u, node g) {
   return compute_sum(graph, compute_mul(graph, all, g), COMPUTE_ALL_AXES, false);
 }
 
-/* Operand `*next` as a node of its own, or {0} if there is none. */
+/* A copy of operand `*next` as a separate node, or {0} if the layer lacks it. */
 static node copy(const gradient_step *s, bool there, uint32_t *next, node *copies) {
   if (!there) return (node){0};
   const uint32_t index = (*next)++;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient rules of the elementwise operations. In each, x is the operand, y the result and g the
- * gradient of the loss by y. If a rule can use either x or y, it uses the one that loses no
- * digits. */
+/* Gradient rules of the elementwise operations. x is the operand, y the result and g the gradient
+ * of the loss by y. If a rule can use either x or y, it uses the one that loses no digits. */
 #include "graph/gradient/gradient.h"
 
 #include <math.h>
@@ -151,7 +150,7 @@ void gradient_asinh(step *s) {
   chain(s, compute_select(s->graph, is_far, far, slope));
 }
 
-/* 1 / sqrt(x^2 - 1); two roots, since the product could overflow. */
+/* 1 / sqrt(x^2 - 1), as two roots, since the product could overflow. */
 void gradient_acosh(step *s) {
   node operand = x(s);
   node below = compute_rsqrt(s->graph, plus(s, operand, -1));
@@ -168,8 +167,8 @@ void gradient_erf(step *s) {
   chain(s, times(s, decay, M_2_SQRTPI));
 }
 
-/* Written as "not at or below zero", so that a NaN passes its gradient on. The result is as good as
- * the operand, and is kept by the next layer anyway. */
+/* Written as "not at or below zero", so a NaN passes its gradient on. The rule uses the result
+ * instead of the operand: it is equivalent, and the next layer keeps it in memory anyway. */
 void gradient_relu(step *s) {
   if (gradient_pooled_relu(s)) return;
   node zero = compute_scalar(s->graph, s->node.dtype, 0);
@@ -252,7 +251,7 @@ void gradient_div(step *s) {
   if (gradient_wanted(s, 1)) gradient_give(s, 1, neg(s, mul(s, part, y(s))));
 }
 
-/* a - b trunc(a / b): only the multiple depends on b. */
+/* The result is a - b trunc(a / b): only the multiple depends on b. */
 void gradient_mod(step *s) {
   gradient_give(s, 0, s->upstream);
   if (!gradient_wanted(s, 1)) return;
@@ -260,8 +259,8 @@ void gradient_mod(step *s) {
   gradient_give(s, 1, neg(s, mul(s, g(s), multiple)));
 }
 
-/* b a^(b-1) is 0 where b is 0, also for a = 0, where the power is infinite; a^b log(a) tends to 0
- * with a, where the logarithm is infinite. */
+/* b a^(b-1) is 0 for b = 0, even for a = 0, where the power is infinite. a^b log(a) tends to 0 with
+ * a, where the logarithm is infinite. */
 void gradient_pow(step *s) {
   node base = a(s), exponent = b(s), zero = number(s, 0);
   if (gradient_wanted(s, 0)) {

@@ -3,7 +3,7 @@
 #include "graph/builders/build.h"
 #include "graph/gradient/gradient.h"
 
-/* Each goes to where its element was. */
+/* Each element's gradient goes back to the element's original place. */
 void gradient_sort(gradient_step *s) {
   const compute_node x = gradient_operand(s, 0);
   const int32_t axis = s->node.attributes.axis;

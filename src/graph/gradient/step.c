@@ -27,17 +27,17 @@ compute_node gradient_number(const gradient_step *step, double value) {
   return compute_scalar(step->graph, step->work, value);
 }
 
-enum { DEEPEST = 8 /* nodes through which a sum is moved */ };
+enum { DEEPEST = 8 /* most nodes through which a sum is moved */ };
 
-/* The summand, and the axes. Axes are kept, with size 1, until the sum has its final shape. */
+/* The axes of a sum. They are kept, with size 1, until the sum has its final shape. */
 typedef struct summation {
   compute_graph *graph;
   compute_axes axes;
   uint32_t mask; /* the axes as bits */
 } summation;
 
-/* `node`, an operand of shape `whole`, before it is repeated along all of the axes: {0} if it is
- * not repeated, and for a single number, whose products are seldom worth factoring. */
+/* The operand `index` of a node with shape `whole`, before it is repeated along all of the axes.
+ * {0} if it is not repeated, and for a single number, whose products are seldom worth factoring. */
 static compute_node factor_of(const summation *s, uint32_t index, compute_shape whole) {
   const graph_node *node = &s->graph->nodes[index];
   if (node->op == OP_broadcast) {
@@ -52,8 +52,7 @@ static compute_node factor_of(const summation *s, uint32_t index, compute_shape 
 }
 
 /* x = factor · *rest, with a factor that is constant along the axes; {0} if x is not such a
- * product.
- */
+ * product. */
 static compute_node split_product(const summation *s, uint32_t x, uint32_t *rest) {
   const graph_node *node = &s->graph->nodes[x];
   if (node->op != OP_mul) return (compute_node){0};
@@ -66,9 +65,9 @@ static compute_node split_product(const summation *s, uint32_t x, uint32_t *rest
   return (compute_node){0};
 }
 
-/* Signs and factors that are constant along the axes are moved out of the sum, which is then often
- * one that another gradient needs as well: so a normalisation with its own statistics needs no
- * further pass over its data. Only in types with enough precision. */
+/* Moves signs and factors that are constant along the axes out of the sum. Often another gradient
+ * then needs the same sum. So a normalisation with its own statistics needs no further pass over
+ * its data. Only f32 and f64 have enough precision for this. */
 static compute_node sum_apart(const summation *s, compute_node x, int32_t depth) {
   compute_graph *graph = s->graph;
   if (graph->status) return x;
@@ -97,7 +96,7 @@ static compute_node sum_apart(const summation *s, compute_node x, int32_t depth)
   return compute_sum(graph, x, s->axes, true);
 }
 
-/* Whether nothing was moved out of the sum: then it can have its final shape at once, and a
+/* True if nothing was moved out of the sum. Then the sum can have its final shape at once, and a
  * following update is fused into its kernel. */
 static bool is_sum_of(const compute_graph *graph, compute_node sum, compute_node x) {
   if (graph->status) return false;

@@ -32,7 +32,7 @@ void gradient_broadcast(step *s) {
   gradient_give(s, 0, s->upstream);
 }
 
-/* Through the composed form. */
+/* The gradient flows through the composed form. */
 void gradient_find_spots(step *s) {
   gradient_give(s, 1, s->upstream);
 }
@@ -81,15 +81,15 @@ static node transposed(const step *s, node matrix) {
   return compute_transpose(s->graph, matrix, order);
 }
 
-/* Whether an order swaps the last two axes and nothing else. */
+/* True if an order swaps the last two axes and keeps the others. */
 static bool swaps_matrices(const int32_t *order, int32_t rank) {
   for (int32_t i = 0; i < rank - 2; i++)
     if (order[i] != i) return false;
   return rank >= 2 && order[rank - 2] == rank - 1;
 }
 
-/* The gradient of a transposed weight is usually a product, AᵀG. Its transpose, GᵀA, is a product
- * as well: then the gradient has the weight's layout, and the update is fused into the same
+/* The gradient of a transposed weight is usually a product, AᵀG. Its transpose, GᵀA, is also a
+ * product. With it the gradient has the weight's layout, and the update is fused into the same
  * kernel. */
 void gradient_transpose(step *s) {
   const int32_t rank = s->node.shape.rank;
@@ -107,8 +107,8 @@ void gradient_transpose(step *s) {
   gradient_give(s, 0, compute_transpose(s->graph, s->upstream, back));
 }
 
-/* All axes but the last as one: [batch…, m, n] as [batch · m, n]. False if that size overflows,
- * which only happens with sizes of 0 elsewhere. */
+/* Joins all axes but the last: [batch…, m, n] as [batch · m, n]. False if that size overflows,
+ * which requires a size of 0 elsewhere. */
 static bool flat_shape(compute_shape shape, compute_shape *flat) {
   int64_t rows = 1;
   for (int32_t i = 0; i < shape.rank - 1; i++) {
@@ -118,8 +118,8 @@ static bool flat_shape(compute_shape shape, compute_shape *flat) {
   return true;
 }
 
-/* If every batch is multiplied by the same B, as in a dense layer, the sum over the batches of AᵀG
- * is one product of tall matrices; otherwise it is a batched product, summed. */
+/* If every batch is multiplied by the same B, as in a dense layer, the gradient is one product of
+ * tall matrices: AᵀG over all batches. Otherwise it is a batched product, summed afterwards. */
 static node right_gradient(const step *s, node a) {
   const compute_shape left = operand_shape(s, 0), right = operand_shape(s, 1);
   compute_shape batch = right, flat_a, flat_g;
@@ -156,8 +156,8 @@ static node kept(const step *s, node reduced) {
   return compute_reshape(s->graph, reduced, shape);
 }
 
-/* The reduced axes as a list. An empty list means all axes; only a scalar's mask is empty (a
- * reduction over COMPUTE_NO_AXES makes no node), and there that is the same. */
+/* The reduced axes as a list. An empty list means all axes. Only a scalar's mask is empty, since a
+ * reduction over COMPUTE_NO_AXES makes no node; for a scalar both mean the same. */
 static compute_axes reduced_axes(const step *s) {
   compute_axes axes = {0};
   for (int32_t i = 0; i < COMPUTE_MAX_RANK; i++) {
@@ -181,8 +181,8 @@ void gradient_mean(step *s) {
   gradient_give(s, 0, compute_broadcast(s->graph, share, shape));
 }
 
-/* The product of the other elements: y / x if no element is 0; if exactly one is, the product of
- * the others for it and 0 for the rest; 0 if several are. */
+/* The product of the other elements. It is y / x if no element is 0. If exactly one is 0, that
+ * element gets the product of the others, and the rest get 0. If several are 0, all get 0. */
 void gradient_prod(step *s) {
   compute_graph *graph = s->graph;
   const compute_axes axes = reduced_axes(s);
@@ -198,7 +198,7 @@ void gradient_prod(step *s) {
   gradient_give(s, 0, compute_mul(graph, gradient_widen(s, kept(s, s->upstream)), others));
 }
 
-/* Max and min: shared evenly among the elements that are the extremum. */
+/* Max and min: the elements that equal the extremum share the gradient evenly. */
 void gradient_extremum(step *s) {
   compute_graph *graph = s->graph;
   node is_extremum = compute_equal(graph, operand(s), kept(s, s->result));
@@ -226,10 +226,10 @@ void gradient_log_softmax(step *s) {
   gradient_give(s, 0, compute_sub(graph, g, compute_mul(graph, compute_exp(graph, y), total)));
 }
 
-/* 1 / sqrt(v + e) with the variance v and the epsilon e of each row, without squares of x, which
- * may leave the range: half of the mean of (x − x₀) y is h = v / sqrt(v + e) / 2, because the mean
- * of y is 0, and the result is 1 / (h + sqrt(h² + e)). The root is at most h + sqrt(e), also where
- * h² is not finite. */
+/* 1 / sqrt(v + e), with the variance v and the epsilon e of each row. It avoids squares of x, which
+ * may leave the range. Half of the mean of (x − x₀) y is h = v / sqrt(v + e) / 2, because the mean
+ * of y is 0. The result is 1 / (h + sqrt(h² + e)). The root is at most h + sqrt(e), even if h² is
+ * not finite. */
 static node normalize_scale(const step *s, node x, node y) {
   compute_graph *graph = s->graph;
   const int32_t axis = s->node.attributes.axis;
@@ -297,7 +297,7 @@ typedef struct scattering {
   node places;
 } scattering;
 
-/* The elements of x, which is like the result, that the updates meet. */
+/* The elements of x, shaped like the result, at the places of the updates. */
 static node take(const scattering *c, node x) {
   const int32_t axis = c->s->node.attributes.axis;
   return c->elements ? compute_gather_elements(c->s->graph, x, c->places, axis)
@@ -310,8 +310,8 @@ static node put(const scattering *c, node data, node updates, compute_scatter_mo
                      : compute_scatter(c->s->graph, data, updates, c->places, axis, mode);
 }
 
-/* Where an element was set, the data have no effect, and of several updates only the last one has:
- * scattering the updates' numbers gives its number. */
+/* At a place that was set, the data have no effect, and only the last of several updates has one.
+ * Scattering the numbers of the updates finds the last update at each place. */
 static void give_set(const scattering *c) {
   step *s = c->s;
   compute_graph *graph = s->graph;
@@ -330,7 +330,7 @@ static void give_set(const scattering *c) {
                                take(c, s->upstream), zero));
 }
 
-/* Max and min: shared evenly among the data and the updates that are the extremum. */
+/* Max and min: the data and the updates that equal the extremum share the gradient evenly. */
 static void give_extremum(const scattering *c) {
   step *s = c->s;
   compute_graph *graph = s->graph;
@@ -344,8 +344,8 @@ static void give_extremum(const scattering *c) {
   gradient_give(s, 2, compute_select(graph, won, take(c, share), zero));
 }
 
-/* Each factor's is the product of the others: that of all, divided by it, or where it is 0 that of
- * all that are not, if it is the only one. */
+/* A factor's gradient is the product of the other factors: the product of all, divided by this
+ * factor. If the factor is 0 and the only zero, it is the product of the others. */
 static void give_product(const scattering *c) {
   step *s = c->s;
   compute_graph *graph = s->graph;

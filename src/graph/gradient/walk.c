@@ -26,13 +26,13 @@ static const char *const operation = "gradients";
 
 /* ---- The walk -------------------------------------------------------------------------------- */
 
-/* Step functions have a derivative of zero wherever it exists: as in PyTorch, a path through one
- * counts, and contributes zero. */
+/* The derivative of a step function is zero wherever it exists. As in PyTorch, a path through one
+ * counts and contributes zero. */
 static bool is_step_function(graph_op op) {
   return op == OP_sign || op == OP_floor || op == OP_ceil || op == OP_round || op == OP_trunc;
 }
 
-/* Marks the nodes that gradients pass: floats reached from a requested node through rules. */
+/* Marks the nodes that gradients pass: floats that depend on a requested node through rules. */
 static void mark_wanted(const compute_graph *graph, gradient_walk *walk, const uint32_t *of,
                         size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -59,7 +59,7 @@ static void walk_back(compute_graph *graph, gradient_walk *walk) {
                           .upstream = walk->gradient[n],
                           .work = dtype_compute_type(graph->nodes[n].dtype)};
     if (step.node.whole.kind != WHOLE_NONE) {
-      step.node.inputs = step.node.whole.operands; /* of the copy */
+      step.node.inputs = step.node.whole.operands; /* of the copy of the node */
       whole_rules[step.node.whole.kind](&step);
     } else if (step.node.input_count > 0) {
       const size_t first = graph->count;
@@ -72,8 +72,8 @@ static void walk_back(compute_graph *graph, gradient_walk *walk) {
   }
 }
 
-/* The state of the paths from a node to the loss; any other number is 1 + the first node that
- * blocks all of them. */
+/* State of the paths from a node to the loss. Any other number is 1 + the first node that blocks
+ * all of them. */
 #define PATH_NONE  UINT32_C(0)
 #define PATH_FLOWS UINT32_MAX
 
@@ -95,8 +95,8 @@ static bool trace_paths(const compute_graph *graph, gradient_walk *walk) {
   return true;
 }
 
-/* Why of[position] has no gradient: the loss does not depend on it (true), or every path leads
- * through an operation without a derivative (false, with the error). */
+/* Finds the reason why of[position] has no gradient. True: the loss does not depend on it. False,
+ * with an error: every path leads through an operation without a derivative. */
 static bool explain_zero(compute_graph *graph, gradient_walk *walk, uint32_t of, size_t position) {
   if (of > walk->loss) return true;
   if (!walk->path && !trace_paths(graph, walk)) {
@@ -114,7 +114,7 @@ static bool explain_zero(compute_graph *graph, gradient_walk *walk, uint32_t of,
 
 /* ---- The call -------------------------------------------------------------------------------- */
 
-/* Whether the loss and the requested nodes can have gradients. */
+/* True if the loss and the requested nodes can have gradients. */
 static bool check_arguments(compute_graph *graph, compute_node loss, const compute_node *of,
                             size_t count, const compute_node *gradients, uint32_t *loss_index,
                             uint32_t *indices) {

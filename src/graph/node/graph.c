@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The graph object: nodes in creation order, handles, names, and the first error.
  *
- * Errors stay in the graph instead of being returned one by one: a model is dozens of builder calls
- * in a row, and checking each is tedious. The graph keeps the full detail, because the thread's
- * last error may have been replaced when it is queried. */
+ * A builder call returns no status. A model is dozens of builder calls in a row, and a check after
+ * each is tedious. So the graph keeps the first error with its full detail: the thread's last error
+ * may have been replaced before the caller queries the graph. */
 #include "graph/node/graph.h"
 
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 
 static object_kind graph_object = {.name = "graph", .plural = "graphs"};
 
-/* Unique in the process, so that a node of one graph is never mistaken for one of another. 0 is
- * reserved for "not a node". */
+/* Serial numbers are unique in the process, so a node of one graph is never mistaken for a node of
+ * another graph. 0 is reserved for "not a node". */
 static uint32_t next_serial(void) {
   static uint32_t last;
   uint32_t serial;
@@ -26,7 +26,8 @@ static uint32_t next_serial(void) {
   return serial;
 }
 
-/* A block preceded by a head; aligned like any other memory. */
+/* A constant's block follows a header of this size, which keeps the block aligned like other
+ * memory. */
 #define CONSTANT_HEADER 64
 
 typedef struct constant_head {
@@ -141,7 +142,7 @@ compute_status compute_graph_status(const compute_graph *graph) {
   return graph->status;
 }
 
-/* A failing call has already removed its nodes (build.h). */
+/* A failed call has already removed its nodes (build.h). */
 void compute_graph_clear_error(compute_graph *graph) {
   if (IS_INHERITED(graph, context)) return;
   if (!graph) return;
@@ -174,7 +175,7 @@ bool graph_check_words(compute_graph *graph, const char *operation, const char *
                       index);
 }
 
-/* The node's index, or −1 if the handle is not one of this graph. */
+/* The node's index, or −1 if the handle does not belong to this graph. */
 static int64_t node_index(const compute_graph *graph, compute_node node) {
   if (!graph || node.graph != graph->serial || node.id == 0 || node.id > graph->count) return -1;
   return (int64_t)node.id - 1;

@@ -17,7 +17,7 @@ typedef enum graph_op {
   OP_COUNT
 } graph_op;
 
-/* The groups of operations in compute_operation_at. */
+/* The groups of operations that compute_operation_at reports. */
 #define GRAPH_CATEGORIES(CATEGORY)                                                                 \
   CATEGORY(ELEMENTWISE, "elementwise")                                                             \
   CATEGORY(SOURCE, "source")                                                                       \
@@ -55,13 +55,12 @@ typedef enum graph_domain {
   DOMAIN_ANY
 } graph_domain;
 
-/* An operation's attributes; unused fields are zero, so that nodes compare as bytes.
- */
+/* An operation's attributes. Unused fields are zero, so nodes compare as bytes. */
 typedef struct graph_attributes {
   double scalar;       /* leaky_relu slope, elu alpha, normalize epsilon */
   int64_t start, step; /* slice, embed */
   int32_t axis;        /* index, slice, embed, concat, argmax, argmin, softmax, gather, scatter,
-                        * cumulative_sum, top_k; call_result: which one, from 1 */
+                        * cumulative_sum, top_k; call_result: number of the output, from 1 */
   uint32_t axes_mask;  /* reductions: bit i for axis i */
   int32_t order[COMPUTE_MAX_RANK]; /* transpose: result axis i is operand axis order[i] */
   uint32_t stream;                 /* random_uniform */
@@ -69,31 +68,32 @@ typedef struct graph_attributes {
   bool reverse, exclusive;         /* cumulative_sum */
   bool smallest;                   /* top_k */
   bool descending;                 /* sort, argsort */
-  bool from_zero;                  /* gather_elements, scatter_add_elements: negative is outside */
+  bool from_zero;                  /* gather_elements, scatter_add_elements: no negative indices */
   uint8_t mode;                    /* scatter, scatter_elements: compute_scatter_mode */
-  bool dense;                      /* reshape, in a plan: its elements are in row-major order */
+  bool dense;                      /* reshape in a plan: the result is in row-major order */
 } graph_attributes;
 
-/* The terms of a call whose operand indexes an axis: "cross_entropy", "label", "labels"; and the
- * name of the operand that is read from, or NULL. */
+/* Terms for error messages of a call with an index operand, for example "cross_entropy", "label",
+ * "labels". `table` is the name of the operand that is read, or NULL. */
 typedef struct graph_call {
   const char *operation, *index, *indices, *table;
 } graph_call;
 
-/* The origin of the indices of a gather or scatter, for run-time errors. */
+/* Origin of the indices of a gather or scatter, for run-time errors. */
 typedef struct graph_origin {
-  const graph_call *call; /* static; NULL: the node is the caller's own */
+  const graph_call *call; /* static; NULL: the node is the caller's */
   uint32_t result;        /* the node that the call returned … */
   uint32_t indices;       /* … and its operand, with the same elements in the same order */
 } graph_origin;
 
-/* The composite formula that a node is the result of, if its operands are not the formula's. Such a
- * formula has its own gradient, with fewer sums and passes than those of its parts. */
+/* The composite formula whose result is this node, if the node's operands are not the formula's.
+ * Such a formula has its own gradient, with fewer sums and passes than the gradients of its
+ * parts. */
 typedef enum graph_whole_kind {
   WHOLE_NONE = 0,
   WHOLE_BATCH_NORM,    /* operands: x, x − mean, 1 / deviation; then gain and bias, or NONE */
-  WHOLE_CROSS_ENTROPY, /* operands: logits, their log-softmax, labels [batch, 1], and what was
-                        * gathered there */
+  WHOLE_CROSS_ENTROPY, /* operands: logits, their log-softmax, labels [batch, 1], and the values
+                        * gathered at the labels */
   WHOLE_CALL           /* operand: a call with the same value, recorded only for its gradient */
 } graph_whole_kind;
 
@@ -107,12 +107,12 @@ typedef struct graph_whole {
 
 enum { CALL_NAME_BYTES = 48 };
 
-/* A flag beside COMPUTE_CALL_PURE that only the library sets: the call waits for what an earlier
- * one has begun. So it is made as late as possible, and its place among calls with side effects is
- * of no importance. */
+/* A flag beside COMPUTE_CALL_PURE that only the library sets: the call waits for work that an
+ * earlier call has begun. The planner makes such a call as late as possible; its order among calls
+ * with side effects does not matter. */
 #define GRAPH_CALL_WAITS (UINT32_C(1) << 31)
 
-/* The key by which pure calls with the same inputs are merged: part of the block of `call`,
+/* Key for merging pure calls with the same inputs. It is part of the block of `call` and is
  * compared as bytes. */
 typedef struct graph_call_key {
   compute_call_function function;
@@ -126,32 +126,33 @@ typedef struct graph_call_key {
   char name[CALL_NAME_BYTES];
 } graph_call_key;
 
-/* The key and what is not compared; plans keep their own reference to it. A call of several outputs
- * is a node `call` for the first, and a node `call_result` for each of the others, whose last
- * operand is the call; before that come the call's own operands, for gradients. */
+/* The key and the fields that are not compared. Plans keep a reference to it. A call with several
+ * outputs is a `call` node for the first output and one `call_result` node for each other output.
+ * The operands of a `call_result` are the call's operands, which gradients need, and then the call
+ * itself. */
 typedef struct graph_host_call {
   graph_call_key key;
   compute_context *context;
   void (*release)(void *user);
-  void (*skip)(void *user); /* or NULL: what happens instead of a call that a failed run does not
-                             * come to; no run with such a call that was made is repeated */
+  void (*skip)(void *user); /* or NULL; runs in place of a call that a failed run does not reach. A
+                             * run that has made such a call is never repeated */
   uint32_t input_count;
   compute_call_tensor inputs[COMPUTE_CALL_MAX_INPUTS];   /* without data */
-  compute_call_tensor outputs[COMPUTE_CALL_MAX_OUTPUTS]; /* likewise */
+  compute_call_tensor outputs[COMPUTE_CALL_MAX_OUTPUTS]; /* without data */
 } graph_host_call;
 
-/* constant: a dense row-major block (graph_constant_create), or, when every element is the same
- * (compute_scalar, compute_full), just that one element: `uniform`. Other operations store larger
- * attributes in such a block, of the type that ops.def names, with zeroed padding, so that it
- * compares as bytes; gaussian_fit as fit_problem_normalize leaves it. */
+/* constant: a dense row-major block (graph_constant_create). If every element is the same
+ * (compute_scalar, compute_full), the block holds one element and `uniform` is set. Other
+ * operations store large attributes in such a block; ops.def gives its type. Padding is zeroed, so
+ * blocks compare as bytes. gaussian_fit stores the form that fit_problem_normalize returns. */
 typedef struct graph_node {
   graph_op op;
   compute_dtype dtype;
   compute_shape shape; /* normalised */
   uint32_t input_count;
-  uint32_t *inputs; /* indices into graph->nodes (from 0); owned */
+  uint32_t *inputs; /* indices into graph->nodes, from 0; owned */
   graph_attributes attributes;
-  void *constant; /* OP_constant, and what graph_block_bytes names; one reference */
+  void *constant; /* OP_constant, and operations with graph_block_bytes > 0; one reference */
   bool uniform;
   compute_tensor *tensor; /* OP_parameter; one reference */
   char *name;             /* or NULL; owned */
@@ -166,7 +167,7 @@ struct compute_graph {
   compute_error error;
   graph_node *nodes;
   size_t count, capacity;
-  uint32_t *states; /* nodes that optimizers have added for their state, in order */
+  uint32_t *states; /* nodes that optimizers added for their state, in order */
   size_t state_count, state_capacity;
 };
 
@@ -186,20 +187,20 @@ typedef struct graph_op_info {
   double ulp;
 } graph_op_info;
 
-/* The memory of a constant: zeroed, with one reference; NULL when out of memory. */
+/* Allocates a constant's memory: zeroed, with one reference. NULL when out of memory. */
 void *graph_constant_create(size_t count, size_t size);
 void *graph_constant_retain(void *constant); /* NULL is allowed */
-void graph_constant_release(void *constant); /* likewise */
+void graph_constant_release(void *constant); /* NULL is allowed */
 
-/* Clean-up of a constant before its memory is released. */
+/* Sets the function that cleans up a constant before its memory is released. */
 void graph_constant_on_release(void *constant, void (*finish)(void *constant));
 
 const graph_op_info *graph_op_describe(graph_op op);
 
-/* Whether a node's second operand indexes an axis. */
+/* True if the operation's second operand indexes an axis. */
 bool graph_is_indexed(graph_op op);
 
-/* The origin of such a node, including the default. */
+/* The origin of such a node; a default if none is recorded. */
 graph_origin graph_origin_of(const compute_graph *graph, size_t index);
 
 /* The block of a node `call`. */
@@ -207,36 +208,37 @@ static inline const graph_host_call *graph_call_of(const graph_node *node) {
   return (const graph_host_call *)node->constant;
 }
 
-/* Whether a node is a call, or a further result of one, that may have side effects. */
+/* True if the node is a call, or a further result of a call, that may have side effects. */
 bool graph_has_effects(const compute_graph *graph, const graph_node *node);
 
 /* Adds a flag and `skip` to a call that has just been recorded. */
 void graph_call_set(compute_graph *graph, compute_node call, uint32_t flag,
                     void (*skip)(void *user));
 
-/* Makes a call (a graph_host_call): compute_call_attributes.run. */
+/* Makes a call (a graph_host_call). It is the function of compute_call_attributes.run. */
 compute_status graph_call_run(const void *call, void *const *operands);
 
-/* Frees what a node owns. */
+/* Frees everything that a node owns. */
 void graph_node_release(graph_node *node);
 
 /* Removes the nodes from number `count` on. */
 void graph_truncate(compute_graph *graph, size_t count);
 
-/* Lets `choose` give a replacement tensor for each parameter, of the same dtype and shape, or NULL
- * to keep it. The graph takes its own reference. A failure of `choose` ends this; earlier
- * replacements remain. Existing plans are unaffected. */
+/* Calls `choose` for each parameter. `choose` returns a replacement tensor with the same dtype and
+ * shape, or NULL to keep the current one. The graph takes its own reference. The first failure of
+ * `choose` ends the loop; earlier replacements remain. Existing plans are unaffected. */
 typedef compute_status (*graph_choice)(void *user, compute_tensor *tensor, compute_tensor **other);
 compute_status graph_replace_tensors(compute_graph *graph, graph_choice choose, void *user);
 
-/* Adds a parameter to the optimizers' state. False when out of memory. */
+/* Adds a parameter to the optimizers' state. Returns false when out of memory. */
 bool graph_add_state(compute_graph *graph, compute_node node);
 
-/* Bytes of the block in which an operation stores its geometry; 0 if it has none (and for
- * constants, whose block holds elements). */
+/* Bytes of the block that holds an operation's geometry. 0 if there is none, and for constants,
+ * whose block holds elements. */
 size_t graph_block_bytes(graph_op op);
 
-/* The node's index from a handle: −1, with the graph's error set, if it is of another graph. */
+/* The node's index from a handle; −1, with the graph's error set, if the handle belongs to another
+ * graph. */
 int64_t graph_resolve(compute_graph *graph, compute_node node, const char *operation);
 
 /* The handle of a node. */
@@ -246,11 +248,10 @@ compute_node graph_handle(const compute_graph *graph, size_t index);
 compute_node graph_fail(compute_graph *graph, compute_status status, const char *operation,
                         const char *format, ...) COMPUTE_PRINTF(4, 5);
 
-/* The same for checks: returns false. */
+/* The same for checks; returns false. */
 #define graph_refuse(...) (graph_fail(__VA_ARGS__), false)
 
-/* Whether the words of an array that must be zero are, with the error of error_if_reserved if not.
- */
+/* True if all words of a reserved array are zero; otherwise sets the error of error_if_reserved. */
 #define graph_check_reserved(graph, operation, what, reserved)                                     \
   graph_check_words((graph), (operation), (what), (reserved), sizeof(reserved) / sizeof *(reserved))
 bool graph_check_words(compute_graph *graph, const char *operation, const char *what,

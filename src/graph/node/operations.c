@@ -4,14 +4,14 @@
 
 #include "core/base/error.h"
 
-/* FLOWS(gradient) is 0 for the rule called NONE and 1 for every other: GRADIENT_NONE expands to two
- * arguments, which moves the 0 to where the others have the 1. */
+/* FLOWS(gradient) is 0 for the rule NONE and 1 for every other rule. GRADIENT_NONE expands to two
+ * arguments, which moves the 0 into the place of the 1. */
 #define GRADIENT_NONE          ~, 0
 #define PICK_SECOND(a, b, ...) b
 #define PICK(...)              PICK_SECOND(__VA_ARGS__)
 #define FLOWS(gradient)        PICK(GRADIENT_##gradient, 1, ~)
 
-/* BLOCK(type) is its size, and 0 for NONE, in the same way. */
+/* BLOCK(type) is the size of the type, or 0 for NONE, by the same trick. */
 #define BLOCK_NONE  ~, 0
 #define BLOCK(type) PICK(BLOCK_##type, sizeof(type), ~)
 
