@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batch iterators whose work is a model: the file says what an item is, and the builder records the
- * model for as many of them as the iterator asks for. */
+/* Batch iterators that run a model. The file describes one item; the builder records the model
+ * for as many items as the iterator requests. */
 #include <string.h>
 
 #include "core/base/error.h"
@@ -10,7 +10,7 @@
 
 #define OPERATION "compute_model_batch"
 
-/* The input at `index` of those that a run must be given; NULL past the end. */
+/* The required input number `index`; NULL past the end. */
 static const onnx_value_info *input_at(const compute_model *model, size_t index) {
   const onnx_graph *graph = model_graph(model);
   for (size_t i = 0; i < graph->input_count; i++)
@@ -24,7 +24,7 @@ static size_t input_count(const compute_model *model) {
   return count;
 }
 
-/* ---- What an item is ------------------------------------------------------------------------ */
+/* ---- The item ------------------------------------------------------------------------------- */
 
 static compute_status check_item(const compute_model *model, const onnx_value_info *info,
                                  const compute_batch_port *port) {
@@ -39,7 +39,7 @@ static compute_status check_item(const compute_model *model, const onnx_value_in
                           "the items of input '%s' do not match the file", info->name);
 }
 
-/* The item of an input or output, where the file says all of it. */
+/* The item of an input or output. Returns false if the file does not specify it completely. */
 static bool item_of(const onnx_value_info *info, compute_batch_port *port) {
   *port = (compute_batch_port){onnx_dtype(info->type), {.rank = info->rank - 1}};
   bool known = info->kind == ONNX_IS_TENSOR && port->dtype != COMPUTE_DTYPE_NONE &&
@@ -71,7 +71,7 @@ static compute_status take_inputs(const compute_model *model, compute_batch_opti
   return status;
 }
 
-/* Files that say all of their outputs spare the iterator a recording to see them. */
+/* If the file specifies all outputs, the iterator needs no recording to find them. */
 static void take_outputs(const compute_model *model, compute_batch_options *options,
                          compute_batch_port *ports) {
   const onnx_graph *graph = model_graph(model);
@@ -81,7 +81,7 @@ static void take_outputs(const compute_model *model, compute_batch_options *opti
   if (known && !options->outputs) options->outputs = ports;
 }
 
-/* Files for one item at a time get one at a time. */
+/* A model for single items gets single items. */
 static compute_status take_batch(const compute_model *model, compute_batch_options *options) {
   for (size_t i = 0; i < options->input_count; i++) {
     const onnx_value_info *info = input_at(model, i);

@@ -10,7 +10,8 @@
 #include "core/device/device.h"
 #include "model/model.h"
 
-/* Elements of one input or output. Shapes have a few; tables of positions some thousands. */
+/* Largest element count of an input or output. Shapes have a few elements, tables of positions
+ * some thousands. */
 #define LARGEST 65536
 
 static int64_t count_of(compute_shape shape) {
@@ -18,8 +19,8 @@ static int64_t count_of(compute_shape shape) {
   return compute_shape_count(shape, &count) ? INT64_MAX : count;
 }
 
-/* Floats of the file with names are weights: they may change, and nothing that is computed from
- * them is known. */
+/* Named floats of the file are weights. They may change, so values computed from them are not
+ * known. */
 static bool is_weight(const compute_model *model, const model_value *value) {
   return value->tensor && value->tensor->name[0] &&
          (value->dtype == COMPUTE_F32 || value->dtype == COMPUTE_F64 ||
@@ -48,7 +49,7 @@ bool evaluate_can(const model_call *call) {
   return any && !is_random(call->node->type) && call->recorder->model->context->cpu;
 }
 
-/* A call like `call` in another graph, with inputs that have no nodes yet. */
+/* Copies `call` into another graph. The copy's inputs have no nodes yet. */
 static compute_status copy_call(const model_call *call, compute_graph *graph,
                                 model_recorder *recorder, model_call *copy) {
   *recorder = (model_recorder){.model = call->recorder->model,
@@ -66,7 +67,7 @@ static compute_status copy_call(const model_call *call, compute_graph *graph,
   for (size_t i = 0; i < call->input_count; i++) {
     values[i] = *call->inputs[i];
     values[i].node = (compute_node){0};
-    values[i].tensor = NULL; /* a constant, however large */
+    values[i].tensor = NULL; /* a constant of any size */
     inputs[i] = &values[i];
   }
   copy->inputs = inputs;
@@ -85,7 +86,7 @@ static compute_status read_output(model_call *call, const model_call *copy, size
   return bytes ? compute_tensor_read(tensor, data, bytes) : COMPUTE_OK;
 }
 
-/* The outputs that are nodes, through a plan. */
+/* Computes the outputs that are nodes with a plan. */
 static compute_status run_outputs(model_call *call, const model_call *copy) {
   compute_node *nodes = call_allocate(call, copy->output_count, sizeof *nodes);
   size_t *places = call_allocate(call, copy->output_count, sizeof *places), count = 0;
@@ -93,7 +94,7 @@ static compute_status run_outputs(model_call *call, const model_call *copy) {
   if (!nodes || !places || !bindings) return call_out_of_memory(call);
   for (size_t i = 0; i < copy->output_count; i++) {
     if (!compute_node_is_valid(copy->outputs[i].node)) {
-      call->outputs[i] = copy->outputs[i]; /* known already */
+      call->outputs[i] = copy->outputs[i]; /* already known */
       continue;
     }
     nodes[count] = copy->outputs[i].node;
@@ -117,7 +118,7 @@ static compute_status run_outputs(model_call *call, const model_call *copy) {
   return status;
 }
 
-/* The error of a run, as one of the node. */
+/* Converts a run's error into an error of the node. */
 static compute_status name_error(model_call *call, compute_status status) {
   compute_error error;
   compute_error_get(call->recorder->model->context, &error);
@@ -139,7 +140,7 @@ compute_status evaluate_now(model_call *call, model_rule rule, bool *done) {
   if (!graph) return COMPUTE_ERROR_OUT_OF_MEMORY;
   model_recorder recorder;
   model_call copy;
-  held_values held = {0}; /* what a rule that is given up keeps is not the call's */
+  held_values held = {0}; /* an abandoned rule must not add to the call's kept values */
   compute_status status = copy_call(call, graph, &recorder, &copy);
   copy.held = &held;
   model_recorder *const ours = call->recorder;
@@ -147,7 +148,7 @@ compute_status evaluate_now(model_call *call, model_rule rule, bool *done) {
     status = rule(&copy);
     const bool ends = !status && !compute_graph_status(graph) && !recorder.pushed &&
                       !recorder.refused.status && !recorder.function && is_small(&copy);
-    /* What fails here fails in the model's graph as well, and gets its message there. */
+    /* An error here occurs again in the model's graph and gets its message there. */
     if (status != COMPUTE_ERROR_OUT_OF_MEMORY) status = COMPUTE_OK;
     if (!status && ends) {
       status = run_outputs(call, &copy);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A graph written as an ONNX file: what computes its outputs is found, each node becomes one or
- * several of ONNX's by the table in export/forms.c, and all values get names of their own. */
+/* Writes a graph as an ONNX file. It finds the nodes that compute the outputs, converts each
+ * with the table in export/forms.c to one or several ONNX nodes, and gives each value a unique
+ * name. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 
 #define OPERATION "compute_graph_save_onnx"
 
-/* An open hash table; names live longer. */
+/* A hash table with open addressing. It does not own the names. */
 typedef struct name_set {
   const char **names;
   size_t count, capacity; /* a power of two, or 0 */
@@ -25,10 +26,10 @@ typedef struct request {
   const compute_graph *graph;
   exporter to;
   name_set taken;
-  export_value *values; /* of nodes; 0: none yet */
+  export_value *values; /* per node; 0: none yet */
   export_plan plan;
   export_port *ports; /* inputs, then outputs */
-  const char **names; /* asked for, of ports; or NULL */
+  const char **names; /* requested names of the ports, or NULL */
   size_t input_count, output_count;
 } request;
 
@@ -67,7 +68,7 @@ static bool enlarge(name_set *set) {
   return true;
 }
 
-/* Whether no value has the name, which then is taken; also false when memory is short. */
+/* Reserves a free name. Returns false if it is taken, or if out of memory. */
 static bool take_name(request *r, const char *name) {
   name_set *set = &r->taken;
   if (2 * (set->count + 1) > set->capacity && !enlarge(set)) {
@@ -81,7 +82,7 @@ static bool take_name(request *r, const char *name) {
   return true;
 }
 
-/* The name of value number `value` that is like `stem`, with a number if there is one like it. */
+/* Makes a free name from `stem` and the number of `value`, with underscores added on a conflict. */
 static const char *make_name(request *r, const char *stem, export_value value) {
   char text[64];
   snprintf(text, sizeof text, "%s%" PRIu32, stem, value);
@@ -91,7 +92,7 @@ static const char *make_name(request *r, const char *stem, export_value value) {
     if (!name) r->to.failed = true;
     if (r->to.failed || take_name(r, name)) return name;
   }
-  r->to.failed = true; /* nobody takes that many names by accident */
+  r->to.failed = true; /* only a crafted graph takes so many names */
   return NULL;
 }
 
@@ -103,7 +104,7 @@ static const char *name_of(const request *r, export_value value) {
   return value ? r->to.names[value - 1] : NULL;
 }
 
-/* The node's own name, if it can have it. */
+/* Uses the node's name if it is free. */
 static void name_as_node(request *r, export_value value, const graph_node *node) {
   if (!name_of(r, value) && node->name && node->name[0] && is_text(node->name) &&
       take_name(r, node->name))
@@ -127,7 +128,7 @@ static compute_status take_asked_names(request *r) {
   return COMPUTE_OK;
 }
 
-/* An output that already is something with a name becomes a copy of it. */
+/* An output whose value already has a name becomes an Identity of it. */
 static void name_output(request *r, export_port *port, const char *asked) {
   const graph_op op = port->node->op;
   if (name_of(r, port->value) || op == OP_parameter || op == OP_constant) {
@@ -168,7 +169,8 @@ static compute_status resolve(const request *r, const char *what, size_t index, 
                    "%s[%zu] is not a node of the graph", what, index);
 }
 
-/* From the outputs back to the inputs, which input nodes that the caller did not name join. */
+/* Marks nodes from the outputs back to the inputs. Adds input nodes that the caller did not
+ * name. */
 static void find_needed(request *r) {
   for (size_t i = r->graph->count; i-- > 0;) {
     const graph_node *at = &r->graph->nodes[i];
@@ -208,7 +210,7 @@ static compute_status read_ports(request *r, const compute_model_value *inputs, 
   return COMPUTE_OK;
 }
 
-/* "random_uniform (node 'noise': why)" for each operation that has no form. */
+/* Reports "random_uniform (node 'noise': why)" for each operation without an ONNX form. */
 static compute_status check_operations(const request *r) {
   bool seen[OP_COUNT] = {false};
   text_buffer text = {0};
@@ -237,7 +239,7 @@ static compute_status check_operations(const request *r) {
   return status;
 }
 
-/* A bias as a vector. */
+/* Reshapes a bias to a vector. */
 static export_value bias_of(request *r, const export_join *join) {
   const compute_shape shape = r->graph->nodes[join->bias].shape;
   const export_value bias = r->values[join->bias];

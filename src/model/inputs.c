@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The inputs without which a node of an operator means nothing: one table, checked before its rule.
- */
+/* Required inputs of each operator: one table, checked before the operator's rule runs. */
 #include <string.h>
 
 #include "model/operators/operators.h"
 
-/* `inputs`: names in order, "-" for one that may be left out. "…..." at the end: one or more, none
- * of them left out. `first`: as in operator_row. */
+/* `inputs` lists names in order; "-" marks an optional one. "…..." at the end: one or more
+ * inputs, all required. `first`: as in operator_row. */
 static const struct {
   const char *name, *domain;
   int32_t first;
@@ -271,7 +270,7 @@ const char *operator_inputs(const char *domain, const char *name, int64_t versio
   return inputs;
 }
 
-/* The name at *inputs, whose length is returned; *inputs goes on to the next. */
+/* Sets *inputs past the next name and returns the name's length. */
 static int next_name(const char **inputs) {
   const size_t length = strcspn(*inputs, " ");
   *inputs += length + ((*inputs)[length] == ' ');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Recording a part of a model into a graph of the caller's. */
+/* Records a part of a model into a caller's graph. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -21,7 +21,7 @@ static compute_status unknown_name(const model_recorder *recorder, const char *n
                    "the model has no value '%s'", name);
 }
 
-/* Puts the caller's nodes in the places of values. */
+/* Stores the caller's nodes as the values of inputs. */
 static compute_status place_inputs(model_recorder *recorder, model_frame *frame,
                                    const compute_model_value *inputs, size_t count, bool *given) {
   for (size_t i = 0; i < count; i++) {
@@ -49,7 +49,8 @@ static compute_status place_inputs(model_recorder *recorder, model_frame *frame,
   return COMPUTE_OK;
 }
 
-/* Marks what the outputs need, and reports inputs of the model among it that nobody gave. */
+/* Marks the nodes that the outputs need. Reports required model inputs that the caller did not
+ * give. */
 static compute_status find_part(model_recorder *recorder, model_frame *frame, const bool *given,
                                 const compute_model_value *outputs, size_t count) {
   const onnx_graph *graph = frame->graph;

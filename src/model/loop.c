@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making a loop that is run: recording its graph into one of its own, and compiling that. */
+/* Compiles a loop: records its body into a separate graph and compiles that. */
 #include "model/loop.h"
 
 #include <string.h>
@@ -8,12 +8,12 @@
 #include "core/base/error.h"
 #include "core/type/shape.h"
 
-/* Nodes of a plan of several iterations. */
+/* Limits of a plan with several iterations. */
 enum { PLAN_NODES = 1024, MOST_TRIPS_OF_PLAN = 256 };
 
 /* ---- One iteration --------------------------------------------------------------------------- */
 
-/* What is recorded into a graph of its own: `top` is a copy of the frames around the node. */
+/* A recording into a separate graph. `top` is a copy of the frames around the node. */
 typedef struct loop_recording {
   model_call *call;
   const model_loop *loop;
@@ -21,11 +21,11 @@ typedef struct loop_recording {
   model_frame *outside;
   int64_t *state_id, *scan_id; /* of the plan's inputs */
   int64_t iteration_id;
-  model_value *iteration, *states, *scanned; /* the inputs of the plan */
-  model_value *now;                          /* the states after what has been recorded */
-  compute_node *parts;                       /* of out_count outputs, trips each */
+  model_value *iteration, *states, *scanned; /* inputs of the plan */
+  model_value *now;                          /* the states after the recorded iterations */
+  compute_node *parts;                       /* out_count outputs with `trips` parts each */
   model_value condition;
-  bool fits; /* so far: one plan, states as they began */
+  bool fits; /* so far: one plan, states keep their dtype and shape */
 } loop_recording;
 
 static void *take(const loop_recording *r, size_t count, size_t size) {
@@ -41,7 +41,7 @@ static model_value new_input(loop_recording *r, compute_dtype dtype, compute_sha
                        .id = r->recorder.next_id++};
 }
 
-/* A node of the recording as a value. */
+/* Wraps a node of the recording in a value. */
 static model_value of_node(loop_recording *r, compute_node node, int32_t type) {
   const compute_graph *graph = r->recorder.graph;
   model_value value =
@@ -71,7 +71,7 @@ static bool uses_input(const loop_recording *r, size_t input) {
   return record_last_use(r->recorder.model, body, body->inputs[input].value) >= 0;
 }
 
-/* The inputs of the plan. False when memory is short. */
+/* Makes the plan's inputs. Returns false if out of memory. */
 static bool make_inputs(loop_recording *r, int64_t trips) {
   const model_loop *loop = r->loop;
   r->states = take(r, loop->state_count, sizeof *r->states);
@@ -85,7 +85,7 @@ static bool make_inputs(loop_recording *r, int64_t trips) {
     const model_value *from = node_input(r, i);
     r->states[i] = new_input(r, from->dtype, from->shape, from->type);
     if (uses_input(r, (loop->counts ? 2 : 0) + i)) record_node(&r->recorder, &r->states[i]);
-    r->now[i] = r->states[i]; /* with the same node */
+    r->now[i] = r->states[i]; /* shares the node */
   }
   for (size_t i = 0; i < loop->in_count; i++) {
     const model_value *from = node_input(r, loop->state_count + i);
@@ -95,7 +95,7 @@ static bool make_inputs(loop_recording *r, int64_t trips) {
   return true;
 }
 
-/* Number `trip` of those in this plan. */
+/* The slice of scanned input i for iteration `trip` of this plan. */
 static compute_status make_slice(loop_recording *r, size_t i, int64_t trip, int64_t trips,
                                  model_value *value) {
   model_value *from = &r->scanned[i];
@@ -110,7 +110,7 @@ static compute_status make_slice(loop_recording *r, size_t i, int64_t trip, int6
 static compute_status make_iteration(loop_recording *r, int64_t trip, model_value *value) {
   compute_graph *graph = r->recorder.graph;
   const compute_node first = record_node(&r->recorder, r->iteration);
-  *value = *r->iteration; /* with the same node */
+  *value = *r->iteration; /* shares the node */
   if (trip == 0) return compute_graph_status(graph);
   const compute_node number =
       compute_add(graph, first, compute_scalar(graph, COMPUTE_I64, (double)trip));
@@ -125,7 +125,7 @@ static void give(model_frame *frame, size_t input, const model_value *value) {
   to->name = name;
 }
 
-/* Its number and whether the loop goes on, which it does. */
+/* Sets the iteration's number and a true condition: a recorded iteration runs. */
 static compute_status give_count(loop_recording *r, model_frame *frame, int64_t trip) {
   static const int64_t yes = 1, none = 0;
   model_value number = {.kind = VALUE_TENSOR,
@@ -159,7 +159,7 @@ static compute_status give_inputs(loop_recording *r, model_frame *frame, int64_t
   return status;
 }
 
-/* A loop whose condition is known to fail has one iteration: not worth running. */
+/* A loop whose condition is known to fail has one iteration and is not worth compiling. */
 static void keep_condition(loop_recording *r, const model_frame *frame) {
   int64_t goes_on = 1;
   r->condition = frame->values[frame->graph->outputs[0].value];
@@ -168,7 +168,7 @@ static void keep_condition(loop_recording *r, const model_frame *frame) {
     r->fits = record_integer(r->condition.dtype, r->condition.host, 0, &goes_on) && goes_on;
 }
 
-/* The states after this iteration, which must be like those before. */
+/* Keeps the states after this iteration. Their dtypes and shapes must not change. */
 static void keep_states(loop_recording *r, const model_frame *frame) {
   const size_t first = r->loop->counts ? 1 : 0;
   for (size_t i = 0; i < r->loop->state_count; i++) {
@@ -201,7 +201,7 @@ static compute_status keep_outputs(loop_recording *r, const model_frame *frame, 
   return compute_graph_status(r->recorder.graph);
 }
 
-/* Records the graph within the node once. r->fits becomes false if that ends in the middle. */
+/* Records the body once. r->fits becomes false if a rule ends the recording early. */
 static compute_status record_trip(loop_recording *r, int64_t trip, int64_t trips) {
   r->recorder.top = r->outside;
   model_frame *frame;
@@ -209,7 +209,7 @@ static compute_status record_trip(loop_recording *r, int64_t trip, int64_t trips
   if (!status) status = give_inputs(r, frame, trip, trips);
   bool complete = false;
   if (!status) status = record_body(&r->recorder, frame, &complete);
-  /* A plan that is repeated would draw the same random numbers again. */
+  /* A repeated plan would draw the same random numbers again. */
   r->fits &= complete && !r->recorder.draws;
   if (status || !r->fits) return status;
   if (r->loop->counts) keep_condition(r, frame);
@@ -242,7 +242,7 @@ static void close_recording(loop_recording *r) {
   base_release(r->recorder.asked);
 }
 
-/* The outputs of the plan: the condition, the states that change, what is scanned. */
+/* Lists the plan's outputs: the condition, the changed states and the scanned outputs. */
 static compute_status list_outputs(loop_recording *r, loop_plan *plan, compute_node *nodes,
                                    size_t *count) {
   const model_loop *loop = r->loop;
@@ -260,7 +260,7 @@ static compute_status list_outputs(loop_recording *r, loop_plan *plan, compute_n
   return compute_graph_status(graph);
 }
 
-/* Which input of the plan is what. */
+/* Assigns each input of the plan to its role. */
 static bool sort_inputs(loop_recording *r, loop_plan *plan) {
   const slot_list *inputs = &r->recorder.inputs;
   plan->captured.slots = take(r, inputs->count, sizeof *plan->captured.slots);
@@ -292,7 +292,7 @@ static compute_status compile_trips(loop_recording *r, loop_plan *plan) {
     return call_out_of_memory(r->call);
   size_t count = 0;
   compute_status status = list_outputs(r, plan, nodes, &count);
-  if (!status && count == 0) r->fits = false; /* nothing changes: nothing to run */
+  if (!status && count == 0) r->fits = false; /* no output changes, so the loop does nothing */
   if (!status && r->fits && !sort_inputs(r, plan)) status = call_out_of_memory(r->call);
   if (status || !r->fits) return status;
   status = compute_compile(r->recorder.graph, nodes, count,
@@ -304,7 +304,7 @@ static compute_status compile_trips(loop_recording *r, loop_plan *plan) {
   return status ? status : weights_settle(&r->recorder, plan->plan);
 }
 
-/* *fits becomes false if the loop cannot be run. */
+/* Compiles one plan. *fits becomes false if the loop cannot be compiled. */
 static compute_status make_plan(model_call *call, const model_loop *loop, int64_t trips,
                                 loop_plan *plan, bool *fits) {
   loop_recording r;
@@ -321,7 +321,8 @@ static compute_status make_plan(model_call *call, const model_loop *loop, int64_
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-/* Errors of recording are those of the iteration that is recorded instead, with its message. */
+/* Drops an error of the compiled form. Recording each iteration repeats it with a better
+ * message. Out-of-memory errors are returned. */
 static compute_status give_up(const model_call *call, compute_status status,
                               const compute_error *before) {
   if (status == COMPUTE_ERROR_OUT_OF_MEMORY || status == COMPUTE_ERROR_OUT_OF_DEVICE_MEMORY)
@@ -336,7 +337,7 @@ static bool is_plain(const model_call *call, const model_loop *loop) {
   return true;
 }
 
-/* Whether the condition after an iteration is known while this is recorded. */
+/* Finds out if the condition after an iteration is known at recording time. */
 static compute_status probe_condition(model_call *call, const model_loop *loop, bool numbered,
                                       bool *known) {
   static const int64_t first = 0;
@@ -366,7 +367,7 @@ static compute_status condition_of(model_call *call, const model_loop *loop,
   return give_up(call, status, &before);
 }
 
-/* The axes of outputs count from 0 from now on; false for one that is out of range. */
+/* Converts negative axes of outputs. Returns false if an axis is out of range. */
 static bool place_axes(model_loop *loop, int32_t *axes) {
   for (size_t i = 0; i < loop->out_count; i++) {
     const int32_t rank = loop->out_shape[i].rank + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running a loop: its plan again and again, until the number of iterations is reached or the
+/* Runs a compiled loop: repeats its plan until the number of iterations is reached or the
  * condition fails. */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "model/loop.h"
 
-/* Scanned outputs begin with room for so many iterations where their number is not known. */
+/* Initial capacity of scanned outputs, in iterations, if the number of iterations is unknown. */
 enum { FIRST_ROOM = 16 };
 
 typedef struct loop_runner {
@@ -16,13 +16,13 @@ typedef struct loop_runner {
   const model_loop *loop;
   compute_tensor *const *table;
   compute_device *device;
-  compute_tensor **state;                /* now: a reference each */
-  compute_tensor **turns[2];             /* where they are written by turns */
-  compute_tensor **in, **out;            /* what is scanned, the iterations along the first axis */
-  compute_tensor *iteration, *condition; /* an i64 scalar; what the body computes */
+  compute_tensor **state;                /* current states, one reference each */
+  compute_tensor **turns[2];             /* two alternating sets of output tensors */
+  compute_tensor **in, **out;            /* scanned tensors, iterations along axis 0 */
+  compute_tensor *iteration, *condition; /* an i64 scalar; the body's result */
   compute_tensor **views;                /* of `in` and `out`, during a run of the plan */
   compute_binding *bindings;
-  int64_t room, done; /* iterations of `out`; all so far */
+  int64_t room, done; /* capacity of `out` in iterations; iterations done */
   uint32_t turn;
 } loop_runner;
 
@@ -32,7 +32,7 @@ static compute_status no_memory(const loop_runner *r) {
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* A dense tensor on the model's device: itself with one more reference, or a copy. */
+/* Returns a dense tensor on the model's device: the same tensor retained, or a copy. */
 static compute_status bring(const loop_runner *r, compute_tensor *tensor, compute_tensor **result) {
   if (compute_tensor_device(tensor) == r->device && compute_tensor_is_dense(tensor)) {
     *result = compute_tensor_retain(tensor);
@@ -43,7 +43,7 @@ static compute_status bring(const loop_runner *r, compute_tensor *tensor, comput
   return status ? status : compute_tensor_copy(*result, tensor);
 }
 
-/* Axis `from` becomes axis `to`; the others keep their order. */
+/* Moves axis `from` to position `to`; the others keep their order. */
 static compute_status move_axis(compute_tensor *tensor, int32_t from, int32_t to,
                                 compute_tensor **view) {
   compute_axes order = {.count = compute_tensor_shape(tensor).rank};
@@ -71,7 +71,7 @@ static compute_shape with_first(compute_shape shape, int64_t size) {
   return result;
 }
 
-/* The first `count` iterations of `from` in the place of those of `to`. */
+/* Copies the first `count` iterations of `from` over those in `to`. */
 static compute_status copy_first(compute_tensor *to, compute_tensor *from, int64_t count) {
   compute_tensor *source = NULL, *target = NULL;
   if (count == 0) return COMPUTE_OK;
@@ -83,7 +83,7 @@ static compute_status copy_first(compute_tensor *to, compute_tensor *from, int64
   return status;
 }
 
-/* Room for so many iterations in all scanned outputs. */
+/* Sets the capacity of all scanned outputs to `room` iterations. */
 static compute_status make_room(loop_runner *r, int64_t room) {
   compute_status status = COMPUTE_OK;
   for (size_t i = 0; !status && i < r->loop->out_count; i++) {
@@ -102,8 +102,7 @@ static compute_status make_room(loop_runner *r, int64_t room) {
   return status;
 }
 
-/* ---- A run of a plan ---------------------------------------------------------------------------
- */
+/* ---- A run of a plan ----------------------------------------------------------------------- */
 
 static compute_status bind_iteration(loop_runner *r, const loop_plan *plan, size_t *count) {
   if (!compute_node_is_valid(plan->iteration)) return COMPUTE_OK;
@@ -136,7 +135,7 @@ static compute_status bind_new_states(loop_runner *r, const loop_plan *plan, siz
   return COMPUTE_OK;
 }
 
-/* The states that were written are the current ones. */
+/* The written states become the current ones. */
 static void turn_states(loop_runner *r, const loop_plan *plan) {
   for (size_t i = 0; i < r->loop->state_count; i++) {
     if (!compute_node_is_valid(plan->state_out[i])) continue;
@@ -146,7 +145,7 @@ static void turn_states(loop_runner *r, const loop_plan *plan) {
   r->turn ^= 1;
 }
 
-/* A view of the plan's iterations of one scanned tensor. */
+/* Binds a view of the plan's iterations in one scanned tensor. */
 static compute_status bind_view(loop_runner *r, const loop_plan *plan, compute_node node,
                                 compute_tensor *tensor, bool reverse, compute_tensor **view,
                                 size_t *count) {
@@ -184,7 +183,7 @@ static compute_status bind_condition(loop_runner *r, const loop_plan *plan, size
   return status;
 }
 
-/* All inputs before any output: a node may be both. */
+/* Binds all inputs before any output: a node may be both. */
 static compute_status run_plan(loop_runner *r, const loop_plan *plan) {
   size_t count = 0;
   for (size_t i = 0; i < plan->captured.count; i++)

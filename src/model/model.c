@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading a model, and what it says of itself. */
+/* Loading a model and describing it. */
 #include "compute/model.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static object_kind model_object = {.name = "model", .plural = "models"};
 #define MOST_PLANS      32
 #define MOST_PLAN_BYTES ((uint64_t)256 << 20)
 
-/* ---- Operators that nobody has --------------------------------------------------------------- */
+/* ---- Unknown operators ----------------------------------------------------------------------- */
 
 typedef struct missing_operator {
   const char *domain, *name;
@@ -28,7 +28,7 @@ typedef struct missing_operator {
 typedef struct missing_list {
   missing_operator *items;
   size_t count, capacity;
-  bool more; /* than are listed */
+  bool more; /* more than are listed */
 } missing_list;
 
 static int64_t version_in(const onnx_opset *opsets, size_t count, const char *domain) {
@@ -178,7 +178,7 @@ void compute_model_release(compute_model *model) {
   context_object_released(context, &model_object);
 }
 
-/* Where a model comes from: a path, or memory. */
+/* The model's source: a path, or memory. */
 typedef struct model_source {
   const char *path;
   wire memory;
@@ -201,7 +201,8 @@ static compute_status load(compute_context *context, const char *operation,
   if (!status && !model->storage)
     status = error_set(context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
   if (!status) {
-    model->storage->references = 1; /* storage_release also closes what failed to open: empty */
+    model->storage->references = 1; /* storage_release also frees the empty storage of a failed
+                                     * open */
     status = source->path
                  ? onnx_open(context, operation, source->path, model->options.files,
                              &model->storage->file)
@@ -242,7 +243,7 @@ compute_status compute_model_load_memory(compute_context *context, const void *d
   return load(context, "compute_model_load_memory", &source, options, model);
 }
 
-/* ---- What it says of itself ------------------------------------------------------------------ */
+/* ---- Description ----------------------------------------------------------------------------- */
 
 /* Old files list their initializers among the inputs: such an input has a default. */
 static void describe(const onnx_value_info *info, bool input, compute_model_port *port) {

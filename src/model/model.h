@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of a model.
+/* Internals of a model.
  *
- * A model is run in stages. A stage is a plan, for inputs of certain dtypes and shapes, that goes
- * as far as possible: to the end, or to a node whose result depends on values that only a run
- * knows. What comes then depends on these values, or on the shapes of what a function of the host
- * made of them: for each of them there is a stage that goes on. So stages form a tree, whose leaves
- * are given up when they have not been used for long. Most models have one stage for each size of
- * their inputs. */
+ * A model runs in stages. A stage is a plan for inputs with certain dtypes and shapes. It covers
+ * as many nodes as possible: up to the model's end, or up to a node whose result depends on
+ * values that are known only during a run. The next stage depends on these values, or on the
+ * shapes of the tensors that a host function returned. Each such case has its own child stage.
+ * The stages form a tree, and leaves that were not used for a long time are evicted. Most models
+ * have one stage for each size of their inputs. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -15,22 +15,22 @@
 #include "core/device/device.h"
 #include "model/record.h"
 
-/* What a rule keeps until its node is done; in memory of the recording. A list that has been passed
- * on is only added to, so that whoever still has it as it was sees no change. */
+/* Values that a rule keeps until its node is done, in the recording's memory. The list is
+ * append-only once it is shared, so a reader with an older count sees no change. */
 typedef struct held_values {
   model_value *values;
   size_t count, capacity;
 } held_values;
 
-/* A graph that is being recorded: the model's own, a function's or one within a node. */
+/* A graph that is being recorded: the main graph, a function's body or a graph attribute. */
 typedef struct model_frame {
   struct model_frame *caller; /* the frame of the node that records this graph, or NULL */
   const onnx_graph *graph;
-  const onnx_function *function; /* whose body it is, or NULL */
-  size_t next;                   /* the node that is being recorded */
+  const onnx_function *function; /* the function whose body this is, or NULL */
+  size_t next;                   /* the node being recorded */
   model_value *values;           /* as graph->values */
-  const bool *needed;            /* of each node, or NULL: all */
-  const bool *given;             /* of each value: the caller's, not to be set; or NULL */
+  const bool *needed;            /* per node; NULL: all nodes */
+  const bool *given;             /* per value: provided by the caller, do not set; or NULL */
   frame_finish finish;
   void *state;
   size_t state_bytes;
@@ -42,7 +42,7 @@ typedef struct stage_slot {
   compute_node node;
   compute_dtype dtype;
   compute_shape shape;
-  int64_t least; /* of `asked`: call_integer_at_least's; 0: the values are asked for */
+  int64_t least; /* of `asked`: as in call_integer_at_least; 0: asks for the values */
 } stage_slot;
 
 typedef struct slot_list {
@@ -51,14 +51,14 @@ typedef struct slot_list {
 } slot_list;
 
 typedef enum stage_end {
-  STAGE_ENDS,   /* the model's outputs are there */
-  STAGE_VALUES, /* the next one depends on the values of `asked` */
-  STAGE_HOST    /* a function of the host, or a loop that is run, comes next */
+  STAGE_ENDS,   /* the model's outputs are complete */
+  STAGE_VALUES, /* the next stage depends on the values of `asked` */
+  STAGE_HOST    /* a host function or a compiled loop comes next */
 } stage_end;
 
-/* A value that is passed to a function of the host. */
+/* A value that is passed to a host function. */
 typedef struct host_input {
-  int64_t id; /* −1: known, or left out */
+  int64_t id; /* −1: known now, or omitted */
   host_tensor known;
   compute_dtype dtype;
   compute_shape shape;
@@ -68,33 +68,33 @@ typedef struct model_stage {
   struct model_stage *parent, *children, *sibling;
   uint8_t *key;
   size_t key_bytes;
-  uint32_t users;     /* runs that are in it or below */
-  uint64_t last_used; /* by the model's clock */
-  uint64_t bytes;     /* that it takes: its plan, without weights, and its arena */
-  model_arena arena;  /* of what follows */
+  uint32_t users;     /* runs inside this stage or its descendants */
+  uint64_t last_used; /* in ticks of the model's clock */
+  uint64_t bytes;     /* plan (without weights) and arena */
+  model_arena arena;  /* owns the arrays below */
   compute_plan *plan; /* NULL: nothing to compute */
   slot_list inputs, outputs;
   slot_list asked;        /* STAGE_VALUES */
-  host_function function; /* STAGE_HOST, or NULL: */
+  host_function function; /* STAGE_HOST: the function, or NULL for a loop */
   struct model_loop *loop;
   model_call host_node;
   host_input *host_inputs;
   int64_t host_output; /* the id of its first output */
   stage_end end;
-  model_frame *top; /* where recording goes on */
+  model_frame *top; /* the frame where recording continues */
   int64_t next_id;
-  int64_t *live; /* ids that are needed below */
+  int64_t *live; /* ids that descendants need */
   size_t live_count;
-  stage_slot *results; /* STAGE_ENDS: for each of the model's outputs; id −1: not computed */
+  stage_slot *results; /* STAGE_ENDS: one per output of the model; id −1: not computed */
 } model_stage;
 
 typedef struct weight_entry {
   const onnx_tensor *tensor;
   compute_tensor *on_device;
-  size_t slot; /* in the weights of the recording that used it last, if that has it there */
+  size_t slot; /* index in the weights of the recording that used it last; may be stale */
 } weight_entry;
 
-/* The file, which tensors that lie in it keep. */
+/* The file. Tensors that point into it hold a reference. */
 typedef struct model_storage {
   int64_t references; /* atomic */
   onnx_file file;
@@ -102,7 +102,7 @@ typedef struct model_storage {
 
 typedef struct graph_uses {
   const onnx_graph *graph;
-  const int64_t *last; /* of each value, the last node that uses it; INT64_MAX: an output */
+  const int64_t *last; /* per value: the last node that uses it; INT64_MAX: an output */
 } graph_uses;
 
 struct compute_model {
@@ -110,18 +110,18 @@ struct compute_model {
   model_storage *storage;
   compute_model_options options;
   compute_model_operator *operators;
-  pthread_mutex_t recording; /* held while a stage is made, which may take long; taken first */
-  pthread_mutex_t lock;      /* held for moments */
-  /* Of recording: */
-  weight_entry *weights; /* a hash table by address */
+  pthread_mutex_t recording; /* locked while a stage is made (slow); first in the lock order */
+  pthread_mutex_t lock;      /* locked for moments only */
+  /* Guarded by `recording`: */
+  weight_entry *weights; /* hash table keyed by address */
   size_t weight_count, weight_capacity;
-  graph_uses *uses; /* sorted by address of the graph */
+  graph_uses *uses; /* sorted by the graph's address */
   size_t uses_count;
-  /* Of both: who changes it holds both, who reads it one of them. */
-  model_stage root; /* no plan: its children are the first stages */
+  /* Guarded by both: a writer locks both, a reader locks either one. */
+  model_stage root; /* has no plan: its children are the first stages */
   uint64_t stages, stage_bytes;
-  bool exposed; /* recorded into a graph of the caller's: even single numbers may be trained */
-  /* Of lock, as are the users of stages: */
+  bool exposed; /* recorded into a caller's graph: even scalars may be trained */
+  /* Guarded by `lock`, like the stages' `users`: */
   uint64_t clock, stages_made, hits, runs;
 };
 
@@ -129,7 +129,7 @@ static inline const onnx_graph *model_graph(const compute_model *model) {
   return &model->storage->file.graph;
 }
 
-/* The ids in a run's table: those of the main graph's inputs, the seed's, those of values. */
+/* Ids in a run's table: first the main graph's inputs, then the seed, then values. */
 static inline int64_t model_seed_id(const compute_model *model) {
   return (int64_t)model_graph(model)->input_count;
 }
@@ -151,107 +151,110 @@ struct model_recorder {
   model_arena *arena;
   model_frame *top;
   int64_t next_id;
-  slot_list inputs;      /* of the plan */
-  slot_list weights;     /* parameters of the graph: `id` is the address of the tensor */
-  model_value seed;      /* what a run draws its random numbers from; absent: no run binds it */
-  size_t nodes;          /* that were recorded */
-  bool training;         /* all floats of the file are parameters */
-  bool pushed;           /* the rule has begun a frame */
-  bool draws;            /* a rule has drawn random numbers */
-  compute_error refused; /* the first failure that a rule may not have seen, or none */
-  const struct loop_makers *loops; /* of a stage, which may end at a loop; or NULL */
-  asked_value *asked;              /* that the rule asked for */
+  slot_list inputs;                /* of the plan */
+  slot_list weights;               /* parameters of the graph; `id` is the tensor's address */
+  model_value seed;                /* the run's random seed; absent if no run binds it */
+  size_t nodes;                    /* number of recorded nodes */
+  bool training;                   /* all floats of the file are parameters */
+  bool pushed;                     /* the rule has pushed a frame */
+  bool draws;                      /* a rule draws random numbers */
+  compute_error refused;           /* the first failure that a rule may have missed, or none */
+  const struct loop_makers *loops; /* set for stages, which may end at a loop; else NULL */
+  asked_value *asked;              /* values that the rule asked for */
   size_t asked_count, asked_capacity;
-  host_function function;      /* that the rule asked for */
-  const model_call *host_call; /* during it, or during `loop` */
-  struct model_loop *loop;     /* that the rule asked for; in the arena, with plans */
+  host_function function;      /* the host function that the rule asked for */
+  const model_call *host_call; /* the call of `function` or `loop` */
+  struct model_loop *loop;     /* the loop that the rule asked for, with its plans; in the arena */
 };
 
-/* Records until something ends the stage. With COMPUTE_OK, recorder->top is NULL at the model's end
- * (then `results` has the main graph's outputs), else what is asked for is in the recorder. */
+/* Records until the stage ends. On COMPUTE_OK at the model's end, recorder->top is NULL and
+ * `results` has the main graph's outputs. Otherwise the recorder has the request. */
 compute_status record_run(model_recorder *recorder, stage_end *end);
 
-/* Records to the end of `body`, the frame on top. *complete becomes false if something is asked for
- * before. */
+/* Records to the end of `body`, the top frame. *complete becomes false if a rule asks for values
+ * first. */
 compute_status record_body(model_recorder *recorder, const model_frame *body, bool *complete);
 
-/* The node of a value in the recorder's graph; {0} after a failure, which the recorder keeps. */
+/* Returns a value's node in the recorder's graph. On failure it returns {0} and the recorder
+ * keeps the error. */
 compute_node record_node(model_recorder *recorder, model_value *value);
 
-/* The i64 scalar from which random operators without a seed of their own draw. */
+/* The i64 scalar that seeds random operators without a `seed` attribute. */
 compute_node record_seed(model_recorder *recorder);
 
-/* Keeps the thread's last error, if nothing is kept yet. */
+/* Keeps the thread's last error unless an error is already kept. */
 void record_refuse(model_recorder *recorder);
 
 compute_status record_push(model_recorder *recorder, const onnx_graph *graph, model_frame **frame);
 
-/* A copy of frames whose values belong to no graph yet; NULL when memory is short. */
+/* Copies frames and clears their values' nodes, which belong to another graph. NULL if out of
+ * memory. */
 model_frame *record_copy_frames(model_arena *arena, const model_frame *top);
 
-/* Fills in a value for a tensor of the file. */
+/* Fills in a value for one of the file's tensors. */
 compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor,
                              model_value *value);
 
-/* Weights lie in the file as they happen to; few are looked at, and only these are copied: puts the
- * elements of a value that are known to where they are aligned. False when memory is short. */
+/* Makes a known value's elements aligned. The file does not align weights; only the few values
+ * that are read on the host are copied. Returns false if out of memory. */
 bool record_align(model_recorder *recorder, model_value *value);
 
-/* Element `at` of integers or bools, as i64; false for other dtypes. */
+/* Reads element `at` of integers or bools as i64. Returns false for other dtypes. */
 bool record_integer(compute_dtype dtype, const void *data, size_t at, int64_t *value);
 
-/* Marks the nodes of a main graph that the marked values need, and the values that these use, but
- * goes no further where values are given (NULL: nowhere). */
+/* Marks the main-graph nodes that the marked values need, and the values that these nodes use.
+ * The search stops at given values (`given` NULL: at none). */
 void record_mark_needed(const onnx_graph *graph, const bool *given, bool *values, bool *needed);
 
-/* Fills in model->uses; false when memory is short. */
+/* Fills in model->uses. Returns false if out of memory. */
 bool record_find_uses(compute_model *model);
 
 int64_t record_last_use(const compute_model *model, const onnx_graph *graph, int32_t value);
 
-/* Whether `node`, one of the graph's, is the only one that uses a value of it, which is no output.
- */
+/* Returns true if `node`, a node of the graph, is the only user of the value and the value is
+ * not an output. */
 bool record_is_only_use(const onnx_graph *graph, const onnx_node *node, int32_t value);
 
 /* ---- into.c -------------------------------------------------------------------------------- */
 
-/* compute_model_record, whose arguments are checked. Without `training`, floats that no graph of
- * the caller's may train yet stay constants where they are single numbers. */
+/* compute_model_record with checked arguments. Without `training`, scalar floats stay constants
+ * until a caller's graph may train them. */
 compute_status record_into(compute_model *model, const char *operation, compute_graph *graph,
                            const compute_model_value *inputs, size_t input_count,
                            compute_model_value *outputs, size_t output_count, bool training);
 
 /* ---- weights.c ------------------------------------------------------------------------------ */
 
-/* Elements at an address that their type can be read from: where they are, or copied once for as
- * long as the model lives. NULL on failure. model->recording is held. */
+/* Returns elements at an aligned address: in place, or in a copy that is made once and lives as
+ * long as the model. NULL on failure. The caller holds model->recording. */
 const void *weight_elements(compute_model *model, const onnx_tensor *tensor);
 
-/* The entry of a weight, whose tensor is on the model's device and not retained. NULL on failure.
- * It stays until the next is asked for. model->recording is held. */
+/* Returns a weight's entry. Its tensor is on the model's device and is not retained. The pointer
+ * is valid until the next call. NULL on failure. The caller holds model->recording. */
 weight_entry *weight_find_or_make(compute_model *model, const char *operation,
                                   const onnx_tensor *tensor);
 
-/* Its tensor alone. */
+/* As weight_find_or_make, but returns only the tensor. */
 compute_tensor *weight_tensor(compute_model *model, const char *operation,
                               const onnx_tensor *tensor);
 
-/* The same if it has been made, else NULL. */
+/* Returns the tensor if it exists, else NULL. */
 compute_tensor *weight_find(const compute_model *model, const onnx_tensor *tensor);
 
-/* Right after a plan of the recording was compiled: aligns the weights that it reads as they lie.
- */
+/* Call right after a plan of the recording is compiled. Aligns the weights that the plan reads
+ * directly from the file. */
 compute_status weights_settle(model_recorder *recorder, const compute_plan *plan);
 
-/* Those made so far are frozen: from now on, others are made in their place. */
+/* Drops the existing weights, which plans keep as frozen constants. Later requests create new
+ * ones. */
 void weights_forget(compute_model *model);
 
 void weights_release(compute_model *model);
 
-/* Where its plans and weights are; the CPU where plans place themselves. */
+/* The device of plans and weights; the CPU if plans choose their devices. */
 compute_device *model_device(const compute_model *model);
 
-/* Drops a reference to a model_storage; in the form of compute_release_function. */
+/* Drops a reference to a model_storage. A compute_release_function. */
 void storage_release(void *storage, void *data);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An ONNX file as it was decoded and checked: names resolved, sizes believed. Everything lies in
- * one arena, except weights, which lie where they were found. */
+/* A decoded and checked ONNX file: names are resolved and sizes are validated. One arena owns
+ * all of it except the weights, which stay in place. */
 #ifndef MODEL_ONNX_H
 #define MODEL_ONNX_H
 
@@ -41,9 +41,9 @@ typedef enum onnx_type {
   ONNX_FLOAT6E3M2 = 28
 } onnx_type;
 
-/* The dtype in which values of a type are computed with: i8 for int4 and int2, u8 for uint4 and
- * uint2, f32 for floats of 8, 6 and 4 bits, which hold values of that type only. NONE for strings,
- * complex numbers and what is unknown. */
+/* The dtype for computing with values of a type: i8 for int4 and int2, u8 for uint4 and uint2,
+ * f32 for floats of 8, 6 and 4 bits (restricted to that type's values). NONE for strings,
+ * complex numbers and unknown types. */
 compute_dtype onnx_dtype(int32_t type);
 int32_t onnx_type_of(compute_dtype dtype); /* ONNX_FLOAT for f32, … */
 const char *onnx_type_name(int32_t type);  /* "f16"; "type 99" is "unknown" */
@@ -52,14 +52,14 @@ typedef struct onnx_tensor {
   const char *name; /* "" for none */
   int32_t type;
   int32_t rank;        /* −1: more than COMPUTE_MAX_RANK */
-  compute_shape shape; /* its product, and that times the element's size, fit into 63 bits */
+  compute_shape shape; /* its product, also times the element's size, fits into 63 bits */
   int64_t count;
-  /* Elements of onnx_dtype(type), dense and little-endian, at least `count` of them, perhaps not
-   * aligned: in the file, or in the arena where the file has them in another form. NULL for types
+  /* At least `count` elements of onnx_dtype(type), dense and little-endian, perhaps unaligned.
+   * They are in the file, or in the arena if the file stores another form. NULL for types
    * without a dtype, and if count is 0. */
   const void *data;
-  const void *aligned;        /* NULL, or a copy in the arena that weight_elements has made */
-  bool in_file;               /* data points into the file or one beside it */
+  const void *aligned;        /* a copy in the arena made by weight_elements, or NULL */
+  bool in_file;               /* data points into this file or an external data file */
   const char *const *strings; /* ONNX_STRING: `count` of them */
 } onnx_tensor;
 
@@ -81,8 +81,8 @@ typedef enum onnx_attribute_type {
 
 typedef struct onnx_attribute {
   const char *name;
-  const char *reference; /* inside functions: the attribute of the calling node that it stands for,
-                            else NULL */
+  const char *reference; /* in functions: the name of the calling node's attribute that supplies
+                          * the value, else NULL */
   onnx_attribute_type type;
   int64_t integer;
   float number;
@@ -91,12 +91,12 @@ typedef struct onnx_attribute {
   const int64_t *integers;
   const float *numbers;
   const char *const *texts;
-  const onnx_tensor *tensor; /* also of a sparse one, made dense */
+  const onnx_tensor *tensor; /* a sparse tensor is made dense */
   struct onnx_graph *graph;
 } onnx_attribute;
 
-/* Where a value of a graph is: `level` 0 is the graph itself, 1 the one around it, …; `index` in
- * onnx_graph.values there. index −1: left out (an empty name). */
+/* Locates a graph's value: `level` 0 is the graph itself, 1 the enclosing one, …; `index` is an
+ * index in that graph's onnx_graph.values. −1: omitted (an empty name). */
 typedef struct onnx_reference {
   int32_t level, index;
 } onnx_reference;
@@ -106,29 +106,29 @@ typedef struct onnx_node {
   size_t input_count, output_count, attribute_count;
   const char *const *input_names, *const *output_names;
   const onnx_reference *inputs; /* resolved */
-  const int32_t *outputs;       /* indices in this graph's values, −1: left out */
+  const int32_t *outputs;       /* indices in this graph's values, −1: omitted */
   const onnx_attribute *attributes;
-  const struct onnx_function *function; /* the model's own function that it calls, or NULL */
+  const struct onnx_function *function; /* the called function of this model, or NULL */
 } onnx_node;
 
-/* A type of a value: a tensor, or a sequence or optional of tensors. */
+/* A value's type: a tensor, or a sequence or optional of tensors. */
 typedef struct onnx_value_info {
   const char *name;
   int32_t value; /* index in onnx_graph.values */
   enum { ONNX_IS_UNKNOWN, ONNX_IS_TENSOR, ONNX_IS_SEQUENCE, ONNX_IS_OPTIONAL, ONNX_IS_OTHER } kind;
   int32_t type; /* of the elements */
-  int32_t rank; /* −1: not said, or `axes` of them, which are too many */
+  int32_t rank; /* −1: unspecified, or too large (`axes`) */
   size_t axes;
-  int64_t size[COMPUTE_MAX_RANK];       /* −1: not said */
+  int64_t size[COMPUTE_MAX_RANK];       /* −1: unspecified */
   const char *symbol[COMPUTE_MAX_RANK]; /* or NULL */
-  bool has_default;                     /* an input that has an initializer */
+  bool has_default;                     /* an input with an initializer */
 } onnx_value_info;
 
 typedef struct onnx_graph {
   const char *name;
-  const struct onnx_graph *outer; /* the graph whose values it may use, or NULL */
+  const struct onnx_graph *outer; /* the enclosing graph whose values it may use, or NULL */
   size_t node_count, initializer_count, input_count, output_count;
-  onnx_node *nodes; /* each after those whose outputs it uses */
+  onnx_node *nodes; /* in topological order */
   onnx_tensor *initializers;
   int32_t *initializer_values; /* their indices in `values` */
   onnx_value_info *inputs, *outputs;
@@ -137,18 +137,18 @@ typedef struct onnx_graph {
 } onnx_graph;
 
 typedef struct onnx_opset {
-  const char *domain; /* "" is ONNX's own */
+  const char *domain; /* "" is ONNX */
   int64_t version;
 } onnx_opset;
 
-/* A function of the model's own: a graph without initializers, whose inputs and outputs are those
- * of the node that calls it. */
+/* A function defined by the model: a graph without initializers. It takes the calling node's
+ * inputs and outputs as its own. */
 typedef struct onnx_function {
   const char *domain, *name, *overload;
   onnx_graph body;
   size_t opset_count, default_count;
   const onnx_opset *opsets;
-  const onnx_attribute *defaults; /* of attributes that a node leaves out */
+  const onnx_attribute *defaults; /* for attributes that a node omits */
 } onnx_function;
 
 typedef struct text_pair {
@@ -164,25 +164,24 @@ typedef struct onnx_file {
   const onnx_opset *opsets;
   onnx_function *functions;
   const text_pair *metadata;
-  uint64_t nodes;                               /* those of sub-graphs and functions included */
+  uint64_t nodes;                               /* includes sub-graphs and functions */
   uint64_t weights, weight_bytes, mapped_bytes; /* initializers of all graphs */
-  struct mapped_file *mapped;                   /* this file and those of external data */
-  wire message;                                 /* all of it */
+  struct mapped_file *mapped;                   /* this file and its external data files */
+  wire message;                                 /* the whole file */
 } onnx_file;
 
-/* Maps or reads the file at `path` and decodes it. Errors name what is wrong, and the path. On
- * failure nothing is left in *file. On success *file must stay where it is: graphs point to each
- * other. */
+/* Maps or reads the file at `path` and decodes it. Errors name the problem and the path. On
+ * failure *file is empty. On success *file must not move, because graphs point to each other. */
 compute_status onnx_open(const compute_context *context, const char *operation, const char *path,
                          compute_model_files files, onnx_file *file);
 
-/* The same for `message`, which must stay as it is until onnx_release. `folder` is where external
- * data lies, or NULL; `shown` is "the model" or the like. */
+/* The same for `message`, which must not change until onnx_release. `folder` contains external
+ * data, or is NULL. Errors use `shown` as the name, such as "the model". */
 compute_status onnx_decode(const compute_context *context, const char *operation, const char *shown,
                            wire message, const char *folder, compute_model_files files,
                            onnx_file *file);
 
-/* The same for a TensorProto alone. */
+/* The same for a single TensorProto. */
 compute_status onnx_decode_tensor(const compute_context *context, const char *operation,
                                   const char *shown, wire message, onnx_file *file,
                                   const onnx_tensor **tensor);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Walks the nodes of a model and has each recorded by its operator's rule. What is within nodes
- * (branches, bodies of loops, functions) is walked by frames on a list, not by recursion, so that
- * recording can end at any node and go on there in another graph. */
+/* Walks the nodes of a model and calls each operator's rule to record them. Graphs within nodes
+ * (branches, loop bodies, functions) are frames on a list. Without recursion, recording can stop
+ * at any node and continue there in another graph. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static const compute_model_operator *custom_operator(const compute_model *model,
   return NULL;
 }
 
-/* A call of the node that `frame` is at, in memory of the recording. */
+/* Makes the call for the frame's current node, in the recording's memory. */
 static compute_status make_call(model_recorder *recorder, model_frame *frame, model_call *call) {
   const onnx_node *node = &frame->graph->nodes[frame->next];
   *call = (model_call){.recorder = recorder,
@@ -99,7 +99,7 @@ static compute_status apply_rule(model_call *call, bool *custom) {
   return status || done ? status : rule(call);
 }
 
-/* An error of a builder call, as one of the node. */
+/* Converts a builder's error into an error of the node. */
 static compute_status graph_error(model_call *call) {
   const compute_status status = compute_graph_status(call->graph);
   if (!status) return COMPUTE_OK;
@@ -113,8 +113,8 @@ static bool is_ours(const model_recorder *recorder, const model_value *value) {
   return compute_node_is_valid(value->node) && value->id < 0 && !value->host && recorder->graph;
 }
 
-/* Nodes get the names of their values, for errors of runs and for compute_explain; not parameters,
- * which have theirs. */
+/* Gives a node the name of its value, for runtime errors and compute_explain. Parameters already
+ * have names. */
 static void give_name(model_recorder *recorder, const model_value *value) {
   if (value->name && value->name[0] && !compute_parameter_tensor(recorder->graph, value->node))
     compute_name(recorder->graph, value->node, value->name);
@@ -126,12 +126,12 @@ static void give_id(model_recorder *recorder, model_value *value) {
     give_name(recorder, value);
   }
   model_value *items =
-      (model_value *)(uintptr_t)value->items; /* made by the rule, for this value */
+      (model_value *)(uintptr_t)value->items; /* the rule made them for this value */
   for (size_t i = 0; i < value->item_count; i++)
     if (is_ours(recorder, &items[i])) items[i].id = recorder->next_id++;
 }
 
-/* Writes the outputs of a call to its frame, and goes to the next node. */
+/* Writes a call's outputs to its frame and advances to the next node. */
 static compute_status commit(model_call *call) {
   model_recorder *recorder = call->recorder;
   model_frame *frame = call->frame;
@@ -152,7 +152,7 @@ static compute_status commit(model_call *call) {
   return COMPUTE_OK;
 }
 
-/* What `status` of a rule or of a finish means for the call. */
+/* Handles the status of a rule or a frame_finish: commits, waits for values, or fails. */
 static compute_status settle(model_call *call, compute_status status) {
   model_recorder *recorder = call->recorder;
   if (recorder->refused.status) {
@@ -177,7 +177,7 @@ static bool is_constant(const onnx_node *node) {
   return strcmp(node->type, "Constant") == 0 && !node->domain[0] && node->output_count == 1;
 }
 
-/* Tensors of constants are used where they lie. */
+/* Uses a constant's tensor in place. */
 static compute_status record_constant(model_call *call) {
   const onnx_attribute *value = call_attribute(call, "value");
   return record_tensor(call->recorder, value->tensor, &call->outputs[0]);
@@ -210,7 +210,7 @@ static compute_status record_one(model_recorder *recorder, model_frame *frame, b
   return status;
 }
 
-/* The frame on top has no more nodes: its outputs go to the node that began it. */
+/* The top frame has no more nodes. Passes its outputs to the node that pushed it. */
 static compute_status finish_frame(model_recorder *recorder, bool *asks) {
   model_frame *done = recorder->top, *caller = done->caller;
   model_call call;
@@ -227,7 +227,7 @@ static compute_status finish_frame(model_recorder *recorder, bool *asks) {
   begin_call(recorder);
   status = done->finish(&call, done->state, outputs, graph->output_count);
   if (status == CALL_NEEDS_VALUES && recorder->asked_count > 0) {
-    recorder->top = done; /* finish is called again when they are known */
+    recorder->top = done; /* finish runs again when the values are known */
     *asks = true;
     return graph_error(&call);
   }
@@ -240,8 +240,8 @@ static bool is_over(const model_recorder *recorder) {
   return recorder->top->next >= recorder->top->graph->node_count;
 }
 
-/* Functions and loops repeat nodes, and nest: a short file may ask for any number of them. So many
- * are refused before a second has passed. */
+/* Functions and loops repeat nodes and nest, so a short file may expand without bound. This
+ * limit is reached within a second. */
 static compute_status count_node(model_recorder *recorder) {
   enum { MOST_REPEATED = 1 << 17 };
   const size_t most = recorder->model->storage->file.nodes + MOST_REPEATED;

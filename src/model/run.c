@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running a model: from stage to stage, with a table of the tensors that they pass on. */
+/* Runs a model: goes from stage to stage and keeps a table of the tensors that they exchange. */
 #include <string.h>
 
 #include "core/base/alloc.h"
@@ -15,15 +15,16 @@
 
 typedef struct model_run {
   compute_model *model;
-  const compute_tensor **inputs; /* for each input of the main graph, or NULL */
+  const compute_tensor **inputs; /* per input of the main graph, or NULL */
   compute_model_binding *outputs;
   size_t output_count;
-  size_t *places;         /* of the main graph's outputs in `outputs`; SIZE_MAX: not wanted */
-  bool *wanted;           /* as places */
-  compute_tensor **made;  /* for outputs that the run makes */
+  size_t *places;         /* indices of the main graph's outputs in `outputs`; SIZE_MAX: not
+                           * wanted */
+  bool *wanted;           /* per output, like places */
+  compute_tensor **made;  /* outputs that the run allocates */
   compute_tensor **table; /* by id */
   size_t table_count, table_capacity;
-  bool all_found; /* no plan had to be made */
+  bool all_found; /* no plan was compiled */
 } model_run;
 
 static compute_status no_memory(const model_run *run) {
@@ -114,7 +115,7 @@ static compute_status bind_outputs(model_run *run) {
                        "outputs[%zu] lacks its name", i);
     size_t at = find_port(graph->outputs, graph->output_count, name);
     const bool known = at < graph->output_count;
-    while (at < graph->output_count && run->wanted[at]) /* a file may list one several times */
+    while (at < graph->output_count && run->wanted[at]) /* a file may list an output twice */
       at += 1 + find_port(graph->outputs + at + 1, graph->output_count - at - 1, name);
     if (!known)
       return error_set(context, COMPUTE_ERROR_BINDING, OPERATION, "the model has no output '%s'",
@@ -137,7 +138,8 @@ static compute_status reserve(model_run *run, int64_t ids) {
   return COMPUTE_OK;
 }
 
-/* The place among the model's outputs of a stage's output; SIZE_MAX if it is not one of them. */
+/* The index in `outputs` of a stage's output; SIZE_MAX if it is not a wanted output of the
+ * model. */
 static size_t result_of(const model_run *run, const model_stage *stage, int64_t id) {
   const size_t count = model_graph(run->model)->output_count;
   for (size_t i = 0; stage->end == STAGE_ENDS && i < count; i++)
@@ -161,7 +163,7 @@ static compute_status check_output(const model_run *run, const stage_slot *slot,
                    compute_shape_text(shape, has, sizeof has));
 }
 
-/* Where a stage's output goes: the caller's tensor, or one that is made. */
+/* Binds a stage's output to the caller's tensor or to a new one. */
 static compute_status bind_slot(model_run *run, const model_stage *stage, const stage_slot *slot,
                                 compute_binding *binding) {
   binding->node = slot->node;
@@ -177,7 +179,7 @@ static compute_status bind_slot(model_run *run, const model_stage *stage, const 
   return COMPUTE_OK;
 }
 
-/* Random operators of all stages draw from one number. */
+/* Random operators of all stages share one seed. */
 static compute_status bind_seed(model_run *run) {
   const int64_t id = model_seed_id(run->model);
   if (run->table[id]) return COMPUTE_OK;
@@ -206,7 +208,7 @@ static compute_status run_plan(model_run *run, const model_stage *stage) {
   return status;
 }
 
-/* Tensors that later stages do not need go back to the pool. */
+/* Returns tensors that later stages do not need to the pool. */
 static void drop_dead(model_run *run, const model_stage *stage) {
   for (size_t id = (size_t)model_first_id(run->model); id < run->table_count; id++) {
     if (!run->table[id]) continue;
@@ -285,7 +287,7 @@ static compute_status follow_host(model_run *run, model_stage *stage, model_stag
   return status;
 }
 
-/* The inputs of a loop's node as tensors, each with a reference. */
+/* The inputs of a loop node as tensors, one reference each. */
 static compute_status loop_inputs(const model_run *run, const model_stage *stage,
                                   compute_tensor **inputs) {
   compute_status status = COMPUTE_OK;
@@ -321,7 +323,7 @@ static compute_status follow_loop(model_run *run, model_stage *stage, model_stag
   return status;
 }
 
-/* The stage after one that does not end the model. */
+/* Finds the next stage if `stage` does not end the model. */
 static compute_status follow(model_run *run, model_stage *stage, model_stage **next) {
   if (stage->end == STAGE_VALUES) return follow_values(run, stage, next);
   return stage->loop ? follow_loop(run, stage, next) : follow_host(run, stage, next);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing a model back: as ONNX, all of the file as it was but the initializers of the main graph,
- * whose elements are those that their tensors have now; or these tensors as safetensors. */
+/* Writes a model back. As ONNX: the original file, with the current elements of the main graph's
+ * initializers. As safetensors: only the tensors. */
 #include <string.h>
 
 #include "compute/io.h"
@@ -14,7 +14,7 @@
 
 #define OPERATION "compute_model_save"
 
-/* Of a graph's message, besides its initializers. */
+/* Field number in GraphProto, next to the initializers. */
 enum { GRAPH_SPARSE_INITIALIZER = 15 };
 
 /* ---- Weights ------------------------------------------------------------------------------- */
@@ -23,16 +23,15 @@ static uint64_t bytes_of(const onnx_tensor *tensor) {
   return (uint64_t)tensor->count * compute_dtype_size(onnx_dtype(tensor->type));
 }
 
-/* Whether an initializer lies in another file, which may not be found from where the model is
- * written to. */
+/* Returns true if an initializer is in an external file, which the new location may not resolve. */
 static bool is_elsewhere(const compute_model *model, const onnx_tensor *tensor) {
   const wire own = model->storage->file.message;
   const uintptr_t at = (uintptr_t)tensor->data;
   return tensor->in_file && (at < (uintptr_t)own.at || at >= (uintptr_t)own.end);
 }
 
-/* Whether an initializer is written with its present elements: where dtypes are ONNX's types.
- * Types of less than 8 bits and strings, which nobody trains, are left as they are. */
+/* Returns true if an initializer is written with its current elements. Its dtype must match its
+ * ONNX type. Strings and types of less than 8 bits are copied: they are not trained. */
 static bool is_rewritten(const compute_model *model, const onnx_tensor *tensor) {
   return onnx_type_of(onnx_dtype(tensor->type)) == tensor->type && tensor->rank >= 0 &&
          (weight_find(model, tensor) || is_elsewhere(model, tensor));
@@ -54,8 +53,8 @@ static void put_weight(const compute_model *model, wire_buffer *to, const onnx_t
   base_release(data);
 }
 
-/* The graph's message: initializers, sparse ones among them, come in the order in which the decoder
- * found them. Those that are rewritten are dense. */
+/* Writes the GraphProto. Initializers, also sparse ones, come in the decoder's order. Rewritten
+ * ones become dense. */
 static void put_graph(const compute_model *model, wire_buffer *to, wire message) {
   const onnx_graph *graph = model_graph(model);
   wire_field field;
@@ -74,8 +73,8 @@ static void put_graph(const compute_model *model, wire_buffer *to, wire message)
   }
 }
 
-/* Weights from other files become part of this one, and a message of Protocol Buffers has a limit
- * that other programs keep to. */
+/* External weights become part of this file, and other programs enforce the size limit of a
+ * Protocol Buffers message. */
 static compute_status check_size(const compute_model *model, const char *path) {
   const onnx_graph *graph = model_graph(model);
   uint64_t bytes = wire_bytes(model->storage->file.message);

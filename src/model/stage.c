@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tree of stages: making one, finding it again, giving it up. */
+/* The tree of stages: makes, finds and evicts them. */
 #include "model/stage.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 /* ---- Keys ---------------------------------------------------------------------------------- */
 
-/* What a value contributes: its dtype and shape. */
+/* The key of a value: its dtype and shape. */
 typedef struct shape_key {
   int64_t dtype, rank, size[COMPUTE_MAX_RANK];
 } shape_key;
@@ -28,7 +28,7 @@ static size_t slot_bytes(const stage_slot *slot) {
   return (size_t)count * compute_dtype_size(slot->dtype);
 }
 
-/* What a value that is asked for contributes: its elements, or one integer. */
+/* The key of a value that was asked for: its elements, or one integer. */
 static size_t asked_bytes(const stage_slot *slot) {
   return slot->least ? sizeof(int64_t) : slot_bytes(slot);
 }
@@ -39,7 +39,7 @@ static model_stage *find_child(model_stage *parent, const uint8_t *key, size_t b
   return NULL;
 }
 
-/* ---- Giving up ----------------------------------------------------------------------------- */
+/* ---- Eviction ------------------------------------------------------------------------------ */
 
 static void release_stage(model_stage *stage) {
   compute_plan_release(stage->plan);
@@ -60,7 +60,7 @@ static void unlink_stage(compute_model *model, model_stage *stage) {
   model->stage_bytes -= stage->bytes;
 }
 
-/* The stage after `stage` in an order in which children come before their parent. */
+/* The first leaf below a stage. */
 static model_stage *deepest(model_stage *stage) {
   while (stage->children) stage = stage->children;
   return stage;
@@ -87,9 +87,9 @@ static model_stage *oldest_unused(compute_model *model) {
   return oldest;
 }
 
-/* Takes stages that are not in use out of the tree, those used least recently first, until `most`
- * of at most `bytes` are left: a list by `sibling`. What they hold is freed when the lock is not
- * held any more. */
+/* Unlinks unused stages, least recently used first, until at most `most` stages with at most
+ * `bytes` remain. Returns them as a list through `sibling`. The caller frees them after it
+ * unlocks. */
 static model_stage *take_oldest(compute_model *model, uint64_t most, uint64_t bytes) {
   model_stage *list = NULL, *oldest;
   while ((model->stages > most || model->stage_bytes > bytes) && (oldest = oldest_unused(model))) {
@@ -118,7 +118,7 @@ void stage_expose(compute_model *model) {
   release_list(list);
 }
 
-/* ---- Going on where another stage ended ------------------------------------------------------ */
+/* ---- Continuing after another stage ---------------------------------------------------------- */
 
 static compute_status no_memory(const compute_model *model, const char *operation) {
   return error_set(model->context, COMPUTE_ERROR_OUT_OF_MEMORY, operation, "out of memory");
@@ -126,14 +126,14 @@ static compute_status no_memory(const compute_model *model, const char *operatio
 
 typedef void (*value_visitor)(void *user, model_value *value);
 
-/* An optional may hold a sequence; nothing nests deeper. */
+/* An optional may contain a sequence; values nest no deeper. */
 static void visit_value(model_value *value, value_visitor visit, void *user) {
   if (value->kind == VALUE_TENSOR) visit(user, value);
   model_value *items = (model_value *)(uintptr_t)value->items;
   for (size_t i = 0; i < value->item_count; i++) visit_value(&items[i], visit, user);
 }
 
-/* Every value that what is still to be recorded may use. */
+/* Visits each value that the rest of the recording may use. */
 static void visit_live(const compute_model *model, model_frame *top, value_visitor visit,
                        void *user) {
   for (model_frame *frame = top; frame; frame = frame->caller) {
@@ -165,7 +165,7 @@ static void become_known(void *user, model_value *value) {
 
 typedef struct live_collector {
   model_stage *stage;
-  int64_t first_id; /* of this stage */
+  int64_t first_id; /* the first id of this stage */
   int64_t *ids;
   size_t count, capacity;
   bool failed;
@@ -230,7 +230,7 @@ static compute_status end_with_host(model_recorder *recorder, model_stage *stage
   return COMPUTE_OK;
 }
 
-/* The model's outputs, whatever they are: computed here, earlier, or known. */
+/* Collects the model's outputs: computed in this stage, computed earlier, or known. */
 static compute_status end_with_results(model_recorder *recorder, model_stage *stage,
                                        const bool *wanted) {
   const onnx_graph *graph = recorder->top->graph;
@@ -335,16 +335,16 @@ static model_stage *new_stage(model_stage *parent, const uint8_t *key, size_t ke
   return stage;
 }
 
-/* What a stage is made from. */
+/* The source of a stage. */
 typedef struct stage_request {
   compute_model *model;
   const char *operation;
   const bool *wanted;
-  const compute_tensor *const *inputs; /* of a first stage */
-  const host_tensor *made;             /* of one after a function of the host */
+  const compute_tensor *const *inputs; /* for a first stage */
+  const host_tensor *made;             /* for a stage after a host function */
 } stage_request;
 
-/* Which nodes of the main graph the wanted outputs need. */
+/* Finds the main graph's nodes that the wanted outputs need. */
 static compute_status find_needed(const compute_model *model, const char *operation,
                                   model_arena *arena, const bool *wanted, const bool **result) {
   const onnx_graph *graph = model_graph(model);
@@ -358,7 +358,7 @@ static compute_status find_needed(const compute_model *model, const char *operat
   return COMPUTE_OK;
 }
 
-/* Values of the main graph's inputs: ids 0 … are theirs. */
+/* Values of the main graph's inputs; their ids start at 0. */
 static void take_inputs(const onnx_graph *graph, model_frame *frame,
                         const compute_tensor *const *inputs) {
   for (size_t i = 0; i < graph->input_count; i++) {
@@ -401,7 +401,7 @@ static compute_status make_first(const stage_request *request, model_stage *stag
   return status ? status : record_stage(&recorder, stage, request->wanted);
 }
 
-/* Gives the values that were asked for to the frames of a new stage. */
+/* Stores the values that were asked for in the frames of a new stage. */
 static compute_status set_values(const compute_model *model, const char *operation,
                                  const model_stage *parent, model_stage *stage, model_frame *top,
                                  const uint8_t *key) {
@@ -418,7 +418,7 @@ static compute_status set_values(const compute_model *model, const char *operati
   return COMPUTE_OK;
 }
 
-/* Gives the outputs of a function of the host to its node, and goes to the next. */
+/* Stores a host function's outputs as its node's outputs and advances to the next node. */
 static void set_made(const model_stage *parent, model_frame *top, const host_tensor *made) {
   const onnx_node *node = parent->host_node.node;
   for (size_t i = 0; i < node->output_count; i++) {
@@ -456,18 +456,17 @@ static compute_status make_next(const stage_request *request, model_stage *stage
   return record_stage(&recorder, stage, request->wanted);
 }
 
-/* ---- Finding a stage, or making it ------------------------------------------------------------
- */
+/* ---- Finding or making a stage ------------------------------------------------------------- */
 
 static void use(compute_model *model, model_stage *stage) {
   stage->users++;
   stage->last_used = ++model->clock;
 }
 
-/* The child of `parent` with this key, in use from now on; NULL if there is none yet. */
+/* Finds the child of `parent` with this key and marks it as used; NULL if there is none. */
 static model_stage *look_up(compute_model *model, model_stage *parent, uint8_t *key, size_t bytes) {
   pthread_mutex_lock(&model->lock);
-  /* stages made before took weights for constants */
+  /* stages made before exposure treat weights as constants */
   if (parent == &model->root) key[bytes - 1] = model->exposed;
   model_stage *child = find_child(parent, key, bytes);
   if (child) use(model, child);
@@ -503,7 +502,7 @@ static compute_status make(const stage_request *request, model_stage *parent, co
   return COMPUTE_OK;
 }
 
-/* The key is freed. Stages that are there are found while another is being made. */
+/* Takes ownership of the key. Other threads find existing stages while this one makes another. */
 static compute_status find_or_make(const stage_request *request, model_stage *parent, uint8_t *key,
                                    size_t bytes, model_stage **result, bool *found) {
   compute_model *model = request->model;
@@ -511,7 +510,7 @@ static compute_status find_or_make(const stage_request *request, model_stage *pa
   *result = look_up(model, parent, key, bytes);
   if (!*result) {
     pthread_mutex_lock(&model->recording);
-    *result = look_up(model, parent, key, bytes); /* another thread may just have made it */
+    *result = look_up(model, parent, key, bytes); /* another thread may have made it */
     if (!*result) {
       *found = false;
       status = make(request, parent, key, bytes, result);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What rules ask of a call, and what they tell it; and the same for operators of the caller's. */
+/* The calls of operator rules (inputs, attributes, outputs), and the public versions for custom
+ * operators. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ compute_status call_out_of_memory(model_call *call) {
   return call_fail(call, COMPUTE_ERROR_OUT_OF_MEMORY, "out of memory");
 }
 
-/* Rules pass on what a failure leaves out, and would fail by that. */
+/* A rule may pass the NULL on and fail with a different error, so the recorder keeps this one. */
 void *call_allocate(model_call *call, size_t count, size_t size) {
   void *memory = arena_allocate(call->recorder->arena, count, size);
   if (memory) return memory;
@@ -200,9 +201,9 @@ compute_status call_value_integer(model_call *call, model_value *value, int64_t 
 
 /* ---- Attributes ----------------------------------------------------------------------------- */
 
-/* The attribute of the function's caller, or the function's default, that `name` stands for; from
- * function to function, as many as there are. Not a graph: the values that it uses are the
- * caller's, and the function's frames do not have them. */
+/* Resolves a reference in a function's body: the attribute of the calling node, or the
+ * function's default. Repeats through enclosing functions. Excludes graphs: they use the
+ * caller's values, which the function's frames do not contain. */
 static const onnx_attribute *referred(const model_frame *frame, const char *name) {
   const onnx_attribute *found = NULL;
   do {
@@ -224,8 +225,8 @@ const onnx_attribute *call_attribute(const model_call *call, const char *name) {
                                            : attribute;
 }
 
-/* The attribute if it has this type. A rule for which it has another fails: what a file says is not
- * passed over. Functions of the host read what their rules have read before them. */
+/* Returns the attribute if it has this type. Another type is not ignored: it fails the rule. In
+ * host functions there is no recorder, but their rules have already read the attributes. */
 static const onnx_attribute *typed(const model_call *call, const char *name,
                                    onnx_attribute_type type) {
   const onnx_attribute *attribute = call_attribute(call, name);
@@ -324,7 +325,7 @@ void call_draws(model_call *call) {
 }
 
 compute_node call_seed(model_call *call, uint32_t *stream) {
-  *stream = (uint32_t)call->recorder->next_id++; /* ids go on from stage to stage */
+  *stream = (uint32_t)call->recorder->next_id++; /* ids continue from stage to stage */
   return record_seed(call->recorder);
 }
 
@@ -404,7 +405,7 @@ size_t call_held_count(const model_call *call) {
   return call->held->count;
 }
 
-/* ---- The public names ----------------------------------------------------------------------- */
+/* ---- Public functions ----------------------------------------------------------------------- */
 
 compute_graph *compute_model_call_graph(const compute_model_call *call) {
   return call ? call->graph : NULL;
@@ -437,7 +438,7 @@ compute_status compute_model_call_integers(compute_model_call *call, size_t inde
   return status ? status : call_integers(call, index, values, count);
 }
 
-/* Callers may ask for an attribute in one type and then in another. */
+/* Custom operators may try several types for an attribute. */
 static bool has_attribute(const model_call *call, const char *name, onnx_attribute_type type) {
   const onnx_attribute *attribute = call && name ? call_attribute(call, name) : NULL;
   return attribute && attribute->type == type;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of the host in the place of nodes: called at once where all inputs are known, else by
- * runs, between two plans. */
+/* Host functions in place of nodes. They run at once if all inputs are known, else during each
+ * run, between two plans. */
 #include "model/call/host.h"
 
 #include <stdarg.h>
@@ -75,7 +75,7 @@ compute_status call_on_host(model_call *call, host_function function) {
   model_call *kept = call_allocate(call, 1, sizeof *kept);
   if (!kept) return call_out_of_memory(call);
   *kept = *call;
-  kept->recorder = NULL; /* it ends before the run */
+  kept->recorder = NULL; /* the recorder ends before the run */
   call->recorder->function = function;
   call->recorder->host_call = kept;
   return COMPUTE_OK;

@@ -4,7 +4,7 @@
 
 #include "model/record.h"
 
-/* What a function of the host makes its outputs with. */
+/* Context for host functions, which make their outputs through it. */
 struct host_call {
   const compute_context *context;
   const model_call *call;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Which nodes use which values, graphs within nodes included. */
+/* Finds the nodes that use each value, including uses in nested graphs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/alloc.h"
 #include "model/model.h"
 
-/* Calls `visit` for each value of a graph that `node`, one of its nodes, uses: by its inputs, and
- * by those of the graphs in its attributes, `depth` of which lie around it. Files nest no deeper
- * than the decoder allows. */
+/* Calls `visit` for each use of a graph's values by `node`: in its inputs, and in the inputs of
+ * nodes in its graph attributes. `depth` is the number of levels between `node` and the graph.
+ * The decoder limits the nesting, and so the recursion. */
 typedef void (*use_visitor)(void *user, int32_t value);
 
 static void visit_uses(const onnx_node *node, int32_t depth, use_visitor visit, void *user) {

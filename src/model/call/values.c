@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of a recording: their nodes in the graph that is being recorded, and the frames they are
- * in. */
+/* Values of a recording: their nodes in the recorded graph, and the frames that contain them. */
 #include <stdint.h>
 #include <string.h>
 
@@ -39,7 +38,7 @@ compute_status record_tensor(model_recorder *recorder, const onnx_tensor *tensor
     return error_set(context, COMPUTE_ERROR_UNSUPPORTED, recorder->operation,
                      "tensor '%s' has elements of type %s, which is not supported", tensor->name,
                      onnx_type_name(tensor->type));
-  value->host = tensor->data ? tensor->data : recorder; /* no elements: anything but NULL */
+  value->host = tensor->data ? tensor->data : recorder; /* no elements: any pointer except NULL */
   return COMPUTE_OK;
 }
 
@@ -100,7 +99,7 @@ static compute_node input_node(model_recorder *recorder, model_value *value) {
   return node;
 }
 
-/* Floats are what is trained; a single number is a constant unless it may be. */
+/* Floats are trained. A single number is a constant unless the recording is for training. */
 static bool is_parameter(const model_recorder *recorder, const model_value *value) {
   const onnx_tensor *tensor = value->tensor;
   if (!tensor || !tensor->name[0]) return tensor && tensor->count > 4096;
@@ -147,8 +146,7 @@ static compute_status draw_seed(void *user, const compute_call_arguments *argume
   return COMPUTE_OK;
 }
 
-/* In a graph of the caller's, whose runs bind nothing for the model, a step of the plan draws it.
- */
+/* In a caller's graph no run binds the model's seed, so a step of the plan draws it. */
 compute_node record_seed(model_recorder *recorder) {
   static const compute_call_output scalar = {COMPUTE_I64, {.rank = 0}};
   static const compute_call_options options = {.name = "seed"};
@@ -182,7 +180,7 @@ compute_status record_push(model_recorder *recorder, const onnx_graph *graph,
   return status;
 }
 
-/* A copy of `values` that belong to no graph yet. */
+/* Copies `values` and clears their nodes, which belong to another graph. */
 static model_value *copy_values(model_arena *arena, const model_value *values, size_t count) {
   model_value *copy = arena_allocate(arena, count, sizeof *copy);
   for (size_t i = 0; copy && i < count; i++) {

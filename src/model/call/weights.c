@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The weights of a model as tensors: where they lie in the file, if the device and their place in
- * it allow that. A message of Protocol Buffers aligns nothing, so that weights within it often lie
- * at addresses that their type must not be read from. */
+/* The model's weights as tensors, in place if the device and the alignment allow it. Protocol
+ * Buffers align nothing, so weights in the file often have addresses that are invalid for their
+ * type. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static size_t place_of(const weight_entry *entries, size_t capacity, const onnx_
   return at;
 }
 
-/* Keeps a quarter of the table free. */
+/* Keeps a quarter of the hash table free. */
 static bool make_room(compute_model *model) {
   if (4 * (model->weight_count + 1) <= 3 * model->weight_capacity) return true;
   const size_t capacity = model->weight_capacity ? 2 * model->weight_capacity : 64;
@@ -62,7 +62,7 @@ const void *weight_elements(compute_model *model, const onnx_tensor *tensor) {
   if (external_place_of(file, tensor->data) == EXTERNAL_MAPPED)
     external_forget(tensor->data, bytes);
   ((onnx_tensor *)(uintptr_t)tensor)->aligned =
-      aligned; /* it is the file's, which is the model's */
+      aligned; /* the file is the model's, so it may change */
   return aligned;
 }
 
@@ -74,8 +74,8 @@ static bool is_unaligned(const onnx_tensor *tensor) {
   return (uintptr_t)tensor->data % compute_dtype_size(onnx_dtype(tensor->type)) != 0;
 }
 
-/* Plans keep weights of this many elements in forms of their own, made from wherever they lie.
- * Where one does not, weights_settle copies them. */
+/* Plans prepack weights with at least this many elements, from any alignment. If a plan does
+ * not, weights_settle copies them. */
 enum { LEAST_PACKED = 4096 };
 
 static compute_status wrap_unaligned(compute_model *model, const onnx_tensor *tensor,
@@ -98,7 +98,7 @@ static compute_status make_tensor(compute_model *model, const char *operation,
     return wrap_unaligned(model, tensor, result);
   void *data = (void *)(uintptr_t)weight_elements(model, tensor);
   if (!data) return weight_no_memory(model, operation);
-  /* what lies in the caller's memory must not be trained there */
+  /* the caller's memory must not be changed by training */
   const bool ours = data == tensor->aligned || !tensor->in_file ||
                     external_place_of(&model->storage->file, tensor->data) != EXTERNAL_NONE;
   if (device == model->context->cpu && ours) {
@@ -111,7 +111,7 @@ static compute_status make_tensor(compute_model *model, const char *operation,
   return compute_tensor_from_host(device, dtype, tensor->shape, data, result);
 }
 
-/* ---- What plans read ----------------------------------------------------------------------- */
+/* ---- Weights that plans read directly ------------------------------------------------------ */
 
 typedef struct plan_read {
   const compute_tensor *tensor;
@@ -124,7 +124,8 @@ static int by_tensor(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-/* The plan's parameters by address, and how it reads them; NULL when memory is short. */
+/* The plan's parameters sorted by address, and which of them it reads directly; NULL if out of
+ * memory. */
 static plan_read *list_reads(const compute_plan *plan) {
   plan_read *reads = base_allocate(plan->parameter_count, sizeof *reads);
   bool *direct = base_allocate(plan->parameter_count, sizeof *direct);
@@ -169,7 +170,7 @@ compute_status weights_settle(model_recorder *recorder, const compute_plan *plan
   return status;
 }
 
-/* Pages of the file, which come back when they are read. */
+/* Drops pages of the file; a later access reads them again. */
 static void give_back(void *data, uint64_t bytes) {
   external_forget(data, (size_t)bytes);
 }

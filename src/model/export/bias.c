@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions take a bias for each channel in, which graphs add to their results. */
+/* ONNX convolutions accept a bias per channel, which graphs add as a separate node. */
 #include "core/type/shape.h"
 #include "model/export/export.h"
 
-/* How often each node is read by those that are written, or is an output, which counts as many. */
+/* Counts the uses of each node by written nodes. An output counts as two more uses, so that it
+ * is never fused. */
 static void count_readers(const export_plan *plan, uint32_t *readers) {
   for (size_t i = 0; i < plan->graph->count; i++) {
     const graph_node *node = &plan->graph->nodes[i];
@@ -13,7 +14,7 @@ static void count_readers(const export_plan *plan, uint32_t *readers) {
   }
 }
 
-/* Whether `shape` has a number for each channel of an image, and broadcasts to it. */
+/* Returns true if `shape` has one number per image channel and broadcasts to the image. */
 static bool is_per_channel(compute_shape shape, int64_t channels) {
   if (shape.rank != 3 && shape.rank != 4) return false;
   for (int32_t i = 0; i < shape.rank; i++)
@@ -21,7 +22,7 @@ static bool is_per_channel(compute_shape shape, int64_t channels) {
   return true;
 }
 
-/* Whether the convolution takes in what is added to it. */
+/* Returns true if the convolution can absorb the addition of `bias`. */
 static bool fits(const export_plan *plan, const uint32_t *readers, uint32_t conv, uint32_t bias) {
   const graph_node *node = &plan->graph->nodes[conv];
   return export_is_written(plan, conv) && readers[conv] == 1 && export_takes_bias(node) &&
@@ -40,7 +41,7 @@ bool export_join_biases(export_plan *plan, model_arena *arena) {
     for (int k = 0; k < 2; k++) {
       const uint32_t conv = nodes[i].inputs[k], bias = nodes[i].inputs[1 - k];
       if (!fits(plan, readers, conv, bias)) continue;
-      /* Most are vectors that were reshaped for the addition. */
+      /* Most biases are vectors that were reshaped for the addition. */
       const bool reshaped = nodes[bias].op == OP_reshape && export_is_written(plan, bias) &&
                             nodes[nodes[bias].inputs[0]].shape.rank == 1;
       plan->joined[i] = (export_join){conv + 1, reshaped ? nodes[bias].inputs[0] : bias};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Elementwise operations that are no single operator of ONNX, and casts. */
+/* Elementwise operations without a single ONNX operator, and casts. */
 #include <math.h>
 
 #include "core/type/dtype.h"
@@ -18,7 +18,7 @@ static export_value number(exporter *to, const export_call *call, double value) 
   return export_number(to, call->dtype, value);
 }
 
-/* ONNX's Neg is for signed numbers. */
+/* ONNX's Neg accepts only signed numbers. */
 export_value export_neg(exporter *to, const export_call *call) {
   if (!is_unsigned(call->dtype)) return EMIT(to, "Neg", call->inputs[0]);
   return EMIT(to, "Sub", number(to, call, 0), call->inputs[0]);
@@ -43,8 +43,8 @@ export_value export_expm1(exporter *to, const export_call *call) {
   return expm1_of(to, call, call->inputs[0]);
 }
 
-/* Of |x| < 1, with u = 1 + x as it is rounded: log(u) · x / (u − 1), which undoes the rounding;
- * x itself where u is 1. */
+/* For |x| < 1, with u = 1 + x after rounding: log(u) · x / (u − 1), which cancels the rounding
+ * error; x if u is 1. */
 export_value export_log1p(exporter *to, const export_call *call) {
   const export_value x = call->inputs[0], one = number(to, call, 1);
   const export_value u = EMIT(to, "Add", x, one), log = EMIT(to, "Log", u);
@@ -71,7 +71,7 @@ static export_value half_of(exporter *to, const export_call *call, export_value 
   return EMIT(to, "Mul", half, EMIT(to, "Add", y, number(to, call, 1)));
 }
 
-/* Gelu's definition has constants of f32. */
+/* ONNX defines Gelu with f32 constants. */
 export_value export_gelu(exporter *to, const export_call *call) {
   const export_value x = call->inputs[0];
   if (call->dtype != COMPUTE_F64) return EMIT(to, "Gelu", x);
@@ -87,7 +87,7 @@ export_value export_gelu_tanh(exporter *to, const export_call *call) {
   }
   const export_value cube = EMIT(to, "Mul", x, EMIT(to, "Mul", x, x));
   const export_value sum = EMIT(to, "Add", x, EMIT(to, "Mul", cube, number(to, call, 0.044715)));
-  const double root = 0.79788456080286535588; /* of 2 / pi */
+  const double root = 0.79788456080286535588; /* sqrt(2 / pi) */
   return half_of(to, call, EMIT(to, "Tanh", EMIT(to, "Mul", sum, number(to, call, root))));
 }
 
@@ -102,10 +102,10 @@ export_value export_is_finite(exporter *to, const export_call *call) {
 
 /* ---- Quotients ------------------------------------------------------------------------------- */
 
-/* Where ONNX leaves open what a quotient of integers is, the divisor is 1 instead: where it is 0,
- * and where it is −1, since the smallest number has no negative. */
+/* ONNX leaves integer division by 0 undefined, and by −1 for the smallest number. Both divisors
+ * are replaced by 1. */
 typedef struct safe_divisor {
-  export_value value, zero, minus_one; /* where it was 0, and −1 (0 for unsigned integers) */
+  export_value value, zero, minus_one; /* masks of divisors 0 and −1 (0 for unsigned integers) */
 } safe_divisor;
 
 static safe_divisor make_safe(exporter *to, const export_call *call) {
@@ -128,7 +128,7 @@ export_value export_div(exporter *to, const export_call *call) {
   return EMIT(to, "Where", safe.zero, number(to, call, 0), result);
 }
 
-/* A remainder by 1 is 0, which is what it is by 0 and −1. */
+/* A remainder by 1 is 0, the required result for 0 and −1. */
 export_value export_mod(exporter *to, const export_call *call) {
   const export_value b = is_float(call->dtype) ? call->inputs[1] : make_safe(to, call).value;
   export_set_integer(to, "fmod", 1);
@@ -141,7 +141,8 @@ export_value export_not_equal(exporter *to, const export_call *call) {
 
 /* ---- Shifts ---------------------------------------------------------------------------------- */
 
-/* x shifted as u64, or 0 where the operand says more bits than its type has; as i64. */
+/* x shifted as u64, returned as i64. 0 if the shift count is negative or not below the type's
+ * width. */
 static export_value shifted(exporter *to, const export_call *call, export_value x,
                             const char *direction) {
   const int width = compute_dtype_size(dtype_compute_type(call->dtype)) > 4 ? 64 : 32;
@@ -161,7 +162,8 @@ export_value export_shift_left(exporter *to, const export_call *call) {
   return export_cast(to, shifted(to, call, call->inputs[0], "LEFT"), call->dtype);
 }
 
-/* Of a negative number the bits are inverted before and after, so that its sign comes in. */
+/* Inverts the bits of a negative number before and after the shift, so that its sign is shifted
+ * in. */
 export_value export_shift_right(exporter *to, const export_call *call) {
   const export_value x = export_cast(to, call->inputs[0], COMPUTE_I64);
   const export_value negative = EMIT(to, "Less", x, export_number(to, COMPUTE_I64, 0));
@@ -171,9 +173,9 @@ export_value export_shift_right(exporter *to, const export_call *call) {
                      call->dtype);
 }
 
-/* ---- With a number --------------------------------------------------------------------------- */
+/* ---- Operations with a scalar ---------------------------------------------------------------- */
 
-/* Attributes are f32, so that f64 needs a constant. */
+/* Attributes are f32, so f64 needs a constant. */
 export_value export_leaky_relu(exporter *to, const export_call *call) {
   const double slope = call->node->attributes.scalar;
   const export_value x = call->inputs[0];
@@ -198,8 +200,8 @@ export_value export_elu(exporter *to, const export_call *call) {
 
 /* ---- Casts ----------------------------------------------------------------------------------- */
 
-/* What comes out of range in a conversion from a float saturates, which ONNX leaves open. Through
- * f64, which holds the limits of all integers up to 32 bits. */
+/* Conversions from floats saturate; ONNX leaves out-of-range values undefined. Clamps in f64,
+ * which represents the limits of all integers up to 32 bits. */
 static export_value saturate_narrow(exporter *to, export_value x, compute_dtype dtype) {
   const int bits = 8 * (int)compute_dtype_size(dtype);
   const double low = is_unsigned(dtype) ? 0 : -ldexp(1, bits - 1);
@@ -208,7 +210,7 @@ static export_value saturate_narrow(exporter *to, export_value x, compute_dtype 
   return export_cast(to, EMIT(to, "Min", above, export_number(to, COMPUTE_F64, high)), dtype);
 }
 
-/* The largest numbers of 64 bits are none of f64. */
+/* f64 cannot represent the largest 64-bit integers. */
 static export_value saturate_long(exporter *to, export_value x, compute_dtype dtype) {
   const bool natural = dtype == COMPUTE_U64;
   const export_value end = export_number(to, COMPUTE_F64, ldexp(1, natural ? 64 : 63));

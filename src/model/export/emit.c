@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Nodes and constants of a model that is being written, kept in lists until their names are known.
- */
+/* Nodes and constants of the model being written. Lists keep them until their names are known. */
 #include "model/export/export.h"
 
 #include <string.h>
@@ -10,12 +9,12 @@
 #include "core/type/shape.h"
 #include "model/onnx.h"
 
-/* Fields of NodeProto and AttributeProto, and the latter's types. */
+/* Field numbers in NodeProto and AttributeProto, and AttributeProto's types. */
 enum { NODE_ATTRIBUTE = 5 };
 enum { NAME = 1, NUMBER = 2, INTEGER = 3, TEXT = 4, INTEGERS = 8, TYPE = 20 };
 enum { TYPE_NUMBER = 1, TYPE_INTEGER = 2, TYPE_TEXT = 3, TYPE_INTEGERS = 7 };
 
-/* Room for one more element of a list. */
+/* Ensures capacity for one more list element. */
 #define GROW(to, list, count, capacity)                                                            \
   (!(to)->failed && !((to)->failed |= base_grow((void **)&(to)->list, &(to)->capacity,             \
                                                 (to)->count + 1, sizeof *(to)->list) != 0))
@@ -141,7 +140,7 @@ export_value export_zeros(exporter *to, compute_dtype dtype, compute_shape shape
   return export_fill(to, dtype, shape, &(uint64_t){0});
 }
 
-/* ---- Nodes that many rules need -------------------------------------------------------------- */
+/* ---- Common nodes ---------------------------------------------------------------------------- */
 
 export_value export_cast(exporter *to, export_value x, compute_dtype dtype) {
   export_set_integer(to, "to", onnx_type_of(dtype));

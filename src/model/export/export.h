@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the rules that write operations of graphs as ONNX nodes are written against. A rule emits
- * nodes one after the other and returns the value that is the result. Nothing in it needs a check:
- * what fails for want of memory is kept, and gives the value 0, which may be passed on. */
+/* The interface for rules that write graph operations as ONNX nodes. A rule emits nodes one
+ * after another and returns the result's value. Rules need no checks: an allocation failure is
+ * kept in the exporter and returns the value 0, which later calls accept. */
 #ifndef MODEL_EXPORT_EXPORT_H
 #define MODEL_EXPORT_EXPORT_H
 
@@ -10,13 +10,13 @@
 #include "model/file/arena.h"
 #include "model/file/wire_write.h"
 
-/* A value of the model that is being written; 0 stands for an input that is left out. */
+/* A value of the model being written; 0 is an omitted input. */
 typedef uint32_t export_value;
 
 typedef struct export_step {
   const char *type; /* the ONNX operator */
   size_t first_input, input_count;
-  size_t first_attribute, attribute_bytes; /* written already */
+  size_t first_attribute, attribute_bytes; /* already encoded */
   export_value outputs[3];                 /* the last ones may be 0 */
 } export_step;
 
@@ -25,14 +25,14 @@ typedef struct export_tensor {
   export_value value;
   compute_dtype dtype;
   compute_shape shape;
-  const void *data;             /* dense; NULL: those of `tensor` */
-  const compute_tensor *tensor; /* not retained: the graph's */
+  const void *data;             /* dense; NULL: the data of `tensor` */
+  const compute_tensor *tensor; /* owned by the graph, not retained */
 } export_tensor;
 
 typedef struct exporter {
   const compute_graph *graph;
   model_arena arena;
-  const char **names; /* of values, from 1; NULL: to be made up */
+  const char **names; /* per value, from 1; NULL: not named yet */
   size_t value_count, value_capacity;
   export_step *steps;
   size_t step_count, step_capacity;
@@ -41,26 +41,27 @@ typedef struct exporter {
   export_tensor *tensors;
   size_t tensor_count, tensor_capacity;
   wire_buffer attributes;
-  size_t pending; /* where the attributes of the next step begin */
+  size_t pending; /* start of the next step's attributes */
   bool failed;
 } exporter;
 
-/* A node of the graph, with its operands as values of the model. */
+/* A node of the graph, with its operands as model values. */
 typedef struct export_call {
   const struct export_form *form;
   const graph_node *node;
-  compute_dtype dtype; /* of its first operand, as the rule gets it */
+  compute_dtype dtype; /* of the first operand, as passed to the rule */
   const export_value *inputs;
-  export_value bias; /* that a convolution takes in, [channels]; or 0 */
+  export_value bias; /* [channels], for a convolution that absorbs it; or 0 */
 } export_call;
 
 typedef export_value (*export_rule)(exporter *to, const export_call *call);
 
-/* How an operation is written, or why not. A set of dtypes has bit d for dtype d. Operands of a
- * dtype that is not in the form's set are converted to a wider one that is, and the result back. */
+/* The ONNX form of an operation, or the reason why it has none. Bit d of `dtypes` is dtype d.
+ * Operands of other dtypes are converted to a wider dtype in the set, and the result is
+ * converted back. */
 typedef struct export_form {
-  const char *text; /* the ONNX operators, "Reciprocal, Sqrt"; of export_plain, the operator */
-  export_rule rule; /* NULL: there is none, `text` says why */
+  const char *text; /* the ONNX operators, "Reciprocal, Sqrt"; for export_plain, the operator */
+  export_rule rule; /* NULL: no form, `text` is the reason */
   uint32_t dtypes;
 } export_form;
 
@@ -75,12 +76,12 @@ typedef struct export_form {
 /* The row of an operation; NULL if it has none. */
 const export_form *export_form_of(graph_op op);
 
-/* The node's result as a value, by its operation's row. */
+/* Writes the node by its operation's row and returns the result's value. */
 export_value export_operation(exporter *to, const export_call *call);
 
 /* ---- Emitting nodes (emit.c) ----------------------------------------------------------------- */
 
-/* Attributes of the node that is emitted next. */
+/* Set attributes of the next emitted node. */
 void export_set_integer(exporter *to, const char *name, int64_t value);
 void export_set_number(exporter *to, const char *name, double value);
 void export_set_text(exporter *to, const char *name, const char *value);
@@ -91,13 +92,13 @@ export_value export_emit(exporter *to, const char *type, const export_value *inp
   export_emit((to), (type), (const export_value[]){__VA_ARGS__},                                   \
               sizeof((const export_value[]){__VA_ARGS__}) / sizeof(export_value))
 
-/* One node with the operator that the form's text names. */
+/* Emits one node with the operator in the form's text. */
 export_value export_plain(exporter *to, const export_call *call);
 
-/* The node of the graph that is operand number `index`. */
+/* The graph node of operand number `index`. */
 const graph_node *export_operand(const exporter *from, const export_call *call, uint32_t index);
 
-/* One more output of the node that was emitted last. */
+/* Adds an output to the last emitted node. */
 export_value export_next_output(exporter *to);
 
 /* Constants: a scalar, and a list of i64. */
@@ -105,11 +106,11 @@ export_value export_number(exporter *to, compute_dtype dtype, double value);
 export_value export_list(exporter *to, const int64_t *values, size_t count);
 export_value export_integer(exporter *to, int64_t value); /* a list of one */
 
-/* `data` (or the tensor) lives until the file has been written. */
+/* `data` or `tensor` must live until the file is written. */
 export_value export_add_tensor(exporter *to, compute_dtype dtype, compute_shape shape,
                                const void *data, const compute_tensor *tensor);
 
-/* A tensor whose every element is the one at `element`. */
+/* A tensor filled with the value at `element`. */
 export_value export_fill(exporter *to, compute_dtype dtype, compute_shape shape,
                          const void *element);
 export_value export_zeros(exporter *to, compute_dtype dtype, compute_shape shape);
@@ -122,7 +123,7 @@ export_value export_expand(exporter *to, export_value x, compute_shape shape);
 /* 0, 1, … count − 1 as i64. */
 export_value export_count(exporter *to, int64_t count);
 
-/* A new value without a name; 0 when memory is short. */
+/* A new value without a name; 0 if out of memory. */
 export_value export_new_value(exporter *to);
 
 void export_release(exporter *from);
@@ -140,34 +141,34 @@ typedef struct export_ports {
   size_t input_count, output_count;
 } export_ports;
 
-/* Writes the model; all values have names. */
+/* Writes the model. All values must have names. */
 compute_status export_write(const exporter *from, const export_ports *ports, const char *operation,
                             const char *path, const compute_model_export_options *options);
 
-/* ---- Nodes that become one ------------------------------------------------------------------- */
+/* ---- Fused nodes ----------------------------------------------------------------------------- */
 
-/* An addition that is written as the convolution before it. */
+/* An addition that becomes the bias of the convolution before it. */
 typedef struct export_join {
   uint32_t conv; /* its index + 1; 0: none */
-  uint32_t bias; /* a node with a number for each channel */
+  uint32_t bias; /* a node with one number per channel */
 } export_join;
 
-/* Which nodes of a graph are written. */
+/* The nodes of a graph to write. */
 typedef struct export_plan {
   const compute_graph *graph;
-  bool *needed, *given, *output; /* given: their values are inputs */
-  export_join *joined;           /* of additions */
-  bool *within;                  /* written as a part of another */
+  bool *needed, *given, *output; /* given: the node's value is a model input */
+  export_join *joined;           /* per addition */
+  bool *within;                  /* written as a part of another node */
 } export_plan;
 
 static inline bool export_is_written(const export_plan *plan, size_t node) {
   return plan->needed[node] && !plan->given[node];
 }
 
-/* Fills in `joined` and `within`; false when memory is short. */
+/* Fills in `joined` and `within`. Returns false if out of memory. */
 bool export_join_biases(export_plan *plan, model_arena *arena);
 
-/* Whether the ONNX operator for a node takes a bias in. */
+/* Returns true if the node's ONNX operator accepts a bias. */
 bool export_takes_bias(const graph_node *node);
 
 /* ---- Rules ----------------------------------------------------------------------------------- */

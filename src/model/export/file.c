@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A model that has been put together, as a file. Initializers go out one by one, so that no more
- * than one is in memory. */
+/* Writes an assembled model to a file. Initializers are written one by one, so that only one is
+ * in memory. */
 #include "core/base/alloc.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -11,7 +11,7 @@
 
 enum { IR_VERSION = 10 };
 
-/* Fields of messages. */
+/* Field numbers. */
 enum {
   MODEL_IR_VERSION = 1,
   MODEL_PRODUCER = 2,
@@ -63,7 +63,7 @@ static void put_port(const exporter *from, wire_buffer *to, uint32_t field,
   wire_put_message(to, field, &value);
 }
 
-/* All of the graph's message but its initializers. */
+/* Writes the GraphProto without its initializers. */
 static void put_graph(const exporter *from, const export_ports *ports, wire_buffer *to,
                       const compute_model_export_options *options) {
   for (size_t i = 0; i < from->step_count; i++) put_step(from, to, &from->steps[i]);
@@ -80,7 +80,7 @@ static uint64_t bytes_of(const export_tensor *tensor) {
   return (uint64_t)shape_count(tensor->shape) * compute_dtype_size(tensor->dtype);
 }
 
-/* What stands before the elements. */
+/* Writes an initializer up to its elements. */
 static void put_head(const exporter *from, wire_buffer *to, const export_tensor *tensor) {
   wire_put_initializer(to, name_of(from, tensor->value), onnx_type_of(tensor->dtype), tensor->shape,
                        bytes_of(tensor));
@@ -106,7 +106,7 @@ static compute_status write_tensor(const exporter *from, new_file *file,
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* All that stands before the initializers. */
+/* Writes the file up to the initializers. */
 static bool put_model(const exporter *from, const export_ports *ports, wire_buffer *to,
                       uint64_t *bytes, const compute_model_export_options *options) {
   wire_buffer graph = {0}, heads = {0}, opset = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions, and what goes along an axis. */
+/* Reductions, and operations along an axis. */
 #include "core/type/shape.h"
 #include "model/export/export.h"
 
@@ -24,7 +24,7 @@ static export_value mean(exporter *to, export_value x) {
   return EMIT(to, "ReduceMean", x, export_integer(to, -1));
 }
 
-/* LayerNormalization computes in f32. */
+/* Needed because LayerNormalization computes in f32. */
 static export_value normalize_exactly(exporter *to, const export_call *call) {
   const export_value x = call->inputs[0];
   const export_value epsilon = export_number(to, call->dtype, call->node->attributes.scalar);
@@ -52,7 +52,7 @@ export_value export_cumulative_sum(exporter *to, const export_call *call) {
   return EMIT(to, "CumSum", call->inputs[0], axis);
 }
 
-/* The k first of an order, and their places. */
+/* The first k elements in order, and their positions. */
 static export_value first(exporter *to, const export_call *call, bool largest,
                           export_value *places) {
   const int32_t axis = call->node->attributes.axis;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The one table of how operations are written as ONNX. A new operation gets a row here, or the
- * reason why it has no form. */
+/* The table of ONNX forms for all operations. Give each new operation a row with its form, or
+ * with the reason why it has none. */
 #include "model/export/export.h"
 
 static const char gradient[] = "a gradient: models are written for inference";
@@ -132,13 +132,14 @@ const export_form *export_form_of(graph_op op) {
   return op > OP_NONE && op < OP_COUNT && forms[op].text ? &forms[op] : NULL;
 }
 
-/* Of a node in two forms: what its last operand is. */
+/* For a node with two forms, its kernel or a composition of other nodes: the last operand is the
+ * composition's result. */
 export_value export_composed(exporter *to, const export_call *call) {
   (void)to;
   return call->inputs[call->node->input_count - 1];
 }
 
-/* The first dtype of `dtypes` that holds all that `dtype` does. */
+/* The first wider dtype in `dtypes` that represents all values of `dtype`. */
 static compute_dtype widened(compute_dtype dtype, uint32_t dtypes) {
   static const compute_dtype floats[] = {COMPUTE_F32, COMPUTE_F64, COMPUTE_DTYPE_NONE};
   static const compute_dtype integers[] = {COMPUTE_I32, COMPUTE_I64, COMPUTE_F64,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Scattering: into zeros, to which is added, or into given data. */
+/* Scattering: adding into zeros, or into given data. */
 #include "core/type/shape.h"
 #include "model/export/export.h"
 
@@ -12,14 +12,15 @@ static void set_reduction(exporter *to, const export_call *call) {
   export_set_text(to, "reduction", names[call->node->attributes.mode]);
 }
 
-/* The axes of the result with the scattered one first. */
+/* The axes of the result with the scattered axis first. */
 static void axis_first(const graph_node *node, int32_t *order) {
   const int32_t axis = node->attributes.axis;
   for (int32_t i = 0; i < node->shape.rank; i++) order[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
 }
 
-/* ScatterND counts indices along the first axis, which those of the index tensor are brought to,
- * and the result's axis after it. The updates are operand `updates`; data is turned already. */
+/* ScatterND indexes the first axis. The updates are permuted so that the index tensor's axes
+ * come first, and the result's axes are permuted back. The updates are operand `updates`; `data`
+ * is already permuted. */
 static export_value scatter(exporter *to, const export_call *call, export_value data,
                             uint32_t updates) {
   const graph_node *node = call->node, *x = export_operand(to, call, updates);

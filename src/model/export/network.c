@@ -11,8 +11,8 @@ static int64_t at_least_0(int64_t value) {
   return value > 0 ? value : 0;
 }
 
-/* Rows (i = 0) or columns from the first that a window of result 0 touches to the last of the last
- * result's. */
+/* The extent of all windows in rows (i = 0) or columns: from the first element of the first
+ * window to the last element of the last. */
 static int64_t reach(const compute_conv_attributes *c, int i) {
   return (c->result_size[i] - 1) * c->stride[i] + (c->filter_size[i] - 1) * c->dilation[i] + 1;
 }
@@ -41,7 +41,7 @@ static export_value convolution(exporter *to, const char *type, const export_cal
 export_value export_conv(exporter *to, const export_call *call) {
   const compute_conv_attributes *c = call->node->constant;
   int64_t end[2];
-  bool more = false; /* the gradient of a transposed convolution may leave results out */
+  bool more = false; /* the gradient of a transposed convolution may omit results */
   for (int i = 0; i < 2; i++) {
     const int64_t left = reach(c, i) - c->padding[i] - c->data_size[i];
     end[i] = at_least_0(left);
@@ -53,8 +53,9 @@ export_value export_conv(exporter *to, const export_call *call) {
   return more ? cropped(to, y, c->result_size) : y;
 }
 
-/* Rows and columns of a transposed convolution that its windows reach beyond the result, and those
- * that they do not reach; true if there are more of these than output padding may be. */
+/* Finds the rows and columns where the windows of a transposed convolution extend beyond the
+ * result (`end`), and those that no window reaches (`more`). Returns true if `more` exceeds the
+ * limit of output padding. */
 static bool find_ends(const compute_conv_attributes *c, int64_t end[2], int64_t more[2]) {
   bool large = false;
   for (int i = 0; i < 2; i++) {
@@ -72,8 +73,8 @@ bool export_takes_bias(const graph_node *node) {
          (node->op == OP_conv2d_by_data && !find_ends(node->constant, end, more));
 }
 
-/* Rows and columns that no window reaches are output padding where ONNX Runtime takes it, which is
- * less than the stride, and zeros that are appended elsewhere. */
+/* Rows and columns that no window reaches become output padding if they are fewer than the
+ * stride, which is the limit of ONNX Runtime. Otherwise zeros are appended. */
 export_value export_conv_transpose(exporter *to, const export_call *call) {
   const compute_conv_attributes *c = call->node->constant;
   int64_t end[2], more[2];
@@ -88,9 +89,7 @@ export_value export_conv_transpose(exporter *to, const export_call *call) {
 
 /* ---- Pooling --------------------------------------------------------------------------------- */
 
-/* Windows of an average that counts its padding may reach beyond that, where nothing counts: then
- * the padding becomes part of the data. */
-/* Element (row, column) of each window of an image that has its padding. */
+/* Element (row, column) of each window of a padded image. */
 static export_value of_windows(exporter *to, export_value padded,
                                const compute_window_attributes *w, int64_t row, int64_t column) {
   const int64_t place[] = {row, column}, axes[] = {2, 3};
@@ -103,8 +102,8 @@ static export_value of_windows(exporter *to, export_value padded,
               export_list(to, axes, 2), export_list(to, w->stride, 2));
 }
 
-/* Largest elements, or their positions, of a dtype that MaxPool does not take and no other holds:
- * one element of all windows after the other. */
+/* Maximum or argmax for dtypes that MaxPool lacks and that no other dtype represents. Goes
+ * through the windows' elements one by one. */
 static export_value pool_long_integers(exporter *to, const export_call *call) {
   const compute_window_attributes *w = call->node->constant;
   const compute_shape shape = export_operand(to, call, 0)->shape;
@@ -136,6 +135,8 @@ static export_value pool_long_integers(exporter *to, const export_call *call) {
   return place;
 }
 
+/* Windows of an average that counts its padding may extend beyond the padding, where elements do
+ * not count. Then the padding becomes part of the data. */
 export_value export_pool(exporter *to, const export_call *call) {
   if (!(call->form->dtypes >> call->dtype & 1)) return pool_long_integers(to, call);
   const compute_window_attributes *w = call->node->constant;
@@ -169,7 +170,7 @@ export_value export_pool(exporter *to, const export_call *call) {
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* [queries, keys]: whether a query sees a key. */
+/* [queries, keys]: true if a query may attend to a key. */
 static export_value causal_mask(exporter *to, int64_t queries, int64_t keys) {
   const export_value rows = EMIT(to, "Add", export_count(to, queries),
                                  export_number(to, COMPUTE_I64, (double)(keys - queries)));
@@ -177,8 +178,8 @@ static export_value causal_mask(exporter *to, int64_t queries, int64_t keys) {
   return EMIT(to, "LessOrEqual", export_count(to, keys), column);
 }
 
-/* A query that sees no key gives 0: its scores are all minus infinity, and their softmax, in which
- * a difference of infinities appears, is not a number. */
+/* A query that attends to no key gives 0. All its scores are −infinity, and their softmax would
+ * be NaN, from a difference of infinities. */
 static export_value probabilities(exporter *to, const export_call *call, export_value scores) {
   const export_value least = export_number(to, call->dtype, -INFINITY);
   export_set_integer(to, "axis", -1);
@@ -212,18 +213,18 @@ export_value export_attention(exporter *to, const export_call *call) {
 
 /* ---- Recurrent layers ------------------------------------------------------------------------ */
 
-/* One input of the node in compute/kernel_descriptor.h's order, and the next. */
+/* Takes the next optional input, in the order of compute/kernel_descriptor.h. */
 static export_value next_input(const export_call *call, bool there, uint32_t *next) {
   return there ? call->inputs[(*next)++] : 0;
 }
 
-/* The inputs are projected already: W is the identity. */
+/* The inputs are already projected, so W is the identity. */
 static export_value identity(exporter *to, compute_dtype dtype, int64_t size) {
   const export_value zeros = export_zeros(to, dtype, COMPUTE_SHAPE(size, size));
   return export_reshape(to, EMIT(to, "EyeLike", zeros), COMPUTE_SHAPE(1, size, size));
 }
 
-/* [1, 2 gates · hidden]: 0 but for what is added to the product of the last gate's state. */
+/* ONNX's B, [1, 2 · gates · hidden]: 0 except for the recurrent bias of the last gate. */
 static export_value bias_of(exporter *to, compute_dtype dtype, export_value bias, int64_t columns,
                             int64_t hidden) {
   if (!bias) return 0;
@@ -232,12 +233,13 @@ static export_value bias_of(exporter *to, compute_dtype dtype, export_value bias
   return export_reshape(to, EMIT(to, "Concat", zeros, bias), COMPUTE_SHAPE(1, 2 * columns));
 }
 
-/* One dimension in front. */
+/* Adds a leading dimension of 1. */
 static export_value in_front(exporter *to, export_value x, int64_t rows, int64_t columns) {
   return x ? export_reshape(to, x, COMPUTE_SHAPE(1, rows, columns)) : 0;
 }
 
-/* Rows of h after all steps, and the last states, are outputs of their own there. */
+/* ONNX returns h of all steps and the last states as separate outputs; the graph's node has them
+ * in one tensor. */
 export_value export_recurrent(exporter *to, const export_call *call) {
   static const char *const types[] = {"RNN", "GRU", "LSTM"};
   static const int32_t turned[2] = {1, 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sources, and operations that move elements. */
+/* Parameters, constants, and operations that move elements. */
 #include "core/type/shape.h"
 #include "model/export/export.h"
 
@@ -55,7 +55,7 @@ export_value export_along(exporter *to, const export_call *call) {
   return export_plain(to, call);
 }
 
-/* `before` and `after` elements of 0 more along one of `rank` axes. */
+/* Adds `before` and `after` zeros along one of `rank` axes. */
 static export_value padded(exporter *to, export_value x, compute_dtype dtype, int32_t rank,
                            int32_t axis, int64_t before, int64_t after) {
   int64_t pads[2 * COMPUTE_MAX_RANK] = {0};
@@ -64,8 +64,8 @@ static export_value padded(exporter *to, export_value x, compute_dtype dtype, in
   return EMIT(to, "Pad", x, export_list(to, pads, 2 * (size_t)rank), export_number(to, dtype, 0));
 }
 
-/* With a step, step − 1 zeros go behind every element but the last: as [outer, n, 1, inner],
- * whatever the rank. */
+/* A step inserts step − 1 zeros after each element except the last. Uses the shape [outer, n, 1,
+ * inner] for all ranks. */
 export_value export_embed(exporter *to, const export_call *call) {
   const graph_node *node = call->node;
   const graph_attributes *a = &node->attributes;

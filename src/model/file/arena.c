@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks grow with what is taken, so that a small model takes little and a large one few blocks;
- * what is large has a block of its own. */
+/* Block sizes grow with use: a small model needs little memory and a large model few blocks. A
+ * large allocation gets a separate block. */
 #include "model/file/arena.h"
 
 #include <string.h>
@@ -15,7 +15,8 @@ typedef struct arena_block {
   _Alignas(ALIGNMENT) unsigned char data[];
 } arena_block;
 
-/* A new block for `bytes`, behind the newest if it is full at once. */
+/* Adds a block for `bytes`. A separate block for one large allocation goes behind the newest
+ * block. */
 static arena_block *add_block(model_arena *memory, size_t bytes) {
   arena_block *newest = memory->blocks;
   size_t capacity = newest ? newest->capacity : FIRST_BLOCK / 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an ONNX file's messages are made into: for each kind of message a table of the fields that
- * are read, and a function that makes of them what the rest of the room wants. */
+/* Decodes an ONNX file's messages. Each message type has a table of its fields and a function
+ * that converts them for the rest of src/model. */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -108,7 +108,7 @@ static compute_status finish_shape(onnx_decoder *decoder, const void *raw, wire 
 static const message_type shape_type =
     MESSAGE_TYPE("TensorShapeProto", shape_fields, message_list, message_list, finish_shape);
 
-/* TypeProto and the kinds of it give an onnx_value_info without a name. */
+/* TypeProto and its variants become an onnx_value_info without a name. */
 static const onnx_value_info unknown_value = {.name = "", .rank = -1};
 
 typedef struct raw_tensor_type {
@@ -266,8 +266,8 @@ static const message_field attribute_fields[] = {
     {22, FIELD_MESSAGE, offsetof(raw_attribute, sparse), &sparse_type},
 };
 
-/* The attribute's value; false if it is not there. Numbers that are 0 and empty texts and lists may
- * be left out of a file. */
+/* Sets the attribute's value; returns false if it is absent. A file may omit zero numbers and
+ * empty texts and lists. */
 static bool take_attribute_value(const raw_attribute *raw, onnx_attribute *attribute) {
   enum { SPARSE_TENSOR = 11, LAST_TYPE = 14 };
   attribute->type = raw->type > 0 && raw->type <= ONNX_ATTRIBUTE_STRINGS
@@ -420,7 +420,8 @@ static compute_status finish_opset(onnx_decoder *decoder, const void *raw, wire 
 static const message_type opset_type =
     MESSAGE_TYPE("OperatorSetIdProto", opset_fields, onnx_opset, onnx_opset, finish_opset);
 
-/* One version for each domain, and few enough domains to look through. */
+/* Checks that each domain has one version, and limits the number of domains because the search
+ * is linear. */
 static compute_status check_opsets(const onnx_decoder *decoder, const message_list *list) {
   enum { MOST_OPSETS = 256 };
   const onnx_opset *opsets = list->items;
@@ -456,7 +457,7 @@ static const message_field function_fields[] = {
     {13, FIELD_TEXT, offsetof(raw_function, overload), NULL},
 };
 
-/* Values of no known type with these names; NULL when memory is short. */
+/* Values with these names and unknown types; NULL if out of memory. */
 static onnx_value_info *named_values(onnx_decoder *decoder, const message_list *names) {
   onnx_value_info *values =
       arena_allocate(&decoder->file->arena, names->count, sizeof(onnx_value_info));
@@ -580,7 +581,7 @@ compute_status onnx_decode(const compute_context *context, const char *operation
   return status;
 }
 
-/* The folder of the file at `path`, in memory of the file's. */
+/* The folder of the file at `path`, allocated in the file's arena. */
 static const char *folder_of(onnx_file *file, const char *path) {
   const char *slash = strrchr(path, '/');
   if (!slash) return ".";

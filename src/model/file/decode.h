@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of onnx_decode share: messages (message.c, decode.c), elements (tensor_data.c),
- * files beside the model (external.c), names (resolve.c). */
+/* Shared by the parts of onnx_decode: messages (message.c, decode.c), tensor elements
+ * (tensor_data.c), external data files (external.c), names (resolve.c). */
 #ifndef MODEL_DECODE_H
 #define MODEL_DECODE_H
 
 #include "model/onnx.h"
 
-/* Graphs nest this deep at most; a graph is three messages below the one around it. */
+/* Nesting limits. A nested graph is three messages below its outer graph. */
 enum { MOST_NESTED_GRAPHS = 64, MOST_NESTED_MESSAGES = 3 * MOST_NESTED_GRAPHS + 8 };
 
 typedef struct onnx_decoder {
   const compute_context *context;
   const char *operation, *shown;
   onnx_file *file;
-  int folder;              /* descriptor of where external data lies; −1: not open yet, or none */
+  int folder;              /* descriptor of the external data folder; −1: not open, or none */
   const char *folder_path; /* or NULL */
   compute_model_files files;
-  unsigned char *raws; /* raw structs of the messages that are being decoded */
-  int depth;           /* how many these are */
-  uint64_t mapped;     /* bytes of all files of external data */
-  uint64_t converted;  /* bytes of elements that had to be copied */
+  unsigned char *raws; /* stack of raw structs of the messages being decoded */
+  int depth;           /* number of structs in `raws` */
+  uint64_t mapped;     /* total bytes of external data files */
+  uint64_t converted;  /* total bytes of copied elements */
 } onnx_decoder;
 
 /* Records "cannot read FILE as ONNX: …" and returns `status`. */
@@ -27,7 +27,7 @@ compute_status decode_fail(const onnx_decoder *decoder, compute_status status, c
                            ...) COMPUTE_PRINTF(3, 4);
 compute_status decode_out_of_memory(const onnx_decoder *decoder);
 
-/* A list as messages have it. */
+/* A repeated field. */
 typedef struct message_list {
   void *items;
   size_t count;
@@ -37,9 +37,9 @@ typedef struct message_list {
 typedef struct tensor_message {
   const char *name;
   int64_t type, location;
-  message_list sizes;    /* int64_t */
-  message_list strings;  /* const char * */
-  message_list external; /* text_pair */
+  message_list sizes;    /* of int64_t */
+  message_list strings;  /* of const char * */
+  message_list external; /* of text_pair */
   wire raw;              /* `at` NULL: none */
   uint32_t present;
   bool segment;
@@ -50,16 +50,17 @@ typedef struct sparse_message {
   message_list sizes;
 } sparse_message;
 
-/* What a TensorProto and a SparseTensorProto say; `message` is all of it. */
+/* Convert a TensorProto and a SparseTensorProto to tensors; `message` is the whole encoded
+ * message. */
 compute_status tensor_take(onnx_decoder *decoder, const tensor_message *raw, wire message,
                            onnx_tensor *result);
 compute_status tensor_take_sparse(onnx_decoder *decoder, const sparse_message *raw,
                                   onnx_tensor *result);
 
-/* Bytes of a tensor's elements as they are used. */
+/* Bytes of a tensor's elements in their dtype in memory. */
 uint64_t tensor_bytes(const onnx_tensor *tensor);
 
-/* The `bytes` bytes beside the model that a tensor's external_data names. */
+/* Finds the `bytes` bytes of external data that a tensor's external_data names. */
 compute_status external_find(onnx_decoder *decoder, const tensor_message *raw, uint64_t bytes,
                              wire *result);
 
@@ -67,16 +68,16 @@ compute_status external_find(onnx_decoder *decoder, const tensor_message *raw, u
 compute_status external_map_model(onnx_decoder *decoder, const char *path);
 void external_release(onnx_file *file);
 
-/* Where elements of a tensor lie: in memory of the caller's or of the arena, in a mapped file, or
- * in a copy of one. */
+/* Where a tensor's elements are: in the caller's memory or the arena, in a mapped file, or in a
+ * copy of a file. */
 typedef enum external_place { EXTERNAL_NONE, EXTERNAL_MAPPED, EXTERNAL_COPIED } external_place;
 external_place external_place_of(const onnx_file *file, const void *data);
 
-/* Gives the pages back that lie wholly within these bytes of a mapped file; they are read again if
- * they are needed again. */
+/* Drops the pages that are completely inside these bytes of a mapped file. A later access reads
+ * them again. */
 void external_forget(const void *data, size_t bytes);
 
-/* Numbers the values of all graphs, finds what names stand for, sorts nodes. */
+/* Numbers the values of all graphs, resolves names and sorts nodes. */
 compute_status resolve_names(onnx_decoder *decoder);
 
 #endif

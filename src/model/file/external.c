@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that a model is in: its own, and those beside it with the elements of its tensors. Mapped,
- * each once, for this process alone: weights can be written to and the file stays as it is. Or read
- * into memory, where the file may change.
+/* The model's file and its external data files. Each file is mapped once, privately: weights are
+ * writable and the file does not change. A file that another user may change is read into memory
+ * instead.
  *
- * A model names files of its own folder and of those below. Nothing else is opened for it: no
- * absolute path, no "..", and no symbolic link, wherever it leads. */
+ * A model may only name files in its folder or below. Absolute paths, ".." and all symbolic
+ * links are rejected. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -19,9 +19,9 @@
 
 typedef struct mapped_file {
   struct mapped_file *next;
-  char *location; /* as tensors name it; NULL: the model's own */
-  bool copied;    /* `data` is memory of the process */
-  void *data;     /* NULL if it is empty */
+  char *location; /* as in external_data; NULL: the model's file */
+  bool copied;    /* `data` is allocated, not mapped */
+  void *data;     /* NULL if the file is empty */
   size_t bytes;
   dev_t device;
   ino_t number;
@@ -64,14 +64,15 @@ void external_forget(const void *data, size_t bytes) {
   if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
-/* Whether another user may write the file, and so make it shorter while it is mapped. Its folder
- * does not matter: who replaces the file there leaves the one that is mapped as it is. */
+/* Returns true if another user may write the file, and so truncate it while it is mapped. The
+ * folder's permissions do not matter: a replaced file stays mapped unchanged. */
 static bool is_shared(const struct stat *status) {
   return (status->st_uid != geteuid() && status->st_uid != 0) ||
          (status->st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-/* Memory that the system does not promise without having it, unlike a mapping of the file. */
+/* Reads the file into anonymous memory that no other process can truncate, unlike a mapping of
+ * the file. */
 static compute_status copy_content(const onnx_decoder *decoder, int descriptor, const char *path,
                                    mapped_file *mapped) {
   void *data =
@@ -110,7 +111,7 @@ static compute_status map_content(const onnx_decoder *decoder, int descriptor, c
   return COMPUTE_OK;
 }
 
-/* Maps or reads an open file as the first of file->mapped. `location` may be NULL. */
+/* Maps or reads an open file and puts it first in file->mapped. `location` may be NULL. */
 static compute_status map_file(const onnx_decoder *decoder, int descriptor, const char *path,
                                const char *location) {
   mapped_file *mapped = base_allocate(1, sizeof *mapped);
@@ -140,9 +141,9 @@ compute_status external_map_model(onnx_decoder *decoder, const char *path) {
   return COMPUTE_OK;
 }
 
-/* ---- Opening what a model names ------------------------------------------------------------ */
+/* ---- Opening external data ----------------------------------------------------------------- */
 
-/* Whether `location` stays in the folder by its words. */
+/* Returns true if the text of `location` stays in the folder. */
 static bool is_below(const char *location) {
   if (!*location || *location == '/') return false;
   for (const char *part = location; part; part = strchr(part, '/')) {
@@ -161,7 +162,8 @@ static compute_status open_folder(onnx_decoder *decoder) {
   return decoder->folder < 0 ? fail_at(decoder, decoder->folder_path, "open", errno) : COMPUTE_OK;
 }
 
-/* Opens `location`, one folder after the other. Returns a descriptor, or −1 with errno. */
+/* Opens `location` one folder at a time. Splits `location` in place. Returns a descriptor, or −1
+ * with errno. */
 static int open_below(int folder, char *location) {
   int at = folder;
   for (char *part = location;;) {
@@ -207,7 +209,8 @@ static mapped_file *find_mapped(const onnx_file *file, const char *location) {
   return mapped;
 }
 
-/* Maps a file that is not mapped under this name; *result may be one that is under another. */
+/* Maps a file with a new name. *result may be an existing entry for the same file under another
+ * name. */
 static compute_status map_location(onnx_decoder *decoder, const char *location,
                                    mapped_file **result) {
   int descriptor = -1;
@@ -231,7 +234,7 @@ static compute_status map_location(onnx_decoder *decoder, const char *location,
 
 /* ---- Tensors' data ------------------------------------------------------------------------- */
 
-/* A whole number in decimal digits. */
+/* Parses an unsigned decimal number. */
 static bool take_number(const char *text, uint64_t *number) {
   uint64_t value = 0;
   if (!*text) return false;

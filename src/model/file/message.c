@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads messages by their tables. Lists are counted before they are filled, so nothing is allocated
- * that the file does not hold: at most some hundred bytes for each of its bytes. */
+/* Decodes messages by their tables. Lists are counted before they are filled, so allocations are
+ * bounded by the file's size: at most some hundred bytes for each byte of the file. */
 #include "model/file/message.h"
 
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static const message_field *find_field(const message_type *type, uint32_t number
   return NULL;
 }
 
-/* The wire type of an element, and whether it may come in packed runs. */
+/* The wire type of an element, which also decides if packed runs are allowed. */
 static wire_type wire_type_of(field_kind kind) {
   switch (kind) {
   case FIELD_INTEGER:
@@ -58,7 +58,7 @@ static bool fits(const message_field *known, const wire_field *field) {
   return field->type == wire_type_of(known->kind) || (packed && field->type == WIRE_BYTES);
 }
 
-/* How many elements of a list a field has. */
+/* The number of list elements in a field. */
 static size_t count_elements(const message_field *known, const wire_field *field) {
   const wire_type type = wire_type_of(known->kind);
   if (field->type != WIRE_BYTES || type == WIRE_BYTES) return 1;
@@ -77,7 +77,7 @@ static size_t element_bytes(const message_field *known) {
   }
 }
 
-/* Checks the fields' types and makes room for lists. */
+/* Checks the fields' types and allocates lists. */
 static compute_status prepare_lists(onnx_decoder *decoder, const message_type *type, wire message,
                                     unsigned char *raw) {
   wire rest = message;
@@ -119,7 +119,7 @@ static void take_float(uint64_t value, float *result) {
   memcpy(result, &bits, sizeof bits);
 }
 
-/* The elements of a packed run. */
+/* Appends the elements of a packed run. */
 static bool take_run(const message_field *known, wire run, message_list *list) {
   uint64_t value;
   while (run.at < run.end) {

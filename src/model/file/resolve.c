@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Names: values of each graph get numbers, names of inputs become references to values of the graph
- * or one around it, and nodes that call a function of the model point to it. Nodes whose order does
- * not suit their inputs are sorted. Lists of names are sorted and searched rather than hashed:
- * names come from the file, and could be chosen so that they collide. */
+/* Resolves names. Each graph's values get numbers, input names become references to values of
+ * this graph or an outer one, and nodes that call a function of the model point to it. Nodes are
+ * sorted topologically if needed. Names are sorted and searched instead of hashed: they come
+ * from the file and could be chosen to collide. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,26 +26,26 @@ typedef struct edge_list {
 
 typedef struct definition {
   const char *name;
-  int32_t order; /* inputs, then initializers, then outputs of nodes */
+  int32_t order; /* inputs, then initializers, then nodes' outputs */
   int32_t value;
 } definition;
 
-/* A graph that is being resolved, within the one around it. */
+/* A graph that is being resolved, linked to its outer graph. */
 typedef struct graph_scope {
   struct graph_scope *outer;
   onnx_graph *graph;
   definition *definitions; /* sorted by name */
   size_t definition_count;
-  int32_t *producers; /* of values: the node, or −1 */
-  size_t node;        /* that is being resolved */
-  edge_list needs;    /* between nodes */
+  int32_t *producers; /* per value: the node, or −1 */
+  size_t node;        /* the node being resolved */
+  edge_list needs;    /* dependencies between nodes */
 } graph_scope;
 
 typedef struct name_resolver {
   onnx_decoder *decoder;
   const onnx_function **functions; /* sorted by domain, name and overload */
-  int32_t function;                /* whose body is being resolved, or −1 */
-  edge_list calls;                 /* between functions */
+  int32_t function;                /* the function whose body is being resolved, or −1 */
+  edge_list calls;                 /* dependencies between functions */
 } name_resolver;
 
 /* ---- Order --------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static bool add_edge(edge_list *list, int32_t from, int32_t to) {
   return true;
 }
 
-/* An item that needs itself in the end, given how many unmet needs each item has. */
+/* Returns an item of a cycle. `unmet` has the number of unmet needs per item. */
 static int32_t find_cycle(const edge_list *needs, int32_t count, const int32_t *unmet,
                           int32_t *previous) {
   int32_t item = 0;
@@ -69,8 +69,8 @@ static int32_t find_cycle(const edge_list *needs, int32_t count, const int32_t *
   return item;
 }
 
-/* Writes the numbers 0 … count − 1 to `order`, each after those that it needs; returns −1, or an
- * item of a cycle. `work` has room for 3 · count + 1 and one for each edge. */
+/* Topological sort: writes 0 … count − 1 to `order`, each after its needs. Returns −1, or an
+ * item of a cycle. `work` has 3 · count + 1 elements and one for each edge. */
 static int32_t sort_items(const edge_list *needs, int32_t count, int32_t *order, int32_t *work) {
   int32_t *unmet = work, *ends = unmet + count, *targets = ends + count + 1, done = 0, ready = 0;
   for (size_t i = 0; i < needs->count; i++) {
@@ -83,7 +83,7 @@ static int32_t sort_items(const edge_list *needs, int32_t count, int32_t *order,
   }
   for (size_t i = 0; i < needs->count; i++)
     targets[ends[needs->edges[i].from]++] = needs->edges[i].to;
-  /* Now ends[i] is where the targets of i end, and where those of i + 1 begin. */
+  /* Now ends[i] is the end of i's targets and the start of the next item's targets. */
   for (; done < ready; done++) {
     const int32_t item = order[done];
     for (int32_t k = item ? ends[item - 1] : 0; k < ends[item]; k++)
@@ -92,7 +92,8 @@ static int32_t sort_items(const edge_list *needs, int32_t count, int32_t *order,
   return done == count ? -1 : find_cycle(needs, count, unmet, targets + needs->count);
 }
 
-/* sort_items with its memory. *cycle is −1, or an item of a cycle. *order belongs to the caller. */
+/* Allocates memory and calls sort_items. *cycle is −1, or an item of a cycle. The caller owns
+ * *order. */
 static compute_status sort_by_needs(const name_resolver *resolver, const edge_list *needs,
                                     size_t count, int32_t **order, int32_t *cycle) {
   *order = NULL;
@@ -116,7 +117,7 @@ static int compare_definitions(const void *a, const void *b) {
   return names ? names : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Lists all definitions of a graph in the order of definition.order. */
+/* Lists a graph's definitions, numbered by definition.order. */
 static compute_status list_definitions(const name_resolver *resolver, graph_scope *scope) {
   const onnx_graph *graph = scope->graph;
   size_t count = graph->input_count + graph->initializer_count;
@@ -140,8 +141,8 @@ static compute_status list_definitions(const name_resolver *resolver, graph_scop
   return COMPUTE_OK;
 }
 
-/* Numbers the values by their order; an initializer of an input's name is that input's default, and
- * the same value. `numbers` has an element for each definition, all 0. */
+/* Numbers the values in definition order. An initializer with an input's name is that input's
+ * default and shares its value. `numbers` has a zeroed element for each definition. */
 static compute_status number_values(const name_resolver *resolver, graph_scope *scope,
                                     int32_t *numbers) {
   const int32_t inputs = (int32_t)scope->graph->input_count;
@@ -164,7 +165,7 @@ static compute_status number_values(const name_resolver *resolver, graph_scope *
   return COMPUTE_OK;
 }
 
-/* Tells everything that defines a value its number. */
+/* Stores the values' numbers in their definitions. */
 static compute_status place_values(const name_resolver *resolver, graph_scope *scope,
                                    const int32_t *numbers) {
   onnx_graph *graph = scope->graph;
@@ -211,7 +212,7 @@ static compute_status define_values(const name_resolver *resolver, graph_scope *
 
 /* ---- References ---------------------------------------------------------------------------- */
 
-/* The value of this name in the graph alone, or −1. */
+/* The value with this name in this graph only, or −1. */
 static int32_t find_value(const graph_scope *scope, const char *name) {
   size_t low = 0, high = scope->definition_count;
   while (low < high) {
@@ -241,8 +242,8 @@ static compute_status refuse_node(const name_resolver *resolver, const onnx_node
                 file_show_name(node->type, type), problem);
 }
 
-/* Finds a name in the scope or one around it. The node there which is, or has within it, what uses
- * the value needs the node that makes it. */
+/* Finds a name in this graph or an outer one. In the graph that defines the value, adds a
+ * dependency: the current node, which uses the value or contains its user, needs the producer. */
 static compute_status find_reference(const name_resolver *resolver, graph_scope *from,
                                      const char *name, onnx_reference *result) {
   char shown[SHOWN_NAME_BYTES];
@@ -319,7 +320,7 @@ static compute_status sort_functions(name_resolver *resolver) {
   return COMPUTE_OK;
 }
 
-/* Sets node->function, and remembers who calls it. */
+/* Sets node->function and records the call as a dependency. */
 static compute_status find_function(name_resolver *resolver, onnx_node *node) {
   const onnx_file *file = resolver->decoder->file;
   const onnx_function wanted = {
@@ -371,7 +372,7 @@ static compute_status resolve_node(name_resolver *resolver, graph_scope *scope, 
   return status;
 }
 
-/* Puts nodes in an order in which each comes after those that it needs, if they are not. */
+/* Sorts nodes topologically unless they are in order. */
 static compute_status sort_nodes(const name_resolver *resolver, const graph_scope *scope) {
   onnx_graph *graph = scope->graph;
   size_t forward = 0;

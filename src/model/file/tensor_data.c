@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Elements of tensors. A TensorProto has them as raw bytes, in one of six lists, or in another
- * file. What lies there as it is used is left where it is; the rest is converted, after what the
- * shape asks for has been compared with what is there. */
+/* Elements of tensors. A TensorProto stores them as raw bytes, in one of six lists, or in an
+ * external file. Elements in their final form are used in place. Others are converted, after the
+ * stored size is checked against the shape. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static compute_status COMPUTE_PRINTF(4, 5)
 
 /* ---- Sizes --------------------------------------------------------------------------------- */
 
-/* Shape and count. Sizes of 0 do not hide an overflow. */
+/* Sets shape and count. Sizes of 0 do not hide an overflow. */
 static compute_status take_sizes(const onnx_decoder *decoder, const message_list *sizes,
                                  onnx_tensor *tensor) {
   const int64_t *size = sizes->items;
@@ -60,15 +60,15 @@ uint64_t tensor_bytes(const onnx_tensor *tensor) {
   return (uint64_t)tensor->count * compute_dtype_size(onnx_dtype(tensor->type));
 }
 
-/* Bytes of `count` elements as raw data. */
+/* Bytes of `count` elements in raw data. */
 static uint64_t stored_bytes(const type_row *row, uint64_t count) {
   if (row->bits % 8 == 0) return count * (row->bits / 8u);
   return count / 8 * row->bits + (count % 8 * row->bits + 7) / 8;
 }
 
-/* Memory for all elements of a tensor. Files say things once, so that what is converted is a few
- * times as large as they are; many tensors in one place of another file, or sparse ones with next
- * to nothing in them, are where this would not hold. */
+/* Allocates a tensor's elements. In a normal file, converted elements are a few times as large
+ * as the file. A limit stops files where many tensors share one range of an external file, or
+ * where sparse tensors are almost empty. */
 static compute_status allocate_elements(onnx_decoder *decoder, const onnx_tensor *tensor,
                                         unsigned char **elements) {
   enum { MOST_TIMES = 64, ALWAYS = 1 << 24 };
@@ -93,7 +93,7 @@ static void store_little_endian(unsigned char *to, uint64_t value, size_t bytes)
     to[elements_little_endian() ? i : bytes - 1 - i] = (unsigned char)(value >> 8 * i);
 }
 
-/* Element `index` of the result, whose bits are the lowest of `bits`. */
+/* Stores element `index` of the result from the lowest bits of `bits`. */
 static void store_element(const type_row *row, unsigned char *elements, size_t index,
                           uint64_t bits) {
   const size_t bytes = compute_dtype_size(row->dtype);
@@ -143,7 +143,7 @@ static void convert_raw(const type_row *row, wire raw, size_t count, unsigned ch
   }
 }
 
-/* Elements from bytes of the right number. */
+/* Uses or converts raw bytes of the correct length. */
 static compute_status use_raw(onnx_decoder *decoder, const type_row *row, wire raw,
                               onnx_tensor *tensor) {
   if (tensor->count == 0) return COMPUTE_OK;
@@ -179,7 +179,7 @@ static compute_status take_external(onnx_decoder *decoder, const type_row *row,
 
 /* ---- Lists --------------------------------------------------------------------------------- */
 
-/* The elements of a list, packed into runs, single, or both, in their order. */
+/* Iterates over a list's elements in order. They may be packed, single, or both. */
 typedef struct list_walk {
   wire message, run;
   uint32_t field;
@@ -216,7 +216,7 @@ static list_walk walk_begin(const type_row *row, wire message) {
   return (list_walk){.message = message, .field = row->field, .type = type};
 }
 
-/* The one run of a list of floats that holds `bytes` bytes, which can be used where it is. */
+/* Finds the packed run of a float list with exactly `bytes` bytes, which can be used in place. */
 static bool find_run(list_walk walk, uint64_t bytes, wire *run) {
   wire_field field;
   if (walk.type == WIRE_VARINT || !elements_little_endian()) return false;
@@ -228,7 +228,7 @@ static bool find_run(list_walk walk, uint64_t bytes, wire *run) {
   return false;
 }
 
-/* How many elements of the tensor an entry of its list has: two of 4 bits, four of 2 bits. */
+/* The number of elements in a list entry: two of 4 bits, four of 2 bits, else one. */
 static unsigned entry_elements(const type_row *row) {
   return row->bits == 4 || row->bits == 2 ? 8u / row->bits : 1;
 }
@@ -280,7 +280,7 @@ static compute_status take_strings(const onnx_decoder *decoder, const tensor_mes
 
 /* ---- Tensors ------------------------------------------------------------------------------- */
 
-/* Elements must be in one place, and in the list of their type. */
+/* Checks that the elements are in one place only, and in the list of their type. */
 static compute_status check_places(const onnx_decoder *decoder, const type_row *row,
                                    const tensor_message *raw, const onnx_tensor *tensor) {
   const uint32_t own = 1u << row->field;
@@ -325,7 +325,8 @@ static int64_t load_index(const onnx_tensor *indices, size_t at) {
   return value;
 }
 
-/* Where in the dense tensor value number `i` belongs; −1: outside. `width`: numbers for each. */
+/* The position of sparse value `i` in the dense tensor; −1: out of range. `width`: indices per
+ * value. */
 static int64_t sparse_place(const onnx_tensor *dense, const onnx_tensor *indices, size_t i,
                             size_t width) {
   if (indices->rank == 1) {

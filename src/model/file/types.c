@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* ONNX's types of elements: one table. Those that are dtypes have the names of these. */
+/* Table of ONNX element types. A type that is a dtype uses the dtype's name. */
 #include "model/file/types.h"
 
 #include <math.h>
 
 #include "model/onnx.h"
 
-/* Field numbers of TensorProto. */
+/* Field numbers in TensorProto. */
 enum { FLOATS = 4, INT32S = 5, INT64S = 7, DOUBLES = 10, UINT64S = 11 };
 
 #define PLAIN(name, dtype, bits, field)                                                            \

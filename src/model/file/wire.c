@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Protocol Buffers' wire format. Strict: a varint has at most 64 bits in at most 10 bytes, and
- * groups, which ONNX has never had, are malformed. */
+/* Protocol Buffers' wire format. Strict: a varint has at most 64 bits in at most 10 bytes.
+ * Groups are malformed, because ONNX has never used them. */
 #include "model/file/wire.h"
 
 bool wire_take_varint(wire *bytes, uint64_t *value) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Protocol Buffers' wire format, read in place: a message is a run of fields, each a number, a
- * type and a value. protobuf-c would copy every byte field, that is all weights, to the heap, and
- * allocates as a length says before it has seen the bytes; ONNX needs a dozen messages of it. */
+/* Protocol Buffers' wire format, read in place: a message is a sequence of fields, each with a
+ * number, a type and a value. protobuf-c would copy all byte fields, including all weights, to
+ * the heap, and it allocates a length before it checks that the bytes exist. ONNX needs only a
+ * dozen message types. */
 #ifndef MODEL_WIRE_H
 #define MODEL_WIRE_H
 
@@ -29,14 +30,14 @@ typedef struct wire_field {
 
 typedef enum wire_result { WIRE_END, WIRE_FIELD, WIRE_MALFORMED } wire_result;
 
-/* The next field of a message. */
+/* Reads the next field of a message. */
 wire_result wire_next(wire *message, wire_field *field);
 
-/* A varint at the beginning of `bytes`, as packed fields have them; false at the end or if it is
- * malformed. */
+/* Reads a varint at the start of `bytes`, for packed fields. Returns false at the end or if it
+ * is malformed. */
 bool wire_take_varint(wire *bytes, uint64_t *value);
 
-/* The same for a little-endian number of `size` bytes, at most 8. */
+/* Reads a little-endian number of `size` ≤ 8 bytes. */
 bool wire_take_fixed(wire *bytes, size_t size, uint64_t *value);
 
 static inline size_t wire_bytes(wire message) {

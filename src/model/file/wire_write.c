@@ -6,7 +6,7 @@
 
 #include "core/base/alloc.h"
 
-/* Fields of TensorProto. */
+/* Field numbers in TensorProto. */
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 
 void wire_put(wire_buffer *to, const void *data, size_t bytes) {

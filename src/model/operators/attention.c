@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention through compute_scaled_attention, which stores no scores; written out where a model
- * asks for scores, or for something between them and the softmax. */
+/* Attention through compute_scaled_attention, which stores no scores. Composed from other
+ * operations if a model needs the scores, or a step between scores and softmax. */
 #include "model/operators/attention.h"
 
 #include <inttypes.h>
@@ -16,7 +16,8 @@
 compute_status attention_split(model_call *call, compute_node x, int64_t heads,
                                compute_node *result) {
   const compute_shape shape = compute_node_shape(call->graph, x);
-  if (compute_graph_status(call->graph)) return COMPUTE_OK; /* reported after the rule */
+  if (compute_graph_status(call->graph)) return COMPUTE_OK; /* the error is reported after the
+                                                             * rule */
   if (shape.rank != 3 || heads < 1 || shape_at(shape, 2) % heads != 0)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "%" PRId64
@@ -41,7 +42,7 @@ compute_node attention_append(model_call *call, compute_node past, compute_node 
   return compute_node_is_valid(past) ? compute_concat(call->graph, parts, 2, 2) : more;
 }
 
-/* ---- What is seen ---------------------------------------------------------------------------- */
+/* ---- Masks ----------------------------------------------------------------------------------- */
 
 void attention_hide(model_call *call, attention *a, compute_node condition) {
   a->visible = compute_node_is_valid(a->visible)
@@ -90,7 +91,8 @@ void attention_lengths(model_call *call, attention *a, compute_node lengths) {
 
 /* ---- The operation --------------------------------------------------------------------------- */
 
-/* [batch, heads, …] as [batch, kv heads, group, …]; what has one head, or none, stays so. */
+/* Reshapes [batch, heads, …] to [batch, kv heads, group, …]. Unchanged if there is one head, or
+ * no head axis. */
 static compute_node group_heads(model_call *call, compute_node x, int64_t groups) {
   compute_shape shape = compute_node_shape(call->graph, x), apart;
   if (shape.rank < 3 || groups == 1) return x;
@@ -104,7 +106,7 @@ static compute_node group_heads(model_call *call, compute_node x, int64_t groups
   return compute_reshape(call->graph, x, apart);
 }
 
-/* [batch, kv heads, …] as [batch, kv heads, 1, …]. */
+/* Reshapes [batch, kv heads, …] to [batch, kv heads, 1, …]. */
 static compute_node group_shared(model_call *call, compute_node x, int64_t groups) {
   const compute_shape s = compute_node_shape(call->graph, x);
   return groups == 1 ? x
@@ -113,7 +115,8 @@ static compute_node group_shared(model_call *call, compute_node x, int64_t group
                                                      shape_at(s, 2), shape_at(s, 3)));
 }
 
-/* bias and visible as one addend of at least two axes, or {0}. `frontier`: the causal one, too. */
+/* Combines bias and visible into one addend of at least two axes, or {0}. `frontier`: includes
+ * the causal mask. */
 static compute_node whole_bias(model_call *call, const attention *a, bool frontier) {
   compute_graph *graph = call->graph;
   attention copy = *a;
@@ -137,7 +140,7 @@ static compute_node whole_bias(model_call *call, const attention *a, bool fronti
   return compute_reshape(graph, bias, COMPUTE_SHAPE(1, shape.rank ? shape_at(shape, 0) : 1));
 }
 
-/* One more key, of zeros, whose score is the sink. */
+/* Appends a key of zeros with the sink as its score. */
 static void append_sink(model_call *call, attention *a) {
   compute_graph *graph = call->graph;
   const compute_shape k = compute_node_shape(graph, a->k);
@@ -173,7 +176,7 @@ static compute_node usual_softmax(model_call *call, compute_node scores, compute
                         compute_softmax(graph, scores, -1));
 }
 
-/* a's heads are grouped, its bias is whole. */
+/* Composes attention. a's heads are grouped; `bias` includes all masks. */
 static compute_node write_out(model_call *call, const attention *a, compute_node bias,
                               compute_node *shown) {
   compute_graph *graph = call->graph;
@@ -226,7 +229,7 @@ compute_status attention_run(model_call *call, const attention *given, compute_n
   compute_graph *graph = call->graph;
   attention a = *given;
   *y = *scores = (compute_node){0};
-  if (compute_graph_status(graph)) return COMPUTE_OK; /* reported after the rule */
+  if (compute_graph_status(graph)) return COMPUTE_OK; /* the error is reported after the rule */
   const compute_status status = check_operands(call, &a);
   if (status) return status;
   if (compute_node_is_valid(a.sink)) append_sink(call, &a);
@@ -263,7 +266,7 @@ static compute_status read_heads(model_call *call, size_t i, const char *heads, 
              : attention_split(call, *x, call_attribute_i(call, heads, 0), x);
 }
 
-/* Input 3: what is beyond its last axis does not count. */
+/* Input 3. Keys beyond its last axis are masked. */
 static void read_mask(model_call *call, attention *a) {
   compute_graph *graph = call->graph;
   if (!call_has(call, 3)) return;
@@ -335,7 +338,7 @@ static compute_status attention_rule(model_call *call) {
 
 /* ---- LinearAttention ------------------------------------------------------------------------- */
 
-/* A memory [batch, heads, width, columns] that each step changes and reads. */
+/* A memory [batch, heads, width, columns] that each step updates and reads. */
 typedef struct memory {
   compute_node q, k, v, decay, beta; /* f32 [batch, heads, steps, width]; the last two may be {0} */
   compute_node state;
@@ -347,7 +350,7 @@ static compute_node at_step(model_call *call, compute_node x, int64_t t) {
   return compute_slice(call->graph, x, 2, t, 1, 1);
 }
 
-/* What it reads: [batch, heads of q, 1, columns]. */
+/* Updates the memory with step t and reads it: [batch, heads of q, 1, columns]. */
 static compute_node step_memory(model_call *call, memory *m, int64_t t) {
   compute_graph *graph = call->graph;
   const compute_node key = at_step(call, m->k, t);
@@ -374,8 +377,7 @@ static compute_node step_memory(model_call *call, memory *m, int64_t t) {
       COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1, shape_at(state, 3)));
 }
 
-/* Input i [batch, steps, …] as f32 with its last axis split among `heads`; {0} if it is left
- * out. */
+/* Input i [batch, steps, …] as f32 with its last axis split into `heads`; {0} if omitted. */
 static compute_status read_steps(model_call *call, size_t i, int64_t heads, compute_node *x) {
   *x = (compute_node){0};
   if (!call_has(call, i)) return COMPUTE_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* ONNX Runtime's attention: operators of com.microsoft that exporters and optimizers write. */
+/* ONNX Runtime's attention operators in the domain com.microsoft, which exporters and optimizers
+ * write. */
 #include <inttypes.h>
 
 #include "core/type/shape.h"
@@ -9,16 +10,16 @@
 #include "model/operators/operators.h"
 #include "model/operators/quantized_product.h"
 
-/* ---- The past -------------------------------------------------------------------------------- */
+/* ---- Past keys and values -------------------------------------------------------------------- */
 
-/* How many keys come before the new ones. */
+/* The number of keys before the new ones. */
 typedef struct past_keys {
-  int64_t keys;        /* if all of the past's buffer count */
-  compute_node length; /* else i64 [batch or 1], or {0} */
+  int64_t keys;        /* if the whole past buffer is valid */
+  compute_node length; /* otherwise i64 [batch or 1], or {0} */
 } past_keys;
 
-/* The new rows behind those of the past; in a buffer that is the present's too, over what is there.
- */
+/* Appends the new rows to the past. In a buffer shared with the present, overwrites rows in
+ * place. */
 static compute_status add_rows(model_call *call, const past_keys *past, compute_node buffer,
                                compute_node *rows) {
   if (!compute_node_is_valid(past->length)) {
@@ -29,8 +30,9 @@ static compute_status add_rows(model_call *call, const past_keys *past, compute_
   return index_write_rows(call, buffer, *rows, 2, starts, false, rows);
 }
 
-/* Which of the keys, the last `more` of which are new, each query sees: those of the past, and all
- * of the new ones or, causal, those up to its own; at most `left` before that, unless it is −1. */
+/* Limits the keys that each query attends to. The last `more` keys are new. Without `causal`, a
+ * query attends to all past and new keys. With it, to keys up to its position, and at most
+ * `left` before that unless `left` is −1. */
 static void read_frontier(model_call *call, attention *a, const past_keys *past, int64_t more,
                           bool causal, int64_t left) {
   const bool runs = compute_node_is_valid(past->length);
@@ -44,7 +46,8 @@ static void read_frontier(model_call *call, attention *a, const past_keys *past,
 
 /* ---- Masks ----------------------------------------------------------------------------------- */
 
-/* Keys where `counts` is false get mask_filter_value, which leaves a row of such keys as it is. */
+/* Adds mask_filter_value to the scores where `counts` is false. A row with only such keys keeps
+ * its relative scores. */
 static void add_filter(model_call *call, attention *a, compute_node counts) {
   const double filter = call_attribute_f(call, "mask_filter_value", -10000);
   attention_add(call, a,
@@ -59,7 +62,7 @@ static compute_node place_before(model_call *call, const attention *a, compute_n
       compute_reshape(call->graph, op_cast(call, ends, COMPUTE_I64), COMPUTE_SHAPE(-1, 1, 1, 1)));
 }
 
-/* [batch] ends of the keys, or [2 · batch] ends and starts. */
+/* Reads [batch] ends of the keys, or [2 · batch] ends and starts. */
 static compute_status read_ends(model_call *call, attention *a, size_t i) {
   compute_graph *graph = call->graph;
   const int64_t batch = shape_at(compute_node_shape(graph, a->q), 0);
@@ -78,7 +81,7 @@ static compute_status read_ends(model_call *call, attention *a, size_t i) {
   return COMPUTE_OK;
 }
 
-/* x, whose last axis may end before the keys of a buffer do, with zeros for these. */
+/* Pads the last axis of x with zeros to the number of keys in the buffer. */
 static compute_node for_all_keys(model_call *call, const attention *a, compute_node x) {
   const compute_shape shape = compute_node_shape(call->graph, x);
   const int64_t last = shape.rank ? shape_at(shape, shape.rank - 1) : 1;
@@ -86,8 +89,8 @@ static compute_node for_all_keys(model_call *call, const attention *a, compute_n
   return last > 1 && more > 0 ? op_pad(call, x, shape.rank - 1, 0, more, 0) : x;
 }
 
-/* Input i, a mask in one of the runtime's forms: ends, [batch, keys], [batch, queries, keys], or
- * [batch, 1, most, most], of which the last queries and the first keys are meant. */
+/* Input i, a mask in one of ONNX Runtime's forms: ends, [batch, keys], [batch, queries, keys],
+ * or [batch, 1, most, most]. Of the last form, the last queries and the first keys apply. */
 static compute_status read_mask(model_call *call, attention *a, size_t i, const past_keys *past) {
   compute_graph *graph = call->graph;
   const compute_shape shape = call_shape(call, i);
@@ -123,7 +126,7 @@ static void read_bias(model_call *call, attention *a, size_t i) {
   if (call_has(call, i)) attention_add(call, a, for_all_keys(call, a, call_input(call, i)));
 }
 
-/* Parts of the last axis of x, of these sizes. */
+/* Splits the last axis of x into three parts of these sizes. */
 static void split_last(model_call *call, compute_node x, const int64_t *sizes,
                        compute_node *const *parts) {
   const int32_t axis = compute_node_shape(call->graph, x).rank - 1;
@@ -139,7 +142,7 @@ static compute_status split_heads(model_call *call, attention *a, int64_t heads,
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* Where the inputs are that Attention and QAttention have in common. */
+/* Indices of inputs that Attention and QAttention share. */
 typedef struct attention_places {
   size_t mask, past, bias, length; /* SIZE_MAX: none */
 } attention_places;
@@ -162,7 +165,7 @@ static compute_node both_halves(model_call *call, const attention *a) {
   return compute_concat(call->graph, parts, 2, 0);
 }
 
-/* The projected input in three parts, which share the heads. */
+/* Splits the projected input into q, k and v with the same heads. */
 static compute_status split_projection(model_call *call, compute_node all, attention *a) {
   const compute_shape weights = call_shape(call, 1);
   const int64_t heads = call_attribute_i(call, "num_heads", 0);
@@ -179,7 +182,8 @@ static compute_status split_projection(model_call *call, compute_node all, atten
   return split_heads(call, a, heads, heads);
 }
 
-/* New rows in a buffer that past and present share, where they are known by their number only. */
+/* Writes new rows into a buffer that past and present share. Only the number of past rows is
+ * known. */
 static compute_status write_both(model_call *call, const attention_places *at, attention *a,
                                  past_keys *past, compute_node *present) {
   const compute_shape shape = call_shape(call, at->past), k = compute_node_shape(call->graph, a->k);
@@ -199,7 +203,7 @@ static compute_status write_both(model_call *call, const attention_places *at, a
   return status;
 }
 
-/* Joins the past's keys and values with the new ones, and makes the present if it is wanted. */
+/* Joins the past's keys and values with the new ones, and makes the present if it has users. */
 static compute_status read_past(model_call *call, const attention_places *at, attention *a,
                                 past_keys *past, compute_node *present) {
   const bool shared = call_attribute_i(call, "past_present_share_buffer", 0) != 0;
@@ -253,7 +257,7 @@ static compute_status runtime_attention_rule(model_call *call) {
                 &(attention_places){.mask = 3, .past = 4, .bias = 5, .length = 6});
 }
 
-/* Its input and weights are quantized. */
+/* QAttention: input and weights are quantized. */
 static compute_status quantized_attention_rule(model_call *call) {
   const compute_node scale =
       compute_mul(call->graph, quantized_scale(call, 3, false), quantized_scale(call, 4, false));
@@ -274,7 +278,7 @@ static compute_node packed_part(model_call *call, size_t input, int64_t i) {
   return compute_transpose(call->graph, x, COMPUTE_AXES(0, 2, 1, 3));
 }
 
-/* Heads of input i, to which its part of the bias is added, or what has them already. */
+/* Splits input i into heads after adding its part of the bias. Passes 4-D inputs through. */
 static compute_status unpacked_part(model_call *call, size_t i, int64_t heads, int64_t first,
                                     compute_node *x) {
   *x = call_input(call, i);
@@ -312,14 +316,15 @@ static compute_status read_operands(model_call *call, attention *a) {
 static compute_status multi_head_attention_rule(model_call *call) {
   attention a = begin(call);
   compute_node y, scores;
-  if (call_has(call, 9)) /* in one buffer with the present, or shared among beams */
+  if (call_has(call, 9)) /* a shared cache or beam search */
     return call_fail(call, COMPUTE_ERROR_UNSUPPORTED, "cache_indirection is not supported");
   compute_status status = read_operands(call, &a);
   if (status) return status;
-  if (compute_graph_status(call->graph)) return COMPUTE_OK; /* reported after the rule */
+  if (compute_graph_status(call->graph)) return COMPUTE_OK; /* the error is reported after the
+                                                             * rule */
   const int64_t more = shape_at(compute_node_shape(call->graph, a.k), 2);
   past_keys past = {.keys = call_has(call, 6) ? shape_at(call_shape(call, 6), 2) : 0};
-  if (call_has(call, 6) && call_has(call, 8)) /* a buffer that the present shares */
+  if (call_has(call, 6) && call_has(call, 8)) /* a buffer shared with the present */
     past.length = compute_reshape(call->graph, op_cast(call, call_input(call, 8), COMPUTE_I64),
                                   COMPUTE_SHAPE(1));
   status = add_rows(call, &past, call_input(call, 6), &a.k);
@@ -339,14 +344,14 @@ static compute_status multi_head_attention_rule(model_call *call) {
 
 /* ---- GroupQueryAttention --------------------------------------------------------------------- */
 
-/* Where the new keys go. */
+/* The place of the new keys. */
 typedef struct cache {
-  int64_t held, more, total; /* keys of the past's buffer, new ones, keys of the present's buffer */
+  int64_t held, more, total; /* keys in the past buffer, new keys, keys in the present buffer */
   past_keys past;
 } cache;
 
-/* The present is as large as the past's buffer or the longest sequence, whichever is larger: while
- * all sequences fit, their lengths are no part of a plan. */
+/* The present has the size of the past buffer or of the longest sequence, whichever is larger.
+ * As long as all sequences fit, one plan serves all lengths. */
 static compute_status read_cache(model_call *call, const attention *a, cache *c) {
   compute_graph *graph = call->graph;
   const compute_shape k = compute_node_shape(graph, a->k);
@@ -358,18 +363,17 @@ static compute_status read_cache(model_call *call, const attention *a, cache *c)
     return call_fail(call, COMPUTE_ERROR_SHAPE,
                      "total_sequence_length is %" PRId64 ", with %" PRId64 " new keys", c->total,
                      c->more);
-  /* One sequence whose past is all of its buffer: a first prompt, or buffers that grow. */
+  /* The past fills its buffer: a first prompt, or growing buffers. */
   if (c->held + c->more == c->total && (shape_at(k, 0) == 1 || c->held == 0)) return COMPUTE_OK;
   compute_node length = compute_reshape(graph, op_cast(call, call_input(call, 5), COMPUTE_I64),
                                         COMPUTE_SHAPE(shape_at(k, 0)));
   length = compute_sub(graph, length, compute_scalar_i64(graph, COMPUTE_I64, c->more - 1));
-  /* Less than 0 where a first prompt is padded. */
+  /* Negative if a first prompt is padded. */
   c->past.length = compute_clamp_i64(graph, length, 0, INT32_MAX);
   return COMPUTE_OK;
 }
 
-/* A present that is larger than the past's buffer: of the past what counts, the new keys behind it,
- * and then zeros. */
+/* Makes a present larger than the past buffer: the valid past, then the new keys, then zeros. */
 static compute_node enlarge(model_call *call, const cache *c, compute_node past,
                             compute_node more) {
   compute_graph *graph = call->graph;
@@ -422,7 +426,7 @@ static compute_status turn(model_call *call, attention *a, const cache *c) {
   return status ? status : attention_rotate(call, cosines, sines, width, interleaved, &a->k);
 }
 
-/* Separate, or all in the first input. */
+/* Reads q, k and v: separate inputs, or all packed in the first one. */
 static compute_status read_groups(model_call *call, attention *a) {
   const int64_t heads = call_attribute_i(call, "num_heads", 0);
   const int64_t shared = call_attribute_i(call, "kv_num_heads", 0);
@@ -479,7 +483,7 @@ static compute_status group_query_attention_rule(model_call *call) {
 
 /* ---- EmbedLayerNormalization ----------------------------------------------------------------- */
 
-/* Places of tokens: given, or their order. */
+/* Positions of tokens: given, or 0, 1, 2, … */
 static compute_node token_places(model_call *call) {
   if (call_has(call, 8)) return call_input(call, 8);
   return compute_index(call->graph, COMPUTE_I64, call_shape(call, 0), 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* If, Loop and Scan: their graphs are recorded in the place of the node, the body of a loop once
- * for each round, or, where there are many rounds or only a run knows how many, once to be run
- * (loop.h). Where a condition is only known in a run, the plan ends there. */
+/* If, Loop and Scan. Their graphs are recorded in the node's place. A loop body is recorded once
+ * per iteration. If the iterations are many, or their number is known only during a run, the
+ * body is compiled once (loop.h). If a condition is known only during a run, the plan ends
+ * there. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,14 +10,15 @@
 #include "model/loop.h"
 #include "model/record.h"
 
-/* Nodes of all rounds of a loop: up to the first number its rounds are recorded one by one, as
- * their operations then join each other's; beyond the second one they may not be. */
+/* Limits on a loop's nodes over all iterations. Up to FEW_NODES the iterations are recorded one
+ * by one, because operations of different iterations can then be fused. Above MOST_NODES this is
+ * refused. */
 enum { FEW_NODES = 1 << 13, MOST_NODES = 1 << 17 };
 
-/* Rounds that are recorded one by one. */
+/* Limit on iterations that are recorded one by one. */
 #define MOST_ROUNDS 100000
 
-/* A number of rounds, −1 for no limit, makes more nodes than `most`. */
+/* Returns true if `rounds` iterations (−1: no limit) make more nodes than `most`. */
 static bool makes_more(const onnx_graph *body, int64_t rounds, int64_t most) {
   return rounds > most / (int64_t)(body->node_count + 1);
 }
@@ -28,7 +30,7 @@ static compute_status fail_too_many(const model_call *call, int64_t rounds) {
                    rounds);
 }
 
-/* Copies values into memory of the recording, for call_record_graph. */
+/* Allocates an array of value pointers for call_record_graph. */
 static model_value **pointers(model_call *call, size_t count) {
   return call_allocate(call, count, sizeof(model_value *));
 }
@@ -60,11 +62,11 @@ static compute_status if_rule(model_call *call) {
 /* ---- Loop ---------------------------------------------------------------------------------- */
 
 typedef struct loop_state {
-  int64_t round, rounds; /* rounds: −1 for no limit */
+  int64_t round, rounds; /* −1: no limit */
   size_t carried, scanned;
 } loop_state;
 
-/* A number on the host, in memory of the recording. */
+/* A number on the host, in the recording's memory. */
 static model_value *host_number(model_call *call, compute_dtype dtype, int64_t number) {
   model_value *value = call_allocate(call, 1, sizeof *value);
   int64_t *wide = call_allocate(call, 1, sizeof *wide);
@@ -78,7 +80,7 @@ static model_value *host_number(model_call *call, compute_dtype dtype, int64_t n
   return value;
 }
 
-/* Values of equal shapes with a new axis, of 1 each, one after another along it. */
+/* Stacks values of equal shapes along a new axis. */
 static compute_status join(model_call *call, size_t output, model_value *const *values,
                            size_t count, int32_t axis, bool reverse, compute_node *joined) {
   compute_node *parts = call_allocate(call, count, sizeof *parts);
@@ -103,8 +105,8 @@ static compute_status join(model_call *call, size_t output, model_value *const *
   return COMPUTE_OK;
 }
 
-/* The values that one scanned output had in each round, one upon another. The held values are the
- * carried ones of the last round, then those scanned in each round. */
+/* Stacks one scanned output's values of all iterations. The kept values are the last iteration's
+ * carried ones, then each iteration's scanned ones. */
 static compute_status stack(model_call *call, size_t output, size_t first, size_t step,
                             const onnx_value_info *info, int32_t axis, bool reverse) {
   size_t count = 0;
@@ -175,7 +177,7 @@ static compute_status begin_round(model_call *call, const loop_state *state,
                            sizeof *state);
 }
 
-/* Takes the loop to be run if it is better run. */
+/* Compiles the loop if this is better. */
 static compute_status take_loop(model_call *call, const onnx_graph *body, const loop_state *state,
                                 bool *taken) {
   loop_condition condition = LOOP_COUNTS;
@@ -201,7 +203,7 @@ static compute_status take_loop(model_call *call, const onnx_graph *body, const 
                      LOOP_MOST_TRIPS);
   if (!tests && many) status = loop_take(call, &loop, taken);
   if (status || *taken) return status;
-  loop.tests = true; /* perhaps of the number of the iteration */
+  loop.tests = true; /* the condition may depend on the iteration's number */
   return loop_take(call, &loop, taken);
 }
 
@@ -231,16 +233,16 @@ static compute_status loop_rule(model_call *call) {
 
 /* ---- Scan ---------------------------------------------------------------------------------- */
 
-/* Version 8 scans each entry of a batch, the first axis of all inputs and outputs, by itself: it
- * has entries. The held values are the carried ones, then for each entry those scanned in each
- * round and its last carried ones. */
+/* State of a Scan. Version 8 scans each batch entry separately; axis 0 of all inputs and outputs
+ * is the batch, and `entries` is not 0. The kept values are the carried ones, then for each
+ * entry the scanned ones of each iteration and the last carried ones. */
 typedef struct scan_state {
   int64_t round, rounds, entry, entries;
   size_t carried, scanned, inputs;
 } scan_state;
 
 static model_value *scan_input(const model_call *call, const scan_state *state, size_t i) {
-  return call->inputs[i + (state->entries ? 1 : 0)]; /* the first are the lengths of sequences */
+  return call->inputs[i + (state->entries ? 1 : 0)]; /* input 0 has the sequences' lengths */
 }
 
 static int64_t list_at(const model_call *call, const char *name, size_t i) {
@@ -249,8 +251,8 @@ static int64_t list_at(const model_call *call, const char *name, size_t i) {
   return i < count ? list[i] : 0;
 }
 
-/* One place of `from`, which keeps its node, along an axis, without that axis; `value` may be
- * `from`. */
+/* Slices `from` at one index of an axis and removes the axis. `from` keeps its node; `value` may
+ * be `from`. */
 static compute_status take_slice(model_call *call, model_value *from, int32_t axis, int64_t at,
                                  model_value *value) {
   compute_node node = compute_slice(call->graph, call_node(call, from), axis, at, 1, 1);
@@ -266,7 +268,7 @@ static compute_status take_slice(model_call *call, model_value *from, int32_t ax
   return call_new_value(call, value);
 }
 
-/* The slice of a scanned input in a round. */
+/* The slice of a scanned input for an iteration. */
 static compute_status scan_slice(model_call *call, const scan_state *state, size_t i,
                                  model_value *value) {
   const char *directions = state->entries ? "directions" : "scan_input_directions";
@@ -301,7 +303,8 @@ static compute_status end_scan(model_call *call, const scan_state *state, const 
   return COMPUTE_OK;
 }
 
-/* `each` values of every entry, `step` apart from `first` on, along a new first axis. */
+/* Stacks `each` values of every entry along a new first axis. In an entry they are `step` apart,
+ * beginning at `first`. */
 static compute_status join_entries(model_call *call, const scan_state *state, size_t output,
                                    size_t first, size_t step, size_t each, compute_node *joined) {
   const size_t entries = (size_t)state->entries;
@@ -313,7 +316,7 @@ static compute_status join_entries(model_call *call, const scan_state *state, si
   return join(call, output, values, entries * each, 0, false, joined);
 }
 
-/* All rounds of all entries, as [entries, rounds, …]. */
+/* Stacks all iterations of all entries: [entries, rounds, …]. */
 static compute_status join_rounds(model_call *call, const scan_state *state, size_t k) {
   const size_t output = state->carried + k;
   compute_node joined;
@@ -396,7 +399,7 @@ static compute_status begin_scan(model_call *call, const scan_state *state,
   return call_record_graph(call, body, inputs, count, finish_scan, state, sizeof *state);
 }
 
-/* Takes the scan to be run if its rounds are many. */
+/* Compiles the scan if it has many iterations. */
 static compute_status take_scan(model_call *call, const onnx_graph *body, const scan_state *state,
                                 bool *taken) {
   int32_t *in_axis = call_allocate(call, state->inputs, sizeof *in_axis);

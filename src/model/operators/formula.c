@@ -17,15 +17,15 @@ static bool is_node(const model_call *call, compute_node node) {
   return compute_node_is_valid(node) && node.id >= 1 && node.id <= call->graph->count;
 }
 
-/* A constant of one element. */
+/* Returns true for a constant with one element. */
 static bool is_number(const graph_node *n, double *value) {
   if (n->op != OP_constant || shape_count(n->shape) != 1 || !dtype_is_float(n->dtype)) return false;
   *value = dtype_load(n->dtype, n->constant);
   return true;
 }
 
-/* Whether a number is what `wanted` is in a file: rounded to the dtype, and perhaps the product of
- * two such numbers. */
+/* Returns true if a number is `wanted` as a file stores it: rounded to the dtype, or the product
+ * of two such numbers. */
 static bool is_about(double value, double wanted, compute_dtype dtype) {
   const double unit = dtype == COMPUTE_F64    ? 0x1p-52
                       : dtype == COMPUTE_F32  ? 0x1p-23
@@ -34,13 +34,12 @@ static bool is_about(double value, double wanted, compute_dtype dtype) {
   return fabs(value - wanted) <= 2 * unit * fabs(wanted);
 }
 
-/* ---- x · gate(x) ------------------------------------------------------------------------------
- */
+/* ---- x · gate(x) --------------------------------------------------------------------------- */
 
-/* A node as a polynomial of x times gate^gates, where gate = 1 + erf or 1 + tanh. Of polynomials
- * that are computed so, x = ±infinity gives what the gelu gives: coefficients are positive, so that
- * infinities of both signs never meet, and moderate, so that no intermediate result leaves the
- * range before the argument of the gate is beyond all that counts. */
+/* A node as a polynomial of x times gate^gates, with gate = 1 + erf or 1 + tanh. For x =
+ * ±infinity such polynomials give the same result as gelu. Coefficients are positive, so
+ * infinities of opposite signs never meet. Coefficients are moderate, so no intermediate result
+ * overflows before the gate's argument saturates. */
 enum { TERMS = 4, MOST_DEPTH = 6 };
 
 static const double least_coefficient = 0x1p-8, most_coefficient = 4;
@@ -53,7 +52,7 @@ typedef struct polynomial {
 typedef struct gated_product {
   const model_call *call;
   uint32_t x, gate;
-  double most; /* times |x|: the largest value of a node that is expanded */
+  double most; /* the largest coefficient of x in an expanded node: a bound for overflow */
 } gated_product;
 
 static bool multiply(const polynomial *a, const polynomial *b, polynomial *result) {
@@ -86,7 +85,7 @@ static bool is_moderate(const polynomial *p) {
 
 static bool expand(gated_product *p, uint32_t node, int depth, polynomial *result);
 
-/* Of a node that is neither x nor the gate. */
+/* Expands a node that is neither x nor the gate. */
 static bool expand_inner(gated_product *p, const graph_node *n, int depth, polynomial *result) {
   polynomial a, b;
   double number;
@@ -102,7 +101,7 @@ static bool expand_inner(gated_product *p, const graph_node *n, int depth, polyn
   return expand(p, n->inputs[1], depth - 1, &b) && combine(n->op, &a, &b, result);
 }
 
-/* False for what is no such polynomial, or not of x's shape. */
+/* Expands a node. Returns false if it is not such a polynomial or lacks x's shape. */
 static bool expand(gated_product *p, uint32_t node, int depth, polynomial *result) {
   const graph_node *n = node_at(p->call, node), *x = node_at(p->call, p->x);
   double number;
@@ -126,7 +125,7 @@ static bool is_polynomial(const polynomial *p, int gates, double first, double t
          p->terms[2] == 0 && is_about(p->terms[3], third, dtype);
 }
 
-/* If node is 1 + erf or 1 + tanh: that function's node; NULL otherwise. */
+/* If the node is 1 + erf or 1 + tanh, returns the function's node, else NULL. */
 static const graph_node *gated(const model_call *call, uint32_t node) {
   const graph_node *n = node_at(call, node);
   double one;
@@ -139,7 +138,7 @@ static const graph_node *gated(const model_call *call, uint32_t node) {
   return NULL;
 }
 
-/* The factors of a product, products themselves included: at most MOST_FACTORS. */
+/* Lists the factors of nested products, at most MOST_FACTORS. */
 enum { MOST_FACTORS = 8 };
 
 static int factors_of(const model_call *call, const uint32_t *roots, uint32_t *factors) {
@@ -153,8 +152,8 @@ static int factors_of(const model_call *call, const uint32_t *roots, uint32_t *f
   return count;
 }
 
-/* Whether roots[0] · roots[1] is x · gate / 2, with the argument of f that gelu has; p->most is
- * then that of its factors. */
+/* Returns true if roots[0] · roots[1] is x · gate / 2 and f has gelu's argument. p->most then
+ * describes the factors. */
 static bool is_gelu(gated_product *p, const uint32_t *roots, const graph_node *f) {
   const compute_dtype dtype = f->dtype;
   const double root = f->op == OP_erf ? sqrt(0.5) : sqrt(2 / M_PI);
@@ -168,7 +167,8 @@ static bool is_gelu(gated_product *p, const uint32_t *roots, const graph_node *f
          multiply(&a, &b, &product) && is_polynomial(&product, 1, 0.5, 0, dtype) && p->most <= 2;
 }
 
-/* Where x · gate comes before the half, it is infinite for the largest x: so is twice the gelu. */
+/* If the formula halves x · gate last, the product overflows for the largest x. Twice the gelu
+ * overflows in the same way. */
 static compute_node make_gelu(model_call *call, const gated_product *p, graph_op gate) {
   compute_graph *graph = call->graph;
   const compute_node x = graph_handle(graph, p->x);
@@ -206,14 +206,13 @@ compute_node formula_product(model_call *call, compute_node a, compute_node b) {
   return compute_mul(graph, a, b);
 }
 
-/* ---- (x − mean) / √(mean (x − mean)² + ε) -----------------------------------------------------
- */
+/* ---- (x − mean) / √(mean (x − mean)² + ε) -------------------------------------------------- */
 
 static bool is_half(compute_dtype dtype) {
   return dtype == COMPUTE_F16 || dtype == COMPUTE_BF16;
 }
 
-/* Means of 16-bit numbers are taken of their f32 and rounded: the node without such a cast. */
+/* The mean of 16-bit numbers is computed in f32 and rounded. Skips such a cast. */
 static uint32_t before_cast(const model_call *call, uint32_t node) {
   const graph_node *n = node_at(call, node);
   if (n->op != OP_cast) return node;
@@ -223,7 +222,7 @@ static uint32_t before_cast(const model_call *call, uint32_t node) {
   return widens || narrows ? n->inputs[0] : node;
 }
 
-/* The operand of a mean along the last axis, which stays with size 1. */
+/* Returns true for a mean along the last axis with kept axes, and its operand. */
 static bool is_mean(const model_call *call, uint32_t node, uint32_t *operand) {
   const graph_node *n = node_at(call, before_cast(call, node));
   if (n->op != OP_mean || !n->attributes.keep_axes || n->shape.rank < 1) return false;
@@ -231,7 +230,7 @@ static bool is_mean(const model_call *call, uint32_t node, uint32_t *operand) {
   return n->attributes.axes_mask == 1u << (n->shape.rank - 1);
 }
 
-/* x of x − mean(x). */
+/* Returns true for x − mean(x), and its x. */
 static bool is_centred(const model_call *call, uint32_t node, uint32_t *x) {
   const graph_node *n = node_at(call, node);
   uint32_t averaged;
@@ -254,8 +253,8 @@ static bool is_deviation(const model_call *call, uint32_t node, uint32_t x, doub
          is_centred(call, square->inputs[0], &own) && own == x && *epsilon > 0 && *epsilon < 1;
 }
 
-/* The normalisation is right where squares are beyond the range, and the formula 0: those of f16
- * are not, in f32. */
+/* If squares overflow, the normalization is correct but the formula gives 0. Squares of f16 do
+ * not overflow in f32. */
 compute_node formula_quotient(model_call *call, compute_node a, compute_node b) {
   uint32_t x;
   double epsilon;
@@ -267,17 +266,16 @@ compute_node formula_quotient(model_call *call, compute_node a, compute_node b) 
   return number_divide(call, a, b);
 }
 
-/* ---- softmax(scale · q kᵀ + bias) v -----------------------------------------------------------
- */
+/* ---- softmax(scale · q kᵀ + bias) v -------------------------------------------------------- */
 
 typedef struct scores {
-  uint32_t q, k, bias; /* k the other way round */
+  uint32_t q, k, bias; /* k is transposed */
   bool biased;
   double scale;
 } scores;
 
-/* A product of matrices, perhaps times or over a number, which must not take it beyond the range.
- */
+/* A matrix product, optionally scaled by a number of magnitude at most 1, so that the scale
+ * cannot cause overflow. */
 static bool is_scaled_product(const model_call *call, uint32_t node, scores *s) {
   const graph_node *n = node_at(call, node), *product = n;
   double number;
@@ -312,8 +310,8 @@ static bool is_softmax(const graph_node *n) {
   return n->op == OP_softmax && n->attributes.axis == n->shape.rank - 1;
 }
 
-/* Whether `node` is where(max along the keys == −infinity, 0, softmax): then *weights is the
- * softmax. Exporters write attention so that a query that sees no key gives 0. */
+/* Returns true if `node` is where(max along the keys == −infinity, 0, softmax), and sets
+ * *weights to the softmax. Exporters write attention so that a query without keys gives 0. */
 static bool is_zeroed_softmax(const model_call *call, uint32_t node, uint32_t *weights) {
   const graph_node *n = node_at(call, node), *blind, *largest, *softmax;
   double number;

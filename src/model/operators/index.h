@@ -4,9 +4,9 @@
 
 #include "model/record.h"
 
-/* `cache` with the rows of `update` along `axis` in place of its own: of each item of the first
- * axis from row `starts` on, i64 that broadcasts to [items, 1, 1]; {0} is 0. A row outside fails
- * the run; if the cache is circular, it wraps around. */
+/* Copies `cache` and overwrites rows along `axis` with `update`: in each item of axis 0, from
+ * row `starts` on. `starts` is i64 and broadcasts to [items, 1, 1]; {0} means 0. A row out of
+ * range fails the run; in a circular cache it wraps around. */
 compute_status index_write_rows(model_call *call, compute_node cache, compute_node update,
                                 int32_t axis, compute_node starts, bool circular,
                                 compute_node *result);

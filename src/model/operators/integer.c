@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Exact products of quantized numbers: of 8 bits by compute_matmul_integer and
- * compute_conv2d_integer, which take them as they lie; factors of matrices also wider. */
+/* Exact products of quantized numbers. 8-bit factors use compute_matmul_integer and
+ * compute_conv2d_integer directly; matrix factors may be wider. */
 #include "model/operators/integer.h"
 
 #include "core/type/shape.h"
 #include "model/operators/op.h"
 #include "model/operators/window.h"
 
-/* So many products of 8 bits with zero points fit a sum in i32. */
+/* Limit on products of 8-bit numbers with zero points in an i32 sum. */
 enum { MOST_PRODUCTS = 33025 };
 
 static bool is_byte(compute_dtype dtype) {
@@ -50,8 +50,8 @@ static compute_node widened(model_call *call, const integer_factor *f) {
                                         : x;
 }
 
-/* The sums along k of known values [..., m, k] or, on the `right`, [..., k, n]: a constant with
- * that axis as 1. {0} when memory is short. */
+/* Sums along k of known values [..., m, k] or, on the `right`, [..., k, n], as a constant with
+ * size 1 on that axis. {0} if out of memory. */
 static compute_node known_sums(model_call *call, const integer_factor *f, bool right) {
   compute_shape shape = compute_node_shape(call->graph, f->values);
   const int32_t axis = shape.rank - (right ? 2 : 1);
@@ -69,13 +69,13 @@ static compute_node known_sums(model_call *call, const integer_factor *f, bool r
   return compute_constant(call->graph, COMPUTE_I32, shape, sums);
 }
 
-/* zero · sums, where the zero point is that of one factor and the sums are the other's. */
+/* zero · sums: the zero point of one factor times the sums of the other. */
 static compute_node zero_products(model_call *call, const integer_factor *zero, compute_node sums) {
   return compute_mul(call->graph, op_cast(call, zero->zero, COMPUTE_I32), sums);
 }
 
-/* The term of one factor's zero point, if the other is known, is subtracted here:
- * (A − a)(B − b) = A(B − b) − a · (sums of B − k · b), and the same with A and B exchanged. */
+/* If one factor is known, subtracts the term of the other's zero point here: (A − a)(B − b) =
+ * A(B − b) − a · (sums of B − k · b), and the same with A and B exchanged. */
 static compute_node with_known_sums(model_call *call, const integer_factor *a,
                                     const integer_factor *b, bool right, compute_node sums) {
   compute_graph *graph = call->graph;
@@ -113,8 +113,7 @@ compute_node integer_product(model_call *call, const integer_factor *a, const in
 
 /* ---- Convolutions ---------------------------------------------------------------------------- */
 
-/* Filters of a group, or groups of a single channel and filter, below which vectors of integers
- * would be mostly empty. */
+/* Minimum filters per group, or single-channel groups, that fill integer vectors. */
 enum { LEAST_FILTERS = 8 };
 
 static bool fills_vectors(compute_shape filter, int64_t groups) {
@@ -122,7 +121,7 @@ static bool fills_vectors(compute_shape filter, int64_t groups) {
   return shape_at(filter, 0) / (depthwise ? 1 : groups) >= LEAST_FILTERS;
 }
 
-/* Conv reports a kernel_shape that is not the filter's. */
+/* Returns false if kernel_shape contradicts the filter. Conv reports that error. */
 static bool says_kernel_shape(const model_call *call, compute_shape filter) {
   size_t count;
   const int64_t *sizes = call_attribute_ints(call, "kernel_shape", &count);
@@ -151,15 +150,15 @@ bool integer_convolution_fits(const model_call *call, size_t x, size_t x_zero, s
 
 typedef struct convolution {
   model_call *call;
-  compute_node x, w, w_zero; /* of one depth: [n, c, h, w], where windows begin inside */
+  compute_node x, w, w_zero; /* for one depth: [n, c, h, w], cropped so that windows begin inside */
   compute_shape filter, result;
   compute_conv2d_options options;
   window depth; /* of three axes, else WINDOW_NONE */
-  int64_t k;    /* elements of a window that meet a filter */
+  int64_t k;    /* elements of a window */
 } convolution;
 
-/* Axis `axis` of x with the zero point around it, or without what is left out; what remains for the
- * convolution to pad, if the zero point is 0. */
+/* Pads an axis of x with the zero point, or crops it. If the zero point is 0, the convolution
+ * pads instead. */
 static void surround(convolution *c, int32_t axis, const window *w, double zero, int i) {
   const bool plain = zero == 0 && w->before >= 0 && w->after >= 0;
   c->options.stride[i] = w->stride;
@@ -205,7 +204,7 @@ static compute_node plane_of(const convolution *c, compute_node x) {
       COMPUTE_SHAPE(shape_at(shape, 0), shape_at(shape, 1), 1, shape_at(shape, 2)));
 }
 
-/* Of three axes: the data that tap `tap` of the depth meets, as images [n · depth, c, h, w]. */
+/* For three axes: the data for tap `tap` along the depth, as images [n · depth, c, h, w]. */
 static compute_node slice_of(const convolution *c, int64_t tap) {
   compute_graph *graph = c->call->graph;
   const window *d = &c->depth;
@@ -225,7 +224,7 @@ static compute_node filter_slice(const convolution *c, int64_t tap) {
       graph, w, COMPUTE_SHAPE(shape_at(s, 0), shape_at(s, 1), shape_at(s, 3), shape_at(s, 4)));
 }
 
-/* The sums of all products, less those with the filter's zero point; `x_zero` or {0}. */
+/* The sums of all products, minus those with zero points; `x_zero` or {0}. */
 static compute_node convolve(const convolution *c, compute_node x_zero) {
   compute_graph *graph = c->call->graph;
   if (c->filter.rank < 5)
@@ -240,7 +239,8 @@ static compute_node convolve(const convolution *c, compute_node x_zero) {
   return sum;
 }
 
-/* The elements of input i if it is left out (none), or `count` of a dtype that are known. */
+/* Gets the elements of input i: NULL if omitted, or `count` known elements of a dtype. Returns
+ * false otherwise. */
 static bool take_known(model_call *call, size_t i, compute_dtype dtype, int64_t count,
                        const void **data) {
   *data = NULL;
@@ -254,8 +254,8 @@ static int32_t byte_at(compute_dtype dtype, const unsigned char *bytes, int64_t 
   return dtype == COMPUTE_I8 ? (int8_t)bytes[at] : bytes[at];
 }
 
-/* The bias (SIZE_MAX for none) less what the data's zero point adds to the sums of each filter, if
- * all that is known: i32 [filters]. */
+/* The bias (SIZE_MAX for none) minus the contribution of the data's zero point to each filter's
+ * sums: i32 [filters]. NULL unless all of it is known. */
 static int32_t *known_offsets(const convolution *c, double padding, size_t w, size_t w_zero,
                               size_t bias) {
   model_call *call = c->call;
@@ -274,13 +274,14 @@ static int32_t *known_offsets(const convolution *c, double padding, size_t w, si
     for (int64_t i = 0; i < c->k; i++) sum += byte_at(dtype, of_w, f * c->k + i);
     if (of_zero) sum -= c->k * byte_at(dtype, of_zero, one ? 0 : f);
     const uint32_t start = of_bias ? ((const uint32_t *)of_bias)[f] : 0;
-    offsets[f] = (int32_t)(start - (uint32_t)((int64_t)padding * sum)); /* wraps, as sums do */
+    offsets[f] = (int32_t)(start - (uint32_t)((int64_t)padding * sum)); /* wraps around like the
+                                                                         * sums */
   }
   return offsets;
 }
 
-/* Filters of u8 less 128, if they and their zero points are known: i8 is what kernels multiply
- * fastest, and zero points of 128, which are the rule, become none. */
+/* Subtracts 128 from u8 filters and their zero points, if both are known. Kernels multiply i8
+ * fastest, and the usual zero points of 128 become 0. */
 static bool take_signed_filter(convolution *c, size_t w, size_t w_zero) {
   model_call *call = c->call;
   const int64_t count = op_count(c->filter, 0, c->filter.rank);

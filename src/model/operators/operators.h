@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The families of operators, a file of operators/ each. */
+/* The operator families, one source file in operators/ each. */
 #ifndef MODEL_OPERATORS_H
 #define MODEL_OPERATORS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules of operators that put elements around tensors, or cut them off. */
+/* Rules of operators that pad or crop tensors. */
 #ifndef MODEL_OPERATORS_PAD_H
 #define MODEL_OPERATORS_PAD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools along 1 … 3 axes: data of one axis gets another of size 1. */
+/* Pools along 1 … 3 axes. Data with one axis gets another of size 1. */
 #include "model/operators/operators.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ typedef enum pool_kind {
   POOL_MEAN,        /* of the elements inside the data */
   POOL_MEAN_PADDED, /* of the elements inside data and padding */
   POOL_SUM,
-  POOL_PLACE /* where the maximum is */
+  POOL_PLACE /* index of the maximum */
 } pool_kind;
 
 typedef struct pool {
@@ -28,7 +28,7 @@ typedef struct pool {
   pool_kind kind;
   int32_t axes;
   bool ceiling;
-  window windows[3]; /* the last `axes` of depth, rows and columns */
+  window windows[3]; /* depth, rows and columns; the last `axes` of them are used */
 } pool;
 
 static compute_status begin(model_call *call, pool_kind kind, pool *p) {
@@ -53,7 +53,8 @@ static compute_status begin(model_call *call, pool_kind kind, pool *p) {
                      p->windows + 3 - p->axes);
 }
 
-/* A sum is a mean over whole windows: what they reach beyond the padding is padding, too. */
+/* A sum is computed as a mean over whole windows, so their part beyond the padding counts as
+ * padding. */
 static int64_t padding_after(const pool *p, const window *w) {
   const int64_t end = (w->count - 1) * w->stride - w->before + window_reach(w);
   return p->kind == POOL_SUM ? max_i64(end - w->data, 0) : w->after;
@@ -106,7 +107,7 @@ static compute_node apply(const pool *p, compute_node x) {
 
 /* ---- MaxPool --------------------------------------------------------------------------------- */
 
-/* Places in x as they are where its first spatial axis runs fastest. */
+/* Converts indices in x to column-major order, in which the first spatial axis varies fastest. */
 static compute_node turn_places(const pool *p, compute_node places, compute_shape x) {
   compute_graph *graph = p->graph;
 #define WHOLE(value) compute_scalar_i64(graph, COMPUTE_I64, max_i64(value, 1))
@@ -121,9 +122,9 @@ static compute_node turn_places(const pool *p, compute_node places, compute_shap
   return turned;
 }
 
-/* Of bytes before they are dequantized. */
+/* Returns true if bytes can be pooled before they are dequantized. */
 static bool pools_bytes(const model_call *call, const pool *p) {
-  bool dense = true; /* every window meets an element */
+  bool dense = true; /* every window contains an element */
   for (int i = 0; i < 3; i++) dense = dense && p->windows[i].dilation == 1;
   return dense && !p->ceiling && !call_wants(call, 1) && quantized_is_ordered(call, 0);
 }
@@ -187,7 +188,7 @@ static compute_status global_lp_pool(model_call *call) {
 
 /* ---- MaxUnpool ------------------------------------------------------------------------------- */
 
-/* The shape to which the indices refer. */
+/* The shape that the indices refer to. */
 static compute_status unpooled_shape(model_call *call, compute_shape *shape) {
   const size_t axes = (size_t)shape->rank - 2;
   const int64_t *sizes, *strides, *pads;
@@ -235,21 +236,21 @@ static compute_status max_unpool(model_call *call) {
 
 /* ---- Regions of interest --------------------------------------------------------------------- */
 
-/* How many points a bin is read at depends on the regions, so that these are functions on the CPU.
- */
+/* The number of sample points per bin depends on the regions, so these are host functions on the
+ * CPU. */
 typedef struct region_options {
   double scale;
-  int64_t ratio; /* points along each side of a bin; 0: as many as it has elements */
+  int64_t ratio; /* points along each side of a bin; 0: one per element */
   bool maximum, half_pixel;
 } region_options;
 
-/* A bin of a region: its first point, and the distance of points, along one axis. */
+/* A bin of a region along one axis: its first point and the distance between points. */
 typedef struct region_side {
   double begin, step;
   int64_t points;
 } region_side;
 
-/* Of a bin: along one side, and in all. A file may ask for any number. */
+/* Limits per side and per bin, because a file may request any number. */
 enum { MOST_POINTS = 1 << 16, MOST_IN_BIN = 1 << 24 };
 
 static bool place_side(const region_options *o, double from, double to, int64_t bin, int64_t bins,
@@ -266,7 +267,7 @@ static bool place_side(const region_options *o, double from, double to, int64_t 
   return isfinite(begin);
 }
 
-/* Two neighbours along an axis, and the weight of the second; false outside of the data. */
+/* Two neighbours along an axis and the second one's weight; false outside of the data. */
 typedef struct neighbours {
   int64_t low, high;
   double part;
@@ -281,13 +282,13 @@ static bool find_neighbours(double at, int64_t size, neighbours *n) {
   return true;
 }
 
-/* A point of a bin: four elements of a plane, the first −1 if it is outside, and their weights. */
+/* A sample point: four elements of a plane with their weights. at[0] is −1 outside of the data. */
 typedef struct region_point {
   int64_t at[4];
   double weight[4];
 } region_point;
 
-enum { POINTS = 64, CHANNELS = 64 }; /* that are read together */
+enum { POINTS = 64, CHANNELS = 64 }; /* block sizes */
 
 static region_point find_point(const compute_shape *shape, const region_side *rows, int64_t i,
                                const region_side *columns, int64_t j) {
@@ -302,7 +303,7 @@ static region_point find_point(const compute_shape *shape, const region_side *ro
       {(1 - y.part) * (1 - x.part), (1 - y.part) * x.part, y.part * (1 - x.part), y.part * x.part}};
 }
 
-/* The points' part in a bin of a channel whose result so far is `result`. */
+/* Adds the points' contribution in one channel to `result`, the bin's result so far. */
 static double read_points(bool maximum, const float *plane, const region_point *points,
                           int64_t count, double result) {
   for (int64_t n = 0; n < count; n++) {
@@ -317,7 +318,7 @@ static double read_points(bool maximum, const float *plane, const region_point *
   return result;
 }
 
-/* One bin of some channels, CHANNELS at most, whose results are `step` apart. */
+/* Computes one bin for at most CHANNELS channels, whose results are `step` apart. */
 static void read_bin(const region_options *o, const float *planes, const compute_shape *shape,
                      const region_side *rows, const region_side *columns, int64_t channels,
                      float *result, int64_t step) {
@@ -338,7 +339,7 @@ static void read_bin(const region_options *o, const float *planes, const compute
     result[c * step] = (float)(o->maximum || all == 0 ? sums[c] : sums[c] / (double)all);
 }
 
-/* The image of region r, or an error. */
+/* Finds the image of region r, or fails. */
 static compute_status image_of(const compute_call_arguments *a, int64_t r, int64_t image,
                                const float **planes) {
   const compute_shape *x = &a->inputs[0].shape;
@@ -381,7 +382,7 @@ static compute_status align_regions(void *user, const compute_call_arguments *a,
   return COMPUTE_OK;
 }
 
-/* Where a bin of whole elements begins and ends. */
+/* Finds the first and end element of a bin with integer bounds. */
 static bool whole_side(double scale, double from, double to, int64_t bin, int64_t bins,
                        int64_t size, int64_t *first, int64_t *end) {
   const double begin = round(from * scale), length = fmax(round(to * scale) - begin + 1, 1);
@@ -427,7 +428,7 @@ static compute_status pool_regions(void *user, const compute_call_arguments *a, 
   return COMPUTE_OK;
 }
 
-/* The call of either: `inputs` are cast to f32, but for the third. */
+/* Records either function. Casts the `inputs` to f32, except for the third. */
 static compute_status call_regions(model_call *call, compute_call_function function,
                                    const region_options *options, compute_node *inputs,
                                    size_t count, int64_t rows, int64_t columns) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules of operators that draw random numbers: with a seed of the model's, or one that is always
- * the same, so that each run of a model gives the same. Nodes draw different numbers. */
+/* Rules of random operators. They use the node's `seed` attribute, or the run's seed. Each node
+ * draws different numbers. */
 #ifndef MODEL_OPERATORS_RANDOM_H
 #define MODEL_OPERATORS_RANDOM_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* LSTM, GRU and RNN through compute_lstm and its like; where activations are others than the usual
- * ones, unrolled: one product projects the inputs of all steps, and each step then needs one with
- * its state. */
+/* LSTM, GRU and RNN through compute_lstm and similar functions. Unusual activations are unrolled
+ * instead: one product projects the inputs of all steps, and each step adds a product with its
+ * state. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -17,12 +17,12 @@ enum { MOST_STEPS = 65536, MOST_ACTIVATIONS = 3 };
 typedef struct activation {
   const char *name;
   float parameters[2]; /* alpha, beta */
-  size_t count;        /* of these that are given */
+  size_t count;        /* number of given parameters */
 } activation;
 
 struct recurrence;
 
-/* h and c [batch, hidden]; c of LSTM only. */
+/* h and c [batch, hidden]; only LSTM has c. */
 typedef struct state {
   compute_node h, c;
 } state;
@@ -31,8 +31,8 @@ typedef compute_node (*layer)(compute_graph *graph, compute_node x, compute_node
                               const compute_recurrent_options *options,
                               compute_recurrent_state *last);
 
-/* An operator. `whole` records all steps with the usual activations; `step` makes the next state
- * from the projected input [batch, gates · hidden]. */
+/* An operator. `whole` records all steps with the default activations. `step` makes the next
+ * state from the projected input [batch, gates · hidden]. */
 typedef struct cell {
   size_t gates, activations;
   const char *usual[MOST_ACTIVATIONS];
@@ -48,11 +48,11 @@ typedef struct recurrence {
   bool batch_first;
   compute_node x;       /* [steps, batch, inputs] */
   compute_node w, r;    /* [directions, inputs or hidden, gates · hidden] */
-  compute_node lengths; /* i32 [batch], or {0} if all steps count */
+  compute_node lengths; /* i32 [batch], or {0} if all steps are valid */
   double clip;          /* 0: none */
 
-  /* Of the direction that is being recorded. */
-  compute_node recurrent;              /* r's part */
+  /* Of the direction being recorded: */
+  compute_node recurrent;              /* the direction's part of r */
   compute_node input_bias, state_bias; /* [gates · hidden], or {0} */
   compute_node peepholes;              /* [3 · hidden], or {0} */
   compute_node ends;                   /* lengths as [batch, 1] */
@@ -70,7 +70,7 @@ static compute_node one_of(const recurrence *n, compute_node x, int64_t d) {
   return compute_reshape(n->graph, x, shape);
 }
 
-/* Gates first … first + count − 1 along the last axis. */
+/* Slices gates first … first + count − 1 of the last axis. */
 static compute_node gates(const recurrence *n, compute_node x, int64_t first, int64_t count) {
   const int32_t rank = compute_node_shape(n->graph, x).rank;
   if (rank > 0 && shape_at(compute_node_shape(n->graph, x), rank - 1) == count * n->hidden)
@@ -82,7 +82,7 @@ static compute_node add(const recurrence *n, compute_node a, compute_node b) {
   return compute_node_is_valid(b) ? compute_add(n->graph, a, b) : a;
 }
 
-/* a + b · peephole `i`, if there are any. */
+/* a + c · peephole `i`; a without peepholes. */
 static compute_node peep(const recurrence *n, compute_node a, compute_node c, int64_t i) {
   if (!compute_node_is_valid(n->peepholes)) return a;
   return compute_add(n->graph, a, compute_mul(n->graph, c, gates(n, n->peepholes, i, 1)));
@@ -90,8 +90,7 @@ static compute_node peep(const recurrence *n, compute_node a, compute_node c, in
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
-/* Names as they are written here, with the parameters they take; defaults where op_activate has
- * none. */
+/* Activations by name, with their number of parameters and the defaults that op_activate lacks. */
 static const struct activation_row {
   const char *name;
   size_t parameters;
@@ -118,8 +117,8 @@ static const char *activation_name(const recurrence *n, const onnx_attribute *na
   return names ? names->texts[at] : n->cell->usual[at % n->cell->activations];
 }
 
-/* Parameters come in the order of the functions: one for each function, or, as ONNX Runtime has
- * it, one for each that takes one. */
+/* Parameters come in the order of the functions. There is one for each function, or, in ONNX
+ * Runtime's form, one for each function that uses one. */
 static compute_status read_activations(recurrence *n, int64_t direction) {
   const size_t count = n->cell->activations, all = count * (size_t)n->directions;
   const onnx_attribute *names = call_attribute(n->call, "activations");
@@ -144,8 +143,8 @@ static compute_status read_activations(recurrence *n, int64_t direction) {
   return COMPUTE_OK;
 }
 
-/* What goes into gates is clipped; LSTM's cell, which activation 2 reads, is not, as in ONNX
- * Runtime. */
+/* Inputs of gates are clipped. As in ONNX Runtime, LSTM's cell, the input of activation 2, is
+ * not. */
 static compute_status activate(recurrence *n, size_t which, compute_node *x) {
   compute_graph *graph = n->graph;
   const activation *a = &n->activations[which];
@@ -219,7 +218,7 @@ static compute_status lstm_step(recurrence *n, compute_node x, state *s) {
 
 /* ---- One direction --------------------------------------------------------------------------- */
 
-/* Biases of the gates that are sums go to the projection. */
+/* Adds the biases of gates that are plain sums to the projection. */
 static void read_bias(recurrence *n, int64_t direction) {
   const int64_t count = (int64_t)n->cell->gates;
   n->input_bias = n->state_bias = (compute_node){0};
@@ -233,7 +232,7 @@ static void read_bias(recurrence *n, int64_t direction) {
   n->input_bias = compute_concat(n->graph, parts, 2, 0);
 }
 
-/* Input i, a state [directions, batch, hidden], or zeros. */
+/* Input i, a state [directions, batch, hidden], or zeros if omitted. */
 static compute_node initial(const recurrence *n, size_t i, int64_t direction) {
   if (!call_has(n->call, i))
     return call_zeros(n->call, compute_node_dtype(n->graph, n->x),
@@ -243,7 +242,7 @@ static compute_node initial(const recurrence *n, size_t i, int64_t direction) {
   return one_of(n, x, direction);
 }
 
-/* [steps, batch, gates · hidden] */
+/* Projects all steps' inputs: [steps, batch, gates · hidden]. */
 static compute_node project(const recurrence *n, int64_t direction) {
   const compute_node flat = compute_reshape(n->graph, n->x, COMPUTE_SHAPE(-1, n->inputs));
   const compute_node y = compute_matmul(n->graph, flat, one_of(n, n->w, direction));
@@ -251,7 +250,7 @@ static compute_node project(const recurrence *n, int64_t direction) {
                          COMPUTE_SHAPE(n->steps, n->batch, (int64_t)n->cell->gates * n->hidden));
 }
 
-/* Sequences that have ended, or, backwards, not begun, keep their state, and have zeros in y. */
+/* Sequences that have ended (or, backwards, not begun) keep their state and get zeros in y. */
 static void hold_state(const recurrence *n, int64_t t, const state *before, state *s,
                        compute_node *y) {
   compute_graph *graph = n->graph;
@@ -270,7 +269,7 @@ static bool is_usual(const recurrence *n) {
   return call_attribute_i(n->call, "input_forget", 0) == 0;
 }
 
-/* All steps as one operation. *s becomes the last state, *y [steps, batch, hidden]. */
+/* Records all steps as one operation. *s becomes the last state, *y [steps, batch, hidden]. */
 static compute_status run_whole(recurrence *n, int64_t direction, bool backwards, state *s,
                                 compute_node *y) {
   const bool reset_after =
@@ -292,7 +291,7 @@ static compute_status run_whole(recurrence *n, int64_t direction, bool backwards
   return COMPUTE_OK;
 }
 
-/* The same step by step. */
+/* The same, step by step. */
 static compute_status run_steps(recurrence *n, int64_t direction, bool backwards, state *s,
                                 compute_node *y) {
   compute_graph *graph = n->graph;
@@ -339,9 +338,9 @@ static compute_status run_direction(recurrence *n, int64_t direction, bool backw
   return status;
 }
 
-/* ---- All ------------------------------------------------------------------------------------- */
+/* ---- Whole operator -------------------------------------------------------------------------- */
 
-/* Lengths that are known not to matter are left out. */
+/* Returns {0} if the lengths are known to cover all steps. */
 static compute_node read_lengths(const recurrence *n) {
   if (!call_has(n->call, 4)) return (compute_node){0};
   const model_value *value = n->call->inputs[4];
@@ -451,7 +450,7 @@ static compute_status rnn(model_call *call) {
 
 /* ---- DynamicQuantizeLSTM --------------------------------------------------------------------- */
 
-/* Input i, of each direction, or of each of its gates' columns. */
+/* Input i, per direction or per gate column. */
 static compute_node of_columns(model_call *call, size_t i) {
   const compute_shape shape = call_shape(call, i);
   const int64_t columns = shape.rank == 2 ? shape_at(shape, 1) : 1;
@@ -467,8 +466,8 @@ static compute_node quantized_weights(model_call *call, size_t i, size_t scale) 
                      of_columns(call, scale));
 }
 
-/* ONNX Runtime rounds inputs and states to 8 bits as well, to multiply integers; here they are what
- * they are. */
+/* ONNX Runtime also rounds inputs and states to 8 bits, for integer products. Here they stay
+ * floats. */
 static compute_status dynamic_quantize_lstm(model_call *call) {
   return run(call, &lstm_cell, quantized_weights(call, 1, 8), quantized_weights(call, 2, 10));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Images made larger and smaller. Resize works along one axis after the other: what each element of
- * the result is made of is a table that the host writes, applied as a gather where few elements
- * count, and as a matrix where many of a short axis do. */
+/* Resizing of images. Resize handles one axis after another. The host makes a table with the
+ * sources and weights of each result element. The table is applied as gathers if it has few
+ * taps, or as a matrix product if it has many taps on a short axis. */
 #include "model/operators/operators.h"
 
 #include <inttypes.h>
@@ -33,7 +33,7 @@ typedef enum resize_rounding {
   PREFER_CEIL,
   TO_FLOOR,
   TO_CEIL,
-  OUTWARD, /* before opset 11: down when it becomes larger, up when smaller */
+  OUTWARD, /* before opset 11: floor when enlarging, ceil when shrinking */
   ROUNDINGS_COUNT
 } resize_rounding;
 
@@ -48,14 +48,14 @@ static const char *const mode_names[] = {"nearest", "linear", "cubic"};
 typedef struct resize_axis {
   int64_t from, to;
   double scale;
-  double begin, end; /* of the region, in parts of the axis */
+  double begin, end; /* of the region, as fractions of the axis */
 } resize_axis;
 
 typedef struct resize {
   model_call *call;
   compute_graph *graph;
   compute_shape shape;
-  int32_t axes[COMPUTE_MAX_RANK]; /* that sizes, scales and roi are about */
+  int32_t axes[COMPUTE_MAX_RANK]; /* the axes of sizes, scales and roi */
   int32_t axis_count;
   resize_axis axis[COMPUTE_MAX_RANK];
   resize_mode mode;
@@ -65,11 +65,11 @@ typedef struct resize {
   double cubic, extrapolation;
 } resize;
 
-/* ---- Where an element comes from ------------------------------------------------------------- */
+/* ---- Source positions ------------------------------------------------------------------------ */
 
-/* The place in the data of element i of the result. Scales are f32, and a third of 9 shall be 3:
- * everything is rounded as scales are. Corners are those of the result as it is, whose length is
- * the scaled one rounded down: so do PyTorch, ONNX Runtime and OpenVINO. */
+/* The source position of result element i. All steps round to f32 like the scales, so that a
+ * third of 9 is 3. Aligned corners use the actual result size, which is the scaled size rounded
+ * down, as in PyTorch, ONNX Runtime and OpenVINO. */
 static float source_of(const resize *r, const resize_axis *a, int64_t i) {
   const float at = (float)i, from = (float)a->from, to = (float)a->to, scale = (float)a->scale;
   const float begin = (float)a->begin, end = (float)a->end;
@@ -87,7 +87,8 @@ static float source_of(const resize *r, const resize_axis *a, int64_t i) {
   }
 }
 
-/* Places halfway between two elements are that only up to the rounding of f32, twice. */
+/* Rounds to the nearest element. Two f32 roundings can move a position away from halfway, so a
+ * tolerance applies. */
 static double round_half(double at, bool up) {
   const double half = floor(at) + 0.5, error = 0x1p-22 * max_f64(fabs(at), 1);
   return fabs(at - half) <= error ? half + (up ? 0.5 : -0.5) : floor(at + 0.5);
@@ -169,7 +170,7 @@ static compute_status make_table(const resize *r, const resize_axis *a, table *t
 
 /* ---- Along one axis -------------------------------------------------------------------------- */
 
-/* Whether every element of the data comes `to / from` times in sequence. */
+/* Returns true if every element repeats `to / from` times in sequence. */
 static bool repeats(const resize_axis *a, const table *t) {
   if (a->from < 1 || a->to % a->from != 0) return false;
   const int64_t times = a->to / a->from;
@@ -187,7 +188,7 @@ static compute_node repeat(const resize *r, compute_node x, int32_t axis, const 
   return compute_reshape(r->graph, x, shape);
 }
 
-/* A column of the table. */
+/* Applies one column of the table. */
 static compute_node gather_tap(const resize *r, compute_node x, int32_t axis, const resize_axis *a,
                                const table *t, int64_t k) {
   int64_t *places = call_allocate(r->call, (size_t)a->to, sizeof *places);
@@ -238,7 +239,7 @@ static compute_node apply_matrix(const resize *r, compute_node x, int32_t axis,
       shape);
 }
 
-/* A gather moves about as many bytes as a matrix product multiplies elements in MATRIX_SPEED. */
+/* Gathering one element costs about as much as MATRIX_SPEED multiplications in a matrix product. */
 enum { MATRIX_SPEED = 16 };
 
 static compute_status resize_along(const resize *r, compute_node *x, int32_t axis) {
@@ -255,7 +256,7 @@ static compute_status resize_along(const resize *r, compute_node *x, int32_t axi
   return COMPUTE_OK;
 }
 
-/* What was read outside of the data becomes the extrapolation's value. */
+/* Replaces elements that were read outside of the data with the extrapolation value. */
 static compute_status extrapolate(const resize *r, compute_node *x) {
   for (int32_t axis = 0; axis < r->shape.rank; axis++) {
     const resize_axis *a = &r->axis[axis];
@@ -306,7 +307,7 @@ static compute_status run_resize(resize *r) {
 
 /* ---- Sizes and scales ------------------------------------------------------------------------ */
 
-/* The elements of a float input as f64. */
+/* The elements of a float input, converted to f64. */
 static compute_status read_numbers(model_call *call, size_t input, size_t expected,
                                    double **numbers) {
   const void *data;
@@ -395,7 +396,7 @@ static compute_status take_axes(resize *r) {
 
 /* ---- Resize and Upsample --------------------------------------------------------------------- */
 
-/* The place of an attribute's text in a list; `count` if it is none of it. */
+/* The index of an attribute's text in a list; `count` if it is not listed. */
 static int find_name(const model_call *call, const char *attribute, const char *usual,
                      const char *const *names, int count) {
   const char *text = call_attribute_s(call, attribute, usual);
@@ -475,8 +476,8 @@ static compute_status upsample_by_attribute(model_call *call) {
 
 /* ---- GridSample ------------------------------------------------------------------------------ */
 
-/* Coordinates −1 … 1 of one axis in elements: the ends are the outermost elements' centres, or
- * their outer edges. */
+/* Converts coordinates −1 … 1 of one axis to elements. The ends are the outermost elements'
+ * centres (`corners`) or their outer edges. */
 static compute_node in_elements(model_call *call, compute_node at, int64_t size, bool corners) {
   compute_graph *graph = call->graph;
   const double span = (double)size - (corners ? 1 : 0), shift = corners ? 0 : -0.5;
@@ -530,7 +531,7 @@ static compute_status grid_sample(model_call *call) {
 
 /* ---- AffineGrid ------------------------------------------------------------------------------ */
 
-/* Coordinates x, y (, z) and 1 of each element, as rows. */
+/* Coordinates x, y (, z) and 1 of each element, as rows of a matrix. */
 static compute_node regular_grid(model_call *call, const int64_t *sizes, int32_t axes,
                                  int64_t count, compute_dtype dtype) {
   const bool corners = call_attribute_i(call, "align_corners", 0) != 0;
